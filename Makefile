@@ -1,0 +1,53 @@
+# Every target makes .venv and installs what it needs into it, once per change of pyproject.toml.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test verify bench lint docs clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+demo: $(VENV)/.installed-all  ## fit a sparse Gaussian process to 100 000 rows and write a report
+	$(BIN)/python examples/demo.py
+
+# Two workers share two cores: one BLAS thread each.
+test verify: export OMP_NUM_THREADS := 1
+test verify: export OPENBLAS_NUM_THREADS := 1
+
+test: $(VENV)/.installed-test  ## every invariant at reduced size, under ten minutes
+	$(BIN)/python -m pytest -n 2
+
+verify: $(VENV)/.installed-test  ## the same tests with larger sizes, under forty minutes
+	$(BIN)/python -m pytest -n 2 --verify
+
+bench: $(VENV)/.installed-bench  ## time and accuracy beside other libraries
+	$(BIN)/python -m benchmarks
+
+lint: $(VENV)/.installed-lint  ## style, types and the import contract
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: $(VENV)/.installed-docs  ## documentation into docs/_build/html, warnings are errors
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+clean:  ## remove .venv, caches and everything built
+	rm -rf $(VENV) build dist docs/_build docs/auto_examples docs/generated
+	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+
+# pip is the last thing `venv` installs: where it is, the environment is complete.
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "pursuit needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed-%: pyproject.toml | $(BIN)/pip
+	$(BIN)/python -m pip install --quiet --editable ".[$*]"
+	@touch $@
+
+$(VENV)/.installed-bench: pyproject.toml benchmarks/requirements.txt | $(BIN)/pip
+	$(BIN)/python -m pip install --quiet --editable . --requirement benchmarks/requirements.txt
+	@touch $@

@@ -1,0 +1,218 @@
+"""What is measured: one function a case, each returning its figures."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF
+
+from benchmarks.data import kin40k, protein, robot_arm
+from benchmarks.harness import Figure, Measured, best_seconds, measure_solvers
+from benchmarks.solvers import Solver, nystroem_ridge, sparse_gp, subset_gp
+from pursuit.gram import gram_statistics
+from pursuit.greedy import MaxSize, Meter, Pursuit
+from pursuit.kernels import CountingKernel, compile_kernel
+from pursuit.linalg import Workers
+from pursuit.objectives import QuadraticPursuit
+from pursuit.rows import BLOCK_ROWS, ArrayRows, Sample
+
+Case = Callable[[bool, int], list[Figure]]
+"""`case(quick, repeat)`: quick runs are for development, their targets mean nothing."""
+
+MEGABYTE = 2.0**20
+
+KIN40K_LENGTH_SCALES = np.array([2.93, 2.77, 1.58, 1.75, 1.71, 1.35, 1.35, 2.03])
+KIN40K_NOISE = 0.0057
+PROTEIN_NOISE = 0.3
+
+
+def statistics_pass(quick: bool, repeat: int) -> list[Figure]:
+    """One pass of Gram statistics, kernel included, over the bare product K'K of its size."""
+    m, P, d = (6000, 500, 8) if quick else (36_000, 2000, 8)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((m, d))
+    sample = Sample(ArrayRows(X), rng.standard_normal((m, 1)), np.ones(m))
+    kernel, _ = compile_kernel(RBF(2.0), n_features=d)
+    points = X[:P].copy()
+    K = rng.random((min(BLOCK_ROWS, m), P))
+
+    def bare_product() -> None:
+        for start in range(0, m, BLOCK_ROWS):
+            block = K[: m - start]
+            block.T @ block
+
+    def our_pass(dtype: type) -> None:
+        with Workers() as workers:
+            gram_statistics(sample, kernel, points, workers=workers, dtype=dtype)
+
+    best = best_seconds(
+        {
+            "product": bare_product,
+            "float64": lambda: our_pass(np.float64),
+            "float32": lambda: our_pass(np.float32),
+        },
+        repeat,
+    )
+    return [
+        Figure("K'K on stored blocks, float64", best["product"], "s"),
+        Figure("pass with float64 tiles", best["float64"], "s"),
+        Figure("pass with float32 tiles", best["float32"], "s"),
+        Figure("float64 pass / K'K", best["float64"] / best["product"], "x", at_most=1.3),
+        Figure("float32 pass / K'K", best["float32"] / best["product"], "x", at_most=0.9),
+    ]
+
+
+def choice(quick: bool, repeat: int) -> list[Figure]:
+    """Choosing n of P candidates from their Gram matrix, over one P x P x P product."""
+    P, n = (1024, 256) if quick else (4096, 1024)
+    rng = np.random.default_rng(0)
+    F = rng.standard_normal((P, P)) * np.exp(-np.arange(P) / (P / 10))
+    H = F @ F.T + 0.01 * np.eye(P)
+    b = rng.standard_normal((P, 1))
+    kernel, _ = compile_kernel(RBF())
+
+    def choose() -> None:
+        with Workers() as workers:
+            objective = QuadraticPursuit(
+                np.diag(H), b, H.__getitem__, capacity=n, workers=workers, look_ahead=True
+            )
+            path = Pursuit(objective, Meter(CountingKernel(kernel))).run([MaxSize(n)])
+        if len(path) != n:
+            raise RuntimeError(f"chose {len(path)} of {n}: {path.stop_reason}")
+
+    best = best_seconds({"product": lambda: H @ F, "choice": choose}, repeat)
+    return [
+        Figure(f"product of two {P} x {P} matrices", best["product"], "s"),
+        Figure(f"choosing {n} of {P}", best["choice"], "s"),
+        Figure("choice / product", best["choice"] / best["product"], "x", at_most=0.6),
+    ]
+
+
+def kin40k_nystroem(quick: bool, repeat: int) -> list[Figure]:
+    """Fit, predict and test error beside Nystroem + Ridge of more components, kernel fixed."""
+    data = kin40k()
+    small, small_peer, large, large_peer = (64, 96, 128, 192) if quick else (1024, 1536, 2048, 3000)
+    scales, noise = KIN40K_LENGTH_SCALES, KIN40K_NOISE
+    results = measure_solvers(
+        data,
+        [
+            ours := sparse_gp(small, scales, noise),
+            peer := nystroem_ridge(small_peer, scales, noise),
+            ours_large := sparse_gp(large, scales, noise),
+            peer_large := nystroem_ridge(large_peer, scales, noise),
+            subset_gp(200 if quick else 2000, scales, noise),
+        ],
+        repeat,
+    )
+    return [
+        *_solver_figures(results),
+        *_against(results, ours, peer, rmse=1.0),
+        *_against(results, ours_large, peer_large, rmse=1.02, predict=3.0),
+    ]
+
+
+def protein_nystroem(quick: bool, repeat: int) -> list[Figure]:
+    """The same on protein, with the plain default width: no targets."""
+    data = protein()
+    d = data.X_train.shape[1]
+    scales = np.full(d, np.sqrt(d / 2))
+    sizes = (64, 96) if quick else (1024, 1536)
+    return _solver_figures(
+        measure_solvers(
+            data,
+            [
+                sparse_gp(sizes[0], scales, PROTEIN_NOISE),
+                nystroem_ridge(sizes[1], scales, PROTEIN_NOISE),
+                subset_gp(200 if quick else 2000, scales, PROTEIN_NOISE),
+            ],
+            repeat,
+        )
+    )
+
+
+def memory(quick: bool, repeat: int) -> list[Figure]:
+    """Peak memory that a fit adds, in a fresh process: a copy of the data, 6 P² doubles, 200 MB."""
+    m, n_basis = (50_000, 64) if quick else (1_000_000, 524)
+    P = 2 * n_basis + 1000
+    run = subprocess.run(
+        [sys.executable, "-m", "benchmarks.peak_memory", str(m), str(n_basis)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    measured = json.loads(run.stdout)
+    allowed = measured["data"] + 6 * P**2 * 8 + 200 * MEGABYTE
+    return [
+        Figure("data", measured["data"] / MEGABYTE, "MB"),
+        Figure(
+            f"added by a fit, P={P}",
+            measured["added"] / MEGABYTE,
+            "MB",
+            at_most=allowed / MEGABYTE,
+        ),
+    ]
+
+
+def scaling(quick: bool, repeat: int) -> list[Figure]:
+    """Fit time at twice the rows."""
+    half, n_basis = (20_000, 64) if quick else (500_000, 524)
+    X, y = robot_arm(2 * half)
+    solver = sparse_gp(n_basis, np.ones(X.shape[1]), noise=0.01)
+    best = best_seconds(
+        {
+            "half": lambda: solver.make(n_basis).fit(X[:half], y[:half]),
+            "all": lambda: solver.make(n_basis).fit(X, y),
+        },
+        repeat,
+    )
+    return [
+        Figure(f"fit, m={half}", best["half"], "s"),
+        Figure(f"fit, m={2 * half}", best["all"], "s"),
+        Figure("ratio", best["all"] / best["half"], "x", at_most=2.15),
+    ]
+
+
+CASES: dict[str, Case] = {
+    "pass": statistics_pass,
+    "choice": choice,
+    "kin40k-nystroem": kin40k_nystroem,
+    "protein-nystroem": protein_nystroem,
+    "memory": memory,
+    "scaling": scaling,
+}
+
+
+def _solver_figures(results: dict[str, Measured]) -> list[Figure]:
+    figures = []
+    for name, measured in results.items():
+        figures += [
+            Figure(f"{name}: fit", measured.fit, "s"),
+            Figure(f"{name}: predict", measured.predict, "s"),
+            Figure(f"{name}: RMSE", measured.rmse),
+        ]
+    return figures
+
+
+def _against(
+    results: dict[str, Measured],
+    ours: Solver,
+    peer: Solver,
+    *,
+    rmse: float,
+    predict: float | None = None,
+) -> list[Figure]:
+    """Ratios to the peer: at most `rmse` times its error, half its fit time."""
+    mine, theirs = results[ours.name], results[peer.name]
+    pair = f"{ours.name} / {peer.name}"
+    figures = [
+        Figure(f"{pair}: RMSE", mine.rmse / theirs.rmse, "x", at_most=rmse),
+        Figure(f"{pair}: fit", mine.fit / theirs.fit, "x", at_most=0.5),
+    ]
+    if predict is not None:
+        faster = theirs.predict / mine.predict
+        figures.append(Figure(f"{pair}: times faster to predict", faster, "x", at_least=predict))
+    return figures

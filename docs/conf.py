@@ -1,0 +1,47 @@
+"""Sphinx configuration. Nothing here needs a network."""
+
+import pursuit
+
+project = "pursuit"
+author = "The pursuit developers"
+copyright = f"2026, {author}"
+version = release = pursuit.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
+    "sphinxcontrib.bibtex",
+]
+exclude_patterns = ["_build"]
+templates_path = ["_templates"]
+
+autodoc_typehints = "none"  # the numpydoc sections say the types in words
+autosummary_generate = True
+numpydoc_show_class_members = False  # the class template lists them
+bibtex_bibfiles = ["references.bib"]
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": "/plot_",
+    "ignore_pattern": r"/(?!plot_)[^/]*\.py$",
+    "download_all_examples": False,
+    "show_memory": False,
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "pursuit"
+html_theme_options = {"show_prev_next": False}
+
+
+def skip_metadata_requests(app, what, name, obj, skip, options):
+    """Leave out the ``set_*_request`` methods that scikit-learn adds to every estimator."""
+    return True if name.startswith("set_") and name.endswith("_request") else None
+
+
+def setup(app):
+    app.connect("autodoc-skip-member", skip_metadata_requests)

@@ -1,0 +1,15 @@
+"""Sparse kernel learning with proofs.
+
+From many training rows `pursuit` picks a few basis functions greedily, fits in their span, and says
+how far the result can be from the full kernel solution.
+"""
+
+from pursuit.bounds import Certificate
+from pursuit.estimators import SparseGPRegressor
+from pursuit.greedy import Path
+from pursuit.kernels import pairwise
+from pursuit.plots import PathDisplay
+
+__version__ = "0.1.0"
+
+__all__ = ["Certificate", "Path", "PathDisplay", "SparseGPRegressor", "__version__", "pairwise"]

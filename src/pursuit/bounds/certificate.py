@@ -1,0 +1,86 @@
+"""The one certificate type: an upper and a lower value of the same minimum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """P(f) ≥ P_min ≥ D: the value of a model, and a proof of how low the best value can be.
+
+    What is certified is the convex problem with the kernel and noise as they stand; it says
+    nothing about these hyper-parameters.
+
+    Attributes
+    ----------
+    upper_per_output, lower_per_output, target_norms : arrays of shape (n_outputs,)
+        P(f), the best D found, and y'Wy for each output.
+    kind : str
+        The construction that gave the lower value.
+    confidence : float
+        Probability with which it holds; 1.0 for deterministic kinds.
+    """
+
+    upper_per_output: Floats
+    lower_per_output: Floats
+    target_norms: Floats
+    kind: str
+    confidence: float = 1.0
+
+    @property
+    def upper(self) -> float:
+        """P(f) = ½Σw(y - f)² + ½σ²‖f‖², summed over outputs."""
+        return float(self.upper_per_output.sum())
+
+    @property
+    def lower(self) -> float:
+        """The best lower bound on P_min, summed over outputs."""
+        return float(self.lower_per_output.sum())
+
+    @property
+    def gap(self) -> float:
+        """P(f) - P_min is at most this."""
+        return float(_gap(self.upper_per_output, self.lower_per_output).sum())
+
+    @property
+    def relative_gap(self) -> float:
+        """2 (P - D) / (y'Wy - P - D), which is SB01's gap(); 0 when y = 0."""
+        return relative_gap(self.upper, self.upper - self.gap, float(self.target_norms.sum()))
+
+    @property
+    def per_output(self) -> dict[str, Floats]:
+        """Upper, lower, gap and relative_gap as arrays, one entry an output."""
+        bounds = zip(self.upper_per_output, self.lower_per_output, self.target_norms, strict=True)
+        return {
+            "upper": self.upper_per_output,
+            "lower": self.lower_per_output,
+            "gap": _gap(self.upper_per_output, self.lower_per_output),
+            "relative_gap": np.array([relative_gap(*numbers) for numbers in bounds]),
+        }
+
+    def __str__(self) -> str:
+        sure = "" if self.confidence == 1.0 else f" with probability {self.confidence:.3g}"
+        return (
+            f"{self.kind} certificate: P(f) = {self.upper:.6g} is at most {self.gap:.3g} above the "
+            f"minimum over all functions{sure} (relative gap {self.relative_gap:.3g})"
+        )
+
+
+def _gap(upper: Floats, lower: Floats) -> Floats:
+    """Upper - lower; rounding cannot make it negative."""
+    return np.maximum(upper - lower, 0.0)
+
+
+def relative_gap(upper: float, lower: float, target_norm: float) -> float:
+    """2 (P - D) / (y'Wy - P - D), which is SB01's gap(); 0 when there is none, and when y = 0."""
+    gap = max(upper - lower, 0.0)
+    if gap == 0.0:
+        return 0.0
+    scale = target_norm - upper - lower
+    return 2.0 * gap / scale if scale > 0 else float("inf")

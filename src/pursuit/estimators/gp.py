@@ -1,0 +1,535 @@
+"""Sparse greedy Gaussian process regression (SB01)."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigh
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context, clone
+from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from pursuit.bounds import Certificate
+from pursuit.estimators.certifying import KINDS
+from pursuit.estimators.inputs import (
+    TargetScale,
+    check_lengths,
+    check_positive_definite,
+    counting_kernel,
+    default_kernel,
+    indefinite,
+    is_precomputed,
+    positive,
+    prediction_rows,
+    training_rows,
+    validate_items,
+    validate_targets,
+    validate_weights,
+)
+from pursuit.estimators.prediction import latent_covariance, latent_variance
+from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
+from pursuit.estimators.searching import SMALL, Bench, SearchPlan, fit_span, span_model
+from pursuit.gram import kernel_times
+from pursuit.greedy import Meter, SpanFit, StopRule, catch_interrupt
+from pursuit.kernels import CountingKernel
+from pursuit.linalg import NotPositiveDefiniteError, Workers
+from pursuit.rows import BLOCK_ROWS, Sample
+from pursuit.tuning import learn_noise
+
+Floats = NDArray[np.float64]
+
+_AUTO_CERTIFICATE_ROWS = 10_000
+
+
+class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Gaussian process regression in the span of a few greedily chosen kernel functions.
+
+    Minimises P(f) = ½Σw(y - f)² + ½σ²‖f‖² over f = Σ_j β_j k(·, x_j) with at most ``n_basis``
+    terms, choosing at each step the term that lowers P most (SB01 Algorithm 1), and says how far
+    the result can be from the minimum over all functions (``certificate_``).
+
+    Parameters
+    ----------
+    kernel : kernel object, str, callable or None, default None
+        A `sklearn.gaussian_process.kernels` object, a name of `pairwise_kernels`,
+        ``"precomputed"``, or a function k(A, B) of two blocks of items. It is used as given; White
+        terms are read as noise. None is a constant times an RBF with length scale sd·√d for each
+        feature.
+    noise : float or "learn", default "learn"
+        Noise variance σ². ``"learn"`` maximises the exact evidence over σ² on a subset of the
+        rows, unless the kernel has a White term, which is then kept.
+    n_basis : int, default 512
+        Most basis functions. Fewer is not a warning: see ``path_.stop_reason``.
+    tol : float or None, default None
+        Stop when the certificate's ``relative_gap`` is at most ``tol``. Fresh and full searches
+        look as they go; a pooled search returns the smallest size that meets it.
+    search : {"pooled", "fresh", "full"}, default "pooled"
+        ``"pooled"``: choose from a pool by statistics on a sketch of the rows. ``"fresh"``: a new
+        random subset of the rows at every step, as published. ``"full"``: every row at every step.
+    pool_size : int or "auto", default "auto"
+        Candidates: ``2 * n_basis + 1000`` for pooled, 59 for fresh.
+    selection_rows : int, "auto" or None, default "auto"
+        Rows that choose in a pooled search: two a candidate, or all for None. The final fit sees
+        all rows.
+    rounds : int, default 1
+        Times a pooled search chooses; each further round keeps the chosen points and refreshes
+        the rest of the pool.
+    candidates : {"rows", "kmeans"} or items, default "rows"
+        Where the pool comes from: rows, cluster centres, or points of your own.
+    optimizer : {"evidence", None}, default "evidence"
+        How hyper-parameters marked "learn" are found. The kernel itself is kept as given.
+    normalize_y : bool, default True
+        Centre and scale the targets first, weighted and per output. ``noise``, ``kernel_``,
+        ``dual_coef_``, ``path_`` and the certificate are in these units; predictions are not.
+    certificate : {"auto", None, "published", "dense", "scaled"}, default "auto"
+        Which proof of optimality ``fit`` computes. ``"auto"`` is ``"scaled"`` up to 10 000 rows
+        and ``"published"`` beyond; :meth:`certify` computes any kind later.
+    gamma, coef0, degree : float, optional
+        Parameters of kernels given by name, as in `pairwise_kernels`.
+    kernel_params : dict, optional
+        Further parameters of a named or callable kernel.
+    max_time : float or None, default None
+        Seconds after which the best model so far is returned; gives up reproducibility.
+    dtype : {"float64", "float32"}, default "float64"
+        Type of the kernel tiles of the final pass. Choosing and certifying always use float64.
+    n_jobs : int or None, default None
+        Threads; None is as many as BLAS would use. The result does not depend on it.
+    random_state : int, RandomState or None, default None
+        Seed of everything random.
+    verbose : int, default 0
+        Print the stages of the fit with their times.
+
+    Attributes
+    ----------
+    basis_ : items
+        Basis points in the order of choice; None for a precomputed kernel.
+    basis_indices_ : array of int
+        Their row numbers, -1 where a point is not a row.
+    n_basis_ : int
+        Number of basis functions.
+    dual_coef_ : array of shape (n_basis_,) or (n_basis_, n_outputs)
+        β.
+    kernel_ : kernel
+        The kernel in use, without White terms' effect on predictions of the latent function.
+    noise_ : float
+        σ² in use.
+    path_ : Path
+        What each step brought and cost, and why the choice ended.
+    certificate_ : Certificate or None
+        Upper and lower value of the minimum.
+    n_features_in_ : int
+        Number of features, for two-dimensional numeric input.
+
+    References
+    ----------
+    A. J. Smola and P. L. Bartlett. Sparse greedy Gaussian process regression. NIPS 13, 2001.
+
+    Examples
+    --------
+    >>> from pursuit import SparseGPRegressor
+    >>> from pursuit.datasets import make_robot_arm
+    >>> X, y = make_robot_arm(3000, random_state=0, return_X_y=True)
+    >>> model = SparseGPRegressor(n_basis=100, random_state=0).fit(X[:2500], y[:2500])
+    >>> mean, std = model.predict(X[2500:], return_std=True)
+    >>> model.n_basis_
+    100
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "kernel": [None, str, callable, SklearnKernel],
+        "noise": [numbers.Real, StrOptions({"learn"})],
+        "n_basis": [Interval(numbers.Integral, 1, None, closed="left")],
+        "tol": [None, Interval(numbers.Real, 0, None, closed="neither")],
+        "search": [StrOptions({"pooled", "fresh", "full"})],
+        "pool_size": [
+            StrOptions({"auto"}),
+            Interval(numbers.Integral, 1, None, closed="left"),
+        ],
+        "selection_rows": [
+            None,
+            StrOptions({"auto"}),
+            Interval(numbers.Integral, 1, None, closed="left"),
+        ],
+        "rounds": [Interval(numbers.Integral, 1, None, closed="left")],
+        "candidates": [StrOptions({"rows", "kmeans"}), "array-like", "sparse matrix", list],
+        "optimizer": [None, StrOptions({"evidence"})],
+        "normalize_y": ["boolean"],
+        "certificate": [None, StrOptions({"auto", *KINDS})],
+        "gamma": [None, Interval(numbers.Real, 0, None, closed="left")],
+        "coef0": [None, numbers.Real],
+        "degree": [None, Interval(numbers.Real, 0, None, closed="neither")],
+        "kernel_params": [None, dict],
+        "max_time": [None, Interval(numbers.Real, 0, None, closed="neither")],
+        "dtype": [StrOptions({"float64", "float32"}), Options(type, {np.float32, np.float64})],
+        "n_jobs": [None, numbers.Integral],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        noise: float | str = "learn",
+        n_basis: int = 512,
+        tol: float | None = None,
+        search: str = "pooled",
+        pool_size: int | str = "auto",
+        selection_rows: int | str | None = "auto",
+        rounds: int = 1,
+        candidates: Any = "rows",
+        optimizer: str | None = "evidence",
+        normalize_y: bool = True,
+        certificate: str | None = "auto",
+        gamma: float | None = None,
+        coef0: float | None = None,
+        degree: float | None = None,
+        kernel_params: dict[str, Any] | None = None,
+        max_time: float | None = None,
+        dtype: Any = "float64",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.noise = noise
+        self.n_basis = n_basis
+        self.tol = tol
+        self.search = search
+        self.pool_size = pool_size
+        self.selection_rows = selection_rows
+        self.rounds = rounds
+        self.candidates = candidates
+        self.optimizer = optimizer
+        self.normalize_y = normalize_y
+        self.certificate = certificate
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.degree = degree
+        self.kernel_params = kernel_params
+        self.max_time = max_time
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
+        """Choose a basis and fit all rows in its span.
+
+        Parameters
+        ----------
+        X : array, CSR, data frame or list of items, of n_rows rows
+            Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``.
+        y : array of shape (n_rows,) or (n_rows, n_outputs)
+            Targets.
+        sample_weight : array of shape (n_rows,), optional
+            Weights of the squared errors: noise variance σ²/w. A row of weight 0 is absent.
+
+        Returns
+        -------
+        self : SparseGPRegressor
+        """
+        self._check_arguments()
+        rows, X = training_rows(self, X)
+        targets = validate_targets(y)
+        check_lengths(X, targets)
+        weights = validate_weights(sample_weight, rows.n_rows)
+        present = np.flatnonzero(weights > 0)
+        Y = targets.reshape(len(targets), -1)
+        self._single_output = targets.ndim == 1
+        self._scale = TargetScale.fit(Y, weights, self.normalize_y)
+        sample = Sample(rows, self._scale.normalize(Y), weights)
+        if len(present) < rows.n_rows:
+            sample = sample.take(present)
+        seed = check_random_state(self.random_state).randint(2**31 - 1, size=4)
+        rng = np.random.default_rng(seed)
+        progress = Progress(self, n_stages=4)
+        with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
+            bench = self._prepare(sample, X, rng, workers, progress)
+            try:
+                fitted = self._search(bench, interrupted, progress)
+            except NotPositiveDefiniteError as error:
+                raise indefinite(int(present[error.index]), error.pivot) from error
+            self._store(fitted, present)
+            self._certify_fit(fitted, bench, progress)
+        progress.finish()
+        if interrupted.requested:
+            warnings.warn(
+                f"fit was interrupted: the model holds the best {self.n_basis_} basis functions "
+                "found so far.",
+                stacklevel=2,
+            )
+            raise KeyboardInterrupt
+        return self
+
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        include_noise: bool = True,
+    ) -> Any:
+        """Mean of the prediction and, when asked for, its spread, in units of y.
+
+        Parameters
+        ----------
+        X : items of n_rows rows
+            k(rows, training rows) when ``kernel="precomputed"``.
+        return_std : bool, default False
+            Also return the standard deviation at each row.
+        return_cov : bool, default False
+            Also return the joint covariance of the rows.
+        include_noise : bool, default True
+            Whether the spread is that of a new observation, or of the function alone.
+
+        Returns
+        -------
+        mean : array of shape (n_rows,) or (n_rows, n_outputs)
+        std : array of the same shape, if ``return_std``
+        cov : array of shape (n_rows, n_rows) or (n_rows, n_rows, n_outputs), if ``return_cov``
+        """
+        check_is_fitted(self)
+        if return_std and return_cov:
+            raise ValueError(
+                "return_std and return_cov cannot both be true: the diagonal of the covariance is "
+                "the square of the standard deviation."
+            )
+        rows, X = prediction_rows(self, X)
+        if is_precomputed(self.kernel) and (return_std or return_cov):
+            raise ValueError(
+                "return_std and return_cov need k(x, x), which a precomputed matrix of "
+                "k(x, training rows) does not hold: fit with a callable kernel instead."
+            )
+        kernel, _ = self._compiled(X)
+        coefficients = self.dual_coef_.reshape(self.n_basis_, -1)
+        noise = self.noise_ if include_noise else 0.0
+        with Workers(self.n_jobs) as workers:
+            fitted = kernel_times(rows, kernel, self._points, coefficients, workers)
+            mean = self._scale.restore(fitted)
+            if return_std:
+                variance = latent_variance(rows, kernel, self._points, self._solution, workers)
+                spread = self._scale.scale * np.sqrt(variance + noise)[:, None]
+            elif return_cov:
+                covariance = latent_covariance(rows, kernel, self._points, self._solution)
+                covariance[np.diag_indices_from(covariance)] += noise
+                spread = covariance[:, :, None] * self._scale.scale**2
+        if self._single_output:
+            mean = mean[:, 0]
+        if not (return_std or return_cov):
+            return mean
+        return mean, spread[..., 0] if self._single_output else spread
+
+    def sample_y(
+        self,
+        X: Any,
+        n_samples: int = 1,
+        random_state: Any = 0,
+        *,
+        include_noise: bool = True,
+    ) -> Floats:
+        """Draw from the joint predictive distribution, as in scikit-learn's GPR.
+
+        Returns
+        -------
+        draws : array of shape (n_rows, n_samples) or (n_rows, n_outputs, n_samples)
+        """
+        mean, covariance = self.predict(X, return_cov=True, include_noise=include_noise)
+        mean = mean.reshape(len(mean), -1)
+        covariance = covariance.reshape(len(mean), len(mean), -1)
+        rng = check_random_state(random_state)
+        draws = np.empty((*mean.shape, n_samples))
+        for output in range(mean.shape[1]):
+            eigenvalues, U = eigh(covariance[:, :, output])
+            root = U * np.sqrt(np.maximum(eigenvalues, 0.0))
+            draws[:, output] = mean[:, [output]] + root @ rng.standard_normal(
+                (len(mean), n_samples)
+            )
+        return draws[:, 0] if self._single_output else draws
+
+    def certify(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        kind: str = "scaled",
+    ) -> Certificate:
+        """Bound the distance of this model from the exact Gaussian process on (X, y).
+
+        Any rows may be passed: what is certified is the problem they pose with ``kernel_`` and
+        ``noise_``, in the normalised units of the fit. Always computed in float64.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            The training data, as in :meth:`fit`.
+        kind : {"published", "dense", "scaled"}, default "scaled"
+            Which lower bound to use. ``"published"`` is SB01's second pursuit, and cannot fall
+            below the noise floor; the others cost one product with the full kernel matrix, in
+            O(n_rows) memory.
+
+        Returns
+        -------
+        certificate : Certificate
+        """
+        check_is_fitted(self)
+        if kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}.")
+        rows, X = prediction_rows(self, X)
+        if is_precomputed(self.kernel) and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"kernel='precomputed' needs the square training matrix, got shape {X.shape}."
+            )
+        targets = validate_targets(y)
+        check_lengths(X, targets)
+        weights = validate_weights(sample_weight, rows.n_rows)
+        Y = self._scale.normalize(targets.reshape(len(targets), -1))
+        sample = Sample(rows, Y, weights)
+        if not np.all(weights > 0):
+            sample = sample.take(np.flatnonzero(weights > 0))
+        kernel, _ = self._compiled(X)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        with Workers(self.n_jobs) as workers:
+            bench = Bench(sample, kernel, self.noise_, workers, Meter(kernel), rng)
+            [found] = bench.certifier.certify([span_model(self._points, self._solution)], kind)
+        return found
+
+    def _check_arguments(self) -> None:
+        if self.noise != "learn":
+            positive("noise", self.noise)
+        if self.tol is not None and self.certificate is None:
+            raise ValueError(
+                "tol stops the fit by its certificate: with certificate=None there is none. Set "
+                "certificate='auto', or tol=None."
+            )
+        given_points = not isinstance(self.candidates, str)
+        if self.search != "pooled" and (given_points or self.candidates != "rows"):
+            raise ValueError(
+                f"search={self.search!r} chooses among the rows: candidates other than 'rows' need "
+                "search='pooled'."
+            )
+        if is_precomputed(self.kernel) and (given_points or self.candidates != "rows"):
+            raise ValueError("kernel='precomputed' knows only its rows: use candidates='rows'.")
+
+    @property
+    def _points(self) -> Any:
+        """What the compiled kernel is bound to: basis points, or columns of a given matrix."""
+        return self.basis_indices_ if self.basis_ is None else self.basis_
+
+    def _compiled(self, X: Any) -> tuple[CountingKernel, float]:
+        return counting_kernel(
+            self.kernel_,
+            X,
+            gamma=self.gamma,
+            coef0=self.coef0,
+            degree=self.degree,
+            kernel_params=self.kernel_params,
+        )
+
+    def _prepare(
+        self,
+        sample: Sample,
+        X: Any,
+        rng: np.random.Generator,
+        workers: Workers,
+        progress: Progress,
+    ) -> Bench:
+        """Settle kernel and noise."""
+        if self.kernel is None:
+            self.kernel_ = default_kernel(sample, rng)
+        else:
+            known = isinstance(self.kernel, SklearnKernel)
+            self.kernel_ = clone(self.kernel) if known else self.kernel
+        kernel, white = self._compiled(X)
+        check_positive_definite(kernel, sample, rng)
+        meter = Meter(kernel)
+        with progress.stage("noise", 1) as tick:
+            if self.noise != "learn":
+                self.noise_ = float(self.noise) + white
+            elif white > 0:
+                self.noise_ = white
+            else:
+                self.noise_ = learn_noise(
+                    sample, kernel, rng=rng, workers=workers, all_rows_up_to=SMALL
+                )
+            tick(1)
+        return Bench(sample, kernel, self.noise_, workers, meter, rng)
+
+    def _search(self, bench: Bench, interrupted: StopRule, progress: Progress) -> SpanFit:
+        plan = SearchPlan(
+            n_basis=self.n_basis,
+            search=self.search,
+            pool_size=self.pool_size,
+            selection_rows=self.selection_rows,
+            rounds=self.rounds,
+            candidates=self._own_candidates(),
+            tol=self.tol,
+            certificate=self._certificate_kind(bench.sample.n_rows),
+            max_time=self.max_time,
+            dtype=self.dtype,
+        )
+        n_blocks = -(-bench.sample.n_rows // BLOCK_ROWS)
+        with (
+            progress.stage("choose", self.n_basis) as after_step,
+            progress.stage("fit", n_blocks) as after_block,
+        ):
+            return fit_span(
+                plan,
+                bench,
+                interrupted,
+                after_step,
+                lambda done: after_block(-(-done // BLOCK_ROWS)),
+            )
+
+    def _own_candidates(self) -> Any:
+        if isinstance(self.candidates, str):
+            return self.candidates
+        return validate_items(self, self.candidates, reset=False)
+
+    def _certificate_kind(self, n_rows: int) -> str | None:
+        if self.certificate != "auto":
+            return self.certificate
+        return "scaled" if n_rows <= _AUTO_CERTIFICATE_ROWS else "published"
+
+    def _store(self, fitted: SpanFit, present: NDArray[np.intp]) -> None:
+        """Keep the model; row numbers are those of the rows passed to fit."""
+
+        def as_passed(index: NDArray[np.intp]) -> NDArray[np.intp]:
+            return np.where(index >= 0, present[index], -1)
+
+        self._solution = fitted.solution
+        self.basis_ = None if is_precomputed(self.kernel) else fitted.pool.items
+        self.basis_indices_ = as_passed(fitted.pool.index)
+        self.n_basis_ = fitted.solution.size
+        coefficients = fitted.solution.coefficients()
+        self.dual_coef_ = coefficients[:, 0] if self._single_output else coefficients
+        self.path_ = replace(fitted.path, index=as_passed(fitted.path.index))
+        self.certificate_: Certificate | None = None
+
+    def _certify_fit(self, fitted: SpanFit, bench: Bench, progress: Progress) -> None:
+        kind = self._certificate_kind(bench.sample.n_rows)
+        if kind is None:
+            return
+        norms = bench.sample.target_norms()
+        model = replace(
+            span_model(fitted.pool.items, fitted.solution),
+            value=0.5 * norms - fitted.solution.gains().sum(axis=0),
+        )
+        with progress.stage("certify", 1) as tick:
+            [self.certificate_] = bench.certifier.certify([model], kind)
+            tick(1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not is_precomputed(self.kernel)
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
+        return tags

@@ -1,0 +1,203 @@
+"""What a user passes, checked once and turned into rows, targets and a kernel."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from pursuit.kernels import CountingKernel, Kernel, PrecomputedKernel, compile_kernel
+from pursuit.rows import IndexRows, RowSource, Sample, as_rows, draw_rows
+
+Floats = NDArray[np.float64]
+
+_SCALE_ROWS = 10_000
+_CHECK_ROWS = 256
+_INDEFINITE = 1e-7
+
+
+def is_precomputed(kernel: Any) -> bool:
+    """Whether X holds kernel values instead of features."""
+    return isinstance(kernel, str) and kernel == "precomputed"
+
+
+def _holds_objects(kernel: Any, X: Any) -> bool:
+    """Whether X is a sequence of things that only a callable kernel can compare."""
+    if not callable(kernel) or getattr(kernel, "requires_vector_input", False):
+        return False
+    if sparse.issparse(X) or hasattr(X, "columns"):
+        return False
+    if isinstance(X, np.ndarray):
+        return X.ndim != 2 or X.dtype.kind not in "fiub"
+    if not isinstance(X, Sequence):
+        return False
+    first = X[0] if len(X) else None
+    return isinstance(first, str | bytes) or not isinstance(first, Sequence | np.ndarray)
+
+
+def validate_items(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """X as rows can use it: a finite float array, CSR, or a list of objects."""
+    if _holds_objects(estimator.kernel, X):
+        items = list(X)
+        if not items:
+            raise ValueError("X holds no items: at least one row is needed.")
+        return items
+    return validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse=False if is_precomputed(estimator.kernel) else "csr",
+        dtype=[np.float64, np.float32],
+    )
+
+
+def validate_targets(y: Any) -> Floats:
+    """Y as a finite float array of one or two dimensions."""
+    if y is None:
+        raise ValueError(
+            "requires y to be passed, but the target y is None: pass the targets as fit(X, y)."
+        )
+    y = check_array(
+        y, ensure_2d=False, dtype=np.float64, allow_nd=True, input_name="y", ensure_min_samples=0
+    )
+    if y.ndim == 1:
+        return np.asarray(column_or_1d(y))
+    if y.ndim != 2:
+        raise ValueError(f"y must have one or two dimensions, got shape {y.shape}.")
+    return np.asarray(y)
+
+
+def validate_weights(sample_weight: Any, n_rows: int) -> Floats:
+    """Weights as a float array, non-negative and not all zero; ones when None."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weights: Floats = _check_sample_weight(
+        sample_weight, np.empty((n_rows, 1)), dtype=np.float64, ensure_non_negative=True
+    )
+    if not np.any(weights > 0):
+        raise ValueError("sample_weight is zero for every row: at least one must be positive.")
+    return weights
+
+
+def training_rows(estimator: Any, X: Any) -> tuple[RowSource, Any]:
+    """Rows to fit on, and the validated X."""
+    X = validate_items(estimator, X, reset=True)
+    if is_precomputed(estimator.kernel):
+        if X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"kernel='precomputed' needs a square kernel matrix in fit, got shape {X.shape}: "
+                "pass k(X, X) of the training rows."
+            )
+        return IndexRows(len(X)), X
+    return as_rows(X), X
+
+
+def prediction_rows(estimator: Any, X: Any) -> tuple[RowSource, Any]:
+    """Rows to predict on, and the validated X."""
+    X = validate_items(estimator, X, reset=False)
+    return (IndexRows(len(X)) if is_precomputed(estimator.kernel) else as_rows(X)), X
+
+
+@dataclass(frozen=True)
+class TargetScale:
+    """Targets centred and scaled, weighted, per output; or left alone."""
+
+    mean: Floats
+    scale: Floats
+
+    @classmethod
+    def fit(cls, y: Floats, weights: Floats, normalize: bool) -> TargetScale:
+        """Weighted mean and standard deviation; a constant output is only centred."""
+        if not normalize:
+            return cls(np.zeros(y.shape[1]), np.ones(y.shape[1]))
+        share = weights / weights.sum()
+        mean = share @ y
+        scale = np.sqrt(share @ (y - mean) ** 2)
+        rounding = 10 * np.finfo(float).eps * np.maximum(np.abs(mean), np.abs(y).max(axis=0))
+        return cls(mean, np.where(scale > rounding, scale, 1.0))
+
+    def normalize(self, y: Floats) -> Floats:
+        """To zero mean and unit variance."""
+        return np.asarray((y - self.mean) / self.scale)
+
+    def restore(self, y: Floats) -> Floats:
+        """Back to the units of y."""
+        return y * self.scale + self.mean
+
+
+def default_kernel(sample: Sample, rng: np.random.Generator) -> Any:
+    """Constant x RBF with a length scale sd·√d for each feature."""
+    items = sample.rows.take(draw_rows(sample.n_rows, _SCALE_ROWS, rng))
+    if not (isinstance(items, np.ndarray) or sparse.issparse(items)):
+        raise TypeError(
+            "kernel=None needs numeric features: pass a callable kernel k(A, B) for other items."
+        )
+    if sparse.issparse(items):
+        mean = np.asarray(items.mean(axis=0)).ravel()
+        square = np.asarray(items.multiply(items).mean(axis=0)).ravel()
+        deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
+    else:
+        deviation = np.asarray(items, dtype=np.float64).std(axis=0)
+    scales = np.where(deviation > 0, deviation, 1.0) * np.sqrt(items.shape[1])
+    power = float(sample.target_norms().sum() / (sample.weights.sum() * sample.n_outputs))
+    return ConstantKernel(power if power > 0 else 1.0) * RBF(scales)
+
+
+def counting_kernel(kernel: Any, X: Any, **parameters: Any) -> tuple[CountingKernel, float]:
+    """The compiled kernel inside a counter, and the noise read from White terms."""
+    compiled: Kernel
+    if is_precomputed(kernel):
+        compiled, white = PrecomputedKernel(X), 0.0
+    else:
+        n_features = X.shape[1] if hasattr(X, "shape") and len(X.shape) == 2 else None
+        compiled, white = compile_kernel(kernel, n_features=n_features, **parameters)
+    return CountingKernel(compiled), white
+
+
+def check_lengths(X: Any, y: Any) -> None:
+    """X and y must have as many rows."""
+    check_consistent_length(X, y)
+
+
+def positive(name: str, value: Any) -> float:
+    """A finite positive number, or an error that names the argument."""
+    if not isinstance(value, numbers.Real) or not 0 < float(value) < np.inf:
+        raise ValueError(f"{name} must be a positive number, got {value!r}.")
+    return float(value)
+
+
+def indefinite(row: int, pivot: float) -> ValueError:
+    """The error for a kernel that is none."""
+    return ValueError(
+        f"kernel is not positive semi-definite: row {row} has a negative pivot ({pivot:.3g}). Use "
+        "a positive semi-definite kernel, or repair the matrix (for instance by clipping its "
+        "negative eigenvalues)."
+    )
+
+
+def check_positive_definite(kernel: Kernel, sample: Sample, rng: np.random.Generator) -> None:
+    """Refuse a kernel of unknown kind that is asymmetric or indefinite on a few rows."""
+    if kernel.positive_definite:
+        return
+    index = draw_rows(sample.n_rows, _CHECK_ROWS, rng)
+    items = sample.rows.take(index)
+    K = kernel.tile(items, items)
+    scale = float(np.abs(K).max(initial=0.0))
+    asymmetry = np.abs(K - K.T)
+    if asymmetry.max() > _INDEFINITE * scale:
+        i, j = np.unravel_index(int(asymmetry.argmax()), K.shape)
+        raise ValueError(
+            f"kernel is not symmetric: k(row {index[i]}, row {index[j]}) = {K[i, j]:.6g} but "
+            f"k(row {index[j]}, row {index[i]}) = {K[j, i]:.6g}."
+        )
+    eigenvalues, U = np.linalg.eigh(0.5 * (K + K.T))
+    if eigenvalues[0] < -_INDEFINITE * scale:
+        raise indefinite(int(index[np.abs(U[:, 0]).argmax()]), float(eigenvalues[0]))

@@ -1,0 +1,10 @@
+"""One pass over rows gives small matrices; products with K without storing K.
+
+Everything that depends on the number of rows m happens here, as sums over fixed logical blocks.
+Imports kernels, rows and linalg.
+"""
+
+from pursuit.gram.products import kernel_product, kernel_times
+from pursuit.gram.statistics import GramStatistics, gram_statistics
+
+__all__ = ["GramStatistics", "gram_statistics", "kernel_product", "kernel_times"]

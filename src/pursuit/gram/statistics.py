@@ -1,0 +1,178 @@
+"""Weighted Gram statistics of a pool of points: the sums that make the number of rows harmless."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from pursuit.kernels import Columns, Kernel
+from pursuit.linalg import Workers
+from pursuit.rows import Sample
+
+Floats = NDArray[np.float64]
+
+BUFFER_ROWS = 2048
+"""Rows whose kernel values are held at once; part of the result's last bits, like the block."""
+
+_PANEL = 256
+_TILE_ENTRIES = 1 << 18
+
+
+@dataclass(frozen=True)
+class GramStatistics:
+    """Sums over rows for P points Z; two of them for different rows add up.
+
+    Attributes
+    ----------
+    gram : array of shape (P, P)
+        G = Σ w_i k_Z(x_i) k_Z(x_i)'.
+    cross : array of shape (P, n_outputs)
+        b = Σ w_i k_Z(x_i) y_i'.
+    target_norms : array of shape (n_outputs,)
+        Σ w_i y_i².
+    trace : float
+        Σ w_i k(x_i, x_i).
+    weight : float
+        Σ w_i.
+    n_rows : int
+        Number of rows summed.
+    """
+
+    gram: Floats
+    cross: Floats
+    target_norms: Floats
+    trace: float
+    weight: float
+    n_rows: int
+
+    def __add__(self, other: GramStatistics) -> GramStatistics:
+        if self.gram.shape != other.gram.shape or self.cross.shape != other.cross.shape:
+            raise ValueError(
+                f"statistics of {self.gram.shape[0]} points and {self.cross.shape[1]} outputs "
+                f"cannot be added to those of {other.gram.shape[0]} points and "
+                f"{other.cross.shape[1]} outputs: compute both with the same points and targets."
+            )
+        return GramStatistics(
+            self.gram + other.gram,
+            self.cross + other.cross,
+            self.target_norms + other.target_norms,
+            self.trace + other.trace,
+            self.weight + other.weight,
+            self.n_rows + other.n_rows,
+        )
+
+    def restricted(self, points: NDArray[np.intp]) -> GramStatistics:
+        """Statistics of some of the points, in the given order."""
+        return replace(self, gram=self.gram[np.ix_(points, points)], cross=self.cross[points])
+
+
+def gram_statistics(
+    sample: Sample,
+    kernel: Kernel,
+    points: Any,
+    *,
+    workers: Workers,
+    dtype: DTypeLike = np.float64,
+    whitener: Floats | None = None,
+    after_block: Callable[[int], None] | None = None,
+) -> GramStatistics:
+    """One pass over the sample.
+
+    Parameters
+    ----------
+    sample : Sample
+        Rows, targets, weights.
+    kernel : Kernel
+        Gives tiles k(rows, points).
+    points : items
+        The P points Z.
+    workers : Workers
+        Threads; their number does not change a bit of the result.
+    dtype : float64 or float32
+        Type of the tiles. Sums over blocks are float64 always.
+    whitener : array of shape (P, P), optional
+        R⁻¹ with R R' = K_ZZ. The statistics are then those of v(x) = R⁻¹k_Z(x), which keeps the
+        digits that forming K_Z'WK_Z first and whitening it later would lose (SPEC 2.0, V-form).
+    after_block : callable, optional
+        Called with the number of rows done after each block, for progress.
+
+    Returns
+    -------
+    statistics : GramStatistics
+    """
+    columns = kernel.columns(points, dtype=np.dtype(dtype).type)
+    accumulator = _Accumulator(columns, sample.n_outputs, np.dtype(dtype), whitener, workers)
+    trace, weight, done = 0.0, 0.0, 0
+    norms = np.zeros(sample.n_outputs)
+    for items, y, w in sample.blocks():
+        for span in Workers.slices(len(w), BUFFER_ROWS):
+            accumulator.add(items[span], y[span], w[span])
+        trace += float(w @ kernel.diag(items))
+        weight += float(w.sum())
+        norms += w @ (y * y)
+        done += len(w)
+        if after_block is not None:
+            after_block(done)
+    accumulator.mirror()
+    return GramStatistics(accumulator.gram, accumulator.cross, norms, trace, weight, done)
+
+
+class _Accumulator:
+    """Adds √w K'K√w of a buffer of rows to the upper panels of G, tile by tile, panel by panel."""
+
+    def __init__(
+        self,
+        columns: Columns,
+        n_outputs: int,
+        dtype: np.dtype[Any],
+        whitener: Floats | None,
+        workers: Workers,
+    ) -> None:
+        P = columns.n_columns
+        self.columns, self.workers, self.whitener = columns, workers, whitener
+        self.gram = np.zeros((P, P))
+        self.cross = np.zeros((P, n_outputs))
+        self._kernel_values = np.empty((BUFFER_ROWS, P), dtype=dtype)
+        self._features = self._kernel_values if whitener is None else np.empty((BUFFER_ROWS, P))
+        self._panels = Workers.slices(P, _PANEL)
+        self._tile_rows = max(16, min(BUFFER_ROWS, _TILE_ENTRIES // max(P, 1)))
+
+    def add(self, items: Any, targets: Floats, weights: Floats) -> None:
+        rows = len(weights)
+        K, V = self._kernel_values[:rows], self._features[:rows]
+        root = np.sqrt(weights).astype(K.dtype)[:, None]
+        weighted = bool(np.any(weights != 1.0))
+
+        def fill(span: slice) -> None:
+            tile = K[span]
+            self.columns(items[span], out=tile)
+            if weighted:
+                tile *= root[span]
+
+        def whiten(panel: slice) -> None:
+            assert self.whitener is not None
+            stop = panel.stop
+            np.matmul(K[:, :stop], self.whitener[panel, :stop].T, out=V[:, panel])
+
+        y = np.sqrt(weights)[:, None] * targets
+
+        def sum_panel(panel: slice) -> None:
+            A = V[:, panel]
+            self.cross[panel] += A.T.astype(np.float64, copy=False) @ y
+            self.gram[panel, panel] += A.T @ A
+            if panel.stop < V.shape[1]:
+                self.gram[panel, panel.stop :] += A.T @ V[:, panel.stop :]
+
+        self.workers.map(fill, Workers.slices(rows, self._tile_rows))
+        if self.whitener is not None:
+            self.workers.map(whiten, reversed(self._panels))
+        self.workers.map(sum_panel, self._panels)
+
+    def mirror(self) -> None:
+        """Copy the upper triangle of G to the lower one."""
+        for panel in self._panels:
+            self.gram[panel.stop :, panel] = self.gram[panel, panel.stop :].T

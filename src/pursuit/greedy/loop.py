@@ -1,0 +1,99 @@
+"""The greedy loop, written once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pursuit.greedy.candidates import AllCandidates, Candidates
+from pursuit.greedy.path import Meter, Path, PathRecorder
+from pursuit.greedy.stopping import StopRule
+from pursuit.linalg import NotPositiveDefiniteError
+from pursuit.objectives import Objective
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+_TIE = 1e-10
+_NO_GAIN = 1e-15
+
+
+def best_candidate(candidates: Indices, gains: Floats) -> tuple[int, float]:
+    """The candidate of largest gain; gains within 1e-10 of it are ties, the lowest number wins."""
+    largest = float(gains.max())
+    tied = gains >= largest - _TIE * abs(largest)
+    return int(candidates[int(np.argmax(tied))]), largest
+
+
+class Pursuit:
+    """Repeat: draw candidates, score them, take the best, ask the rules whether to go on.
+
+    Parameters
+    ----------
+    objective : Objective
+        What shrinks.
+    meter : Meter
+        Cost so far.
+    candidates : Candidates
+        Who may be chosen at a step; everyone by default.
+    labels : array of int, optional
+        What to call candidate i in the Path, usually its row number.
+    scale : float
+        Gains below 1e-15 of this size are rounding, and end the pursuit.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        meter: Meter,
+        *,
+        candidates: Candidates | None = None,
+        labels: Indices | None = None,
+        scale: float = 0.0,
+    ) -> None:
+        self.objective = objective
+        self.recorder = PathRecorder(meter)
+        self._candidates = candidates or AllCandidates()
+        self._labels = labels
+        self._scale = scale
+
+    @property
+    def size(self) -> int:
+        """Number of candidates taken."""
+        return len(self.recorder.steps)
+
+    def step(self) -> str | None:
+        """Take one candidate; the reason when none can be taken."""
+        while True:
+            candidates = self._candidates.draw(self.objective.available)
+            if not len(candidates):
+                return "rank"
+            best, gain = best_candidate(candidates, self.objective.score(candidates))
+            # The first one is taken even at no gain, so that a model always has a basis.
+            if gain <= _NO_GAIN * self._scale and self.size:
+                return "no gain"
+            try:
+                taken = self.objective.add(best)
+            except NotPositiveDefiniteError as error:
+                raise NotPositiveDefiniteError(self._label(error.index), error.pivot) from error
+            if taken:
+                self.recorder.record(self._label(best), self.objective.value)
+                return None
+
+    def _label(self, candidate: int) -> int:
+        return candidate if self._labels is None else int(self._labels[candidate])
+
+    def run(
+        self, rules: Sequence[StopRule], after_step: Callable[[int], None] | None = None
+    ) -> Path:
+        """Step until a rule gives a reason or nothing is left to take."""
+        while True:
+            reason = self.step()
+            if reason is None and after_step is not None:
+                after_step(self.size)
+            reasons = [reason] if reason else [rule(self) for rule in rules]
+            for found in reasons:
+                if found:
+                    return self.recorder.path(found)

@@ -1,0 +1,107 @@
+"""When to stop: rules that look at a pursuit after each step and give a reason, or None."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from pursuit.greedy.loop import Pursuit
+
+
+class StopRule(Protocol):
+    """Called after each step."""
+
+    def __call__(self, pursuit: Pursuit) -> str | None:
+        """Reason to stop, or None."""
+        ...
+
+
+class MaxSize:
+    """Stop at n basis functions."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __call__(self, pursuit: Pursuit) -> str | None:
+        """Reason n_basis."""
+        return "n_basis" if pursuit.size >= self.n else None
+
+
+class GapBelow:
+    """Stop when the relative gap of a certificate is at most ``tol``.
+
+    ``gap(pursuit)`` is called after every step when ``growth`` is 0, else whenever the basis has
+    grown by that fraction since the last look.
+    """
+
+    def __init__(self, tol: float, gap: Callable[[Pursuit], float], growth: float = 0.0) -> None:
+        self.tol, self.growth = tol, growth
+        self._gap = gap
+        self._next = 1
+
+    def __call__(self, pursuit: Pursuit) -> str | None:
+        """Reason tol."""
+        if pursuit.size < self._next:
+            return None
+        self._next = max(pursuit.size + 1, int(pursuit.size * (1 + self.growth)))
+        gap = self._gap(pursuit)
+        pursuit.recorder.record_gap(gap)
+        return "tol" if gap <= self.tol else None
+
+
+class Deadline:
+    """Stop when what is left of ``seconds`` is needed to finish a model of this size.
+
+    ``reserve(n)`` is the time that finishing a model of n basis functions will take.
+    """
+
+    def __init__(self, seconds: float, reserve: Callable[[int], float] = lambda n: 0.0) -> None:
+        self.seconds = seconds
+        self._reserve = reserve
+
+    def __call__(self, pursuit: Pursuit) -> str | None:
+        """Reason time."""
+        spent = pursuit.recorder.meter.seconds
+        return "time" if spent + self._reserve(pursuit.size) >= self.seconds else None
+
+
+class Interrupted:
+    """Stop when the user asked for it; see :func:`catch_interrupt`."""
+
+    def __init__(self) -> None:
+        self.requested = False
+
+    def __call__(self, pursuit: Pursuit) -> str | None:
+        """Reason interrupted."""
+        return "interrupted" if self.requested else None
+
+
+@contextlib.contextmanager
+def catch_interrupt() -> Iterator[Interrupted]:
+    """Turn the first Ctrl-C into a request to stop; a second one interrupts at once.
+
+    Only the main thread receives signals: elsewhere the rule never fires.
+    """
+    rule = Interrupted()
+    if threading.current_thread() is not threading.main_thread():
+        yield rule
+        return
+    previous = signal.getsignal(signal.SIGINT)
+    if not callable(previous):
+        yield rule
+        return
+
+    def request(number: int, frame: FrameType | None) -> None:
+        rule.requested = True
+        signal.signal(signal.SIGINT, previous)
+
+    signal.signal(signal.SIGINT, request)
+    try:
+        yield rule
+    finally:
+        signal.signal(signal.SIGINT, previous)

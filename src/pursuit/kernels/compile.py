@@ -1,0 +1,256 @@
+"""From what a user passes as ``kernel=`` to a kernel with tiles.
+
+Known scikit-learn kernels become the fast nodes of this room; everything else is called. White
+terms are not part of a kernel on blocks: they are noise, and are returned as a number. Imports
+NumPy and scikit-learn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.gaussian_process import kernels as gp
+from sklearn.metrics.pairwise import KERNEL_PARAMS, pairwise_kernels
+
+from pursuit.kernels.base import Items, Kernel, Tile, Vector
+from pursuit.kernels.called import Called, function_name
+from pursuit.kernels.compose import Constant, power_of, product_of, sum_of
+from pursuit.kernels.dot import Dot
+from pursuit.kernels.points import as_points
+from pursuit.kernels.stationary import (
+    Gaussian,
+    Matern12,
+    Matern32,
+    Matern52,
+    Profile,
+    RationalQuadratic,
+    Stationary,
+)
+
+MATERN_PROFILES: dict[float, Profile] = {
+    0.5: Matern12(),
+    1.5: Matern32(),
+    2.5: Matern52(),
+    np.inf: Gaussian(),
+}
+
+
+def compile_kernel(
+    kernel: Any,
+    *,
+    n_features: int | None = None,
+    gamma: float | None = None,
+    coef0: float | None = None,
+    degree: float | None = None,
+    kernel_params: Mapping[str, Any] | None = None,
+) -> tuple[Kernel, float]:
+    """Compile a kernel, and read the noise off its White terms.
+
+    Parameters
+    ----------
+    kernel : scikit-learn GP kernel, str or callable
+        A `sklearn.gaussian_process.kernels` object, a name `pairwise_kernels` knows, or a function
+        of two blocks, k(A, B) -> array of shape (len(A), len(B)).
+    n_features : int or None, default None
+        Number of features, when items are rows of numbers; γ is 1/n_features unless given.
+    gamma, coef0, degree : float or None, default None
+        Parameters of named kernels, as in scikit-learn.
+    kernel_params : mapping or None, default None
+        Further parameters of a named kernel, or keyword arguments of a callable.
+
+    Returns
+    -------
+    kernel : Kernel
+        The kernel without its White terms.
+    noise : float
+        The variance of the White terms, 0.0 when there are none.
+    """
+    named = {"gamma": gamma, "coef0": coef0, "degree": degree}
+    given = {name: value for name, value in named.items() if value is not None}
+    params = dict(kernel_params or {})
+    if isinstance(kernel, str):
+        return _compile_name(kernel, n_features, _merged(given, params)), 0.0
+    if given:
+        raise ValueError(
+            f"{', '.join(given)} belongs to kernels given by name, not to {_describe(kernel)}: "
+            "set it in the kernel itself, or in kernel_params for a callable."
+        )
+    if isinstance(kernel, gp.Kernel):
+        if params:
+            raise ValueError(
+                f"kernel_params does not apply to {kernel!r}: set parameters in the kernel itself."
+            )
+        return _compile_gp(kernel, n_features)
+    if isinstance(kernel, type) or not callable(kernel):
+        raise TypeError(
+            "kernel must be a scikit-learn kernel object, a name or a function of two blocks, "
+            f"got {_describe(kernel)}."
+        )
+    return _compile_callable(kernel, params), 0.0
+
+
+def _describe(kernel: Any) -> str:
+    if isinstance(kernel, type):
+        return f"the class {kernel.__name__} (did you mean {kernel.__name__}()?)"
+    return function_name(kernel)
+
+
+def _compile_callable(function: Callable[..., Any], params: dict[str, Any]) -> Called:
+    diagonal = getattr(function, "diag", None)
+    return Called(
+        partial(function, **params) if params else function,
+        function_name(function),
+        partial(diagonal, **params) if diagonal and params else diagonal,
+    )
+
+
+# Kernels by name
+
+
+def _merged(given: dict[str, float], params: dict[str, Any]) -> dict[str, Any]:
+    twice = sorted(given.keys() & params.keys())
+    if twice:
+        raise ValueError(f"{', '.join(twice)} is given twice: drop it from kernel_params.")
+    return {**given, **params}
+
+
+def _compile_name(name: str, n_features: int | None, params: dict[str, Any]) -> Kernel:
+    if name == "precomputed":
+        raise ValueError(
+            "kernel='precomputed' has no formula to compile: pass the matrix to the estimator, or "
+            "use PrecomputedKernel(matrix)."
+        )
+    if name not in KERNEL_PARAMS:
+        raise ValueError(
+            f"kernel={name!r} is not a known name: use one of {', '.join(sorted(KERNEL_PARAMS))}, "
+            "a scikit-learn kernel object or a callable."
+        )
+    unknown = sorted(params.keys() - KERNEL_PARAMS[name])
+    if unknown:
+        takes = ", ".join(sorted(KERNEL_PARAMS[name])) or "no parameters"
+        raise ValueError(
+            f"{', '.join(unknown)} is not a parameter of kernel={name!r}, which takes {takes}."
+        )
+    if name == "linear":
+        return Dot()
+    if name == "rbf":
+        gamma = _gamma(name, n_features, params)
+        return Stationary(Gaussian(), length_scale=float(np.sqrt(0.5 / gamma)))
+    if name in ("poly", "polynomial"):
+        base = Dot(_gamma(name, n_features, params), float(params.get("coef0", 1.0)))
+        return power_of(base, float(params.get("degree", 3)))
+    return Called(partial(_pairwise_block, metric=name, **params), name)
+
+
+def _gamma(name: str, n_features: int | None, params: dict[str, Any]) -> float:
+    gamma = params.get("gamma")
+    if gamma is None:
+        if n_features is None:
+            raise ValueError(
+                f"kernel={name!r} needs gamma, or n_features for its default 1/n_features: it "
+                "compares rows of numbers; pass a callable kernel for strings and other objects."
+            )
+        return 1.0 / n_features
+    if not 0.0 < gamma < np.inf:
+        raise ValueError(f"gamma must be positive and finite, got {gamma}.")
+    return float(gamma)
+
+
+def _pairwise_block(A: Items, B: Items, **params: Any) -> Tile:
+    block: Tile = pairwise_kernels(as_points(A), as_points(B), **params)
+    return block
+
+
+# scikit-learn's Gaussian process kernels
+
+
+class _Parts(NamedTuple):
+    """A kernel without its White terms (None when nothing is left), and their variance."""
+
+    kernel: Kernel | None
+    noise: float
+
+
+def _compile_gp(kernel: gp.Kernel, n_features: int | None) -> tuple[Kernel, float]:
+    compiled, noise = _split(kernel, n_features)
+    if compiled is None:
+        raise ValueError(f"kernel {kernel} is noise only: add a kernel to the WhiteKernel.")
+    if noise < 0:
+        raise ValueError(
+            f"the White terms of {kernel} add up to {noise}: make noise_level positive."
+        )
+    return compiled, noise
+
+
+def _split(kernel: gp.Kernel, n_features: int | None) -> _Parts:
+    # Exact types: a subclass may have changed the formula, and is called.
+    kind = type(kernel)
+    if kind is gp.WhiteKernel:
+        return _Parts(None, float(kernel.noise_level))
+    if kind is gp.Sum:
+        return _split_sum(_split(kernel.k1, n_features), _split(kernel.k2, n_features))
+    if kind is gp.Product:
+        return _split_product(kernel, _split(kernel.k1, n_features), _split(kernel.k2, n_features))
+    if kind is gp.Exponentiation:
+        return _split_power(kernel, _split(kernel.kernel, n_features))
+    return _Parts(_leaf(kernel, n_features), 0.0)
+
+
+def _split_sum(left: _Parts, right: _Parts) -> _Parts:
+    kernels = [part.kernel for part in (left, right) if part.kernel is not None]
+    return _Parts(sum_of(kernels) if kernels else None, left.noise + right.noise)
+
+
+def _split_product(kernel: gp.Kernel, left: _Parts, right: _Parts) -> _Parts:
+    if isinstance(right.kernel, Constant) and right.noise == 0:
+        left, right = right, left
+    if isinstance(left.kernel, Constant) and left.noise == 0:
+        scaled = None if right.kernel is None else product_of([left.kernel, right.kernel])
+        return _Parts(scaled, left.kernel.value * right.noise)
+    if left.kernel is None or right.kernel is None or left.noise or right.noise:
+        raise _misplaced_white(kernel)
+    return _Parts(product_of([left.kernel, right.kernel]), 0.0)
+
+
+def _split_power(kernel: gp.Kernel, base: _Parts) -> _Parts:
+    if base.kernel is None or base.noise:
+        raise _misplaced_white(kernel)
+    return _Parts(power_of(base.kernel, float(kernel.exponent)), 0.0)
+
+
+def _misplaced_white(kernel: gp.Kernel) -> ValueError:
+    return ValueError(
+        f"WhiteKernel is read as noise and cannot be a part of {kernel}: "
+        "add it as a separate term, kernel + WhiteKernel()."
+    )
+
+
+def _leaf(kernel: gp.Kernel, n_features: int | None) -> Kernel:
+    kind = type(kernel)
+    if kind is gp.ConstantKernel:
+        return Constant(float(kernel.constant_value))
+    if kind is gp.DotProduct:
+        return Dot(1.0, float(kernel.sigma_0) ** 2)
+    if kind is gp.RBF:
+        return _stationary(Gaussian(), kernel, n_features)
+    if kind is gp.Matern and kernel.nu in MATERN_PROFILES:
+        return _stationary(MATERN_PROFILES[kernel.nu], kernel, n_features)
+    if kind is gp.RationalQuadratic:
+        return _stationary(RationalQuadratic(float(kernel.alpha)), kernel, n_features)
+    if isinstance(kernel, gp.CompoundKernel):
+        raise ValueError(
+            "a CompoundKernel returns several kernels at once: fit one estimator for each, or "
+            "add or multiply them into one kernel."
+        )
+    return Called(kernel, repr(kernel), kernel.diag)
+
+
+def _stationary(profile: Profile, kernel: gp.Kernel, n_features: int | None) -> Stationary:
+    scales: Vector = np.squeeze(np.asarray(kernel.length_scale, dtype=np.float64))
+    compiled = Stationary(profile, scales if scales.ndim else float(scales))
+    if n_features is not None:
+        compiled.check_features(n_features)
+    return compiled

@@ -1,0 +1,22 @@
+"""Arrays in, arrays out: growing Cholesky factors, solutions in a span, and the thread pool.
+
+Nothing here knows about kernels, rows or estimators. Imports NumPy, SciPy and threadpoolctl only.
+"""
+
+from pursuit.linalg.cholesky import (
+    NotPositiveDefiniteError,
+    PivotedCholesky,
+    RowCholesky,
+    robust_cholesky,
+)
+from pursuit.linalg.span import SpanSolution
+from pursuit.linalg.workers import Workers
+
+__all__ = [
+    "NotPositiveDefiniteError",
+    "PivotedCholesky",
+    "RowCholesky",
+    "SpanSolution",
+    "Workers",
+    "robust_cholesky",
+]

@@ -1,0 +1,183 @@
+"""Cholesky factors that grow: the one decomposition behind every greedy choice."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotrf
+
+from pursuit.linalg.workers import Workers
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+_COLUMN_CHUNK = 1024
+_PREPARED = 256
+_INDEFINITE = 1e-7
+
+
+class NotPositiveDefiniteError(ValueError):
+    """A pivot is negative beyond rounding: the matrix is not a kernel matrix."""
+
+    def __init__(self, index: int, pivot: float) -> None:
+        super().__init__(f"negative pivot {pivot:g} at index {index}: the matrix is not psd.")
+        self.index = index
+        self.pivot = pivot
+
+
+class PivotedCholesky:
+    """H ≈ V'V for a psd matrix H (P x P), grown a pivot at a time in an order the caller chooses.
+
+    After k pivots S, ``rows`` is V (k x P) and ``residual`` is diag(H - V'V), the Schur complement
+    that a further pivot would have (SPEC 2.0). Adding pivot i needs only column i of H::
+
+        l = (H[:, i] - V' V[:, i]) / sqrt(residual_i),     V <- [V; l'],     residual -= l * l
+
+    :meth:`reduce` forms H[:, i] - V'V[:, i] for several likely pivots with one matrix product, so
+    that a caller who guesses well replaces memory-bound products with a vector by a few large ones.
+    """
+
+    def __init__(self, diagonal: Floats, capacity: int, workers: Workers) -> None:
+        self.diagonal = np.array(diagonal, dtype=np.float64)
+        self.residual = self.diagonal.copy()
+        self.pivots: list[int] = []
+        self._scale = float(self.diagonal.max(initial=0.0))
+        self._store = np.empty((max(1, min(capacity, 64)), len(self.diagonal)))
+        self._capacity = capacity
+        self._workers = workers
+        self._chunks = Workers.slices(len(self.diagonal), _COLUMN_CHUNK)
+        self._reduced = np.empty((_PREPARED, len(self.diagonal)))
+        self._reduced_at = np.zeros(_PREPARED, dtype=np.intp)
+        self._pivot_in = np.full(_PREPARED, -1, dtype=np.intp)
+        self._slot_of = np.full(len(self.diagonal), -1, dtype=np.intp)
+        self._next_slot = 0
+
+    @property
+    def rank(self) -> int:
+        """Number of pivots taken."""
+        return len(self.pivots)
+
+    @property
+    def rows(self) -> Floats:
+        """V, one row a pivot."""
+        return self._store[: self.rank]
+
+    def is_reduced(self, pivots: Indices) -> NDArray[np.bool_]:
+        """Which of these pivots :meth:`reduce` has prepared."""
+        return self._slot_of[pivots] >= 0
+
+    def reduce(self, pivots: Indices, columns: Floats) -> None:
+        """Prepare columns of H (one a row, for ``pivots``) as columns of H - V'V.
+
+        The oldest ones prepared make room.
+        """
+        slots = (self._next_slot + np.arange(len(pivots))) % len(self._reduced)
+        self._next_slot = int(slots[-1] + 1)
+        replaced = self._pivot_in[slots]
+        self._slot_of[replaced[replaced >= 0]] = -1
+        self._pivot_in[slots], self._slot_of[pivots] = pivots, slots
+        self._reduced_at[slots] = self.rank
+        V, weights, E = self.rows, self.rows[:, pivots].T.copy(), self._reduced
+
+        def subtract(chunk: slice) -> None:
+            E[slots, chunk] = columns[:, chunk] - weights @ V[:, chunk]
+
+        self._workers.map(subtract, self._chunks)
+
+    def reduced_column(self, pivot: int) -> Floats:
+        """Column ``pivot`` of H - V'V as it is now; the pivot must have been reduced."""
+        slot = int(self._slot_of[pivot])
+        column: Floats = self._reduced[slot]
+        start = int(self._reduced_at[slot])
+        if start == self.rank:
+            return column.copy()
+        V, weights, out = self.rows[start:], self.rows[start:, pivot].copy(), np.empty_like(column)
+
+        def subtract(chunk: slice) -> None:
+            np.subtract(column[chunk], weights @ V[:, chunk], out=out[chunk])
+
+        self._workers.map(subtract, self._chunks)
+        return out
+
+    def append(self, pivot: int, row: Floats) -> None:
+        """Add ``pivot``: ``row`` is its column of H - V'V over the root of its own entry."""
+        self._next_row()[:] = row
+        self.residual -= row * row
+        self.residual[pivot] = 0.0
+        self.pivots.append(pivot)
+        worst = int(self.residual.argmin())
+        if self.residual[worst] < -_INDEFINITE * self._scale:
+            raise NotPositiveDefiniteError(worst, float(self.residual[worst]))
+
+    def triangle(self) -> Floats:
+        """R with R R' = H[S, S]: V at the pivots, lower triangular in the order of choice."""
+        triangle: Floats = np.tril(self.rows[:, self.pivots].T)
+        return triangle
+
+    def _next_row(self) -> Floats:
+        if self.rank == len(self._store):
+            grown = np.empty(
+                (min(2 * self.rank, max(self._capacity, self.rank + 1)), self._store.shape[1])
+            )
+            grown[: self.rank] = self._store
+            self._store = grown
+        row: Floats = self._store[self.rank]
+        return row
+
+
+class RowCholesky:
+    """Lower-triangular L of a matrix that grows by a row and column: L <- [[L, 0], [c', d]]."""
+
+    def __init__(self) -> None:
+        self._store = np.zeros((16, 16))
+        self.size = 0
+
+    @property
+    def factor(self) -> Floats:
+        """The factor so far."""
+        return self._store[: self.size, : self.size]
+
+    def solve(self, rhs: Floats) -> Floats:
+        """L⁻¹ rhs."""
+        if self.size == 0:
+            return np.zeros_like(rhs)
+        solution: Floats = solve_triangular(self.factor, rhs, lower=True, check_finite=False)
+        return solution
+
+    def append(self, row: Floats, pivot: float) -> None:
+        """Append the row [row', sqrt(pivot)]."""
+        n = self.size
+        if n == len(self._store):
+            grown = np.zeros((2 * n, 2 * n))
+            grown[:n, :n] = self._store
+            self._store = grown
+        self._store[n, :n] = row
+        self._store[n, n] = np.sqrt(pivot)
+        self.size = n + 1
+
+
+def robust_cholesky(matrix: Floats, tolerance: float = 1e-12) -> tuple[Floats, Indices]:
+    """Factor a psd matrix, leaving out rows that depend on earlier ones.
+
+    Returns (R, kept) with R R' = matrix[kept, kept]. A row whose pivot is below ``tolerance`` of
+    its diagonal entry is dropped: it adds nothing to the span that rounding would not drown.
+    """
+    kept = np.arange(len(matrix))
+    while True:
+        block = matrix[np.ix_(kept, kept)]
+        R, info = dpotrf(block, lower=1, clean=1)
+        good = len(kept) if info == 0 else info - 1
+        weak = np.flatnonzero(np.diag(R)[:good] ** 2 <= tolerance * np.diag(block)[:good])
+        if info == 0 and len(weak) == 0:
+            return np.asarray(R), kept
+        if len(weak) == 0:
+            pivot = float(block[good, good] - _explained(R[:good, :good], block[:good, good]))
+            if pivot < -_INDEFINITE * float(np.diag(matrix).max()):
+                raise NotPositiveDefiniteError(int(kept[good]), pivot)
+        kept = np.delete(kept, weak[0] if len(weak) else good)
+
+
+def _explained(R: Floats, column: Floats) -> float:
+    half = solve_triangular(R, column, lower=True) if len(R) else column
+    return float(half @ half)

@@ -1,0 +1,104 @@
+"""The regularised least-squares solution in the span of chosen basis functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotrf
+
+Floats = NDArray[np.float64]
+
+
+def _solve_lower(L: Floats, rhs: Floats, *, transposed: bool = False) -> Floats:
+    solution: Floats = solve_triangular(
+        L, rhs, lower=True, trans="T" if transposed else "N", check_finite=False
+    )
+    return solution
+
+
+@dataclass(frozen=True)
+class SpanSolution:
+    """Minimiser of ½‖y - Vu‖² + ½σ²‖u‖² with V = K_S R⁻ᵀ, and all its truncations (SPEC 2.0).
+
+    ``R R' = K_SS``, ``L L' = V'WV + σ²I`` and ``z = L⁻¹V'Wy``. Leading blocks of R, L and z belong
+    to the first basis functions alone, so the model with n of them is a slice of this one.
+
+    Attributes
+    ----------
+    R, L : arrays of shape (n, n)
+        Lower-triangular factors.
+    z : array of shape (n, n_outputs)
+        The objective is P = ½y'Wy - ½‖z‖².
+    noise : float
+        σ².
+    """
+
+    R: Floats
+    L: Floats
+    z: Floats
+    noise: float
+
+    @classmethod
+    def from_gram(cls, R: Floats, gram: Floats, cross: Floats, noise: float) -> SpanSolution:
+        """From K_S'WK_S and K_S'Wy: whiten both with R, then solve."""
+        half = _solve_lower(R, gram)
+        whitened = _solve_lower(R, np.ascontiguousarray(half.T))
+        return cls.from_whitened(R, whitened, _solve_lower(R, cross), noise)
+
+    @classmethod
+    def from_whitened(cls, R: Floats, gram: Floats, cross: Floats, noise: float) -> SpanSolution:
+        """From V'WV and V'Wy."""
+        B = 0.5 * (gram + gram.T)
+        B[np.diag_indices_from(B)] += noise
+        L, info = dpotrf(B, lower=1, clean=1)
+        if info != 0:
+            raise ArithmeticError(
+                f"V'WV + {noise:g} I lost positive definiteness to rounding at column {info - 1}."
+            )
+        L = np.asarray(L)
+        return cls(R, L, _solve_lower(L, cross), noise)
+
+    @property
+    def size(self) -> int:
+        """Number of basis functions."""
+        return len(self.R)
+
+    def truncated(self, n: int) -> SpanSolution:
+        """The solution in the span of the first n basis functions."""
+        return SpanSolution(
+            self.R[:n, :n].copy(), self.L[:n, :n].copy(), self.z[:n].copy(), self.noise
+        )
+
+    def gains(self) -> Floats:
+        """½z²: what each basis function took off the objective, per output."""
+        return 0.5 * self.z**2
+
+    def coordinates(self) -> Floats:
+        """u = L⁻ᵀz, coefficients on the orthonormal functions V."""
+        return _solve_lower(self.L, self.z, transposed=True)
+
+    def coefficients(self) -> Floats:
+        """β = R⁻ᵀu, coefficients on the kernel functions k(·, x_S)."""
+        return _solve_lower(self.R, self.coordinates(), transposed=True)
+
+    def features(self, kernel_rows: Floats) -> Floats:
+        """V_x' = R⁻¹ k_S(x)' for a block of rows k_S(x): shape (n, rows)."""
+        return _solve_lower(self.R, kernel_rows.T)
+
+    def latent_variance(self, kernel_rows: Floats, diagonal: Floats) -> Floats:
+        """k(x,x) - ‖V_x‖² + σ²‖L⁻¹V_x‖²: the variance of f(x), never negative (SPEC 6c)."""
+        V = self.features(kernel_rows)
+        missed = np.maximum(diagonal - np.einsum("ij,ij->j", V, V), 0.0)
+        U = _solve_lower(self.L, V)
+        variance: Floats = missed + self.noise * np.einsum("ij,ij->j", U, U)
+        return variance
+
+    def latent_covariance(self, kernel_rows: Floats, block: Floats) -> Floats:
+        """K_xx - V_x'V_x + σ² V_x'(LL')⁻¹V_x, the covariance of f at several points."""
+        V = self.features(kernel_rows)
+        U = _solve_lower(self.L, V)
+        covariance: Floats = block - V.T @ V + self.noise * (U.T @ U)
+        return covariance

@@ -1,0 +1,11 @@
+"""What shrinks: objectives that score candidates, take one, and know their value.
+
+Every greedy method of the package is an :class:`Objective` driven by the one loop in `greedy/`.
+Imports gram and what lies below it.
+"""
+
+from pursuit.objectives.base import Objective
+from pursuit.objectives.quadratic import QuadraticPursuit, dual_pursuit, gram_pursuit
+from pursuit.objectives.span import SpanPursuit
+
+__all__ = ["Objective", "QuadraticPursuit", "SpanPursuit", "dual_pursuit", "gram_pursuit"]

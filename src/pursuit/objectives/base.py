@@ -1,0 +1,36 @@
+"""What the greedy loop needs to know of an objective."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+class Objective(Protocol):
+    """A function of a growing set of candidates that the loop makes as small as it can.
+
+    `pursuit.testing.check_objective` checks a new objective against this contract.
+    """
+
+    @property
+    def available(self) -> NDArray[np.bool_]:
+        """Mask of candidates that may still be chosen."""
+        ...
+
+    @property
+    def value(self) -> float:
+        """The objective for the candidates chosen so far."""
+        ...
+
+    def score(self, candidates: Indices) -> Floats:
+        """Decrease of :attr:`value` that each candidate would bring."""
+        ...
+
+    def add(self, candidate: int) -> bool:
+        """Take a candidate; False, and it is no longer available, if it is dependent."""
+        ...

@@ -1,0 +1,181 @@
+"""Primitive A of the specification: forward selection for -b'β + ½β'Hβ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from pursuit.gram import GramStatistics
+from pursuit.kernels import Kernel
+from pursuit.linalg import PivotedCholesky, Workers
+from pursuit.objectives.base import Floats, Indices
+from pursuit.rows import RowSource
+
+PIVOT_TOLERANCE = 1e-10
+"""A candidate whose pivot fell to this part of its start is dependent on those chosen."""
+
+_LOOK_AHEAD = 16
+
+
+class QuadraticPursuit:
+    """min over β supported on the chosen set of -Σ_o b_o'β_o + ½β_o'Hβ_o, H psd (SPEC 2.0, A).
+
+    Pivoted Cholesky of H with a target-driven pivot. With gradient g = b - H[:, S]β and Schur
+    complements h, candidate i lowers the value by Σ_o ½ g_io² / h_i.
+
+    Parameters
+    ----------
+    diagonal : array of shape (P,)
+        diag H.
+    linear : array of shape (P, n_outputs)
+        b.
+    columns : callable
+        ``columns(index)`` gives the rows of H for an index array.
+    capacity : int
+        Most candidates that will be taken; a guess is fine.
+    workers : Workers
+        Threads.
+    look_ahead : bool
+        Whether to ask for columns of several likely candidates at once. Faster where a column is
+        a look-up; wasteful where it must be computed.
+    offset : float
+        Constant added to the value.
+    """
+
+    def __init__(
+        self,
+        diagonal: Floats,
+        linear: Floats,
+        columns: Callable[[Indices], Floats],
+        *,
+        capacity: int,
+        workers: Workers,
+        look_ahead: bool,
+        offset: float = 0.0,
+    ) -> None:
+        self.factor = PivotedCholesky(diagonal, capacity, workers)
+        self._gradient = np.array(linear.T, dtype=np.float64, order="C")
+        self._columns = columns
+        self._z: list[Floats] = []
+        self._offset, self._decrease = offset, 0.0
+        self._free = np.ones(len(diagonal), bool)
+        self._look_ahead = _LOOK_AHEAD if look_ahead else 1
+        self._floor = PIVOT_TOLERANCE * self.factor.diagonal
+
+    @property
+    def available(self) -> NDArray[np.bool_]:
+        """Candidates neither chosen nor dependent on the chosen."""
+        return self._free & (self.factor.residual > self._floor)
+
+    @property
+    def value(self) -> float:
+        """The offset less ½‖z‖², summed over outputs."""
+        return self._offset - self._decrease
+
+    @property
+    def chosen(self) -> Indices:
+        """Candidates in the order of choice."""
+        return np.array(self.factor.pivots, dtype=np.intp)
+
+    @property
+    def z(self) -> Floats:
+        """z = L⁻¹b_S, one row a chosen candidate; ½z² is what each took off the value."""
+        return np.array(self._z).reshape(len(self._z), len(self._gradient))
+
+    def coefficients(self) -> Floats:
+        """β on the chosen candidates: L'β = z."""
+        triangle = self.factor.triangle()
+        solution: Floats = solve_triangular(triangle, self.z, lower=True, trans="T")
+        return solution
+
+    def score(self, candidates: Indices) -> Floats:
+        """Σ_o ½g²/h."""
+        if len(candidates) == len(self._floor):
+            g, h = self._gradient, self.factor.residual
+        else:
+            g, h = self._gradient[:, candidates], self.factor.residual[candidates]
+        gain: Floats = 0.5 * np.einsum("oi,oi->i", g, g)
+        gain /= h
+        return gain
+
+    def add(self, candidate: int) -> bool:
+        """Take a candidate, or drop it when its pivot, formed from scratch, is rounding."""
+        if not self.factor.is_reduced(np.array([candidate]))[0]:
+            self._reduce_likely(candidate)
+        column = self.factor.reduced_column(candidate)
+        self._free[candidate] = False
+        if column[candidate] <= self._floor[candidate]:
+            return False
+        root = np.sqrt(column[candidate])
+        z = self._gradient[:, candidate] / root
+        row = np.divide(column, root, out=column)
+        self.factor.append(candidate, row)
+        for output, step in zip(self._gradient, z, strict=True):
+            output -= step * row
+        self._z.append(z)
+        self._decrease += 0.5 * float(z @ z)
+        return True
+
+    def _reduce_likely(self, candidate: int) -> None:
+        """Prepare the candidate with those that score best now: many will be wanted next."""
+        likely = np.array([candidate], dtype=np.intp)
+        if self._look_ahead > 1:
+            free = np.flatnonzero(self.available)
+            free = free[~self.factor.is_reduced(free) & (free != candidate)]
+            if len(free) >= self._look_ahead:
+                top = np.argpartition(self.score(free), 1 - self._look_ahead)
+                free = free[top[1 - self._look_ahead :]]
+            likely = np.concatenate([likely, np.sort(free)])
+        self.factor.reduce(likely, self._columns(likely))
+
+
+def gram_pursuit(
+    statistics: GramStatistics,
+    kernel_matrix: Floats,
+    noise: float,
+    *,
+    capacity: int,
+    workers: Workers,
+) -> QuadraticPursuit:
+    """SB01's P on the pool: H = G + σ²K_ZZ, b = K_Z'Wy (SPEC 6a). Overwrites ``kernel_matrix``."""
+    H = kernel_matrix
+    H *= noise
+    H += statistics.gram
+    return QuadraticPursuit(
+        np.diag(H),
+        statistics.cross,
+        H.__getitem__,
+        capacity=capacity,
+        workers=workers,
+        look_ahead=True,
+        offset=0.5 * float(statistics.target_norms.sum()),
+    )
+
+
+def dual_pursuit(
+    rows: RowSource,
+    targets: Floats,
+    weights: Floats,
+    kernel: Kernel,
+    noise: float,
+    *,
+    capacity: int,
+    workers: Workers,
+) -> QuadraticPursuit:
+    """SB01's Q*: H = K + σ²W⁻¹, b = y, over the given rows (SPEC 2.3); columns on demand."""
+    m = rows.n_rows
+    items: Any = rows.take(np.arange(m))
+    diagonal = kernel.diag(items) + noise / weights
+
+    def columns(index: Indices) -> Floats:
+        block = kernel.tile(items, rows.take(index)).T.copy()
+        block[np.arange(len(index)), index] += noise / weights[index]
+        return block
+
+    return QuadraticPursuit(
+        diagonal, targets, columns, capacity=capacity, workers=workers, look_ahead=False
+    )

@@ -1,0 +1,9 @@
+"""Plain numbers in, pictures out.
+
+A Display is made by ``from_estimator`` or from the numbers themselves, and drawn by ``plot``, as in
+scikit-learn. This room imports nothing of the package, and matplotlib only when something is drawn.
+"""
+
+from pursuit.plots.path import PathDisplay
+
+__all__ = ["PathDisplay"]

@@ -1,0 +1,75 @@
+"""What every source of rows can do, and the two checks all of them share.
+
+Imports numpy only. A source knows three things: how many rows it has, how to hand them out block
+by block in row order, and how to fetch a few of them by number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pursuit.rows.items import Items
+
+BLOCK_ROWS = 8192
+"""Rows per logical block. Sums over rows are taken block by block, so this number is part of the
+result's last bits and does not depend on the machine."""
+
+
+@runtime_checkable
+class RowSource(Protocol):
+    """Rows that can be streamed in order and fetched by number.
+
+    `pursuit.testing.check_row_source` checks a new source against this contract.
+    """
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        ...
+
+    def blocks(self, size: int = BLOCK_ROWS) -> Iterator[tuple[int, Items]]:
+        """Yield (number of the first row, items), in row order.
+
+        Every block has `size` rows but the last, which has what remains.
+        """
+        ...
+
+    def take(self, index: NDArray[np.intp]) -> Items:
+        """Items at these row numbers, in the order of `index`, repeats included."""
+        ...
+
+
+def row_spans(n_rows: int, size: int) -> Iterator[slice]:
+    """Slices that cut `n_rows` rows into blocks of `size`; the last may be shorter."""
+    if size < 1:
+        raise ValueError(f"size must be at least 1 row per block, got {size}.")
+    return (slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size))
+
+
+def checked_index(index: ArrayLike, n_rows: int) -> NDArray[np.intp]:
+    """`index` as a 1-D integer array of row numbers in [0, n_rows).
+
+    Negative numbers are refused rather than counted from the end: -1 marks "not a row" elsewhere
+    in this package, and must never fetch the last one.
+    """
+    array: NDArray[Any] = np.asarray(index)
+    if array.ndim != 1:
+        raise ValueError(f"index must be 1-D, got shape {array.shape}: pass a list of row numbers.")
+    if array.size == 0:
+        return np.empty(0, dtype=np.intp)
+    if array.dtype.kind not in "iu":
+        raise TypeError(
+            f"index must hold integer row numbers, got dtype {array.dtype}: "
+            "use np.flatnonzero on a boolean mask."
+        )
+    low, high = array.min(), array.max()
+    if low < 0 or high >= n_rows:
+        raise ValueError(
+            f"index must lie in [0, {n_rows}), got row numbers from {low} to {high}: "
+            "remove those that are not rows of this source."
+        )
+    return array.astype(np.intp, copy=False)

@@ -1,0 +1,63 @@
+"""Shared by all tests: the --verify option, hypothesis profiles, data and read-only arrays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+settings.register_profile("test", derandomize=True, max_examples=25, deadline=None)
+settings.register_profile("verify", max_examples=300, deadline=None, print_blob=True)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--verify",
+        action="store_true",
+        help="larger sizes, more hypothesis examples, and the tests marked verify",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("verify" if config.getoption("--verify") else "test")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--verify"):
+        return
+    held_back = [item for item in items if item.get_closest_marker("verify")]
+    if held_back:
+        config.hook.pytest_deselected(items=held_back)
+        items[:] = [item for item in items if not item.get_closest_marker("verify")]
+
+
+@pytest.fixture(scope="session")
+def size(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
+    """``size(small, large)``: the small number in ``make test``, the large in ``make verify``."""
+    verify = request.config.getoption("--verify")
+    return lambda small, large: large if verify else small
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of public data sets; the test is skipped where there is none."""
+    folder = os.environ.get("PURSUIT_DATA")
+    if not folder:
+        pytest.skip("PURSUIT_DATA is not set: no folder of public data sets to read")
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def read_only() -> Callable[[np.ndarray], np.ndarray]:
+    """``read_only(array)``: a copy that raises when something writes to it."""
+
+    def locked(array: np.ndarray) -> np.ndarray:
+        copy = np.array(array)
+        copy.setflags(write=False)
+        return copy
+
+    return locked

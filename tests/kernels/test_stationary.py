@@ -1,0 +1,300 @@
+"""Distances and their profiles, against loops over pairs."""
+
+from math import exp, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from pursuit.kernels.base import n_items
+from pursuit.kernels.stationary import (
+    PIECE,
+    Gaussian,
+    Matern12,
+    Matern32,
+    Matern52,
+    RationalQuadratic,
+    Stationary,
+)
+
+FORMULAS = {
+    "gaussian": (Gaussian(), lambda r: exp(-(r**2) / 2)),
+    "matern12": (Matern12(), lambda r: exp(-r)),
+    "matern32": (Matern32(), lambda r: (1 + sqrt(3) * r) * exp(-sqrt(3) * r)),
+    "matern52": (Matern52(), lambda r: (1 + sqrt(5) * r + 5 * r**2 / 3) * exp(-sqrt(5) * r)),
+    "rational": (RationalQuadratic(0.7), lambda r: (1 + r**2 / 1.4) ** -0.7),
+    "cauchy": (RationalQuadratic(1.0), lambda r: 1 / (1 + r**2 / 2)),
+}
+TOLERANCE = {np.float64: 1e-10, np.float32: 1e-4}
+
+families = pytest.mark.parametrize("family", FORMULAS)
+
+
+def naive(family, A, B, length_scale=1.0, variance=1.0):
+    formula = FORMULAS[family][1]
+    A, B = np.asarray(A, dtype=float), np.asarray(B, dtype=float)
+    return np.array(
+        [[variance * formula(np.linalg.norm((a - b) / length_scale)) for b in B] for a in A]
+    ).reshape(len(A), len(B))
+
+
+def kernel_of(family, length_scale=1.0, variance=1.0):
+    return Stationary(FORMULAS[family][0], length_scale, variance)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(3)
+
+
+@families
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("length_scale", [1.7, np.array([0.5, 2.0, 30.0])])
+@pytest.mark.parametrize("variance", [1.0, 0.03, 40.0])
+def test_tile_is_the_formula(rng, family, dtype, length_scale, variance):
+    A, Z = rng.standard_normal((7, 3)), rng.standard_normal((5, 3))
+    kernel = kernel_of(family, length_scale, variance)
+    block = kernel.columns(Z, dtype)(A)
+    assert block.dtype == dtype
+    assert block.flags.c_contiguous
+    expected = naive(family, A, Z, length_scale, variance)
+    np.testing.assert_allclose(block, expected, rtol=0, atol=TOLERANCE[dtype] * variance)
+    np.testing.assert_array_equal(kernel.diag(A), np.full(7, variance))
+
+
+@families
+@given(
+    n_rows=st.integers(1, 9),
+    n_columns=st.integers(1, 9),
+    n_features=st.integers(1, 6),
+    spread=st.floats(1e-3, 30.0),
+    offset=st.floats(-1e3, 1e3),
+    seed=st.integers(0, 2**16),
+)
+def test_any_shape_and_scale(family, n_rows, n_columns, n_features, spread, offset, seed):
+    rng = np.random.default_rng(seed)
+    A = offset + spread * rng.standard_normal((n_rows, n_features))
+    Z = offset + spread * rng.standard_normal((n_columns, n_features))
+    Z[0] = A[0]
+    length_scale = rng.uniform(0.5, 3.0, n_features)
+    block = kernel_of(family, length_scale).tile(A, Z)
+    np.testing.assert_allclose(block, naive(family, A, Z, length_scale), rtol=0, atol=1e-10)
+
+
+@families
+def test_a_tile_of_many_pieces_is_the_tile_of_one(rng, family):
+    Z = rng.standard_normal((PIECE // 4 + 1, 2))
+    A = rng.standard_normal((11, 2))
+    kernel = kernel_of(family)
+    whole = kernel.tile(A, Z)
+    some = rng.choice(len(Z), 20, replace=False)
+    np.testing.assert_allclose(whole[:, some], naive(family, A, Z[some]), rtol=0, atol=1e-10)
+
+
+@families
+def test_a_tile_wider_than_a_piece(rng, family):
+    Z = rng.standard_normal((PIECE + 3, 1))
+    A = rng.standard_normal((2, 1))
+    block = kernel_of(family).tile(A, Z)
+    np.testing.assert_allclose(block[:, -5:], naive(family, A, Z[-5:]), rtol=0, atol=1e-10)
+
+
+@families
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_out_is_filled_and_returned(rng, family, dtype):
+    A, Z = rng.standard_normal((6, 4)), rng.standard_normal((3, 4))
+    columns = kernel_of(family, variance=2.0).columns(Z, dtype)
+    out = np.full((6, 3), np.nan, dtype)
+    assert columns(A, out) is out
+    np.testing.assert_array_equal(out, columns(A))
+    assert columns.n_columns == 3
+
+
+@families
+def test_far_from_the_origin(rng, family):
+    A, Z = 1e6 + rng.standard_normal((8, 3)), 1e6 + rng.standard_normal((6, 3))
+    # The differences themselves are exact, so the oracle loses nothing to the offset.
+    block = kernel_of(family).tile(A, Z)
+    np.testing.assert_allclose(block, naive(family, A, Z), rtol=0, atol=1e-10)
+    near = kernel_of(family).columns(Z, np.float32)(A)
+    np.testing.assert_allclose(near, naive(family, A, Z), rtol=0, atol=1e-4)
+
+
+@families
+@pytest.mark.parametrize(
+    ("offset", "make"), [(0.0, np.asarray), (1e6, np.asarray), (0.0, sparse.csr_array)]
+)
+def test_duplicates_are_at_distance_zero(rng, family, offset, make):
+    A = offset + 5 * rng.standard_normal((30, 4))
+    items = make(A)
+    block = kernel_of(family).tile(items, items)
+    np.testing.assert_allclose(np.diagonal(block), 1.0, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(block, naive(family, A, A), rtol=0, atol=1e-10)
+
+
+@families
+@pytest.mark.parametrize("gap", [1e-12, 1e-9, 1e-7, 1e-5, 1e-3])
+def test_near_duplicates(rng, family, gap):
+    A = 5 * rng.standard_normal((20, 4))
+    Z = A + gap * rng.standard_normal((20, 4))
+    mixtures = [(A, Z), (sparse.csr_array(A), sparse.csr_array(Z))]
+    mixtures += [(sparse.csr_array(A), Z), (A, sparse.csr_array(Z))]
+    for left, right in mixtures:
+        block = kernel_of(family).tile(left, right)
+        np.testing.assert_allclose(block, naive(family, A, Z), rtol=0, atol=1e-10)
+
+
+def test_kink_is_restored_in_float32(rng):
+    A = 5 * rng.standard_normal((20, 4))
+    block = kernel_of("matern12").columns(A, np.float32)(A)
+    np.testing.assert_array_equal(np.diagonal(block), np.ones(20, np.float32))
+
+
+def test_one_far_point_costs_the_others_few_digits(rng):
+    A = rng.standard_normal((10, 2))
+    A[0] = 1e5
+    block = kernel_of("matern12").tile(A, A)
+    np.testing.assert_allclose(block, naive("matern12", A, A), rtol=0, atol=1e-9)
+
+
+@families
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("make", [sparse.csr_matrix, sparse.csr_array])
+def test_sparse_equals_dense(rng, family, dtype, make):
+    A = rng.standard_normal((9, 12)) * (rng.random((9, 12)) < 0.3)
+    Z = rng.standard_normal((7, 12)) * (rng.random((7, 12)) < 0.3)
+    Z[0] = A[0]
+    length_scale = rng.uniform(0.5, 3.0, 12)
+    kernel = kernel_of(family, length_scale, 3.0)
+    expected = naive(family, A, Z, length_scale, 3.0)
+    for left in (A, make(A), make(A.astype(np.float32))):
+        for right in (Z, make(Z)):
+            block = kernel.columns(right, dtype)(left)
+            assert isinstance(block, np.ndarray)
+            assert block.dtype == dtype
+            rounded = left.dtype == np.float32
+            tolerance = 1e-4 if rounded else TOLERANCE[dtype]
+            np.testing.assert_allclose(block, expected, rtol=0, atol=3 * tolerance)
+    np.testing.assert_array_equal(kernel.diag(make(A)), np.full(9, 3.0))
+
+
+def test_entries_stored_twice_are_added(rng):
+    twice = sparse.csr_matrix(([1.0, 2.0], ([0, 0], [1, 1])), shape=(1, 3))
+    unsummed = sparse.csr_matrix(
+        (np.array([1.0, 2.0]), np.array([1, 1]), np.array([0, 2])), shape=(1, 3)
+    )
+    Z = rng.standard_normal((4, 3))
+    kernel = kernel_of("gaussian")
+    expected = kernel.tile(twice.toarray(), Z)
+    np.testing.assert_allclose(kernel.tile(unsummed, Z), expected, atol=1e-14)
+    assert unsummed.nnz == 2, "the user's matrix is left as it was"
+
+
+@families
+def test_float32_data_in_float64_tiles(rng, family):
+    A = rng.standard_normal((5, 3)).astype(np.float32)
+    block = kernel_of(family).tile(A, A[:2])
+    assert block.dtype == np.float64
+    np.testing.assert_allclose(block, naive(family, A, A[:2]), rtol=0, atol=1e-10)
+
+
+def test_whole_numbers_are_numbers():
+    A = np.arange(6).reshape(3, 2)
+    block = kernel_of("gaussian").tile(A, A)
+    np.testing.assert_allclose(block, naive("gaussian", A, A), atol=1e-14)
+
+
+@families
+@pytest.mark.parametrize("sizes", [(0, 3), (3, 0), (1, 1)])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_few_rows(rng, family, sizes, make):
+    A, Z = rng.standard_normal((sizes[0], 2)), rng.standard_normal((sizes[1], 2))
+    block = kernel_of(family).tile(make(A), make(Z))
+    np.testing.assert_allclose(block, naive(family, A, Z), rtol=0, atol=1e-12)
+
+
+def test_inputs_are_left_alone(rng):
+    A, Z = rng.standard_normal((4, 2)), rng.standard_normal((3, 2))
+    A.flags.writeable = Z.flags.writeable = False
+    before = A.copy(), Z.copy()
+    kernel_of("matern12").tile(A, Z)
+    np.testing.assert_array_equal(A, before[0])
+    np.testing.assert_array_equal(Z, before[1])
+
+
+def test_bound_points_may_change(rng):
+    Z = rng.standard_normal((3, 2))
+    A = rng.standard_normal((4, 2))
+    columns = kernel_of("gaussian").columns(Z)
+    before = columns(A)
+    Z += 1.0
+    np.testing.assert_array_equal(columns(A), before)
+
+
+@families
+def test_positive_definite(rng, family):
+    A = rng.standard_normal((25, 2))
+    assert kernel_of(family).positive_definite
+    assert np.linalg.eigvalsh(kernel_of(family).tile(A, A)).min() > -1e-12
+
+
+ITEMS = np.zeros((2, 3))
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Stationary(Gaussian(), 0.0), "length_scale must be positive and finite"),
+        (lambda: Stationary(Gaussian(), np.array([1.0, np.nan])), "length_scale must be positive"),
+        (lambda: Stationary(Gaussian(), 1.0, -1.0), "variance must be positive and finite"),
+        (lambda: RationalQuadratic(0.0), "alpha must be positive and finite"),
+        (
+            lambda: Stationary(Gaussian(), np.ones(2)).columns(ITEMS),
+            "length_scale has 2 entries but n_features is 3",
+        ),
+        (
+            lambda: Stationary(Gaussian(), np.ones(2)).diag(ITEMS),
+            "length_scale has 2 entries but n_features is 3",
+        ),
+        (
+            lambda: Stationary(Gaussian()).tile(np.zeros((2, 4)), ITEMS),
+            "same features: 4 columns against 3",
+        ),
+        (lambda: Stationary(Gaussian()).tile(np.zeros(3), ITEMS), r"2-D array.*reshape\(-1, 1\)"),
+        (lambda: Stationary(Gaussian()).columns(ITEMS, np.int64), "dtype must be float32 or"),
+        (
+            lambda: Stationary(Gaussian()).columns(ITEMS)(ITEMS, np.empty((2, 3))),
+            r"out must be a C-contiguous float64 array of shape \(2, 2\), got float64 of shape",
+        ),
+        (
+            lambda: Stationary(Gaussian()).columns(ITEMS)(ITEMS, np.empty((2, 2), np.float32)),
+            "out must be a C-contiguous float64 array",
+        ),
+        (
+            lambda: Stationary(Gaussian()).columns(ITEMS)(ITEMS, np.empty((2, 2), order="F")),
+            "out must be a C-contiguous float64 array",
+        ),
+    ],
+)
+def test_nonsense_is_refused(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+@pytest.mark.parametrize(
+    "items",
+    [["a", "b"], np.array(["a", "b"]), np.array([[1, "a"]], dtype=object), [[1.0, 2.0]]],
+)
+def test_objects_need_a_callable(items):
+    kernel = Stationary(Gaussian())
+    for call in (lambda: kernel.columns(items), lambda: kernel.diag(items)):
+        with pytest.raises(TypeError, match="callable kernel for strings and other objects"):
+            call()
+
+
+def test_number_of_items():
+    assert n_items(np.zeros((3, 2))) == 3
+    assert n_items(sparse.csr_matrix((4, 2))) == 4
+    assert n_items(["a", "b"]) == 2
