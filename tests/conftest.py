@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import settings
+
+# Test files are imported by path, so the folder of their shared modules must be named.
+sys.path.insert(0, str(Path(__file__).parent))
 
 settings.register_profile("test", derandomize=True, max_examples=25, deadline=None)
 settings.register_profile("verify", max_examples=300, deadline=None, print_blob=True)

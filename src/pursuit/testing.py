@@ -6,14 +6,32 @@ this package imports this module; at import it needs numpy only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from pursuit.objectives import Objective
     from pursuit.rows import Items, RowSource
+
+_ROUNDING = 1e-8
+
+EXPECTED_FAILURES: dict[str, dict[str, str]] = {
+    "SparseGPRegressor": {
+        "check_positive_only_tag_during_fit": (
+            "kernel='precomputed' only: the check subtracts a constant from a kernel matrix, which "
+            "makes it indefinite, and an indefinite kernel is refused by name"
+        ),
+        "check_estimators_dtypes": (
+            "kernel='precomputed' only: the check truncates a kernel matrix to integers, which "
+            "makes it indefinite, and an indefinite kernel is refused by name"
+        ),
+    },
+}
+"""For each estimator, the checks of scikit-learn it fails and why, as `check_estimator` and
+`parametrize_with_checks` take them in ``expected_failed_checks``."""
 
 
 def check_row_source(source: RowSource, items: Items) -> None:
@@ -44,6 +62,105 @@ def check_row_source(source: RowSource, items: Items) -> None:
     _check_blocks("blocks()", source.blocks(), items, BLOCK_ROWS)
     _check_take(source, items, n_rows)
     _check_refusals(source, n_rows)
+
+
+def check_objective(
+    make_objective: Callable[[], Objective], duplicates: tuple[int, int], n_steps: int = 3
+) -> None:
+    """Check that an objective keeps the contract of `pursuit.objectives.Objective`.
+
+    Parameters
+    ----------
+    make_objective : callable
+        Gives a new objective with nothing chosen, the same one at every call.
+    duplicates : pair of int
+        Two candidates that are the same: once the first is taken, the second is dependent.
+    n_steps : int, default 3
+        How many greedy steps to check from; every candidate is tried at each.
+
+    Raises
+    ------
+    AssertionError
+        If a score is not the decrease of the value that taking the candidate brings, if scores
+        depend on the company they are asked for in, if scoring or refusing changes anything, or
+        if a taken or dependent candidate stays available.
+    """
+    chosen: list[int] = []
+    for _ in range(n_steps):
+        objective = _replayed(make_objective, chosen)
+        free = np.flatnonzero(_availability(objective))
+        if not len(free):
+            break
+        scores = _check_scores(objective, free)
+        scale = max(abs(objective.value), float(np.abs(scores).max()))
+        for candidate, score in zip(free.tolist(), scores.tolist(), strict=True):
+            _check_add(_replayed(make_objective, chosen), candidate, score, scale)
+        chosen.append(int(free[scores.argmax()]))
+    _check_dependent(make_objective, *duplicates)
+
+
+def _replayed(make_objective: Callable[[], Objective], chosen: list[int]) -> Objective:
+    """Return a new objective that has taken these candidates, each scored first as in the loop."""
+    objective = make_objective()
+    for candidate in chosen:
+        objective.score(np.array([candidate], dtype=np.intp))
+        _require(objective.add(candidate), f"a second objective refuses candidate {candidate}")
+    return objective
+
+
+def _availability(objective: Objective) -> NDArray[np.bool_]:
+    available = objective.available
+    _require(
+        available.ndim == 1 and available.dtype == np.bool_,
+        f"available must be a 1-D mask, got {available.dtype} of shape {available.shape}",
+    )
+    return available.copy()
+
+
+def _check_scores(objective: Objective, free: NDArray[np.intp]) -> NDArray[np.float64]:
+    value, available = objective.value, _availability(objective)
+    scores = np.array(objective.score(free))
+    _require(
+        scores.shape == free.shape and bool(np.isfinite(scores).all()),
+        "score must give one finite number a candidate",
+    )
+    backwards = objective.score(free[::-1])[::-1]
+    alone = np.array([objective.score(free[i : i + 1])[0] for i in range(len(free))])
+    for name, again in (("in another order", backwards), ("alone", alone)):
+        _require(_near(again, scores, np.abs(scores).max()), f"candidates score otherwise {name}")
+    _require(
+        objective.value == value and bool(np.array_equal(objective.available, available)),
+        "score changes the objective",
+    )
+    return scores
+
+
+def _check_add(objective: Objective, candidate: int, score: float, scale: float) -> None:
+    value = objective.value
+    objective.score(np.array([candidate], dtype=np.intp))
+    decrease = score if objective.add(candidate) else 0.0
+    _require(
+        _near(np.array(value - objective.value), np.array(decrease), scale),
+        f"candidate {candidate} changes the value by {objective.value - value:g}, "
+        f"expected {-decrease:g}",
+    )
+    _require(not objective.available[candidate], f"candidate {candidate} is still available")
+
+
+def _check_dependent(make_objective: Callable[[], Objective], first: int, second: int) -> None:
+    objective = _replayed(make_objective, [first])
+    value = objective.value
+    with np.errstate(divide="ignore", invalid="ignore"):
+        objective.score(np.array([second], dtype=np.intp))
+    _require(
+        not objective.add(second), f"candidate {second} is taken though it is a copy of {first}"
+    )
+    _require(objective.value == value, f"refusing candidate {second} changes the value")
+    _require(not objective.available[second], f"candidate {second} is refused, yet available")
+
+
+def _near(got: NDArray[Any], expected: NDArray[Any], scale: float) -> bool:
+    return bool(np.all(np.abs(got - expected) <= _ROUNDING * scale))
 
 
 def _check_blocks(call: str, blocks: Iterator[tuple[int, Items]], items: Items, size: int) -> None:

@@ -4,12 +4,27 @@ Formulas only; passes over data live in `gram/`. Imports NumPy only.
 """
 
 from pursuit.bounds.certificate import Certificate, relative_gap
-from pursuit.bounds.duality import dense_lower_bound, primal_value, scaled_lower_bound
+from pursuit.bounds.duality import (
+    dense_lower_bound,
+    hybrid_lower_bound,
+    minimum_upper_bound,
+    primal_value,
+    scaled_lower_bound,
+    shifted_lower_bound,
+    sparse_lower_bound,
+)
+from pursuit.bounds.evidence import EvidenceBounds, evidence_bounds
 
 __all__ = [
     "Certificate",
+    "EvidenceBounds",
     "dense_lower_bound",
+    "evidence_bounds",
+    "hybrid_lower_bound",
+    "minimum_upper_bound",
     "primal_value",
     "relative_gap",
     "scaled_lower_bound",
+    "shifted_lower_bound",
+    "sparse_lower_bound",
 ]

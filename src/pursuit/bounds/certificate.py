@@ -25,6 +25,9 @@ class Certificate:
         The construction that gave the lower value.
     confidence : float
         Probability with which it holds; 1.0 for deterministic kinds.
+    minimum_upper_per_output : array of shape (n_outputs,), optional
+        Upper bounds on P_min, where a product with K is known: they say how much of the gap is
+        really there.
     """
 
     upper_per_output: Floats
@@ -32,6 +35,7 @@ class Certificate:
     target_norms: Floats
     kind: str
     confidence: float = 1.0
+    minimum_upper_per_output: Floats | None = None
 
     @property
     def upper(self) -> float:
@@ -47,6 +51,13 @@ class Certificate:
     def gap(self) -> float:
         """P(f) - P_min is at most this."""
         return float(_gap(self.upper_per_output, self.lower_per_output).sum())
+
+    @property
+    def gap_at_least(self) -> float:
+        """P(f) - P_min is at least this; 0 where nothing better is known."""
+        if self.minimum_upper_per_output is None:
+            return 0.0
+        return float(_gap(self.upper_per_output, self.minimum_upper_per_output).sum())
 
     @property
     def relative_gap(self) -> float:
@@ -66,9 +77,15 @@ class Certificate:
 
     def __str__(self) -> str:
         sure = "" if self.confidence == 1.0 else f" with probability {self.confidence:.3g}"
+        between = f"between {self.gap_at_least:.3g} and" if self.gap_at_least > 0 else "at most"
+        hint = (
+            ". The published kind cannot fall below the noise floor: certify(X, y) is tighter"
+            if self.kind == "published"
+            else ""
+        )
         return (
-            f"{self.kind} certificate: P(f) = {self.upper:.6g} is at most {self.gap:.3g} above the "
-            f"minimum over all functions{sure} (relative gap {self.relative_gap:.3g})"
+            f"{self.kind} certificate: P(f) = {self.upper:.6g} is {between} {self.gap:.3g} above "
+            f"the minimum over all functions{sure} (relative gap {self.relative_gap:.3g}){hint}"
         )
 
 

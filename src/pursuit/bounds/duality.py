@@ -1,10 +1,10 @@
 """Duality of regularised least squares with weights (SPEC 1 and 6b).
 
-P(f) = ½Σw(y - f)² + ½σ²‖f‖²  and, for any vector a,
+P(f) = ½Σw(y - f)² + ½σ²‖f‖²  and, with A = K + σ²W⁻¹, for any vector v
 
-    D(a) = σ²( y'a - ½ a'(K + σ²W⁻¹)a ) ≤ P_min.
+    D(v) = σ²( y'v - ½ v'Av ) ≤ P_min.
 
-All arguments are sums over rows, one entry an output.
+Arguments are sums over rows, one entry an output.
 """
 
 from __future__ import annotations
@@ -21,11 +21,53 @@ def primal_value(squared_error: Floats, squared_norm: Floats, noise: float) -> F
 
 
 def dense_lower_bound(linear: Floats, quadratic: Floats, noise: float) -> Floats:
-    """D(a) from y'a and a'(K + σ²W⁻¹)a."""
+    """D(v) from y'v and v'Av."""
     return noise * (linear - 0.5 * quadratic)
 
 
 def scaled_lower_bound(linear: Floats, quadratic: Floats, noise: float) -> Floats:
-    """max over c of D(ca) = ½σ²(y'a)² / a'(K + σ²W⁻¹)a: never worse than D(a)."""
-    safe = np.where(quadratic > 0, quadratic, 1.0)
-    return np.where(quadratic > 0, 0.5 * noise * linear**2 / safe, 0.0)
+    """max over c of D(cv) = ½σ²(y'v)² / v'Av: never worse than D(v)."""
+    return _ratio(0.5 * noise * linear**2, quadratic)
+
+
+def sparse_lower_bound(z: Floats, noise: float) -> Floats:
+    """D of the best v supported on S*: ½σ²‖z‖², z = C⁻¹y_S*, CC' = A_S*S* (SB01 Theorem 1)."""
+    bound: Floats = 0.5 * noise * (z**2).sum(axis=0)
+    return bound
+
+
+def hybrid_lower_bound(
+    linear: Floats, quadratic: Floats, border: Floats, z: Floats, noise: float
+) -> Floats:
+    """max of D over span{v, e_i : i in S*}: the sparse bound and what v adds to it.
+
+    ``border`` is C⁻¹(Av)_S*. With s = v'Av - ‖border‖² and t = y'v - border'z the bound is
+    ½σ²(‖z‖² + t²/s): never below the sparse one on S*, nor below the scaled one for v.
+    """
+    rest = quadratic - (border**2).sum(axis=0)
+    step = linear - (border * z).sum(axis=0)
+    # A rest that is rounding says that v lies in the span of S* already.
+    safe = np.where(rest > 1e-12 * np.abs(quadratic), rest, 0.0)
+    return sparse_lower_bound(z, noise) + _ratio(0.5 * noise * step**2, safe)
+
+
+def shifted_lower_bound(target_norm: Floats, explained: Floats) -> Floats:
+    """½(y'Wy - explained) for K replaced by a larger matrix of low rank plus diagonal."""
+    return 0.5 * (target_norm - explained)
+
+
+def minimum_upper_bound(
+    linear: Floats, quadratic: Floats, weighted_residual: Floats, explained: Floats, noise: float
+) -> Floats:
+    """P_min ≤ D(v) + ½(ρ'Wρ - ‖L⁻¹V'Wρ‖²), ρ = y - Av, LL' = V'WV + σ²I (CGLB).
+
+    Artemev, Burt and van der Wilk, 2021: A⁻¹ is at most (VV' + σ²W⁻¹)⁻¹ because VV' ≤ K.
+    """
+    slack = 0.5 * np.maximum(weighted_residual - explained, 0.0)
+    return dense_lower_bound(linear, quadratic, noise) + slack
+
+
+def _ratio(numerator: Floats, denominator: Floats) -> Floats:
+    """Quotient, 0 where the denominator vanishes."""
+    positive = denominator > 0
+    return np.where(positive, numerator / np.where(positive, denominator, 1.0), 0.0)

@@ -2,136 +2,296 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
-from pursuit.bounds import Certificate, dense_lower_bound, primal_value, scaled_lower_bound
-from pursuit.gram import kernel_product, kernel_times
-from pursuit.greedy import AllCandidates, MaxSize, Meter, Pursuit
+from pursuit.bounds import (
+    Certificate,
+    dense_lower_bound,
+    hybrid_lower_bound,
+    minimum_upper_bound,
+    primal_value,
+    scaled_lower_bound,
+    sparse_lower_bound,
+)
+from pursuit.estimators.twolevel import two_level_lower_bounds
+from pursuit.gram import kernel_product, kernel_times, kernel_transpose_times
+from pursuit.greedy import MaxSize, Problem, Pursuit, solve_in_span
 from pursuit.greedy.candidates import Candidates
-from pursuit.kernels import CountingKernel
-from pursuit.linalg import Workers
+from pursuit.linalg import CGSolution, SpanSolution, conjugate_gradients
 from pursuit.objectives import QuadraticPursuit, dual_pursuit
-from pursuit.rows import Sample, draw_rows
+from pursuit.rows import draw_rows
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
-KINDS = ("published", "dense", "scaled")
+KINDS = ("published", "dense", "scaled", "hybrid", "two-level", "pcg")
 ALL_ROWS_DUAL = 10_000
 """Up to this many rows SB01's second pursuit looks at all of them; beyond, at a pool."""
 
 
+_OPTIONS = {"pcg": {"steps"}, "two-level": {"n_second"}}
+
+
+def check_kind(kind: str, options: dict[str, int]) -> None:
+    """Refuse an unknown kind, and options that it does not have."""
+    if kind not in KINDS:
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}.")
+    for name, value in options.items():
+        if name not in _OPTIONS.get(kind, set()):
+            owners = [owner for owner, names in _OPTIONS.items() if name in names]
+            belongs = f"belongs to kind={owners[0]!r}" if owners else "is not an option"
+            raise TypeError(f"certify got {name}={value!r} with kind={kind!r}: {name} {belongs}.")
+        if not isinstance(value, numbers.Integral) or value < 1:
+            raise ValueError(f"{name} must be a positive whole number, got {value!r}.")
+
+
 @dataclass(frozen=True)
 class Model:
-    """f = Σ_j β_j k(·, z_j), with the size of f: all that a certificate needs to know."""
+    """f = Σ_j β_j k(·, z_j): all that a certificate needs to know.
+
+    Attributes
+    ----------
+    points : items
+        z_j.
+    coefficients : array of shape (n_points, n_outputs)
+        β.
+    squared_norms : array of shape (n_outputs,)
+        ‖f‖².
+    value : array of shape (n_outputs,), optional
+        P(f), where it is known already.
+    solution : SpanSolution, optional
+        The factors of this basis on the very rows that are certified, where they are known.
+    """
 
     points: Any
     coefficients: Floats
     squared_norms: Floats
-    """‖f‖² for each output."""
     value: Floats | None = None
-    """P(f) for each output, where it is known already."""
+    solution: SpanSolution | None = None
+
+    def __len__(self) -> int:
+        return len(self.coefficients)
+
+
+class SecondPursuit:
+    """SB01's pursuit on Q*, whose n-th step gives the sparse dual point on n rows S* (SPEC 2.3)."""
+
+    def __init__(self, pursuit: Pursuit, objective: QuadraticPursuit, rows: Indices) -> None:
+        self.pursuit = pursuit
+        self._objective, self._rows = objective, rows
+
+    def lower_bound(self, n: int, noise: float) -> Floats:
+        """D of the best dual point on the first n rows of S*."""
+        return sparse_lower_bound(self._objective.z[:n], noise)
+
+    def hybrid_lower_bound(self, n: int, noise: float, y: Floats, v: Floats, Av: Floats) -> Floats:
+        """D of the best point in the span of v and the first n rows of S*."""
+        triangle = self._objective.factor.triangle()[:n, :n]
+        chosen = self._rows[self._objective.chosen[:n]]
+        border = solve_triangular(triangle, Av[chosen], lower=True)
+        return hybrid_lower_bound(
+            _dots(y, v), _dots(v, Av), border, self._objective.z[: len(border)], noise
+        )
 
 
 @dataclass(frozen=True)
 class Certifier:
-    """Bounds the distance of models from the minimum of ½Σw(y - f)² + ½σ²‖f‖²."""
+    """Bounds the distance of models from the minimum of ½Σw(y - f)² + ½σ²‖f‖².
 
-    sample: Sample
-    kernel: CountingKernel
-    noise: float
-    workers: Workers
-    meter: Meter
-    rng: np.random.Generator
+    In formulas A = K + σ²W⁻¹.
+    """
+
+    problem: Problem
 
     def certify(
-        self, models: list[Model], kind: str, after_block: Callable[[int], None] | None = None
+        self,
+        models: list[Model],
+        kind: str,
+        *,
+        steps: int = 5,
+        n_second: int | None = None,
+        after_block: Callable[[int], None] | None = None,
     ) -> list[Certificate]:
-        """One certificate a model, all of them from the same passes."""
+        """One certificate a model, all of them from the same passes.
+
+        The models' points must be the first ones of the largest model's.
+        """
+        largest = max(models, key=len)
+        minimum_upper = None
         if kind == "published":
-            sizes = [len(model.coefficients) for model in models]
-            dual = self.second_pursuit(max(sizes))
-            dual.run([MaxSize(max(sizes))])
-            lowers = [sparse_lower_bound(dual, self.noise, n) for n in sizes]
+            second = self.second_pursuit(len(largest))
+            second.pursuit.run([MaxSize(len(largest))])
+            lowers = [second.lower_bound(len(model), self.problem.noise) for model in models]
             uppers = [model.value for model in models if model.value is not None]
             if len(uppers) < len(models):
                 uppers = self._values(models, self._residuals(models))
         else:
             residuals = self._residuals(models)
             uppers = self._values(models, residuals)
-            bound = dense_lower_bound if kind == "dense" else scaled_lower_bound
-            lowers = [
-                bound(linear, quadratic, self.noise)
-                for linear, quadratic in self._dense_forms(residuals, after_block)
-            ]
-        norms = self.sample.target_norms()
+            if kind == "two-level":
+                lowers = two_level_lower_bounds(
+                    self.problem, residuals, n_second or 4 * len(largest)
+                )
+            else:
+                lowers, minimum_upper = self._lower_bounds(
+                    models, residuals, kind, steps, after_block
+                )
+        norms = self.problem.sample.target_norms()
         return [
-            Certificate(upper, lower, norms, kind)
+            Certificate(upper, lower, norms, kind, minimum_upper_per_output=minimum_upper)
             for upper, lower in zip(uppers, lowers, strict=True)
         ]
 
-    def second_pursuit(self, capacity: int, candidates: Candidates | None = None) -> Pursuit:
-        """SB01's pursuit on Q*, over all rows or a pool of them (SPEC 2.3)."""
-        sample = self.sample
+    def second_pursuit(self, capacity: int, candidates: Candidates | None = None) -> SecondPursuit:
+        """A pursuit on Q*, over all rows or, of many, a pool; nothing is chosen yet."""
+        sample, rows = self.problem.sample, np.arange(self.problem.sample.n_rows)
         if candidates is None and sample.n_rows > ALL_ROWS_DUAL:
-            sample = sample.take(draw_rows(sample.n_rows, 2 * capacity + 1000, self.rng))
+            rows = draw_rows(sample.n_rows, 2 * capacity + 1000, self.problem.rng)
+            sample = sample.take(rows)
         objective = dual_pursuit(
             sample.rows,
             sample.targets,
             sample.weights,
-            self.kernel,
-            self.noise,
+            self.problem.kernel,
+            self.problem.noise,
             capacity=capacity,
-            workers=self.workers,
+            workers=self.problem.workers,
         )
-        return Pursuit(objective, self.meter, candidates=candidates or AllCandidates())
+        pursuit = Pursuit(objective, self.problem.meter, candidates=candidates)
+        return SecondPursuit(pursuit, objective, rows)
+
+    def dual_points(
+        self,
+        models: list[Model],
+        residuals: list[Floats],
+        after_block: Callable[[int], None] | None = None,
+    ) -> list[tuple[Floats, Floats]]:
+        """v = Wr/σ² and Av, one pair a model."""
+        w = self.problem.sample.weights[:, None]
+        stacked = w * np.hstack(residuals) / self.problem.noise
+        products = self._product(stacked, after_block)
+        return list(
+            zip(np.hsplit(stacked, len(models)), np.hsplit(products, len(models)), strict=True)
+        )
+
+    def improve(self, model: Model, v: Floats, Av: Floats, steps: int) -> tuple[Floats, Floats]:
+        """Take conjugate-gradient steps on Av = y from v, preconditioned by the model's basis."""
+        points, solution = self._span(model)
+        w = self.problem.sample.weights[:, None]
+
+        def precondition(residual: Floats) -> Floats:
+            """(VV' + σ²W⁻¹)⁻¹ρ = (Wρ - WV(LL')⁻¹V'Wρ)/σ²."""
+            inner = solution.solve_inner(self._cross(points, w * residual))
+            fitted = kernel_times(
+                self.problem.sample.rows, self.problem.kernel, points, inner, self.problem.workers
+            )
+            return w * (residual - fitted) / self.problem.noise
+
+        y = self.problem.sample.targets
+        start = CGSolution(v, y - Av, 0)
+        found = conjugate_gradients(self._product, y, start, precondition, steps=steps)
+        return found.v, y - found.residual
+
+    def minimum_upper(self, model: Model, v: Floats, Av: Floats) -> Floats:
+        """An upper bound on P_min from v and Av."""
+        points, solution = self._span(model)
+        rho = self.problem.sample.targets - Av
+        weighted = self.problem.sample.weights[:, None] * rho
+        explained = solution.explained(self._cross(points, weighted))
+        return minimum_upper_bound(
+            _dots(self.problem.sample.targets, v),
+            _dots(v, Av),
+            _dots(rho, weighted),
+            explained,
+            self.problem.noise,
+        )
+
+    def _lower_bounds(
+        self,
+        models: list[Model],
+        residuals: list[Floats],
+        kind: str,
+        steps: int,
+        after_block: Callable[[int], None] | None,
+    ) -> tuple[list[Floats], Floats]:
+        """Lower bounds from dense dual points, and an upper bound on the minimum."""
+        y, largest = self.problem.sample.targets, max(models, key=len)
+        points = self.dual_points(models, residuals, after_block)
+        if kind == "pcg":
+            v, Av = points[models.index(largest)]
+            points = [self.improve(largest, v, Av, steps)] * len(models)
+        if kind == "dense":
+            lowers = [
+                dense_lower_bound(_dots(y, v), _dots(v, Av), self.problem.noise) for v, Av in points
+            ]
+        elif kind == "scaled":
+            lowers = [
+                scaled_lower_bound(_dots(y, v), _dots(v, Av), self.problem.noise)
+                for v, Av in points
+            ]
+        else:
+            second = self.second_pursuit(len(largest))
+            second.pursuit.run([MaxSize(len(largest))])
+            lowers = [
+                second.hybrid_lower_bound(len(model), self.problem.noise, y, v, Av)
+                for model, (v, Av) in zip(models, points, strict=True)
+            ]
+        return lowers, self.minimum_upper(largest, *points[models.index(largest)])
+
+    def _span(self, model: Model) -> tuple[Any, SpanSolution]:
+        """The basis and its factors on these rows."""
+        if model.solution is not None:
+            return model.points, model.solution
+        return solve_in_span(self.problem, model.points)
+
+    def _product(self, vectors: Floats, after_block: Callable[[int], None] | None = None) -> Floats:
+        """A @ vectors."""
+        self.problem.meter.passes += 1
+        w = self.problem.sample.weights[:, None]
+        product = kernel_product(
+            self.problem.sample.rows,
+            self.problem.kernel,
+            vectors,
+            self.problem.workers,
+            after_block,
+        )
+        return product + self.problem.noise * vectors / w
+
+    def _cross(self, points: Any, vectors: Floats) -> Floats:
+        return kernel_transpose_times(
+            self.problem.sample.rows, self.problem.kernel, points, vectors, self.problem.workers
+        )
 
     def _values(self, models: list[Model], residuals: list[Floats]) -> list[Floats]:
         return [
-            primal_value(self.sample.weights @ r**2, model.squared_norms, self.noise)
+            primal_value(
+                self.problem.sample.weights @ r**2, model.squared_norms, self.problem.noise
+            )
             for r, model in zip(residuals, models, strict=True)
         ]
 
     def _residuals(self, models: list[Model]) -> list[Floats]:
-        """Return y - f on all rows. The models' points are the first ones of the largest's."""
-        largest = max(models, key=lambda model: len(model.coefficients))
-        padded = [
-            np.pad(m.coefficients, ((0, len(largest.coefficients) - len(m.coefficients)), (0, 0)))
-            for m in models
-        ]
+        """Return y - f on all rows."""
+        largest = max(models, key=len)
+        padded = [np.pad(m.coefficients, ((0, len(largest) - len(m)), (0, 0))) for m in models]
         fitted = kernel_times(
-            self.sample.rows, self.kernel, largest.points, np.hstack(padded), self.workers
+            self.problem.sample.rows,
+            self.problem.kernel,
+            largest.points,
+            np.hstack(padded),
+            self.problem.workers,
         )
-        self.meter.passes += 1
-        return [self.sample.targets - f for f in np.hsplit(fitted, len(models))]
-
-    def _dense_forms(
-        self, residuals: list[Floats], after_block: Callable[[int], None] | None
-    ) -> list[tuple[Floats, Floats]]:
-        """y'a and a'(K + σ²W⁻¹)a for a = Wr/σ², one pair a model."""
-        w = self.sample.weights[:, None]
-        stacked = w * np.hstack(residuals) / self.noise
-        products = (
-            kernel_product(self.sample.rows, self.kernel, stacked, self.workers, after_block)
-            + self.noise * stacked / w
-        )
-        self.meter.passes += 1
-        forms = []
-        for a, Ka in zip(
-            np.hsplit(stacked, len(residuals)), np.hsplit(products, len(residuals)), strict=True
-        ):
-            linear = np.einsum("io,io->o", self.sample.targets, a)
-            forms.append((linear, np.einsum("io,io->o", a, Ka)))
-        return forms
+        self.problem.meter.passes += 1
+        return [self.problem.sample.targets - f for f in np.hsplit(fitted, len(models))]
 
 
-def sparse_lower_bound(dual: Pursuit, noise: float, n: int) -> Floats:
-    """D of the sparse a* after n steps of the second pursuit: ½σ²Σz² (SB01 Theorem 1)."""
-    objective = dual.objective
-    assert isinstance(objective, QuadraticPursuit)
-    bound: Floats = 0.5 * noise * (objective.z[:n] ** 2).sum(axis=0)
-    return bound
+def _dots(a: Floats, b: Floats) -> Floats:
+    products: Floats = np.einsum("io,io->o", a, b)
+    return products

@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate
-from pursuit.estimators.certifying import KINDS
+from pursuit.estimators.certifying import KINDS, Certifier, check_kind
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
@@ -35,9 +35,9 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.prediction import latent_covariance, latent_variance
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
-from pursuit.estimators.searching import SMALL, Bench, SearchPlan, fit_span, span_model
+from pursuit.estimators.searching import SMALL, SearchPlan, fit_span, span_model
 from pursuit.gram import kernel_times
-from pursuit.greedy import Meter, SpanFit, StopRule, catch_interrupt
+from pursuit.greedy import Meter, Problem, SpanFit, StopRule, catch_interrupt
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import NotPositiveDefiniteError, Workers
 from pursuit.rows import BLOCK_ROWS, Sample
@@ -88,9 +88,10 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     normalize_y : bool, default True
         Centre and scale the targets first, weighted and per output. ``noise``, ``kernel_``,
         ``dual_coef_``, ``path_`` and the certificate are in these units; predictions are not.
-    certificate : {"auto", None, "published", "dense", "scaled"}, default "auto"
-        Which proof of optimality ``fit`` computes. ``"auto"`` is ``"scaled"`` up to 10 000 rows
-        and ``"published"`` beyond; :meth:`certify` computes any kind later.
+    certificate : {"auto", None, "published", "dense", "scaled", "hybrid", "two-level", "pcg"}, \
+            default "auto"
+        Which proof of optimality ``fit`` computes. ``"auto"`` is ``"hybrid"`` up to 10 000 rows
+        and ``"published"`` beyond; :meth:`certify` explains the kinds and computes any later.
     gamma, coef0, degree : float, optional
         Parameters of kernels given by name, as in `pairwise_kernels`.
     kernel_params : dict, optional
@@ -114,7 +115,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         Their row numbers, -1 where a point is not a row.
     n_basis_ : int
         Number of basis functions.
-    dual_coef_ : array of shape (n_basis_,) or (n_basis_, n_outputs)
+    dual_coef_ : array of shape (n_basis,) or (n_basis, n_outputs)
         β.
     kernel_ : kernel
         The kernel in use, without White terms' effect on predictions of the latent function.
@@ -135,7 +136,8 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     --------
     >>> from pursuit import SparseGPRegressor
     >>> from pursuit.datasets import make_robot_arm
-    >>> X, y = make_robot_arm(3000, random_state=0, return_X_y=True)
+    >>> arm = make_robot_arm(3000, random_state=0)
+    >>> X, y = arm.data, arm.target
     >>> model = SparseGPRegressor(n_basis=100, random_state=0).fit(X[:2500], y[:2500])
     >>> mean, std = model.predict(X[2500:], return_std=True)
     >>> model.n_basis_
@@ -254,13 +256,13 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         rng = np.random.default_rng(seed)
         progress = Progress(self, n_stages=4)
         with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
-            bench = self._prepare(sample, X, rng, workers, progress)
+            problem = self._prepare(sample, X, rng, workers, progress)
             try:
-                fitted = self._search(bench, interrupted, progress)
+                fitted, certificate = self._search(problem, interrupted, progress)
             except NotPositiveDefiniteError as error:
                 raise indefinite(int(present[error.index]), error.pivot) from error
             self._store(fitted, present)
-            self._certify_fit(fitted, bench, progress)
+            self._certify_fit(fitted, certificate, problem, progress)
         progress.finish()
         if interrupted.requested:
             warnings.warn(
@@ -361,7 +363,8 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         X: Any,
         y: Any,
         sample_weight: ArrayLike | None = None,
-        kind: str = "scaled",
+        kind: str = "hybrid",
+        **options: Any,
     ) -> Certificate:
         """Bound the distance of this model from the exact Gaussian process on (X, y).
 
@@ -372,18 +375,23 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         ----------
         X, y, sample_weight
             The training data, as in :meth:`fit`.
-        kind : {"published", "dense", "scaled"}, default "scaled"
+        kind : {"hybrid", "published", "dense", "scaled", "two-level", "pcg"}, default "hybrid"
             Which lower bound to use. ``"published"`` is SB01's second pursuit, and cannot fall
-            below the noise floor; the others cost one product with the full kernel matrix, in
-            O(n_rows) memory.
+            below the noise floor. ``"dense"`` takes the residual as dual point, ``"scaled"`` its
+            best multiple, ``"hybrid"`` the best point in the span of both it and SB01's; they cost
+            one product with the full kernel matrix, in O(n_rows) memory. ``"pcg"`` improves the
+            point by ``steps`` conjugate-gradient steps (5), a product each. ``"two-level"`` needs
+            no such product but a pivoted Cholesky of ``n_second`` columns (4 n_basis_), in
+            O(n_rows n_second) memory.
+        **options
+            ``steps`` for pcg, ``n_second`` for two-level.
 
         Returns
         -------
         certificate : Certificate
         """
         check_is_fitted(self)
-        if kind not in KINDS:
-            raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}.")
+        check_kind(kind, options)
         rows, X = prediction_rows(self, X)
         if is_precomputed(self.kernel) and X.shape[0] != X.shape[1]:
             raise ValueError(
@@ -399,8 +407,9 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         kernel, _ = self._compiled(X)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         with Workers(self.n_jobs) as workers:
-            bench = Bench(sample, kernel, self.noise_, workers, Meter(kernel), rng)
-            [found] = bench.certifier.certify([span_model(self._points, self._solution)], kind)
+            problem = Problem(sample, kernel, self.noise_, workers, Meter(kernel), rng)
+            model = span_model(self._points, self._solution)
+            [found] = Certifier(problem).certify([model], kind, **options)
         return found
 
     def _check_arguments(self) -> None:
@@ -442,7 +451,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         rng: np.random.Generator,
         workers: Workers,
         progress: Progress,
-    ) -> Bench:
+    ) -> Problem:
         """Settle kernel and noise."""
         if self.kernel is None:
             self.kernel_ = default_kernel(sample, rng)
@@ -462,9 +471,11 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
                     sample, kernel, rng=rng, workers=workers, all_rows_up_to=SMALL
                 )
             tick(1)
-        return Bench(sample, kernel, self.noise_, workers, meter, rng)
+        return Problem(sample, kernel, self.noise_, workers, meter, rng)
 
-    def _search(self, bench: Bench, interrupted: StopRule, progress: Progress) -> SpanFit:
+    def _search(
+        self, problem: Problem, interrupted: StopRule, progress: Progress
+    ) -> tuple[SpanFit, Certificate | None]:
         plan = SearchPlan(
             n_basis=self.n_basis,
             search=self.search,
@@ -473,18 +484,18 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             rounds=self.rounds,
             candidates=self._own_candidates(),
             tol=self.tol,
-            certificate=self._certificate_kind(bench.sample.n_rows),
+            certificate=self._certificate_kind(problem.sample.n_rows),
             max_time=self.max_time,
             dtype=self.dtype,
         )
-        n_blocks = -(-bench.sample.n_rows // BLOCK_ROWS)
+        n_blocks = -(-problem.sample.n_rows // BLOCK_ROWS)
         with (
             progress.stage("choose", self.n_basis) as after_step,
             progress.stage("fit", n_blocks) as after_block,
         ):
             return fit_span(
                 plan,
-                bench,
+                problem,
                 interrupted,
                 after_step,
                 lambda done: after_block(-(-done // BLOCK_ROWS)),
@@ -498,7 +509,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     def _certificate_kind(self, n_rows: int) -> str | None:
         if self.certificate != "auto":
             return self.certificate
-        return "scaled" if n_rows <= _AUTO_CERTIFICATE_ROWS else "published"
+        return "hybrid" if n_rows <= _AUTO_CERTIFICATE_ROWS else "published"
 
     def _store(self, fitted: SpanFit, present: NDArray[np.intp]) -> None:
         """Keep the model; row numbers are those of the rows passed to fit."""
@@ -515,18 +526,25 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         self.path_ = replace(fitted.path, index=as_passed(fitted.path.index))
         self.certificate_: Certificate | None = None
 
-    def _certify_fit(self, fitted: SpanFit, bench: Bench, progress: Progress) -> None:
-        kind = self._certificate_kind(bench.sample.n_rows)
+    def _certify_fit(
+        self,
+        fitted: SpanFit,
+        found: Certificate | None,
+        problem: Problem,
+        progress: Progress,
+    ) -> None:
+        """Store the certificate, computing it where the search has not, and its gap in the path."""
+        kind = self._certificate_kind(problem.sample.n_rows)
         if kind is None:
             return
-        norms = bench.sample.target_norms()
-        model = replace(
-            span_model(fitted.pool.items, fitted.solution),
-            value=0.5 * norms - fitted.solution.gains().sum(axis=0),
-        )
         with progress.stage("certify", 1) as tick:
-            [self.certificate_] = bench.certifier.certify([model], kind)
+            if found is None:
+                norms = problem.sample.target_norms()
+                model = span_model(fitted.pool.items, fitted.solution, norms)
+                [found] = Certifier(problem).certify([model], kind)
             tick(1)
+        self.certificate_ = found
+        self.path_.gap[-1] = found.relative_gap
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -12,24 +12,23 @@ from numpy.typing import DTypeLike, NDArray
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from pursuit.bounds import relative_gap
-from pursuit.estimators.certifying import Certifier, Model, sparse_lower_bound
+from pursuit.bounds import Certificate, relative_gap
+from pursuit.estimators.certifying import Certifier, Model, SecondPursuit
 from pursuit.greedy import (
     Deadline,
     FreshSubset,
     GapBelow,
     MaxSize,
-    Meter,
     Pool,
     PooledSearch,
+    Problem,
     Pursuit,
     SpanFit,
     StopRule,
     refit,
     subset_size,
 )
-from pursuit.kernels import CountingKernel
-from pursuit.linalg import SpanSolution, Workers
+from pursuit.linalg import SpanSolution
 from pursuit.objectives import QuadraticPursuit, SpanPursuit
 from pursuit.rows import Sample, distinct_rows, draw_rows
 
@@ -60,40 +59,26 @@ class SearchPlan:
     dtype: DTypeLike
 
 
-@dataclass(frozen=True)
-class Bench:
-    """What every step of a fit needs at hand."""
-
-    sample: Sample
-    kernel: CountingKernel
-    noise: float
-    workers: Workers
-    meter: Meter
-    rng: np.random.Generator
-
-    @property
-    def certifier(self) -> Certifier:
-        """Certificates for models of this problem."""
-        return Certifier(self.sample, self.kernel, self.noise, self.workers, self.meter, self.rng)
+def span_model(points: Any, solution: SpanSolution, norms: Floats | None = None) -> Model:
+    """The model of a solution; with ``norms`` y'Wy of the rows it was fitted to, where known."""
+    beta, squares = solution.coefficients(), (solution.coordinates() ** 2).sum(axis=0)
+    if norms is None:
+        return Model(points, beta, squares)
+    return Model(points, beta, squares, 0.5 * norms - solution.gains().sum(axis=0), solution)
 
 
-def span_model(points: Any, solution: SpanSolution) -> Model:
-    """The model of a solution in the span of some points."""
-    return Model(points, solution.coefficients(), (solution.coordinates() ** 2).sum(axis=0))
-
-
-def choose_pool(plan: SearchPlan, bench: Bench) -> Pool:
+def choose_pool(plan: SearchPlan, problem: Problem) -> Pool:
     """The candidates of a pooled or full search."""
-    sample, m = bench.sample, bench.sample.n_rows
+    sample, m = problem.sample, problem.sample.n_rows
     if not isinstance(plan.candidates, str):
         return Pool.of_points(plan.candidates)
     size = 2 * plan.n_basis + 1000 if plan.pool_size == "auto" else int(plan.pool_size)
     if plan.candidates == "kmeans" and plan.search == "pooled":
-        return Pool.of_points(_cluster_centres(sample, min(size, m), bench.rng))
+        return Pool.of_points(_cluster_centres(sample, min(size, m), problem.rng))
     small = m <= SMALL and plan.pool_size == "auto"
     if small or plan.search == "full" or size >= m:
         return Pool.of_rows(sample, distinct_rows(sample.rows) if m <= SMALL else np.arange(m))
-    return Pool.of_rows(sample, draw_rows(m, size, bench.rng))
+    return Pool.of_rows(sample, draw_rows(m, size, problem.rng))
 
 
 def _cluster_centres(sample: Sample, n: int, rng: np.random.Generator) -> Any:
@@ -109,60 +94,69 @@ def _cluster_centres(sample: Sample, n: int, rng: np.random.Generator) -> Any:
 
 def fit_span(
     plan: SearchPlan,
-    bench: Bench,
+    problem: Problem,
     interrupted: StopRule,
     after_step: Callable[[int], None],
     after_block: Callable[[int], None],
-) -> SpanFit:
-    """Choose a basis as planned and fit all rows in its span."""
-    rules: list[StopRule] = [*_gap_rules(plan, bench), MaxSize(plan.n_basis), interrupted]
-    if plan.search == "fresh":
-        return _fit_fresh(plan, bench, rules, after_step)
-    if plan.search == "full" and bench.sample.n_rows > FULL_LIMIT:
-        raise ValueError(
-            f"search='full' holds an m x m matrix and takes at most {FULL_LIMIT} rows, got "
-            f"{bench.sample.n_rows}: use search='pooled' with a larger pool_size."
-        )
-    pool = choose_pool(plan, bench)
-    search = PooledSearch(
-        bench.kernel,
-        bench.noise,
-        pool,
-        sketch_rows=_sketch_rows(plan, bench.sample.n_rows, len(pool)),
-        rounds=plan.rounds if plan.search == "pooled" else 1,
-        rng=bench.rng,
-        workers=bench.workers,
-        meter=bench.meter,
-        max_time=plan.max_time,
-    )
-    choice = search.run(bench.sample, plan.n_basis, rules, after_step)
-    fitted = refit(
-        choice,
-        bench.sample,
-        bench.kernel,
-        bench.noise,
-        workers=bench.workers,
-        meter=bench.meter,
-        dtype=plan.dtype,
-        after_block=after_block,
+) -> tuple[SpanFit, Certificate | None]:
+    """Choose a basis as planned and fit all rows in its span.
+
+    The certificate is returned where the search has computed that of the final model.
+    """
+    rules: list[StopRule] = [MaxSize(plan.n_basis), interrupted]
+    second = _second_pursuit(plan, problem)
+    rules[:0] = _gap_rules(plan, problem, second)
+    fitted = (
+        _fit_fresh(plan, problem, rules, after_step)
+        if plan.search == "fresh"
+        else _fit_pooled(plan, problem, rules, after_step, after_block)
     )
     if plan.search == "pooled" and plan.tol is not None:
-        return _smallest_within(plan.tol, plan.certificate, fitted, bench)
-    return fitted
+        return _smallest_within(plan.tol, plan.certificate, fitted, problem)
+    if second is None:
+        return fitted, None
+    norms, n = problem.sample.target_norms(), fitted.solution.size
+    upper = 0.5 * norms - fitted.solution.gains().sum(axis=0)
+    return fitted, Certificate(upper, second.lower_bound(n, problem.noise), norms, "published")
+
+
+def _fit_pooled(
+    plan: SearchPlan,
+    problem: Problem,
+    rules: list[StopRule],
+    after_step: Callable[[int], None],
+    after_block: Callable[[int], None],
+) -> SpanFit:
+    """Choose from a pool by statistics on a sketch, or from all rows by all rows, and refit."""
+    if plan.search == "full" and problem.sample.n_rows > FULL_LIMIT:
+        raise ValueError(
+            f"search='full' holds an m x m matrix and takes at most {FULL_LIMIT} rows, got "
+            f"{problem.sample.n_rows}: use search='pooled' with a larger pool_size."
+        )
+    pool = choose_pool(plan, problem)
+    search = PooledSearch(
+        problem,
+        pool,
+        sketch_rows=_sketch_rows(plan, problem.sample.n_rows, len(pool)),
+        rounds=plan.rounds if plan.search == "pooled" else 1,
+        max_time=plan.max_time,
+    )
+    choice = search.run(plan.n_basis, rules, after_step)
+    return refit(choice, problem, dtype=plan.dtype, after_block=after_block)
 
 
 def _fit_fresh(
-    plan: SearchPlan, bench: Bench, rules: list[StopRule], after_step: Callable[[int], None]
+    plan: SearchPlan, problem: Problem, rules: list[StopRule], after_step: Callable[[int], None]
 ) -> SpanFit:
     """SB01 Algorithm 1 as published: a new random subset of the rows at every step."""
-    sample = bench.sample
+    sample = problem.sample
     objective = SpanPursuit(
-        sample, bench.kernel, bench.noise, capacity=plan.n_basis, workers=bench.workers
+        sample, problem.kernel, problem.noise, capacity=plan.n_basis, workers=problem.workers
     )
     pursuit = Pursuit(
         objective,
-        bench.meter,
-        candidates=FreshSubset(_fresh_size(plan), bench.rng),
+        problem.meter,
+        candidates=FreshSubset(_fresh_size(plan), problem.rng),
         scale=objective.value,
     )
     if plan.max_time is not None:
@@ -186,47 +180,59 @@ def _sketch_rows(plan: SearchPlan, n_rows: int, pool_size: int) -> int | None:
     return int(plan.selection_rows)
 
 
-def _gap_rules(plan: SearchPlan, bench: Bench) -> list[StopRule]:
+def _second_pursuit(plan: SearchPlan, problem: Problem) -> SecondPursuit | None:
+    """SB01's second pursuit, run beside a fresh or full search."""
+    if plan.search == "pooled" or plan.certificate != "published":
+        return None
+    subset = FreshSubset(_fresh_size(plan), problem.rng) if plan.search == "fresh" else None
+    return Certifier(problem).second_pursuit(plan.n_basis, subset)
+
+
+def _gap_rules(plan: SearchPlan, problem: Problem, second: SecondPursuit | None) -> list[StopRule]:
     """The rule that stops a fresh or full search by its gap; it also fills the path's gaps."""
-    if plan.search == "pooled" or plan.certificate is None:
-        return []
-    tol = plan.tol if plan.tol is not None else -np.inf
-    if plan.certificate == "published":
-        subset = FreshSubset(_fresh_size(plan), bench.rng) if plan.search == "fresh" else None
-        dual = bench.certifier.second_pursuit(plan.n_basis, subset)
-        norm = float(bench.sample.target_norms().sum())
+    norm = float(problem.sample.target_norms().sum())
+    if second is not None:
 
         def published_gap(pursuit: Pursuit) -> float:
-            dual.step()
-            lower = float(sparse_lower_bound(dual, bench.noise, dual.size).sum())
+            second.pursuit.step()
+            lower = float(second.lower_bound(pursuit.size, problem.noise).sum())
             return relative_gap(pursuit.objective.value, lower, norm)
 
-        return [GapBelow(tol, published_gap)]
-    if plan.tol is None:
+        return [GapBelow(-np.inf if plan.tol is None else plan.tol, published_gap)]
+    if plan.search == "pooled" or plan.tol is None:
         return []
 
+    best_lower = 0.0
+
     def certified_gap(pursuit: Pursuit) -> float:
+        nonlocal best_lower
         objective = pursuit.objective
         assert isinstance(objective, QuadraticPursuit | SpanPursuit)
-        points = bench.sample.rows.take(objective.chosen)
+        points = problem.sample.rows.take(objective.chosen)
         beta = objective.coefficients()
-        norms = np.einsum("io,io->o", beta, bench.kernel.tile(points, points) @ beta)
-        [found] = bench.certifier.certify([Model(points, beta, norms)], str(plan.certificate))
-        return found.relative_gap
+        norms = np.einsum("io,io->o", beta, problem.kernel.tile(points, points) @ beta)
+        model = Model(points, beta, norms)
+        [found] = Certifier(problem).certify([model], str(plan.certificate))
+        best_lower = max(best_lower, found.lower)
+        return relative_gap(found.upper, best_lower, norm)
 
-    return [GapBelow(tol, certified_gap, growth=_GROWTH_BETWEEN_LOOKS)]
+    return [GapBelow(plan.tol, certified_gap, growth=_GROWTH_BETWEEN_LOOKS)]
 
 
-def _smallest_within(tol: float, kind: str | None, fitted: SpanFit, bench: Bench) -> SpanFit:
+def _smallest_within(
+    tol: float, kind: str | None, fitted: SpanFit, problem: Problem
+) -> tuple[SpanFit, Certificate]:
     """The smallest model, on a grid of sizes, whose certificate on all rows meets ``tol``."""
     assert kind is not None
-    sizes = _size_grid(fitted.solution.size)
-    models = [span_model(fitted.pool.items[:n], fitted.solution.truncated(n)) for n in sizes]
-    gaps = [found.relative_gap for found in bench.certifier.certify(models, kind)]
+    sizes = size_grid(fitted.solution.size)
+    norms = problem.sample.target_norms()
+    models = [span_model(fitted.pool.items[:n], fitted.solution.truncated(n), norms) for n in sizes]
+    certificates = Certifier(problem).certify(models, kind)
+    gaps = [found.relative_gap for found in certificates]
     gap = fitted.path.gap.copy()
     gap[np.array(sizes) - 1] = gaps
     fitted = replace(fitted, path=replace(fitted.path, gap=gap))
-    within = [n for n, found in zip(sizes, gaps, strict=True) if found <= tol]
+    within = [i for i, found in enumerate(gaps) if found <= tol]
     if not within:
         warnings.warn(
             f"no size up to {sizes[-1]} basis functions meets tol={tol:g}: the relative gap at "
@@ -235,11 +241,11 @@ def _smallest_within(tol: float, kind: str | None, fitted: SpanFit, bench: Bench
             ConvergenceWarning,
             stacklevel=5,
         )
-        return fitted
-    return fitted.truncated(within[0], "tol")
+        return fitted, certificates[-1]
+    return fitted.truncated(sizes[within[0]], "tol"), certificates[within[0]]
 
 
-def _size_grid(n: int) -> list[int]:
+def size_grid(n: int) -> list[int]:
     """1, …, n in steps of ratio 1.25."""
     sizes = {n}
     while n > 1:

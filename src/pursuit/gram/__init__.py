@@ -4,7 +4,15 @@ Everything that depends on the number of rows m happens here, as sums over fixed
 Imports kernels, rows and linalg.
 """
 
+from pursuit.gram.cross import cross_statistics, kernel_transpose_times
 from pursuit.gram.products import kernel_product, kernel_times
 from pursuit.gram.statistics import GramStatistics, gram_statistics
 
-__all__ = ["GramStatistics", "gram_statistics", "kernel_product", "kernel_times"]
+__all__ = [
+    "GramStatistics",
+    "cross_statistics",
+    "gram_statistics",
+    "kernel_product",
+    "kernel_times",
+    "kernel_transpose_times",
+]

@@ -7,7 +7,8 @@ from pursuit.greedy.candidates import AllCandidates, FreshSubset, subset_size
 from pursuit.greedy.loop import Pursuit, best_candidate
 from pursuit.greedy.path import Meter, Path
 from pursuit.greedy.pool import Choice, Pool, PooledSearch, kernel_matrix
-from pursuit.greedy.refit import SpanFit, refit
+from pursuit.greedy.problem import Problem
+from pursuit.greedy.refit import SpanFit, refit, solve_in_span
 from pursuit.greedy.stopping import (
     Deadline,
     GapBelow,
@@ -29,6 +30,7 @@ __all__ = [
     "Path",
     "Pool",
     "PooledSearch",
+    "Problem",
     "Pursuit",
     "SpanFit",
     "StopRule",
@@ -36,5 +38,6 @@ __all__ = [
     "catch_interrupt",
     "kernel_matrix",
     "refit",
+    "solve_in_span",
     "subset_size",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +84,13 @@ class Pursuit:
 
     def _label(self, candidate: int) -> int:
         return candidate if self._labels is None else int(self._labels[candidate])
+
+    def take(self, candidates: Iterable[int]) -> None:
+        """Take these candidates, whatever their gain; dependent ones are passed over."""
+        for candidate in candidates:
+            self.objective.score(np.array([candidate], dtype=np.intp))
+            if self.objective.add(candidate):
+                self.recorder.record(self._label(candidate), self.objective.value)
 
     def run(
         self, rules: Sequence[StopRule], after_step: Callable[[int], None] | None = None

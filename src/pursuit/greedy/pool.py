@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pursuit.gram import GramStatistics, gram_statistics
+from pursuit.gram import GramStatistics
 from pursuit.greedy.loop import Pursuit
-from pursuit.greedy.path import Meter, Path
+from pursuit.greedy.path import Path
+from pursuit.greedy.problem import Problem
 from pursuit.greedy.stopping import Deadline, StopRule
 from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
@@ -66,76 +67,75 @@ class Choice:
 class PooledSearch:
     """Choose from a pool by statistics on a sketch of the rows (SPEC 6a).
 
-    One pass over ``sketch_rows`` rows gives H; every step then costs O(P n), whatever the number
-    of rows. Each further round keeps the chosen points and refreshes the rest of the pool.
+    One pass over ``sketch_rows`` rows (all when None) gives H; every step then costs O(P n),
+    whatever the number of rows. Each further round keeps the chosen points and refreshes the rest
+    of the pool. The first ``n_kept`` points of the pool are taken before any choice.
     """
 
-    kernel: Kernel
-    noise: float
+    problem: Problem
     pool: Pool
-    sketch_rows: int | None
-    rounds: int
-    rng: np.random.Generator
-    workers: Workers
-    meter: Meter
+    sketch_rows: int | None = None
+    rounds: int = 1
+    n_kept: int = 0
     max_time: float | None = None
 
     def run(
         self,
-        sample: Sample,
         capacity: int,
         rules: Sequence[StopRule],
         after_step: Callable[[int], None] | None = None,
     ) -> Choice:
         """Choose by the rules, round after round."""
-        pool = self.pool
+        pool, sample = self.pool, self.problem.sample
         for _ in range(self.rounds - 1):
-            kept = self._round(sample, pool, capacity, rules, None).pool
+            kept = self._round(pool, capacity, rules, None).pool
+            taken = np.sort(kept.index[kept.index >= 0])
             room = len(pool) - len(kept)
-            taken = kept.index[kept.index >= 0]
-            fresh = draw_rows(sample.n_rows, room, self.rng, exclude=np.sort(taken))
+            fresh = draw_rows(sample.n_rows, room, self.problem.rng, exclude=taken)
             pool = kept + Pool.of_rows(sample, fresh) if len(fresh) else kept
-        return self._round(sample, pool, capacity, rules, after_step)
+        return self._round(pool, capacity, rules, after_step)
 
     def _round(
         self,
-        sample: Sample,
         pool: Pool,
         capacity: int,
         rules: Sequence[StopRule],
         after_step: Callable[[int], None] | None,
     ) -> Choice:
+        problem, sample = self.problem, self.problem.sample
         sees_all = self.sketch_rows is None or self.sketch_rows >= sample.n_rows
-        seen = sample
-        if not sees_all:
-            assert self.sketch_rows is not None
-            seen = sample.take(draw_rows(sample.n_rows, self.sketch_rows, self.rng))
-        start = self.meter.seconds
+        seen = sample if sees_all else self._sketch()
+        start = problem.meter.seconds
         # Always float64 tiles: in Gram form the choice squares the condition number.
-        statistics = gram_statistics(seen, self.kernel, pool.items, workers=self.workers)
-        pass_seconds = self.meter.seconds - start
-        share = seen.n_rows / sample.n_rows
-        self.meter.passes += share
-        # The sketch stands for all rows: its sums are 1/share too small, so the ridge shrinks too.
+        statistics = problem.statistics(pool.items, seen)
+        pass_seconds = problem.meter.seconds - start
+        # The sketch stands for all rows: its sums are smaller by its share, so the ridge is too.
         objective = gram_pursuit(
             statistics,
-            kernel_matrix(self.kernel, pool.items, self.workers),
-            self.noise * share,
+            kernel_matrix(problem.kernel, pool.items, problem.workers),
+            problem.noise * seen.n_rows / sample.n_rows,
             capacity=min(capacity, len(pool)),
-            workers=self.workers,
+            workers=problem.workers,
         )
         pursuit = Pursuit(
             objective,
-            self.meter,
+            problem.meter,
             labels=pool.index,
             scale=0.5 * float(statistics.target_norms.sum()),
         )
+        pursuit.take(range(self.n_kept))
         if self.max_time is not None:
             cost = pass_seconds / (seen.n_rows * len(pool) ** 2)
             rules = [*rules, Deadline(self.max_time, lambda n: cost * sample.n_rows * n**2)]
         path = pursuit.run(rules, after_step)
         chosen = objective.chosen
-        return Choice(pool.take(chosen), path, statistics.restricted(chosen) if sees_all else None)
+        known = statistics.restricted(chosen) if sees_all else None
+        return Choice(pool.take(chosen), path, known)
+
+    def _sketch(self) -> Sample:
+        sample = self.problem.sample
+        assert self.sketch_rows is not None
+        return sample.take(draw_rows(sample.n_rows, self.sketch_rows, self.problem.rng))
 
 
 def kernel_matrix(kernel: Kernel, items: Any, workers: Workers) -> Floats:
@@ -147,14 +147,12 @@ def kernel_matrix(kernel: Kernel, items: Any, workers: Workers) -> Floats:
     def fill(span: slice) -> None:
         columns(items[span], out=K[span])
 
-    workers.map(fill, Workers.slices(P, 128))
-    spans = Workers.slices(P, 512)
-
     def mirror(span: slice) -> None:
         K[span.stop :, span] = K[span, span.stop :].T
         block = K[span, span]
         block += block.T.copy()
         block *= 0.5
 
-    workers.map(mirror, spans)
+    workers.map(fill, Workers.slices(P, 128))
+    workers.map(mirror, Workers.slices(P, 512))
     return K

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from scipy.linalg import cholesky
+from scipy.linalg import cholesky, solve_triangular
 
-from pursuit.gram import GramStatistics, gram_statistics
+from pursuit.gram import GramStatistics
 from pursuit.greedy.loop import Pursuit
-from pursuit.greedy.path import Meter, Path
+from pursuit.greedy.path import Path
 from pursuit.greedy.pool import Choice, Pool, kernel_matrix
-from pursuit.kernels import Kernel
-from pursuit.linalg import SpanSolution, Workers, robust_cholesky
+from pursuit.greedy.problem import Problem
+from pursuit.linalg import SpanSolution, robust_cholesky
 from pursuit.objectives import gram_pursuit
-from pursuit.rows import Sample
 
 Floats = NDArray[np.float64]
 
@@ -42,12 +42,8 @@ class SpanFit:
 
 def refit(
     choice: Choice,
-    sample: Sample,
-    kernel: Kernel,
-    noise: float,
+    problem: Problem,
     *,
-    workers: Workers,
-    meter: Meter,
     dtype: DTypeLike = np.float64,
     after_block: Callable[[int], None] | None = None,
 ) -> SpanFit:
@@ -58,34 +54,50 @@ def refit(
     left out.
     """
     pool, statistics = choice.pool, choice.statistics
-    K = kernel_matrix(kernel, pool.items, workers)
-    R, kept = robust_cholesky(K)
+    K = kernel_matrix(problem.kernel, pool.items, problem.workers)
+    _, kept = robust_cholesky(K)
     if len(kept) < len(pool):
         pool, K = pool.take(kept), K[np.ix_(kept, kept)]
         statistics = statistics.restricted(kept) if statistics is not None else None
     if statistics is None:
-        statistics = gram_statistics(
-            sample, kernel, pool.items, workers=workers, dtype=dtype, after_block=after_block
-        )
-        meter.passes += 1
-    objective = gram_pursuit(statistics, K.copy(), noise, capacity=len(pool), workers=workers)
+        statistics = problem.statistics(pool.items, dtype=dtype, after_block=after_block)
+    objective = gram_pursuit(
+        statistics, K.copy(), problem.noise, capacity=len(pool), workers=problem.workers
+    )
     half_norm = 0.5 * float(statistics.target_norms.sum())
-    path = Pursuit(objective, meter, labels=pool.index, scale=half_norm).run([])
+    path = Pursuit(objective, problem.meter, labels=pool.index, scale=half_norm).run([])
     order = objective.chosen
     pool = pool.take(order)
-    R_ordered: Floats = cholesky(K[np.ix_(order, order)], lower=True)
-    if _loses_digits(statistics, R, noise, dtype):
-        whitener = np.tril(np.linalg.inv(R_ordered))
-        final = gram_statistics(sample, kernel, pool.items, workers=workers, whitener=whitener)
-        meter.passes += 1
-        solution = SpanSolution.from_whitened(R_ordered, final.gram, final.cross, noise)
-    else:
-        final = statistics.restricted(order)
-        solution = SpanSolution.from_gram(R_ordered, final.gram, final.cross, noise)
+    solution = _solve(problem, pool, K[np.ix_(order, order)], statistics.restricted(order), dtype)
     value = half_norm - np.cumsum(solution.gains().sum(axis=1))
     stopped = path.stop_reason if len(order) < len(choice.pool) else choice.path.stop_reason
     path = replace(path, value=value, stop_reason=stopped)
     return SpanFit(pool, solution, path, statistics.trace)
+
+
+def solve_in_span(problem: Problem, points: Any) -> tuple[Any, SpanSolution]:
+    """Fit all rows in the span of given points, in their order; dependent points are left out."""
+    pool = Pool.of_points(points)
+    K = kernel_matrix(problem.kernel, points, problem.workers)
+    _, kept = robust_cholesky(K)
+    pool, K = pool.take(kept), K[np.ix_(kept, kept)]
+    return pool.items, _solve(problem, pool, K, problem.statistics(pool.items))
+
+
+def _solve(
+    problem: Problem,
+    pool: Pool,
+    K: Floats,
+    statistics: GramStatistics,
+    dtype: DTypeLike = np.float64,
+) -> SpanSolution:
+    """From statistics of the pool, or from a second, whitened pass where they have lost digits."""
+    R: Floats = cholesky(K, lower=True)
+    if not _loses_digits(statistics, R, problem.noise, dtype):
+        return SpanSolution.from_gram(R, statistics.gram, statistics.cross, problem.noise)
+    whitener = solve_triangular(R, np.eye(len(R)), lower=True)
+    final = problem.statistics(pool.items, whitener=whitener)
+    return SpanSolution.from_whitened(R, final.gram, final.cross, problem.noise)
 
 
 def _loses_digits(statistics: GramStatistics, R: Floats, noise: float, dtype: DTypeLike) -> bool:

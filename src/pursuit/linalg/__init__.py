@@ -3,6 +3,7 @@
 Nothing here knows about kernels, rows or estimators. Imports NumPy, SciPy and threadpoolctl only.
 """
 
+from pursuit.linalg.cg import CGSolution, conjugate_gradients
 from pursuit.linalg.cholesky import (
     NotPositiveDefiniteError,
     PivotedCholesky,
@@ -13,10 +14,12 @@ from pursuit.linalg.span import SpanSolution
 from pursuit.linalg.workers import Workers
 
 __all__ = [
+    "CGSolution",
     "NotPositiveDefiniteError",
     "PivotedCholesky",
     "RowCholesky",
     "SpanSolution",
     "Workers",
+    "conjugate_gradients",
     "robust_cholesky",
 ]

@@ -13,7 +13,6 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _COLUMN_CHUNK = 1024
-_PREPARED = 256
 _INDEFINITE = 1e-7
 
 
@@ -35,10 +34,13 @@ class PivotedCholesky:
         l = (H[:, i] - V' V[:, i]) / sqrt(residual_i),     V <- [V; l'],     residual -= l * l
 
     :meth:`reduce` forms H[:, i] - V'V[:, i] for several likely pivots with one matrix product, so
-    that a caller who guesses well replaces memory-bound products with a vector by a few large ones.
+    that a caller who guesses well replaces memory-bound products with a vector by a few large ones;
+    at most ``prepared`` of them are kept.
     """
 
-    def __init__(self, diagonal: Floats, capacity: int, workers: Workers) -> None:
+    def __init__(
+        self, diagonal: Floats, capacity: int, workers: Workers, prepared: int = 1
+    ) -> None:
         self.diagonal = np.array(diagonal, dtype=np.float64)
         self.residual = self.diagonal.copy()
         self.pivots: list[int] = []
@@ -47,9 +49,9 @@ class PivotedCholesky:
         self._capacity = capacity
         self._workers = workers
         self._chunks = Workers.slices(len(self.diagonal), _COLUMN_CHUNK)
-        self._reduced = np.empty((_PREPARED, len(self.diagonal)))
-        self._reduced_at = np.zeros(_PREPARED, dtype=np.intp)
-        self._pivot_in = np.full(_PREPARED, -1, dtype=np.intp)
+        self._reduced = np.empty((prepared, len(self.diagonal)))
+        self._reduced_at = np.zeros(prepared, dtype=np.intp)
+        self._pivot_in = np.full(prepared, -1, dtype=np.intp)
         self._slot_of = np.full(len(self.diagonal), -1, dtype=np.intp)
         self._next_slot = 0
 

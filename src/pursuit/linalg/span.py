@@ -84,6 +84,17 @@ class SpanSolution:
         """β = R⁻ᵀu, coefficients on the kernel functions k(·, x_S)."""
         return _solve_lower(self.R, self.coordinates(), transposed=True)
 
+    def solve_inner(self, cross: Floats) -> Floats:
+        """R⁻ᵀ(LL')⁻¹R⁻¹ cross: kernel coefficients of the fit to K_S'Wy = cross."""
+        half = _solve_lower(self.L, _solve_lower(self.R, cross))
+        return _solve_lower(self.R, _solve_lower(self.L, half, transposed=True), transposed=True)
+
+    def explained(self, cross: Floats) -> Floats:
+        """‖L⁻¹R⁻¹ cross‖², one number a column."""
+        half = _solve_lower(self.L, _solve_lower(self.R, cross))
+        squares: Floats = np.einsum("ij,ij->j", half, half)
+        return squares
+
     def features(self, kernel_rows: Floats) -> Floats:
         """V_x' = R⁻¹ k_S(x)' for a block of rows k_S(x): shape (n, rows)."""
         return _solve_lower(self.R, kernel_rows.T)

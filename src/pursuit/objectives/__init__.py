@@ -5,7 +5,15 @@ Imports gram and what lies below it.
 """
 
 from pursuit.objectives.base import Objective
+from pursuit.objectives.diagonal import DiagonalPursuit
 from pursuit.objectives.quadratic import QuadraticPursuit, dual_pursuit, gram_pursuit
 from pursuit.objectives.span import SpanPursuit
 
-__all__ = ["Objective", "QuadraticPursuit", "SpanPursuit", "dual_pursuit", "gram_pursuit"]
+__all__ = [
+    "DiagonalPursuit",
+    "Objective",
+    "QuadraticPursuit",
+    "SpanPursuit",
+    "dual_pursuit",
+    "gram_pursuit",
+]

@@ -18,7 +18,7 @@ from pursuit.rows import RowSource
 PIVOT_TOLERANCE = 1e-10
 """A candidate whose pivot fell to this part of its start is dependent on those chosen."""
 
-_LOOK_AHEAD = 16
+_LOOK_AHEAD = 16, 256
 
 
 class QuadraticPursuit:
@@ -57,13 +57,13 @@ class QuadraticPursuit:
         look_ahead: bool,
         offset: float = 0.0,
     ) -> None:
-        self.factor = PivotedCholesky(diagonal, capacity, workers)
+        self._look_ahead, prepared = _LOOK_AHEAD if look_ahead else (1, 1)
+        self.factor = PivotedCholesky(diagonal, capacity, workers, prepared)
         self._gradient = np.array(linear.T, dtype=np.float64, order="C")
         self._columns = columns
         self._z: list[Floats] = []
         self._offset, self._decrease = offset, 0.0
         self._free = np.ones(len(diagonal), bool)
-        self._look_ahead = _LOOK_AHEAD if look_ahead else 1
         self._floor = PIVOT_TOLERANCE * self.factor.diagonal
 
     @property

@@ -1,0 +1,56 @@
+"""Sums over rows that pair basis functions with arbitrary vectors or with other points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pursuit.kernels import Kernel
+from pursuit.linalg import Workers
+from pursuit.rows import RowSource, Sample, len_items
+
+Floats = NDArray[np.float64]
+
+_CHUNK_ROWS = 1024
+
+
+def kernel_transpose_times(
+    rows: RowSource, kernel: Kernel, points: Any, vectors: Floats, workers: Workers
+) -> Floats:
+    """k(points, rows) @ vectors: shape (n_points, n_columns)."""
+    columns = kernel.columns(points)
+    total = np.zeros((columns.n_columns, vectors.shape[1]))
+    for start, items in rows.blocks():
+
+        def part(span: slice, start: int = start, items: Any = items) -> Floats:
+            here = vectors[start + span.start : start + span.stop]
+            product: Floats = columns(items[span]).T @ here
+            return product
+
+        for piece in workers.map(part, Workers.slices(len_items(items), _CHUNK_ROWS)):
+            total += piece
+    return total
+
+
+def cross_statistics(
+    sample: Sample, kernel: Kernel, points: Any, queries: Any, workers: Workers
+) -> tuple[Floats, Floats]:
+    """K_S'WK_T (n_points x n_queries) and the diagonal of K_T'WK_T, in one pass."""
+    basis, targets = kernel.columns(points), kernel.columns(queries)
+    cross = np.zeros((basis.n_columns, targets.n_columns))
+    squares = np.zeros(targets.n_columns)
+    for items, _, weights in sample.blocks():
+
+        def part(
+            span: slice, items: Any = items, weights: Floats = weights
+        ) -> tuple[Floats, Floats]:
+            there = targets(items[span])
+            weighted = there * weights[span, None]
+            return basis(items[span]).T @ weighted, np.einsum("ij,ij->j", there, weighted)
+
+        for piece, square in workers.map(part, Workers.slices(len(weights), _CHUNK_ROWS)):
+            cross += piece
+            squares += square
+    return cross, squares

@@ -1,0 +1,194 @@
+"""P(f) ≥ P_min ≥ D, always, with the exact minimum computed beside it."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern, RationalQuadratic
+
+from pursuit import SparseGPRegressor
+
+KINDS = ["published", "dense", "scaled"]
+
+
+def naive_value(kernel, model, X, Y, weights):
+    """P(f) for each output, from its definition."""
+    beta = model.dual_coef_.reshape(model.n_basis_, -1)
+    residual = Y - kernel(X, model.basis_) @ beta
+    norms = np.einsum("io,ij,jo->o", beta, kernel(model.basis_), beta)
+    return 0.5 * (weights @ residual**2) + 0.5 * model.noise_ * norms
+
+
+def assert_brackets(certificate, value, minimum, norms):
+    """Compare with the exact numbers, output by output."""
+    per_output = certificate.per_output
+    slack = 1e-9 * norms
+    np.testing.assert_allclose(per_output["upper"], value, rtol=1e-7, atol=1e-9 * norms.max())
+    assert np.all(per_output["upper"] >= minimum - slack)
+    assert np.all(per_output["lower"] <= minimum + slack)
+    assert certificate.upper == pytest.approx(per_output["upper"].sum())
+    assert certificate.lower == pytest.approx(per_output["lower"].sum())
+    assert certificate.gap == pytest.approx(per_output["gap"].sum())
+    assert certificate.gap >= 0
+    assert certificate.confidence == 1.0
+
+
+SITUATIONS = {
+    "plain": {},
+    "fresh": {"search": "fresh"},
+    "full": {"search": "full"},
+    "raw targets": {"normalize_y": False},
+    "foreign points": {"candidates": np.random.default_rng(4).normal(size=(20, 2))},
+    "centres": {"candidates": "kmeans", "pool_size": 30},
+    "everything learned": {"noise": "learn", "kernel": None},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_outputs", [None, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_certificates_bracket_the_minimum(
+    waves, rough_kernel, weighted_scale, exact_minimum, situation, weighted, n_outputs, kind
+):
+    data = waves(90, n_outputs=n_outputs)
+    weights = np.random.default_rng(3).integers(0, 4, 90) / 2 if weighted else np.ones(90)
+    arguments = {"kernel": rough_kernel, "noise": 0.1, "n_basis": 12, **SITUATIONS[situation]}
+    model = SparseGPRegressor(certificate=kind, random_state=0, **arguments)
+    model.fit(data.X, data.y, weights)
+    mean, scale = weighted_scale(data.y, weights)
+    if situation == "raw targets":
+        mean, scale = 0 * mean, np.ones_like(scale)
+    Y = (data.y.reshape(90, -1) - mean) / scale
+    minimum = exact_minimum(model.kernel_(data.X), Y, model.noise_, weights)
+    value = naive_value(model.kernel_, model, data.X, Y, weights)
+    norms = weights @ Y**2
+    assert model.certificate_.kind == kind
+    assert_brackets(model.certificate_, value, minimum, norms)
+    again = model.certify(data.X, data.y, sample_weight=weights, kind=kind)
+    assert_brackets(again, value, minimum, norms)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_rows_can_be_certified(waves, rough_kernel, exact_minimum, weighted_scale, kind):
+    data, other = waves(90), waves(60, seed=1)
+    model = SparseGPRegressor(rough_kernel, noise=0.1, n_basis=12).fit(data.X, data.y)
+    mean, scale = weighted_scale(data.y)
+    Y = (other.y.reshape(60, -1) - mean) / scale
+    minimum = exact_minimum(rough_kernel(other.X), Y, 0.1)
+    value = naive_value(rough_kernel, model, other.X, Y, np.ones(60))
+    found = model.certify(other.X, other.y, kind=kind)
+    assert_brackets(found, value, minimum, (Y**2).sum(axis=0))
+    assert found.gap > 0
+
+
+def test_a_precomputed_model_is_certified_alike(waves, rough_kernel):
+    data = waves(80)
+    K = rough_kernel(data.X)
+    called = SparseGPRegressor(rough_kernel, noise=0.1, n_basis=12).fit(data.X, data.y)
+    given_matrix = SparseGPRegressor("precomputed", noise=0.1, n_basis=12).fit(K, data.y)
+    for kind in KINDS:
+        expected = called.certify(data.X, data.y, kind=kind)
+        found = given_matrix.certify(K, data.y, kind=kind)
+        assert found.upper == pytest.approx(expected.upper, rel=1e-8)
+        assert found.lower == pytest.approx(expected.lower, rel=1e-8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_relative_gap_is_that_of_the_paper(waves, rough_kernel, weighted_scale, kind):
+    """2(Q + σ²Q* + ½y'y)/(-Q + σ²Q* + ½y'y) with Q = P - ½y'y and σ²Q* = -D."""
+    data = waves(90)
+    model = SparseGPRegressor(rough_kernel, noise=0.1, n_basis=12, certificate=kind)
+    found = model.fit(data.X, data.y).certificate_
+    half = 0.5 * 90
+    Q, dual = found.upper - half, -found.lower
+    expected = 2 * (Q + dual + half) / (-Q + dual + half)
+    assert found.relative_gap == pytest.approx(expected, rel=1e-9)
+    assert found.per_output["relative_gap"][0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_scaled_is_never_worse_than_dense(waves, rough_kernel):
+    data = waves(90)
+    model = SparseGPRegressor(rough_kernel, noise=0.1, n_basis=8).fit(data.X, data.y)
+    lower = {kind: model.certify(data.X, data.y, kind=kind).lower for kind in KINDS}
+    assert lower["scaled"] >= lower["dense"]
+
+
+def test_a_full_basis_closes_the_gap(waves, rough_kernel):
+    data = waves(90)
+    model = SparseGPRegressor(rough_kernel, noise=0.1, n_basis=90).fit(data.X, data.y)
+    for kind in KINDS:
+        assert model.certify(data.X, data.y, kind=kind).relative_gap < 1e-6
+
+
+def test_the_certificate_speaks(waves, rough_kernel):
+    data = waves(60)
+    found = SparseGPRegressor(rough_kernel, noise=0.1, n_basis=5).fit(data.X, data.y).certificate_
+    assert f"relative gap {found.relative_gap:.3g}" in str(found)
+    assert found.kind in str(found)
+
+
+def test_no_certificate_when_none_is_wanted(waves):
+    data = waves(40)
+    assert SparseGPRegressor(certificate=None).fit(data.X, data.y).certificate_ is None
+
+
+def test_unknown_kind_is_refused(waves):
+    data = waves(40)
+    model = SparseGPRegressor().fit(data.X, data.y)
+    with pytest.raises(ValueError, match=r"kind must be one of published, .*'tight'"):
+        model.certify(data.X, data.y, kind="tight")
+
+
+def test_certify_wants_the_square_matrix(waves, rough_kernel):
+    data = waves(40)
+    K = rough_kernel(data.X)
+    model = SparseGPRegressor("precomputed", noise=0.1).fit(K, data.y)
+    with pytest.raises(ValueError, match="square training matrix"):
+        model.certify(K[:10], data.y[:10])
+
+
+def test_nothing_to_certify_when_targets_are_zero():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    found = SparseGPRegressor(RBF(), noise=0.1).fit(X, np.zeros(20)).certificate_
+    assert found.upper == found.lower == found.gap == found.relative_gap == 0.0
+
+
+@given(
+    st.data(),
+    st.sampled_from(
+        [RBF(0.3), RBF(4.0), Matern(1.0, nu=0.5), Matern(0.5, nu=2.5), DotProduct(1.0)]
+        + [RationalQuadratic(0.7, 2.0), 5.0 * RBF([0.2, 3.0]) + DotProduct(0.1)]
+    ),
+    st.sampled_from(["pooled", "fresh", "full"]),
+    st.sampled_from(KINDS),
+    st.floats(-6, 3).map(lambda power: 10.0**power),
+    st.integers(2, 40),
+    st.integers(1, 45),
+    st.integers(1, 3),
+    st.booleans(),
+)
+def test_the_minimum_is_bracketed_for_any_problem(
+    exact_minimum, draw, kernel, search, kind, noise, m, n_basis, n_outputs, weighted
+):
+    rng = np.random.default_rng(draw.draw(st.integers(0, 10_000), label="seed"))
+    X = np.round(rng.normal(size=(m, 2)), draw.draw(st.integers(0, 3), label="digits"))
+    Y = np.sin(2 * X[:, :1]) + rng.normal(size=(m, n_outputs))
+    weights = rng.choice([0.0, 0.1, 1.0, 7.0], m) if weighted else np.ones(m)
+    weights[0] = 1.0
+    model = SparseGPRegressor(
+        kernel,
+        noise=noise,
+        n_basis=n_basis,
+        search=search,
+        certificate=kind,
+        normalize_y=False,
+        random_state=0,
+    ).fit(X, Y, weights)
+    found = model.certificate_
+    minimum = exact_minimum(kernel(X), Y, noise, weights)
+    slack = 1e-8 * (weights @ Y**2)
+    assert np.all(found.per_output["upper"] >= minimum - slack)
+    assert np.all(found.per_output["lower"] <= minimum + slack)
+    assert np.isfinite(found.upper)
+    assert np.isfinite(found.lower)

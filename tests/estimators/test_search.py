@@ -1,0 +1,317 @@
+"""Which basis is chosen: the same by every route that sees the same candidates and rows."""
+
+import warnings
+
+import numpy as np
+import oracles
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import RBF
+
+from pursuit import SparseGPRegressor, rows
+from pursuit.gram import statistics
+
+
+def fit(data, kernel, **arguments):
+    settings = {"noise": 0.2, "random_state": 0, **arguments}
+    return SparseGPRegressor(kernel, **settings).fit(data.X, data.y)
+
+
+def normalized(y):
+    Y = y.reshape(len(y), -1)
+    return (Y - Y.mean(axis=0)) / Y.std(axis=0)
+
+
+@pytest.mark.parametrize("n_outputs", [None, 2])
+@pytest.mark.parametrize(
+    "route",
+    [
+        {},
+        {"search": "pooled", "pool_size": 60, "selection_rows": None},
+        {"search": "full"},
+        {"search": "fresh", "pool_size": 60},
+        {"search": "fresh", "pool_size": 10_000},
+    ],
+    ids=str,
+)
+def test_every_route_chooses_like_the_naive_one(waves, rough_kernel, route, n_outputs):
+    data = waves(60, n_outputs=n_outputs)
+    model = fit(data, rough_kernel, n_basis=12, **route)
+    order, values = oracles.greedy(
+        rough_kernel(data.X), normalized(data.y), np.ones(60), 0.2, n_steps=12
+    )
+    np.testing.assert_array_equal(model.basis_indices_, order)
+    np.testing.assert_allclose(model.path_.value, values, rtol=1e-8)
+
+
+def test_a_pool_of_many_rows_chooses_like_a_full_search(waves, rough_kernel, size):
+    data = waves(size(2100, 4000))
+    full = fit(data, rough_kernel, search="full", n_basis=20)
+    pooled = fit(data, rough_kernel, n_basis=20, pool_size=len(data.X), selection_rows=None)
+    np.testing.assert_array_equal(pooled.basis_indices_, full.basis_indices_)
+    np.testing.assert_allclose(pooled.predict(data.new), full.predict(data.new), rtol=1e-10)
+
+
+@pytest.mark.parametrize("search", ["pooled", "fresh", "full"])
+def test_blocks_change_rounding_only(waves, rough_kernel, monkeypatch, search):
+    data = waves(2300)
+    arguments = {"search": search, "n_basis": 25, "pool_size": 100}
+    whole = fit(data, rough_kernel, **arguments)
+    monkeypatch.setattr(statistics, "BUFFER_ROWS", 97)
+    for source in (rows.ArrayRows, rows.SelectedRows, rows.Sample):
+        monkeypatch.setattr(source.blocks, "__defaults__", (333,))
+    cut = fit(data, rough_kernel, **arguments)
+    assert [start for start, _ in rows.as_rows(data.X).blocks()][1] == 333
+    np.testing.assert_array_equal(cut.basis_indices_, whole.basis_indices_)
+    for got, expected in zip(
+        cut.predict(data.new, return_std=True), whole.predict(data.new, return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(got, expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("search", ["pooled", "fresh", "full"])
+@pytest.mark.parametrize("n_outputs", [None, 2])
+def test_threads_do_not_change_a_bit(waves, rough_kernel, search, n_outputs, size):
+    data = waves(size(2300, 9000) if search != "full" else 700, n_outputs=n_outputs)
+    models = [
+        fit(data, rough_kernel, search=search, n_basis=30, n_jobs=n_jobs) for n_jobs in (1, 2, 3)
+    ]
+    one = models[0]
+    for other in models[1:]:
+        np.testing.assert_array_equal(other.basis_indices_, one.basis_indices_)
+        np.testing.assert_array_equal(other.dual_coef_, one.dual_coef_)
+        np.testing.assert_array_equal(other.path_.value, one.path_.value)
+        assert other.certificate_.upper == one.certificate_.upper
+        assert other.certificate_.lower == one.certificate_.lower
+        for got, expected in zip(
+            other.predict(data.new, return_std=True),
+            one.predict(data.new, return_std=True),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(got, expected)
+
+
+def test_threads_do_not_change_what_is_learned(waves):
+    data = waves(2300)
+    one, two = (
+        SparseGPRegressor(n_basis=20, n_jobs=n, random_state=0).fit(data.X, data.y) for n in (1, 2)
+    )
+    assert one.noise_ == two.noise_
+    np.testing.assert_array_equal(one.predict(data.new), two.predict(data.new))
+
+
+def test_the_order_of_rows_does_not_matter_to_a_full_search(waves, rough_kernel):
+    data = waves(200)
+    order = np.random.default_rng(5).permutation(200)
+    straight = SparseGPRegressor(rough_kernel, noise=0.2, n_basis=25, search="full")
+    straight.fit(data.X, data.y)
+    shuffled = SparseGPRegressor(rough_kernel, noise=0.2, n_basis=25, search="full")
+    shuffled.fit(data.X[order], data.y[order])
+    np.testing.assert_array_equal(shuffled.basis_, straight.basis_)
+    np.testing.assert_array_equal(order[shuffled.basis_indices_], straight.basis_indices_)
+    np.testing.assert_allclose(
+        shuffled.predict(data.new), straight.predict(data.new), rtol=1e-8
+    )
+
+
+@pytest.mark.parametrize("search", ["pooled", "fresh"])
+def test_a_seed_is_an_answer(waves, rough_kernel, search):
+    data = waves(2100)
+    arguments = {"search": search, "n_basis": 15, "pool_size": 40}
+    first, again, other = (
+        fit(data, rough_kernel, random_state=seed, **arguments) for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first.basis_indices_, again.basis_indices_)
+    np.testing.assert_array_equal(first.predict(data.new), again.predict(data.new))
+    assert np.any(first.basis_indices_ != other.basis_indices_)
+
+
+def test_the_global_generator_is_left_alone_when_a_seed_is_given(waves):
+    data = waves(100)
+    before = np.random.get_state()[1].copy()
+    SparseGPRegressor(n_basis=10, search="fresh", random_state=0).fit(data.X, data.y)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)
+
+
+@pytest.mark.parametrize("search", ["pooled", "fresh", "full"])
+def test_path_tells_each_step(waves, rough_kernel, search):
+    data = waves(150)
+    model = fit(data, rough_kernel, search=search, n_basis=20)
+    path = model.path_
+    assert path.stop_reason == "n_basis"
+    assert model.n_basis_ == len(path) == 20
+    np.testing.assert_array_equal(path.index, model.basis_indices_)
+    for name in ("index", "value", "gap", "seconds", "entries", "passes"):
+        assert getattr(path, name).shape == (20,)
+    assert np.all(np.diff(path.value) < 0)
+    assert np.all(np.diff(path.seconds) >= 0)
+    assert np.all(np.diff(path.entries) >= 0)
+    assert path.entries[-1] > 0
+    assert path.value[-1] == pytest.approx(model.certificate_.upper, rel=1e-10)
+    assert "20 basis functions" in str(path)
+
+
+def test_path_is_in_normalised_units_on_all_rows(waves, rough_kernel, weighted_scale):
+    data = waves(2200)
+    model = fit(data, rough_kernel, n_basis=15, pool_size=50)
+    mean, scale = weighted_scale(data.y)
+    residual = (data.y - model.predict(data.X)) / scale[0]
+    norm = model.dual_coef_ @ rough_kernel(model.basis_) @ model.dual_coef_
+    assert model.path_.value[-1] == pytest.approx(0.5 * residual @ residual + 0.1 * norm, rel=1e-9)
+
+
+def test_the_basis_is_nested(waves, rough_kernel):
+    data = waves(2200)
+    model = fit(data, rough_kernel, n_basis=12, pool_size=60)
+    K, K_SS = rough_kernel(data.X, model.basis_), rough_kernel(model.basis_)
+    y = normalized(data.y)
+    for n in (1, 5, 12):
+        beta = oracles.span_fit(K[:, :n], K_SS[:n, :n], y, np.ones(len(y)), 0.2)
+        value = oracles.primal(K[:, :n], K_SS[:n, :n], beta, y, np.ones(len(y)), 0.2)
+        assert model.path_.value[n - 1] == pytest.approx(value.sum(), rel=1e-8)
+
+
+def test_a_second_round_improves_a_small_pool(waves, rough_kernel):
+    data = waves(2500)
+    arguments = {"n_basis": 20, "pool_size": 40, "selection_rows": None}
+    one = fit(data, rough_kernel, **arguments)
+    two = fit(data, rough_kernel, rounds=2, **arguments)
+    assert two.n_basis_ == 20
+    assert len(set(two.basis_indices_)) == 20
+    assert two.path_.value[-1] < one.path_.value[-1]
+
+
+def test_rounds_do_not_matter_when_all_rows_are_in_the_pool(waves, rough_kernel):
+    data = waves(150)
+    one, three = (fit(data, rough_kernel, n_basis=20, rounds=rounds) for rounds in (1, 3))
+    assert set(three.basis_indices_) == set(one.basis_indices_)
+
+
+def test_cluster_centres_as_candidates(waves, rough_kernel):
+    data = waves(300)
+    model = fit(data, rough_kernel, candidates="kmeans", n_basis=20, pool_size=40)
+    assert model.n_basis_ == 20
+    assert np.all(model.basis_indices_ == -1)
+    assert np.all(model.path_.index == -1)
+    assert np.all(np.abs(model.basis_) <= np.abs(data.X).max(axis=0))
+    assert model.score(data.X, data.y) > 0.5
+
+
+def test_own_points_as_candidates(waves, rough_kernel):
+    data = waves(200)
+    points = np.random.default_rng(9).normal(size=(30, 2))
+    model = fit(data, rough_kernel, candidates=points, n_basis=10)
+    assert np.all(model.basis_indices_ == -1)
+    assert model.n_basis_ == 10
+    at = [np.flatnonzero((points == point).all(axis=1)) for point in model.basis_]
+    assert all(len(found) == 1 for found in at)
+    assert len({int(found[0]) for found in at}) == 10
+    listed = fit(data, rough_kernel, candidates=points.tolist(), n_basis=10)
+    np.testing.assert_array_equal(listed.predict(data.new), model.predict(data.new))
+
+
+def test_fewer_own_points_than_basis_functions(waves, rough_kernel):
+    data = waves(100)
+    model = fit(data, rough_kernel, candidates=data.new[:7], n_basis=50)
+    assert model.n_basis_ == 7
+    assert model.path_.stop_reason == "rank"
+
+
+@pytest.mark.parametrize("search", ["fresh", "full"])
+def test_published_tol_is_looked_at_every_step(waves, rough_kernel, search):
+    data = waves(150)
+    model = fit(
+        data, rough_kernel, search=search, tol=0.3, certificate="published", n_basis=150
+    )
+    gap = model.path_.gap
+    assert model.path_.stop_reason == "tol"
+    assert 1 < model.n_basis_ < 150
+    assert np.all(gap[:-1] > 0.3)
+    assert gap[-1] <= 0.3
+
+
+@pytest.mark.parametrize("search", ["fresh", "full"])
+@pytest.mark.parametrize("kind", ["dense", "scaled"])
+def test_other_tols_are_looked_at_as_the_basis_grows(waves, rough_kernel, search, kind):
+    data = waves(150)
+    model = fit(data, rough_kernel, search=search, tol=0.2, certificate=kind, n_basis=150)
+    gap = model.path_.gap
+    looks = np.flatnonzero(np.isfinite(gap))
+    assert model.path_.stop_reason == "tol"
+    assert looks[-1] == len(gap) - 1
+    assert len(looks) < len(gap)
+    assert gap[-1] <= 0.2
+    assert np.all(gap[looks[:-1]] > 0.2)
+    assert model.certificate_.relative_gap == pytest.approx(gap[-1], rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["published", "dense", "scaled", "auto"])
+def test_a_pooled_search_returns_the_smallest_size_that_meets_tol(waves, rough_kernel, kind):
+    data = waves(150)
+    model = fit(data, rough_kernel, tol=0.3, certificate=kind, n_basis=140)
+    gap = model.path_.gap
+    looks = np.flatnonzero(np.isfinite(gap))
+    assert model.path_.stop_reason == "tol"
+    assert model.n_basis_ == len(gap) < 140
+    assert gap[-1] <= 0.3
+    assert np.all(gap[looks[:-1]] > 0.3)
+    sizes = looks + 1.0
+    assert np.all(sizes[1:] <= np.maximum(sizes[:-1] + 1, 1.25 * sizes[:-1] + 1.25))
+    assert model.certificate_.relative_gap <= 0.3
+    assert model.certify(data.X, data.y, kind="scaled").relative_gap <= 0.3
+    small = fit(data, rough_kernel, n_basis=model.n_basis_)
+    np.testing.assert_allclose(model.predict(data.new), small.predict(data.new), rtol=1e-6)
+
+
+def test_a_pooled_search_warns_when_tol_is_out_of_reach(waves, rough_kernel):
+    data = waves(150)
+    with pytest.warns(ConvergenceWarning, match="tol=1e-06.*n_basis"):
+        model = fit(data, rough_kernel, tol=1e-6, n_basis=10)
+    assert model.n_basis_ == 10
+    assert model.path_.stop_reason == "n_basis"
+    assert model.path_.gap[-1] > 1e-6
+
+
+@pytest.mark.parametrize("search", ["pooled", "fresh", "full"])
+def test_a_loose_tol_needs_one_function_and_does_not_warn(waves, rough_kernel, search):
+    data = waves(100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = fit(data, rough_kernel, tol=1e9, search=search)
+    assert model.n_basis_ == 1
+    assert model.path_.stop_reason == "tol"
+
+
+@pytest.mark.parametrize("search", ["pooled", "fresh", "full"])
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_no_time_still_gives_a_model(waves, search, rounds):
+    data = waves(400)
+    model = SparseGPRegressor(max_time=1e-9, search=search, rounds=rounds).fit(data.X, data.y)
+    assert model.path_.stop_reason == "time"
+    assert model.n_basis_ >= 1
+    assert np.all(np.isfinite(model.predict(data.new)))
+
+
+def test_ample_time_changes_nothing(waves, rough_kernel):
+    data = waves(200)
+    free = fit(data, rough_kernel, n_basis=15)
+    timed = fit(data, rough_kernel, n_basis=15, max_time=1e6)
+    assert timed.path_.stop_reason == "n_basis"
+    np.testing.assert_array_equal(timed.predict(data.new), free.predict(data.new))
+
+
+@pytest.mark.parametrize("search", ["pooled", "fresh", "full"])
+def test_stops_at_the_rank(waves, search):
+    data = waves(100)
+    model = fit(data, RBF(0.5), search=search, n_basis=500)
+    assert model.path_.stop_reason == "rank"
+    assert model.n_basis_ <= 100
+    linear = SparseGPRegressor("linear", noise=0.1, search=search).fit(data.X, data.y)
+    assert linear.n_basis_ == 2
+    assert linear.path_.stop_reason == "rank"
+
+
+def test_too_many_rows_for_a_full_search_are_refused():
+    X = np.arange(20_001.0)[:, None]
+    with pytest.raises(ValueError, match=r"search='full'.*20000 rows.*pooled"):
+        SparseGPRegressor(RBF(), noise=1.0, n_basis=2, search="full").fit(X, X[:, 0])

@@ -1,0 +1,247 @@
+"""Factors that grow, against NumPy's and SciPy's."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pursuit.linalg import (
+    NotPositiveDefiniteError,
+    PivotedCholesky,
+    RowCholesky,
+    Workers,
+    robust_cholesky,
+)
+
+
+def psd(rng, n, rank=None):
+    A = rng.standard_normal((n, rank or 2 * n))
+    return A @ A.T / A.shape[1]
+
+
+def grow(factor, H, pivots, batch=1):
+    """Add pivots one by one, preparing ``batch`` columns at a time."""
+    for position, pivot in enumerate(pivots):
+        if not factor.is_reduced(np.array([pivot]))[0]:
+            ahead = np.array(pivots[position : position + batch])
+            ahead = ahead[~factor.is_reduced(ahead)]
+            factor.reduce(ahead, H[ahead])
+        column = factor.reduced_column(pivot)
+        factor.append(pivot, column / np.sqrt(column[pivot]))
+
+
+# PivotedCholesky
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 30),
+    st.integers(1, 9),
+    st.integers(1, 9),
+    st.integers(0, 40),
+)
+def test_any_order_gives_the_factor_of_that_order(seed, n, batch, spare, capacity):
+    rng = np.random.default_rng(seed)
+    H = psd(rng, n)
+    order = rng.permutation(n).tolist()
+    with Workers(1) as workers:
+        factor = PivotedCholesky(np.diag(H), capacity, workers, prepared=batch + spare)
+        grow(factor, H, order, batch)
+    assert factor.pivots == order
+    assert factor.rank == n
+    R = np.linalg.cholesky(H[np.ix_(order, order)])
+    np.testing.assert_allclose(factor.triangle(), R, atol=1e-9)
+    np.testing.assert_allclose(factor.rows.T @ factor.rows, H, atol=1e-10)
+    np.testing.assert_allclose(factor.residual, 0, atol=1e-10)
+
+
+def test_residual_is_the_schur_complement_at_every_step():
+    rng = np.random.default_rng(0)
+    H = psd(rng, 12)
+    with Workers(2) as workers:
+        factor = PivotedCholesky(np.diag(H), 12, workers, prepared=4)
+        for pivots in ([7, 2], [11], [0, 5, 3]):
+            grow(factor, H, pivots, batch=3)
+            S = factor.pivots
+            schur = H - H[:, S] @ np.linalg.solve(H[np.ix_(S, S)], H[S])
+            np.testing.assert_allclose(factor.residual, np.diag(schur), atol=1e-12)
+            fresh = [i for i in range(12) if i not in S][:2]
+            factor.reduce(np.array(fresh), H[fresh])
+            for i in fresh:
+                np.testing.assert_allclose(factor.reduced_column(i), schur[i], atol=1e-12)
+
+
+def test_a_prepared_column_follows_later_pivots_until_it_must_make_room():
+    rng = np.random.default_rng(1)
+    H = psd(rng, 10)
+    with Workers(1) as workers:
+        factor = PivotedCholesky(np.diag(H), 10, workers, prepared=3)
+        factor.reduce(np.array([4, 5, 6]), H[[4, 5, 6]])
+        grow(factor, H, [5, 4])
+        schur = H - H[:, [5, 4]] @ np.linalg.solve(H[np.ix_([5, 4], [5, 4])], H[[5, 4]])
+        np.testing.assert_allclose(factor.reduced_column(6), schur[6], atol=1e-12)
+        factor.reduce(np.array([1, 2]), H[[1, 2]])
+        np.testing.assert_array_equal(
+            factor.is_reduced(np.array([4, 5, 6, 1, 2])), [False, False, True, True, True]
+        )
+        for i in (6, 1, 2):
+            np.testing.assert_allclose(factor.reduced_column(i), schur[i], atol=1e-12)
+
+
+def test_reading_a_prepared_column_does_not_change_it():
+    H = psd(np.random.default_rng(2), 5)
+    with Workers(1) as workers:
+        factor = PivotedCholesky(np.diag(H), 5, workers)
+        factor.reduce(np.array([3]), H[[3]])
+        factor.reduced_column(3)[:] = np.nan
+        np.testing.assert_array_equal(factor.reduced_column(3), H[3])
+
+
+def test_threads_do_not_change_a_bit(size):
+    rng = np.random.default_rng(3)
+    n = size(2300, 6000)
+    A = rng.standard_normal((n, 20))
+    H = A @ A.T + np.eye(n)
+    order = rng.choice(n, 90, replace=False).tolist()
+    found = []
+    for n_jobs in (1, 2, 3):
+        with Workers(n_jobs) as workers:
+            factor = PivotedCholesky(np.diag(H), 10, workers, prepared=32)
+            grow(factor, H, order, batch=16)
+        found.append((factor.rows.copy(), factor.residual))
+    for rows, residual in found[1:]:
+        np.testing.assert_array_equal(rows, found[0][0])
+        np.testing.assert_array_equal(residual, found[0][1])
+
+
+def test_the_diagonal_given_is_not_changed(read_only):
+    H = psd(np.random.default_rng(4), 6)
+    with Workers(1) as workers:
+        factor = PivotedCholesky(read_only(np.diag(H)), 6, workers)
+        grow(factor, read_only(H), [2, 4])
+    np.testing.assert_array_equal(factor.diagonal, np.diag(H))
+
+
+@pytest.mark.parametrize("worst", [0, 3, 5])
+def test_an_indefinite_matrix_names_the_row_that_shows_it(worst):
+    n, chosen = 6, 2
+    H = np.eye(n)
+    H[worst, chosen] = H[chosen, worst] = 1.5
+    with Workers(1) as workers:
+        factor = PivotedCholesky(np.diag(H), n, workers)
+        with pytest.raises(
+            NotPositiveDefiniteError, match=rf"negative pivot -1\.25 at index {worst}: .*not psd"
+        ) as caught:
+            grow(factor, H, [chosen])
+    assert caught.value.index == worst
+    assert caught.value.pivot == pytest.approx(1 - 1.5**2)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_rounding_is_not_indefinite():
+    rng = np.random.default_rng(5)
+    H = psd(rng, 60, rank=5)
+    with Workers(1) as workers:
+        factor = PivotedCholesky(np.diag(H), 60, workers)
+        grow(factor, H, rng.permutation(60)[:5].tolist())
+    assert np.abs(factor.residual).max() < 1e-12
+
+
+# SPEC §7, invariant 4
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 15))
+def test_trace_decreases_by_the_column_it_takes(seed, n):
+    rng = np.random.default_rng(seed)
+    K = psd(rng, n)
+    with Workers(1) as workers:
+        factor = PivotedCholesky(np.diag(K), n, workers)
+        E = K
+        for pivot in rng.permutation(n)[: n - 1].tolist():
+            before = factor.residual.sum()
+            grow(factor, K, [pivot])
+            gain = E[:, pivot] @ E[:, pivot] / E[pivot, pivot]
+            assert factor.residual.sum() == pytest.approx(before - gain, abs=1e-9)
+            E = K - factor.rows.T @ factor.rows
+            assert factor.residual.sum() == pytest.approx(np.trace(E), abs=1e-9)
+            assert np.linalg.eigvalsh(E).min() > -1e-9
+            V = factor.rows.T
+            np.testing.assert_allclose(np.triu(V[factor.pivots], 1), 0, atol=1e-9)
+
+
+# RowCholesky
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40))
+def test_rows_appended_one_by_one_give_the_factor(seed, n):
+    rng = np.random.default_rng(seed)
+    B = psd(rng, n) + 0.1 * np.eye(n)
+    factor = RowCholesky()
+    for j in range(n):
+        c = factor.solve(B[:j, j])
+        factor.append(c, B[j, j] - c @ c)
+    assert factor.size == n
+    np.testing.assert_allclose(factor.factor, np.linalg.cholesky(B), atol=1e-10)
+    rhs = rng.standard_normal((n, 3))
+    np.testing.assert_allclose(factor.factor @ factor.solve(rhs), rhs, atol=1e-9)
+
+
+def test_an_empty_factor_solves_an_empty_system():
+    assert RowCholesky().solve(np.empty((0, 4))).shape == (0, 4)
+
+
+# robust_cholesky
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 20))
+def test_independent_rows_are_all_kept(seed, n):
+    H = psd(np.random.default_rng(seed), n) + 0.01 * np.eye(n)
+    R, kept = robust_cholesky(H)
+    np.testing.assert_array_equal(kept, np.arange(n))
+    np.testing.assert_allclose(R, np.linalg.cholesky(H), atol=1e-12)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(0, 8), st.integers(0, 3))
+def test_rows_that_depend_on_earlier_ones_are_dropped(seed, n, copies, zeros):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((n, n + 3))
+    rows = list(range(n)) + rng.integers(0, n, copies).tolist()
+    features = np.vstack([A[rows], np.zeros((zeros, n + 3))])
+    shuffled = rng.permutation(len(features))
+    H = (features @ features.T)[np.ix_(shuffled, shuffled)]
+    origin = np.concatenate([rows, np.full(zeros, -1)])[shuffled]
+    expected = sorted(int(np.flatnonzero(origin == i)[0]) for i in range(n))
+    R, kept = robust_cholesky(H)
+    np.testing.assert_array_equal(kept, expected)
+    np.testing.assert_allclose(R @ R.T, H[np.ix_(kept, kept)], atol=1e-10)
+    np.testing.assert_array_equal(R, np.tril(R))
+
+
+def test_tolerance_is_relative_to_the_row_itself():
+    nearly = np.array([[1.0, 1e-4], [1e-4, 1e-8 * (1 + 1e-6)]])
+    assert robust_cholesky(nearly)[1].tolist() == [0, 1]
+    assert robust_cholesky(nearly, tolerance=1e-5)[1].tolist() == [0]
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_nothing_to_keep(n):
+    R, kept = robust_cholesky(np.zeros((n, n)))
+    assert R.shape == (0, 0)
+    assert kept.shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "index", "pivot"),
+    [
+        (np.diag([1.0, 2.0, -1.0, 1.0]), 2, -1.0),
+        (np.diag([-3.0, 1.0]), 0, -3.0),
+        (np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, -1.0]]), 2, -1.0),
+        (np.array([[1.0, 2.0], [2.0, 1.0]]), 1, -3.0),
+    ],
+)
+def test_indefinite_is_refused_with_the_number_in_the_matrix_given(matrix, index, pivot):
+    message = f"negative pivot .* at index {index}"
+    with pytest.raises(NotPositiveDefiniteError, match=message) as caught:
+        robust_cholesky(matrix)
+    assert caught.value.index == index
+    assert caught.value.pivot == pytest.approx(pivot)

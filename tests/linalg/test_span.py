@@ -1,0 +1,99 @@
+"""The solution in a span, against dense solves."""
+
+import numpy as np
+import oracles
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pursuit.linalg import SpanSolution
+
+
+def random_span(seed, n=6, m=25, n_outputs=2):
+    rng = np.random.default_rng(seed)
+    features = rng.standard_normal((m, n + 4))
+    K = features @ features.T
+    K_S, K_SS = K[:, :n], K[:n, :n]
+    Y = rng.standard_normal((m, n_outputs))
+    w = rng.uniform(0.2, 2.0, m)
+    return K, K_S, K_SS, Y, w
+
+
+def solve(K_S, K_SS, Y, w, noise):
+    R = np.linalg.cholesky(K_SS)
+    gram = K_S.T @ (w[:, None] * K_S)
+    return SpanSolution.from_gram(R, gram, K_S.T @ (w[:, None] * Y), noise)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.sampled_from([1e-3, 0.1, 10.0]))
+def test_minimises_the_objective(seed, n, noise):
+    _, K_S, K_SS, Y, w = random_span(seed, n)
+    solution = solve(K_S, K_SS, Y, w, noise)
+    beta = oracles.span_fit(K_S, K_SS, Y, w, noise)
+    np.testing.assert_allclose(solution.coefficients(), beta, rtol=1e-6, atol=1e-8)
+    value = 0.5 * (w @ Y**2) - solution.gains().sum(axis=0)
+    np.testing.assert_allclose(value, oracles.primal(K_S, K_SS, beta, Y, w, noise), rtol=1e-9)
+    f = solution.features(K_S).T @ solution.coordinates()
+    np.testing.assert_allclose(f, K_S @ beta, rtol=1e-6, atol=1e-8)
+    assert solution.size == n
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 7))
+def test_truncations_are_the_solutions_in_smaller_spans(seed, n):
+    _, K_S, K_SS, Y, w = random_span(seed, 7)
+    whole = solve(K_S, K_SS, Y, w, 0.3)
+    small = whole.truncated(n)
+    alone = solve(K_S[:, :n], K_SS[:n, :n], Y, w, 0.3)
+    for name in ("R", "L", "z"):
+        np.testing.assert_allclose(getattr(small, name), getattr(alone, name), atol=1e-10)
+    np.testing.assert_allclose(small.coefficients(), alone.coefficients(), rtol=1e-8, atol=1e-10)
+    assert small.noise == whole.noise
+    small.z[:] = 0
+    assert np.all(whole.z[:n] != 0), "a truncation shares no memory"
+
+
+def test_whitened_statistics_give_the_same_solution():
+    _, K_S, K_SS, Y, w = random_span(1)
+    R = np.linalg.cholesky(K_SS)
+    V = np.linalg.solve(R, K_S.T).T
+    gram, cross = V.T @ (w[:, None] * V), V.T @ (w[:, None] * Y)
+    whitened = SpanSolution.from_whitened(R, gram, cross, 0.2)
+    plain = solve(K_S, K_SS, Y, w, 0.2)
+    np.testing.assert_allclose(whitened.L, plain.L, atol=1e-10)
+    np.testing.assert_allclose(whitened.z, plain.z, atol=1e-10)
+
+
+def test_the_statistics_given_are_not_changed(read_only):
+    _, K_S, K_SS, Y, w = random_span(2)
+    R = read_only(np.linalg.cholesky(K_SS))
+    gram, cross = read_only(K_S.T @ (w[:, None] * K_S)), read_only(K_S.T @ (w[:, None] * Y))
+    SpanSolution.from_gram(R, gram, cross, 0.1)
+    SpanSolution.from_whitened(R, gram, cross, 0.1)
+
+
+def test_rounding_that_eats_the_ridge_is_said():
+    with pytest.raises(ArithmeticError, match=r"V'WV \+ 0\.1 I lost positive.*at column 1"):
+        SpanSolution.from_whitened(np.eye(2), np.diag([1.0, -1.0]), np.ones((2, 1)), 0.1)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1e-2, 1.0]))
+def test_variance_and_covariance_against_their_formula(seed, noise):
+    K, K_S, K_SS, Y, w = random_span(seed, n=5)
+    solution = solve(K_S, K_SS, Y, w, noise)
+    # Posterior of f = k_S'K_SS⁻¹g + rest, with g seen through y and the rest unseen (SPEC 6c).
+    inner = K_SS + K_S.T @ (w[:, None] * K_S) / noise
+    nystroem = K_S @ np.linalg.solve(K_SS, K_S.T)
+    covariance = K - nystroem + K_S @ np.linalg.solve(inner, K_S.T)
+    np.testing.assert_allclose(solution.latent_covariance(K_S, K), covariance, atol=1e-7)
+    variance = solution.latent_variance(K_S, np.diag(K))
+    np.testing.assert_allclose(variance, np.diag(covariance), atol=1e-7)
+
+
+@pytest.mark.parametrize("lie", [0.0, 1e-9, 1e-3])
+def test_variance_is_never_negative(lie):
+    """At the basis points k(x,x) - ‖V_x‖² is 0 but for rounding; here it is pushed below."""
+    _, K_S, K_SS, Y, w = random_span(3)
+    solution = solve(K_S, K_SS, Y, w, 1e-12)
+    variance = solution.latent_variance(K_SS, np.diag(K_SS) * (1 - lie))
+    assert np.all(variance >= 0)
+    assert np.all(variance <= 1e-9 * np.diag(K_SS))

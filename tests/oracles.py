@@ -1,0 +1,190 @@
+"""Slow and obvious twins of the fast paths: loops over rows and dense solves, nothing shared.
+
+Nothing of the package is imported here. Sizes are small, so every quantity is recomputed from
+scratch wherever it is needed. Notation: K (m x m), S a list of rows, W = diag(w), s2 = σ².
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+# Kernels, one pair at a time
+
+
+def gaussian(a, b, length_scale):
+    return float(np.exp(-sum((a - b) ** 2) / (2 * length_scale**2)))
+
+
+def exponential(a, b, length_scale):
+    return float(np.exp(-np.sqrt(sum((a - b) ** 2)) / length_scale))
+
+
+def inner_product(a, b, offset):
+    return float(sum(a * b) + offset**2)
+
+
+KERNELS = {"gaussian": gaussian, "exponential": exponential, "inner product": inner_product}
+
+
+def kernel_matrix(name, parameter, A, B):
+    function = KERNELS[name]
+    return np.array([[function(a, b, parameter) for b in B] for a in A]).reshape(len(A), len(B))
+
+
+# Sums over rows
+
+
+def statistics(K_rows_points, diagonal, Y, w):
+    """G, b, Σwy², Σw k(x, x), Σw, added up row by row."""
+    m, P = K_rows_points.shape
+    gram, cross = np.zeros((P, P)), np.zeros((P, Y.shape[1]))
+    norms, trace, weight = np.zeros(Y.shape[1]), 0.0, 0.0
+    for i in range(m):
+        k = K_rows_points[i]
+        gram += w[i] * np.outer(k, k)
+        cross += w[i] * np.outer(k, Y[i])
+        norms += w[i] * Y[i] ** 2
+        trace += w[i] * diagonal[i]
+        weight += w[i]
+    return gram, cross, norms, trace, weight
+
+
+# The problem P(f) = ½Σw(y - f)² + ½σ²‖f‖² in the span of some kernel functions
+
+
+def root(K):
+    """B with B'B = K for a psd K, dependent rows included."""
+    values, vectors = np.linalg.eigh((K + K.T) / 2)
+    return np.sqrt(np.maximum(values, 0))[:, None] * vectors.T
+
+
+def span_fit(K_rows_points, K_points, Y, w, s2):
+    """β that minimises P(Σβ_j k(·, z_j)), by least squares on [√W K_S; σ K_SS^½]."""
+    stacked = np.vstack([np.sqrt(w)[:, None] * K_rows_points, np.sqrt(s2) * root(K_points)])
+    target = np.vstack([np.sqrt(w)[:, None] * Y, np.zeros((len(K_points), Y.shape[1]))])
+    return np.linalg.lstsq(stacked, target, rcond=1e-14)[0]
+
+
+def primal(K_rows_points, K_points, beta, Y, w, s2):
+    """P for each output."""
+    residual = Y - K_rows_points @ beta
+    norms = np.array([c @ K_points @ c for c in beta.T])
+    return 0.5 * (w @ residual**2) + 0.5 * s2 * norms
+
+
+def span_value(K, S, Y, w, s2):
+    """The least P, summed over outputs, in the span of the functions of the rows S."""
+    S = list(S)
+    if not S:
+        return 0.5 * float(np.sum(w @ Y**2))
+    beta = span_fit(K[:, S], K[np.ix_(S, S)], Y, w, s2)
+    return float(primal(K[:, S], K[np.ix_(S, S)], beta, Y, w, s2).sum())
+
+
+def span_gains(K, S, Y, w, s2, candidates):
+    """How much each candidate would lower P if it joined S."""
+    before = span_value(K, S, Y, w, s2)
+    return np.array([before - span_value(K, [*S, i], Y, w, s2) for i in candidates])
+
+
+def greedy(K, Y, w, s2, n, candidates_of_step=None):
+    """The rows a greedy choice takes, and P after each: lowest P first, ties to the lowest row."""
+    S, values = [], []
+    for step in range(n):
+        allowed = range(len(K)) if candidates_of_step is None else candidates_of_step[step]
+        free = [i for i in sorted(allowed) if i not in S]
+        found = np.array([span_value(K, [*S, i], Y, w, s2) for i in free])
+        gains = span_value(K, S, Y, w, s2) - found
+        best = int(np.flatnonzero(gains >= gains.max() * (1 - 1e-9))[0])
+        S.append(free[best])
+        values.append(found[best])
+    return S, values
+
+
+# Duality
+
+
+def least_primal(K, Y, w, s2):
+    """P_min = ½σ² y'(K + σ²W⁻¹)⁻¹y for each output."""
+    return 0.5 * s2 * np.einsum("io,io->o", Y, np.linalg.solve(K + s2 * np.diag(1 / w), Y))
+
+
+def dual(K, a, Y, w, s2):
+    """D(a) = σ²(y'a - ½a'(K + σ²W⁻¹)a) for each output."""
+    quadratic = np.einsum("io,io->o", a, (K + s2 * np.diag(1 / w)) @ a)
+    return s2 * (np.einsum("io,io->o", Y, a) - 0.5 * quadratic)
+
+
+def nystroem_residual(K, S):
+    """E = K - K_S K_SS⁻¹ K_S'."""
+    S = list(S)
+    return K - K[:, S] @ np.linalg.pinv(K[np.ix_(S, S)], hermitian=True) @ K[S]
+
+
+# Forward selection for -b'β + ½β'Hβ
+
+
+def quadratic_value(H, b, S):
+    """Least value on the support S: -½ Σ_o b_S'H_SS⁻¹b_S."""
+    S = list(S)
+    if not S:
+        return 0.0
+    return -0.5 * float(np.sum(b[S] * np.linalg.solve(H[np.ix_(S, S)], b[S])))
+
+
+def quadratic_greedy(H, b, n):
+    """The candidates a greedy choice takes, ties to the lowest, and the value after each."""
+    S, values = [], []
+    for _ in range(n):
+        free = [i for i in range(len(H)) if i not in S]
+        found = np.array([quadratic_value(H, b, [*S, i]) for i in free])
+        gains = quadratic_value(H, b, S) - found
+        best = int(np.flatnonzero(gains >= gains.max() * (1 - 1e-9))[0])
+        S.append(free[best])
+        values.append(found[best])
+    return S, values
+
+
+def dual_greedy(K, Y, w, s2, n):
+    """SB01's second pursuit: Q* = -y'a + ½a'(K + σ²W⁻¹)a."""
+    return quadratic_greedy(K + s2 * np.diag(1 / w), Y, n)
+
+
+# Extended precision, for problems that double precision cannot solve from normal equations
+
+
+def long_cholesky(K):
+    """R with RR' = K in long double, entry by entry."""
+    n = len(K)
+    R = np.zeros((n, n), np.longdouble)
+    for i in range(n):
+        for j in range(i + 1):
+            rest = np.longdouble(K[i, j]) - R[i, :j] @ R[j, :j]
+            R[i, j] = np.sqrt(rest) if i == j else rest / R[j, j]
+    return R
+
+
+def long_forward(L, rhs):
+    """L⁻¹ rhs in long double, by substitution."""
+    x = np.zeros(rhs.shape, np.longdouble)
+    for i in range(len(L)):
+        x[i] = (rhs[i] - L[i, :i] @ x[:i]) / L[i, i]
+    return x
+
+
+def long_backward(L, rhs):
+    """L⁻ᵀ rhs in long double, by substitution."""
+    x = np.zeros(rhs.shape, np.longdouble)
+    for i in reversed(range(len(L))):
+        x[i] = (rhs[i] - L[i + 1 :, i] @ x[i + 1 :]) / L[i, i]
+    return x
+
+
+def long_span_fit(K_rows_points, K_points, Y, w, s2):
+    """f on the rows for the minimiser of P in the span, in V-form and long double throughout."""
+    R = long_cholesky(K_points)
+    V = long_forward(R, K_rows_points.T.astype(np.longdouble)).T
+    B = V.T @ (w[:, None] * V) + np.longdouble(s2) * np.eye(len(R), dtype=np.longdouble)
+    L = long_cholesky(B)
+    u = long_backward(L, long_forward(L, V.T @ (w[:, None] * Y)))
+    return np.asarray(V @ u, np.float64)
