@@ -37,7 +37,7 @@ N_TRAIN, N_TEST = 100_000, 10_000
 N_KERNEL = 1_000
 N_BASIS = 512
 REPORT = Path("demo_report.html")
-INK, GRID = "#123456", "#e5e5e5"
+INK, GRID, BLUE = "#123456", "#abcdef", "#0072b2"
 """Colours that the page replaces by its own, which follow light and dark mode."""
 
 
@@ -86,8 +86,9 @@ def main() -> None:
     mean, std = model.predict(X_test, return_std=True)
     covered = float(np.mean(np.abs(y_test - mean) <= 1.96 * std))
     print(f"\n{text_table(results)}\n")
-    print(f"95 % intervals cover {covered:.1%} of the test rows.")
+    print(f"95 % intervals cover {percent(covered)} of the test rows.")
     print(certificate_sentence(model))
+    print(f"({model.certificate_})")
     REPORT.write_text(report(model, kernel, results, covered, y_test, mean), encoding="utf-8")
     print(f"Report written to {REPORT}.")
 
@@ -141,10 +142,13 @@ def certificate_sentence(model: SparseGPRegressor) -> str:
     """The relative gap g in words: ½y'y - P(f) is at least (1 - g) of the most it can be."""
     reached = 1.0 - model.certificate_.relative_gap
     return (
-        f"Certificate ({model.certificate_.kind}): with this kernel and noise, no function, not "
-        "even the Gaussian process on all rows, lowers the objective by more than the model does "
-        f"divided by {reached:.3f}."
+        f"With this kernel and noise the model provably brings {percent(reached)} or more of what "
+        "any function can take off the objective, the Gaussian process on all rows included."
     )
+
+
+def percent(part: float) -> str:
+    return f"{100 * part:.1f} %"
 
 
 def text_table(results: list[Result]) -> str:
@@ -176,8 +180,8 @@ def report(
         "basis functions": str(model.n_basis_),
         "seconds to fit": f"{ours.fit_seconds:.1f}",
         "R² on test rows": f"{ours.r2:.3f}",
-        "inside 95 % intervals": f"{covered:.1%}",
-        "relative gap": f"{model.certificate_.relative_gap:.1%}",
+        "coverage at 95 %": percent(covered),
+        "relative gap": percent(model.certificate_.relative_gap),
     }
     return PAGE.format(
         tiles="".join(f"<li><b>{value}</b>{name}</li>" for name, value in tiles.items()),
@@ -201,7 +205,8 @@ def report(
 
 def path_figure(model: SparseGPRegressor) -> str:
     figure, axes = new_figure()
-    PathDisplay.from_estimator(model, ax=axes, linewidth=2)
+    PathDisplay.from_estimator(model, ax=axes, color=BLUE, linewidth=2)
+    axes.grid(color=GRID)
     axes.set_ylabel("Objective P(f)")
     return as_svg(figure)
 
@@ -211,9 +216,7 @@ def prediction_figure(actual: Floats, predicted: Floats) -> str:
     axes.grid(color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
     # A picture inside the drawing: ten thousand vector points would make a slow page.
-    axes.plot(
-        predicted, actual, ".", color="#0072B2", markersize=3, alpha=0.25, mew=0, rasterized=True
-    )
+    axes.plot(predicted, actual, ".", color=BLUE, markersize=3, alpha=0.25, mew=0, rasterized=True)
     ends = [actual.min(), actual.max()]
     axes.plot(ends, ends, color="#D55E00", linewidth=1.5)
     axes.set_aspect("equal")
@@ -237,7 +240,9 @@ def as_svg(figure: Figure) -> str:
     figure.savefig(buffer, format="svg", transparent=True)
     drawing = buffer.getvalue()
     drawing = drawing[drawing.index("<svg") :]
-    return drawing.replace(INK, "currentColor").replace(GRID, "var(--line)")
+    for colour, of_page in {INK: "currentColor", GRID: "var(--line)", BLUE: "var(--blue)"}.items():
+        drawing = drawing.replace(colour, of_page)
+    return drawing
 
 
 PAGE = """<!DOCTYPE html>

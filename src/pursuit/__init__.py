@@ -4,7 +4,7 @@ From many training rows `pursuit` picks a few basis functions greedily, fits in 
 how far the result can be from the full kernel solution.
 """
 
-from pursuit.bounds import Certificate
+from pursuit.bounds import Certificate, CertificatePath, EvidenceBounds
 from pursuit.estimators import SparseGPRegressor
 from pursuit.greedy import Path
 from pursuit.kernels import pairwise
@@ -12,4 +12,13 @@ from pursuit.plots import PathDisplay
 
 __version__ = "0.1.0"
 
-__all__ = ["Certificate", "Path", "PathDisplay", "SparseGPRegressor", "__version__", "pairwise"]
+__all__ = [
+    "Certificate",
+    "CertificatePath",
+    "EvidenceBounds",
+    "Path",
+    "PathDisplay",
+    "SparseGPRegressor",
+    "__version__",
+    "pairwise",
+]

@@ -141,8 +141,8 @@ def _check_add(objective: Objective, candidate: int, score: float, scale: float)
     decrease = score if objective.add(candidate) else 0.0
     _require(
         _near(np.array(value - objective.value), np.array(decrease), scale),
-        f"candidate {candidate} changes the value by {objective.value - value:g}, "
-        f"expected {-decrease:g}",
+        f"candidate {candidate} lowers the value by {value - objective.value:g}, "
+        f"expected {decrease:g}",
     )
     _require(not objective.available[candidate], f"candidate {candidate} is still available")
 

@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern, RationalQu
 
 from pursuit import SparseGPRegressor
 
-KINDS = ["published", "dense", "scaled"]
+KINDS = ["published", "dense", "scaled", "hybrid", "two-level", "pcg"]
 
 
 def naive_value(kernel, model, X, Y, weights):
@@ -107,11 +107,23 @@ def test_relative_gap_is_that_of_the_paper(waves, rough_kernel, weighted_scale, 
     assert found.per_output["relative_gap"][0] == pytest.approx(expected, rel=1e-9)
 
 
-def test_scaled_is_never_worse_than_dense(waves, rough_kernel):
+def test_kinds_are_ordered_as_they_are_built(waves, rough_kernel):
     data = waves(90)
     model = SparseGPRegressor(rough_kernel, noise=0.1, n_basis=8).fit(data.X, data.y)
     lower = {kind: model.certify(data.X, data.y, kind=kind).lower for kind in KINDS}
     assert lower["scaled"] >= lower["dense"]
+    assert lower["hybrid"] >= max(lower["scaled"], lower["published"])
+    more_steps = model.certify(data.X, data.y, kind="pcg", steps=30)
+    assert more_steps.relative_gap < model.certify(data.X, data.y, kind="pcg", steps=1).relative_gap
+
+
+def test_many_steps_of_pcg_find_the_minimum(waves, rough_kernel, exact_minimum, weighted_scale):
+    data = waves(90)
+    model = SparseGPRegressor(rough_kernel, noise=0.1, n_basis=8).fit(data.X, data.y)
+    mean, scale = weighted_scale(data.y)
+    minimum = exact_minimum(rough_kernel(data.X), (data.y[:, None] - mean) / scale, 0.1)
+    found = model.certify(data.X, data.y, kind="pcg", steps=90)
+    assert found.lower == pytest.approx(minimum[0], rel=1e-8)
 
 
 def test_a_full_basis_closes_the_gap(waves, rough_kernel):

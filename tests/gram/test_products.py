@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from problems import problems
+from tasks import tasks
 from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF
 
@@ -26,7 +26,7 @@ def product(rows, kernel, vectors, n_jobs=1, after_block=None):
         return kernel_product(rows, kernel, vectors, workers, after_block)
 
 
-@given(problems(kernels=ALL_KERNELS), st.integers(0, 2**32 - 1))
+@given(tasks(kernels=ALL_KERNELS), st.integers(0, 2**32 - 1))
 def test_small_products(task, seed):
     rng = np.random.default_rng(seed)
     index = rng.integers(0, len(task.X), 5)

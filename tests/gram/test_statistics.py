@@ -5,7 +5,7 @@ import oracles
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from problems import problem, problems
+from tasks import make_task, tasks
 from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF
 
@@ -35,14 +35,14 @@ def fields(statistics):
 
 
 @st.composite
-def problems_with_points(draw):
-    task = draw(problems(kernels=ALL_KERNELS))
+def tasks_with_points(draw):
+    task = draw(tasks(kernels=ALL_KERNELS))
     m = len(task.X)
     index = np.array(draw(st.lists(st.integers(0, m - 1), min_size=1, max_size=m)))
     return task, index
 
 
-@given(problems_with_points())
+@given(tasks_with_points())
 def test_one_pass_equals_the_loop(drawn):
     task, index = drawn
     found = pass_over(task.sample, task.kernel, task.sample.rows.take(index))
@@ -52,7 +52,7 @@ def test_one_pass_equals_the_loop(drawn):
     np.testing.assert_array_equal(found.gram, found.gram.T)
 
 
-@given(problems_with_points())
+@given(tasks_with_points())
 def test_float32_tiles_keep_four_digits(drawn):
     task, index = drawn
     points = task.sample.rows.take(index)
@@ -62,7 +62,7 @@ def test_float32_tiles_keep_four_digits(drawn):
     assert found.gram.dtype == found.cross.dtype == np.float64
 
 
-@given(problems_with_points(), st.data())
+@given(tasks_with_points(), st.data())
 def test_parts_add_up(drawn, data):
     task, index = drawn
     sample, points = task.sample, task.sample.rows.take(index)
@@ -77,7 +77,7 @@ def test_parts_add_up(drawn, data):
     assert total.n_rows == m
 
 
-@given(problems_with_points(), st.data())
+@given(tasks_with_points(), st.data())
 def test_a_weight_is_so_many_copies(drawn, data):
     task, index = drawn
     m = len(task.X)
@@ -89,7 +89,7 @@ def test_a_weight_is_so_many_copies(drawn, data):
     assert_close(found, fields(pass_over(repeated, task.kernel, points)), 1e-12)
 
 
-@given(problems_with_points(), st.sampled_from([np.float64, np.float32]))
+@given(tasks_with_points(), st.sampled_from([np.float64, np.float32]))
 def test_whitened_statistics_are_those_of_the_whitened_functions(drawn, dtype):
     task, _ = drawn
     index = np.unique(task.X, axis=0, return_index=True)[1][:5]
@@ -194,13 +194,13 @@ def test_lists_and_row_numbers_are_rows_too():
 
 
 def test_inputs_are_not_changed(read_only):
-    task = problem(np.random.default_rng(5), 20, weighted=True)
+    task = make_task(np.random.default_rng(5), 20, weighted=True)
     sample = Sample(as_rows(read_only(task.X)), read_only(task.Y), read_only(task.w))
     pass_over(sample, task.kernel, read_only(task.X[:4]))
 
 
 def test_restriction_is_a_pass_over_fewer_points():
-    task = problem(np.random.default_rng(6), 25, n_outputs=2, weighted=True)
+    task = make_task(np.random.default_rng(6), 25, n_outputs=2, weighted=True)
     whole = pass_over(task.sample, task.kernel, task.X[:8])
     index = np.array([5, 1, 6])
     part = whole.restricted(index)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from problems import problem
+from tasks import make_task
 
 from pursuit.greedy import kernel_matrix
 from pursuit.gram import gram_statistics
@@ -21,7 +21,7 @@ def workers():
 
 @pytest.fixture(scope="module", params=[1, 3], ids=["one output", "three outputs"])
 def task(request):
-    made = problem(np.random.default_rng(0), 14, n_outputs=request.param, weighted=True)
+    made = make_task(np.random.default_rng(0), 14, n_outputs=request.param, weighted=True)
     made.X[DUPLICATES[1]] = made.X[DUPLICATES[0]]
     return made
 
@@ -192,10 +192,10 @@ def test_a_right_objective_passes():
         (ScoresByCompany, "candidates score otherwise alone"),
         (ScoreMovesTheValue, "score changes the objective"),
         (ScoreWithdraws, "score changes the objective"),
-        (ScoreIsNotTheDecrease, "candidate 0 changes the value by -2, expected -4"),
-        (ScoreIsStale, r"candidate 0 changes the value by -1\.9, expected -2"),
+        (ScoreIsNotTheDecrease, "candidate 0 lowers the value by 2, expected 4"),
+        (ScoreIsStale, r"candidate 0 lowers the value by 1\.9, expected 2"),
         (RefusalMovesTheValue, "refusing candidate 1 changes the value"),
-        (RefusesButTakes, "candidate 3 changes the value by -5, expected 0"),
+        (RefusesButTakes, "candidate 3 lowers the value by 5, expected 0"),
         (TakenStaysAvailable, "candidate 0 is still available"),
         (TakesCopies, "candidate 1 is taken though it is a copy of 0"),
         (RefusedStaysAvailable, "candidate 1 is refused, yet available"),

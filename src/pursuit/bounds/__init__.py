@@ -3,7 +3,7 @@
 Formulas only; passes over data live in `gram/`. Imports NumPy only.
 """
 
-from pursuit.bounds.certificate import Certificate, relative_gap
+from pursuit.bounds.certificate import Certificate, CertificatePath, relative_gap
 from pursuit.bounds.duality import (
     dense_lower_bound,
     hybrid_lower_bound,
@@ -11,12 +11,14 @@ from pursuit.bounds.duality import (
     primal_value,
     scaled_lower_bound,
     shifted_lower_bound,
+    sparse_dual_floor,
     sparse_lower_bound,
 )
 from pursuit.bounds.evidence import EvidenceBounds, evidence_bounds
 
 __all__ = [
     "Certificate",
+    "CertificatePath",
     "EvidenceBounds",
     "dense_lower_bound",
     "evidence_bounds",
@@ -26,5 +28,6 @@ __all__ = [
     "relative_gap",
     "scaled_lower_bound",
     "shifted_lower_bound",
+    "sparse_dual_floor",
     "sparse_lower_bound",
 ]

@@ -89,6 +89,46 @@ class Certificate:
         )
 
 
+@dataclass(frozen=True)
+class CertificatePath:
+    """Certificates of a model and of its truncations.
+
+    Attributes
+    ----------
+    sizes : array of int
+        Numbers of basis functions, increasing.
+    certificates : list of Certificate
+        One a size.
+    floor : array, optional
+        For the published kind: no dual point supported on as many rows can bring the gap below
+        this (Z03 Proposition 3.3), however good the model.
+    """
+
+    sizes: NDArray[np.intp]
+    certificates: list[Certificate]
+    floor: Floats | None = None
+
+    @property
+    def upper(self) -> Floats:
+        """P(f) at each size."""
+        return np.array([found.upper for found in self.certificates])
+
+    @property
+    def lower(self) -> Floats:
+        """The lower bound at each size."""
+        return np.array([found.lower for found in self.certificates])
+
+    @property
+    def gap(self) -> Floats:
+        """Upper less lower at each size."""
+        return np.array([found.gap for found in self.certificates])
+
+    @property
+    def relative_gap(self) -> Floats:
+        """SB01's gap at each size."""
+        return np.array([found.relative_gap for found in self.certificates])
+
+
 def _gap(upper: Floats, lower: Floats) -> Floats:
     """Upper - lower; rounding cannot make it negative."""
     return np.maximum(upper - lower, 0.0)

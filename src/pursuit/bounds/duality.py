@@ -36,6 +36,19 @@ def sparse_lower_bound(z: Floats, noise: float) -> Floats:
     return bound
 
 
+def sparse_dual_floor(
+    squared_residuals: Floats, chosen: NDArray[np.intp], sizes: NDArray[np.intp]
+) -> Floats:
+    """P_min - D(a) ≥ ½Σ_{i not in S*} w_i r_i² for every a supported on S* (Z03 Proposition 3.3).
+
+    ``squared_residuals`` are w_i r_i² of the exact solution, summed over outputs, and S* is the
+    first n of ``chosen`` for each n in ``sizes``.
+    """
+    covered = np.concatenate([[0.0], np.cumsum(squared_residuals[chosen])])
+    floor: Floats = 0.5 * (squared_residuals.sum() - covered[np.minimum(sizes, len(chosen))])
+    return floor
+
+
 def hybrid_lower_bound(
     linear: Floats, quadratic: Floats, border: Floats, z: Floats, noise: float
 ) -> Floats:

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
+from scipy.linalg import cholesky, solve_triangular
 
 Floats = NDArray[np.float64]
 
 
-class EvidenceBounds(NamedTuple):
-    """lower ≤ log N(y; 0, K + σ²W⁻¹) ≤ upper, summed over outputs."""
+class EvidenceBounds(tuple[float, float]):
+    """The pair (lower, upper) around log N(y; 0, K + σ²W⁻¹), summed over outputs."""
 
-    lower: float
-    upper: float
     n_values: int
-    """Number of target values, the scale on which a width is small or large."""
+
+    def __new__(cls, lower: float, upper: float, n_values: int) -> EvidenceBounds:
+        """Pair of bounds for a number of target values, the scale on which a width is large."""
+        pair = super().__new__(cls, (lower, upper))
+        pair.n_values = n_values
+        return pair
+
+    def __getnewargs__(self) -> tuple[float, float, int]:
+        return self.lower, self.upper, self.n_values
+
+    @property
+    def lower(self) -> float:
+        """Titsias' bound."""
+        return self[0]
+
+    @property
+    def upper(self) -> float:
+        """The shifted bound."""
+        return self[1]
 
     @property
     def loose(self) -> bool:
@@ -36,8 +50,8 @@ class EvidenceBounds(NamedTuple):
 
 
 def evidence_bounds(
-    gram: Floats,
-    cross: Floats,
+    L: Floats,
+    z: Floats,
     target_norms: Floats,
     trace: float,
     noise: float,
@@ -46,29 +60,45 @@ def evidence_bounds(
 ) -> EvidenceBounds:
     """Titsias' bound below, the shifted form above.
 
-    With A = V'WV = UΛU', c = V'Wy and τ = tr W(K - VV')::
+    With LL' = V'WV + σ²I, z = L⁻¹V'Wy and τ = tr W(K - VV')::
 
         lower = log N(y; 0, VV' + σ²W⁻¹) - τ/2σ²
         upper = -½ log|VV' + σ²W⁻¹| - ½ y'(VV' + (σ² + τ)W⁻¹)⁻¹y - ½ m log 2π
 
-    both for each output, and summed. K + σ²W⁻¹ lies between VV' + σ²W⁻¹ and VV' + (σ² + τ)W⁻¹.
+    both for each output, and summed: K + σ²W⁻¹ lies between VV' + σ²W⁻¹ and VV' + (σ² + τ)W⁻¹.
+
+    Parameters
+    ----------
+    L, z : arrays of shape (n, n) and (n, n_outputs)
+        The solution in the span.
+    target_norms : array of shape (n_outputs,)
+        y'Wy.
+    trace : float
+        tr WK.
+    noise : float
+        σ².
+    n_rows : int
+        m.
+    sum_log_weights : float
+        Σ log w.
+
+    Returns
+    -------
+    bounds : EvidenceBounds
     """
-    eigenvalues, U = eigh(0.5 * (gram + gram.T))
-    eigenvalues = np.maximum(eigenvalues, 0.0)
-    squares = ((U.T @ cross) ** 2).sum(axis=1)
-    outputs = len(target_norms)
+    n, outputs = z.shape
     norm = float(target_norms.sum())
-    missed = max(trace - float(eigenvalues.sum()), 0.0)
-
-    def quadratic(ridge: float) -> float:
-        return (norm - float((squares / (eigenvalues + ridge)).sum())) / ridge
-
+    missed = max(trace - (float((L**2).sum()) - n * noise), 0.0)
+    shifted = L @ L.T
+    shifted[np.diag_indices(n)] += missed
+    z_shifted = solve_triangular(cholesky(shifted, lower=True), L @ z, lower=True)
     log_determinant = (
-        n_rows * np.log(noise) - sum_log_weights + float(np.log1p(eigenvalues / noise).sum())
+        (n_rows - n) * np.log(noise) - sum_log_weights + 2 * float(np.log(np.diag(L)).sum())
     )
     constant = -0.5 * outputs * (log_determinant + n_rows * np.log(2 * np.pi))
+    fitted, fitted_shifted = float((z**2).sum()), float((z_shifted**2).sum())
     return EvidenceBounds(
-        float(constant - 0.5 * quadratic(noise) - 0.5 * outputs * missed / noise),
-        float(constant - 0.5 * quadratic(noise + missed)),
+        float(constant - 0.5 * (norm - fitted) / noise - 0.5 * outputs * missed / noise),
+        float(constant - 0.5 * (norm - fitted_shifted) / (noise + missed)),
         outputs * n_rows,
     )

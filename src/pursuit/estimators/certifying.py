@@ -18,6 +18,7 @@ from pursuit.bounds import (
     minimum_upper_bound,
     primal_value,
     scaled_lower_bound,
+    sparse_dual_floor,
     sparse_lower_bound,
 )
 from pursuit.estimators.twolevel import two_level_lower_bounds
@@ -36,6 +37,7 @@ ALL_ROWS_DUAL = 10_000
 """Up to this many rows SB01's second pursuit looks at all of them; beyond, at a pool."""
 
 
+_EXACT_STEPS, _EXACT_TOL = 500, 1e-8
 _OPTIONS = {"pcg": {"steps"}, "two-level": {"n_second"}}
 
 
@@ -52,7 +54,7 @@ def check_kind(kind: str, options: dict[str, int]) -> None:
             raise ValueError(f"{name} must be a positive whole number, got {value!r}.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Model:
     """f = Σ_j β_j k(·, z_j): all that a certificate needs to know.
 
@@ -91,11 +93,15 @@ class SecondPursuit:
         """D of the best dual point on the first n rows of S*."""
         return sparse_lower_bound(self._objective.z[:n], noise)
 
+    @property
+    def chosen(self) -> Indices:
+        """S*, as row numbers."""
+        return self._rows[self._objective.chosen]
+
     def hybrid_lower_bound(self, n: int, noise: float, y: Floats, v: Floats, Av: Floats) -> Floats:
         """D of the best point in the span of v and the first n rows of S*."""
         triangle = self._objective.factor.triangle()[:n, :n]
-        chosen = self._rows[self._objective.chosen[:n]]
-        border = solve_triangular(triangle, Av[chosen], lower=True)
+        border = solve_triangular(triangle, Av[self.chosen[:n]], lower=True)
         return hybrid_lower_bound(
             _dots(y, v), _dots(v, Av), border, self._objective.z[: len(border)], noise
         )
@@ -149,6 +155,15 @@ class Certifier:
             for upper, lower in zip(uppers, lowers, strict=True)
         ]
 
+    def published_floor(self, model: Model, sizes: Indices) -> Floats:
+        """What the published gap of as many steps cannot fall below, from the exact residuals."""
+        second = self.second_pursuit(len(model))
+        second.pursuit.run([MaxSize(len(model))])
+        start = self.dual_points([model], self._residuals([model]))[0]
+        v, _ = self.improve(model, *start, steps=_EXACT_STEPS, tol=_EXACT_TOL)
+        squares = (self.problem.noise**2 * v**2).sum(axis=1) / self.problem.sample.weights
+        return sparse_dual_floor(squares, second.chosen, sizes)
+
     def second_pursuit(self, capacity: int, candidates: Candidates | None = None) -> SecondPursuit:
         """A pursuit on Q*, over all rows or, of many, a pool; nothing is chosen yet."""
         sample, rows = self.problem.sample, np.arange(self.problem.sample.n_rows)
@@ -181,7 +196,9 @@ class Certifier:
             zip(np.hsplit(stacked, len(models)), np.hsplit(products, len(models)), strict=True)
         )
 
-    def improve(self, model: Model, v: Floats, Av: Floats, steps: int) -> tuple[Floats, Floats]:
+    def improve(
+        self, model: Model, v: Floats, Av: Floats, steps: int, tol: float = 0.0
+    ) -> tuple[Floats, Floats]:
         """Take conjugate-gradient steps on Av = y from v, preconditioned by the model's basis."""
         points, solution = self._span(model)
         w = self.problem.sample.weights[:, None]
@@ -196,7 +213,7 @@ class Certifier:
 
         y = self.problem.sample.targets
         start = CGSolution(v, y - Av, 0)
-        found = conjugate_gradients(self._product, y, start, precondition, steps=steps)
+        found = conjugate_gradients(self._product, y, start, precondition, steps=steps, tol=tol)
         return found.v, y - found.residual
 
     def minimum_upper(self, model: Model, v: Floats, Av: Floats) -> Floats:

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context, clone
+from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context, clone
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from pursuit.bounds import Certificate
-from pursuit.estimators.certifying import KINDS, Certifier, check_kind
+from pursuit.bounds import EvidenceBounds, evidence_bounds
+from pursuit.estimators.certifying import KINDS
+from pursuit.estimators.errorbars import variance_bounds, variance_bounds_to_tolerance
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
     check_positive_definite,
-    counting_kernel,
     default_kernel,
     indefinite,
     is_precomputed,
@@ -35,12 +34,18 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.prediction import latent_covariance, latent_variance
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
-from pursuit.estimators.searching import SMALL, SearchPlan, fit_span, span_model
+from pursuit.estimators.searching import (
+    SMALL,
+)
+from pursuit.estimators.spanmodel import SpanModel
 from pursuit.gram import kernel_times
-from pursuit.greedy import Meter, Problem, SpanFit, StopRule, catch_interrupt
-from pursuit.kernels import CountingKernel
+from pursuit.greedy import (
+    Meter,
+    Problem,
+    catch_interrupt,
+)
 from pursuit.linalg import NotPositiveDefiniteError, Workers
-from pursuit.rows import BLOCK_ROWS, Sample
+from pursuit.rows import Sample
 from pursuit.tuning import learn_noise
 
 Floats = NDArray[np.float64]
@@ -48,7 +53,7 @@ Floats = NDArray[np.float64]
 _AUTO_CERTIFICATE_ROWS = 10_000
 
 
-class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, SpanModel):
     """Gaussian process regression in the span of a few greedily chosen kernel functions.
 
     Minimises P(f) = ½Σw(y - f)² + ½σ²‖f‖² over f = Σ_j β_j k(·, x_j) with at most ``n_basis``
@@ -125,6 +130,8 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         What each step brought and cost, and why the choice ended.
     certificate_ : Certificate or None
         Upper and lower value of the minimum.
+    log_evidence_bounds_ : EvidenceBounds
+        (lower, upper, …) of the exact process's log evidence, from stored statistics.
     n_features_in_ : int
         Number of features, for two-dimensional numeric input.
 
@@ -240,6 +247,8 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         -------
         self : SparseGPRegressor
         """
+        if self.noise != "learn":
+            positive("noise", self.noise)
         self._check_arguments()
         rows, X = training_rows(self, X)
         targets = validate_targets(y)
@@ -261,7 +270,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
                 fitted, certificate = self._search(problem, interrupted, progress)
             except NotPositiveDefiniteError as error:
                 raise indefinite(int(present[error.index]), error.pivot) from error
-            self._store(fitted, present)
+            self._store(fitted, present, problem)
             self._certify_fit(fitted, certificate, problem, progress)
         progress.finish()
         if interrupted.requested:
@@ -358,91 +367,65 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             )
         return draws[:, 0] if self._single_output else draws
 
-    def certify(
+    def std_bounds(
         self,
-        X: Any,
-        y: Any,
+        X_new: Any,
+        X_train: Any,
         sample_weight: ArrayLike | None = None,
-        kind: str = "hybrid",
-        **options: Any,
-    ) -> Certificate:
-        """Bound the distance of this model from the exact Gaussian process on (X, y).
+        tol: float | None = None,
+    ) -> Any:
+        """Bounds on the exact Gaussian process's standard deviation, in units of y.
 
-        Any rows may be passed: what is certified is the problem they pose with ``kernel_`` and
-        ``noise_``, in the normalised units of the fit. Always computed in float64.
+        The exact process is the one that all rows of ``X_train`` would give with ``kernel_`` and
+        ``noise_``; the bounds are those of a new observation, noise included.
 
         Parameters
         ----------
-        X, y, sample_weight
-            The training data, as in :meth:`fit`.
-        kind : {"hybrid", "published", "dense", "scaled", "two-level", "pcg"}, default "hybrid"
-            Which lower bound to use. ``"published"`` is SB01's second pursuit, and cannot fall
-            below the noise floor. ``"dense"`` takes the residual as dual point, ``"scaled"`` its
-            best multiple, ``"hybrid"`` the best point in the span of both it and SB01's; they cost
-            one product with the full kernel matrix, in O(n_rows) memory. ``"pcg"`` improves the
-            point by ``steps`` conjugate-gradient steps (5), a product each. ``"two-level"`` needs
-            no such product but a pivoted Cholesky of ``n_second`` columns (4 n_basis_), in
-            O(n_rows n_second) memory.
-        **options
-            ``steps`` for pcg, ``n_second`` for two-level.
+        X_new : items
+            Where to bound the standard deviation.
+        X_train : items
+            The training rows.
+        sample_weight : array, optional
+            Their weights, as in :meth:`fit`.
+        tol : float, optional
+            Without it, one basis serves all points: O(n²) a point above, one pass over the rows
+            below. With it, two pursuits of its own are run for every point until the bounds of the
+            explained variance are within ``tol`` of each other (SB01), and the number of basis
+            functions each needed is returned as well.
 
         Returns
         -------
-        certificate : Certificate
+        lower, upper : arrays of shape (n_new,) or (n_new, n_outputs)
+        counts : array of shape (n_new,), if ``tol``
         """
         check_is_fitted(self)
-        check_kind(kind, options)
-        rows, X = prediction_rows(self, X)
-        if is_precomputed(self.kernel) and X.shape[0] != X.shape[1]:
+        if is_precomputed(self.kernel):
             raise ValueError(
-                f"kernel='precomputed' needs the square training matrix, got shape {X.shape}."
+                "std_bounds needs k(x, x), which a precomputed matrix of k(x, training rows) does "
+                "not hold: fit with a callable kernel instead."
             )
-        targets = validate_targets(y)
-        check_lengths(X, targets)
-        weights = validate_weights(sample_weight, rows.n_rows)
-        Y = self._scale.normalize(targets.reshape(len(targets), -1))
-        sample = Sample(rows, Y, weights)
-        if not np.all(weights > 0):
-            sample = sample.take(np.flatnonzero(weights > 0))
-        kernel, _ = self._compiled(X)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        if tol is not None:
+            positive("tol", tol)
+        queries = validate_items(self, X_new, reset=False)
         with Workers(self.n_jobs) as workers:
-            problem = Problem(sample, kernel, self.noise_, workers, Meter(kernel), rng)
-            model = span_model(self._points, self._solution)
-            [found] = Certifier(problem).certify([model], kind, **options)
-        return found
-
-    def _check_arguments(self) -> None:
-        if self.noise != "learn":
-            positive("noise", self.noise)
-        if self.tol is not None and self.certificate is None:
-            raise ValueError(
-                "tol stops the fit by its certificate: with certificate=None there is none. Set "
-                "certificate='auto', or tol=None."
-            )
-        given_points = not isinstance(self.candidates, str)
-        if self.search != "pooled" and (given_points or self.candidates != "rows"):
-            raise ValueError(
-                f"search={self.search!r} chooses among the rows: candidates other than 'rows' need "
-                "search='pooled'."
-            )
-        if is_precomputed(self.kernel) and (given_points or self.candidates != "rows"):
-            raise ValueError("kernel='precomputed' knows only its rows: use candidates='rows'.")
+            problem = self._problem(X_train, None, sample_weight, workers)
+            found: tuple[Any, ...]
+            if tol is None:
+                found = variance_bounds(problem, self._points, queries, self.n_basis_)
+            else:
+                found = variance_bounds_to_tolerance(problem, queries, tol)
+        lower, upper, *counts = found
+        lower = self._scale.scale * np.sqrt(lower)[:, None]
+        upper = self._scale.scale * np.sqrt(upper)[:, None]
+        if self._single_output:
+            lower, upper = lower[:, 0], upper[:, 0]
+        return (lower, upper, *counts)
 
     @property
-    def _points(self) -> Any:
-        """What the compiled kernel is bound to: basis points, or columns of a given matrix."""
-        return self.basis_indices_ if self.basis_ is None else self.basis_
-
-    def _compiled(self, X: Any) -> tuple[CountingKernel, float]:
-        return counting_kernel(
-            self.kernel_,
-            X,
-            gamma=self.gamma,
-            coef0=self.coef0,
-            degree=self.degree,
-            kernel_params=self.kernel_params,
-        )
+    def log_evidence_bounds_(self) -> EvidenceBounds:
+        """Bounds on the log evidence of the exact Gaussian process, in normalised units."""
+        check_is_fitted(self)
+        return evidence_bounds(self._solution.L, self._solution.z, noise=self.noise_, **self._sums)
 
     def _prepare(
         self,
@@ -472,82 +455,3 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
                 )
             tick(1)
         return Problem(sample, kernel, self.noise_, workers, meter, rng)
-
-    def _search(
-        self, problem: Problem, interrupted: StopRule, progress: Progress
-    ) -> tuple[SpanFit, Certificate | None]:
-        plan = SearchPlan(
-            n_basis=self.n_basis,
-            search=self.search,
-            pool_size=self.pool_size,
-            selection_rows=self.selection_rows,
-            rounds=self.rounds,
-            candidates=self._own_candidates(),
-            tol=self.tol,
-            certificate=self._certificate_kind(problem.sample.n_rows),
-            max_time=self.max_time,
-            dtype=self.dtype,
-        )
-        n_blocks = -(-problem.sample.n_rows // BLOCK_ROWS)
-        with (
-            progress.stage("choose", self.n_basis) as after_step,
-            progress.stage("fit", n_blocks) as after_block,
-        ):
-            return fit_span(
-                plan,
-                problem,
-                interrupted,
-                after_step,
-                lambda done: after_block(-(-done // BLOCK_ROWS)),
-            )
-
-    def _own_candidates(self) -> Any:
-        if isinstance(self.candidates, str):
-            return self.candidates
-        return validate_items(self, self.candidates, reset=False)
-
-    def _certificate_kind(self, n_rows: int) -> str | None:
-        if self.certificate != "auto":
-            return self.certificate
-        return "hybrid" if n_rows <= _AUTO_CERTIFICATE_ROWS else "published"
-
-    def _store(self, fitted: SpanFit, present: NDArray[np.intp]) -> None:
-        """Keep the model; row numbers are those of the rows passed to fit."""
-
-        def as_passed(index: NDArray[np.intp]) -> NDArray[np.intp]:
-            return np.where(index >= 0, present[index], -1)
-
-        self._solution = fitted.solution
-        self.basis_ = None if is_precomputed(self.kernel) else fitted.pool.items
-        self.basis_indices_ = as_passed(fitted.pool.index)
-        self.n_basis_ = fitted.solution.size
-        coefficients = fitted.solution.coefficients()
-        self.dual_coef_ = coefficients[:, 0] if self._single_output else coefficients
-        self.path_ = replace(fitted.path, index=as_passed(fitted.path.index))
-        self.certificate_: Certificate | None = None
-
-    def _certify_fit(
-        self,
-        fitted: SpanFit,
-        found: Certificate | None,
-        problem: Problem,
-        progress: Progress,
-    ) -> None:
-        """Store the certificate, computing it where the search has not, and its gap in the path."""
-        kind = self._certificate_kind(problem.sample.n_rows)
-        if kind is None:
-            return
-        with progress.stage("certify", 1) as tick:
-            if found is None:
-                norms = problem.sample.target_norms()
-                model = span_model(fitted.pool.items, fitted.solution, norms)
-                [found] = Certifier(problem).certify([model], kind)
-            tick(1)
-        self.certificate_ = found
-        self.path_.gap[-1] = found.relative_gap
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = not is_precomputed(self.kernel)
-        tags.input_tags.pairwise = is_precomputed(self.kernel)
-        return tags

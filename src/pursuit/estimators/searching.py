@@ -145,6 +145,20 @@ def _fit_pooled(
     return refit(choice, problem, dtype=plan.dtype, after_block=after_block)
 
 
+def grow_span(plan: SearchPlan, problem: Problem, kept: Pool, rules: list[StopRule]) -> SpanFit:
+    """Keep these points, add candidates of a new pool to them, and refit."""
+    fresh = choose_pool(plan, problem)
+    fresh = fresh.take(np.flatnonzero((fresh.index < 0) | ~np.isin(fresh.index, kept.index)))
+    pool = kept + fresh if len(fresh) else kept
+    search = PooledSearch(
+        problem,
+        pool,
+        sketch_rows=_sketch_rows(plan, problem.sample.n_rows, len(pool)),
+        n_kept=len(kept),
+    )
+    return refit(search.run(plan.n_basis, rules), problem, dtype=plan.dtype)
+
+
 def _fit_fresh(
     plan: SearchPlan, problem: Problem, rules: list[StopRule], after_step: Callable[[int], None]
 ) -> SpanFit:

@@ -71,7 +71,9 @@ def refit(
     solution = _solve(problem, pool, K[np.ix_(order, order)], statistics.restricted(order), dtype)
     value = half_norm - np.cumsum(solution.gains().sum(axis=1))
     stopped = path.stop_reason if len(order) < len(choice.pool) else choice.path.stop_reason
-    path = replace(path, value=value, stop_reason=stopped)
+    same = np.array_equal(path.index, choice.path.index)
+    gap = choice.path.gap if same else path.gap
+    path = replace(path, value=value, gap=gap, stop_reason=stopped)
     return SpanFit(pool, solution, path, statistics.trace)
 
 

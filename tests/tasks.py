@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern
 
+from pursuit.greedy import Meter, Problem
 from pursuit.kernels import CountingKernel, compile_kernel
 from pursuit.rows import Sample, as_rows
 
@@ -21,7 +22,7 @@ COMPILED = {
 
 
 @dataclass(frozen=True)
-class Problem:
+class Task:
     """Rows X, targets Y, weights w, a kernel known to the oracles, and σ²."""
 
     X: np.ndarray
@@ -41,6 +42,11 @@ class Problem:
         X = sparse.csr_array(self.X) if self.is_sparse else self.X
         return Sample(as_rows(X), self.Y, self.w)
 
+    def problem(self, workers, seed=0):
+        """The task as the greedy room knows it, nothing spent yet."""
+        kernel, rng = self.kernel, np.random.default_rng(seed)
+        return Problem(self.sample, kernel, self.noise, workers, Meter(kernel), rng)
+
     @property
     def K(self):
         return self.between(self.X, self.X)
@@ -51,7 +57,7 @@ class Problem:
         return oracles.kernel_matrix(self.name, self.parameter, *exact)
 
 
-def problem(
+def make_task(
     rng,
     m,
     *,
@@ -67,7 +73,7 @@ def problem(
     dtype=np.float64,
     is_sparse=False,
 ):
-    """A problem with these properties; ``scale`` stretches X and the kernel alike."""
+    """A task with these properties; ``scale`` stretches X and the kernel alike."""
     X = rng.standard_normal((m, n_features)) * scale
     if dtype == np.int64:
         X = np.round(2 * X)
@@ -78,15 +84,15 @@ def problem(
     signal = np.sin(X64 @ rng.standard_normal((n_features, n_outputs)))
     Y = target_scale * (signal + 0.3 * rng.standard_normal((m, n_outputs)))
     w = rng.uniform(0.2, 3.0, m) if weighted else np.ones(m)
-    return Problem(X, Y, w, noise, name, parameter * scale, is_sparse)
+    return Task(X, Y, w, noise, name, parameter * scale, is_sparse)
 
 
 @st.composite
-def problems(draw, *, min_rows=3, max_rows=18, kernels=("gaussian", "exponential"), noise=None):
-    """Any small problem. Noise is kept away from 0 unless a range is given."""
+def tasks(draw, *, min_rows=3, max_rows=18, kernels=("gaussian", "exponential"), noise=None):
+    """Any small task. Noise is kept away from 0 unless a range is given."""
     m = draw(st.integers(min_rows, max_rows))
     dtype = draw(st.sampled_from([np.float64, np.float32, np.int64]))
-    return problem(
+    return make_task(
         np.random.default_rng(draw(st.integers(0, 2**32 - 1))),
         m,
         n_features=draw(st.integers(1, 3)),

@@ -1,0 +1,133 @@
+"""Bounds on the exact Gaussian process's variance at new points (SB01 §4, SPEC 2.3).
+
+With k the vector of kernel values between a point x and the rows, the exact variance of a new
+observation is s² = k(x,x) + σ² - k'(K + σ²W⁻¹)⁻¹k.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from pursuit.gram import cross_statistics
+from pursuit.greedy import FreshSubset, MaxSize, Problem, Pursuit, solve_in_span, subset_size
+from pursuit.objectives import SpanPursuit, dual_pursuit
+from pursuit.rows import Sample, draw_rows, len_items
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+_BATCH = 1024
+_GUIDES = 64
+
+
+def variance_bounds(
+    problem: Problem, basis: Any, queries: Any, n_star: int
+) -> tuple[Floats, Floats]:
+    """Lower and upper bounds on s² at every query, from one basis and one set S* of rows.
+
+    Upper, from n_star values of k and in O(n_star²)::
+
+        s² ≤ k(x,x) + σ² - ‖C⁻¹k_S*‖²,     CC' = K_S*S* + σ²W_S*⁻¹
+
+    lower, from one pass over the rows::
+
+        s² ≥ k(x,x) + σ² - (k'Wk - ‖L⁻¹V'Wk‖²)/σ²,     LL' = V'WV + σ²I
+    """
+    points, solution = solve_in_span(problem, basis)
+    rows_star, triangle = _choose_rows(problem, queries, n_star)
+    star = problem.sample.rows.take(rows_star)
+    lower, upper = [], []
+    problem.meter.passes += 1
+    for start in range(0, len_items(queries), _BATCH):
+        batch = queries[start : start + _BATCH]
+        prior = problem.kernel.diag(batch) + problem.noise
+        k_star = problem.kernel.tile(star, batch)
+        half = solve_triangular(triangle, k_star, lower=True)
+        upper.append(prior - np.einsum("ij,ij->j", half, half))
+        cross, squares = cross_statistics(
+            problem.sample, problem.kernel, points, batch, problem.workers
+        )
+        missed = np.maximum(squares - solution.explained(cross), 0.0)
+        lower.append(prior - missed / problem.noise)
+    return _ordered(np.concatenate(lower), np.concatenate(upper), problem.noise)
+
+
+def _choose_rows(problem: Problem, queries: Any, n: int) -> tuple[Indices, Floats]:
+    """S*, chosen greedily to lower the upper bounds of a few queries, and chol(K + σ²W⁻¹)_S*S*."""
+    sample = problem.sample
+    rows = draw_rows(sample.n_rows, 2 * n + 1000, problem.rng)
+    guides = draw_rows(len_items(queries), _GUIDES, problem.rng)
+    some = [queries[i] for i in guides] if isinstance(queries, list) else queries[guides]
+    pool = sample.take(rows)
+    items = pool.rows.take(np.arange(len(rows)))
+    objective = dual_pursuit(
+        pool.rows,
+        problem.kernel.tile(items, some),
+        pool.weights,
+        problem.kernel,
+        problem.noise,
+        capacity=n,
+        workers=problem.workers,
+    )
+    Pursuit(objective, problem.meter).run([MaxSize(n)])
+    return rows[objective.chosen], objective.factor.triangle()
+
+
+def variance_bounds_to_tolerance(
+    problem: Problem, queries: Any, tol: float
+) -> tuple[Floats, Floats, Indices]:
+    """Bounds on s² by two pursuits of its own for every query (SB01 Table 2, second row).
+
+    With y := k(x), the pursuits on Q and Q* run side by side, a fresh random subset of 59 rows
+    each at every step, until 2(Q* - l)/(-Q* - l) ≤ tol with l = (-½k'Wk - Q)/σ² the lower bound
+    that Q gives for Q*_min (SB01 eq. 8). Also returns the number of steps.
+    """
+    n_queries = len_items(queries)
+    lower, upper = np.empty(n_queries), np.empty(n_queries)
+    counts = np.empty(n_queries, dtype=np.intp)
+    items = problem.sample.rows.take(np.arange(problem.sample.n_rows))
+    for i in range(n_queries):
+        query = queries[i : i + 1]
+        prior = float(problem.kernel.diag(query)[0]) + problem.noise
+        sample = replace(problem.sample, targets=problem.kernel.tile(items, query))
+        q_star, l_star, counts[i] = _pursue_query(problem, sample, tol)
+        upper[i], lower[i] = prior + 2 * q_star, prior + 2 * l_star
+    return *_ordered(lower, upper, problem.noise), counts
+
+
+def _pursue_query(problem: Problem, sample: Sample, tol: float) -> tuple[float, float, int]:
+    """Q*, its lower bound, and the steps taken, for one query's k(x) as targets."""
+    kernel, workers, noise = problem.kernel, problem.workers, problem.noise
+    primal = SpanPursuit(sample, kernel, noise, capacity=64, workers=workers)
+    dual = dual_pursuit(
+        sample.rows,
+        sample.targets,
+        sample.weights,
+        kernel,
+        noise,
+        capacity=64,
+        workers=workers,
+    )
+    size = subset_size()
+    pursuits = [
+        Pursuit(objective, problem.meter, candidates=FreshSubset(size, problem.rng))
+        for objective in (primal, dual)
+    ]
+    while True:
+        ended = [pursuit.step() for pursuit in pursuits]
+        # value is P = Q + ½k'Wk, hence l = -P/σ².
+        q_star, bound = dual.value, -primal.value / noise
+        done = 2 * (q_star - bound) <= tol * (-q_star - bound)
+        if done or all(ended):
+            return q_star, bound, max(pursuit.size for pursuit in pursuits)
+
+
+def _ordered(lower: Floats, upper: Floats, noise: float) -> tuple[Floats, Floats]:
+    """No new observation varies less than its noise."""
+    lower = np.maximum(lower, noise)
+    return lower, np.maximum(upper, lower)

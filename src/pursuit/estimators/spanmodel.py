@@ -1,0 +1,385 @@
+"""What every estimator that fits in the span of a chosen basis can do once it is fitted."""
+
+from __future__ import annotations
+
+import copy
+import numbers
+import warnings
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from pursuit.bounds import Certificate, CertificatePath
+from pursuit.estimators.certifying import Certifier, check_kind
+from pursuit.estimators.inputs import (
+    TargetScale,
+    check_lengths,
+    counting_kernel,
+    is_precomputed,
+    prediction_rows,
+    validate_items,
+    validate_targets,
+    validate_weights,
+)
+from pursuit.estimators.progress import Progress
+from pursuit.estimators.searching import (
+    SearchPlan,
+    fit_span,
+    grow_span,
+    size_grid,
+    span_model,
+)
+from pursuit.greedy import (
+    MaxSize,
+    Meter,
+    Path,
+    Pool,
+    Problem,
+    SpanFit,
+    StopRule,
+    catch_interrupt,
+)
+from pursuit.kernels import CountingKernel
+from pursuit.linalg import SpanSolution, Workers
+from pursuit.rows import BLOCK_ROWS, Sample, len_items
+
+_AUTO_CERTIFICATE_ROWS = 10_000
+
+
+class SpanModel(BaseEstimator):
+    """Certify, truncate and grow a model f = Σ_j β_j k(·, x_j) fitted in the span of its basis.
+
+    Subclasses take the parameters listed here in their constructors.
+    """
+
+    kernel: Any
+    n_basis: int
+    tol: float | None
+    search: str
+    pool_size: int | str
+    selection_rows: int | str | None
+    rounds: int
+    candidates: Any
+    certificate: str | None
+    gamma: float | None
+    coef0: float | None
+    degree: float | None
+    kernel_params: dict[str, Any] | None
+    max_time: float | None
+    dtype: Any
+    n_jobs: int | None
+    random_state: Any
+
+    kernel_: Any
+    noise_: float
+    basis_: Any
+    basis_indices_: NDArray[np.intp]
+    n_basis_: int
+    dual_coef_: NDArray[np.float64]
+    path_: Path
+    certificate_: Certificate | None
+    _scale: TargetScale
+    _single_output: bool
+    _solution: SpanSolution
+    _sums: dict[str, Any]
+    _weighted: bool
+
+    def certify(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        kind: str = "hybrid",
+        **options: Any,
+    ) -> Certificate:
+        """Bound the distance of this model from the exact Gaussian process on (X, y).
+
+        Any rows may be passed: what is certified is the problem they pose with ``kernel_`` and
+        ``noise_``, in the normalised units of the fit. Always computed in float64.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            The training data, as in :meth:`fit`.
+        kind : {"hybrid", "published", "dense", "scaled", "two-level", "pcg"}, default "hybrid"
+            Which lower bound to use. ``"published"`` is SB01's second pursuit, and cannot fall
+            below the noise floor. ``"dense"`` takes the residual as dual point, ``"scaled"`` its
+            best multiple, ``"hybrid"`` the best point in the span of both it and SB01's; they cost
+            one product with the full kernel matrix, in O(n_rows) memory. ``"pcg"`` improves the
+            point by ``steps`` conjugate-gradient steps (5), a product each. ``"two-level"`` needs
+            no such product but a pivoted Cholesky of ``n_second`` columns (4 n_basis_), in
+            O(n_rows n_second) memory.
+        **options
+            ``steps`` for pcg, ``n_second`` for two-level.
+
+        Returns
+        -------
+        certificate : Certificate
+        """
+        check_is_fitted(self)
+        check_kind(kind, options)
+        if self._weighted and sample_weight is None:
+            warnings.warn(
+                "the model was fitted with sample_weight: without it, certify bounds the distance "
+                "from the optimum of the unweighted problem.",
+                stacklevel=2,
+            )
+        with Workers(self.n_jobs) as workers:
+            problem = self._problem(X, y, sample_weight, workers)
+            model = span_model(self._points, self._solution)
+            [found] = Certifier(problem).certify([model], kind, **options)
+        return found
+
+    def certify_path(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        kind: str = "hybrid",
+        *,
+        sizes: ArrayLike | None = None,
+        floor: bool = False,
+        **options: Any,
+    ) -> CertificatePath:
+        """Certify the model and its truncations, all from the same passes over the rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight, kind, **options
+            As in :meth:`certify`.
+        sizes : array of int, optional
+            Numbers of basis functions; by default a grid of ratio 1.25 up to ``n_basis_``.
+        floor : bool, default False
+            Also compute what the published gap cannot fall below (Z03 Proposition 3.3), which
+            takes the exact solution, by conjugate gradients.
+
+        Returns
+        -------
+        path : CertificatePath
+        """
+        check_is_fitted(self)
+        check_kind(kind, options)
+        grid = np.unique(size_grid(self.n_basis_) if sizes is None else np.asarray(sizes))
+        if grid.dtype.kind not in "iu" or grid[0] < 1 or grid[-1] > self.n_basis_:
+            raise ValueError(f"sizes must be whole numbers from 1 to {self.n_basis_}.")
+        models = [span_model(self._points[:n], self._solution.truncated(n)) for n in grid]
+        with Workers(self.n_jobs) as workers:
+            certifier = Certifier(self._problem(X, y, sample_weight, workers))
+            found = certifier.certify(models, kind, **options)
+            lowest = certifier.published_floor(models[-1], grid) if floor else None
+        return CertificatePath(grid, found, lowest)
+
+    def truncated(self, n: int) -> Self:
+        """The model of the first n basis functions, without a pass over the data.
+
+        Parameters
+        ----------
+        n : int
+            From 1 to ``n_basis_``.
+
+        Returns
+        -------
+        model : same class
+            A new, fitted model; its ``certificate_`` is None.
+        """
+        check_is_fitted(self)
+        if not isinstance(n, numbers.Integral) or not 1 <= n <= self.n_basis_:
+            raise ValueError(f"n must be a whole number from 1 to {self.n_basis_}, got {n!r}.")
+        n = int(n)
+        model = copy.copy(self)
+        model._set_solution(self._solution.truncated(n))
+        model.basis_ = None if self.basis_ is None else self.basis_[:n]
+        model.basis_indices_ = self.basis_indices_[:n]
+        model.path_ = self.path_.truncated(n)
+        model.certificate_ = None
+        return model
+
+    def grow(self, n: int, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Keep the basis, add to it until it has n functions, and fit all rows in its span.
+
+        Parameters
+        ----------
+        n : int
+            More than ``n_basis_``.
+        X, y, sample_weight
+            The training data, as in :meth:`fit`.
+
+        Returns
+        -------
+        model : same class
+            A new, fitted model with the same kernel and noise.
+        """
+        check_is_fitted(self)
+        if not isinstance(n, numbers.Integral) or n <= self.n_basis_:
+            raise ValueError(f"n must be a whole number above {self.n_basis_}, got {n!r}.")
+        model = copy.copy(self)
+        weights = validate_weights(sample_weight, len_items(validate_items(self, X, reset=False)))
+        present = np.flatnonzero(weights > 0)
+        plan = replace(self._plan(len(present)), n_basis=int(n))
+        kept = Pool(self._points, self._positions(present))
+        with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
+            problem = self._problem(X, y, sample_weight, workers)
+            fitted = grow_span(plan, problem, kept, [MaxSize(plan.n_basis), interrupted])
+            model._store(fitted, present, problem)
+            model._certify_fit(fitted, None, problem, Progress(self, n_stages=1))
+        return model
+
+    def _check_arguments(self) -> None:
+        if self.tol is not None and self.certificate is None:
+            raise ValueError(
+                "tol stops the fit by its certificate: with certificate=None there is none. Set "
+                "certificate='auto', or tol=None."
+            )
+        given_points = not isinstance(self.candidates, str)
+        if self.search != "pooled" and (given_points or self.candidates != "rows"):
+            raise ValueError(
+                f"search={self.search!r} chooses among the rows: candidates other than 'rows' need "
+                "search='pooled'."
+            )
+        if is_precomputed(self.kernel) and (given_points or self.candidates != "rows"):
+            raise ValueError("kernel='precomputed' knows only its rows: use candidates='rows'.")
+
+    @property
+    def _points(self) -> Any:
+        """What the compiled kernel is bound to: basis points, or columns of a given matrix."""
+        return self.basis_indices_ if self.basis_ is None else self.basis_
+
+    def _compiled(self, X: Any) -> tuple[CountingKernel, float]:
+        return counting_kernel(
+            self.kernel_,
+            X,
+            gamma=self.gamma,
+            coef0=self.coef0,
+            degree=self.degree,
+            kernel_params=self.kernel_params,
+        )
+
+    def _problem(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, workers: Workers
+    ) -> Problem:
+        """The problem that given rows pose to the fitted kernel and noise; zeros for no targets."""
+        rows, X = prediction_rows(self, X)
+        if is_precomputed(self.kernel) and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"kernel='precomputed' needs the square training matrix, got shape {X.shape}."
+            )
+        weights = validate_weights(sample_weight, rows.n_rows)
+        Y = np.zeros((rows.n_rows, len(self._scale.mean)))
+        if y is not None:
+            targets = validate_targets(y)
+            check_lengths(X, targets)
+            targets = targets.reshape(len(targets), -1)
+            if targets.shape[1] != Y.shape[1]:
+                raise ValueError(
+                    f"y has {targets.shape[1]} outputs, but the model was fitted with {Y.shape[1]}."
+                )
+            Y = self._scale.normalize(targets)
+        sample = Sample(rows, Y, weights)
+        if not np.all(weights > 0):
+            sample = sample.take(np.flatnonzero(weights > 0))
+        kernel, _ = self._compiled(X)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        return Problem(sample, kernel, self.noise_, workers, Meter(kernel), rng)
+
+    def _positions(self, present: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Where the basis stands among the rows that have weight; -1 for points that are not."""
+        index = self.basis_indices_
+        position = np.minimum(np.searchsorted(present, index), len(present) - 1)
+        return np.where(present[position] == index, position, -1)
+
+    def _search(
+        self, problem: Problem, interrupted: StopRule, progress: Progress
+    ) -> tuple[SpanFit, Certificate | None]:
+        plan = self._plan(problem.sample.n_rows)
+        n_blocks = -(-problem.sample.n_rows // BLOCK_ROWS)
+        with (
+            progress.stage("choose", self.n_basis) as after_step,
+            progress.stage("fit", n_blocks) as after_block,
+        ):
+            return fit_span(
+                plan,
+                problem,
+                interrupted,
+                after_step,
+                lambda done: after_block(-(-done // BLOCK_ROWS)),
+            )
+
+    def _plan(self, n_rows: int) -> SearchPlan:
+        return SearchPlan(
+            n_basis=self.n_basis,
+            search=self.search,
+            pool_size=self.pool_size,
+            selection_rows=self.selection_rows,
+            rounds=self.rounds,
+            candidates=self._own_candidates(),
+            tol=self.tol,
+            certificate=self._certificate_kind(n_rows),
+            max_time=self.max_time,
+            dtype=self.dtype,
+        )
+
+    def _own_candidates(self) -> Any:
+        if isinstance(self.candidates, str):
+            return self.candidates
+        return validate_items(self, self.candidates, reset=False)
+
+    def _certificate_kind(self, n_rows: int) -> str | None:
+        if self.certificate != "auto":
+            return self.certificate
+        return "hybrid" if n_rows <= _AUTO_CERTIFICATE_ROWS else "published"
+
+    def _store(self, fitted: SpanFit, present: NDArray[np.intp], problem: Problem) -> None:
+        """Keep the model; row numbers are those of the rows passed to fit."""
+
+        def as_passed(index: NDArray[np.intp]) -> NDArray[np.intp]:
+            return np.where(index >= 0, present[index], -1)
+
+        self._set_solution(fitted.solution)
+        self.basis_ = None if is_precomputed(self.kernel) else fitted.pool.items
+        self.basis_indices_ = as_passed(fitted.pool.index)
+        self.path_ = replace(fitted.path, index=as_passed(fitted.path.index))
+        self.certificate_ = None
+        self._weighted = bool(np.any(problem.sample.weights != 1.0))
+        self._sums = {
+            "target_norms": problem.sample.target_norms(),
+            "trace": fitted.trace,
+            "n_rows": problem.sample.n_rows,
+            "sum_log_weights": float(np.log(problem.sample.weights).sum()),
+        }
+
+    def _set_solution(self, solution: SpanSolution) -> None:
+        self._solution = solution
+        self.n_basis_ = solution.size
+        coefficients = solution.coefficients()
+        self.dual_coef_ = coefficients[:, 0] if self._single_output else coefficients
+
+    def _certify_fit(
+        self,
+        fitted: SpanFit,
+        found: Certificate | None,
+        problem: Problem,
+        progress: Progress,
+    ) -> None:
+        """Store the certificate, computing it where the search has not, and its gap in the path."""
+        kind = self._certificate_kind(problem.sample.n_rows)
+        if kind is None:
+            return
+        with progress.stage("certify", 1) as tick:
+            if found is None:
+                norms = problem.sample.target_norms()
+                model = span_model(fitted.pool.items, fitted.solution, norms)
+                [found] = Certifier(problem).certify([model], kind)
+            tick(1)
+        self.certificate_ = found
+        self.path_.gap[-1] = found.relative_gap
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not is_precomputed(self.kernel)
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
+        return tags

@@ -1,0 +1,67 @@
+"""The record of a pursuit."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from tasks import make_task
+
+from pursuit.greedy import MaxSize, Meter, Path, Pursuit
+from pursuit.greedy.path import STOP_REASONS
+from pursuit.linalg import Workers
+from pursuit.objectives import SpanPursuit
+
+ARRAYS = ("index", "value", "gap", "seconds", "entries", "passes")
+
+
+@pytest.fixture
+def path():
+    task = make_task(np.random.default_rng(0), 20)
+    kernel = task.kernel
+    meter = Meter(kernel)
+    with Workers(1) as workers:
+        objective = SpanPursuit(task.sample, kernel, task.noise, capacity=5, workers=workers)
+        return Pursuit(objective, meter).run([MaxSize(5)])
+
+
+def test_fields(path):
+    assert len(path) == 5
+    assert all(len(getattr(path, name)) == 5 for name in ARRAYS)
+    assert path.index.dtype == np.intp
+    assert path.entries.dtype == np.int64
+    assert path.stop_reason in STOP_REASONS
+    assert np.all(np.diff(path.seconds) >= 0)
+    # A diagonal, then all rows against those still free.
+    assert path.entries.tolist() == np.cumsum([20 + 20 * 20, 380, 360, 340, 320]).tolist()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        path.stop_reason = "tol"
+
+
+def test_truncated(path):
+    short = path.truncated(2)
+    for name in ARRAYS:
+        np.testing.assert_array_equal(getattr(short, name), getattr(path, name)[:2])
+    assert short.stop_reason == "n_basis"
+    assert len(path) == 5
+
+
+def test_says_what_it_did():
+    numbers = {name: np.array([3.0]) for name in ARRAYS}
+    path = Path(**numbers, stop_reason="tol")
+    assert str(path) == (
+        "Path of 1 basis functions, stopped by tol: value 3 after 3 s, "
+        "3 kernel entries and 3 passes over the rows"
+    )
+    empty = Path(**{name: np.array([]) for name in ARRAYS}, stop_reason="rank")
+    assert str(empty) == "Path of 0 basis functions, stopped by rank"
+
+
+def test_meter_counts_what_its_kernel_evaluates():
+    task = make_task(np.random.default_rng(1), 6)
+    kernel = task.kernel
+    meter = Meter(kernel)
+    kernel.tile(task.X, task.X[:2])
+    assert meter.entries == 12
+    assert meter.passes == 0
+    before = meter.seconds
+    assert 0 <= before <= meter.seconds
