@@ -28,7 +28,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": "/plot_",
-    "ignore_pattern": r"/(?!plot_)[^/]*\.py$",
+    "ignore_pattern": r"(^|/)(?!plot_)[^/]*\.py$",
     "download_all_examples": False,
     "show_memory": False,
 }
@@ -36,11 +36,18 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "pursuit"
 html_theme_options = {"show_prev_next": False}
+# Pages without pages below them have nothing to list beside the text.
+html_sidebars = {
+    page: [] for page in "install getting_started guide architecture references changelog".split()
+}
 
 
 def skip_metadata_requests(app, what, name, obj, skip, options):
-    """Leave out the ``set_*_request`` methods that scikit-learn adds to every estimator."""
-    return True if name.startswith("set_") and name.endswith("_request") else None
+    """Leave out the methods for metadata routing that scikit-learn adds to every estimator."""
+    routing = (
+        name == "get_metadata_routing" or (name.startswith("set_") and name.endswith("_request"))
+    )
+    return True if routing else None
 
 
 def setup(app):

@@ -61,10 +61,10 @@ gaps = 100 * np.array([certificate.relative_gap for certificate in certificates]
 right.plot(SIZES, gaps, "o-", color=OURS)
 for size, gap in zip(SIZES, gaps, strict=True):
     right.annotate(f"{gap:.1f} %", (size, gap), (6, 5), textcoords="offset points")
-right.set_xlim(right=1.5 * SIZES[-1])
+right.set_xlim(right=1.8 * SIZES[-1])
 right.set_ylim(0, 1.1 * gaps.max())
 right.set_ylabel("Certified relative gap (%)")
-right.set_title("And proof of how far the full model can be", fontsize=10.5)
+right.set_title("Proof of how far the full model can be", fontsize=10.5)
 
 IMAGE.parent.mkdir(exist_ok=True)
 fig.savefig(IMAGE, dpi=150)

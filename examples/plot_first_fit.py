@@ -44,13 +44,23 @@ print(f"within two error bars: {np.mean(np.abs(error) < 2 * std):.1%}")
 print(model.certificate_)
 
 # %%
-# And the path shows what each further basis function brought.
+# The path shows what each further basis function brought, and beside it fifty test rows stand with
+# their error bars: two standard deviations to either side.
 
 import matplotlib.pyplot as plt
 
-from pursuit.plots import PathDisplay
+from pursuit import PathDisplay
 
 fig, (left, right) = plt.subplots(ncols=2, figsize=(9, 4), layout="constrained")
 PathDisplay.from_estimator(model, ax=left)
-PathDisplay.from_estimator(model, x="seconds", ax=right)
+left.set_ylabel("Objective P(f)")
+left.set_title("What each basis function brought")
+
+some = np.argsort(mean[:50])
+right.errorbar(range(50), mean[some], 2 * std[some], fmt="none", ecolor="0.75", label="prediction")
+right.plot(range(50), y_test[some], "o", color="#D55E00", markersize=4, label="measured")
+right.set_xlabel("Test row, in the order of its prediction")
+right.set_ylabel("Distance (m)")
+right.set_title("Error bars and what was measured")
+right.legend(loc="lower right")
 plt.show()

@@ -116,9 +116,12 @@ def dual(K, a, Y, w, s2):
 
 
 def nystroem_residual(K, S):
-    """E = K - K_S K_SS⁻¹ K_S'."""
-    S = list(S)
-    return K - K[:, S] @ np.linalg.pinv(K[np.ix_(S, S)], hermitian=True) @ K[S]
+    """E = K - K_S K_SS⁻¹ K_S', as squares of what a projection of the feature vectors leaves."""
+    features = root(K)
+    left, size, _ = np.linalg.svd(features[:, list(S)], full_matrices=False)
+    inside = left[:, size > 1e-14 * size[0]]
+    rest = features - inside @ (inside.T @ features)
+    return rest.T @ rest
 
 
 # Forward selection for -b'β + ½β'Hβ

@@ -8,12 +8,13 @@ from pursuit.bounds import Certificate, CertificatePath, EvidenceBounds
 from pursuit.estimators import SparseGPRegressor
 from pursuit.greedy import Path
 from pursuit.kernels import pairwise
-from pursuit.plots import PathDisplay
+from pursuit.plots import CertificateDisplay, PathDisplay
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Certificate",
+    "CertificateDisplay",
     "CertificatePath",
     "EvidenceBounds",
     "Path",

@@ -12,6 +12,16 @@ from pursuit import SparseGPRegressor
 SEARCHES = ["pooled", "fresh", "full"]
 
 
+def label(value):
+    """A short name of a case: its arguments, with arrays by their shape."""
+    if not isinstance(value, dict):
+        return ""
+    parts = (
+        (name, f"{v.shape}" if isinstance(v, np.ndarray) else f"{v}") for name, v in value.items()
+    )
+    return ",".join(f"{name}={part}" for name, part in parts)
+
+
 def finite(model, X):
     mean, std = model.predict(X, return_std=True)
     return bool(np.all(np.isfinite(mean)) and np.all(np.isfinite(std)) and np.all(std >= 0))
@@ -93,7 +103,7 @@ def test_not_finite_at_predict(waves):
         ({"kernel": WhiteKernel()}, ValueError, "noise only"),
         ({"kernel": RBF() * WhiteKernel()}, ValueError, "WhiteKernel"),
     ],
-    ids=str,
+    ids=label,
 )
 def test_bad_arguments(waves, arguments, error, message):
     data = waves(20)
@@ -120,7 +130,7 @@ def test_bad_arguments(waves, arguments, error, message):
         (np.ones((5, 2)), np.ones(5), np.ones(4), "sample_weight"),
         (np.ones((5, 2)), np.ones(5), np.ones((5, 2)), "1D|sample_weight|Sample weights"),
         (np.ones((5, 2)), np.ones(5), -np.ones(5), "sample_weight"),
-        (np.ones((5, 2)), np.ones(5), np.zeros(5), "sample_weight is zero for every row"),
+        (np.ones((5, 2)), np.ones(5), np.zeros(5), "sample_weight|Sample weights"),
         (["a", "b"], np.ones(2), None, "kernel|numeric|string"),
         ([], [], None, "X|sample"),
     ],
@@ -278,7 +288,7 @@ def test_constant_targets(waves, search, value):
     model = SparseGPRegressor(search=search, random_state=0).fit(data.X, np.full(60, value))
     np.testing.assert_allclose(model.predict(data.new), value, rtol=1e-12)
     assert finite(model, data.new)
-    assert model.certificate_.relative_gap == 0.0
+    assert model.certificate_.relative_gap < 1e-6
 
 
 def test_one_constant_output_among_others(waves):
@@ -340,8 +350,8 @@ def test_a_constant_feature(waves):
 
 def test_one_feature():
     x = np.linspace(-3, 3, 80)[:, None]
-    model = SparseGPRegressor(n_basis=20, random_state=0).fit(x, np.sin(2 * x[:, 0]))
-    assert model.score(x, np.sin(2 * x[:, 0])) > 0.99
+    model = SparseGPRegressor(RBF(0.7), n_basis=20).fit(x, np.sin(2 * x[:, 0]))
+    assert model.score(x, np.sin(2 * x[:, 0])) > 0.999
     assert model.basis_.shape == (20, 1)
 
 
@@ -408,7 +418,7 @@ def test_extreme_noise_and_smoothness(waves, search, noise, length_scale):
     assert finite(model, data.new)
     assert np.abs(model.predict(data.X) - data.y.mean()).max() < 20 * data.y.std()
     found = model.certificate_
-    assert found.lower <= found.upper * (1 + 1e-9)
+    assert found.lower <= found.upper + 1e-8 * found.target_norms.sum()
     assert np.isfinite(found.relative_gap) or found.gap > 0
 
 

@@ -117,6 +117,14 @@ def test_kinds_are_ordered_as_they_are_built(waves, rough_kernel):
     assert more_steps.relative_gap < model.certify(data.X, data.y, kind="pcg", steps=1).relative_gap
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_lower_value_is_worse_than_nothing(waves, rough_kernel, kind):
+    """D(0) = 0, so a bound below zero would be a pity."""
+    data = waves(150)
+    model = SparseGPRegressor(rough_kernel, noise=0.01, n_basis=3).fit(data.X, data.y)
+    assert model.certify(data.X, data.y, kind=kind).lower >= 0.0
+
+
 def test_many_steps_of_pcg_find_the_minimum(waves, rough_kernel, exact_minimum, weighted_scale):
     data = waves(90)
     model = SparseGPRegressor(rough_kernel, noise=0.1, n_basis=8).fit(data.X, data.y)

@@ -232,15 +232,26 @@ def test_published_tol_is_looked_at_every_step(waves, rough_kernel, search):
 @pytest.mark.parametrize("kind", ["dense", "scaled", "hybrid"])
 def test_other_tols_are_looked_at_as_the_basis_grows(waves, rough_kernel, search, kind):
     data = waves(150)
-    model = fit(data, rough_kernel, search=search, tol=0.2, certificate=kind, n_basis=150)
+    model = fit(data, rough_kernel, search=search, tol=0.05, certificate=kind, n_basis=150)
     gap = model.path_.gap
     looks = np.flatnonzero(np.isfinite(gap))
     assert model.path_.stop_reason == "tol"
     assert looks[-1] == len(gap) - 1
     assert len(looks) < len(gap)
-    assert gap[-1] <= 0.2
-    assert np.all(gap[looks[:-1]] > 0.2)
+    assert gap[-1] <= 0.05
+    assert np.all(gap[looks[:-1]] > 0.05)
     assert model.certificate_.relative_gap == pytest.approx(gap[-1], rel=1e-6)
+
+
+@pytest.mark.parametrize("search", ["pooled", "fresh", "full"])
+@pytest.mark.parametrize("kind", ["published", "dense", "scaled", "hybrid"])
+def test_a_model_stopped_by_tol_holds_a_certificate_within_tol(waves, rough_kernel, search, kind):
+    data = waves(150)
+    model = fit(data, rough_kernel, search=search, tol=0.2, certificate=kind, n_basis=150)
+    assert model.path_.stop_reason == "tol"
+    assert model.path_.gap[-1] <= 0.2
+    assert model.certificate_.relative_gap <= 0.2
+    assert model.certificate_.kind == kind
 
 
 @pytest.mark.parametrize("kind", ["published", "dense", "scaled", "hybrid", "auto"])
@@ -313,3 +324,35 @@ def test_too_many_rows_for_a_full_search_are_refused():
     X = np.arange(20_001.0)[:, None]
     with pytest.raises(ValueError, match=r"search='full'.*20000 rows.*pooled"):
         SparseGPRegressor(RBF(), noise=1.0, n_basis=2, search="full").fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("m", "search"),
+    [(300, "pooled"), (300, "fresh"), (300, "full"), (1500, "pooled"), (1500, "full")],
+)
+@pytest.mark.parametrize("noise", [0.1, 0.03, 0.01, 1e-4])
+def test_a_smooth_kernel_on_a_line(exact_minimum, m, search, noise):
+    """Far more rows than the kernel has rank in double precision: the everyday one-feature case."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, size=(m, 1))
+    y = np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=m)
+    model = SparseGPRegressor(
+        RBF(0.5), noise=noise, n_basis=100, search=search, certificate=None, random_state=0
+    ).fit(X, y)
+    minimum = exact_minimum(RBF(0.5)(X), normalized(y), noise)[0]
+    assert minimum * (1 - 1e-8) <= model.path_.value[-1] <= 1.01 * minimum
+    mean, std = model.predict(X, return_std=True)
+    assert np.all(np.isfinite(std))
+    assert np.abs(mean - np.sin(3 * X[:, 0])).max() < 0.2
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("noise", [0.1, 0.01])
+def test_a_smoother_kernel_on_a_line(seed, noise):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, size=(800, 1))
+    y = np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=800)
+    model = SparseGPRegressor(RBF(1.0), noise=noise).fit(X, y)
+    assert model.path_.stop_reason in ("rank", "no gain")
+    assert np.abs(model.predict(X) - np.sin(3 * X[:, 0])).max() < 0.2
+    assert model.certificate_.relative_gap < 0.05

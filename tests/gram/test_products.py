@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tasks import tasks
 from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF
+from tasks import tasks
 
 from pursuit.gram import kernel_product, kernel_times
 from pursuit.kernels import CountingKernel, PrecomputedKernel, compile_kernel

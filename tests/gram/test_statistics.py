@@ -5,9 +5,9 @@ import oracles
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tasks import make_task, tasks
 from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF
+from tasks import make_task, tasks
 
 from pursuit.gram import GramStatistics, gram_statistics
 from pursuit.kernels import PrecomputedKernel, compile_kernel
@@ -97,9 +97,7 @@ def test_whitened_statistics_are_those_of_the_whitened_functions(drawn, dtype):
     K_ZZ = K[np.ix_(index, index)] + 0.1 * np.diag(K).max() * np.eye(len(index))
     whitener = np.linalg.inv(np.linalg.cholesky(K_ZZ))
     points = task.sample.rows.take(index)
-    found = pass_over(
-        task.sample, task.kernel, points, whitener=np.tril(whitener), dtype=dtype
-    )
+    found = pass_over(task.sample, task.kernel, points, whitener=np.tril(whitener), dtype=dtype)
     V = K[:, index] @ whitener.T
     expected = oracles.statistics(V, np.diag(K), task.Y, task.w)
     assert_close(found, expected, 1e-10 if dtype == np.float64 else 1e-4)

@@ -129,10 +129,11 @@ def test_an_indefinite_matrix_names_the_row_that_shows_it(worst):
     H[worst, chosen] = H[chosen, worst] = 1.5
     with Workers(1) as workers:
         factor = PivotedCholesky(np.diag(H), n, workers)
-        with pytest.raises(
-            NotPositiveDefiniteError, match=rf"negative pivot -1\.25 at index {worst}: .*not psd"
-        ) as caught:
-            grow(factor, H, [chosen])
+        factor.check_definite()
+        grow(factor, H, [chosen])
+        message = rf"negative pivot -1\.25 at index {worst}: .*not psd"
+        with pytest.raises(NotPositiveDefiniteError, match=message) as caught:
+            factor.check_definite()
     assert caught.value.index == worst
     assert caught.value.pivot == pytest.approx(1 - 1.5**2)
     assert isinstance(caught.value, ValueError)
@@ -144,6 +145,7 @@ def test_rounding_is_not_indefinite():
     with Workers(1) as workers:
         factor = PivotedCholesky(np.diag(H), 60, workers)
         grow(factor, H, rng.permutation(60)[:5].tolist())
+        factor.check_definite()
     assert np.abs(factor.residual).max() < 1e-12
 
 

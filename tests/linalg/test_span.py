@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pursuit.linalg import SpanSolution
+from pursuit.linalg import SpanSolution, Spread
 
 
 def random_span(seed, n=6, m=25, n_outputs=2):
@@ -76,6 +76,30 @@ def test_rounding_that_eats_the_ridge_is_said():
         SpanSolution.from_whitened(np.eye(2), np.diag([1.0, -1.0]), np.ones((2, 1)), 0.1)
 
 
+def test_another_noise_is_another_solution():
+    _, K_S, K_SS, Y, w = random_span(4)
+    changed = solve(K_S, K_SS, Y, w, 0.2).with_noise(3.0)
+    expected = solve(K_S, K_SS, Y, w, 3.0)
+    assert changed.noise == 3.0
+    np.testing.assert_allclose(changed.coefficients(), expected.coefficients(), rtol=1e-8)
+
+
+def test_products_with_the_inverse():
+    _, K_S, K_SS, Y, w = random_span(5)
+    solution = solve(K_S, K_SS, Y, w, 0.2)
+    cross = np.random.default_rng(0).standard_normal((6, 3))
+    H = K_S.T @ (w[:, None] * K_S) + 0.2 * K_SS
+    inside = np.linalg.solve(H, cross)
+    np.testing.assert_allclose(solution.solve_inner(cross), inside, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(solution.explained(cross), (cross * inside).sum(axis=0), rtol=1e-8)
+    V = solution.features(K_S)
+    f = solution.rotated(V).T @ solution.z
+    np.testing.assert_allclose(f, K_S @ solution.coefficients(), atol=1e-9)
+
+
+# Spread
+
+
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1e-2, 1.0]))
 def test_variance_and_covariance_against_their_formula(seed, noise):
     K, K_S, K_SS, Y, w = random_span(seed, n=5)
@@ -84,16 +108,40 @@ def test_variance_and_covariance_against_their_formula(seed, noise):
     inner = K_SS + K_S.T @ (w[:, None] * K_S) / noise
     nystroem = K_S @ np.linalg.solve(K_SS, K_S.T)
     covariance = K - nystroem + K_S @ np.linalg.solve(inner, K_S.T)
-    np.testing.assert_allclose(solution.latent_covariance(K_S, K), covariance, atol=1e-7)
-    variance = solution.latent_variance(K_S, np.diag(K))
+    spread = Spread(noise)
+    np.testing.assert_allclose(spread.covariance(solution, K_S, K), covariance, atol=1e-7)
+    variance = spread.variance(solution, K_S, np.diag(K))
     np.testing.assert_allclose(variance, np.diag(covariance), atol=1e-7)
+
+
+@pytest.mark.parametrize("missed", [0.1, 1.0])
+def test_the_diagonal_of_the_covariance_is_the_variance(missed):
+    K, K_S, K_SS, Y, w = random_span(6)
+    solution, spread = solve(K_S, K_SS, Y, w, 0.3), Spread(0.2, missed)
+    covariance = spread.covariance(solution, K_S, K)
+    np.testing.assert_allclose(
+        np.diag(covariance), spread.variance(solution, K_S, np.diag(K)), rtol=1e-12
+    )
+    np.testing.assert_array_equal(covariance, covariance.T)
+    assert np.linalg.eigvalsh(covariance).min() > -1e-9
+
+
+def test_far_from_the_basis_the_prior_is_given_back():
+    _, K_S, K_SS, Y, w = random_span(7)
+    solution = solve(K_S, K_SS, Y, w, 0.3)
+    nothing = np.zeros((2, 6))
+    prior = np.array([3.0, 0.0])
+    np.testing.assert_allclose(Spread(0.3, 0.01).variance(solution, nothing, prior), prior)
 
 
 @pytest.mark.parametrize("lie", [0.0, 1e-9, 1e-3])
 def test_variance_is_never_negative(lie):
     """At the basis points k(x,x) - ‖V_x‖² is 0 but for rounding; here it is pushed below."""
     _, K_S, K_SS, Y, w = random_span(3)
-    solution = solve(K_S, K_SS, Y, w, 1e-12)
-    variance = solution.latent_variance(K_SS, np.diag(K_SS) * (1 - lie))
+    solution, spread = solve(K_S, K_SS, Y, w, 1e-12), Spread(1e-12)
+    prior = np.diag(K_SS) * (1 - lie)
+    variance = spread.variance(solution, K_SS, prior)
     assert np.all(variance >= 0)
     assert np.all(variance <= 1e-9 * np.diag(K_SS))
+    covariance = spread.covariance(solution, K_SS, K_SS - lie * np.diag(np.diag(K_SS)))
+    assert np.all(np.diag(covariance) >= 0)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tasks import make_task
 
-from pursuit.greedy import kernel_matrix
 from pursuit.gram import gram_statistics
+from pursuit.greedy import kernel_matrix
 from pursuit.linalg import Workers
 from pursuit.objectives import SpanPursuit, dual_pursuit, gram_pursuit
 from pursuit.testing import check_objective

@@ -29,9 +29,9 @@ def quadratic(H, b, workers, look_ahead=True, offset=0.0):
 
 def pursue(objective, n, scale=0.0):
     """Run the loop; nothing here costs kernel entries."""
-    return Pursuit(objective, Meter(make_task(np.random.default_rng(0), 3).kernel), scale=scale).run(
-        [MaxSize(n)]
-    )
+    return Pursuit(
+        objective, Meter(make_task(np.random.default_rng(0), 3).kernel), scale=scale
+    ).run([MaxSize(n)])
 
 
 def well_conditioned(rng, P, n_outputs):
@@ -66,9 +66,7 @@ def test_gram_form_takes_what_the_definition_takes(task, data):
         statistics = gram_statistics(
             task.sample, task.kernel, task.sample.rows.take(np.arange(len(task.X))), workers=workers
         )
-        K_fast = kernel_matrix(
-            task.kernel, task.sample.rows.take(np.arange(len(task.X))), workers
-        )
+        K_fast = kernel_matrix(task.kernel, task.sample.rows.take(np.arange(len(task.X))), workers)
         objective = gram_pursuit(statistics, K_fast, task.noise, capacity=n, workers=workers)
         start = objective.value
         path = pursue(objective, n, scale=start)
@@ -232,7 +230,9 @@ def test_an_indefinite_matrix_is_named_by_its_row():
             Meter(make_task(np.random.default_rng(0), 3).kernel),
             labels=np.array([10, 11, 12, 13, 14]),
         )
-        with pytest.raises(NotPositiveDefiniteError, match="negative pivot -3 at index 14") as caught:
+        with pytest.raises(
+            NotPositiveDefiniteError, match="negative pivot -3 at index 14"
+        ) as caught:
             pursuit.run([MaxSize(5)])
     assert caught.value.index == 14
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,14 +16,22 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from pursuit.bounds import EvidenceBounds, evidence_bounds
+from pursuit.bounds import Certificate, EvidenceBounds, evidence_bounds
 from pursuit.estimators.certifying import KINDS
 from pursuit.estimators.errorbars import variance_bounds, variance_bounds_to_tolerance
+from pursuit.estimators.finishing import (
+    calibrate_fit,
+    choose_size,
+    length_units,
+    move_basis,
+    split_rows,
+)
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
     check_positive_definite,
     default_kernel,
+    feature_deviations,
     indefinite,
     is_precomputed,
     positive,
@@ -32,25 +41,27 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
+from pursuit.estimators.learning import (
+    NOISE_FLOOR,
+    is_learnable,
+    learn,
+    noise_range,
+    target_power,
+)
 from pursuit.estimators.prediction import latent_covariance, latent_variance
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
-from pursuit.estimators.searching import (
-    SMALL,
-)
+from pursuit.estimators.searching import SMALL, fit_span, smallest_within
 from pursuit.estimators.spanmodel import SpanModel
 from pursuit.gram import kernel_times
-from pursuit.greedy import (
-    Meter,
-    Problem,
-    catch_interrupt,
-)
-from pursuit.linalg import NotPositiveDefiniteError, Workers
+from pursuit.greedy import Choice, Interrupted, Meter, Problem, SpanFit, catch_interrupt
+from pursuit.kernels import CountingKernel, kernel_gradient, without_white
+from pursuit.linalg import NotPositiveDefiniteError, Spread, Workers
 from pursuit.rows import Sample
-from pursuit.tuning import learn_noise
+from pursuit.tuning import LearningReport, at_bounds, feature_relevance, learn_noise
 
 Floats = NDArray[np.float64]
 
-_AUTO_CERTIFICATE_ROWS = 10_000
+_AUTO_STEPS = 100
 
 
 class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, SpanModel):
@@ -154,7 +165,10 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [None, str, callable, SklearnKernel],
         "noise": [numbers.Real, StrOptions({"learn"})],
-        "n_basis": [Interval(numbers.Integral, 1, None, closed="left")],
+        "n_basis": [
+            StrOptions({"auto"}),
+            Interval(numbers.Integral, 1, None, closed="left"),
+        ],
         "tol": [None, Interval(numbers.Real, 0, None, closed="neither")],
         "search": [StrOptions({"pooled", "fresh", "full"})],
         "pool_size": [
@@ -169,6 +183,13 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         "rounds": [Interval(numbers.Integral, 1, None, closed="left")],
         "candidates": [StrOptions({"rows", "kmeans"}), "array-like", "sparse matrix", list],
         "optimizer": [None, StrOptions({"evidence"})],
+        "n_restarts": [Interval(numbers.Integral, 0, None, closed="left")],
+        "refine": [
+            StrOptions({"auto"}),
+            Options(bool, {False}),
+            Interval(numbers.Integral, 0, None, closed="left"),
+        ],
+        "calibration": [None, StrOptions({"auto", "loo"})],
         "normalize_y": ["boolean"],
         "certificate": [None, StrOptions({"auto", *KINDS})],
         "gamma": [None, Interval(numbers.Real, 0, None, closed="left")],
@@ -187,7 +208,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         kernel: Any = None,
         *,
         noise: float | str = "learn",
-        n_basis: int = 512,
+        n_basis: int | str = 512,
         tol: float | None = None,
         search: str = "pooled",
         pool_size: int | str = "auto",
@@ -195,6 +216,9 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         rounds: int = 1,
         candidates: Any = "rows",
         optimizer: str | None = "evidence",
+        n_restarts: int = 0,
+        refine: int | str | bool = "auto",
+        calibration: str | None = "auto",
         normalize_y: bool = True,
         certificate: str | None = "auto",
         gamma: float | None = None,
@@ -217,6 +241,9 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         self.rounds = rounds
         self.candidates = candidates
         self.optimizer = optimizer
+        self.n_restarts = n_restarts
+        self.refine = refine
+        self.calibration = calibration
         self.normalize_y = normalize_y
         self.certificate = certificate
         self.gamma = gamma
@@ -263,16 +290,18 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             sample = sample.take(present)
         seed = check_random_state(self.random_state).randint(2**31 - 1, size=4)
         rng = np.random.default_rng(seed)
-        progress = Progress(self, n_stages=4)
+        progress = Progress(self, n_stages=7)
         with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
-            problem = self._prepare(sample, X, rng, workers, progress)
             try:
-                fitted, certificate = self._search(problem, interrupted, progress)
+                problem, report = self._learn(sample, X, rng, workers, progress)
+                fitted, report, certificate = self._fit(problem, report, interrupted, progress)
             except NotPositiveDefiniteError as error:
                 raise indefinite(int(present[error.index]), error.pivot) from error
+            problem = replace(problem, noise=self.noise_)
             self._store(fitted, present, problem)
             self._certify_fit(fitted, certificate, problem, progress)
         progress.finish()
+        self.learning_report_ = replace(report, seconds=progress.seconds)
         if interrupted.requested:
             warnings.warn(
                 f"fit was interrupted: the model holds the best {self.n_basis_} basis functions "
@@ -323,15 +352,19 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             )
         kernel, _ = self._compiled(X)
         coefficients = self.dual_coef_.reshape(self.n_basis_, -1)
-        noise = self.noise_ if include_noise else 0.0
+        noise = self._spread.noise if include_noise else 0.0
         with Workers(self.n_jobs) as workers:
             fitted = kernel_times(rows, kernel, self._points, coefficients, workers)
             mean = self._scale.restore(fitted)
             if return_std:
-                variance = latent_variance(rows, kernel, self._points, self._solution, workers)
+                variance = latent_variance(
+                    rows, kernel, self._points, self._solution, self._spread, workers
+                )
                 spread = self._scale.scale * np.sqrt(variance + noise)[:, None]
             elif return_cov:
-                covariance = latent_covariance(rows, kernel, self._points, self._solution)
+                covariance = latent_covariance(
+                    rows, kernel, self._points, self._solution, self._spread
+                )
                 covariance[np.diag_indices_from(covariance)] += noise
                 spread = covariance[:, :, None] * self._scale.scale**2
         if self._single_output:
@@ -427,31 +460,160 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         check_is_fitted(self)
         return evidence_bounds(self._solution.L, self._solution.z, noise=self.noise_, **self._sums)
 
-    def _prepare(
+    def _learn(
         self,
         sample: Sample,
         X: Any,
         rng: np.random.Generator,
         workers: Workers,
         progress: Progress,
-    ) -> Problem:
+    ) -> tuple[Problem, LearningReport]:
         """Settle kernel and noise."""
+        power = target_power(sample)
+        n_features = X.shape[1] if hasattr(X, "shape") and X.ndim == 2 else None
+        numeric = n_features is not None and not is_precomputed(self.kernel)
+        deviations = feature_deviations(sample, rng) if numeric or self.kernel is None else None
+        learns = self.optimizer is not None and power > 0 and is_learnable(self.kernel, n_features)
+        report = LearningReport()
+        progress.begin("learn")
+        if learns:
+            learned = learn(
+                self.kernel,
+                sample,
+                np.asarray(deviations),
+                noise_range(self.kernel, self.noise, power),
+                restarts=self.n_restarts,
+                rng=rng,
+                workers=workers,
+            )
+            self.kernel_, self.noise_ = learned.kernel, learned.noise
+            report = replace(
+                report,
+                family=learned.family,
+                stages=learned.stages,
+                warnings=_bound_warnings(learned.kernel, learned.noise, power),
+            )
+        else:
+            self._keep_kernel(deviations, power)
+        kernel, white = self._compiled(X)
+        check_positive_definite(kernel, sample, rng)
+        if not learns:
+            self.noise_ = self._keep_noise(white, sample, kernel, rng, workers)
+        if deviations is not None and isinstance(self.kernel_, SklearnKernel):
+            names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(len(deviations))])
+            report = replace(
+                report,
+                relevance=feature_relevance(self.kernel_, deviations),
+                feature_names=[str(name) for name in names],
+            )
+        self.feature_relevance_ = report.relevance
+        self._deviations, self._learned = deviations, learns
+        return Problem(sample, kernel, self.noise_, workers, Meter(kernel), rng), report
+
+    def _keep_kernel(self, deviations: Floats | None, power: float) -> None:
+        """Use the kernel as it is given."""
         if self.kernel is None:
-            self.kernel_ = default_kernel(sample, rng)
+            assert deviations is not None
+            self.kernel_ = default_kernel(deviations, power)
         else:
             known = isinstance(self.kernel, SklearnKernel)
             self.kernel_ = clone(self.kernel) if known else self.kernel
-        kernel, white = self._compiled(X)
-        check_positive_definite(kernel, sample, rng)
-        meter = Meter(kernel)
-        with progress.stage("noise", 1) as tick:
-            if self.noise != "learn":
-                self.noise_ = float(self.noise) + white
-            elif white > 0:
-                self.noise_ = white
-            else:
-                self.noise_ = learn_noise(
-                    sample, kernel, rng=rng, workers=workers, all_rows_up_to=SMALL
+
+    def _keep_noise(
+        self,
+        white: float,
+        sample: Sample,
+        kernel: CountingKernel,
+        rng: np.random.Generator,
+        workers: Workers,
+    ) -> float:
+        """The noise given, that of White terms, or the best for the kernel as it is."""
+        if self.noise != "learn":
+            return float(self.noise) + white
+        if white > 0:
+            return white
+        return learn_noise(sample, kernel, rng=rng, workers=workers, all_rows_up_to=SMALL)
+
+    def _fit(
+        self,
+        problem: Problem,
+        report: LearningReport,
+        interrupted: Interrupted,
+        progress: Progress,
+    ) -> tuple[SpanFit, LearningReport, Certificate | None]:
+        """Choose, size, move, fit, calibrate; ``noise_`` becomes the calibrated ridge."""
+        m, rng = problem.sample.n_rows, problem.rng
+        steps = self._moving_steps(m)
+        calibrates = self.calibration == "loo" or (self.calibration == "auto" and self._learned)
+        auto_size = self.n_basis == "auto"
+        splits = m > SMALL and (steps > 0 or calibrates or auto_size)
+        allowed, reserved = split_rows(m, rng) if splits else (np.arange(m), np.arange(0))
+        moved = report.moved
+
+        def after_choice(choice: Choice) -> Choice:
+            nonlocal moved
+            if auto_size:
+                choice = choose_size(choice, problem, allowed, reserved)
+            if steps > 0 and not interrupted.requested:
+                progress.begin("move")
+                units = length_units(self.kernel_, np.asarray(self._deviations))
+                choice, moved = move_basis(
+                    choice, problem, self.kernel_, units, steps, allowed, reserved
                 )
-            tick(1)
-        return Problem(sample, kernel, self.noise_, workers, meter, rng)
+            return choice
+
+        fitted, certificate = fit_span(
+            self._plan(m),
+            problem,
+            allowed=allowed if splits else None,
+            after_choice=after_choice if steps > 0 or auto_size else None,
+            interrupted=interrupted,
+            begin=progress.begin,
+        )
+        self._calibrations = {}
+        self.calibration_ = None
+        self._spread = Spread(problem.noise)
+        if calibrates:
+            progress.begin("calibrate")
+            fitted, self._calibrations = calibrate_fit(fitted, problem, reserved)
+            self.calibration_ = self._calibrations[fitted.solution.size]
+            self._spread = self.calibration_.spread
+            self.noise_ = self.calibration_.noise
+            certificate = certificate if self.noise_ == problem.noise else None
+            if self.calibration_.tails:
+                report.warnings.append(self.calibration_.tails)
+        kind = self._certificate_kind(m)
+        if self.search == "pooled" and self.tol is not None and kind is not None:
+            progress.begin("size")
+            final = replace(problem, noise=self.noise_)
+            fitted, certificate = smallest_within(self.tol, kind, fitted, final)
+        return fitted, replace(report, moved=moved, calibration=self.calibration_), certificate
+
+    def _moving_steps(self, n_rows: int) -> int:
+        """Gradient steps that move the basis."""
+        if self.refine == "auto":
+            return _AUTO_STEPS if self._learned and n_rows > SMALL else 0
+        steps = int(self.refine)
+        if steps == 0 or n_rows <= SMALL:
+            return 0
+        known = isinstance(self.kernel_, SklearnKernel) and self._deviations is not None
+        if not known or kernel_gradient(without_white(self.kernel_)[0]) is None:
+            raise ValueError(
+                f"refine={self.refine!r} moves points along the kernel's gradient, which "
+                f"{self.kernel_!r} does not have: use refine=False."
+            )
+        return steps
+
+
+def _bound_warnings(kernel: Any, noise: float, power: float) -> list[str]:
+    """What sits at its bound, and what to do."""
+    texts = [
+        f"{name}: widen its bounds, or fix it if that is what you want"
+        for name in at_bounds(kernel)
+    ]
+    if noise <= NOISE_FLOOR * power * 1.01:
+        texts.append(
+            f"the noise sits at its floor of {NOISE_FLOOR:g} of the targets' variance: give "
+            "noise= a smaller number if the targets are that exact"
+        )
+    return texts

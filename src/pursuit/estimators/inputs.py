@@ -15,13 +15,13 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from pursuit.kernels import CountingKernel, Kernel, PrecomputedKernel, compile_kernel
+from pursuit.linalg import INDEFINITE, NotPositiveDefiniteError
 from pursuit.rows import IndexRows, RowSource, Sample, as_rows, draw_rows
 
 Floats = NDArray[np.float64]
 
 _SCALE_ROWS = 10_000
 _CHECK_ROWS = 256
-_INDEFINITE = 1e-7
 
 
 def is_precomputed(kernel: Any) -> bool:
@@ -35,21 +35,31 @@ def _holds_objects(kernel: Any, X: Any) -> bool:
         return False
     if sparse.issparse(X) or hasattr(X, "columns"):
         return False
-    if isinstance(X, np.ndarray):
-        return X.ndim != 2 or X.dtype.kind not in "fiub"
+    if hasattr(X, "ndim"):
+        return bool(X.ndim != 2 or np.asarray(X).dtype.kind not in "fiub")
     if not isinstance(X, Sequence):
         return False
     first = X[0] if len(X) else None
     return isinstance(first, str | bytes) or not isinstance(first, Sequence | np.ndarray)
 
 
-def validate_items(estimator: Any, X: Any, *, reset: bool) -> Any:
+def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
     """X as rows can use it: a finite float array, CSR, or a list of objects."""
     if _holds_objects(estimator.kernel, X):
         items = list(X)
         if not items:
-            raise ValueError("X holds no items: at least one row is needed.")
+            raise ValueError(f"{name} holds no items: at least one is needed.")
+        for stale in ("n_features_in_", "feature_names_in_"):
+            if reset and hasattr(estimator, stale):
+                delattr(estimator, stale)
         return items
+    if name != "X":
+        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name=name)
+        if X.shape[1] != estimator.n_features_in_:
+            raise ValueError(
+                f"{name} has {X.shape[1]} features, but the rows have {estimator.n_features_in_}."
+            )
+        return X
     return validate_data(
         estimator,
         X,
@@ -133,21 +143,32 @@ class TargetScale:
         return y * self.scale + self.mean
 
 
-def default_kernel(sample: Sample, rng: np.random.Generator) -> Any:
-    """Constant x RBF with a length scale sd·√d for each feature."""
-    items = sample.rows.take(draw_rows(sample.n_rows, _SCALE_ROWS, rng))
+def feature_deviations(sample: Sample, rng: np.random.Generator) -> Floats:
+    """Weighted standard deviation of each feature on some of the rows, 1 where it is constant."""
+    some = draw_rows(sample.n_rows, _SCALE_ROWS, rng)
+    items = sample.rows.take(some)
     if not (isinstance(items, np.ndarray) or sparse.issparse(items)):
         raise TypeError(
             "kernel=None needs numeric features: pass a callable kernel k(A, B) for other items."
         )
+    share = sample.weights[some] / sample.weights[some].sum()
+    mean = np.asarray(share @ items, dtype=np.float64).ravel()
     if sparse.issparse(items):
-        mean = np.asarray(items.mean(axis=0)).ravel()
-        square = np.asarray(items.multiply(items).mean(axis=0)).ravel()
+        square = np.asarray(share @ items.multiply(items)).ravel()
         deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
     else:
-        deviation = np.asarray(items, dtype=np.float64).std(axis=0)
-    scales = np.where(deviation > 0, deviation, 1.0) * np.sqrt(items.shape[1])
-    power = float(sample.target_norms().sum() / (sample.weights.sum() * sample.n_outputs))
+        deviation = np.sqrt(share @ (np.asarray(items, dtype=np.float64) - mean) ** 2)
+    return np.where(deviation > 1e-12 * np.abs(mean), deviation, 1.0)
+
+
+def dense(items: Any) -> Any:
+    """CSR as an array, anything else as it is."""
+    return np.asarray(items.todense()) if hasattr(items, "todense") else items
+
+
+def default_kernel(deviations: Floats, power: float) -> Any:
+    """Constant x RBF with a length scale sd·√d for each feature."""
+    scales = deviations * np.sqrt(len(deviations))
     return ConstantKernel(power if power > 0 else 1.0) * RBF(scales)
 
 
@@ -192,12 +213,12 @@ def check_positive_definite(kernel: Kernel, sample: Sample, rng: np.random.Gener
     K = kernel.tile(items, items)
     scale = float(np.abs(K).max(initial=0.0))
     asymmetry = np.abs(K - K.T)
-    if asymmetry.max() > _INDEFINITE * scale:
+    if asymmetry.max() > INDEFINITE * scale:
         i, j = np.unravel_index(int(asymmetry.argmax()), K.shape)
         raise ValueError(
             f"kernel is not symmetric: k(row {index[i]}, row {index[j]}) = {K[i, j]:.6g} but "
             f"k(row {index[j]}, row {index[i]}) = {K[j, i]:.6g}."
         )
     eigenvalues, U = np.linalg.eigh(0.5 * (K + K.T))
-    if eigenvalues[0] < -_INDEFINITE * scale:
-        raise indefinite(int(index[np.abs(U[:, 0]).argmax()]), float(eigenvalues[0]))
+    if eigenvalues[0] < -INDEFINITE * scale:
+        raise NotPositiveDefiniteError(int(index[np.abs(U[:, 0]).argmax()]), float(eigenvalues[0]))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit.kernels import Kernel
-from pursuit.linalg import SpanSolution, Workers
+from pursuit.linalg import SpanSolution, Spread, Workers
 from pursuit.rows import RowSource, len_items
 
 Floats = NDArray[np.float64]
@@ -17,7 +17,12 @@ _ROWS = 512
 
 
 def latent_variance(
-    rows: RowSource, kernel: Kernel, points: Any, solution: SpanSolution, workers: Workers
+    rows: RowSource,
+    kernel: Kernel,
+    points: Any,
+    solution: SpanSolution,
+    spread: Spread,
+    workers: Workers,
 ) -> Floats:
     """Variance of f at every row, never negative."""
     columns = kernel.columns(points)
@@ -26,8 +31,8 @@ def latent_variance(
 
         def fill(span: slice, start: int = start, items: Any = items) -> None:
             block = items[span]
-            variance[start + span.start : start + span.stop] = solution.latent_variance(
-                columns(block), kernel.diag(block)
+            variance[start + span.start : start + span.stop] = spread.variance(
+                solution, columns(block), kernel.diag(block)
             )
 
         workers.map(fill, Workers.slices(len_items(items), _ROWS))
@@ -35,9 +40,8 @@ def latent_variance(
 
 
 def latent_covariance(
-    rows: RowSource, kernel: Kernel, points: Any, solution: SpanSolution
+    rows: RowSource, kernel: Kernel, points: Any, solution: SpanSolution, spread: Spread
 ) -> Floats:
     """Joint covariance of f at all rows."""
     items = rows.take(np.arange(rows.n_rows))
-    covariance = solution.latent_covariance(kernel.tile(items, points), kernel.tile(items, items))
-    return 0.5 * (covariance + covariance.T)
+    return spread.covariance(solution, kernel.tile(items, points), kernel.tile(items, items))

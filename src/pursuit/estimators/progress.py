@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 CallbackSupportMixin: Any
@@ -23,42 +22,49 @@ else:
 
 
 class Progress:
-    """Stages of a fit, each with a known number of ticks at most."""
+    """Stages of a fit, one after the other, each with a known number of ticks at most."""
 
     def __init__(self, estimator: Any, n_stages: int) -> None:
+        self.seconds: dict[str, float] = {}
         self._estimator = estimator
-        self._verbose = bool(estimator.verbose)
-        self._root = None
+        self._root = self._stage = None
+        self._name, self._start = "", 0.0
         if getattr(estimator, "_skl_callbacks", None):
             self._root = estimator._init_callback_context(max_subtasks=n_stages)
             self._root.call_on_fit_task_begin(estimator=estimator)
 
-    @contextlib.contextmanager
-    def stage(self, name: str, ticks: int) -> Iterator[Callable[[int], None]]:
-        """Yield a function to call with 1, 2, … as the stage advances."""
-        start = time.perf_counter()
-        context = None
-        if self._root is not None:
-            context = self._root.subcontext(task_name=name, max_subtasks=max(ticks, 1))
-            context.call_on_fit_task_begin(estimator=self._estimator)
+    def begin(self, name: str, ticks: int = 1) -> Callable[[int], None]:
+        """End the stage before, begin this one; returns a function to call with 1, 2, … ticks."""
+        self._end_stage()
+        self._name, self._start = name, time.perf_counter()
+        if self._root is None:
+            return lambda done: None
+        stage = self._stage = self._root.subcontext(task_name=name, max_subtasks=ticks)
+        stage.call_on_fit_task_begin(estimator=self._estimator)
         seen = 0
 
         def tick(done: int) -> None:
             nonlocal seen
-            while context is not None and seen < min(done, ticks):
-                step = context.subcontext(task_name="step")
+            while seen < min(done, ticks):
+                step = stage.subcontext(task_name="step")
                 step.call_on_fit_task_begin(estimator=self._estimator)
                 step.call_on_fit_task_end(estimator=self._estimator)
                 seen += 1
 
-        yield tick
-        if context is not None:
-            context.call_on_fit_task_end(estimator=self._estimator)
-        if self._verbose:
-            who = type(self._estimator).__name__
-            print(f"[{who}] {name}: {time.perf_counter() - start:.2f} s", flush=True)
+        return tick
 
     def finish(self) -> None:
-        """Close the fit's own task."""
+        """End the last stage and the fit's own task."""
+        self._end_stage()
         if self._root is not None:
             self._root.call_on_fit_task_end(estimator=self._estimator)
+
+    def _end_stage(self) -> None:
+        if not self._name:
+            return
+        spent = self.seconds[self._name] = time.perf_counter() - self._start
+        if self._stage is not None:
+            self._stage.call_on_fit_task_end(estimator=self._estimator)
+        if self._estimator.verbose:
+            print(f"[{type(self._estimator).__name__}] {self._name}: {spent:.2f} s", flush=True)
+        self._name = ""

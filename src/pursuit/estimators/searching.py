@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from pursuit.bounds import Certificate, relative_gap
 from pursuit.estimators.certifying import Certifier, Model, SecondPursuit
 from pursuit.greedy import (
+    Choice,
     Deadline,
     FreshSubset,
     GapBelow,
@@ -30,10 +31,12 @@ from pursuit.greedy import (
 )
 from pursuit.linalg import SpanSolution
 from pursuit.objectives import QuadraticPursuit, SpanPursuit
-from pursuit.rows import Sample, distinct_rows, draw_rows
+from pursuit.rows import BLOCK_ROWS, Sample, distinct_rows, draw_rows
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
+
+Begin = Callable[[str, int], Callable[[int], None]]
 
 SMALL = 2_000
 """Up to this many rows nothing is sampled."""
@@ -95,39 +98,54 @@ def _cluster_centres(sample: Sample, n: int, rng: np.random.Generator) -> Any:
 def fit_span(
     plan: SearchPlan,
     problem: Problem,
+    *,
+    allowed: Indices | None,
+    after_choice: Callable[[Choice], Choice] | None,
     interrupted: StopRule,
-    after_step: Callable[[int], None],
-    after_block: Callable[[int], None],
+    begin: Begin,
 ) -> tuple[SpanFit, Certificate | None]:
     """Choose a basis as planned and fit all rows in its span.
 
+    ``begin(stage, ticks)`` announces a stage. ``allowed`` are the rows that may choose and be
+    chosen, all when None; ``after_choice`` may change what was chosen before the fit.
     The certificate is returned where the search has computed that of the final model.
     """
-    rules: list[StopRule] = [MaxSize(plan.n_basis), interrupted]
-    second = _second_pursuit(plan, problem)
-    rules[:0] = _gap_rules(plan, problem, second)
-    fitted = (
-        _fit_fresh(plan, problem, rules, after_step)
-        if plan.search == "fresh"
-        else _fit_pooled(plan, problem, rules, after_step, after_block)
-    )
-    if plan.search == "pooled" and plan.tol is not None:
-        return _smallest_within(plan.tol, plan.certificate, fitted, problem)
-    if second is None:
+    after_step = begin("choose", plan.n_basis)
+    chooser = problem if allowed is None else _restricted(problem, allowed)
+    gap = _gap_of(plan, chooser)
+    rules = [*_gap_rules(plan, gap), MaxSize(plan.n_basis), interrupted]
+    if plan.search == "fresh":
+        fitted = _fit_fresh(plan, chooser, rules, after_step)
+        choice = Choice(fitted.pool, fitted.path, None)
+    else:
+        choice = _choose_pooled(plan, chooser, rules, after_step)
+    untouched = allowed is None and after_choice is None
+    if allowed is not None:
+        choice = choice.renumbered(allowed)
+    if after_choice is not None:
+        choice = after_choice(choice)
+    if plan.search != "fresh" or not untouched:
+        tick = begin("fit", -(-problem.sample.n_rows // BLOCK_ROWS))
+        fitted = refit(
+            choice, problem, dtype=plan.dtype, after_block=lambda done: tick(-(-done // BLOCK_ROWS))
+        )
+    if gap is None or not untouched:
         return fitted, None
-    norms, n = problem.sample.target_norms(), fitted.solution.size
-    upper = 0.5 * norms - fitted.solution.gains().sum(axis=0)
-    return fitted, Certificate(upper, second.lower_bound(n, problem.noise), norms, "published")
+    if isinstance(gap, PublishedGap):
+        return fitted, gap.final(fitted)
+    return fitted, gap.certificate if fitted.path.stop_reason == "tol" else None
 
 
-def _fit_pooled(
-    plan: SearchPlan,
-    problem: Problem,
-    rules: list[StopRule],
-    after_step: Callable[[int], None],
-    after_block: Callable[[int], None],
-) -> SpanFit:
-    """Choose from a pool by statistics on a sketch, or from all rows by all rows, and refit."""
+def _restricted(problem: Problem, rows: Indices) -> Problem:
+    """The problem on some of the rows, its ridge in proportion."""
+    share = len(rows) / problem.sample.n_rows
+    return replace(problem, sample=problem.sample.take(rows), noise=problem.noise * share)
+
+
+def _choose_pooled(
+    plan: SearchPlan, problem: Problem, rules: list[StopRule], after_step: Callable[[int], None]
+) -> Choice:
+    """Choose from a pool by statistics on a sketch, or from all rows by all rows."""
     if plan.search == "full" and problem.sample.n_rows > FULL_LIMIT:
         raise ValueError(
             f"search='full' holds an m x m matrix and takes at most {FULL_LIMIT} rows, got "
@@ -141,8 +159,7 @@ def _fit_pooled(
         rounds=plan.rounds if plan.search == "pooled" else 1,
         max_time=plan.max_time,
     )
-    choice = search.run(plan.n_basis, rules, after_step)
-    return refit(choice, problem, dtype=plan.dtype, after_block=after_block)
+    return search.run(plan.n_basis, rules, after_step)
 
 
 def grow_span(plan: SearchPlan, problem: Problem, kept: Pool, rules: list[StopRule]) -> SpanFit:
@@ -194,50 +211,71 @@ def _sketch_rows(plan: SearchPlan, n_rows: int, pool_size: int) -> int | None:
     return int(plan.selection_rows)
 
 
-def _second_pursuit(plan: SearchPlan, problem: Problem) -> SecondPursuit | None:
-    """SB01's second pursuit, run beside a fresh or full search."""
-    if plan.search == "pooled" or plan.certificate != "published":
-        return None
-    subset = FreshSubset(_fresh_size(plan), problem.rng) if plan.search == "fresh" else None
-    return Certifier(problem).second_pursuit(plan.n_basis, subset)
+class CertifiedGap:
+    """The gap of the model so far, with the best lower bound found at any size."""
 
+    def __init__(self, problem: Problem, kind: str) -> None:
+        self.certificate: Certificate | None = None
+        self._problem, self._kind = problem, kind
 
-def _gap_rules(plan: SearchPlan, problem: Problem, second: SecondPursuit | None) -> list[StopRule]:
-    """The rule that stops a fresh or full search by its gap; it also fills the path's gaps."""
-    norm = float(problem.sample.target_norms().sum())
-    if second is not None:
-
-        def published_gap(pursuit: Pursuit) -> float:
-            second.pursuit.step()
-            lower = float(second.lower_bound(pursuit.size, problem.noise).sum())
-            return relative_gap(pursuit.objective.value, lower, norm)
-
-        return [GapBelow(-np.inf if plan.tol is None else plan.tol, published_gap)]
-    if plan.search == "pooled" or plan.tol is None:
-        return []
-
-    best_lower = 0.0
-
-    def certified_gap(pursuit: Pursuit) -> float:
-        nonlocal best_lower
-        objective = pursuit.objective
+    def __call__(self, pursuit: Pursuit) -> float:
+        """Certify the current model; the cost is counted in the path."""
+        objective, problem = pursuit.objective, self._problem
         assert isinstance(objective, QuadraticPursuit | SpanPursuit)
         points = problem.sample.rows.take(objective.chosen)
         beta = objective.coefficients()
         norms = np.einsum("io,io->o", beta, problem.kernel.tile(points, points) @ beta)
-        model = Model(points, beta, norms)
-        [found] = Certifier(problem).certify([model], str(plan.certificate))
-        best_lower = max(best_lower, found.lower)
-        return relative_gap(found.upper, best_lower, norm)
+        [found] = Certifier(problem).certify([Model(points, beta, norms)], self._kind)
+        if self.certificate is not None:
+            best = np.maximum(found.lower_per_output, self.certificate.lower_per_output)
+            found = replace(found, lower_per_output=best)
+        self.certificate = found
+        return found.relative_gap
 
-    return [GapBelow(plan.tol, certified_gap, growth=_GROWTH_BETWEEN_LOOKS)]
+
+class PublishedGap:
+    """SB01's gap: the second pursuit takes a step whenever the first has taken one."""
+
+    def __init__(self, problem: Problem, second: SecondPursuit) -> None:
+        self._problem, self._second = problem, second
+        self._norms = problem.sample.target_norms()
+
+    def __call__(self, pursuit: Pursuit) -> float:
+        """The gap after as many steps of both."""
+        self._second.pursuit.step()
+        lower = float(self._second.lower_bound(pursuit.size, self._problem.noise).sum())
+        return relative_gap(pursuit.objective.value, lower, float(self._norms.sum()))
+
+    def final(self, fitted: SpanFit) -> Certificate:
+        """The certificate of the fitted model."""
+        upper = 0.5 * self._norms - fitted.solution.gains().sum(axis=0)
+        lower = self._second.lower_bound(fitted.solution.size, self._problem.noise)
+        return Certificate(upper, lower, self._norms, "published")
 
 
-def _smallest_within(
-    tol: float, kind: str | None, fitted: SpanFit, problem: Problem
+def _gap_of(plan: SearchPlan, problem: Problem) -> PublishedGap | CertifiedGap | None:
+    """What a fresh or full search watches as it goes."""
+    if plan.search == "pooled" or plan.certificate is None:
+        return None
+    if plan.certificate == "published":
+        subset = FreshSubset(_fresh_size(plan), problem.rng) if plan.search == "fresh" else None
+        second = Certifier(problem).second_pursuit(plan.n_basis, subset)
+        return PublishedGap(problem, second)
+    return CertifiedGap(problem, plan.certificate) if plan.tol is not None else None
+
+
+def _gap_rules(plan: SearchPlan, gap: PublishedGap | CertifiedGap | None) -> list[StopRule]:
+    """The rule that stops by the gap; it also fills the path's gaps."""
+    if gap is None:
+        return []
+    growth = 0.0 if isinstance(gap, PublishedGap) else _GROWTH_BETWEEN_LOOKS
+    return [GapBelow(-np.inf if plan.tol is None else plan.tol, gap, growth)]
+
+
+def smallest_within(
+    tol: float, kind: str, fitted: SpanFit, problem: Problem
 ) -> tuple[SpanFit, Certificate]:
     """The smallest model, on a grid of sizes, whose certificate on all rows meets ``tol``."""
-    assert kind is not None
     sizes = size_grid(fitted.solution.size)
     norms = problem.sample.target_norms()
     models = [span_model(fitted.pool.items[:n], fitted.solution.truncated(n), norms) for n in sizes]

@@ -29,7 +29,6 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.progress import Progress
 from pursuit.estimators.searching import (
     SearchPlan,
-    fit_span,
     grow_span,
     size_grid,
     span_model,
@@ -41,14 +40,15 @@ from pursuit.greedy import (
     Pool,
     Problem,
     SpanFit,
-    StopRule,
     catch_interrupt,
 )
 from pursuit.kernels import CountingKernel
-from pursuit.linalg import SpanSolution, Workers
-from pursuit.rows import BLOCK_ROWS, Sample, len_items
+from pursuit.linalg import SpanSolution, Spread, Workers
+from pursuit.rows import Sample, len_items
+from pursuit.tuning import Calibration
 
-_AUTO_CERTIFICATE_ROWS = 10_000
+_AUTO_CERTIFICATE_ROWS = 10_000, 50_000
+AUTO_BASIS = 2048
 
 
 class SpanModel(BaseEstimator):
@@ -58,7 +58,7 @@ class SpanModel(BaseEstimator):
     """
 
     kernel: Any
-    n_basis: int
+    n_basis: int | str
     tol: float | None
     search: str
     pool_size: int | str
@@ -83,11 +83,15 @@ class SpanModel(BaseEstimator):
     dual_coef_: NDArray[np.float64]
     path_: Path
     certificate_: Certificate | None
+    calibration_: Calibration | None
     _scale: TargetScale
     _single_output: bool
     _solution: SpanSolution
     _sums: dict[str, Any]
     _weighted: bool
+    _learned: bool
+    _spread: Spread
+    _calibrations: dict[int, Calibration]
 
     def certify(
         self,
@@ -112,7 +116,7 @@ class SpanModel(BaseEstimator):
             best multiple, ``"hybrid"`` the best point in the span of both it and SB01's; they cost
             one product with the full kernel matrix, in O(n_rows) memory. ``"pcg"`` improves the
             point by ``steps`` conjugate-gradient steps (5), a product each. ``"two-level"`` needs
-            no such product but a pivoted Cholesky of ``n_second`` columns (4 n_basis_), in
+            no such product but a pivoted Cholesky of ``n_second`` columns (4 ``n_basis_``), in
             O(n_rows n_second) memory.
         **options
             ``steps`` for pcg, ``n_second`` for two-level.
@@ -192,7 +196,13 @@ class SpanModel(BaseEstimator):
             raise ValueError(f"n must be a whole number from 1 to {self.n_basis_}, got {n!r}.")
         n = int(n)
         model = copy.copy(self)
-        model._set_solution(self._solution.truncated(n))
+        solution = self._solution.truncated(n)
+        sizes = [size for size in self._calibrations if size >= n]
+        if sizes:
+            model.calibration_ = self._calibrations[min(sizes)]
+            model._spread, model.noise_ = model.calibration_.spread, model.calibration_.noise
+            solution = solution.with_noise(model.noise_)
+        model._set_solution(solution)
         model.basis_ = None if self.basis_ is None else self.basis_[:n]
         model.basis_indices_ = self.basis_indices_[:n]
         model.path_ = self.path_.truncated(n)
@@ -227,6 +237,8 @@ class SpanModel(BaseEstimator):
             fitted = grow_span(plan, problem, kept, [MaxSize(plan.n_basis), interrupted])
             model._store(fitted, present, problem)
             model._certify_fit(fitted, None, problem, Progress(self, n_stages=1))
+        model._calibrations, model.calibration_ = {}, None
+        model._spread = Spread(self.noise_, self._spread.missed)
         return model
 
     def _check_arguments(self) -> None:
@@ -292,26 +304,9 @@ class SpanModel(BaseEstimator):
         position = np.minimum(np.searchsorted(present, index), len(present) - 1)
         return np.where(present[position] == index, position, -1)
 
-    def _search(
-        self, problem: Problem, interrupted: StopRule, progress: Progress
-    ) -> tuple[SpanFit, Certificate | None]:
-        plan = self._plan(problem.sample.n_rows)
-        n_blocks = -(-problem.sample.n_rows // BLOCK_ROWS)
-        with (
-            progress.stage("choose", self.n_basis) as after_step,
-            progress.stage("fit", n_blocks) as after_block,
-        ):
-            return fit_span(
-                plan,
-                problem,
-                interrupted,
-                after_step,
-                lambda done: after_block(-(-done // BLOCK_ROWS)),
-            )
-
     def _plan(self, n_rows: int) -> SearchPlan:
         return SearchPlan(
-            n_basis=self.n_basis,
+            n_basis=AUTO_BASIS if self.n_basis == "auto" else int(self.n_basis),
             search=self.search,
             pool_size=self.pool_size,
             selection_rows=self.selection_rows,
@@ -326,12 +321,13 @@ class SpanModel(BaseEstimator):
     def _own_candidates(self) -> Any:
         if isinstance(self.candidates, str):
             return self.candidates
-        return validate_items(self, self.candidates, reset=False)
+        return validate_items(self, self.candidates, reset=False, name="candidates")
 
     def _certificate_kind(self, n_rows: int) -> str | None:
         if self.certificate != "auto":
             return self.certificate
-        return "hybrid" if n_rows <= _AUTO_CERTIFICATE_ROWS else "published"
+        limit = _AUTO_CERTIFICATE_ROWS[1 if self._learned else 0]
+        return "hybrid" if n_rows <= limit else "published"
 
     def _store(self, fitted: SpanFit, present: NDArray[np.intp], problem: Problem) -> None:
         """Keep the model; row numbers are those of the rows passed to fit."""
@@ -369,12 +365,12 @@ class SpanModel(BaseEstimator):
         kind = self._certificate_kind(problem.sample.n_rows)
         if kind is None:
             return
-        with progress.stage("certify", 1) as tick:
-            if found is None:
-                norms = problem.sample.target_norms()
-                model = span_model(fitted.pool.items, fitted.solution, norms)
-                [found] = Certifier(problem).certify([model], kind)
-            tick(1)
+        tick = progress.begin("certify")
+        if found is None:
+            norms = problem.sample.target_norms()
+            model = span_model(fitted.pool.items, fitted.solution, norms)
+            [found] = Certifier(problem).certify([model], kind)
+        tick(1)
         self.certificate_ = found
         self.path_.gap[-1] = found.relative_gap
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,22 @@ class Choice:
     statistics: GramStatistics | None
     """Statistics of the chosen points on all rows, if the search has seen all rows."""
 
+    def renumbered(self, rows: Indices) -> Choice:
+        """For the sample of which the search saw only ``rows``: its own numbers, no statistics."""
+
+        def number(index: Indices) -> Indices:
+            return np.where(index >= 0, rows[index], -1)
+
+        pool = Pool(self.pool.items, number(self.pool.index))
+        return Choice(pool, replace(self.path, index=number(self.path.index)), None)
+
+    def truncated(self, n: int, stop_reason: str) -> Choice:
+        """The first n points."""
+        path = replace(self.path.truncated(n), stop_reason=stop_reason)
+        first = np.arange(n)
+        known = None if self.statistics is None else self.statistics.restricted(first)
+        return Choice(self.pool.take(first), path, known)
+
 
 @dataclass(frozen=True)
 class PooledSearch:
@@ -88,7 +104,10 @@ class PooledSearch:
         """Choose by the rules, round after round."""
         pool, sample = self.pool, self.problem.sample
         for _ in range(self.rounds - 1):
-            kept = self._round(pool, capacity, rules, None).pool
+            choice = self._round(pool, capacity, rules, None)
+            if choice.path.stop_reason in ("interrupted", "time"):
+                return choice
+            kept = choice.pool
             taken = np.sort(kept.index[kept.index >= 0])
             room = len(pool) - len(kept)
             fresh = draw_rows(sample.n_rows, room, self.problem.rng, exclude=taken)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +16,7 @@ from pursuit.greedy.loop import Pursuit
 from pursuit.greedy.path import Path
 from pursuit.greedy.pool import Choice, Pool, kernel_matrix
 from pursuit.greedy.problem import Problem
-from pursuit.linalg import SpanSolution, robust_cholesky
+from pursuit.linalg import NotPositiveDefiniteError, SpanSolution, robust_cholesky
 from pursuit.objectives import gram_pursuit
 
 Floats = NDArray[np.float64]
@@ -55,7 +56,10 @@ def refit(
     """
     pool, statistics = choice.pool, choice.statistics
     K = kernel_matrix(problem.kernel, pool.items, problem.workers)
-    _, kept = robust_cholesky(K)
+    try:
+        _, kept = robust_cholesky(K)
+    except NotPositiveDefiniteError as error:
+        raise NotPositiveDefiniteError(int(pool.index[error.index]), error.pivot) from error
     if len(kept) < len(pool):
         pool, K = pool.take(kept), K[np.ix_(kept, kept)]
         statistics = statistics.restricted(kept) if statistics is not None else None
@@ -96,7 +100,8 @@ def _solve(
     """From statistics of the pool, or from a second, whitened pass where they have lost digits."""
     R: Floats = cholesky(K, lower=True)
     if not _loses_digits(statistics, R, problem.noise, dtype):
-        return SpanSolution.from_gram(R, statistics.gram, statistics.cross, problem.noise)
+        with contextlib.suppress(ArithmeticError):
+            return SpanSolution.from_gram(R, statistics.gram, statistics.cross, problem.noise)
     whitener = solve_triangular(R, np.eye(len(R)), lower=True)
     final = problem.statistics(pool.items, whitener=whitener)
     return SpanSolution.from_whitened(R, final.gram, final.cross, problem.noise)

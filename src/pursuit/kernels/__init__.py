@@ -11,6 +11,7 @@ from pursuit.kernels.base import Columns, Items, Kernel
 from pursuit.kernels.called import pairwise
 from pursuit.kernels.compile import compile_kernel
 from pursuit.kernels.counting import CountingKernel
+from pursuit.kernels.gradients import Pullback, kernel_gradient, without_white
 from pursuit.kernels.precomputed import PrecomputedKernel
 
 __all__ = [
@@ -19,6 +20,9 @@ __all__ = [
     "Items",
     "Kernel",
     "PrecomputedKernel",
+    "Pullback",
     "compile_kernel",
+    "kernel_gradient",
     "pairwise",
+    "without_white",
 ]

@@ -5,21 +5,27 @@ Nothing here knows about kernels, rows or estimators. Imports NumPy, SciPy and t
 
 from pursuit.linalg.cg import CGSolution, conjugate_gradients
 from pursuit.linalg.cholesky import (
+    INDEFINITE,
     NotPositiveDefiniteError,
     PivotedCholesky,
     RowCholesky,
     robust_cholesky,
 )
 from pursuit.linalg.span import SpanSolution
+from pursuit.linalg.spd import invert_spd
+from pursuit.linalg.spread import Spread
 from pursuit.linalg.workers import Workers
 
 __all__ = [
+    "INDEFINITE",
     "CGSolution",
     "NotPositiveDefiniteError",
     "PivotedCholesky",
     "RowCholesky",
     "SpanSolution",
+    "Spread",
     "Workers",
     "conjugate_gradients",
+    "invert_spd",
     "robust_cholesky",
 ]

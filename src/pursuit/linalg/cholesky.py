@@ -13,7 +13,9 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _COLUMN_CHUNK = 1024
-_INDEFINITE = 1e-7
+INDEFINITE = 1e-5
+"""Negative pivots down to this part of the largest diagonal entry are put down to rounding, also
+to that of matrices computed in float32."""
 
 
 class NotPositiveDefiniteError(ValueError):
@@ -108,8 +110,14 @@ class PivotedCholesky:
         self.residual -= row * row
         self.residual[pivot] = 0.0
         self.pivots.append(pivot)
+
+    def check_definite(self) -> None:
+        """Raise where a residual is negative beyond rounding; for kernel matrices themselves.
+
+        (In Gram form, K'K + σ²K, the squared condition number makes that no proof.)
+        """
         worst = int(self.residual.argmin())
-        if self.residual[worst] < -_INDEFINITE * self._scale:
+        if self.residual[worst] < -INDEFINITE * self._scale:
             raise NotPositiveDefiniteError(worst, float(self.residual[worst]))
 
     def triangle(self) -> Floats:
@@ -175,7 +183,7 @@ def robust_cholesky(matrix: Floats, tolerance: float = 1e-12) -> tuple[Floats, I
             return np.asarray(R), kept
         if len(weak) == 0:
             pivot = float(block[good, good] - _explained(R[:good, :good], block[:good, good]))
-            if pivot < -_INDEFINITE * float(np.diag(matrix).max()):
+            if pivot < -INDEFINITE * float(np.diag(matrix).max()):
                 raise NotPositiveDefiniteError(int(kept[good]), pivot)
         kept = np.delete(kept, weak[0] if len(weak) else good)
 

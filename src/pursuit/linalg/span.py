@@ -72,6 +72,12 @@ class SpanSolution:
             self.R[:n, :n].copy(), self.L[:n, :n].copy(), self.z[:n].copy(), self.noise
         )
 
+    def with_noise(self, noise: float) -> SpanSolution:
+        """The solution for another σ²."""
+        gram = self.L @ self.L.T
+        gram[np.diag_indices_from(gram)] -= self.noise
+        return SpanSolution.from_whitened(self.R, gram, self.L @ self.z, noise)
+
     def gains(self) -> Floats:
         """½z²: what each basis function took off the objective, per output."""
         return 0.5 * self.z**2
@@ -99,17 +105,6 @@ class SpanSolution:
         """V_x' = R⁻¹ k_S(x)' for a block of rows k_S(x): shape (n, rows)."""
         return _solve_lower(self.R, kernel_rows.T)
 
-    def latent_variance(self, kernel_rows: Floats, diagonal: Floats) -> Floats:
-        """k(x,x) - ‖V_x‖² + σ²‖L⁻¹V_x‖²: the variance of f(x), never negative (SPEC 6c)."""
-        V = self.features(kernel_rows)
-        missed = np.maximum(diagonal - np.einsum("ij,ij->j", V, V), 0.0)
-        U = _solve_lower(self.L, V)
-        variance: Floats = missed + self.noise * np.einsum("ij,ij->j", U, U)
-        return variance
-
-    def latent_covariance(self, kernel_rows: Floats, block: Floats) -> Floats:
-        """K_xx - V_x'V_x + σ² V_x'(LL')⁻¹V_x, the covariance of f at several points."""
-        V = self.features(kernel_rows)
-        U = _solve_lower(self.L, V)
-        covariance: Floats = block - V.T @ V + self.noise * (U.T @ U)
-        return covariance
+    def rotated(self, features: Floats) -> Floats:
+        """U_x = L⁻¹V_x: predictions with the first n functions are Σ_{j≤n} U_x[j] z[j]."""
+        return _solve_lower(self.L, features)

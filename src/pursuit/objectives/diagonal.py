@@ -52,4 +52,5 @@ class DiagonalPursuit:
         if reduced[candidate] <= self._floor[candidate]:
             return False
         self.factor.append(candidate, reduced / np.sqrt(reduced[candidate]))
+        self.factor.check_definite()
         return True

@@ -66,7 +66,8 @@ class SpanPursuit:
         at_candidates = V[:, candidates].copy()
         # From scratch: the running residual has gathered the rounding of every step.
         d = self.factor.diagonal[candidates] - np.einsum("ij,ij->j", at_candidates, at_candidates)
-        d = np.maximum(d, self._smallest[candidates])
+        dependent = d <= self._smallest[candidates]
+        d = np.where(dependent, 1.0, d)
         y, w = self._sample.targets, self._sample.weights
         v = np.empty((self._sample.n_rows, len(candidates)))
 
@@ -92,17 +93,23 @@ class SpanPursuit:
         c = self._L.solve(cross)
         den = self._noise + np.maximum(square - np.einsum("ij,ij->j", c, c), 0.0)
         step = (target - c.T @ self._z) / np.sqrt(den)[:, None]
+        step[dependent] = 0.0
         self._scored = {
-            int(i): (v[:, j], c[:, j], float(den[j]), step[j]) for j, i in enumerate(candidates)
+            int(i): (v[:, j], c[:, j], float(den[j]), step[j])
+            for j, i in enumerate(candidates)
+            if not dependent[j]
         }
         decrease: Floats = 0.5 * np.einsum("io,io->i", step, step)
         return decrease
 
     def add(self, candidate: int) -> bool:
-        """Take a candidate that was just scored."""
-        v, c, den, step = self._scored[candidate]
+        """Take a candidate that was just scored, unless it is dependent on those chosen."""
         self._free[candidate] = False
+        if candidate not in self._scored:
+            return False
+        v, c, den, step = self._scored[candidate]
         self.factor.append(candidate, v)
+        self.factor.check_definite()
         self._L.append(c, den)
         self._z = np.vstack([self._z, step])
         self._decrease += 0.5 * float(step @ step)

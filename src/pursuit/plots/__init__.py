@@ -4,6 +4,7 @@ A Display is made by ``from_estimator`` or from the numbers themselves, and draw
 scikit-learn. This room imports nothing of the package, and matplotlib only when something is drawn.
 """
 
+from pursuit.plots.certificate import CertificateDisplay
 from pursuit.plots.path import PathDisplay
 
-__all__ = ["PathDisplay"]
+__all__ = ["CertificateDisplay", "PathDisplay"]

@@ -31,9 +31,9 @@ def learn_noise(
 
     With Λ, U the eigenpairs of W^½KW^½ and c = U'W^½y, the log evidence is, up to a constant,
 
-        -½ Σ_o Σ_i c_io²/(λ_i + σ²) - ½ n_outputs Σ_i log(λ_i + σ²),
+        -½ Σ_o Σ_i c_io²/(λ_i + σ²) - ½ n_outputs (Σ_i log(λ_i + σ²) + (Σw - m) log σ²),
 
-    so one eigendecomposition serves every σ².
+    so one eigendecomposition serves every σ². The last term makes a weight w count as w copies.
     """
     size = sample.n_rows if sample.n_rows <= all_rows_up_to else EVIDENCE_ROWS
     subset = sample.take(draw_rows(sample.n_rows, size, rng))
@@ -48,7 +48,9 @@ def learn_noise(
 
     def negative_evidence(log_noise: float) -> float:
         spectrum = eigenvalues + np.exp(log_noise)
-        return float((squares / spectrum).sum() + sample.n_outputs * np.log(spectrum).sum())
+        copies = (subset.weights.sum() - subset.n_rows) * log_noise
+        logs = np.log(spectrum).sum() + copies
+        return float((squares / spectrum).sum() + sample.n_outputs * logs)
 
     low, high = np.log(NOISE_FLOOR * scale), np.log(10.0 * scale)
     grid = np.linspace(low, high, 25)

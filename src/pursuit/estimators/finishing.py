@@ -1,0 +1,146 @@
+"""Between choice and model: how many points, where they stand, and how far to trust the result."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pursuit.estimators.inputs import dense
+from pursuit.gram import kernel_times
+from pursuit.greedy import Choice, Pool, Problem, SpanFit, solve_in_span
+from pursuit.kernels import kernel_gradient, without_white
+from pursuit.linalg import SpanSolution
+from pursuit.rows import draw_rows
+from pursuit.tuning import (
+    Calibration,
+    HeldOut,
+    Mover,
+    calibrate,
+    error_curve,
+    flat_size,
+)
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+RESERVED_ROWS = 2000
+_SMALLEST_CALIBRATED = 16
+
+
+def split_rows(n_rows: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
+    """Rows that choose and move the basis, and rows reserved to judge it: at most a fifth."""
+    reserved = draw_rows(n_rows, min(RESERVED_ROWS, n_rows // 5), rng)
+    return np.setdiff1d(np.arange(n_rows), reserved, assume_unique=True), reserved
+
+
+def held_out(problem: Problem, points: Any, solution: SpanSolution, rows: Indices) -> HeldOut:
+    """What leave-one-out needs to know of some rows."""
+    sample = problem.sample.take(rows)
+    items = sample.rows.take(np.arange(len(rows)))
+    return HeldOut(
+        solution.features(problem.kernel.tile(items, points)),
+        sample.targets,
+        sample.weights,
+        problem.kernel.diag(items),
+        _groups(items, len(rows)),
+    )
+
+
+def _groups(items: Any, n: int) -> Indices:
+    """Numbers of the groups of identical rows; rows that cannot be compared stand alone."""
+    items = dense(items)
+    if isinstance(items, np.ndarray) and items.ndim == 2:
+        return np.unique(items, axis=0, return_inverse=True)[1].ravel()
+    return np.arange(n)
+
+
+def sketched(problem: Problem, rows: Indices, n_rows: int) -> Problem:
+    """The problem on a random part of the given rows, its ridge in proportion."""
+    some = rows[draw_rows(len(rows), n_rows, problem.rng)]
+    share = len(some) / problem.sample.n_rows
+    return replace(problem, sample=problem.sample.take(some), noise=problem.noise * share)
+
+
+def choose_size(choice: Choice, problem: Problem, allowed: Indices, reserved: Indices) -> Choice:
+    """Cut the choice where the error on rows left out flattens."""
+    in_fit = len(reserved) == 0
+    seen = problem if in_fit else sketched(problem, allowed, 4 * len(choice.pool))
+    points, solution = solve_in_span(seen, choice.pool.items)
+    rows = held_out(
+        problem, points, solution, np.arange(problem.sample.n_rows) if in_fit else reserved
+    )
+    size = flat_size(error_curve(solution, rows, in_fit=in_fit))
+    if size >= len(choice.pool):
+        return choice
+    return choice.truncated(size, "no gain")
+
+
+def move_basis(
+    choice: Choice,
+    problem: Problem,
+    kernel: Any,
+    units: Floats,
+    steps: int,
+    allowed: Indices,
+    reserved: Indices,
+) -> tuple[Choice, str]:
+    """Move the chosen points, and keep them where they were unless rows left out gain by it."""
+    gradient = kernel_gradient(without_white(kernel)[0])
+    assert gradient is not None
+    pool = choice.pool
+    start = dense(pool.items)
+    moved = Mover(problem, gradient, units, allowed).move(start, steps)
+    judge = sketched(problem, allowed, max(8192, 4 * len(pool)))
+    errors = [_reserved_error(judge, problem, points, reserved) for points in (start, moved)]
+    if not errors[1] < errors[0]:
+        return choice, (
+            f"{steps} steps undone: the error on {len(reserved)} reserved rows rose from "
+            f"{errors[0]:.4g} to {errors[1]:.4g}"
+        )
+    path = replace(choice.path, index=np.full(len(pool), -1, dtype=np.intp))
+    sentence = (
+        f"moved by {steps} steps: the error on {len(reserved)} reserved rows fell from "
+        f"{errors[0]:.4g} to {errors[1]:.4g}"
+    )
+    return Choice(Pool.of_points(moved), path, None), sentence
+
+
+def _reserved_error(judge: Problem, problem: Problem, points: Any, reserved: Indices) -> float:
+    """Root mean square error on the reserved rows of a fit to the sketch."""
+    points, solution = solve_in_span(judge, points)
+    rows = problem.sample.take(reserved)
+    fitted = kernel_times(
+        rows.rows, problem.kernel, points, solution.coefficients(), problem.workers
+    )
+    square = rows.weights @ (rows.targets - fitted) ** 2
+    return float(np.sqrt(square.mean() / rows.weights.sum()))
+
+
+def calibrate_fit(
+    fitted: SpanFit, problem: Problem, reserved: Indices
+) -> tuple[SpanFit, dict[int, Calibration]]:
+    """Ridge and error bars by leave-one-out, for the model and for n/2, n/4, … basis functions."""
+    chosen = reserved if len(reserved) else np.arange(problem.sample.n_rows)
+    rows = held_out(problem, fitted.pool.items, fitted.solution, chosen)
+    solution, found = calibrate(fitted.solution, rows)
+    by_size = {fitted.solution.size: found}
+    n = fitted.solution.size // 2
+    while n >= _SMALLEST_CALIBRATED:
+        _, by_size[n] = calibrate(fitted.solution.truncated(n), rows.truncated(n))
+        n //= 2
+    half_norm = 0.5 * float(problem.sample.target_norms().sum())
+    value = half_norm - np.cumsum(solution.gains().sum(axis=1))
+    return replace(fitted, solution=solution, path=replace(fitted.path, value=value)), by_size
+
+
+def length_units(kernel: Any, deviations: Floats) -> Floats:
+    """The smallest length scale of each feature, or its deviation where the kernel has none."""
+    found = [
+        np.broadcast_to(np.asarray(value, dtype=float), deviations.shape)
+        for name, value in kernel.get_params().items()
+        if name.endswith("length_scale") and np.size(value) in (1, len(deviations))
+    ]
+    return np.min(found, axis=0) if found else deviations

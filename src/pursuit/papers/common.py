@@ -1,0 +1,35 @@
+"""What the papers' experiments share: their data as they were prepared, and small texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.preprocessing import StandardScaler
+
+from pursuit.datasets import load_abalone
+
+Floats = NDArray[np.float64]
+Data = tuple[ArrayLike, ArrayLike]
+Progress = Callable[[str], None]
+
+
+def standardised(data: Data | None) -> tuple[Floats, Floats]:
+    """Abalone, or the given X and y, every column of X with zero mean and unit variance.
+
+    The targets stay as they are.
+    """
+    X, y = load_abalone(return_X_y=True) if data is None else data
+    return StandardScaler().fit_transform(X), np.asarray(y, dtype=np.float64)
+
+
+def slashed(values: ArrayLike, digits: int = 0) -> str:
+    """The numbers with slashes between them, as a table's row is quoted."""
+    return "/".join(f"{value:.{digits}f}" for value in np.asarray(values, dtype=np.float64))
+
+
+def tell(progress: Progress | None, line: str) -> None:
+    """Pass a line on to whoever wants to follow the work."""
+    if progress is not None:
+        progress(line)

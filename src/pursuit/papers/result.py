@@ -1,0 +1,57 @@
+"""What a repeated experiment returns: the paper's numbers, ours, and a verdict from criteria."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+REPRODUCED, PARTLY, NOT = "reproduced", "partly reproduced", "not reproduced"
+
+
+@dataclass(frozen=True, eq=False)
+class PaperResult:
+    """One table or figure of a paper, run again.
+
+    Attributes
+    ----------
+    name : str
+        Paper and table or figure.
+    paper_says, we_get, spread : str
+        What is printed there, what came out here, and how much it varied.
+    criteria : mapping of str to bool
+        What was to be shown, and whether the numbers show it.
+    arrays : mapping of str to array
+        The numbers themselves, to tabulate or draw.
+    settings : str
+        What was run.
+    """
+
+    name: str
+    paper_says: str
+    we_get: str
+    spread: str
+    criteria: Mapping[str, bool]
+    arrays: Mapping[str, NDArray[Any]]
+    settings: str
+
+    def __post_init__(self) -> None:
+        if not self.criteria:
+            raise ValueError("criteria must hold at least one statement: a verdict needs it.")
+
+    @property
+    def verdict(self) -> str:
+        """``"reproduced"`` if all criteria hold, ``"partly reproduced"`` if some do."""
+        if all(self.criteria.values()):
+            return REPRODUCED
+        return PARTLY if any(self.criteria.values()) else NOT
+
+    def __str__(self) -> str:
+        missed = [statement for statement, holds in self.criteria.items() if not holds]
+        but = f"; does not hold: {', '.join(missed)}" if missed else ""
+        return (
+            f"{self.name}: {self.verdict}. Paper: {self.paper_says}; here: {self.we_get} "
+            f"({self.spread}){but}."
+        )

@@ -1,0 +1,272 @@
+"""How certificates close in as basis functions are added: the gap, or both bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import NotFittedError
+
+from pursuit.plots.axes import COLOURS, prepare_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.lines import Line2D
+
+Floats = NDArray[np.float64]
+
+SHOWS = ("gap", "bounds")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+FLOOR_COLOUR = "0.35"
+
+
+class CertificateDisplay:
+    """Certificates of a model and of its truncations.
+
+    Make one with :meth:`from_estimator`. Both axes are logarithmic; a gap of 0 and a bound that is
+    not positive are left out.
+
+    Parameters
+    ----------
+    sizes : array-like of shape (n_sizes,)
+        Numbers of basis functions, increasing.
+    upper : array-like of shape (n_sizes,)
+        P(f) at each size.
+    lower : mapping of str to array-like of shape (n_sizes,)
+        For each kind of certificate, its lower bounds on the minimum of P.
+    floor : array-like of shape (n_sizes,), optional
+        What the gap of the published kind cannot fall below.
+    target_norm : float, optional
+        y'Wy, which makes gaps relative: 2 (upper - lower) / (y'Wy - upper - lower). Without it
+        they are in the units of P.
+    show : {"gap", "bounds"}, default="gap"
+        Draw the gap of each kind and the floor, or the upper value and the lower one of each kind
+        with the space between shaded.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The axes drawn on.
+    figure_ : matplotlib Figure
+        The figure of these axes.
+    lines_ : dict of str to matplotlib Line2D
+        The line of each kind, and those called ``"floor"`` or ``"upper"`` where they are drawn.
+
+    Examples
+    --------
+    >>> from pursuit.plots import CertificateDisplay
+    >>> display = CertificateDisplay(
+    ...     [10, 20, 40], [9.0, 5.0, 4.0], {"hybrid": [1.0, 3.0, 3.9]}, show="bounds"
+    ... ).plot()
+    >>> list(display.lines_)
+    ['upper', 'hybrid']
+    """
+
+    ax_: Axes
+    figure_: Figure | SubFigure
+    lines_: dict[str, Line2D]
+
+    def __init__(
+        self,
+        sizes: ArrayLike,
+        upper: ArrayLike,
+        lower: Mapping[str, ArrayLike],
+        *,
+        floor: ArrayLike | None = None,
+        target_norm: float | None = None,
+        show: Literal["gap", "bounds"] = "gap",
+    ) -> None:
+        self.sizes = sizes
+        self.upper = upper
+        self.lower = lower
+        self.floor = floor
+        self.target_norm = target_norm
+        self.show = show
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        kinds: Sequence[str] = ("published", "hybrid"),
+        floor: bool = True,
+        relative: bool = True,
+        show: Literal["gap", "bounds"] = "gap",
+        sizes: ArrayLike | None = None,
+        ax: Axes | None = None,
+        **line_kw: Any,
+    ) -> Self:
+        """Certify a fitted estimator and its truncations, and draw what is found.
+
+        Parameters
+        ----------
+        estimator : object with methods ``certify_path`` and ``fit``
+            A fitted estimator.
+        X, y, sample_weight
+            The training data, as passed to ``fit``.
+        kinds : sequence of str, default=("published", "hybrid")
+            Kinds of certificate, as in ``certify``.
+        floor : bool, default=True
+            Also draw the noise floor of the published kind, which takes the exact solution by
+            conjugate gradients. Not drawn with ``show="bounds"``.
+        relative : bool, default=True
+            Whether gaps are relative, or in the units of P.
+        show : {"gap", "bounds"}, default="gap"
+            Draw the gaps, or the bounds themselves.
+        sizes : array-like of int, optional
+            Numbers of basis functions; a grid of ratio 1.25 by default.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        **line_kw
+            Passed to ``ax.plot`` for the line of each kind.
+
+        Returns
+        -------
+        CertificateDisplay
+        """
+        if not hasattr(estimator, "certify_path"):
+            raise TypeError(
+                f"estimator {type(estimator).__name__} has no certify_path: pass one that can "
+                "certify its truncations, such as SparseGPRegressor"
+            )
+        if not hasattr(estimator, "path_"):
+            raise NotFittedError(
+                f"estimator {type(estimator).__name__} is not fitted: call its fit method first"
+            )
+        _check_show(show)
+        if isinstance(kinds, str) or len(kinds) == 0:
+            raise ValueError(f"kinds must be a sequence of at least one kind, got {kinds!r}")
+        wants_floor = floor and show == "gap"
+        paths = {
+            kind: estimator.certify_path(
+                X,
+                y,
+                sample_weight,
+                kind,
+                sizes=sizes,
+                floor=wants_floor and kind == kinds[0],
+            )
+            for kind in kinds
+        }
+        first = paths[kinds[0]]
+        display = cls(
+            first.sizes,
+            first.upper,
+            {kind: path.lower for kind, path in paths.items()},
+            floor=first.floor,
+            target_norm=first.certificates[0].target_norms.sum() if relative else None,
+            show=show,
+        )
+        return display.plot(ax=ax, **line_kw)
+
+    def plot(self, ax: Axes | None = None, **line_kw: Any) -> Self:
+        """Draw the certificates.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        **line_kw
+            Passed to ``ax.plot`` for the line of each kind.
+
+        Returns
+        -------
+        CertificateDisplay
+            Itself, with ``ax_``, ``figure_`` and ``lines_`` set.
+        """
+        _check_show(self.show)
+        upper = self._column("upper", self.upper)
+        lower = {kind: self._column(f"lower[{kind!r}]", x) for kind, x in self.lower.items()}
+        ax = prepare_axes(ax)
+        self.lines_ = {}
+        if self.show == "gap":
+            self._draw_gaps(ax, upper, lower, line_kw)
+        else:
+            self._draw_bounds(ax, upper, lower, line_kw)
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.xaxis.set_major_formatter("{x:g}")
+        ax.set_xlabel("Number of basis functions")
+        ax.legend()
+        self.ax_ = ax
+        self.figure_ = ax.figure
+        return self
+
+    def _draw_gaps(
+        self, ax: Axes, upper: Floats, lower: Mapping[str, Floats], line_kw: dict[str, Any]
+    ) -> None:
+        for position, (kind, values) in enumerate(lower.items()):
+            gap = self._gap(upper, upper - values)
+            style = _style(position) | {"label": kind} | line_kw
+            (self.lines_[kind],) = ax.plot(self.sizes, _positive(gap), **style)
+        if self.floor is not None:
+            floor = self._gap(upper, self._column("floor", self.floor))
+            (self.lines_["floor"],) = ax.plot(
+                self.sizes,
+                _positive(floor),
+                color=FLOOR_COLOUR,
+                linestyle="--",
+                label="noise floor of the published kind",
+            )
+        relative = self.target_norm is not None
+        ax.set_ylabel("Relative gap (no units)" if relative else "Gap P(f) - D (units of P)")
+
+    def _draw_bounds(
+        self, ax: Axes, upper: Floats, lower: Mapping[str, Floats], line_kw: dict[str, Any]
+    ) -> None:
+        (self.lines_["upper"],) = ax.plot(
+            self.sizes, _positive(upper), color=COLOURS[-1], label="P(f), from above"
+        )
+        for position, (kind, values) in enumerate(lower.items()):
+            style = _style(position) | {"label": f"{kind}, from below"} | line_kw
+            (self.lines_[kind],) = ax.plot(self.sizes, _positive(values), **style)
+            ax.fill_between(
+                self.sizes,
+                _positive(values),
+                _positive(upper),
+                color=self.lines_[kind].get_color(),
+                alpha=0.12,
+                linewidth=0,
+            )
+        ax.set_ylabel("Bounds of the minimum of P (units of P)")
+
+    def _gap(self, upper: Floats, gap: Floats) -> Floats:
+        """The gap itself, or relative to the mean distance of both bounds from ½y'Wy."""
+        if self.target_norm is None:
+            return gap
+        scale = self.target_norm - 2 * upper + gap
+        return np.where(scale > 0, 2 * gap / np.where(scale > 0, scale, 1.0), np.nan)
+
+    def _column(self, name: str, values: ArrayLike) -> Floats:
+        column, sizes = np.asarray(values, dtype=float), np.asarray(self.sizes)
+        if column.shape != sizes.shape or column.ndim != 1:
+            raise ValueError(
+                f"{name} must have one entry for each of sizes, got shapes {column.shape} and "
+                f"{sizes.shape}"
+            )
+        return column
+
+
+def _style(position: int) -> dict[str, Any]:
+    """Colour and marker of the first, second, … kind."""
+    return {
+        "color": COLOURS[position % len(COLOURS)],
+        "marker": MARKERS[position % len(MARKERS)],
+        "markersize": 4,
+    }
+
+
+def _positive(values: Floats) -> Floats:
+    """What a logarithmic axis can show; the rest as NaN, which is not drawn."""
+    return np.where(values > 0, values, np.nan)
+
+
+def _check_show(show: str) -> None:
+    if show not in SHOWS:
+        raise ValueError(f'show must be "gap" or "bounds", got {show!r}')

@@ -1,0 +1,205 @@
+"""Hyper-parameters by exact evidence on nested subsets of the rows."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import Bounds, minimize
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+
+from pursuit.tuning.evidence import Evidence
+
+Floats = NDArray[np.float64]
+
+FAMILIES = ("rbf", "matern52", "matern32", "matern12")
+"""Kernels compared when none is given, from the smoothest to the roughest."""
+
+FIRST_ROWS, SECOND_ROWS = 500, 2000
+_FIRST_STEPS, _SECOND_STEPS = 25, 15
+_TIE = 1e-3
+_ENOUGH = 1e-5
+_AT_BOUND = 1e-3
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One maximisation of the evidence."""
+
+    family: str
+    n_rows: int
+    evidence_per_row: float
+    n_evaluations: int
+    seconds: float
+
+
+@dataclass
+class Learned:
+    """A kernel and noise with the evidence they reach on a subset, and how they were found."""
+
+    kernel: Any
+    noise: float
+    evidence_per_row: float
+    stages: list[Stage] = field(default_factory=list)
+    family: str = "given"
+
+
+@dataclass(frozen=True)
+class NoiseRange:
+    """Where the noise may go; ``fixed`` where it must stay."""
+
+    start: float
+    low: float
+    high: float
+    fixed: bool = False
+
+
+def family_kernel(family: str, scales: Floats, variance: float) -> Any:
+    """Constant x a stationary kernel with a length scale a feature, bounds in their units."""
+    bounds = np.column_stack([scales * np.exp(-4.0), scales * np.exp(5.0)])
+    nu = {"matern52": 2.5, "matern32": 1.5, "matern12": 0.5}
+    constant = ConstantKernel(variance, (variance * np.exp(-5.0), variance * np.exp(5.0)))
+    if family == "rbf":
+        return constant * RBF(scales, bounds)
+    return constant * Matern(scales, bounds, nu=nu[family])
+
+
+def learn_family(
+    data: Evidence, scales: Floats, variance: float, noise: NoiseRange, **search: Any
+) -> Learned:
+    """Compare the families on the first rows, then learn the winner on more.
+
+    Families within 1e-3 a row of the best are ties, and the roughest of them is taken: it fails
+    more gently.
+    """
+    first = _head(data, FIRST_ROWS)
+    found = [
+        maximise(first, family_kernel(family, scales, variance), noise, family, **search)
+        for family in FAMILIES
+    ]
+    best = max(candidate.evidence_per_row for candidate in found)
+    winner = [c for c in found if c.evidence_per_row >= best - _TIE][-1]
+    stages = [stage for candidate in found for stage in candidate.stages]
+    return _second_stage(data, winner, noise, stages)
+
+
+def learn_given(data: Evidence, kernel: Any, noise: NoiseRange, **search: Any) -> Learned:
+    """Learn the free hyper-parameters of a kernel within its own bounds."""
+    first = maximise(_head(data, FIRST_ROWS), kernel, noise, "given", **search)
+    return _second_stage(data, first, noise, first.stages)
+
+
+def _second_stage(
+    data: Evidence, start: Learned, noise: NoiseRange, stages: list[Stage]
+) -> Learned:
+    if len(data.X) > FIRST_ROWS:
+        again = NoiseRange(start.noise, noise.low, noise.high, noise.fixed)
+        start = maximise(data, start.kernel, again, start.family, steps=_SECOND_STEPS)
+        stages = stages + start.stages
+    return Learned(start.kernel, start.noise, start.evidence_per_row, stages, start.family)
+
+
+def _head(data: Evidence, n: int) -> Evidence:
+    return Evidence(data.X[:n], data.y[:n], data.weights[:n], data.workers)
+
+
+def maximise(
+    data: Evidence,
+    kernel: Any,
+    noise: NoiseRange,
+    family: str,
+    *,
+    steps: int = _FIRST_STEPS,
+    restarts: int = 0,
+    rng: np.random.Generator | None = None,
+) -> Learned:
+    """L-BFGS on the logarithms of the free hyper-parameters, from the kernel's own values.
+
+    The best point seen is kept whatever becomes of the optimiser; ``restarts`` more runs start at
+    random points within the bounds.
+    """
+    start_time = time.perf_counter()
+    kernel = clone(kernel)
+    n, best = len(data.X), _Best(kernel.theta.copy(), noise.start)
+    free = len(kernel.theta)
+    bounds = np.vstack([kernel.bounds.reshape(free, 2), np.log([[noise.low, noise.high]])])
+    if noise.fixed:
+        bounds[-1] = np.log(noise.start)
+    lower, upper = bounds.T
+
+    def objective(point: Floats) -> tuple[float, Floats]:
+        kernel.theta = point[:free]
+        found = data.value_and_gradient(kernel, float(np.exp(point[free])))
+        best.evaluations += 1
+        if found is None or not np.isfinite(found[0]):
+            return 1e10, np.zeros_like(point)
+        value, gradient = found[0] / n, found[1] / n
+        if value > best.value:
+            best.value, best.theta, best.noise = value, point[:free].copy(), np.exp(point[free])
+        return -value, -gradient
+
+    starts = [np.append(kernel.theta, np.log(noise.start))]
+    if restarts and rng is not None:
+        wide = np.clip(lower, starts[0] - 3.0, None), np.clip(upper, None, starts[0] + 3.0)
+        starts += [rng.uniform(*wide) for _ in range(restarts)]
+    for start in starts:
+        minimize(
+            objective,
+            np.clip(start, lower, upper),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=Bounds(lower, upper),
+            options={"maxiter": steps, "ftol": _ENOUGH},
+        )
+    if not np.isfinite(best.value):
+        warnings.warn(
+            "the evidence could not be evaluated at any hyper-parameters tried: the starting "
+            "values are kept. Check the kernel's bounds.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    kernel.theta = best.theta
+    stage = Stage(family, n, best.value, best.evaluations, time.perf_counter() - start_time)
+    return Learned(kernel, float(best.noise), best.value, [stage], family)
+
+
+@dataclass
+class _Best:
+    """The best point that the optimiser has seen."""
+
+    theta: Floats
+    noise: float
+    value: float = -np.inf
+    evaluations: int = 0
+
+
+def at_bounds(kernel: Any) -> list[str]:
+    """Names of free hyper-parameters that ended on a bound."""
+    names: list[str] = []
+    position = 0
+    for parameter in kernel.hyperparameters:
+        if parameter.fixed:
+            continue
+        for element in range(parameter.n_elements):
+            low, high = kernel.bounds[position]
+            value = kernel.theta[position]
+            end = (
+                "lower"
+                if value <= low + _AT_BOUND
+                else "upper"
+                if value >= high - _AT_BOUND
+                else ""
+            )
+            if end:
+                label = parameter.name + (f"[{element}]" if parameter.n_elements > 1 else "")
+                names.append(
+                    f"{label} at its {end} bound {np.exp(low if end == 'lower' else high):.3g}"
+                )
+            position += 1
+    return names

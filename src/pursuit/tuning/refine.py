@@ -1,0 +1,116 @@
+"""Moving the chosen points: the basis need not consist of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotrs
+
+from pursuit.greedy import Problem, kernel_matrix
+from pursuit.kernels import Pullback
+from pursuit.linalg import Workers
+from pursuit.rows import Sample, draw_rows
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+BATCH_ROWS = 4096
+_RATE = 0.1
+_DECAYS = 0.9, 0.99
+_CHUNK = 512
+_JITTER = 1e-9
+
+
+@dataclass(frozen=True)
+class Mover:
+    """Mini-batch Adam on SB01's P in the positions Z of the basis, hyper-parameters fixed.
+
+    On a batch of rows, with λ = σ² times the batch's share of all rows,
+
+        P(Z) = min_β ½Σw(y - K_Zβ)² + ½λβ'K_ZZβ
+
+    and by the envelope theorem its gradient in Z needs only r = y - K_Zβ and β:
+    ∂P/∂k(x_i, z_j) = -w_i r_i β_j and ∂P/∂K_ZZ = ½λββ'. A step is one pass over the batch. Steps
+    are taken in units of the length scales and decay to zero along a cosine.
+
+    Attributes
+    ----------
+    problem : Problem
+        What is minimised.
+    gradient : Pullback
+        Derivatives of its kernel.
+    units : array of shape (n_features,)
+        Length scales.
+    rows : array of int
+        Rows that may be drawn.
+    """
+
+    problem: Problem
+    gradient: Pullback
+    units: Floats
+    rows: Indices
+
+    def move(self, Z: Floats, steps: int) -> Floats:
+        """The points after ``steps`` steps."""
+        Z = np.array(Z, dtype=np.float64)
+        first, second = np.zeros_like(Z), np.zeros_like(Z)
+        for step in range(steps):
+            slope = self.slope(Z, self._batch()) * self.units
+            first += (1 - _DECAYS[0]) * (slope - first)
+            second += (1 - _DECAYS[1]) * (slope**2 - second)
+            mean = first / (1 - _DECAYS[0] ** (step + 1))
+            spread = np.sqrt(second / (1 - _DECAYS[1] ** (step + 1)))
+            rate = 0.5 * _RATE * (1 + np.cos(np.pi * step / steps))
+            Z -= rate * self.units * mean / (spread + 1e-12 * spread.max() + 1e-300)
+        return Z
+
+    def _batch(self) -> Sample:
+        size = min(BATCH_ROWS, len(self.rows))
+        return self.problem.sample.take(
+            self.rows[draw_rows(len(self.rows), size, self.problem.rng)]
+        )
+
+    def slope(self, Z: Floats, batch: Sample) -> Floats:
+        """∂P/∂Z on a batch."""
+        problem = self.problem
+        X = np.asarray(batch.rows.take(np.arange(batch.n_rows)), dtype=np.float64)
+        columns = problem.kernel.columns(Z)
+        chunks = Workers.slices(batch.n_rows, _CHUNK)
+        roots = np.sqrt(batch.weights)[:, None]
+        y = roots * batch.targets
+        tiles = problem.workers.map(lambda rows: columns(X[rows]) * roots[rows], chunks)
+        sums = problem.workers.map(
+            lambda pair: (pair[0].T @ pair[0], pair[0].T @ y[pair[1]]),
+            list(zip(tiles, chunks, strict=True)),
+        )
+        K_ZZ = kernel_matrix(problem.kernel, Z, problem.workers)
+        ridge = problem.noise * batch.n_rows / problem.sample.n_rows
+        H = ridge * K_ZZ
+        b = np.zeros((len(Z), y.shape[1]))
+        for gram, cross in sums:
+            H += gram
+            b += cross
+        beta = _solve(H, b)
+
+        def pull(pair: tuple[Floats, slice]) -> Floats:
+            tile, rows = pair
+            residual = y[rows] - tile @ beta
+            return self.gradient.points(X[rows], Z, -(roots[rows] * residual) @ beta.T)
+
+        slope = np.sum(problem.workers.map(pull, list(zip(tiles, chunks, strict=True))), axis=0)
+        # K_ZZ holds every pair twice, so moving z_j changes row j and column j alike.
+        slope += self.gradient.points(Z, Z, ridge * (beta @ beta.T))
+        return np.asarray(slope)
+
+
+def _solve(H: Floats, b: Floats) -> Floats:
+    """H⁻¹b; points that have run into each other make H singular, which a little ridge mends."""
+    jitter = 0.0
+    scale = float(np.diag(H).max())
+    while True:
+        factor, info = dpotrf(H + jitter * np.eye(len(H)) if jitter else H, lower=1)
+        if info == 0:
+            return np.asarray(dpotrs(factor, b, lower=1)[0])
+        jitter = max(_JITTER * scale, 10.0 * jitter)

@@ -1,0 +1,221 @@
+"""Certificates: P ≥ P_min ≥ D for every kind (SPEC §7, invariants 2, 3 and 10)."""
+
+import dataclasses
+
+import numpy as np
+import oracles
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tasks import make_task, tasks
+
+from pursuit.bounds import Certificate, relative_gap
+from pursuit.estimators.certifying import KINDS, Certifier, Model
+from pursuit.linalg import Workers
+
+# Certificate
+
+
+@pytest.fixture
+def certificate():
+    return Certificate(np.array([3.0, 2.0]), np.array([2.5, 2.0]), np.array([10.0, 12.0]), "dense")
+
+
+def test_numbers(certificate):
+    assert (certificate.upper, certificate.lower, certificate.gap) == (5.0, 4.5, 0.5)
+    assert certificate.relative_gap == pytest.approx(2 * 0.5 / (22 - 5 - 4.5))
+    assert certificate.confidence == 1.0
+    per_output = certificate.per_output
+    assert per_output["upper"].tolist() == [3.0, 2.0]
+    assert per_output["lower"].tolist() == [2.5, 2.0]
+    assert per_output["gap"].tolist() == [0.5, 0.0]
+    np.testing.assert_allclose(per_output["relative_gap"], [1 / (10 - 5.5), 0])
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        certificate.kind = "pcg"
+
+
+def test_it_speaks(certificate):
+    assert str(certificate) == (
+        "dense certificate: P(f) = 5 is at most 0.5 above the minimum over all functions "
+        "(relative gap 0.08)"
+    )
+    unsure = dataclasses.replace(certificate, confidence=0.95)
+    assert "over all functions with probability 0.95 (relative" in str(unsure)
+
+
+def test_rounding_below_zero_is_no_gap():
+    certificate = Certificate(np.array([1.0]), np.array([1.0 + 1e-12]), np.array([9.0]), "dense")
+    assert certificate.gap == 0.0
+    assert certificate.relative_gap == 0.0
+    assert certificate.per_output["gap"].tolist() == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ((3.0, 2.0, 10.0), 2 / 5),
+        ((0.0, 0.0, 0.0), 0.0),
+        ((5.0, 4.0, 9.0), np.inf),
+        ((1.0, 2.0, 9.0), 0.0),
+    ],
+)
+def test_relative_gap(numbers, expected):
+    assert relative_gap(*numbers) == pytest.approx(expected)
+
+
+@given(st.floats(0, 50), st.floats(0, 50), st.floats(100.1, 200))
+def test_relative_gap_is_the_published_one(upper, lower, norm):
+    """SB01: 2(Q + σ²Q* + ½y'y)/(-Q + σ²Q* + ½y'y) with P = Q + ½y'y and D = -σ²Q*."""
+    upper, lower = max(upper, lower), min(upper, lower)
+    Q, Q_dual = upper - norm / 2, -lower
+    published = 2 * (Q + Q_dual + norm / 2) / (-Q + Q_dual + norm / 2)
+    assert relative_gap(upper, lower, norm) == pytest.approx(published, abs=1e-12)
+
+
+# Certifier
+
+
+def optimal_model(task, S):
+    """The best model on the rows S, by least squares."""
+    K = task.K
+    beta = oracles.span_fit(K[:, S], K[np.ix_(S, S)], task.Y, task.w, task.noise)
+    points = task.sample.rows.take(np.array(S, dtype=np.intp))
+    return Model(points, beta, np.einsum("io,io->o", beta, K[np.ix_(S, S)] @ beta))
+
+
+def certify(task, models, kind, **options):
+    with Workers(1) as workers:
+        return Certifier(task.problem(workers)).certify(models, kind, **options)
+
+
+@st.composite
+def tasks_with_basis(draw):
+    task = draw(tasks())
+    distinct = np.sort(np.unique(task.X, axis=0, return_index=True)[1]).tolist()
+    n = draw(st.integers(1, len(distinct)))
+    return task, draw(st.permutations(distinct))[:n]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(tasks_with_basis(), st.booleans())
+def test_the_minimum_lies_between(kind, drawn, spoilt):
+    task, S = drawn
+    model = optimal_model(task, S)
+    K, Y, w, s2 = task.K, task.Y, task.w, task.noise
+    if spoilt:
+        beta = model.coefficients * 0.7
+        model = dataclasses.replace(
+            model, coefficients=beta, squared_norms=model.squared_norms * 0.7**2
+        )
+    [found] = certify(task, [model], kind)
+    upper = oracles.primal(K[:, S], K[np.ix_(S, S)], model.coefficients, Y, w, s2)
+    minimum = oracles.least_primal(K, Y, w, s2)
+    np.testing.assert_allclose(found.upper_per_output, upper, rtol=1e-8)
+    slack = 1e-8 * (w @ Y**2)
+    assert np.all(found.upper_per_output >= minimum - slack)
+    assert np.all(minimum >= found.lower_per_output - slack)
+    assert found.kind == kind
+    assert found.gap >= (upper - minimum).sum() - slack.sum()
+    assert found.gap_at_least <= (upper - minimum).sum() + slack.sum()
+    np.testing.assert_allclose(found.target_norms, w @ Y**2, rtol=1e-12)
+
+
+@given(tasks_with_basis())
+def test_dense_is_the_energy_the_basis_misses(drawn):
+    task, S = drawn
+    [found] = certify(task, [optimal_model(task, S)], "dense")
+    model = optimal_model(task, S)
+    r = task.w[:, None] * (task.Y - task.K[:, S] @ model.coefficients)
+    energy = np.einsum("io,io->o", r, oracles.nystroem_residual(task.K, S) @ r)
+    expected = energy / (2 * task.noise)
+    gap = found.upper_per_output - found.lower_per_output
+    scale = (task.w @ task.Y**2).max() * (1 + np.abs(task.K).max() * task.w.max() / task.noise)
+    np.testing.assert_allclose(gap, expected, rtol=1e-6, atol=1e-9 * scale)
+
+
+@given(tasks_with_basis())
+def test_the_order_of_the_kinds(drawn):
+    task, S = drawn
+    model = optimal_model(task, S)
+    lower = {kind: certify(task, [model], kind)[0].lower_per_output for kind in KINDS}
+    slack = 1e-7 * (task.w @ task.Y**2)
+    assert np.all(lower["dense"] <= lower["scaled"] + slack)
+    assert np.all(lower["scaled"] <= lower["hybrid"] + slack)
+    assert np.all(lower["published"] <= lower["hybrid"] + slack)
+
+
+def test_published_is_the_second_pursuit():
+    task = make_task(np.random.default_rng(0), 25, weighted=True)
+    [found] = certify(task, [optimal_model(task, [3, 9, 17, 21])], "published")
+    _, values = oracles.dual_greedy(task.K, task.Y, task.w, task.noise, 4)
+    assert found.lower == pytest.approx(-task.noise * values[-1], rel=1e-9)
+
+
+def test_a_known_value_is_not_computed_again():
+    task = make_task(np.random.default_rng(1), 25)
+    model = dataclasses.replace(optimal_model(task, [1, 2]), value=np.array([123.0]))
+    [found] = certify(task, [model], "published")
+    assert found.upper == 123.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("largest_first", [False, True])
+def test_many_models_from_the_same_passes(kind, largest_first):
+    task = make_task(np.random.default_rng(2), 30, n_outputs=2, weighted=True)
+    S = [4, 11, 2, 25, 19, 7]
+    models = [optimal_model(task, S[:n]) for n in (1, 3, 6)]
+    if largest_first:
+        models = models[::-1]
+    together = certify(task, models, kind)
+    minimum = oracles.least_primal(task.K, task.Y, task.w, task.noise)
+    for model, found in zip(models, together, strict=True):
+        beta = model.coefficients
+        rows = S[: len(beta)]
+        upper = oracles.primal(
+            task.K[:, rows], task.K[np.ix_(rows, rows)], beta, task.Y, task.w, task.noise
+        )
+        np.testing.assert_allclose(found.upper_per_output, upper, rtol=1e-8)
+        assert np.all(found.lower_per_output <= minimum * (1 + 1e-9))
+        if kind in ("published", "dense", "scaled", "hybrid"):
+            [alone] = certify(task, [model], kind)
+            np.testing.assert_allclose(
+                found.lower_per_output, alone.lower_per_output, rtol=1e-8, atol=1e-10
+            )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("c", [1e-3, 7.0, 1e4])
+def test_the_units_of_the_targets_do_not_matter(kind, c):
+    task = make_task(np.random.default_rng(3), 25, weighted=True)
+    louder = dataclasses.replace(task, Y=c * task.Y)
+    S = [0, 5, 9, 13]
+    [plain] = certify(task, [optimal_model(task, S)], kind)
+    [loud] = certify(louder, [optimal_model(louder, S)], kind)
+    assert loud.upper == pytest.approx(c**2 * plain.upper, rel=1e-8)
+    assert loud.lower == pytest.approx(c**2 * plain.lower, rel=1e-8)
+    assert loud.relative_gap == pytest.approx(plain.relative_gap, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("c", [1e-2, 9.0])
+def test_the_scale_of_kernel_and_noise_does_not_matter(kind, c):
+    """(K, σ²) -> (cK, cσ²): an inner product kernel of √c-fold rows."""
+    task = make_task(np.random.default_rng(4), 25, n_features=4, name="inner product")
+    root = np.sqrt(c)
+    larger = dataclasses.replace(
+        task, X=root * task.X, parameter=root * task.parameter, noise=c * task.noise
+    )
+    S = [0, 5, 9]
+    [plain] = certify(task, [optimal_model(task, S)], kind)
+    [scaled] = certify(larger, [optimal_model(larger, S)], kind)
+    assert scaled.upper == pytest.approx(plain.upper, rel=1e-7)
+    assert scaled.lower == pytest.approx(plain.lower, rel=1e-7)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_target_no_gap(kind):
+    task = make_task(np.random.default_rng(5), 12)
+    task.Y[:] = 0
+    model = dataclasses.replace(optimal_model(task, [1, 2]), coefficients=np.zeros((2, 1)))
+    [found] = certify(task, [model], kind)
+    assert (found.upper, found.lower, found.relative_gap) == (0, 0, 0)

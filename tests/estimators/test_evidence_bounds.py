@@ -1,0 +1,133 @@
+"""log_evidence_bounds_ around the exact log evidence, from what a fitted model has stored."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern, RationalQuadratic, WhiteKernel
+
+from pursuit import EvidenceBounds, SparseGPRegressor
+
+
+def log_evidence(K, Y, noise, weights=None):
+    """log N(y; 0, K + σ²W⁻¹), summed over outputs; rows of weight 0 are absent."""
+    w = np.ones(len(K)) if weights is None else np.asarray(weights, dtype=float)
+    kept = w > 0
+    covariance = K[np.ix_(kept, kept)] + np.diag(noise / w[kept])
+    Y = Y[kept].reshape(kept.sum(), -1)
+    _, log_determinant = np.linalg.slogdet(2 * np.pi * covariance)
+    return -0.5 * (np.sum(Y * np.linalg.solve(covariance, Y)) + Y.shape[1] * log_determinant)
+
+
+@given(
+    st.data(),
+    st.sampled_from(
+        [RBF(0.3), RBF(4.0), Matern(1.0, nu=0.5), Matern(0.5, nu=2.5), DotProduct(1.0)]
+        + [RationalQuadratic(0.7, 2.0), 5.0 * RBF([0.2, 3.0]) + DotProduct(0.1)]
+    ),
+    st.sampled_from(["pooled", "fresh", "full", "foreign"]),
+    st.floats(-3, 2).map(lambda power: 10.0**power),
+    st.integers(2, 40),
+    st.integers(1, 45),
+    st.integers(1, 3),
+    st.booleans(),
+)
+def test_the_exact_evidence_lies_between(
+    draw, kernel, search, noise, m, n_basis, n_outputs, weighted
+):
+    rng = np.random.default_rng(draw.draw(st.integers(0, 10_000), label="seed"))
+    X = np.round(rng.normal(size=(m, 2)), draw.draw(st.integers(0, 3), label="digits"))
+    Y = np.sin(2 * X[:, :1]) + rng.normal(size=(m, n_outputs))
+    weights = rng.choice([0.0, 0.1, 1.0, 7.0], m) if weighted else np.ones(m)
+    weights[0] = 1.0
+    where = (
+        {"candidates": rng.normal(size=(20, 2))} if search == "foreign" else {"search": search}
+    )
+    model = SparseGPRegressor(
+        kernel,
+        noise=noise,
+        n_basis=n_basis,
+        certificate=None,
+        normalize_y=False,
+        random_state=0,
+        **where,
+    ).fit(X, Y, weights)
+    exact = log_evidence(kernel(X), Y, noise, weights)
+    lower, upper = model.log_evidence_bounds_
+    slack = 1e-7 * (abs(exact) + abs(lower) + abs(upper))
+    assert lower <= exact + slack
+    assert upper >= exact - slack
+    short = model.truncated(max(1, model.n_basis_ // 2)).log_evidence_bounds_
+    assert short.lower <= lower + slack
+    assert short.upper >= upper - slack
+
+
+@pytest.mark.parametrize("n_outputs", [None, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_all_rows_as_basis_leave_no_doubt(
+    waves, rough_kernel, weighted_scale, n_outputs, weighted
+):
+    data = waves(70, n_outputs=n_outputs)
+    weights = np.random.default_rng(1).integers(0, 4, 70) / 2 if weighted else None
+    model = SparseGPRegressor(rough_kernel, noise=0.1, n_basis=70).fit(data.X, data.y, weights)
+    mean, scale = weighted_scale(data.y, weights)
+    Y = (data.y.reshape(70, -1) - mean) / scale
+    exact = log_evidence(rough_kernel(data.X), Y, 0.1, weights)
+    np.testing.assert_allclose(model.log_evidence_bounds_, (exact, exact), rtol=1e-7)
+    assert not model.log_evidence_bounds_.loose
+    assert "tight" in str(model.log_evidence_bounds_)
+
+
+def test_it_agrees_with_scikit_learn(waves, rough_kernel):
+    data = waves(60)
+    peer = GaussianProcessRegressor(
+        rough_kernel + WhiteKernel(0.1), optimizer=None, normalize_y=True
+    ).fit(data.X, data.y)
+    model = SparseGPRegressor(rough_kernel, noise=0.1, n_basis=60).fit(data.X, data.y)
+    for bound in model.log_evidence_bounds_:
+        assert bound == pytest.approx(peer.log_marginal_likelihood_value_, rel=1e-6)
+
+
+def test_a_small_basis_is_called_loose(waves, rough_kernel):
+    data = waves(90)
+    found = SparseGPRegressor(rough_kernel, noise=0.01, n_basis=3).fit(data.X, data.y)
+    bounds = found.log_evidence_bounds_
+    assert isinstance(bounds, EvidenceBounds)
+    assert bounds.n_values == 90
+    assert bounds.loose
+    assert "more basis functions" in str(bounds)
+
+
+def test_rows_of_weight_zero_do_not_count(waves, rough_kernel):
+    data = waves(60, n_outputs=2)
+    weights = np.ones(60)
+    weights[::3] = 0.0
+    model = SparseGPRegressor(rough_kernel, noise=0.1, n_basis=10).fit(data.X, data.y, weights)
+    without = SparseGPRegressor(rough_kernel, noise=0.1, n_basis=10)
+    without.fit(data.X[weights > 0], data.y[weights > 0])
+    assert model.log_evidence_bounds_.n_values == 80
+    np.testing.assert_allclose(
+        model.log_evidence_bounds_, without.log_evidence_bounds_, rtol=1e-10
+    )
+
+
+def test_a_pickled_model_knows_them(waves, rough_kernel):
+    data = waves(50)
+    model = SparseGPRegressor(rough_kernel, noise=0.1, n_basis=10).fit(data.X, data.y)
+    bounds = model.log_evidence_bounds_
+    again = pickle.loads(pickle.dumps(model)).log_evidence_bounds_
+    assert again == bounds
+    assert pickle.loads(pickle.dumps(bounds)).n_values == bounds.n_values
+
+
+def test_lower_never_exceeds_upper_by_rounding():
+    """With all rows in the basis both are the same number, computed in two ways."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(100, 2)), rng.normal(size=100)
+    for noise in np.geomspace(1e-8, 1.0, 9):
+        model = SparseGPRegressor(Matern(1.0, nu=0.5), noise=noise, n_basis=100, certificate=None)
+        lower, upper = model.fit(X, y).log_evidence_bounds_
+        assert lower <= upper

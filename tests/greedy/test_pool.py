@@ -1,0 +1,341 @@
+"""Pools, sketches and rounds, against a greedy choice from scratch."""
+
+import os
+import signal
+from dataclasses import replace
+
+import numpy as np
+import oracles
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tasks import make_task, tasks
+
+from pursuit.gram import gram_statistics
+from pursuit.greedy import (
+    MaxSize,
+    Meter,
+    Pool,
+    PooledSearch,
+    Problem,
+    catch_interrupt,
+    kernel_matrix,
+)
+from pursuit.kernels import CountingKernel, PrecomputedKernel, compile_kernel
+from pursuit.linalg import Workers
+from pursuit.rows import IndexRows, ListRows, Sample, draw_rows
+
+
+@pytest.fixture(scope="module")
+def workers():
+    with Workers(1) as pool:
+        yield pool
+
+
+@pytest.fixture
+def task():
+    return make_task(np.random.default_rng(0), 30, n_outputs=2, weighted=True, parameter=0.6)
+
+
+def search(problem, index, n, **options):
+    pool = Pool.of_rows(problem.sample, np.array(index, dtype=np.intp))
+    return PooledSearch(problem, pool, **options).run(n, [MaxSize(n)])
+
+
+# Pool
+
+
+def test_rows_and_points(task):
+    rows = Pool.of_rows(task.sample, np.array([4, 2]))
+    points = Pool.of_points(np.ones((3, 2)))
+    assert rows.index.tolist() == [4, 2]
+    assert points.index.tolist() == [-1, -1, -1]
+    np.testing.assert_array_equal(rows.items, task.X[[4, 2]])
+    both = rows + points
+    assert len(both) == 5
+    assert both.index.tolist() == [4, 2, -1, -1, -1]
+    np.testing.assert_array_equal(both.items, np.vstack([task.X[[4, 2]], np.ones((3, 2))]))
+    part = both.take(np.array([3, 1]))
+    assert part.index.tolist() == [-1, 2]
+    np.testing.assert_array_equal(part.items, np.vstack([np.ones((1, 2)), task.X[[2]]]))
+
+
+def test_a_pool_of_objects():
+    pool = Pool.of_points(["a", "b", "c"])
+    assert pool.take(np.array([2, 0])).items == ["c", "a"]
+    assert (pool + Pool.of_points(["d"])).items == ["a", "b", "c", "d"]
+
+
+# kernel_matrix
+
+
+@given(tasks(kernels=("gaussian", "exponential", "inner product")))
+def test_kernel_matrix(task):
+    with Workers(1) as workers:
+        K = kernel_matrix(task.kernel, task.sample.rows.take(np.arange(len(task.X))), workers)
+    np.testing.assert_allclose(K, task.K, atol=1e-12 * np.abs(task.K).max())
+    np.testing.assert_array_equal(K, K.T)
+
+
+def test_a_large_kernel_matrix_is_symmetric_whatever_the_threads(size):
+    X = np.random.default_rng(1).standard_normal((size(1100, 3000), 3))
+    kernel = make_task(np.random.default_rng(1), 3, parameter=1.3).kernel
+    found = []
+    for n_jobs in (1, 2, 3):
+        with Workers(n_jobs) as workers:
+            found.append(kernel_matrix(kernel, X, workers))
+    np.testing.assert_array_equal(found[0], found[0].T)
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])
+    np.testing.assert_allclose(found[0], kernel.tile(X, X), atol=1e-13)
+
+
+# One round
+
+
+def test_all_rows_choose_from_all_rows(task, workers):
+    problem = task.problem(workers)
+    choice = search(problem, range(30), 8)
+    order, values = oracles.greedy(task.K, task.Y, task.w, task.noise, 8)
+    assert choice.pool.index.tolist() == choice.path.index.tolist() == order
+    np.testing.assert_allclose(choice.path.value, values, rtol=1e-9)
+    np.testing.assert_array_equal(choice.pool.items, task.X[order])
+    assert choice.path.stop_reason == "n_basis"
+    assert problem.meter.passes == 1
+    alone = gram_statistics(task.sample, task.kernel, task.X[order], workers=workers)
+    np.testing.assert_allclose(choice.statistics.gram, alone.gram, rtol=1e-10)
+    np.testing.assert_allclose(choice.statistics.cross, alone.cross, atol=1e-10)
+
+
+def test_only_the_pool_is_chosen_from(task, workers):
+    index = [3, 7, 11, 12, 25, 29]
+    choice = search(task.problem(workers), index, 4)
+    order, _ = oracles.greedy(task.K, task.Y, task.w, task.noise, 4, [index] * 4)
+    assert choice.pool.index.tolist() == order
+
+
+def test_points_of_ones_own(task, workers):
+    points = np.random.default_rng(2).standard_normal((12, 2))
+    choice = PooledSearch(task.problem(workers), Pool.of_points(points)).run(5, [MaxSize(5)])
+    assert choice.path.index.tolist() == [-1] * 5
+    K = task.between(task.X, points)
+    K_ZZ = task.between(points, points)
+
+    def value(S):
+        beta = oracles.span_fit(K[:, S], K_ZZ[np.ix_(S, S)], task.Y, task.w, task.noise)
+        return oracles.primal(K[:, S], K_ZZ[np.ix_(S, S)], beta, task.Y, task.w, task.noise).sum()
+
+    S = []
+    for item, found in zip(choice.pool.items, choice.path.value, strict=True):
+        values = {j: value([*S, j]) for j in range(12) if j not in S}
+        S.append(min(values, key=values.get))
+        np.testing.assert_array_equal(item, points[S[-1]])
+        assert found == pytest.approx(values[S[-1]], rel=1e-9)
+
+
+def test_a_sketch_chooses_for_all_rows(task, workers):
+    problem = task.problem(workers, seed=5)
+    index = np.arange(0, 30, 2)
+    choice = search(problem, index, 6, sketch_rows=18)
+    seen = draw_rows(30, 18, np.random.default_rng(5))
+    # K between the sketch and the pool, as if the sketch were all there is.
+    both = np.concatenate([seen, index])
+    K = task.K[np.ix_(both, both)]
+    w = np.concatenate([task.w[seen], np.zeros(len(index))])
+    Y = task.Y[both]
+    order, _ = oracles.greedy(K, Y, w, task.noise * 18 / 30, 6, [range(18, 18 + len(index))] * 6)
+    assert choice.pool.index.tolist() == [int(both[i]) for i in order]
+    assert choice.statistics is None
+    assert problem.meter.passes == pytest.approx(18 / 30)
+
+
+@pytest.mark.parametrize("sketch_rows", [30, 31, 10**6, None])
+def test_a_sketch_of_all_rows_draws_nothing(task, workers, sketch_rows):
+    problem = task.problem(workers, seed=3)
+    choice = search(problem, range(30), 4, sketch_rows=sketch_rows)
+    assert choice.statistics is not None
+    assert problem.rng.random() == np.random.default_rng(3).random()
+
+
+def test_strings_and_row_numbers(workers):
+    rng = np.random.default_rng(4)
+    words = sorted({"".join(rng.choice(list("abcdef"), 5)) for _ in range(25)})
+    m = len(words)
+    Y, w = rng.standard_normal((m, 1)), np.ones(m)
+
+    def shared(A, B):
+        return np.array([[float(len(set(a) & set(b))) + 2 * (a == b) for b in B] for a in A])
+
+    K = shared(words, words)
+    order, _ = oracles.greedy(K, Y, w, 0.3, 5)
+    for rows, kernel in (
+        (ListRows(words), compile_kernel(shared)[0]),
+        (IndexRows(m), PrecomputedKernel(K)),
+    ):
+        counting = CountingKernel(kernel)
+        rng = np.random.default_rng(0)
+        problem = Problem(Sample(rows, Y, w), counting, 0.3, workers, Meter(counting), rng)
+        choice = search(problem, range(m), 5)
+        assert choice.pool.index.tolist() == order
+        assert list(choice.pool.items) == list(rows.take(np.array(order)))
+
+
+def test_ties_go_to_the_lowest_row_whatever_the_order_of_the_pool(workers):
+    rng = np.random.default_rng(0)
+    half = rng.uniform(0.5, 4, (6, 1))
+    task = make_task(rng, 12, n_features=1, parameter=0.4)
+    task.X[:] = np.concatenate([half, -half])
+    task.Y[:] = np.cos(task.X)
+    forward = search(task.problem(workers), range(12), 1).pool.index
+    backward = search(task.problem(workers), range(11, -1, -1), 1).pool.index
+    assert forward.tolist() == backward.tolist()
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3])
+def test_threads_do_not_change_a_bit(n_jobs, size):
+    task = make_task(np.random.default_rng(6), size(3000, 9000), n_outputs=2, weighted=True)
+    found = []
+    for threads in (1, n_jobs):
+        with Workers(threads) as workers:
+            found.append(
+                search(task.problem(workers), range(0, 3000, 5), 40, sketch_rows=2500, rounds=2)
+            )
+    np.testing.assert_array_equal(found[0].pool.index, found[1].pool.index)
+    np.testing.assert_array_equal(found[0].path.value, found[1].path.value)
+
+
+# Points taken before any choice
+
+
+def test_kept_points_come_first(task, workers):
+    index = [20, 5, *range(5), *range(6, 20)]
+    choice = search(task.problem(workers), index, 6, n_kept=2)
+    assert choice.pool.index[:2].tolist() == [20, 5]
+    S = [20, 5]
+    for row in choice.pool.index[2:].tolist():
+        free = [i for i in index if i not in S]
+        gains = oracles.span_gains(task.K, S, task.Y, task.w, task.noise, free)
+        assert row == free[int(gains.argmax())]
+        S.append(row)
+
+
+def test_kept_points_that_are_copies_are_passed_over(task, workers):
+    task.X[9] = task.X[4]
+    choice = search(task.problem(workers), [4, 9, *range(10, 20)], 4, n_kept=2)
+    assert choice.pool.index[0] == 4
+    assert 9 not in choice.pool.index
+    assert len(choice.pool) == 4
+
+
+# Rounds
+
+
+def test_a_round_keeps_the_chosen_and_refreshes_the_rest(task, workers):
+    index = np.arange(0, 30, 3)
+    first = search(task.problem(workers), index, 4)
+    problem = task.problem(workers, seed=8)
+    second = search(problem, index, 4, rounds=2)
+    kept = first.pool.index
+    fresh = draw_rows(30, 10 - 4, np.random.default_rng(8), exclude=np.sort(kept))
+    pool = [*kept.tolist(), *fresh.tolist()]
+    order, _ = oracles.greedy(task.K, task.Y, task.w, task.noise, 4, [pool] * 4)
+    assert second.pool.index.tolist() == order
+    assert problem.meter.passes == 2
+    assert second.path.value[-1] <= first.path.value[-1] * (1 + 1e-12)
+
+
+def test_rounds_of_points_and_rows_keep_their_names(task, workers):
+    points = np.random.default_rng(9).standard_normal((8, 2))
+    search = PooledSearch(task.problem(workers), Pool.of_points(points), rounds=3)
+    choice = search.run(5, [MaxSize(5)])
+    for item, row in zip(choice.pool.items, choice.pool.index, strict=True):
+        if row == -1:
+            assert any(np.array_equal(item, point) for point in points)
+        else:
+            np.testing.assert_array_equal(item, task.X[row])
+    rows = choice.pool.index[choice.pool.index >= 0]
+    assert len(set(rows.tolist())) == len(rows)
+
+
+def test_rounds_end_when_all_rows_are_in_the_pool(task, workers):
+    choice = search(task.problem(workers), range(30), 30, rounds=3)
+    assert sorted(choice.pool.index.tolist()) == sorted(set(choice.pool.index.tolist()))
+    assert len(choice.pool) <= 30
+
+
+@given(st.integers(0, 1000), st.integers(1, 3), st.integers(2, 9))
+def test_the_seed_decides(seed, rounds, n):
+    task = make_task(np.random.default_rng(0), 40)
+    with Workers(1) as workers:
+        one, two = (
+            search(task.problem(workers, seed), range(0, 40, 2), n, sketch_rows=25, rounds=rounds)
+            for _ in range(2)
+        )
+    assert one.pool.index.tolist() == two.pool.index.tolist()
+
+
+def test_a_user_who_stops_the_first_round_keeps_what_it_found(task, workers):
+    """The next round would end after one step, and throw the rest away."""
+    outside = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with catch_interrupt() as interrupted:
+
+            def ctrl_c_at_five(pursuit):
+                if pursuit.size == 5:
+                    os.kill(os.getpid(), signal.SIGINT)
+
+            pool = Pool.of_rows(task.sample, np.arange(20))
+            choice = PooledSearch(task.problem(workers), pool, rounds=2).run(
+                10, [ctrl_c_at_five, interrupted, MaxSize(10)]
+            )
+    finally:
+        signal.signal(signal.SIGINT, outside)
+    assert choice.path.stop_reason == "interrupted"
+    assert len(choice.pool) >= 5
+
+
+class HourPerPass(Meter):
+    """A clock that runs an hour for every pass over the rows, and stands still otherwise."""
+
+    @property
+    def seconds(self):
+        return 3600.0 * self.passes
+
+
+def test_time_that_ends_in_the_first_round_leaves_no_second(task, workers):
+    kernel = task.kernel
+    problem = replace(task.problem(workers), kernel=kernel, meter=HourPerPass(kernel))
+    # The first round finds that a model of a few functions is all that can still be refitted.
+    pool = Pool.of_rows(task.sample, np.arange(20))
+    limit = 3600 * (1 + (5.9 / 20) ** 2)
+    choice = PooledSearch(problem, pool, rounds=2, max_time=limit).run(10, [MaxSize(10)])
+    assert choice.path.stop_reason == "time"
+    assert len(choice.pool) == 6
+    assert problem.meter.passes == 1
+
+
+def test_time_left_for_the_final_fit_is_in_proportion_to_the_size(task, workers):
+    kernel = task.kernel
+    problem = replace(task.problem(workers), kernel=kernel, meter=HourPerPass(kernel))
+    pool = Pool.of_rows(task.sample, np.arange(20))
+    limit = 3600 * (1 + (5.9 / 20) ** 2)
+    choice = PooledSearch(problem, pool, max_time=limit).run(10, [MaxSize(10)])
+    assert choice.path.stop_reason == "time"
+    assert len(choice.pool) == 6
+
+
+@pytest.mark.parametrize("noise", [1e-6, 1e-2, 1.0])
+@pytest.mark.parametrize(("m", "length_scale"), [(60, 0.5), (150, 1.0)])
+def test_a_smooth_kernel_is_not_taken_for_an_indefinite_one(workers, m, length_scale, noise):
+    """Gram form squares the condition number: what rounding leaves of a pivot may be negative."""
+    for seed in range(10):
+        task = make_task(
+            np.random.default_rng(seed), m, n_features=1, parameter=length_scale, noise=noise
+        )
+        problem = task.problem(workers)
+        choice = search(problem, range(m), m)
+        assert choice.path.stop_reason in ("rank", "no gain")
+        K, S = problem.kernel.tile(task.X, task.X), choice.pool.index
+        start = oracles.span_value(K, [], task.Y, task.w, noise)
+        expected = oracles.span_value(K, S, task.Y, task.w, noise)
+        assert choice.path.value[-1] == pytest.approx(expected, abs=1e-3 * start)

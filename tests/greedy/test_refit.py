@@ -1,0 +1,231 @@
+"""The final fit: order, values, truncations and digits."""
+
+import numpy as np
+import oracles
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tasks import make_task, tasks
+
+from pursuit.gram import gram_statistics
+from pursuit.greedy import Choice, MaxSize, Path, Pool, PooledSearch, refit, solve_in_span
+from pursuit.kernels import CountingKernel, PrecomputedKernel
+from pursuit.linalg import NotPositiveDefiniteError, SpanSolution, Workers
+from pursuit.rows import IndexRows, Sample
+
+
+@pytest.fixture(scope="module")
+def workers():
+    with Workers(1) as pool:
+        yield pool
+
+
+@pytest.fixture
+def task():
+    return make_task(np.random.default_rng(0), 40, n_outputs=2, weighted=True, parameter=0.6)
+
+
+def chosen(problem, index, stop_reason="n_basis"):
+    """A choice of these rows by somebody who has not seen all rows."""
+    n = len(index)
+    arrays = {
+        name: np.zeros(n) for name in ("index", "value", "gap", "seconds", "entries", "passes")
+    }
+    pool = Pool.of_rows(problem.sample, np.array(index, dtype=np.intp))
+    return Choice(pool, Path(**arrays, stop_reason=stop_reason), None)
+
+
+def fitted_values(K, fit):
+    return K[:, fit.pool.index] @ fit.solution.coefficients()
+
+
+def test_the_order_is_that_of_a_greedy_choice_on_all_rows(task, workers):
+    index = [31, 4, 17, 8, 25, 12, 39]
+    problem = task.problem(workers)
+    fit = refit(chosen(problem, index), problem)
+    order, values = oracles.greedy(task.K, task.Y, task.w, task.noise, 7, [index] * 7)
+    assert fit.pool.index.tolist() == fit.path.index.tolist() == order
+    np.testing.assert_array_equal(fit.pool.items, task.X[order])
+    np.testing.assert_allclose(fit.path.value, values, rtol=1e-9)
+    assert fit.path.stop_reason == "n_basis"
+    assert fit.trace == pytest.approx(task.w @ np.diag(task.K))
+    assert problem.meter.passes == 1
+
+
+def test_the_first_n_are_the_model_of_size_n(task, workers):
+    problem = task.problem(workers)
+    fit = refit(chosen(problem, range(0, 40, 4)), problem)
+    for n in (1, 4, 10):
+        small = fit.truncated(n, "tol")
+        S = small.pool.index.tolist()
+        assert fit.pool.index[:n].tolist() == S
+        beta = oracles.span_fit(task.K[:, S], task.K[np.ix_(S, S)], task.Y, task.w, task.noise)
+        np.testing.assert_allclose(fitted_values(task.K, small), task.K[:, S] @ beta, atol=1e-8)
+        assert len(small.path) == small.solution.size == n
+        assert small.path.stop_reason == "tol"
+        assert small.trace == fit.trace
+
+
+@given(tasks(kernels=("gaussian", "exponential", "inner product")), st.data())
+def test_values_and_predictions_against_least_squares(task, data):
+    m = len(task.X)
+    index = data.draw(st.lists(st.integers(0, m - 1), min_size=1, max_size=m))
+    with Workers(1) as workers:
+        problem = task.problem(workers)
+        fit = refit(chosen(problem, index), problem)
+    K, S = task.K, fit.pool.index.tolist()
+    start = oracles.span_value(K, [], task.Y, task.w, task.noise)
+    assert set(S) <= set(index)
+    for n in range(1, len(S) + 1):
+        expected = oracles.span_value(K, S[:n], task.Y, task.w, task.noise)
+        assert fit.path.value[n - 1] == pytest.approx(expected, abs=1e-8 * start)
+    best = oracles.span_value(K, sorted(set(index)), task.Y, task.w, task.noise)
+    assert fit.path.value[-1] <= best + 1e-6 * start, "what was left out was dependent"
+    assert np.all(np.diff(fit.path.value) <= 0)
+
+
+def test_statistics_of_the_search_are_used_again(task, workers):
+    problem = task.problem(workers)
+    pool = Pool.of_rows(problem.sample, np.arange(40))
+    choice = PooledSearch(problem, pool).run(9, [MaxSize(9)])
+    entries = problem.meter.entries
+    fit = refit(choice, problem)
+    assert problem.meter.passes == 1
+    assert problem.meter.entries - entries == 9 * 9
+    assert fit.pool.index.tolist() == choice.pool.index.tolist()
+    np.testing.assert_allclose(fit.path.value, choice.path.value, rtol=1e-9)
+    assert fit.path.stop_reason == choice.path.stop_reason
+
+
+def test_copies_are_left_out_and_named_as_lack_of_rank(task, workers):
+    task.X[7] = task.X[3]
+    problem = task.problem(workers)
+    fit = refit(chosen(problem, [3, 7, 20, 7]), problem)
+    assert sorted(fit.pool.index.tolist()) == [3, 20]
+    assert fit.path.stop_reason == "rank"
+
+
+def test_progress_is_told(task, workers):
+    problem = task.problem(workers)
+    seen = []
+    refit(chosen(problem, [1, 2]), problem, after_block=seen.append)
+    assert seen == [40]
+
+
+def test_float32_tiles_keep_four_digits(task, workers):
+    problem = task.problem(workers)
+    fit = refit(chosen(problem, range(0, 40, 4)), problem, dtype=np.float32)
+    S = fit.pool.index.tolist()
+    beta = oracles.span_fit(task.K[:, S], task.K[np.ix_(S, S)], task.Y, task.w, task.noise)
+    np.testing.assert_allclose(fitted_values(task.K, fit), task.K[:, S] @ beta, atol=1e-4)
+    assert len(S) == 10
+
+
+def test_solving_in_a_given_span_keeps_its_order(task, workers):
+    task.X[7] = task.X[3]
+    points, solution = solve_in_span(task.problem(workers), task.X[[9, 3, 7, 1]])
+    np.testing.assert_array_equal(points, task.X[[9, 3, 1]])
+    S = [9, 3, 1]
+    beta = oracles.span_fit(task.K[:, S], task.K[np.ix_(S, S)], task.Y, task.w, task.noise)
+    np.testing.assert_allclose(solution.coefficients(), beta, rtol=1e-7)
+
+
+def test_an_indefinite_kernel_is_refused_by_row_number(workers):
+    K = np.eye(12)
+    K[10, 4] = K[4, 10] = 1.5
+    kernel = CountingKernel(PrecomputedKernel(K))
+    sample = Sample(IndexRows(12), np.ones((12, 1)), np.ones(12))
+    base = make_task(np.random.default_rng(0), 3).problem(workers)
+    problem = type(base)(sample, kernel, 0.1, workers, base.meter, base.rng)
+    with pytest.raises(NotPositiveDefiniteError) as caught:
+        refit(chosen(problem, [2, 4, 6, 10]), problem)
+    assert caught.value.index in (4, 10)
+
+
+# Digits
+
+
+def smooth(seed=0, n_features=2, m=150, length_scale=50.0, noise=1e-6):
+    return make_task(
+        np.random.default_rng(seed),
+        m,
+        n_features=n_features,
+        parameter=length_scale,
+        noise=noise,
+        weighted=True,
+    )
+
+
+@pytest.mark.parametrize(("n_features", "length_scale"), [(2, 50.0), (5, 50.0), (2, 5.0), (3, 3.0)])
+def test_ill_conditioned_fits_keep_their_digits(workers, n_features, length_scale):
+    """Where K_S'WK_S has lost the ridge to rounding, a whitened pass gives the answer."""
+    task = smooth(n_features=n_features, length_scale=length_scale)
+    problem = task.problem(workers)
+    pool = Pool.of_rows(problem.sample, np.arange(150))
+    fit = refit(PooledSearch(problem, pool).run(150, [MaxSize(150)]), problem)
+    assert problem.meter.passes == 2, "the second, whitened one"
+    S = fit.pool.index.tolist()
+    K = task.K
+    exact = oracles.long_span_fit(K[:, S], K[np.ix_(S, S)], task.Y, task.w, task.noise)
+    scale = np.abs(task.Y).max()
+    error = np.abs(fitted_values(K, fit) - exact).max()
+    assert error < 1e-7 * scale
+
+    plain = gram_statistics(task.sample, task.kernel, task.X[S], workers=workers)
+    try:
+        R = np.linalg.cholesky(K[np.ix_(S, S)])
+        solution = SpanSolution.from_gram(R, plain.gram, plain.cross, task.noise)
+        plain_error = np.abs(K[:, S] @ solution.coefficients() - exact).max()
+    except ArithmeticError:
+        plain_error = np.inf
+    assert plain_error > 100 * error, "otherwise the second pass is wasted"
+
+
+@pytest.mark.parametrize("noise", [1e-6, 1e-2, 1.0])
+def test_rounding_never_breaks_a_fit(workers, noise):
+    for seed in range(10):
+        task = smooth(seed, n_features=1, m=100, length_scale=1.0, noise=noise)
+        problem = task.problem(workers)
+        index = np.random.default_rng(seed).choice(100, 30, replace=False)
+        fit = refit(chosen(problem, index), problem)
+        K, S = task.K if seed == 0 else problem.kernel.tile(task.X, task.X), fit.pool.index
+        found = oracles.primal(
+            K[:, S],
+            K[np.ix_(S, S)],
+            fit.solution.coefficients(),
+            task.Y,
+            task.w,
+            noise,
+        ).sum()
+        assert fit.path.value[-1] == pytest.approx(found, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("m", "length_scale", "noise", "seed"),
+    [(100, 0.5, 1.0, 26), (100, 1.0, 0.1, 24), (150, 1.0, 10.0, 6), (100, 1.0, 100.0, 9)],
+)
+def test_a_basis_at_the_edge_of_its_rank_can_be_fitted(workers, m, length_scale, noise, seed):
+    """The last functions the search takes are independent by little more than rounding."""
+    task = make_task(
+        np.random.default_rng(seed), m, n_features=1, parameter=length_scale, noise=noise
+    )
+    problem = task.problem(workers)
+    pool = Pool.of_rows(problem.sample, np.arange(m))
+    fit = refit(PooledSearch(problem, pool).run(100, [MaxSize(100)]), problem)
+    K, S = task.K, fit.pool.index.tolist()
+    expected = oracles.span_value(K, S, task.Y, task.w, noise)
+    assert fit.path.value[-1] == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("length_scale", [1.0, 5.0, 50.0])
+def test_float32_tiles_never_break_a_fit(workers, length_scale):
+    """float32 must not decide what is dependent; it may only cost digits."""
+    for seed in range(4):
+        task = smooth(seed, length_scale=length_scale, m=100, noise=1e-2)
+        problem = task.problem(workers)
+        pool = Pool.of_rows(problem.sample, np.arange(60))
+        choice = PooledSearch(problem, pool, sketch_rows=60).run(40, [MaxSize(40)])
+        fit = refit(choice, problem, dtype=np.float32)
+        exact = refit(choice, problem)
+        start = oracles.span_value(np.eye(100), [], task.Y, task.w, task.noise)
+        assert fit.path.value[-1] == pytest.approx(exact.path.value[-1], abs=1e-3 * start)

@@ -1,0 +1,42 @@
+"""A verdict follows from the criteria, and the one line says which of them do not hold."""
+
+import numpy as np
+import pytest
+
+from pursuit.papers import PaperResult
+
+
+def result(**criteria):
+    return PaperResult(
+        name="A table",
+        paper_says="3",
+        we_get="4",
+        spread="± 1",
+        criteria={name.replace("_", " "): holds for name, holds in criteria.items()},
+        arrays={"number": np.array([4.0])},
+        settings="as printed",
+    )
+
+
+@pytest.mark.parametrize(
+    ("criteria", "verdict"),
+    [
+        ({"near": True, "small": True}, "reproduced"),
+        ({"near": True, "small": False}, "partly reproduced"),
+        ({"near": False}, "not reproduced"),
+    ],
+)
+def test_the_verdict_is_computed(criteria, verdict):
+    assert result(**criteria).verdict == verdict
+
+
+def test_a_line_says_it_all():
+    assert str(result(near=True)) == "A table: reproduced. Paper: 3; here: 4 (± 1)."
+    assert str(result(near=False, very_small=False, odd=True)) == (
+        "A table: partly reproduced. Paper: 3; here: 4 (± 1); does not hold: near, very small."
+    )
+
+
+def test_a_verdict_needs_a_criterion():
+    with pytest.raises(ValueError, match="criteria must hold at least one statement"):
+        result()
