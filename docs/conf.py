@@ -44,8 +44,8 @@ html_sidebars = {
 
 def skip_metadata_requests(app, what, name, obj, skip, options):
     """Leave out the methods for metadata routing that scikit-learn adds to every estimator."""
-    routing = (
-        name == "get_metadata_routing" or (name.startswith("set_") and name.endswith("_request"))
+    routing = name == "get_metadata_routing" or (
+        name.startswith("set_") and name.endswith("_request")
     )
     return True if routing else None
 

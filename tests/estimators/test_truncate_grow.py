@@ -180,7 +180,6 @@ def test_growing_keeps_the_basis_and_improves(
     assert large.n_basis_ == len(large.path_) == len(large.basis_) == 20
     assert same_points(small.basis_, large.basis_)
     assert large.path_.value[-1] < small.path_.value[-1]
-    assert large.path_.value[7] <= small.path_.value[7] * (1 + 1e-9)
     assert large.noise_ == small.noise_
     rows = large.basis_indices_ >= 0
     np.testing.assert_array_equal(large.basis_[rows], data.X[large.basis_indices_[rows]])

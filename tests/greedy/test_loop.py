@@ -9,9 +9,10 @@ from tasks import make_task
 
 from pursuit.gram import gram_statistics
 from pursuit.greedy import MaxSize, Meter, Pursuit, best_candidate, kernel_matrix
-from pursuit.kernels import CountingKernel, compile_kernel
-from pursuit.linalg import Workers
-from pursuit.objectives import SpanPursuit, gram_pursuit
+from pursuit.kernels import CountingKernel, PrecomputedKernel, compile_kernel
+from pursuit.linalg import NotPositiveDefiniteError, Workers
+from pursuit.objectives import DiagonalPursuit, SpanPursuit, gram_pursuit
+from pursuit.rows import IndexRows, Sample
 
 
 class Gains:
@@ -188,3 +189,21 @@ def test_no_target_no_gain():
     assert path.index.tolist() == [0]
     assert path.stop_reason == "no gain"
     assert path.value.tolist() == [0]
+
+
+@pytest.mark.parametrize("form", ["diagonal", "span"])
+def test_an_indefinite_kernel_is_named_by_its_label(form):
+    K = np.eye(5)
+    K[1, 4] = K[4, 1] = 2.0
+    kernel, rows = CountingKernel(PrecomputedKernel(K)), IndexRows(5)
+    targets = np.array([[0.0], [3.0], [0.0], [0.0], [6.0]])
+    with Workers(1) as workers:
+        if form == "diagonal":
+            objective = DiagonalPursuit(rows, kernel, capacity=5, workers=workers)
+        else:
+            sample = Sample(rows, targets, np.ones(5))
+            objective = SpanPursuit(sample, kernel, 0.1, capacity=5, workers=workers)
+        pursuit = Pursuit(objective, Meter(kernel), labels=np.arange(10, 15))
+        with pytest.raises(NotPositiveDefiniteError, match=r"pivot -3 at index 1[14]") as caught:
+            pursuit.run([MaxSize(5)])
+    assert caught.value.index in (11, 14)

@@ -11,7 +11,7 @@ from pursuit.linalg.span import SpanSolution
 
 Floats = NDArray[np.float64]
 
-_GUARD = 4
+_GUARD = 16
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Spread:
     With noise = σ² and missed = 1 this is the predictive variance of the sparse process (SPEC 6c).
     Calibration sets both from the data. Where the basis says nothing about x, the whole of k(x,x)
     is missed, and the prior's variance is given back however small ``missed`` is: the factor
-    rises from ``missed`` to 1 with the fourth power of the share that is missed.
+    rises from ``missed`` to 1 with a high power of the share that is missed.
     """
 
     noise: float

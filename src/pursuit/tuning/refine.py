@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +57,16 @@ class Mover:
         """The points after ``steps`` steps."""
         Z = np.array(Z, dtype=np.float64)
         first, second = np.zeros_like(Z), np.zeros_like(Z)
+        dtype: type[np.floating[Any]] = np.float32
         for step in range(steps):
-            slope = self.slope(Z, self._batch()) * self.units
+            batch = self._batch()
+            slope = self.slope(Z, batch, dtype)
+            if slope is None:
+                # Rounding has made H indefinite: the rest is done in float64.
+                dtype = np.float64
+                slope = self.slope(Z, batch, dtype)
+            assert slope is not None
+            slope *= self.units
             first += (1 - _DECAYS[0]) * (slope - first)
             second += (1 - _DECAYS[1]) * (slope**2 - second)
             mean = first / (1 - _DECAYS[0] ** (step + 1))
@@ -72,14 +81,17 @@ class Mover:
             self.rows[draw_rows(len(self.rows), size, self.problem.rng)]
         )
 
-    def slope(self, Z: Floats, batch: Sample) -> Floats:
-        """∂P/∂Z on a batch."""
+    def slope(
+        self, Z: Floats, batch: Sample, dtype: type[np.floating[Any]] = np.float64
+    ) -> Floats | None:
+        """∂P/∂Z on a batch, from tiles of the given type; None where float32 does not suffice."""
         problem = self.problem
-        X = np.asarray(batch.rows.take(np.arange(batch.n_rows)), dtype=np.float64)
-        columns = problem.kernel.columns(Z)
+        X = batch.rows.take(np.arange(batch.n_rows))
+        X = np.asarray(X.todense() if hasattr(X, "todense") else X)
+        columns = problem.kernel.columns(Z, dtype=dtype)
         chunks = Workers.slices(batch.n_rows, _CHUNK)
-        roots = np.sqrt(batch.weights)[:, None]
-        y = roots * batch.targets
+        roots = np.sqrt(batch.weights).astype(dtype)[:, None]
+        y = roots * batch.targets.astype(dtype)
         tiles = problem.workers.map(lambda rows: columns(X[rows]) * roots[rows], chunks)
         sums = problem.workers.map(
             lambda pair: (pair[0].T @ pair[0], pair[0].T @ y[pair[1]]),
@@ -92,12 +104,19 @@ class Mover:
         for gram, cross in sums:
             H += gram
             b += cross
-        beta = _solve(H, b)
+        beta = _solve(H, b, may_fail=dtype is np.float32)
+        if beta is None:
+            return None
+        thin = beta.astype(dtype)
+        # Centred before it is rounded: raw offsets would cost all digits of a difference.
+        centre = Z.mean(axis=0)
+        Zc, Xc = (Z - centre).astype(dtype), (X - centre).astype(dtype)
 
         def pull(pair: tuple[Floats, slice]) -> Floats:
             tile, rows = pair
-            residual = y[rows] - tile @ beta
-            return self.gradient.points(X[rows], Z, -(roots[rows] * residual) @ beta.T)
+            residual = y[rows] - tile @ thin
+            W = (roots[rows] * residual) @ -thin.T
+            return np.asarray(self.gradient.points(Xc[rows], Zc, W), dtype=np.float64)
 
         slope = np.sum(problem.workers.map(pull, list(zip(tiles, chunks, strict=True))), axis=0)
         # K_ZZ holds every pair twice, so moving z_j changes row j and column j alike.
@@ -105,7 +124,7 @@ class Mover:
         return np.asarray(slope)
 
 
-def _solve(H: Floats, b: Floats) -> Floats:
+def _solve(H: Floats, b: Floats, *, may_fail: bool) -> Floats | None:
     """H⁻¹b; points that have run into each other make H singular, which a little ridge mends."""
     jitter = 0.0
     scale = float(np.diag(H).max())
@@ -113,4 +132,6 @@ def _solve(H: Floats, b: Floats) -> Floats:
         factor, info = dpotrf(H + jitter * np.eye(len(H)) if jitter else H, lower=1)
         if info == 0:
             return np.asarray(dpotrs(factor, b, lower=1)[0])
+        if may_fail:
+            return None
         jitter = max(_JITTER * scale, 10.0 * jitter)

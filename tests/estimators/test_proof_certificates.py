@@ -1,0 +1,384 @@
+"""P(f) ≥ P_min ≥ D for any model whatever, and each kind against its formula formed densely."""
+
+import warnings
+
+import numpy as np
+import oracles
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import RBF, Matern
+from tasks import make_task, tasks
+
+from pursuit import SparseGPRegressor
+from pursuit.estimators.certifying import Certifier, Model
+from pursuit.linalg import Workers
+
+KINDS = ["published", "dense", "scaled", "hybrid", "two-level", "pcg"]
+ALL_KERNELS = ("gaussian", "exponential", "inner product")
+
+
+# Models made by hand
+
+
+def make_model(task, seed, n, foreign, moved):
+    """A model on n points, fitted and then its coefficients moved, with its value."""
+    rng = np.random.default_rng(seed)
+    if foreign:
+        spread = np.abs(task.X).max() or 1.0
+        points = (spread * rng.standard_normal((n, task.X.shape[1]))).astype(task.X.dtype)
+    else:
+        points = task.X[rng.choice(len(task.X), min(n, len(task.X)), replace=False)]
+    K_points, K_rows = task.between(points, points), task.between(task.X, points)
+    beta = oracles.span_fit(K_rows, K_points, task.Y, task.w, task.noise)
+    beta = beta * (1 + moved * rng.standard_normal(beta.shape))
+    norms = np.einsum("io,ij,jo->o", beta, K_points, beta)
+    items = sparse.csr_array(points) if task.is_sparse else points
+    value = oracles.primal(K_rows, K_points, beta, task.Y, task.w, task.noise)
+    return Model(items, beta, norms), points, value
+
+
+def certify(task, models, kind, **options):
+    with Workers(1) as workers:
+        return Certifier(task.problem(workers)).certify(models, kind, **options)
+
+
+@given(
+    tasks(kernels=ALL_KERNELS),
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 12),
+    st.booleans(),
+    st.sampled_from([0.0, 0.1, 3.0]),
+)
+def test_any_model_is_bracketed_by_every_kind(task, seed, n, foreign, moved):
+    model, _, value = make_model(task, seed, n, foreign, moved)
+    minimum = oracles.least_primal(task.K, task.Y, task.w, task.noise)
+    slack = 1e-8 * (task.w @ task.Y**2 + value)
+    for kind in KINDS:
+        [found] = certify(task, [model], kind)
+        upper, lower = found.per_output["upper"], found.per_output["lower"]
+        np.testing.assert_allclose(upper, value, rtol=1e-7, atol=slack.max())
+        assert np.all(lower <= minimum + slack), kind
+        assert np.all(upper >= minimum - slack), kind
+        assert found.gap_at_least <= (value - minimum).sum() + slack.sum(), kind
+        assert (value - minimum).sum() <= found.gap + slack.sum(), kind
+        for name in ("upper", "lower", "gap"):
+            assert getattr(found, name) == pytest.approx(found.per_output[name].sum())
+
+
+def naive_kinds(task, points, beta, n):
+    """Dense, scaled, published and hybrid lower bounds on n rows S*, by dense solves."""
+    K, w, s2 = task.K, task.w, task.noise
+    A = K + s2 * np.diag(1 / w)
+    v = w[:, None] * (task.Y - task.between(task.X, points) @ beta) / s2
+    S, _ = oracles.dual_greedy(K, task.Y, w, s2, min(n, len(K)))
+    units = np.eye(len(K))[:, S]
+
+    def best(columns, o):
+        """Max D over the span: ½σ² (B'y)'(B'AB)⁺(B'y)."""
+        right = columns.T @ task.Y[:, o]
+        return 0.5 * s2 * right @ np.linalg.pinv(columns.T @ A @ columns, rcond=1e-13) @ right
+
+    outputs = range(task.Y.shape[1])
+    unit_v = v / np.maximum(np.linalg.norm(v, axis=0), 1e-300)
+    return {
+        "dense": oracles.dual(K, v, task.Y, w, s2),
+        "scaled": np.array([best(v[:, [o]], o) for o in outputs]),
+        "published": np.array([best(units, o) for o in outputs]),
+        "hybrid": np.array([best(np.column_stack([units, unit_v[:, o]]), o) for o in outputs]),
+    }
+
+
+@given(tasks(), st.integers(0, 2**32 - 1), st.integers(1, 6), st.booleans())
+def test_each_kind_is_its_formula(task, seed, n, foreign):
+    model, points, value = make_model(task, seed, n, foreign, moved=0.1)
+    expected = naive_kinds(task, points, model.coefficients, len(model))
+    scale = (task.w @ task.Y**2 + value).max()
+    found = {kind: certify(task, [model], kind)[0].lower_per_output for kind in KINDS}
+    for kind, bound in expected.items():
+        np.testing.assert_allclose(found[kind], bound, rtol=1e-6, atol=1e-7 * scale, err_msg=kind)
+    # SPEC 7.2, and the scaled point is the best multiple of the dense one.
+    assert np.all(found["hybrid"] >= found["published"] - 1e-8 * scale)
+    assert np.all(found["hybrid"] >= found["scaled"] - 1e-6 * scale)
+    assert np.all(found["scaled"] >= found["dense"] - 1e-8 * scale)
+
+
+@given(tasks(), st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 18), st.booleans())
+def test_two_levels_are_their_formula(task, seed, n, n_second, foreign):
+    model, points, value = make_model(task, seed, n, foreign, moved=0.1)
+    [found] = certify(task, [model], "two-level", n_second=n_second)
+    K, w, s2 = task.K, task.w, task.noise
+    S: list[int] = []
+    for _ in range(min(n_second, len(K))):
+        missed = np.diag(oracles.nystroem_residual(K, S)) if S else np.diag(K)
+        if missed.max() <= 1e-12 * K.max():
+            break
+        S.append(int(np.flatnonzero(missed >= missed.max() * (1 - 1e-9))[0]))
+    E = oracles.nystroem_residual(K, S)
+    roots = np.sqrt(np.maximum(np.diag(E), 0))
+    larger = K - E + s2 * np.diag(1 / w) + roots.sum() * np.diag(roots)
+    shifted = 0.5 * s2 * np.sum(task.Y * np.linalg.solve(larger, task.Y), axis=0)
+    v = w[:, None] * (task.Y - task.between(task.X, points) @ model.coefficients) / s2
+    quadratic = np.einsum("io,io->o", v, (K - E + s2 * np.diag(1 / w)) @ v)
+    scaled = 0.5 * s2 * np.sum(task.Y * v, axis=0) ** 2 / (quadratic + (roots @ np.abs(v)) ** 2)
+    scale = (task.w @ task.Y**2 + value).max()
+    expected = np.maximum(shifted, scaled)
+    np.testing.assert_allclose(found.lower_per_output, expected, rtol=1e-4, atol=1e-5 * scale)
+
+
+@given(tasks(), st.integers(0, 2**32 - 1), st.integers(1, 8), st.booleans())
+def test_the_dense_gap_of_a_fitted_model_is_what_its_span_misses(task, seed, n, foreign):
+    """r'W(K - VV')Wr/2σ² (SPEC 7.3); not so once the coefficients have moved."""
+    model, points, value = make_model(task, seed, n, foreign, moved=0.0)
+    K_rows, K_points = task.between(task.X, points), task.between(points, points)
+    E = task.K - K_rows @ np.linalg.pinv(K_points, rcond=1e-13, hermitian=True) @ K_rows.T
+    Wr = task.w[:, None] * (task.Y - K_rows @ model.coefficients)
+    expected = np.einsum("io,io->o", Wr, E @ Wr) / (2 * task.noise)
+    [found] = certify(task, [model], "dense")
+    scale = (task.w @ task.Y**2 + expected).max()
+    np.testing.assert_allclose(found.per_output["gap"], expected, rtol=1e-5, atol=1e-6 * scale)
+
+
+@given(tasks(min_rows=6), st.integers(0, 2**32 - 1), st.integers(1, 5), st.booleans())
+def test_more_steps_of_pcg_come_nearer(task, seed, n, foreign):
+    model, _, value = make_model(task, seed, n, foreign, moved=0.5)
+    minimum = oracles.least_primal(task.K, task.Y, task.w, task.noise)
+    scale = (task.w @ task.Y**2 + value).sum()
+    gaps, at_least = [], []
+    for steps in (1, 2, 4, 8, 200):
+        [found] = certify(task, [model], "pcg", steps=steps)
+        gaps.append(found.gap)
+        at_least.append(found.gap_at_least)
+    truth = (value - minimum).sum()
+    assert np.all(np.diff(gaps) <= 1e-6 * scale)
+    assert gaps[-1] == pytest.approx(truth, rel=1e-5, abs=1e-6 * scale)
+    assert at_least[-1] == pytest.approx(truth, rel=1e-5, abs=1e-6 * scale)
+
+
+def test_a_second_level_of_all_rows_is_the_truth():
+    task = make_task(np.random.default_rng(0), 18, name="exponential", n_outputs=2, weighted=True)
+    model, _, _ = make_model(task, 1, 4, foreign=True, moved=0.2)
+    [found] = certify(task, [model], "two-level", n_second=18)
+    minimum = oracles.least_primal(task.K, task.Y, task.w, task.noise)
+    np.testing.assert_allclose(found.lower_per_output, minimum, rtol=1e-6)
+    [more] = certify(task, [model], "two-level", n_second=500)
+    np.testing.assert_allclose(more.lower_per_output, found.lower_per_output, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_models_certified_together_are_certified_as_alone(kind):
+    task = make_task(np.random.default_rng(2), 18, n_outputs=2, weighted=True)
+    whole, _, _ = make_model(task, 3, 9, foreign=False, moved=0.1)
+
+    def cut(n):
+        beta = whole.coefficients[:n]
+        K = task.between(whole.points[:n], whole.points[:n])
+        return Model(whole.points[:n], beta, np.einsum("io,ij,jo->o", beta, K, beta))
+
+    models = [cut(3), whole, cut(6)]
+    minimum = oracles.least_primal(task.K, task.Y, task.w, task.noise)
+    options = {"n_second": 12} if kind == "two-level" else {}
+    for model, found in zip(models, certify(task, models, kind, **options), strict=True):
+        [alone] = certify(task, [model], kind, **options)
+        np.testing.assert_allclose(found.upper_per_output, alone.upper_per_output, rtol=1e-10)
+        assert np.all(found.lower_per_output <= minimum * (1 + 1e-9))
+        # All models share the largest one's conjugate gradients.
+        if kind != "pcg":
+            np.testing.assert_allclose(found.lower_per_output, alone.lower_per_output, rtol=1e-8)
+
+
+# Fitted models
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_published_gap_stays_above_its_floor(waves, rough_kernel, weighted_scale, weighted):
+    data = waves(60, n_outputs=2)
+    w = np.random.default_rng(3).uniform(0.2, 3.0, 60) if weighted else np.ones(60)
+    model = SparseGPRegressor(rough_kernel, noise=0.3, n_basis=25).fit(data.X, data.y, w)
+    sizes = [1, 5, 12, 25]
+    path = model.certify_path(data.X, data.y, w, "published", sizes=sizes, floor=True)
+    mean, scale = weighted_scale(data.y, w)
+    Y, K = (data.y - mean) / scale, rough_kernel(data.X)
+    exact = 0.3 / w[:, None] * np.linalg.solve(K + 0.3 * np.diag(1 / w), Y)
+    S, _ = oracles.dual_greedy(K, Y, w, 0.3, 25)
+    squares = w * (exact**2).sum(axis=1)
+    expected = [0.5 * squares[[i for i in range(60) if i not in S[:n]]].sum() for n in sizes]
+    np.testing.assert_allclose(path.floor, expected, rtol=1e-6)
+    assert np.all(path.gap >= path.floor)
+    assert model.certify_path(data.X, data.y, w, "published", sizes=sizes).floor is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_path_certifies_every_truncation(waves, rough_kernel, kind):
+    data = waves(70)
+    model = SparseGPRegressor(rough_kernel, noise=0.2, n_basis=20).fit(data.X, data.y)
+    options = {"n_second": 40} if kind == "two-level" else {}
+    path = model.certify_path(data.X, data.y, kind=kind, **options)
+    assert path.sizes[0] == 1
+    assert path.sizes[-1] == 20
+    assert np.all(np.diff(path.sizes) >= 1)
+    assert np.all(path.sizes[1:] <= np.maximum(path.sizes[:-1] + 1, 1.25 * path.sizes[:-1] + 1.25))
+    np.testing.assert_allclose(path.upper, model.path_.value[path.sizes - 1], rtol=1e-9)
+    np.testing.assert_allclose(path.gap, path.upper - path.lower, rtol=1e-9, atol=1e-12)
+    assert np.all(np.isfinite(path.relative_gap))
+    if kind != "pcg":
+        for n, found in zip(path.sizes, path.certificates, strict=True):
+            alone = model.truncated(int(n)).certify(data.X, data.y, kind=kind, **options)
+            assert found.lower == pytest.approx(alone.lower, rel=1e-8)
+
+
+@pytest.mark.parametrize("sizes", [[0, 3], [1, 11], [1.5], [], np.array([], int), ["a"]], ids=str)
+def test_sizes_that_are_none(waves, rough_kernel, sizes):
+    data = waves(40)
+    model = SparseGPRegressor(rough_kernel, noise=0.2, n_basis=10).fit(data.X, data.y)
+    with pytest.raises(ValueError, match="sizes must be whole numbers from 1 to 10"):
+        model.certify_path(data.X, data.y, sizes=sizes)
+
+
+@pytest.mark.parametrize("call", ["certify", "certify_path"])
+def test_options_belong_to_kinds(waves, rough_kernel, call):
+    data = waves(40)
+    certify = getattr(
+        SparseGPRegressor(rough_kernel, noise=0.2, n_basis=10).fit(data.X, data.y), call
+    )
+    with pytest.raises(TypeError, match=r"steps=3 with kind='hybrid': steps belongs to kind='pcg'"):
+        certify(data.X, data.y, kind="hybrid", steps=3)
+    with pytest.raises(TypeError, match=r"n_second=9.*belongs to kind='two-level'"):
+        certify(data.X, data.y, kind="pcg", n_second=9)
+    with pytest.raises(TypeError, match="depth is not an option"):
+        certify(data.X, data.y, depth=1)
+    for value in (0, -1, 2.0, "3", None):
+        with pytest.raises(ValueError, match="steps must be a positive whole number"):
+            certify(data.X, data.y, kind="pcg", steps=value)
+        with pytest.raises(ValueError, match="n_second must be a positive whole number"):
+            certify(data.X, data.y, kind="two-level", n_second=value)
+    with pytest.raises(ValueError, match="kind must be one of published, dense"):
+        certify(data.X, data.y, kind="auto")
+
+
+@pytest.mark.parametrize("call", ["certify", "certify_path"])
+def test_data_that_do_not_fit_the_model(waves, rough_kernel, call):
+    data = waves(40)
+    certify = getattr(
+        SparseGPRegressor(rough_kernel, noise=0.2, n_basis=10).fit(data.X, data.y), call
+    )
+    with pytest.raises(ValueError, match="3 features.*expecting 2 features"):
+        certify(np.ones((40, 3)), data.y)
+    with pytest.raises(ValueError, match="y has 2 outputs, but the model was fitted with 1"):
+        certify(data.X, np.column_stack([data.y, data.y]))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        certify(data.X, data.y[:30])
+    with pytest.raises(ValueError, match="NaN"):
+        certify(data.X, np.full(40, np.nan))
+    with pytest.raises(ValueError, match="y"):
+        certify(data.X, None)
+
+
+@pytest.mark.parametrize("call", ["certify", "certify_path"])
+@pytest.mark.parametrize("weights", [np.linspace(0.5, 2.0, 40), np.arange(40) % 2], ids=["w", "01"])
+def test_forgotten_weights_are_noticed(waves, rough_kernel, call, weights):
+    data = waves(40)
+    model = SparseGPRegressor(rough_kernel, noise=0.2, n_basis=10).fit(data.X, data.y, weights)
+    with pytest.warns(UserWarning, match="fitted with sample_weight"):
+        getattr(model, call)(data.X, data.y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        getattr(model, call)(data.X, data.y, weights)
+
+
+def test_float32_never_certifies(waves, rough_kernel):
+    """P(f) of the certificate is that of the very coefficients, in float64."""
+    data = waves(400)
+    K, y = rough_kernel(data.X), data.y - data.y.mean()
+    minimum = oracles.least_primal(K, y[:, None], np.ones(400), 0.2)[0]
+    for kind in KINDS:
+        model = SparseGPRegressor(
+            rough_kernel,
+            noise=0.2,
+            n_basis=15,
+            pool_size=60,
+            selection_rows=150,
+            dtype="float32",
+            normalize_y=False,
+            certificate=kind,
+            random_state=0,
+        ).fit(data.X, y)
+        residual = y - rough_kernel(data.X, model.basis_) @ model.dual_coef_
+        norm = model.dual_coef_ @ rough_kernel(model.basis_) @ model.dual_coef_
+        value = 0.5 * residual @ residual + 0.1 * norm
+        for found in (model.certificate_, model.certify(data.X, y, kind=kind)):
+            assert found.upper == pytest.approx(value, rel=1e-11), kind
+            assert found.lower <= minimum * (1 + 1e-11)
+            assert found.gap_at_least <= (value - minimum) * (1 + 1e-11)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "noise", "arguments"),
+    [
+        (RBF(1.0), 1e-6, {"n_basis": 60}),
+        (RBF(3.0), 0.1, {"n_basis": 20, "dtype": "float32", "pool_size": 60}),
+        (RBF(1.0), 0.1, {"n_basis": 60, "dtype": "float32", "pool_size": 100}),
+    ],
+    ids=str,
+)
+def test_a_smooth_kernel_is_not_taken_for_an_indefinite_one(kernel, noise, arguments):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(150, 2)), rng.normal(size=150)
+    model = SparseGPRegressor(kernel, noise=noise, selection_rows=100, random_state=0, **arguments)
+    assert np.isfinite(model.fit(X, y).certificate_.gap)
+
+
+# Stopping by a certificate
+
+
+def fit(data, kernel, **arguments):
+    settings = {"noise": 0.2, "random_state": 0, **arguments}
+    return SparseGPRegressor(kernel, **settings).fit(data.X, data.y)
+
+
+@pytest.mark.parametrize("search", ["pooled", "fresh", "full"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_stopped_by_tol_is_certified_within_tol(waves, rough_kernel, search, kind):
+    data = waves(100)
+    for tol in (1.0, 0.3, 0.1):
+        model = fit(data, rough_kernel, search=search, tol=tol, certificate=kind, n_basis=100)
+        assert model.path_.stop_reason == "tol"
+        assert model.certificate_.kind == kind
+        assert model.certificate_.relative_gap <= tol
+        assert model.path_.gap[-1] <= tol
+
+
+@pytest.mark.parametrize("search", ["pooled", "fresh", "full"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tol_that_is_not_reached_is_said(waves, rough_kernel, search, kind):
+    data = waves(100)
+    with pytest.warns(ConvergenceWarning, match="tol=1e-09"):
+        model = fit(data, rough_kernel, search=search, tol=1e-9, certificate=kind, n_basis=8)
+    assert model.n_basis_ == 8
+    assert model.certificate_.relative_gap > 1e-9
+
+
+@pytest.mark.parametrize("search", ["pooled", "fresh", "full"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_path_counts_what_the_certificate_costs(waves, rough_kernel, search, kind):
+    """Entries: at least a second pursuit's columns, or a product with half the matrix."""
+    data = waves(100)
+    without = fit(data, rough_kernel, search=search, certificate=None, n_basis=15).path_
+    path = fit(data, rough_kernel, search=search, certificate=kind, n_basis=15).path_
+    assert path.entries[-1] >= without.entries[-1] + 15 * 100
+    if kind in ("dense", "scaled", "hybrid", "pcg"):
+        assert path.entries[-1] >= without.entries[-1] + 100 * 100 / 2
+        assert path.passes[-1] >= without.passes[-1] + 1
+
+
+def test_every_search_stops_at_the_same_certificate_with_any_kernel(waves):
+    """A pool of all rows and a full search know the same models."""
+    data = waves(80)
+    pooled, full = (
+        fit(data, Matern(0.5, nu=0.5), search=search, tol=0.2, certificate="hybrid", n_basis=80)
+        for search in ("pooled", "full")
+    )
+    assert pooled.n_basis_ >= 0.8 * full.n_basis_
+    assert full.n_basis_ >= 0.7 * pooled.n_basis_
