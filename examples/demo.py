@@ -274,7 +274,7 @@ tbody tr:first-child {{ font-weight: 600; background: var(--tint); }}
 figure {{ margin: 0; }}
 figure svg {{ width: 100%; height: auto; fill: currentColor; }}
 pre {{ background: var(--tint); border-radius: .5rem; padding: 1rem; margin: 0;
-  font-size: .8rem; width: fit-content; }}
+  font-size: .8rem; white-space: pre-wrap; }}
 code {{ overflow-wrap: anywhere; font-size: .9em; }}
 footer {{ margin-top: 3rem; border-top: 1px solid var(--line); padding-top: 1rem; }}
 </style>
@@ -287,9 +287,9 @@ with 1 cm of noise.</p>
 
 <h2>Beside scikit-learn</h2>
 <div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>
-<p class="soft">One run each, on the same rows. The first model finds its kernel and noise, chooses its
-basis, moves it, calibrates its error bars and certifies itself; the others are given that kernel
-and noise. Nystroem takes its basis at random, <code>pursuit</code> chooses.</p>
+<p class="soft">One run each, on the same rows. The first model finds its kernel and noise, chooses
+its basis, moves it, calibrates its error bars and certifies itself; the others are given that
+kernel and noise. Nystroem takes its basis at random, <code>pursuit</code> chooses.</p>
 
 <h2>How far from the full model</h2>
 <p>{sentence}</p>

@@ -156,7 +156,7 @@ def _choose_pooled(
         problem,
         pool,
         sketch_rows=_sketch_rows(plan, problem.sample.n_rows, len(pool)),
-        rounds=plan.rounds if plan.search == "pooled" else 1,
+        rounds=plan.rounds if plan.search == "pooled" and isinstance(plan.candidates, str) else 1,
         max_time=plan.max_time,
     )
     return search.run(plan.n_basis, rules, after_step)

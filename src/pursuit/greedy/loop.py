@@ -20,11 +20,15 @@ _TIE = 1e-10
 _NO_GAIN = 1e-15
 
 
-def best_candidate(candidates: Indices, gains: Floats) -> tuple[int, float]:
-    """The candidate of largest gain; gains within 1e-10 of it are ties, the lowest number wins."""
+def best_candidate(
+    candidates: Indices, gains: Floats, labels: Indices | None = None
+) -> tuple[int, float]:
+    """The candidate of largest gain; of those within 1e-10 of it the one of lowest label wins."""
     largest = float(gains.max())
-    tied = gains >= largest - _TIE * abs(largest)
-    return int(candidates[int(np.argmax(tied))]), largest
+    tied = candidates[gains >= largest - _TIE * abs(largest)]
+    if labels is not None and len(tied) > 1:
+        return int(tied[np.argmin(labels[tied])]), largest
+    return int(tied[0]), largest
 
 
 class Pursuit:
@@ -70,7 +74,8 @@ class Pursuit:
             candidates = self._candidates.draw(self.objective.available)
             if not len(candidates):
                 return "rank"
-            best, gain = best_candidate(candidates, self.objective.score(candidates))
+            gains = self.objective.score(candidates)
+            best, gain = best_candidate(candidates, gains, self._labels)
             # The first one is taken even at no gain, so that a model always has a basis.
             if gain <= _NO_GAIN * self._scale and self.size:
                 return "no gain"

@@ -70,6 +70,19 @@ class Path:
         arrays = {name: getattr(self, name)[:n] for name in _ARRAYS}
         return Path(**arrays, stop_reason="n_basis")
 
+    def extended(self, index: Indices) -> Path:
+        """Further steps that cost nothing more; their values are to be filled in."""
+        n = len(index)
+        return Path(
+            np.concatenate([self.index, index]),
+            np.concatenate([self.value, np.full(n, np.nan)]),
+            np.concatenate([self.gap, np.full(n, np.nan)]),
+            np.concatenate([self.seconds, np.full(n, self.seconds[-1] if len(self) else 0.0)]),
+            np.concatenate([self.entries, np.full(n, self.entries[-1] if len(self) else 0)]),
+            np.concatenate([self.passes, np.full(n, self.passes[-1] if len(self) else 0.0)]),
+            self.stop_reason,
+        )
+
     def __str__(self) -> str:
         if not len(self):
             return f"Path of 0 basis functions, stopped by {self.stop_reason}"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cholesky, solve_triangular
 
 from pursuit.gram import GramStatistics
 from pursuit.greedy.loop import Pursuit
@@ -21,6 +22,9 @@ from pursuit.rows import Sample, concat, draw_rows, len_items
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
+
+_DEEPENINGS = 4
+_INDEPENDENT = 1e-11
 
 
 @dataclass(frozen=True)
@@ -127,12 +131,43 @@ class PooledSearch:
         start = problem.meter.seconds
         # Always float64 tiles: in Gram form the choice squares the condition number.
         statistics = problem.statistics(pool.items, seen)
-        pass_seconds = problem.meter.seconds - start
+        if self.max_time is not None:
+            cost = (problem.meter.seconds - start) / (seen.n_rows * len(pool) ** 2)
+            rules = [*rules, Deadline(self.max_time, lambda n: cost * sample.n_rows * n**2)]
+        K = kernel_matrix(problem.kernel, pool.items, problem.workers)
+        path, chosen = self._pursue(
+            pool, statistics, K, self.n_kept, seen.n_rows, capacity, rules, after_step
+        )
+        known = statistics.restricted(chosen) if sees_all else None
+        for _ in range(_DEEPENINGS):
+            if path.stop_reason != "rank" or len(chosen) >= min(capacity, len(pool)):
+                break
+            deeper = self._deepen(pool, chosen, seen, capacity, rules, after_step)
+            if deeper is None:
+                break
+            # The Gram form has no digits left for these points: the refit starts from its own.
+            known = None
+            path, chosen = deeper
+        return Choice(pool.take(chosen), path, known)
+
+    def _pursue(
+        self,
+        pool: Pool,
+        statistics: GramStatistics,
+        K: Floats,
+        n_kept: int,
+        n_seen: int,
+        capacity: int,
+        rules: Sequence[StopRule],
+        after_step: Callable[[int], None] | None,
+    ) -> tuple[Path, Indices]:
+        """Pursue in Gram form on H = G + σ²K, which overwrites K; n_kept points come first."""
+        problem = self.problem
         # The sketch stands for all rows: its sums are smaller by its share, so the ridge is too.
         objective = gram_pursuit(
             statistics,
-            kernel_matrix(problem.kernel, pool.items, problem.workers),
-            problem.noise * seen.n_rows / sample.n_rows,
+            K,
+            problem.noise * n_seen / problem.sample.n_rows,
             capacity=min(capacity, len(pool)),
             workers=problem.workers,
         )
@@ -142,14 +177,51 @@ class PooledSearch:
             labels=pool.index,
             scale=0.5 * float(statistics.target_norms.sum()),
         )
-        pursuit.take(range(self.n_kept))
-        if self.max_time is not None:
-            cost = pass_seconds / (seen.n_rows * len(pool) ** 2)
-            rules = [*rules, Deadline(self.max_time, lambda n: cost * sample.n_rows * n**2)]
-        path = pursuit.run(rules, after_step)
-        chosen = objective.chosen
-        known = statistics.restricted(chosen) if sees_all else None
-        return Choice(pool.take(chosen), path, known)
+        pursuit.take(range(n_kept))
+        return pursuit.run(rules, after_step), objective.chosen
+
+    def _deepen(
+        self,
+        pool: Pool,
+        chosen: Indices,
+        seen: Sample,
+        capacity: int,
+        rules: Sequence[StopRule],
+        after_step: Callable[[int], None] | None,
+    ) -> tuple[Path, Indices] | None:
+        """Go on where the Gram form has run out of digits, in coordinates in which it has not.
+
+        With K_SS = RR' for the chosen S, the functions v = R⁻¹k_S and, for every other candidate,
+        what S leaves of it, scaled to unit norm, (k_j - v'V_j)/√d_j, span the same spaces. Their
+        own statistics, from a pass of their own, resolve pivots that were lost to the squared
+        condition number (the V-form of SPEC 2.0). None where nothing is left to choose.
+        """
+        problem, n = self.problem, len(chosen)
+        rest = np.setdiff1d(np.arange(len(pool)), chosen)
+        K = kernel_matrix(
+            problem.kernel, pool.take(np.concatenate([chosen, rest])).items, problem.workers
+        )
+        R: Floats = cholesky(K[:n, :n], lower=True)
+        V = solve_triangular(R, K[:n, n:], lower=True)
+        left = np.diag(K)[n:] - np.einsum("ij,ij->j", V, V)
+        alive = np.flatnonzero(left > _INDEPENDENT * np.diag(K)[n:])
+        if not len(alive):
+            return None
+        rest, V, roots = rest[alive], V[:, alive], np.sqrt(left[alive])
+        order = np.concatenate([chosen, rest])
+        size = len(order)
+        whitener = np.zeros((size, size))
+        whitener[:n, :n] = solve_triangular(R, np.eye(n), lower=True)
+        whitener[n:, :n] = -solve_triangular(R, V, lower=True, trans="T").T / roots[:, None]
+        whitener[np.arange(n, size), np.arange(n, size)] = 1.0 / roots
+        inner = np.eye(size)
+        inner[n:, n:] = (K[np.ix_(n + alive, n + alive)] - V.T @ V) / np.outer(roots, roots)
+        ordered = pool.take(order)
+        statistics = problem.statistics(ordered.items, seen, whitener=whitener)
+        path, found = self._pursue(
+            ordered, statistics, inner, n, seen.n_rows, capacity, rules, after_step
+        )
+        return (path, order[found]) if len(found) > n else None
 
     def _sketch(self) -> Sample:
         sample = self.problem.sample

@@ -69,12 +69,15 @@ def refit(
         statistics, K.copy(), problem.noise, capacity=len(pool), workers=problem.workers
     )
     half_norm = 0.5 * float(statistics.target_norms.sum())
-    path = Pursuit(objective, problem.meter, labels=pool.index, scale=half_norm).run([])
-    order = objective.chosen
+    path = Pursuit(objective, problem.meter, labels=pool.index).run([])
+    # Points that the Gram form cannot resolve any more follow in the order of the search.
+    rest = np.setdiff1d(np.arange(len(pool)), objective.chosen)
+    order = np.concatenate([objective.chosen, rest])
+    path = path.extended(pool.index[rest])
     pool = pool.take(order)
     solution = _solve(problem, pool, K[np.ix_(order, order)], statistics.restricted(order), dtype)
     value = half_norm - np.cumsum(solution.gains().sum(axis=1))
-    stopped = path.stop_reason if len(order) < len(choice.pool) else choice.path.stop_reason
+    stopped = "rank" if len(order) < len(choice.pool) else choice.path.stop_reason
     same = np.array_equal(path.index, choice.path.index)
     gap = choice.path.gap if same else path.gap
     path = replace(path, value=value, gap=gap, stop_reason=stopped)

@@ -6,6 +6,7 @@ Nothing here knows about kernels, rows or estimators. Imports NumPy, SciPy and t
 from pursuit.linalg.cg import CGSolution, conjugate_gradients
 from pursuit.linalg.cholesky import (
     INDEFINITE,
+    NOISE_IN_PIVOT,
     NotPositiveDefiniteError,
     PivotedCholesky,
     RowCholesky,
@@ -18,6 +19,7 @@ from pursuit.linalg.workers import Workers
 
 __all__ = [
     "INDEFINITE",
+    "NOISE_IN_PIVOT",
     "CGSolution",
     "NotPositiveDefiniteError",
     "PivotedCholesky",

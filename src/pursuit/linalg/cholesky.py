@@ -13,6 +13,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _COLUMN_CHUNK = 1024
+NOISE_IN_PIVOT = 1e-9
 INDEFINITE = 1e-5
 """Negative pivots down to this part of the largest diagonal entry are put down to rounding, also
 to that of matrices computed in float32."""
@@ -47,6 +48,7 @@ class PivotedCholesky:
         self.residual = self.diagonal.copy()
         self.pivots: list[int] = []
         self._scale = float(self.diagonal.max(initial=0.0))
+        self._positive_diagonal = np.where(self.diagonal > 0, self.diagonal, 1.0)
         self._store = np.empty((max(1, min(capacity, 64)), len(self.diagonal)))
         self._capacity = capacity
         self._workers = workers
@@ -111,14 +113,23 @@ class PivotedCholesky:
         self.residual[pivot] = 0.0
         self.pivots.append(pivot)
 
-    def check_definite(self) -> None:
-        """Raise where a residual is negative beyond rounding; for kernel matrices themselves.
+    def excess(self, row: Floats) -> float:
+        """How far ``row`` would push a residual below zero, as a part of the diagonal.
+
+        In exact arithmetic never. A tiny pivot divides the rounding of its column by its root, and
+        such rows compound: what exceeds :data:`NOISE_IN_PIVOT` is no longer a column of H.
+        """
+        return float(((row * row - self.residual) / self._positive_diagonal).max())
+
+    def check_definite(self, row: Floats) -> None:
+        """Raise where ``row`` makes a residual negative beyond rounding; for kernel matrices.
 
         (In Gram form, K'K + σ²K, the squared condition number makes that no proof.)
         """
-        worst = int(self.residual.argmin())
-        if self.residual[worst] < -INDEFINITE * self._scale:
-            raise NotPositiveDefiniteError(worst, float(self.residual[worst]))
+        after = self.residual - row * row
+        worst = int(after.argmin())
+        if after[worst] < -INDEFINITE * self._scale:
+            raise NotPositiveDefiniteError(worst, float(after[worst]))
 
     def triangle(self) -> Floats:
         """R with R R' = H[S, S]: V at the pivots, lower triangular in the order of choice."""

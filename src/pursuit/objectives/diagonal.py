@@ -51,6 +51,7 @@ class DiagonalPursuit:
         self._free[candidate] = False
         if reduced[candidate] <= self._floor[candidate]:
             return False
-        self.factor.append(candidate, reduced / np.sqrt(reduced[candidate]))
-        self.factor.check_definite()
+        row = reduced / np.sqrt(reduced[candidate])
+        self.factor.check_definite(row)
+        self.factor.append(candidate, row)
         return True

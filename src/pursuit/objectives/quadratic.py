@@ -11,7 +11,7 @@ from scipy.linalg import solve_triangular
 
 from pursuit.gram import GramStatistics
 from pursuit.kernels import Kernel
-from pursuit.linalg import PivotedCholesky, Workers
+from pursuit.linalg import NOISE_IN_PIVOT, PivotedCholesky, Workers
 from pursuit.objectives.base import Floats, Indices
 from pursuit.rows import RowSource
 
@@ -94,13 +94,9 @@ class QuadraticPursuit:
 
     def score(self, candidates: Indices) -> Floats:
         """Σ_o ½g²/h."""
-        if len(candidates) == len(self._floor):
-            g, h = self._gradient, self.factor.residual
-        else:
-            g, h = self._gradient[:, candidates], self.factor.residual[candidates]
+        g, h = self._gradient[:, candidates], self.factor.residual[candidates]
         gain: Floats = 0.5 * np.einsum("oi,oi->i", g, g)
-        gain /= h
-        return gain
+        return np.divide(gain, h, out=np.zeros_like(gain), where=h > self._floor[candidates])
 
     def add(self, candidate: int) -> bool:
         """Take a candidate, or drop it when its pivot, formed from scratch, is rounding."""
@@ -113,6 +109,8 @@ class QuadraticPursuit:
         root = np.sqrt(column[candidate])
         z = self._gradient[:, candidate] / root
         row = np.divide(column, root, out=column)
+        if self.factor.excess(row) > NOISE_IN_PIVOT:
+            return False
         self.factor.append(candidate, row)
         for output, step in zip(self._gradient, z, strict=True):
             output -= step * row

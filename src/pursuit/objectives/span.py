@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit.kernels import Kernel
-from pursuit.linalg import PivotedCholesky, RowCholesky, SpanSolution, Workers
+from pursuit.linalg import NOISE_IN_PIVOT, PivotedCholesky, RowCholesky, SpanSolution, Workers
 from pursuit.objectives.base import Floats, Indices
 from pursuit.rows import Sample
 
@@ -108,8 +108,10 @@ class SpanPursuit:
         if candidate not in self._scored:
             return False
         v, c, den, step = self._scored[candidate]
+        if self.factor.excess(v) > NOISE_IN_PIVOT:
+            self.factor.check_definite(v)
+            return False
         self.factor.append(candidate, v)
-        self.factor.check_definite()
         self._L.append(c, den)
         self._z = np.vstack([self._z, step])
         self._decrease += 0.5 * float(step @ step)
