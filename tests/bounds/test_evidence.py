@@ -29,9 +29,7 @@ def from_basis(task, S):
     V = np.linalg.solve(R, K[S]).T
     L = np.linalg.cholesky(V.T @ (w[:, None] * V) + task.noise * np.eye(len(S)))
     z = np.linalg.solve(L, V.T @ (w[:, None] * task.Y))
-    return evidence_bounds(
-        L, z, w @ task.Y**2, w @ np.diag(K), task.noise, len(K), np.log(w).sum()
-    )
+    return evidence_bounds(L, z, w @ task.Y**2, w @ np.diag(K), task.noise, len(K), np.log(w).sum())
 
 
 def separated(task, seed, n):

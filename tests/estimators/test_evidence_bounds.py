@@ -1,6 +1,7 @@
 """log_evidence_bounds_ around the exact log evidence, from what a fitted model has stored."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,9 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern, RationalQuadratic, WhiteKernel
 
 from pursuit import EvidenceBounds, SparseGPRegressor
+
+fixed_gp = partial(SparseGPRegressor, optimizer=None)
+"""The kernel is used as given."""
 
 
 def log_evidence(K, Y, noise, weights=None):
@@ -43,10 +47,8 @@ def test_the_exact_evidence_lies_between(
     Y = np.sin(2 * X[:, :1]) + rng.normal(size=(m, n_outputs))
     weights = rng.choice([0.0, 0.1, 1.0, 7.0], m) if weighted else np.ones(m)
     weights[0] = 1.0
-    where = (
-        {"candidates": rng.normal(size=(20, 2))} if search == "foreign" else {"search": search}
-    )
-    model = SparseGPRegressor(
+    where = {"candidates": rng.normal(size=(20, 2))} if search == "foreign" else {"search": search}
+    model = fixed_gp(
         kernel,
         noise=noise,
         n_basis=n_basis,
@@ -67,12 +69,10 @@ def test_the_exact_evidence_lies_between(
 
 @pytest.mark.parametrize("n_outputs", [None, 3])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_all_rows_as_basis_leave_no_doubt(
-    waves, rough_kernel, weighted_scale, n_outputs, weighted
-):
+def test_all_rows_as_basis_leave_no_doubt(waves, rough_kernel, weighted_scale, n_outputs, weighted):
     data = waves(70, n_outputs=n_outputs)
     weights = np.random.default_rng(1).integers(0, 4, 70) / 2 if weighted else None
-    model = SparseGPRegressor(rough_kernel, noise=0.1, n_basis=70).fit(data.X, data.y, weights)
+    model = fixed_gp(rough_kernel, noise=0.1, n_basis=70).fit(data.X, data.y, weights)
     mean, scale = weighted_scale(data.y, weights)
     Y = (data.y.reshape(70, -1) - mean) / scale
     exact = log_evidence(rough_kernel(data.X), Y, 0.1, weights)
@@ -86,14 +86,14 @@ def test_it_agrees_with_scikit_learn(waves, rough_kernel):
     peer = GaussianProcessRegressor(
         rough_kernel + WhiteKernel(0.1), optimizer=None, normalize_y=True
     ).fit(data.X, data.y)
-    model = SparseGPRegressor(rough_kernel, noise=0.1, n_basis=60).fit(data.X, data.y)
+    model = fixed_gp(rough_kernel, noise=0.1, n_basis=60).fit(data.X, data.y)
     for bound in model.log_evidence_bounds_:
         assert bound == pytest.approx(peer.log_marginal_likelihood_value_, rel=1e-6)
 
 
 def test_a_small_basis_is_called_loose(waves, rough_kernel):
     data = waves(90)
-    found = SparseGPRegressor(rough_kernel, noise=0.01, n_basis=3).fit(data.X, data.y)
+    found = fixed_gp(rough_kernel, noise=0.01, n_basis=3).fit(data.X, data.y)
     bounds = found.log_evidence_bounds_
     assert isinstance(bounds, EvidenceBounds)
     assert bounds.n_values == 90
@@ -105,18 +105,16 @@ def test_rows_of_weight_zero_do_not_count(waves, rough_kernel):
     data = waves(60, n_outputs=2)
     weights = np.ones(60)
     weights[::3] = 0.0
-    model = SparseGPRegressor(rough_kernel, noise=0.1, n_basis=10).fit(data.X, data.y, weights)
-    without = SparseGPRegressor(rough_kernel, noise=0.1, n_basis=10)
+    model = fixed_gp(rough_kernel, noise=0.1, n_basis=10).fit(data.X, data.y, weights)
+    without = fixed_gp(rough_kernel, noise=0.1, n_basis=10)
     without.fit(data.X[weights > 0], data.y[weights > 0])
     assert model.log_evidence_bounds_.n_values == 80
-    np.testing.assert_allclose(
-        model.log_evidence_bounds_, without.log_evidence_bounds_, rtol=1e-10
-    )
+    np.testing.assert_allclose(model.log_evidence_bounds_, without.log_evidence_bounds_, rtol=1e-10)
 
 
 def test_a_pickled_model_knows_them(waves, rough_kernel):
     data = waves(50)
-    model = SparseGPRegressor(rough_kernel, noise=0.1, n_basis=10).fit(data.X, data.y)
+    model = fixed_gp(rough_kernel, noise=0.1, n_basis=10).fit(data.X, data.y)
     bounds = model.log_evidence_bounds_
     again = pickle.loads(pickle.dumps(model)).log_evidence_bounds_
     assert again == bounds
@@ -129,7 +127,7 @@ def test_lower_never_exceeds_upper_by_rounding():
     X = rng.normal(size=(200, 2))
     y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=200)
     for noise in (1e-8, 1e-4, 0.1):
-        model = SparseGPRegressor(
+        model = fixed_gp(
             Matern(1.0, nu=0.5), noise=noise, n_basis=200, normalize_y=False, certificate=None
         )
         lower, upper = model.fit(X, y).log_evidence_bounds_

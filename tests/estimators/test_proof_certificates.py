@@ -1,6 +1,7 @@
 """P(f) ≥ P_min ≥ D for any model whatever, and each kind against its formula formed densely."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import oracles
@@ -9,12 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import RBF, Matern
+from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern
 from tasks import make_task, tasks
 
 from pursuit import SparseGPRegressor
 from pursuit.estimators.certifying import Certifier, Model
 from pursuit.linalg import Workers
+
+fixed_gp = partial(SparseGPRegressor, optimizer=None)
+"""The kernel is used as given."""
 
 KINDS = ["published", "dense", "scaled", "hybrid", "two-level", "pcg"]
 
@@ -135,7 +139,7 @@ def test_two_levels_are_their_formula(task, seed, n, n_second, foreign):
 @given(tasks(), st.integers(0, 2**32 - 1), st.integers(1, 8), st.booleans())
 def test_the_dense_gap_of_a_fitted_model_is_what_its_span_misses(task, seed, n, foreign):
     """r'W(K - VV')Wr/2σ² (SPEC 7.3); not so once the coefficients have moved."""
-    model, points, value, _ = make_model(task, seed, n, foreign, moved=0.0)
+    model, points, *_ = make_model(task, seed, n, foreign, moved=0.0)
     K_rows, K_points = task.between(task.X, points), task.between(points, points)
     E = task.K - K_rows @ np.linalg.pinv(K_points, rcond=1e-13, hermitian=True) @ K_rows.T
     Wr = task.w[:, None] * (task.Y - K_rows @ model.coefficients)
@@ -218,7 +222,7 @@ def test_models_certified_together_are_certified_as_alone(kind):
 def test_the_published_gap_stays_above_its_floor(waves, rough_kernel, weighted_scale, weighted):
     data = waves(60, n_outputs=2)
     w = np.random.default_rng(3).uniform(0.2, 3.0, 60) if weighted else np.ones(60)
-    model = SparseGPRegressor(rough_kernel, noise=0.3, n_basis=25).fit(data.X, data.y, w)
+    model = fixed_gp(rough_kernel, noise=0.3, n_basis=25).fit(data.X, data.y, w)
     sizes = [1, 5, 12, 25]
     path = model.certify_path(data.X, data.y, w, "published", sizes=sizes, floor=True)
     mean, scale = weighted_scale(data.y, w)
@@ -235,7 +239,7 @@ def test_the_published_gap_stays_above_its_floor(waves, rough_kernel, weighted_s
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_path_certifies_every_truncation(waves, rough_kernel, kind):
     data = waves(70)
-    model = SparseGPRegressor(rough_kernel, noise=0.2, n_basis=20).fit(data.X, data.y)
+    model = fixed_gp(rough_kernel, noise=0.2, n_basis=20).fit(data.X, data.y)
     options = {"n_second": 40} if kind == "two-level" else {}
     path = model.certify_path(data.X, data.y, kind=kind, **options)
     assert path.sizes[0] == 1
@@ -254,7 +258,7 @@ def test_a_path_certifies_every_truncation(waves, rough_kernel, kind):
 @pytest.mark.parametrize("sizes", [[0, 3], [1, 11], [1.5], [], np.array([], int), ["a"]], ids=str)
 def test_sizes_that_are_none(waves, rough_kernel, sizes):
     data = waves(40)
-    model = SparseGPRegressor(rough_kernel, noise=0.2, n_basis=10).fit(data.X, data.y)
+    model = fixed_gp(rough_kernel, noise=0.2, n_basis=10).fit(data.X, data.y)
     with pytest.raises(ValueError, match="sizes must be whole numbers from 1 to 10"):
         model.certify_path(data.X, data.y, sizes=sizes)
 
@@ -262,9 +266,7 @@ def test_sizes_that_are_none(waves, rough_kernel, sizes):
 @pytest.mark.parametrize("call", ["certify", "certify_path"])
 def test_options_belong_to_kinds(waves, rough_kernel, call):
     data = waves(40)
-    certify = getattr(
-        SparseGPRegressor(rough_kernel, noise=0.2, n_basis=10).fit(data.X, data.y), call
-    )
+    certify = getattr(fixed_gp(rough_kernel, noise=0.2, n_basis=10).fit(data.X, data.y), call)
     with pytest.raises(TypeError, match=r"steps=3 with kind='hybrid': steps belongs to kind='pcg'"):
         certify(data.X, data.y, kind="hybrid", steps=3)
     with pytest.raises(TypeError, match=r"n_second=9.*belongs to kind='two-level'"):
@@ -283,10 +285,8 @@ def test_options_belong_to_kinds(waves, rough_kernel, call):
 @pytest.mark.parametrize("call", ["certify", "certify_path"])
 def test_data_that_do_not_fit_the_model(waves, rough_kernel, call):
     data = waves(40)
-    certify = getattr(
-        SparseGPRegressor(rough_kernel, noise=0.2, n_basis=10).fit(data.X, data.y), call
-    )
-    with pytest.raises(ValueError, match="3 features.*expecting 2 features"):
+    certify = getattr(fixed_gp(rough_kernel, noise=0.2, n_basis=10).fit(data.X, data.y), call)
+    with pytest.raises(ValueError, match=r"3 features.*expecting 2 features"):
         certify(np.ones((40, 3)), data.y)
     with pytest.raises(ValueError, match="y has 2 outputs, but the model was fitted with 1"):
         certify(data.X, np.column_stack([data.y, data.y]))
@@ -302,7 +302,7 @@ def test_data_that_do_not_fit_the_model(waves, rough_kernel, call):
 @pytest.mark.parametrize("weights", [np.linspace(0.5, 2.0, 40), np.arange(40) % 2], ids=["w", "01"])
 def test_forgotten_weights_are_noticed(waves, rough_kernel, call, weights):
     data = waves(40)
-    model = SparseGPRegressor(rough_kernel, noise=0.2, n_basis=10).fit(data.X, data.y, weights)
+    model = fixed_gp(rough_kernel, noise=0.2, n_basis=10).fit(data.X, data.y, weights)
     with pytest.warns(UserWarning, match="fitted with sample_weight"):
         getattr(model, call)(data.X, data.y)
     with warnings.catch_warnings():
@@ -316,7 +316,7 @@ def test_float32_never_certifies(waves, rough_kernel):
     K, y = rough_kernel(data.X), data.y - data.y.mean()
     minimum = oracles.least_primal(K, y[:, None], np.ones(400), 0.2)[0]
     for kind in KINDS:
-        model = SparseGPRegressor(
+        model = fixed_gp(
             rough_kernel,
             noise=0.2,
             n_basis=15,
@@ -348,8 +348,55 @@ def test_float32_never_certifies(waves, rough_kernel):
 def test_a_smooth_kernel_is_not_taken_for_an_indefinite_one(kernel, noise, arguments):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(150, 2)), rng.normal(size=150)
-    model = SparseGPRegressor(kernel, noise=noise, selection_rows=100, random_state=0, **arguments)
+    model = fixed_gp(kernel, noise=noise, selection_rows=100, random_state=0, **arguments)
     assert np.isfinite(model.fit(X, y).certificate_.gap)
+
+
+@pytest.mark.parametrize("kernel", [RBF(20.0), RBF(1.0), DotProduct(1.0)], ids=str)
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_both_sides_hold_with_little_noise(kernel, scale):
+    """The exact minimum in extended precision: a bound may be loose, not wrong."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2)) * (scale if isinstance(kernel, DotProduct) else 1.0)
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=60)
+    L = oracles.long_cholesky(kernel(X) + 1e-6 * np.eye(60))
+    minimum = float(0.5e-6 * (oracles.long_forward(L, y[:, None]) ** 2).sum())
+    for n in (1, 4, 30):
+        model = fixed_gp(kernel, noise=1e-6, n_basis=n, normalize_y=False, certificate=None)
+        model.fit(X, y)
+        for kind in KINDS:
+            found = model.certify(X, y, kind=kind)
+            true_gap = found.upper - minimum
+            slack = 1e-3 * true_gap + 1e-9 * (y @ y)
+            assert found.gap_at_least <= true_gap + slack, (n, kind)
+            assert true_gap <= found.gap + slack, (n, kind)
+
+
+@pytest.fixture(scope="module")
+def learned():
+    """A model whose kernel and noise are learned, its points moved, its error bars calibrated."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2100, 2))
+    y = np.sin(3 * X[:, 0]) * np.cos(2 * X[:, 1]) + 0.1 * rng.normal(size=2100)
+    model = SparseGPRegressor(n_basis=12, refine=20, random_state=0).fit(X, y)
+    assert np.all(model.basis_indices_ == -1)
+    return model, X, y
+
+
+def test_a_learned_and_moved_model_is_bracketed(learned):
+    """With the kernel and the noise as they stand after all."""
+    model, X, y = learned
+    Y = ((y - y.mean()) / y.std())[:, None]
+    minimum = oracles.least_primal(model.kernel_(X), Y, np.ones(2100), model.noise_)[0]
+    K_rows, K_points = model.kernel_(X, model.basis_), model.kernel_(model.basis_)
+    beta = model.dual_coef_[:, None]
+    value = oracles.primal(K_rows, K_points, beta, Y, np.ones(2100), model.noise_)[0]
+    assert model.certificate_.kind == "hybrid"
+    for found in (model.certificate_, *(model.certify(X, y, kind=kind) for kind in KINDS)):
+        assert found.upper == pytest.approx(value, rel=1e-7)
+        assert found.lower <= minimum * (1 + 1e-9)
+        assert found.gap_at_least <= (value - minimum) * (1 + 1e-6)
+        assert value - minimum <= found.gap * (1 + 1e-6)
 
 
 # Stopping by a certificate
@@ -357,7 +404,7 @@ def test_a_smooth_kernel_is_not_taken_for_an_indefinite_one(kernel, noise, argum
 
 def fit(data, kernel, **arguments):
     settings = {"noise": 0.2, "random_state": 0, **arguments}
-    return SparseGPRegressor(kernel, **settings).fit(data.X, data.y)
+    return fixed_gp(kernel, **settings).fit(data.X, data.y)
 
 
 @pytest.mark.parametrize("search", ["pooled", "fresh", "full"])

@@ -66,9 +66,7 @@ def test_many_rows_against_the_stored_matrix(tall):
     sample, X, points, queries, v = tall
     kernel = compile_kernel(RBF(0.8))[0]
     K_S, K_T = RBF(0.8)(X, points), RBF(0.8)(X, queries)
-    np.testing.assert_allclose(
-        transposed(sample.rows, kernel, points, v, 2), K_S.T @ v, atol=1e-9
-    )
+    np.testing.assert_allclose(transposed(sample.rows, kernel, points, v, 2), K_S.T @ v, atol=1e-9)
     cross, squares = statistics(sample, kernel, points, queries, 2)
     W = sample.weights[:, None]
     np.testing.assert_allclose(cross, K_S.T @ (W * K_T), rtol=1e-10)

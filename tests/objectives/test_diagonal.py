@@ -75,7 +75,7 @@ def test_copies_are_refused_and_the_rank_ends_it():
     assert sorted(pivot // 3 for pivot in objective.factor.pivots) == [0, 1, 2, 3, 4]
     assert not objective.available.any()
     assert abs(objective.value) < 1e-10
-    linear, path = run(as_rows(rng.standard_normal((20, 3))), compile_kernel(DotProduct(0.0))[0], 9)
+    _, path = run(as_rows(rng.standard_normal((20, 3))), compile_kernel(DotProduct(0.0))[0], 9)
     assert (len(path), path.stop_reason) == (3, "rank")
 
 

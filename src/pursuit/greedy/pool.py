@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import solve_triangular
 
 from pursuit.gram import GramStatistics
 from pursuit.greedy.loop import Pursuit
@@ -16,7 +16,7 @@ from pursuit.greedy.path import Path
 from pursuit.greedy.problem import Problem
 from pursuit.greedy.stopping import Deadline, StopRule
 from pursuit.kernels import Kernel
-from pursuit.linalg import Workers
+from pursuit.linalg import Workers, robust_cholesky
 from pursuit.objectives import gram_pursuit
 from pursuit.rows import Sample, concat, draw_rows, len_items
 
@@ -201,7 +201,9 @@ class PooledSearch:
         K = kernel_matrix(
             problem.kernel, pool.take(np.concatenate([chosen, rest])).items, problem.workers
         )
-        R: Floats = cholesky(K[:n, :n], lower=True)
+        R, kept = robust_cholesky(K[:n, :n])
+        if len(kept) < n:
+            return self._deepen(pool, chosen[kept], seen, capacity, rules, after_step)
         V = solve_triangular(R, K[:n, n:], lower=True)
         left = np.diag(K)[n:] - np.einsum("ij,ij->j", V, V)
         alive = np.flatnonzero(left > _INDEPENDENT * np.diag(K)[n:])

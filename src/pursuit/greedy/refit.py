@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import solve_triangular
 
 from pursuit.gram import GramStatistics
 from pursuit.greedy.loop import Pursuit
 from pursuit.greedy.path import Path
 from pursuit.greedy.pool import Choice, Pool, kernel_matrix
 from pursuit.greedy.problem import Problem
-from pursuit.linalg import NotPositiveDefiniteError, SpanSolution, robust_cholesky
+from pursuit.linalg import NotPositiveDefiniteError, SpanSolution, reorder, robust_cholesky
 from pursuit.objectives import gram_pursuit
 
 Floats = NDArray[np.float64]
@@ -57,7 +57,7 @@ def refit(
     pool, statistics = choice.pool, choice.statistics
     K = kernel_matrix(problem.kernel, pool.items, problem.workers)
     try:
-        _, kept = robust_cholesky(K)
+        R, kept = robust_cholesky(K)
     except NotPositiveDefiniteError as error:
         raise NotPositiveDefiniteError(int(pool.index[error.index]), error.pivot) from error
     if len(kept) < len(pool):
@@ -75,7 +75,7 @@ def refit(
     order = np.concatenate([objective.chosen, rest])
     path = path.extended(pool.index[rest])
     pool = pool.take(order)
-    solution = _solve(problem, pool, K[np.ix_(order, order)], statistics.restricted(order), dtype)
+    solution = _solve(problem, pool, reorder(R, order), statistics.restricted(order), dtype)
     value = half_norm - np.cumsum(solution.gains().sum(axis=1))
     stopped = "rank" if len(order) < len(choice.pool) else choice.path.stop_reason
     same = np.array_equal(path.index, choice.path.index)
@@ -88,20 +88,19 @@ def solve_in_span(problem: Problem, points: Any) -> tuple[Any, SpanSolution]:
     """Fit all rows in the span of given points, in their order; dependent points are left out."""
     pool = Pool.of_points(points)
     K = kernel_matrix(problem.kernel, points, problem.workers)
-    _, kept = robust_cholesky(K)
-    pool, K = pool.take(kept), K[np.ix_(kept, kept)]
-    return pool.items, _solve(problem, pool, K, problem.statistics(pool.items))
+    R, kept = robust_cholesky(K)
+    pool = pool.take(kept)
+    return pool.items, _solve(problem, pool, R, problem.statistics(pool.items))
 
 
 def _solve(
     problem: Problem,
     pool: Pool,
-    K: Floats,
+    R: Floats,
     statistics: GramStatistics,
     dtype: DTypeLike = np.float64,
 ) -> SpanSolution:
     """From statistics of the pool, or from a second, whitened pass where they have lost digits."""
-    R: Floats = cholesky(K, lower=True)
     if not _loses_digits(statistics, R, problem.noise, dtype):
         with contextlib.suppress(ArithmeticError):
             return SpanSolution.from_gram(R, statistics.gram, statistics.cross, problem.noise)

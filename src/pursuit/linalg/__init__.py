@@ -6,10 +6,10 @@ Nothing here knows about kernels, rows or estimators. Imports NumPy, SciPy and t
 from pursuit.linalg.cg import CGSolution, conjugate_gradients
 from pursuit.linalg.cholesky import (
     INDEFINITE,
-    NOISE_IN_PIVOT,
     NotPositiveDefiniteError,
     PivotedCholesky,
     RowCholesky,
+    reorder,
     robust_cholesky,
 )
 from pursuit.linalg.span import SpanSolution
@@ -19,7 +19,6 @@ from pursuit.linalg.workers import Workers
 
 __all__ = [
     "INDEFINITE",
-    "NOISE_IN_PIVOT",
     "CGSolution",
     "NotPositiveDefiniteError",
     "PivotedCholesky",
@@ -29,5 +28,6 @@ __all__ = [
     "Workers",
     "conjugate_gradients",
     "invert_spd",
+    "reorder",
     "robust_cholesky",
 ]

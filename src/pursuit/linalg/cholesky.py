@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import qr, solve_triangular
 from scipy.linalg.lapack import dpotrf
 
 from pursuit.linalg.workers import Workers
@@ -13,7 +13,8 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _COLUMN_CHUNK = 1024
-NOISE_IN_PIVOT = 1e-9
+_TRUST = 1e4
+_LARGE_PIVOT = 1e-6
 INDEFINITE = 1e-5
 """Negative pivots down to this part of the largest diagonal entry are put down to rounding, also
 to that of matrices computed in float32."""
@@ -48,7 +49,7 @@ class PivotedCholesky:
         self.residual = self.diagonal.copy()
         self.pivots: list[int] = []
         self._scale = float(self.diagonal.max(initial=0.0))
-        self._positive_diagonal = np.where(self.diagonal > 0, self.diagonal, 1.0)
+        self._error = np.finfo(float).eps * self.diagonal
         self._store = np.empty((max(1, min(capacity, 64)), len(self.diagonal)))
         self._capacity = capacity
         self._workers = workers
@@ -109,27 +110,31 @@ class PivotedCholesky:
     def append(self, pivot: int, row: Floats) -> None:
         """Add ``pivot``: ``row`` is its column of H - V'V over the root of its own entry."""
         self._next_row()[:] = row
+        # A pivot divides the rounding of its column by its root and hands it on to all others;
+        # where pivots are far below the largest residual such errors compound.
+        self._error = np.hypot(self._error, row * (self._error[pivot] / row[pivot]))
         self.residual -= row * row
         self.residual[pivot] = 0.0
         self.pivots.append(pivot)
 
-    def excess(self, row: Floats) -> float:
-        """How far ``row`` would push a residual below zero, as a part of the diagonal.
+    @property
+    def trusted(self) -> NDArray[np.bool_]:
+        """Candidates whose residual stands out from the rounding it has gathered."""
+        return self.residual > _TRUST * self._error
 
-        In exact arithmetic never. A tiny pivot divides the rounding of its column by its root, and
-        such rows compound: what exceeds :data:`NOISE_IN_PIVOT` is no longer a column of H.
-        """
-        return float(((row * row - self.residual) / self._positive_diagonal).max())
+    def keeps_definite(self, pivot: int, row: Floats, *, known_psd: bool) -> bool:
+        """Whether ``row`` leaves every residual non-negative but for rounding.
 
-    def check_definite(self, row: Floats) -> None:
-        """Raise where ``row`` makes a residual negative beyond rounding; for kernel matrices.
-
-        (In Gram form, K'K + σ²K, the squared condition number makes that no proof.)
+        Raises where it does not although the pivot is large, unless H is known to be psd: then,
+        and after a small pivot, it is rounding blown up, and the pivot should be passed over.
         """
         after = self.residual - row * row
         worst = int(after.argmin())
-        if after[worst] < -INDEFINITE * self._scale:
+        if after[worst] >= -INDEFINITE * self._scale:
+            return True
+        if not known_psd and row[pivot] ** 2 > _LARGE_PIVOT * self.diagonal[pivot]:
             raise NotPositiveDefiniteError(worst, float(after[worst]))
+        return False
 
     def triangle(self) -> Floats:
         """R with R R' = H[S, S]: V at the pivots, lower triangular in the order of choice."""
@@ -178,7 +183,7 @@ class RowCholesky:
         self.size = n + 1
 
 
-def robust_cholesky(matrix: Floats, tolerance: float = 1e-12) -> tuple[Floats, Indices]:
+def robust_cholesky(matrix: Floats, tolerance: float = 1e-11) -> tuple[Floats, Indices]:
     """Factor a psd matrix, leaving out rows that depend on earlier ones.
 
     Returns (R, kept) with R R' = matrix[kept, kept]. A row whose pivot is below ``tolerance`` of
@@ -194,9 +199,23 @@ def robust_cholesky(matrix: Floats, tolerance: float = 1e-12) -> tuple[Floats, I
             return np.asarray(R), kept
         if len(weak) == 0:
             pivot = float(block[good, good] - _explained(R[:good, :good], block[:good, good]))
-            if pivot < -INDEFINITE * float(np.diag(matrix).max()):
+            trusted = np.all(np.diag(R)[:good] ** 2 > _LARGE_PIVOT * np.diag(block)[:good])
+            if trusted and pivot < -INDEFINITE * float(np.diag(matrix).max()):
                 raise NotPositiveDefiniteError(int(kept[good]), pivot)
         kept = np.delete(kept, weak[0] if len(weak) else good)
+
+
+def reorder(R: Floats, order: Indices) -> Floats:
+    """The factor of K in another order: R[order] = LQ, so K[order, order] = LL'.
+
+    From the factor and not from K, whose own factor may fail where R just held.
+    """
+    if np.array_equal(order, np.arange(len(R))):
+        return R
+    (triangle,) = qr(R[order].T, mode="r", check_finite=False)
+    signs = np.where(np.diag(triangle) < 0, -1.0, 1.0)
+    lower: Floats = np.tril((signs[:, None] * triangle[: len(R)]).T)
+    return lower
 
 
 def _explained(R: Floats, column: Floats) -> float:

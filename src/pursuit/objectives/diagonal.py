@@ -31,7 +31,7 @@ class DiagonalPursuit:
     @property
     def available(self) -> NDArray[np.bool_]:
         """Rows not in the span of the chosen."""
-        return self._free & (self.factor.residual > self._floor)
+        return self._free & self.factor.trusted & (self.factor.residual > self._floor)
 
     @property
     def value(self) -> float:
@@ -52,6 +52,7 @@ class DiagonalPursuit:
         if reduced[candidate] <= self._floor[candidate]:
             return False
         row = reduced / np.sqrt(reduced[candidate])
-        self.factor.check_definite(row)
+        if not self.factor.keeps_definite(candidate, row, known_psd=self._kernel.positive_definite):
+            return False
         self.factor.append(candidate, row)
         return True

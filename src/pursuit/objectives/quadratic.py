@@ -11,7 +11,7 @@ from scipy.linalg import solve_triangular
 
 from pursuit.gram import GramStatistics
 from pursuit.kernels import Kernel
-from pursuit.linalg import NOISE_IN_PIVOT, PivotedCholesky, Workers
+from pursuit.linalg import PivotedCholesky, Workers
 from pursuit.objectives.base import Floats, Indices
 from pursuit.rows import RowSource
 
@@ -69,7 +69,7 @@ class QuadraticPursuit:
     @property
     def available(self) -> NDArray[np.bool_]:
         """Candidates neither chosen nor dependent on the chosen."""
-        return self._free & (self.factor.residual > self._floor)
+        return self._free & self.factor.trusted & (self.factor.residual > self._floor)
 
     @property
     def value(self) -> float:
@@ -109,8 +109,6 @@ class QuadraticPursuit:
         root = np.sqrt(column[candidate])
         z = self._gradient[:, candidate] / root
         row = np.divide(column, root, out=column)
-        if self.factor.excess(row) > NOISE_IN_PIVOT:
-            return False
         self.factor.append(candidate, row)
         for output, step in zip(self._gradient, z, strict=True):
             output -= step * row

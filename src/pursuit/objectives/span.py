@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit.kernels import Kernel
-from pursuit.linalg import NOISE_IN_PIVOT, PivotedCholesky, RowCholesky, SpanSolution, Workers
+from pursuit.linalg import PivotedCholesky, RowCholesky, SpanSolution, Workers
 from pursuit.objectives.base import Floats, Indices
 from pursuit.rows import Sample
 
@@ -47,7 +47,7 @@ class SpanPursuit:
     @property
     def available(self) -> NDArray[np.bool_]:
         """Rows neither chosen nor in the span of the chosen."""
-        return self._free & (self.factor.residual > self._smallest)
+        return self._free & self.factor.trusted & (self.factor.residual > self._smallest)
 
     @property
     def value(self) -> float:
@@ -108,8 +108,7 @@ class SpanPursuit:
         if candidate not in self._scored:
             return False
         v, c, den, step = self._scored[candidate]
-        if self.factor.excess(v) > NOISE_IN_PIVOT:
-            self.factor.check_definite(v)
+        if not self.factor.keeps_definite(candidate, v, known_psd=self._kernel.positive_definite):
             return False
         self.factor.append(candidate, v)
         self._L.append(c, den)
