@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -176,11 +177,62 @@ def scaling(quick: bool, repeat: int) -> list[Figure]:
     ]
 
 
+def certify(quick: bool, repeat: int) -> list[Figure]:
+    """Certificates of a fitted model: time over its fit, memory a row, and what five steps gain."""
+    data = kin40k()
+    rows = slice(4000 if quick else None)
+    X, y = data.X_train[rows], data.y_train[rows]
+    solver = sparse_gp(64 if quick else 1024, KIN40K_LENGTH_SCALES, KIN40K_NOISE)
+    model = solver.make(solver.size).fit(X, y)
+    found = {}
+
+    def improve() -> None:
+        found["pcg"] = model.certify(X, y, kind="pcg", steps=5)
+
+    def hybrid() -> None:
+        found["hybrid"] = model.certify(X, y, kind="hybrid")
+
+    best = best_seconds(
+        {
+            "fit": lambda: solver.make(solver.size).fit(X, y),
+            "hybrid": hybrid,
+            "pcg": improve,
+        },
+        repeat,
+    )
+    added = _traced_peak(hybrid)
+    return [
+        Figure(f"{solver.name}: fit", best["fit"], "s"),
+        Figure("certify, hybrid", best["hybrid"], "s"),
+        Figure("certify, pcg of 5 steps", best["pcg"], "s"),
+        Figure("hybrid / fit", best["hybrid"] / best["fit"], "x", at_most=1.5),
+        Figure("pcg / fit", best["pcg"] / best["fit"], "x"),
+        Figure("memory added by hybrid", added / MEGABYTE, "MB"),
+        Figure("memory added by hybrid, a row", added / 8 / len(X), "doubles"),
+        Figure("hybrid: gap", found["hybrid"].gap),
+        Figure("hybrid: gap at least", found["hybrid"].gap_at_least),
+        Figure("pcg: gap", found["pcg"].gap),
+        Figure("pcg: gap at least", found["pcg"].gap_at_least),
+        Figure("hybrid gap / pcg gap", found["hybrid"].gap / found["pcg"].gap, "x", at_least=5.0),
+    ]
+
+
+def _traced_peak(task: Callable[[], None]) -> int:
+    """Most bytes that Python and NumPy held at once because of the task."""
+    tracemalloc.start()
+    try:
+        task()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
 CASES: dict[str, Case] = {
     "pass": statistics_pass,
     "choice": choice,
     "kin40k-nystroem": kin40k_nystroem,
     "protein-nystroem": protein_nystroem,
+    "certify": certify,
     "memory": memory,
     "scaling": scaling,
 }

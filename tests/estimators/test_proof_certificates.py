@@ -294,7 +294,7 @@ def test_data_that_do_not_fit_the_model(waves, rough_kernel, call):
         certify(data.X, data.y[:30])
     with pytest.raises(ValueError, match="NaN"):
         certify(data.X, np.full(40, np.nan))
-    with pytest.raises(ValueError, match="y"):
+    with pytest.raises(ValueError, match="y is None"):
         certify(data.X, None)
 
 
@@ -353,11 +353,10 @@ def test_a_smooth_kernel_is_not_taken_for_an_indefinite_one(kernel, noise, argum
 
 
 @pytest.mark.parametrize("kernel", [RBF(20.0), RBF(1.0), DotProduct(1.0)], ids=str)
-@pytest.mark.parametrize("scale", [1.0, 100.0])
-def test_both_sides_hold_with_little_noise(kernel, scale):
+def test_both_sides_hold_with_little_noise(kernel):
     """The exact minimum in extended precision: a bound may be loose, not wrong."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 2)) * (scale if isinstance(kernel, DotProduct) else 1.0)
+    X = rng.normal(size=(60, 2))
     y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=60)
     L = oracles.long_cholesky(kernel(X) + 1e-6 * np.eye(60))
     minimum = float(0.5e-6 * (oracles.long_forward(L, y[:, None]) ** 2).sum())

@@ -288,7 +288,7 @@ def test_growing_to_nonsense(waves, rough_kernel, n):
 def test_growing_wants_targets_and_features_of_the_fit(waves, rough_kernel):
     data = waves(60)
     model = fitted(data, rough_kernel)
-    with pytest.raises(ValueError, match="y"):
+    with pytest.raises(ValueError, match="y is None"):
         model.grow(20, data.X, None)
     with pytest.raises(ValueError, match=r"2 outputs.*fitted with 1"):
         model.grow(20, data.X, np.column_stack([data.y, data.y]))

@@ -10,6 +10,7 @@ from pursuit.linalg import (
     PivotedCholesky,
     RowCholesky,
     Workers,
+    reorder,
     robust_cholesky,
 )
 
@@ -122,6 +123,13 @@ def test_the_diagonal_given_is_not_changed(read_only):
     np.testing.assert_array_equal(factor.diagonal, np.diag(H))
 
 
+def row_of(factor, H, pivot):
+    """What ``append`` takes for this pivot."""
+    factor.reduce(np.array([pivot]), H[[pivot]])
+    column = factor.reduced_column(pivot)
+    return column / np.sqrt(column[pivot])
+
+
 @pytest.mark.parametrize("worst", [0, 3, 5])
 def test_an_indefinite_matrix_names_the_row_that_shows_it(worst):
     n, chosen = 6, 2
@@ -129,14 +137,45 @@ def test_an_indefinite_matrix_names_the_row_that_shows_it(worst):
     H[worst, chosen] = H[chosen, worst] = 1.5
     with Workers(1) as workers:
         factor = PivotedCholesky(np.diag(H), n, workers)
-        factor.check_definite()
-        grow(factor, H, [chosen])
+        harmless = row_of(factor, H, 1)
+        assert factor.keeps_definite(1, harmless, known_psd=False)
+        row = row_of(factor, H, chosen)
         message = rf"negative pivot -1\.25 at index {worst}: .*not psd"
         with pytest.raises(NotPositiveDefiniteError, match=message) as caught:
-            factor.check_definite()
+            factor.keeps_definite(chosen, row, known_psd=False)
+        assert not factor.keeps_definite(chosen, row, known_psd=True)
+    assert factor.rank == 0, "a question changes nothing"
+    np.testing.assert_array_equal(factor.residual, np.diag(H))
     assert caught.value.index == worst
     assert caught.value.pivot == pytest.approx(1 - 1.5**2)
     assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize(("size_of_pivot", "refused"), [(1e-5, True), (1e-7, False)])
+def test_a_small_pivot_is_passed_over_and_not_held_against_the_matrix(size_of_pivot, refused):
+    """Divided by the root of a small pivot, rounding looks like a negative residual."""
+    H = np.eye(3)
+    H[0, 1] = H[1, 0] = np.sqrt(1 - size_of_pivot)
+    H[1, 2] = H[2, 1] = 1.1 * np.sqrt(size_of_pivot)
+    with Workers(1) as workers:
+        factor = PivotedCholesky(np.diag(H), 3, workers)
+        grow(factor, H, [0])
+        row = row_of(factor, H, 1)
+        if refused:
+            with pytest.raises(NotPositiveDefiniteError, match=r"negative pivot -0\.21 at index 2"):
+                factor.keeps_definite(1, row, known_psd=False)
+        else:
+            assert not factor.keeps_definite(1, row, known_psd=False)
+
+
+@pytest.mark.parametrize(("excess", "kept"), [(9e-6, True), (1.1e-5, False)])
+def test_rounding_of_float32_matrices_is_allowed_for(excess, kept):
+    scale = 7.0
+    H = scale * np.eye(2)
+    H[0, 1] = H[1, 0] = scale * np.sqrt(1 + excess)
+    with Workers(1) as workers:
+        factor = PivotedCholesky(np.diag(H), 2, workers)
+        assert factor.keeps_definite(0, row_of(factor, H, 0), known_psd=True) is kept
 
 
 def test_rounding_is_not_indefinite():
@@ -144,9 +183,39 @@ def test_rounding_is_not_indefinite():
     H = psd(rng, 60, rank=5)
     with Workers(1) as workers:
         factor = PivotedCholesky(np.diag(H), 60, workers)
-        grow(factor, H, rng.permutation(60)[:5].tolist())
-        factor.check_definite()
+        for pivot in rng.permutation(60)[:5].tolist():
+            row = row_of(factor, H, pivot)
+            assert factor.keeps_definite(pivot, row, known_psd=False)
+            factor.append(pivot, row)
     assert np.abs(factor.residual).max() < 1e-12
+    assert not factor.trusted.any(), "what is left is rounding"
+
+
+def test_residuals_are_trusted_while_they_stand_out_from_rounding():
+    H = psd(np.random.default_rng(6), 8)
+    with Workers(1) as workers:
+        factor = PivotedCholesky(np.diag(H), 8, workers)
+        for pivot in range(8):
+            taken = np.isin(np.arange(8), factor.pivots)
+            np.testing.assert_array_equal(factor.trusted, ~taken)
+            grow(factor, H, [pivot])
+    assert not factor.trusted.any()
+
+
+@pytest.mark.parametrize(
+    ("pivot", "left", "trusted"),
+    [(0.5, 1e-6, True), (0.5, 1e-9, True), (1e-8, 1e-6, True), (1e-8, 1e-9, False)],
+)
+def test_a_small_pivot_hands_its_rounding_on(pivot, left, trusted):
+    """An error of 1e-16 over the root of 1e-8 is 1e-12 in every residual that follows."""
+    R = np.array([[1.0, 0, 0], [np.sqrt(1 - pivot), np.sqrt(pivot), 0], [0.6, 0.8, np.sqrt(left)]])
+    with Workers(1) as workers:
+        factor = PivotedCholesky(np.diag(R @ R.T), 3, workers)
+        factor.append(0, R[:, 0])
+        np.testing.assert_array_equal(factor.trusted, [False, True, True])
+        factor.append(1, R[:, 1])
+    assert factor.residual[2] == pytest.approx(left, abs=1e-15)
+    np.testing.assert_array_equal(factor.trusted, [False, False, trusted])
 
 
 # SPEC §7, invariant 4
@@ -223,6 +292,21 @@ def test_tolerance_is_relative_to_the_row_itself():
     nearly = np.array([[1.0, 1e-4], [1e-4, 1e-8 * (1 + 1e-6)]])
     assert robust_cholesky(nearly)[1].tolist() == [0, 1]
     assert robust_cholesky(nearly, tolerance=1e-5)[1].tolist() == [0]
+
+
+@pytest.mark.parametrize(("left", "kept"), [(2e-11, [0, 1]), (5e-12, [0])])
+def test_pivots_below_eleven_digits_are_dropped(left, kept):
+    R = np.array([[1.0, 0], [np.sqrt(1 - left), np.sqrt(left)]])
+    assert robust_cholesky(R @ R.T)[1].tolist() == kept
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 20))
+def test_another_order_has_its_own_factor(seed, n):
+    rng = np.random.default_rng(seed)
+    H = psd(rng, n) + 0.01 * np.eye(n)
+    order = rng.permutation(n)
+    R = reorder(np.linalg.cholesky(H), order)
+    np.testing.assert_allclose(R, np.linalg.cholesky(H[np.ix_(order, order)]), atol=1e-12)
 
 
 @pytest.mark.parametrize("n", [0, 1, 3])

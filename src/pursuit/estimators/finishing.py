@@ -123,6 +123,8 @@ def calibrate_fit(
     fitted: SpanFit, problem: Problem, reserved: Indices
 ) -> tuple[SpanFit, dict[int, Calibration]]:
     """Ridge and error bars by leave-one-out, for the model and for n/2, n/4, … basis functions."""
+    if fitted.solution.size == 0:
+        return fitted, {}
     chosen = reserved if len(reserved) else np.arange(problem.sample.n_rows)
     rows = held_out(problem, fitted.pool.items, fitted.solution, chosen)
     solution, found = calibrate(fitted.solution, rows)

@@ -79,10 +79,12 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         terms are read as noise. None is a constant times an RBF with length scale sd·√d for each
         feature.
     noise : float or "learn", default "learn"
-        Noise variance σ². ``"learn"`` maximises the exact evidence over σ² on a subset of the
-        rows, unless the kernel has a White term, which is then kept.
-    n_basis : int, default 512
-        Most basis functions. Fewer is not a warning: see ``path_.stop_reason``.
+        Noise variance σ². ``"learn"`` maximises the exact evidence on a subset of the rows, with
+        the kernel's hyper-parameters or, where these are not learned, over σ² alone; a White term
+        of a kernel that is kept is kept too.
+    n_basis : int or "auto", default 512
+        Most basis functions. Fewer is not a warning: see ``path_.stop_reason``. ``"auto"``: as many
+        as lower the error on rows left out, at most 2048.
     tol : float or None, default None
         Stop when the certificate's ``relative_gap`` is at most ``tol``. Fresh and full searches
         look as they go; a pooled search returns the smallest size that meets it.
@@ -100,14 +102,24 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     candidates : {"rows", "kmeans"} or items, default "rows"
         Where the pool comes from: rows, cluster centres, or points of your own.
     optimizer : {"evidence", None}, default "evidence"
-        How hyper-parameters marked "learn" are found. The kernel itself is kept as given.
+        How hyper-parameters are learned: exact evidence on 500, then 2 000 rows. None keeps the
+        kernel as it is (constant x RBF with length scales sd·√d for ``kernel=None``).
+    n_restarts : int, default 0
+        Further runs of the optimiser from random points within the bounds.
+    refine : int, "auto" or False, default "auto"
+        Gradient steps that move the chosen points, kept if rows left out gain by them. ``"auto"``
+        is 100 when hyper-parameters are learned and there are more than 2 000 rows, else 0.
+    calibration : {"auto", "loo", None}, default "auto"
+        ``"loo"`` sets the ridge by leave-one-out error and the error bars by leave-one-out density,
+        on rows reserved from the choice (all rows up to 2 000). ``"auto"`` does so when
+        hyper-parameters are learned.
     normalize_y : bool, default True
         Centre and scale the targets first, weighted and per output. ``noise``, ``kernel_``,
         ``dual_coef_``, ``path_`` and the certificate are in these units; predictions are not.
     certificate : {"auto", None, "published", "dense", "scaled", "hybrid", "two-level", "pcg"}, \
             default "auto"
-        Which proof of optimality ``fit`` computes. ``"auto"`` is ``"hybrid"`` up to 10 000 rows
-        and ``"published"`` beyond; :meth:`certify` explains the kinds and computes any later.
+        Which proof of optimality ``fit`` computes. ``"auto"`` is ``"hybrid"`` up to 10 000 rows,
+        50 000 when hyper-parameters are learned, and ``"published"`` beyond; :meth:`certify` explains the kinds and computes any later.
     gamma, coef0, degree : float, optional
         Parameters of kernels given by name, as in `pairwise_kernels`.
     kernel_params : dict, optional
@@ -136,7 +148,13 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     kernel_ : kernel
         The kernel in use, without White terms' effect on predictions of the latent function.
     noise_ : float
-        σ² in use.
+        σ² in use, after learning and calibration.
+    learning_report_ : LearningReport
+        Families and their evidence, times, relevance of the features, warnings; print it.
+    feature_relevance_ : array of shape (n_features,) or None
+        Standard deviation of each feature over its length scale.
+    calibration_ : Calibration or None
+        What leave-one-out changed.
     path_ : Path
         What each step brought and cost, and why the choice ended.
     certificate_ : Certificate or None
@@ -576,7 +594,8 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         if calibrates:
             progress.begin("calibrate")
             fitted, self._calibrations = calibrate_fit(fitted, problem, reserved)
-            self.calibration_ = self._calibrations[fitted.solution.size]
+            self.calibration_ = self._calibrations.get(fitted.solution.size)
+        if self.calibration_ is not None:
             self._spread = self.calibration_.spread
             self.noise_ = self.calibration_.noise
             certificate = certificate if self.noise_ == problem.noise else None

@@ -363,7 +363,7 @@ class SpanModel(BaseEstimator):
     ) -> None:
         """Store the certificate, computing it where the search has not, and its gap in the path."""
         kind = self._certificate_kind(problem.sample.n_rows)
-        if kind is None:
+        if kind is None or self.n_basis_ == 0:
             return
         tick = progress.begin("certify")
         if found is None:

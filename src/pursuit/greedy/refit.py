@@ -111,5 +111,7 @@ def _solve(
 
 def _loses_digits(statistics: GramStatistics, R: Floats, noise: float, dtype: DTypeLike) -> bool:
     """Whether rounding in K_S'WK_S, blown up by R⁻¹ on both sides, reaches the ridge."""
+    if len(R) == 0:
+        return False
     rounding = np.finfo(dtype).eps * float(np.diag(statistics.gram).max()) * np.sqrt(len(R))
     return bool(rounding > _LOST_DIGITS * noise * float(np.diag(R).min()) ** 2)

@@ -190,7 +190,7 @@ def robust_cholesky(matrix: Floats, tolerance: float = 1e-11) -> tuple[Floats, I
     its diagonal entry is dropped: it adds nothing to the span that rounding would not drown.
     """
     kept = np.arange(len(matrix))
-    while True:
+    while len(kept):
         block = matrix[np.ix_(kept, kept)]
         R, info = dpotrf(block, lower=1, clean=1)
         good = len(kept) if info == 0 else info - 1
@@ -203,6 +203,7 @@ def robust_cholesky(matrix: Floats, tolerance: float = 1e-11) -> tuple[Floats, I
             if trusted and pivot < -INDEFINITE * float(np.diag(matrix).max()):
                 raise NotPositiveDefiniteError(int(kept[good]), pivot)
         kept = np.delete(kept, weak[0] if len(weak) else good)
+    return np.empty((0, 0)), kept
 
 
 def reorder(R: Floats, order: Indices) -> Floats:

@@ -13,6 +13,8 @@ Floats = NDArray[np.float64]
 
 
 def _solve_lower(L: Floats, rhs: Floats, *, transposed: bool = False) -> Floats:
+    if len(L) == 0:
+        return rhs
     solution: Floats = solve_triangular(
         L, rhs, lower=True, trans="T" if transposed else "N", check_finite=False
     )
@@ -51,6 +53,8 @@ class SpanSolution:
     @classmethod
     def from_whitened(cls, R: Floats, gram: Floats, cross: Floats, noise: float) -> SpanSolution:
         """From V'WV and V'Wy."""
+        if len(gram) == 0:
+            return cls(R, gram, cross, noise)
         B = 0.5 * (gram + gram.T)
         B[np.diag_indices_from(B)] += noise
         L, info = dpotrf(B, lower=1, clean=1)

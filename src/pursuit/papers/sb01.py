@@ -127,10 +127,10 @@ def table2_errorbars(
 ) -> PaperResult:
     """Table 2, second row: basis functions needed for the error bar at each remaining row.
 
-    Reproduced with 5 to 15 % fewer kernels. The paper does not say what is to be within .025. Three
-    readings were tried, and the nearest kept: the relative distance of both bounds of Q*. The gap
-    of Q gives 6.4 kernels where the paper has 79, the true relative error of Q* gives 49. Subsets
-    have 59 rows.
+    Reproduced with up to 15 % fewer kernels. What is to be within .025 is not said in the paper.
+    Three readings were tried, and the nearest kept: the relative distance of both bounds of Q*. The
+    gap of Q gives 6.4 kernels where the paper has 79, the true relative error of Q* gives 49.
+    Subsets have 59 rows.
 
     Parameters
     ----------

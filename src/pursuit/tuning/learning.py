@@ -26,6 +26,8 @@ _FIRST_STEPS, _SECOND_STEPS = 25, 15
 _TIE = 1e-3
 _ENOUGH = 1e-5
 _AT_BOUND = 1e-3
+_NOTHING = 0.1
+_PROBES, _PROBE_WIDTHS, _LONG = 20, (0.3, 1.0), 10.0
 
 
 @dataclass(frozen=True)
@@ -60,14 +62,17 @@ class NoiseRange:
     fixed: bool = False
 
 
-def family_kernel(family: str, scales: Floats, variance: float) -> Any:
+def family_kernel(
+    family: str, scales: Floats, variance: float, starts: Floats | None = None
+) -> Any:
     """Constant x a stationary kernel with a length scale a feature, bounds in their units."""
+    starts = scales if starts is None else starts
     bounds = np.column_stack([scales * np.exp(-4.0), scales * np.exp(5.0)])
     nu = {"matern52": 2.5, "matern32": 1.5, "matern12": 0.5}
     constant = ConstantKernel(variance, (variance * np.exp(-5.0), variance * np.exp(5.0)))
     if family == "rbf":
-        return constant * RBF(scales, bounds)
-    return constant * Matern(scales, bounds, nu=nu[family])
+        return constant * RBF(starts, bounds)
+    return constant * Matern(starts, bounds, nu=nu[family])
 
 
 def learn_family(
@@ -79,14 +84,64 @@ def learn_family(
     more gently.
     """
     first = _head(data, FIRST_ROWS)
-    found = [
-        maximise(first, family_kernel(family, scales, variance), noise, family, **search)
-        for family in FAMILIES
-    ]
+
+    def compare(starts: Floats) -> list[Learned]:
+        return [
+            maximise(
+                first, family_kernel(family, scales, variance, starts), noise, family, **search
+            )
+            for family in FAMILIES
+        ]
+
+    found = compare(scales)
+    if max(candidate.evidence_per_row for candidate in found) < _noise_evidence(first) + _NOTHING:
+        found += compare(probe_features(first, scales, variance, noise))
     best = max(candidate.evidence_per_row for candidate in found)
     winner = [c for c in found if c.evidence_per_row >= best - _TIE][-1]
     stages = [stage for candidate in found for stage in candidate.stages]
     return _second_stage(data, winner, noise, stages)
+
+
+def _noise_evidence(data: Evidence) -> float:
+    """Evidence a row of the best model that sees nothing but noise."""
+    power = float(np.average((data.y**2).mean(axis=1), weights=data.weights))
+    share = float(data.weights.sum()) / len(data.X)
+    logs = float(np.log(2 * np.pi * max(power, 1e-300))) + 1.0
+    return -0.5 * share * data.y.shape[1] * logs
+
+
+def probe_features(data: Evidence, scales: Floats, variance: float, noise: NoiseRange) -> Floats:
+    """Length scales with one feature short and all others long, for the feature that does best.
+
+    Where few of many features matter, the common start looks like noise in every direction; a
+    feature on its own does not.
+    """
+    best, starts = -np.inf, scales
+    shared = np.sqrt(len(scales))
+    for feature in np.argsort(-_correlation_ratios(data))[:_PROBES]:
+        for width in _PROBE_WIDTHS:
+            trial = scales * _LONG
+            trial[feature] = scales[feature] / shared * width
+            found = data.value_and_gradient(
+                family_kernel("matern52", scales, variance, trial), noise.start
+            )
+            if found is not None and found[0] > best:
+                best, starts = found[0], trial
+    return starts
+
+
+def _correlation_ratios(data: Evidence) -> Floats:
+    """Share of the targets' variance that bins of each feature explain."""
+    n_bins = max(2, min(20, len(data.X) // 10))
+    ranks = np.argsort(np.argsort(data.X, axis=0, kind="stable"), axis=0)
+    bins = ranks * n_bins // len(data.X)
+    ratios = np.zeros(data.X.shape[1])
+    for j in range(data.X.shape[1]):
+        counts = np.bincount(bins[:, j], minlength=n_bins)
+        for y in data.y.T:
+            sums = np.bincount(bins[:, j], y, minlength=n_bins)
+            ratios[j] += float((sums**2 / np.maximum(counts, 1)).sum())
+    return ratios
 
 
 def learn_given(data: Evidence, kernel: Any, noise: NoiseRange, **search: Any) -> Learned:
@@ -139,7 +194,7 @@ def maximise(
         best.evaluations += 1
         if found is None or not np.isfinite(found[0]):
             return 1e10, np.zeros_like(point)
-        value, gradient = found[0] / n, found[1] / n
+        value, gradient = float(found[0] / n), found[1] / n
         if value > best.value:
             best.value, best.theta, best.noise = value, point[:free].copy(), np.exp(point[free])
         return -value, -gradient

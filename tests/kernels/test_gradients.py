@@ -1,0 +1,247 @@
+"""Pullbacks of kernels, against finite differences of scikit-learn's own values."""
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    CompoundKernel,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Exponentiation,
+    Matern,
+    PairwiseKernel,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+from pursuit.kernels import kernel_gradient, without_white
+
+ARD = np.array([0.7, 1.5, 3.0])
+
+LEAVES = {
+    "constant": ConstantKernel(2.5),
+    "gaussian": RBF(0.8),
+    "gaussian, a scale each": RBF(ARD),
+    "matern 1/2": Matern(1.3, nu=0.5),
+    "matern 1/2, a scale each": Matern(ARD, nu=0.5),
+    "matern 3/2": Matern(1.3, nu=1.5),
+    "matern 3/2, a scale each": Matern(ARD, nu=1.5),
+    "matern 5/2": Matern(1.3, nu=2.5),
+    "matern 5/2, a scale each": Matern(ARD, nu=2.5),
+    "matern infinity": Matern(ARD, nu=np.inf),
+    "rational quadratic": RationalQuadratic(1.2, alpha=0.6),
+    "inner product": DotProduct(1.4),
+}
+
+COMPOSED = {
+    "constant times": ConstantKernel(2.0) * RBF(ARD),
+    "times constant": Matern(ARD, nu=1.5) * ConstantKernel(0.3),
+    "constants times": ConstantKernel(2.0) * ConstantKernel(0.5) * RBF(ARD),
+    "sum": RBF(ARD) + Matern(0.7, nu=0.5),
+    "sum of many": ConstantKernel(2.0) * RBF(ARD) + 0.5 * DotProduct(0.6) + ConstantKernel(0.2),
+    "product": RBF(ARD) * Matern(2.0, nu=2.5),
+    "product with inner product": DotProduct(0.6) * RationalQuadratic(1.1, alpha=2.0),
+    "product of sums": (RBF(0.9) + DotProduct(0.4)) * (Matern(ARD, nu=1.5) + ConstantKernel(0.5)),
+    "power": Exponentiation(RBF(ARD), 1.5),
+    "power of inner product": DotProduct(1.1) ** 3,
+    "power of a sum": (ConstantKernel(0.7) * RBF(ARD) + DotProduct(0.8)) ** 2,
+    "constant times power": ConstantKernel(1.7) * RationalQuadratic(0.9, alpha=1.5) ** 2,
+}
+
+FIXED = {
+    "scales": ConstantKernel(2.0) * RBF(ARD, "fixed"),
+    "constant": ConstantKernel(2.0, "fixed") * RBF(ARD),
+    "constant on the right": RBF(ARD) * ConstantKernel(2.0, "fixed"),
+    "alpha": RationalQuadratic(1.2, 0.6, alpha_bounds="fixed"),
+    "scale of rational quadratic": RationalQuadratic(1.2, 0.6, length_scale_bounds="fixed"),
+    "offset": DotProduct(0.5, "fixed") + Matern(0.8, nu=0.5),
+    "one term": Matern(ARD, "fixed", nu=2.5) + ConstantKernel(0.5) * RBF(0.9),
+    "one factor": Matern(ARD, "fixed", nu=2.5) * RBF(0.9),
+    "all": ConstantKernel(2.0, "fixed") * RBF(ARD, "fixed"),
+    "in a power": (ConstantKernel(2.0, "fixed") * RBF(0.8)) ** 2,
+}
+
+KERNELS = LEAVES | COMPOSED
+EVERY = [pytest.param(kernel, id=name) for name, kernel in (KERNELS | FIXED).items()]
+
+
+def blocks(seed=0, n_rows=7, n_points=5, offset=0.0):
+    rng = np.random.default_rng(seed)
+    A, B = rng.standard_normal((n_rows, 3)) + offset, rng.standard_normal((n_points, 3)) + offset
+    return A, B, rng.standard_normal((n_rows, n_points))
+
+
+def difference(function, x, step=1e-5):
+    """Central differences of a number in every entry of x, extrapolated to fourth order."""
+    slopes = np.empty(x.shape)
+    for entry in np.ndindex(x.shape):
+
+        def along(h, entry=entry):
+            moved = x.copy()
+            moved[entry] += h
+            return function(moved)
+
+        coarse = (along(2 * step) - along(-2 * step)) / (4 * step)
+        fine = (along(step) - along(-step)) / (2 * step)
+        slopes[entry] = (4 * fine - coarse) / 3
+    return slopes
+
+
+def theta_difference(kernel, A, B, W):
+    def value(theta):
+        return np.vdot(W, kernel.clone_with_theta(theta)(A, B))
+
+    return difference(value, np.asarray(kernel.theta, dtype=float), step=1e-4)
+
+
+def point_difference(kernel, A, B, W):
+    return difference(lambda moved: np.vdot(W, kernel(A, moved)), B)
+
+
+def assert_close(found, expected, tolerance):
+    """Relative to the largest entry, since small ones are differences of large ones."""
+    assert found.shape == expected.shape
+    scale = np.abs(expected).max(initial=0.0)
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize("kernel", EVERY)
+@pytest.mark.parametrize("offset", [0.0, 30.0])
+def test_theta(kernel, offset):
+    A, B, W = blocks(offset=0.0 if has_inner_product(kernel) else offset)
+    found = kernel_gradient(kernel).theta(A, B, W)
+    assert len(found) == len(kernel.theta)
+    assert_close(found, theta_difference(kernel, A, B, W), 1e-5)
+
+
+@pytest.mark.parametrize("kernel", EVERY)
+@pytest.mark.parametrize("offset", [0.0, 30.0])
+def test_points(kernel, offset):
+    A, B, W = blocks(1, offset=0.0 if has_inner_product(kernel) else offset)
+    found = kernel_gradient(kernel).points(A, B, W)
+    assert_close(found, point_difference(kernel, A, B, W), 1e-5)
+
+
+def has_inner_product(kernel):
+    """Values of such a kernel grow with an offset, and their differences lose digits."""
+    return "DotProduct" in repr(kernel)
+
+
+@pytest.mark.parametrize("kernel", EVERY)
+def test_theta_is_in_the_order_of_scikit_learn(kernel):
+    A = blocks(2)[0]
+    gradient = kernel_gradient(kernel)
+    W = np.random.default_rng(3).standard_normal((len(A), len(A)))
+    expected = np.einsum("ij,ijp->p", W, kernel(A, eval_gradient=True)[1])
+    assert_close(gradient.theta(A, A, W), expected, 1e-9)
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_fixed_parameters_drop_out(name):
+    kernel = FIXED[name]
+    A, B, W = blocks()
+    free = sum(h.n_elements for h in kernel.hyperparameters if not h.fixed)
+    assert free < sum(h.n_elements for h in kernel.hyperparameters)
+    assert len(kernel_gradient(kernel).theta(A, B, W)) == free
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("offset", [0.0, 30.0])
+def test_points_that_coincide_with_rows(name, offset):
+    """Where x = z the Matérn 1/2 kernel has a corner, on whose two sides the slopes cancel."""
+    kernel = KERNELS[name]
+    A, B, W = blocks(4, offset=0.0 if has_inner_product(kernel) else offset)
+    B[:3] = A[:3]
+    B[4] = B[3]
+    gradient = kernel_gradient(kernel)
+    assert_close(gradient.points(A, B, W), point_difference(kernel, A, B, W), 1e-5)
+    assert_close(gradient.theta(A, B, W), theta_difference(kernel, A, B, W), 1e-5)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_all_points_the_same(name):
+    A = np.ones((4, 3))
+    W = np.random.default_rng(0).standard_normal((4, 4))
+    gradient = kernel_gradient(KERNELS[name])
+    found = gradient.theta(A, A, W)
+    assert_close(found, theta_difference(KERNELS[name], A, A, W), 1e-5)
+    assert np.all(np.isfinite(gradient.points(A, A, W)))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("coincide", [False, True])
+def test_float32_tiles(name, coincide):
+    A, B, W = blocks(5, 40, 9)
+    if coincide:
+        B[:5] = A[:5]
+    thin = [array.astype(np.float32) for array in (A, B, W)]
+    gradient = kernel_gradient(KERNELS[name])
+    wide = [array.astype(np.float64) for array in thin]
+    assert_close(
+        np.asarray(gradient.points(*thin), np.float64), gradient.points(*wide), 2e-4
+    )
+
+
+def test_inputs_are_left_alone(read_only):
+    A, B, W = map(read_only, blocks())
+    for kernel in KERNELS.values():
+        gradient = kernel_gradient(kernel)
+        gradient.theta(A, B, W)
+        gradient.points(A, B, W)
+
+
+class HalvedRBF(RBF):
+    """A subclass that changed the formula."""
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        return 0.5 * super().__call__(X, Y)
+
+
+class ShiftedDot(DotProduct):
+    def __call__(self, X, Y=None, eval_gradient=False):
+        return 1.0 + super().__call__(X, Y)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        ExpSineSquared(),
+        PairwiseKernel(metric="laplacian"),
+        Matern(nu=1.0),
+        CompoundKernel([RBF(), RBF(2.0)]),
+        HalvedRBF(),
+        ShiftedDot(),
+        WhiteKernel(),
+        "rbf",
+        np.dot,
+    ],
+    ids=repr,
+)
+def test_unknown_kernels_have_none(kernel):
+    assert kernel_gradient(kernel) is None
+    if hasattr(kernel, "theta") and not isinstance(kernel, CompoundKernel):
+        assert kernel_gradient(kernel + RBF()) is None
+        assert kernel_gradient(RBF() * kernel) is None
+        assert kernel_gradient(kernel**2) is None
+
+
+def test_without_white():
+    core = ConstantKernel(2.0) * RBF(ARD)
+    first, second = WhiteKernel(0.1), WhiteKernel(0.2, "fixed")
+    assert without_white(core) == (core, [])
+    assert without_white(core + first) == (core, [first])
+    assert without_white(first + core) == (core, [first])
+    left, whites = without_white((first + core) + (DotProduct() + second))
+    assert left == core + DotProduct()
+    assert whites == [first, second]
+    assert without_white(first + second) == (None, [first, second])
+    assert without_white(first) == (None, [first])
+    assert without_white("rbf") == ("rbf", [])
+
+
+def test_white_terms_have_no_entry_in_theta():
+    kernel, whites = without_white(ConstantKernel(2.0) * RBF(ARD) + WhiteKernel(0.1))
+    A, B, W = blocks()
+    assert len(whites) == 1
+    assert_close(kernel_gradient(kernel).theta(A, B, W), theta_difference(kernel, A, B, W), 1e-5)

@@ -1,0 +1,169 @@
+"""The exact log evidence and its gradient, against scikit-learn's; its memory."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+from pursuit.linalg import Workers
+from pursuit.tuning import Evidence
+
+SCALES = np.array([0.8, 2.0, 1.3])
+FAMILIES = {
+    "rbf": ConstantKernel(1.5) * RBF(SCALES),
+    "matern 5/2": ConstantKernel(1.5) * Matern(SCALES, nu=2.5),
+    "matern 3/2": ConstantKernel(1.5) * Matern(SCALES, nu=1.5),
+    "matern 1/2": ConstantKernel(1.5) * Matern(SCALES, nu=0.5),
+    "isotropic": ConstantKernel(0.7) * RBF(1.1),
+    "rational quadratic": ConstantKernel(0.7) * RationalQuadratic(1.1, alpha=0.8),
+    "sum": ConstantKernel(1.5) * RBF(SCALES) + ConstantKernel(0.2) * DotProduct(0.5),
+    "fixed scales": ConstantKernel(1.5) * RBF(SCALES, "fixed"),
+}
+each_family = pytest.mark.parametrize("name", FAMILIES)
+
+
+def data(m=60, n_outputs=1, n_features=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((m, n_features))
+    signal = np.sin(X @ rng.standard_normal((n_features, n_outputs)))
+    return X, signal + 0.3 * rng.standard_normal((m, n_outputs))
+
+
+def evidence(X, y, kernel, noise, weights=None, n_jobs=1):
+    with Workers(n_jobs) as workers:
+        weights = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=float)
+        return Evidence(X, y, weights, workers).value_and_gradient(kernel, noise)
+
+
+def scikit_learn(X, y, kernel, noise):
+    """Value and gradient, the noise being a White term, whose entry comes last."""
+    kernel = kernel + WhiteKernel(noise)
+    model = GaussianProcessRegressor(kernel, alpha=0.0, optimizer=None).fit(X, y)
+    return model.log_marginal_likelihood(kernel.theta, eval_gradient=True, clone_kernel=True)
+
+
+@each_family
+@pytest.mark.parametrize("noise", [1e-3, 0.1, 5.0])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_equals_scikit_learn(name, noise, n_outputs):
+    X, y = data(n_outputs=n_outputs)
+    value, gradient = evidence(X, y, FAMILIES[name], noise)
+    expected, slopes = scikit_learn(X, y, FAMILIES[name], noise)
+    assert value == pytest.approx(expected, rel=1e-8)
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-6 * np.abs(slopes).max())
+
+
+@each_family
+def test_more_rows_than_a_chunk(name, size):
+    X, y = data(size(300, 1100), seed=1)
+    value, gradient = evidence(X, y, FAMILIES[name], 0.1, n_jobs=2)
+    expected, slopes = scikit_learn(X, y, FAMILIES[name], 0.1)
+    assert value == pytest.approx(expected, rel=1e-8)
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-6 * np.abs(slopes).max())
+
+
+@each_family
+def test_weights_are_copies(name):
+    X, y = data(40, n_outputs=2)
+    w = np.random.default_rng(3).integers(1, 4, 40)
+    value, gradient = evidence(X, y, FAMILIES[name], 0.2, w)
+    copies, slopes = evidence(
+        np.repeat(X, w, axis=0), np.repeat(y, w, axis=0), FAMILIES[name], 0.2
+    )
+    # The density of w equal targets has a further factor w^-½, which no hyper-parameter changes.
+    assert value == pytest.approx(copies + 0.5 * y.shape[1] * np.log(w).sum(), rel=1e-9)
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-7, atol=1e-8)
+
+
+def test_weights_by_the_density():
+    X, y = data(25)
+    w = np.random.default_rng(4).uniform(0.3, 2.5, 25)
+    kernel, noise = FAMILIES["rbf"], 0.3
+    value, _ = evidence(X, y, kernel, noise, w)
+    density = multivariate_normal(cov=kernel(X) + noise * np.diag(1 / w)).logpdf(y[:, 0])
+    assert value == pytest.approx(density - 0.5 * (w - 1).sum() * np.log(2 * np.pi * noise))
+
+
+def test_weighted_gradient_by_differences():
+    X, y = data(30, n_outputs=2)
+    w = np.random.default_rng(5).uniform(0.3, 2.5, 30)
+    kernel, noise = FAMILIES["matern 3/2"], 0.2
+    _, gradient = evidence(X, y, kernel, noise, w)
+    point = np.append(kernel.theta, np.log(noise))
+
+    def value(at):
+        return evidence(X, y, kernel.clone_with_theta(at[:-1]), float(np.exp(at[-1])), w)[0]
+
+    step = 1e-5 * np.eye(len(point))
+    slopes = [(value(point + h) - value(point - h)) / 2e-5 for h in step]
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-6)
+
+
+def test_outputs_add_up():
+    X, y = data(50, n_outputs=3)
+    value, gradient = evidence(X, y, FAMILIES["rbf"], 0.2)
+    each = [evidence(X, y[:, [output]], FAMILIES["rbf"], 0.2) for output in range(3)]
+    assert value == pytest.approx(sum(found[0] for found in each), rel=1e-12)
+    np.testing.assert_allclose(gradient, sum(found[1] for found in each), rtol=1e-9, atol=1e-10)
+
+
+def test_threads_change_no_bit():
+    X, y = data(400)
+    value, gradient = evidence(X, y, FAMILIES["matern 1/2"], 0.1, n_jobs=1)
+    for n_jobs in (2, 3):
+        again, slopes = evidence(X, y, FAMILIES["matern 1/2"], 0.1, n_jobs=n_jobs)
+        assert again == value
+        np.testing.assert_array_equal(slopes, gradient)
+
+
+@each_family
+def test_duplicated_rows(name):
+    X, y = data(30)
+    X = np.vstack([X, X[:20], X[:5]])
+    y = np.vstack([y, y[5:25], -y[:5]])
+    value, gradient = evidence(X, y, FAMILIES[name], 0.1)
+    expected, slopes = scikit_learn(X, y, FAMILIES[name], 0.1)
+    assert value == pytest.approx(expected, rel=1e-8)
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-6 * np.abs(slopes).max())
+
+
+def test_none_where_there_is_no_factor():
+    X, y = data(30)
+    X[15:] = X[:15]
+    assert evidence(X, y, FAMILIES["rbf"], 1e-300) is None
+
+
+def test_data_are_left_alone(read_only):
+    X, y = map(read_only, data(50))
+    evidence(X, y, FAMILIES["rbf"], 0.1, weights=read_only(np.ones(50)))
+
+
+def peak_in_squares(s, n_features, kernel):
+    """Peak memory of one evaluation, in matrices of s x s doubles."""
+    X, y = data(s, n_features=n_features)
+    tracemalloc.start()
+    try:
+        evidence(X, y, kernel, 0.1, n_jobs=2)
+        return tracemalloc.get_traced_memory()[1] / (8 * s**2)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("family", [RBF, lambda scales: Matern(scales, nu=2.5)])
+def test_memory_is_a_few_matrices_whatever_the_features(family, size):
+    s = size(1000, 2000)
+    few, many = (
+        peak_in_squares(s, d, ConstantKernel(1.0) * family(np.full(d, np.sqrt(d)))) for d in (2, 40)
+    )
+    assert few < 6
+    assert many < few + 1

@@ -1,0 +1,274 @@
+"""Maximising the evidence: bounds, fixed parameters, failures, restarts, families."""
+
+import numpy as np
+import pytest
+from scipy.optimize import OptimizeResult
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+
+from pursuit.linalg import Workers
+from pursuit.tuning import Evidence, NoiseRange, at_bounds, learn_family, learn_given, learning
+from pursuit.tuning.learning import family_kernel, maximise
+
+NOISE = NoiseRange(0.1, 1e-4, 10.0)
+
+
+@pytest.fixture
+def workers():
+    with Workers(1) as found:
+        yield found
+
+
+def subset(workers, m=80, seed=0, function=lambda X: np.sin(2 * X[:, 0]) + 0.3 * X[:, 1]):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((m, 2))
+    y = function(X) + 0.1 * rng.standard_normal(m)
+    return Evidence(X, (y - y.mean())[:, None], np.ones(m), workers)
+
+
+def at(data, kernel, noise):
+    return data.value_and_gradient(kernel, noise)[0] / len(data.X)
+
+
+def test_reaches_what_scikit_learn_reaches(workers):
+    data = subset(workers)
+    kernel = ConstantKernel(1.0) * RBF([1.0, 1.0])
+    found = maximise(data, kernel, NOISE, "given", steps=200)
+    white = kernel + WhiteKernel(0.1, (1e-4, 10.0))
+    peer = GaussianProcessRegressor(white, alpha=0.0).fit(data.X, data.y[:, 0])
+    best = peer.log_marginal_likelihood_value_ / len(data.X)
+    assert found.evidence_per_row > best - 1e-4
+    assert found.evidence_per_row == pytest.approx(at(data, found.kernel, found.noise), rel=1e-10)
+    assert kernel.theta == pytest.approx(np.zeros(3)), "the kernel passed is left alone"
+
+
+def test_stage_says_what_was_done(workers):
+    data = subset(workers)
+    found = maximise(data, RBF(), NOISE, "given")
+    [stage] = found.stages
+    assert (stage.family, stage.n_rows) == ("given", 80)
+    assert stage.evidence_per_row == found.evidence_per_row
+    assert stage.n_evaluations > 1
+    assert stage.seconds > 0
+
+
+def test_bounds_hold(workers):
+    data = subset(workers)
+    kernel = ConstantKernel(1.0, (0.9, 1.1)) * RBF([3.0, 3.0], [(2.5, 4.0), (2.9, 3.1)])
+    found = maximise(data, kernel, NoiseRange(0.5, 0.4, 0.6), "given")
+    low, high = found.kernel.bounds.T
+    assert np.all((found.kernel.theta >= low - 1e-12) & (found.kernel.theta <= high + 1e-12))
+    assert 0.4 - 1e-12 <= found.noise <= 0.6 + 1e-12
+    assert found.kernel.k2.length_scale[0] == pytest.approx(2.5), "a sine needs less"
+
+
+def test_a_start_outside_the_bounds_is_brought_inside(workers):
+    data = subset(workers)
+    found = maximise(data, RBF(50.0, (0.1, 5.0)), NoiseRange(100.0, 1e-3, 1.0), "given")
+    assert 0.1 <= found.kernel.length_scale <= 5.0 + 1e-12
+    assert found.noise <= 1.0 + 1e-12
+
+
+def test_fixed_stays(workers):
+    data = subset(workers)
+    kernel = ConstantKernel(2.0, "fixed") * RBF([0.9, 1.1])
+    found = maximise(data, kernel, NoiseRange(0.3, 0.3, 0.3, fixed=True), "given")
+    assert found.kernel.k1.constant_value == 2.0
+    assert found.noise == pytest.approx(0.3, rel=1e-12)
+    assert np.all(found.kernel.k2.length_scale != kernel.k2.length_scale)
+    scales = ConstantKernel(1.0) * RBF([0.9, 1.1], "fixed")
+    kept = maximise(data, scales, NOISE, "given")
+    np.testing.assert_array_equal(kept.kernel.k2.length_scale, [0.9, 1.1])
+    assert kept.kernel.k1.constant_value != 1.0
+
+
+def test_the_best_point_is_kept_when_the_optimiser_ends_elsewhere(workers, monkeypatch):
+    data, seen = subset(workers), []
+
+    def wander(objective, start, **options):
+        for shift in (0.0, 0.4, -0.2, 1.5):
+            seen.append((objective(start + shift)[0], start + shift))
+        return OptimizeResult(x=start + 9.0, fun=1e10, success=False, message="ABNORMAL")
+
+    monkeypatch.setattr(learning, "minimize", wander)
+    found = maximise(data, RBF([1.0, 1.0]), NOISE, "given")
+    value, point = min(seen, key=lambda pair: pair[0])
+    assert found.evidence_per_row == -value
+    np.testing.assert_allclose(np.append(found.kernel.theta, np.log(found.noise)), point)
+
+
+def test_the_best_point_is_kept_when_the_optimiser_raises(workers, monkeypatch):
+    data, seen = subset(workers), []
+
+    def stumble(objective, start, **options):
+        seen.append(-objective(start)[0])
+        raise ArithmeticError("line search failed")
+
+    monkeypatch.setattr(learning, "minimize", stumble)
+    found = maximise(data, RBF([1.0, 1.0]), NOISE, "given")
+    assert found.evidence_per_row == seen[0]
+    np.testing.assert_allclose(found.kernel.length_scale, [1.0, 1.0])
+
+
+class Sometimes(Evidence):
+    """Cannot be evaluated where the noise is above a limit."""
+
+    def value_and_gradient(self, kernel, noise):
+        return super().value_and_gradient(kernel, noise) if noise < 0.2 else None
+
+
+class Never(Evidence):
+    def value_and_gradient(self, kernel, noise):
+        return None
+
+
+class NotANumber(Evidence):
+    def value_and_gradient(self, kernel, noise):
+        return np.nan, np.full(len(kernel.theta) + 1, np.nan)
+
+
+def as_type(kind, data):
+    return kind(data.X, data.y, data.weights, data.workers)
+
+
+def test_points_that_cannot_be_evaluated_are_avoided(workers):
+    data = subset(workers)
+    found = maximise(as_type(Sometimes, data), RBF([1.0, 1.0]), NOISE, "given")
+    assert np.isfinite(found.evidence_per_row)
+    assert found.evidence_per_row >= at(data, RBF([1.0, 1.0]), NOISE.start)
+
+
+@pytest.mark.parametrize("kind", [Never, NotANumber])
+def test_nothing_can_be_evaluated(workers, kind):
+    data = as_type(kind, subset(workers))
+    kernel = ConstantKernel(1.7) * RBF([1.0, 2.0])
+    with pytest.warns(ConvergenceWarning, match="starting values are kept. Check the kernel's"):
+        found = maximise(data, kernel, NOISE, "given")
+    assert found.kernel == kernel
+    assert found.noise == NOISE.start
+
+
+def several_peaks(X):
+    return np.sin(9 * X[:, 0])
+
+
+def test_restarts_are_seeded(workers):
+    data = subset(workers, 40, function=several_peaks)
+    kernel = ConstantKernel(1.0) * RBF([1.0, 1.0])
+
+    def restarted(seed, restarts=3):
+        rng = np.random.default_rng(seed)
+        return maximise(data, kernel, NOISE, "given", restarts=restarts, rng=rng)
+
+    one, again, other = restarted(1), restarted(1), restarted(2)
+    np.testing.assert_array_equal(one.kernel.theta, again.kernel.theta)
+    assert one.noise == again.noise
+    assert one.stages[0].n_evaluations == again.stages[0].n_evaluations
+    assert one.stages[0].n_evaluations != other.stages[0].n_evaluations
+
+
+def test_restarts_never_lose(workers):
+    data = subset(workers, function=lambda X: np.sin(5 * X[:, 0]))
+    kernel = ConstantKernel(1.0) * RBF([4.0, 4.0])
+    alone = maximise(data, kernel, NOISE, "given")
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        found = maximise(data, kernel, NOISE, "given", restarts=4, rng=rng)
+        assert found.evidence_per_row >= alone.evidence_per_row
+    assert found.evidence_per_row > alone.evidence_per_row + 0.05, "a better peak is there"
+
+
+def test_restarts_stay_within_bounds(workers, monkeypatch):
+    data, starts = subset(workers), []
+
+    def remember(objective, start, *, bounds, **options):
+        starts.append(start)
+        assert np.all((start >= bounds.lb) & (start <= bounds.ub))
+        return OptimizeResult(x=start, fun=objective(start)[0])
+
+    monkeypatch.setattr(learning, "minimize", remember)
+    kernel = ConstantKernel(1.0, (1e-12, np.inf)) * RBF([1.0, 1.0], (0.5, 1.5))
+    rng = np.random.default_rng(0)
+    maximise(data, kernel, NOISE, "given", restarts=20, rng=rng)
+    assert len(starts) == 21
+    assert np.ptp(starts, axis=0).min() > 0.3
+
+
+@pytest.mark.parametrize("family", learning.FAMILIES)
+def test_family_kernels(family):
+    scales = np.array([1e-6, 1.0, 1e6])
+    kernel = family_kernel(family, scales, 4.0)
+    np.testing.assert_array_equal(kernel.k2.length_scale, scales)
+    assert kernel.k1.constant_value == 4.0
+    low, high = kernel.bounds.T
+    assert np.all((low < kernel.theta - 3) & (high > kernel.theta + 3))
+
+
+def white_noise_walk(X):
+    """A rough function of the first feature."""
+    steps = np.random.default_rng(5).standard_normal(2000)
+    walk = np.cumsum(steps) / np.sqrt(len(steps))
+    return 5 * np.interp(X[:, 0], np.linspace(-4, 4, len(steps)), walk)
+
+
+@pytest.mark.parametrize(
+    ("function", "allowed"),
+    [
+        (lambda X: 2 * np.sin(3 * X[:, 0]) * np.cos(2 * X[:, 1]), {"rbf", "matern52"}),
+        (white_noise_walk, {"matern12", "matern32"}),
+    ],
+    ids=["smooth", "rough"],
+)
+def test_the_family_follows_the_function(workers, function, allowed):
+    data = subset(workers, 300, seed=1, function=function)
+    found = learn_family(data, np.full(2, np.sqrt(2)), float(np.mean(data.y**2)), NOISE)
+    assert found.family in allowed
+    assert [stage.family for stage in found.stages] == list(learning.FAMILIES)
+    best = max(stage.evidence_per_row for stage in found.stages)
+    assert found.evidence_per_row >= best - 1e-3
+
+
+def test_ties_go_to_the_roughest(workers):
+    """A linear function: with long length scales the families tell it apart hardly at all."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 2))
+    y = rng.standard_normal((200, 1))
+    data = Evidence(X, y, np.ones(200), workers)
+    found = learn_family(data, np.full(2, np.sqrt(2)), 1.0, NOISE)
+    within = [s.family for s in found.stages if s.evidence_per_row >= best_of(found) - 1e-3]
+    assert len(within) > 1, "pure noise is a tie"
+    assert found.family == within[-1]
+
+
+def best_of(found):
+    return max(stage.evidence_per_row for stage in found.stages)
+
+
+def test_the_second_stage_sees_more_rows(workers, monkeypatch):
+    monkeypatch.setattr(learning, "FIRST_ROWS", 50)
+    data = subset(workers, 120)
+    found = learn_family(data, np.full(2, np.sqrt(2)), 1.0, NOISE)
+    assert [stage.n_rows for stage in found.stages] == [50, 50, 50, 50, 120]
+    assert found.stages[-1].family == found.family
+    assert found.evidence_per_row == pytest.approx(at(data, found.kernel, found.noise), rel=1e-10)
+    given = learn_given(data, Matern([1.0, 1.0], nu=1.5), NOISE)
+    assert [stage.n_rows for stage in given.stages] == [50, 120]
+    assert given.family == "given"
+    assert type(given.kernel) is Matern
+
+
+def test_few_rows_have_one_stage(workers):
+    found = learn_given(subset(workers, 60), RBF(), NOISE)
+    assert [stage.n_rows for stage in found.stages] == [60]
+
+
+def test_at_bounds_names_what_sits_there():
+    kernel = ConstantKernel(1.0, (1.0, 5.0)) * RBF([2.0, 3.0, 9.0], (0.1, 9.0))
+    assert at_bounds(kernel) == [
+        "k1__constant_value at its lower bound 1",
+        "k2__length_scale[2] at its upper bound 9",
+    ]
+    fixed = ConstantKernel(1.0, "fixed") * RBF(2.0, (2.0, 3.0))
+    assert at_bounds(fixed) == ["k2__length_scale at its lower bound 2"]
+    assert at_bounds(RBF(1.0)) == []
