@@ -1,5 +1,7 @@
 """Where the noise variance comes from: given, a White term, or the evidence."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
@@ -7,6 +9,9 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from pursuit import SparseGPRegressor
+
+fixed_gp = partial(SparseGPRegressor, optimizer=None)
+"""The kernel is used as given."""
 
 
 def draw_from_process(m, noise, seed=0):
@@ -18,7 +23,7 @@ def draw_from_process(m, noise, seed=0):
 
 def test_given_noise_is_kept(waves, rough_kernel):
     data = waves(30)
-    assert SparseGPRegressor(rough_kernel, noise=0.37).fit(data.X, data.y).noise_ == 0.37
+    assert fixed_gp(rough_kernel, noise=0.37).fit(data.X, data.y).noise_ == 0.37
 
 
 def test_white_terms_are_noise(waves):
@@ -26,7 +31,7 @@ def test_white_terms_are_noise(waves):
     kernel = RBF(0.5) + 2.0 * WhiteKernel(0.1)
     model = SparseGPRegressor(kernel).fit(data.X, data.y)
     assert model.noise_ == pytest.approx(0.2)
-    plain = SparseGPRegressor(RBF(0.5), noise=0.2).fit(data.X, data.y)
+    plain = fixed_gp(RBF(0.5), noise=0.2).fit(data.X, data.y)
     for got, expected in zip(
         model.predict(data.X, return_std=True), plain.predict(data.X, return_std=True), strict=True
     ):
@@ -36,7 +41,7 @@ def test_white_terms_are_noise(waves):
 def test_white_terms_add_to_given_noise_as_alpha_does(waves):
     data = waves(60)
     kernel = RBF(0.5) + WhiteKernel(0.2)
-    model = SparseGPRegressor(kernel, noise=0.1).fit(data.X, data.y)
+    model = fixed_gp(kernel, noise=0.1).fit(data.X, data.y)
     exact = GaussianProcessRegressor(kernel, alpha=0.1, optimizer=None, normalize_y=True)
     expected = exact.fit(data.X, data.y).predict(data.new)
     np.testing.assert_allclose(model.predict(data.new), expected, rtol=1e-6)
@@ -65,21 +70,21 @@ def test_learned_noise_maximises_the_evidence(size, noise, optimizer):
         method="bounded",
         options={"xatol": 1e-7},
     )
-    model = SparseGPRegressor(RBF(0.5), optimizer=optimizer, n_basis=50).fit(X, y)
+    model = fixed_gp(RBF(0.5), optimizer=optimizer, n_basis=50).fit(X, y)
     assert model.noise_ == pytest.approx(np.exp(best.x), rel=1e-3)
 
 
 def test_learned_noise_is_near_the_truth_on_a_subset_of_the_rows(size):
     X, y = draw_from_process(size(2200, 4000), 0.2)
-    model = SparseGPRegressor(RBF(0.5), n_basis=40, normalize_y=False, random_state=0).fit(X, y)
+    model = fixed_gp(RBF(0.5), n_basis=40, normalize_y=False, random_state=0).fit(X, y)
     assert 0.16 < model.noise_ < 0.25
 
 
 def test_learned_noise_sees_all_outputs(waves):
     data = waves(150, n_outputs=2)
-    both = SparseGPRegressor(RBF(0.8), n_basis=50).fit(data.X, data.y).noise_
+    both = fixed_gp(RBF(0.8), n_basis=50).fit(data.X, data.y).noise_
     first, second = (
-        SparseGPRegressor(RBF(0.8), n_basis=50).fit(data.X, data.y[:, o]).noise_ for o in range(2)
+        fixed_gp(RBF(0.8), n_basis=50).fit(data.X, data.y[:, o]).noise_ for o in range(2)
     )
     assert min(first, second) < both < max(first, second)
 

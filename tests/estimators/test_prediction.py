@@ -1,11 +1,16 @@
 """Predictions: equal to the exact process with a full basis, consistent with each other always."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
 
 from pursuit import SparseGPRegressor
+
+fixed_gp = partial(SparseGPRegressor, optimizer=None)
+"""The kernel is used as given."""
 
 KERNELS = {
     "rbf": RBF(0.4),
@@ -26,7 +31,7 @@ def test_all_rows_as_basis_is_the_exact_process(waves, name, search, normalize_y
     exact = GaussianProcessRegressor(
         KERNELS[name], alpha=0.05, optimizer=None, normalize_y=normalize_y
     ).fit(data.X, data.y)
-    model = SparseGPRegressor(
+    model = fixed_gp(
         KERNELS[name],
         noise=0.05,
         n_basis=70,
@@ -43,7 +48,7 @@ def test_all_rows_as_basis_is_the_exact_process(waves, name, search, normalize_y
 def test_covariance_is_the_exact_one(waves, rough_kernel):
     data = waves(60)
     exact = GaussianProcessRegressor(rough_kernel, alpha=0.1, optimizer=None, normalize_y=True)
-    model = SparseGPRegressor(rough_kernel, noise=0.1)
+    model = fixed_gp(rough_kernel, noise=0.1)
     _, expected = exact.fit(data.X, data.y).predict(data.new, return_cov=True)
     _, got = model.fit(data.X, data.y).predict(data.new, return_cov=True, include_noise=False)
     np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-7)
@@ -53,7 +58,7 @@ def test_covariance_is_the_exact_one(waves, rough_kernel):
 @pytest.mark.parametrize("include_noise", [True, False])
 def test_std_is_the_root_of_the_diagonal(waves, rough_kernel, n_outputs, include_noise):
     data = waves(80, n_outputs=n_outputs)
-    model = SparseGPRegressor(rough_kernel, noise=0.2, n_basis=15).fit(data.X, data.y)
+    model = fixed_gp(rough_kernel, noise=0.2, n_basis=15).fit(data.X, data.y)
     mean, std = model.predict(data.new, return_std=True, include_noise=include_noise)
     same_mean, cov = model.predict(data.new, return_cov=True, include_noise=include_noise)
     shape = (25,) if n_outputs is None else (25, n_outputs)
@@ -68,7 +73,7 @@ def test_std_is_the_root_of_the_diagonal(waves, rough_kernel, n_outputs, include
 @pytest.mark.parametrize("n_outputs", [None, 3])
 def test_noise_adds_its_variance_in_units_of_y(waves, rough_kernel, weighted_scale, n_outputs):
     data = waves(80, n_outputs=n_outputs)
-    model = SparseGPRegressor(rough_kernel, noise=0.2, n_basis=15).fit(data.X, data.y)
+    model = fixed_gp(rough_kernel, noise=0.2, n_basis=15).fit(data.X, data.y)
     _, observed = model.predict(data.new, return_std=True)
     _, latent = model.predict(data.new, return_std=True, include_noise=False)
     _, scale = weighted_scale(data.y)
@@ -79,7 +84,7 @@ def test_noise_adds_its_variance_in_units_of_y(waves, rough_kernel, weighted_sca
 
 def test_spread_of_std_is_never_negative_on_training_rows(waves):
     data = waves(200)
-    model = SparseGPRegressor(RBF(2.0), noise=1e-8).fit(data.X, data.y)
+    model = fixed_gp(RBF(2.0), noise=1e-8).fit(data.X, data.y)
     _, std = model.predict(data.X, return_std=True, include_noise=False)
     assert np.all(std >= 0)
     assert np.all(np.isfinite(std))
@@ -96,7 +101,7 @@ def test_std_and_cov_together_are_refused(waves):
 @pytest.mark.parametrize("n_outputs", [None, 2])
 def test_draws_have_the_predicted_moments(waves, rough_kernel, n_outputs, include_noise):
     data = waves(80, n_outputs=n_outputs)
-    model = SparseGPRegressor(rough_kernel, noise=0.2, n_basis=15).fit(data.X, data.y)
+    model = fixed_gp(rough_kernel, noise=0.2, n_basis=15).fit(data.X, data.y)
     new, n = data.new[:6], 20_000
     mean, cov = model.predict(new, return_cov=True, include_noise=include_noise)
     draws = model.sample_y(new, n_samples=n, random_state=3, include_noise=include_noise)
@@ -128,7 +133,7 @@ def ridge_in_span(kernel, X, y, points, noise, new):
 
 def test_outputs_share_one_basis_and_are_fitted_each(waves, rough_kernel, weighted_scale):
     data = waves(90, n_outputs=3)
-    model = SparseGPRegressor(rough_kernel, noise=0.1, n_basis=12).fit(data.X, data.y)
+    model = fixed_gp(rough_kernel, noise=0.1, n_basis=12).fit(data.X, data.y)
     assert model.basis_.shape == (12, 2)
     assert model.dual_coef_.shape == (12, 3)
     mean, scale = weighted_scale(data.y)
@@ -140,7 +145,7 @@ def test_outputs_share_one_basis_and_are_fitted_each(waves, rough_kernel, weight
 
 def test_coefficients_and_basis_give_the_prediction(waves, rough_kernel, weighted_scale):
     data = waves(90)
-    model = SparseGPRegressor(rough_kernel, noise=0.1, n_basis=12).fit(data.X, data.y)
+    model = fixed_gp(rough_kernel, noise=0.1, n_basis=12).fit(data.X, data.y)
     mean, scale = weighted_scale(data.y)
     expected = rough_kernel(data.new, model.basis_) @ model.dual_coef_ * scale[0] + mean[0]
     np.testing.assert_allclose(model.predict(data.new), expected, rtol=1e-10)
@@ -149,7 +154,7 @@ def test_coefficients_and_basis_give_the_prediction(waves, rough_kernel, weighte
 
 def test_a_full_basis_makes_outputs_independent(waves, rough_kernel):
     data = waves(50, n_outputs=2)
-    both = SparseGPRegressor(rough_kernel, noise=0.1).fit(data.X, data.y).predict(data.new)
+    both = fixed_gp(rough_kernel, noise=0.1).fit(data.X, data.y).predict(data.new)
     for o in range(2):
-        alone = SparseGPRegressor(rough_kernel, noise=0.1).fit(data.X, data.y[:, o])
+        alone = fixed_gp(rough_kernel, noise=0.1).fit(data.X, data.y[:, o])
         np.testing.assert_allclose(both[:, o], alone.predict(data.new), rtol=1e-8)

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,9 @@ from sklearn.gaussian_process.kernels import RBF
 
 from pursuit import SparseGPRegressor
 from pursuit.greedy import Pursuit
+
+fixed_gp = partial(SparseGPRegressor, optimizer=None)
+"""The kernel is used as given."""
 
 callback = pytest.importorskip("sklearn.callback", reason="scikit-learn before 1.9: no callbacks")
 
@@ -125,7 +129,7 @@ def test_verbose_names_the_stages(waves, capsys):
 def test_an_interrupt_keeps_the_best_model_so_far(waves, search):
     data = waves(150)
     recorder = Recorder(at_step=lambda number: interrupt_here() if number == 6 else None)
-    model = SparseGPRegressor(RBF(0.5), noise=0.1, search=search, random_state=0)
+    model = fixed_gp(RBF(0.5), noise=0.1, search=search, random_state=0)
     model.set_callbacks(recorder)
     with (
         pytest.warns(UserWarning, match="interrupted: the model holds the best 6 basis functions"),
@@ -134,7 +138,7 @@ def test_an_interrupt_keeps_the_best_model_so_far(waves, search):
         model.fit(data.X, data.y)
     assert model.path_.stop_reason == "interrupted"
     assert model.n_basis_ == len(model.path_) == 6
-    shorter = SparseGPRegressor(RBF(0.5), noise=0.1, n_basis=6, search=search, random_state=0)
+    shorter = fixed_gp(RBF(0.5), noise=0.1, n_basis=6, search=search, random_state=0)
     shorter.fit(data.X, data.y)
     np.testing.assert_allclose(model.predict(data.new), shorter.predict(data.new), rtol=1e-10)
     assert recorder.count("setup", "fit") == recorder.count("teardown", "fit") == 1
@@ -173,7 +177,7 @@ def test_an_interrupt_in_the_first_round_keeps_that_round(waves, monkeypatch):
         return step(self)
 
     monkeypatch.setattr(Pursuit, "step", interrupted_step)
-    model = SparseGPRegressor(
+    model = fixed_gp(
         RBF(0.5), noise=0.1, n_basis=40, pool_size=80, rounds=2, certificate=None, random_state=0
     )
     with pytest.warns(UserWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
@@ -191,7 +195,7 @@ def test_an_interrupt_while_certifying_keeps_the_model(waves):
             if context.task_name == "certify":
                 interrupt_here()
 
-    model = SparseGPRegressor(RBF(0.5), noise=0.1, n_basis=15)
+    model = fixed_gp(RBF(0.5), noise=0.1, n_basis=15)
     model.set_callbacks(AtCertify())
     with pytest.warns(UserWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
         model.fit(data.X, data.y)

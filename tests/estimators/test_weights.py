@@ -1,9 +1,14 @@
 """Weights: w is w copies, 0 is absent."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from pursuit import SparseGPRegressor
+
+fixed_gp = partial(SparseGPRegressor, optimizer=None)
+"""The kernel is used as given."""
 
 
 def assert_same_model(one, other, new, rtol=1e-8):
@@ -20,8 +25,8 @@ def test_weights_are_copies(waves, rough_kernel, search, n_outputs):
     data = waves(80, n_outputs=n_outputs)
     w = np.random.default_rng(1).integers(0, 4, 80)
     arguments = {"noise": 0.3, "n_basis": 15, "search": search, "certificate": "scaled"}
-    weighted = SparseGPRegressor(rough_kernel, **arguments).fit(data.X, data.y, sample_weight=w)
-    copies = SparseGPRegressor(rough_kernel, **arguments).fit(
+    weighted = fixed_gp(rough_kernel, **arguments).fit(data.X, data.y, sample_weight=w)
+    copies = fixed_gp(rough_kernel, **arguments).fit(
         np.repeat(data.X, w, axis=0), np.repeat(data.y, w, axis=0)
     )
     assert_same_model(weighted, copies, data.new)
@@ -38,8 +43,8 @@ def test_weight_zero_is_absent(waves, rough_kernel, search):
     w[::3] = 0.0
     kept = np.flatnonzero(w)
     arguments = {"noise": 0.3, "n_basis": 15, "search": search, "random_state": 0}
-    weighted = SparseGPRegressor(rough_kernel, **arguments).fit(data.X, data.y, w)
-    without = SparseGPRegressor(rough_kernel, **arguments).fit(
+    weighted = fixed_gp(rough_kernel, **arguments).fit(data.X, data.y, w)
+    without = fixed_gp(rough_kernel, **arguments).fit(
         data.X[kept], data.y[kept], sample_weight=w[kept]
     )
     assert_same_model(weighted, without, data.new)
@@ -52,7 +57,7 @@ def test_weight_zero_hides_a_bad_target(waves, rough_kernel):
     data = waves(60)
     y, w = data.y.copy(), np.ones(60)
     y[7], w[7] = 1e9, 0.0
-    model = SparseGPRegressor(rough_kernel, noise=0.3, n_basis=59).fit(data.X, y, w)
+    model = fixed_gp(rough_kernel, noise=0.3, n_basis=59).fit(data.X, y, w)
     assert 7 not in model.basis_indices_
     assert np.abs(model.predict(data.new)).max() < 20
 
@@ -80,10 +85,8 @@ def test_weights_are_copies_when_everything_is_learned(waves):
 
 def test_equal_weights_rescale_the_noise(waves, rough_kernel):
     data = waves(70)
-    weighted = SparseGPRegressor(rough_kernel, noise=0.5, n_basis=20).fit(
-        data.X, data.y, np.full(70, 5.0)
-    )
-    plain = SparseGPRegressor(rough_kernel, noise=0.1, n_basis=20).fit(data.X, data.y)
+    weighted = fixed_gp(rough_kernel, noise=0.5, n_basis=20).fit(data.X, data.y, np.full(70, 5.0))
+    plain = fixed_gp(rough_kernel, noise=0.1, n_basis=20).fit(data.X, data.y)
     np.testing.assert_array_equal(weighted.basis_indices_, plain.basis_indices_)
     np.testing.assert_allclose(weighted.predict(data.new), plain.predict(data.new), rtol=1e-8)
 
@@ -93,7 +96,7 @@ def test_a_vanishing_weight_is_almost_absent(waves, rough_kernel, tiny):
     data = waves(60)
     w = np.ones(60)
     w[:30] = tiny
-    weighted = SparseGPRegressor(rough_kernel, noise=0.2).fit(data.X, data.y, w)
-    without = SparseGPRegressor(rough_kernel, noise=0.2).fit(data.X[30:], data.y[30:])
+    weighted = fixed_gp(rough_kernel, noise=0.2).fit(data.X, data.y, w)
+    without = fixed_gp(rough_kernel, noise=0.2).fit(data.X[30:], data.y[30:])
     np.testing.assert_allclose(weighted.predict(data.new), without.predict(data.new), rtol=1e-6)
     assert np.isfinite(weighted.certificate_.gap)

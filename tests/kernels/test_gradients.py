@@ -7,8 +7,8 @@ from sklearn.gaussian_process.kernels import (
     CompoundKernel,
     ConstantKernel,
     DotProduct,
-    ExpSineSquared,
     Exponentiation,
+    ExpSineSquared,
     Matern,
     PairwiseKernel,
     RationalQuadratic,
@@ -178,9 +178,7 @@ def test_float32_tiles(name, coincide):
     thin = [array.astype(np.float32) for array in (A, B, W)]
     gradient = kernel_gradient(KERNELS[name])
     wide = [array.astype(np.float64) for array in thin]
-    assert_close(
-        np.asarray(gradient.points(*thin), np.float64), gradient.points(*wide), 2e-4
-    )
+    assert_close(np.asarray(gradient.points(*thin), np.float64), gradient.points(*wide), 2e-4)
 
 
 def test_inputs_are_left_alone(read_only):

@@ -77,9 +77,7 @@ def test_weights_are_copies(name):
     X, y = data(40, n_outputs=2)
     w = np.random.default_rng(3).integers(1, 4, 40)
     value, gradient = evidence(X, y, FAMILIES[name], 0.2, w)
-    copies, slopes = evidence(
-        np.repeat(X, w, axis=0), np.repeat(y, w, axis=0), FAMILIES[name], 0.2
-    )
+    copies, slopes = evidence(np.repeat(X, w, axis=0), np.repeat(y, w, axis=0), FAMILIES[name], 0.2)
     # The density of w equal targets has a further factor w^-½, which no hyper-parameter changes.
     assert value == pytest.approx(copies + 0.5 * y.shape[1] * np.log(w).sum(), rel=1e-9)
     np.testing.assert_allclose(gradient, slopes, rtol=1e-7, atol=1e-8)

@@ -229,20 +229,57 @@ def test_the_family_follows_the_function(workers, function, allowed):
     assert found.evidence_per_row >= best - 1e-3
 
 
-def test_ties_go_to_the_roughest(workers):
-    """A linear function: with long length scales the families tell it apart hardly at all."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((200, 2))
-    y = rng.standard_normal((200, 1))
-    data = Evidence(X, y, np.ones(200), workers)
+def candidates(evidences):
+    """What a comparison would find, family by family, one list for each time it is made."""
+    values = iter(np.concatenate(evidences).tolist())
+
+    def fake(data, kernel, noise, family, **search):
+        value = next(values)
+        stage = learning.Stage(family, len(data.X), value, 1, 0.0)
+        return learning.Learned(kernel, noise.start, value, [stage], family)
+
+    return fake
+
+
+@pytest.mark.parametrize(
+    ("evidences", "expected"),
+    [
+        ([[0.0, -0.1, -0.2, -0.3]], "rbf"),
+        ([[0.0, -0.0005, -0.2, -0.3]], "matern52"),
+        ([[0.0, -0.2, -0.2, -0.0009]], "matern12"),
+        ([[0.0, -0.2, -0.2, -0.0011]], "rbf"),
+        # Where all look like noise they are compared again, from another start.
+        ([[-2.0, -2.0, -2.0, -2.0], [-2.0, -2.0, -1.0, -2.0]], "matern32"),
+        ([[-2.1, -2.1, -2.1, -2.0], [-2.0, -2.1, -2.1, -2.1]], "matern12"),
+    ],
+)
+def test_ties_go_to_the_roughest(workers, monkeypatch, evidences, expected):
+    monkeypatch.setattr(learning, "maximise", candidates(evidences))
+    data = subset(workers, 60)
     found = learn_family(data, np.full(2, np.sqrt(2)), 1.0, NOISE)
-    within = [s.family for s in found.stages if s.evidence_per_row >= best_of(found) - 1e-3]
-    assert len(within) > 1, "pure noise is a tie"
-    assert found.family == within[-1]
+    assert found.family == expected
+    assert [stage.evidence_per_row for stage in found.stages] == np.concatenate(evidences).tolist()
 
 
-def best_of(found):
-    return max(stage.evidence_per_row for stage in found.stages)
+def test_pure_noise_is_looked_at_twice(workers):
+    rng = np.random.default_rng(0)
+    data = Evidence(
+        rng.standard_normal((150, 3)), rng.standard_normal((150, 1)), np.ones(150), workers
+    )
+    found = learn_family(data, np.full(3, np.sqrt(3)), 1.0, NOISE)
+    assert [stage.family for stage in found.stages] == 2 * list(learning.FAMILIES)
+    assert found.noise == pytest.approx(float(np.mean(data.y**2)), rel=0.1)
+
+
+@pytest.mark.parametrize("relevant", [0, 17, 29])
+def test_probing_finds_the_feature_that_matters(workers, relevant):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((200, 30))
+    y = np.sin(3 * X[:, [relevant]]) + 0.1 * rng.standard_normal((200, 1))
+    scales = np.full(30, np.sqrt(30))
+    starts = learning.probe_features(Evidence(X, y, np.ones(200), workers), scales, 0.5, NOISE)
+    assert np.argmin(starts) == relevant
+    assert np.all(np.delete(starts, relevant) > scales[0])
 
 
 def test_the_second_stage_sees_more_rows(workers, monkeypatch):

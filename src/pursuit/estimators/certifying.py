@@ -98,13 +98,18 @@ class SecondPursuit:
         """S*, as row numbers."""
         return self._rows[self._objective.chosen]
 
-    def hybrid_lower_bound(self, n: int, noise: float, y: Floats, v: Floats, Av: Floats) -> Floats:
-        """D of the best point in the span of v and the first n rows of S*."""
-        triangle = self._objective.factor.triangle()[:n, :n]
-        border = solve_triangular(triangle, Av[self.chosen[:n]], lower=True)
-        return hybrid_lower_bound(
-            _dots(y, v), _dots(v, Av), border, self._objective.z[: len(border)], noise
-        )
+    def look_beyond(self, y: Floats, v: Floats, Av: Floats) -> None:
+        """Let further steps choose rows for what v, too, leaves unexplained."""
+        for output, (linear, square) in enumerate(zip(_dots(y, v), _dots(v, Av), strict=True)):
+            column = np.ascontiguousarray(Av[self._rows, output])
+            self._objective.account_for(output, column, float(square), float(linear))
+
+    def hybrid_lower_bound(self, noise: float, y: Floats, v: Floats, Av: Floats) -> Floats:
+        """D of the best point in the span of v and the rows S*."""
+        border = solve_triangular(self._objective.factor.triangle(), Av[self.chosen], lower=True)
+        # Not -½‖z‖² of the pursuit's own steps: its gradient may have been told of other points.
+        z = solve_triangular(self._objective.factor.triangle(), y[self.chosen], lower=True)
+        return hybrid_lower_bound(_dots(y, v), _dots(v, Av), border, z, noise)
 
 
 @dataclass(frozen=True)
@@ -164,11 +169,24 @@ class Certifier:
         squares = (self.problem.noise**2 * v**2).sum(axis=1) / self.problem.sample.weights
         return sparse_dual_floor(squares, second.chosen, sizes)
 
-    def second_pursuit(self, capacity: int, candidates: Candidates | None = None) -> SecondPursuit:
-        """A pursuit on Q*, over all rows or, of many, a pool; nothing is chosen yet."""
+    def second_pursuit(
+        self,
+        capacity: int,
+        candidates: Candidates | None = None,
+        leftover: Floats | None = None,
+    ) -> SecondPursuit:
+        """A pursuit on Q*, over all rows or, of many, a pool; nothing is chosen yet.
+
+        Half of a pool are the rows where ``leftover``, what another dual point leaves unexplained,
+        is largest; the others are drawn at random.
+        """
         sample, rows = self.problem.sample, np.arange(self.problem.sample.n_rows)
         if candidates is None and sample.n_rows > ALL_ROWS_DUAL:
-            rows = draw_rows(sample.n_rows, 2 * capacity + 1000, self.problem.rng)
+            size = 2 * capacity + 1000
+            rows = draw_rows(sample.n_rows, size, self.problem.rng)
+            if leftover is not None:
+                worst = np.argsort(-((leftover**2).sum(axis=1) * sample.weights))[: size // 2]
+                rows = np.union1d(rows[::2], worst)
             sample = sample.take(rows)
         objective = dual_pursuit(
             sample.rows,
@@ -254,12 +272,12 @@ class Certifier:
                 for v, Av in points
             ]
         else:
-            second = self.second_pursuit(len(largest))
+            v, Av = points[models.index(largest)]
+            second = self.second_pursuit(len(largest), leftover=y - Av)
             second.pursuit.run([MaxSize(len(largest))])
-            lowers = [
-                second.hybrid_lower_bound(len(model), self.problem.noise, y, v, Av)
-                for model, (v, Av) in zip(models, points, strict=True)
-            ]
+            second.look_beyond(y, v, Av)
+            second.pursuit.run([MaxSize(2 * len(largest))])
+            lowers = [second.hybrid_lower_bound(self.problem.noise, y, v, Av) for v, Av in points]
         return lowers, self.minimum_upper(largest, *points[models.index(largest)])
 
     def _span(self, model: Model) -> tuple[Any, SpanSolution]:

@@ -75,9 +75,10 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     ----------
     kernel : kernel object, str, callable or None, default None
         A `sklearn.gaussian_process.kernels` object, a name of `pairwise_kernels`,
-        ``"precomputed"``, or a function k(A, B) of two blocks of items. It is used as given; White
-        terms are read as noise. None is a constant times an RBF with length scale sd·√d for each
-        feature.
+        ``"precomputed"``, or a function k(A, B) of two blocks of items. White terms are read as
+        noise. None compares a constant times RBF, Matérn 5/2, 3/2 and 1/2 with a length scale for
+        each feature, by evidence. The free hyper-parameters of kernel objects are learned within
+        their bounds; named, callable and precomputed kernels are used as given.
     noise : float or "learn", default "learn"
         Noise variance σ². ``"learn"`` maximises the exact evidence on a subset of the rows, with
         the kernel's hyper-parameters or, where these are not learned, over σ² alone; a White term
@@ -119,7 +120,8 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     certificate : {"auto", None, "published", "dense", "scaled", "hybrid", "two-level", "pcg"}, \
             default "auto"
         Which proof of optimality ``fit`` computes. ``"auto"`` is ``"hybrid"`` up to 10 000 rows,
-        50 000 when hyper-parameters are learned, and ``"published"`` beyond; :meth:`certify` explains the kinds and computes any later.
+        50 000 when hyper-parameters are learned, and ``"published"`` beyond; :meth:`certify`
+        explains the kinds and computes any later.
     gamma, coef0, degree : float, optional
         Parameters of kernels given by name, as in `pairwise_kernels`.
     kernel_params : dict, optional
@@ -369,7 +371,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
                 "k(x, training rows) does not hold: fit with a callable kernel instead."
             )
         kernel, _ = self._compiled(X)
-        coefficients = self.dual_coef_.reshape(self.n_basis_, -1)
+        coefficients = self.dual_coef_.reshape(self.n_basis_, len(self._scale.mean))
         noise = self._spread.noise if include_noise else 0.0
         with Workers(self.n_jobs) as workers:
             fitted = kernel_times(rows, kernel, self._points, coefficients, workers)

@@ -173,9 +173,11 @@ class SpanModel(BaseEstimator):
             raise ValueError(f"sizes must be whole numbers from 1 to {self.n_basis_}.")
         models = [span_model(self._points[:n], self._solution.truncated(n)) for n in grid]
         with Workers(self.n_jobs) as workers:
-            certifier = Certifier(self._problem(X, y, sample_weight, workers))
-            found = certifier.certify(models, kind, **options)
-            lowest = certifier.published_floor(models[-1], grid) if floor else None
+            problem = self._problem(X, y, sample_weight, workers)
+            # The floor belongs to the rows S* of the gap: both must draw alike.
+            again = replace(problem, rng=copy.deepcopy(problem.rng))
+            found = Certifier(problem).certify(models, kind, **options)
+            lowest = Certifier(again).published_floor(models[-1], grid) if floor else None
         return CertificatePath(grid, found, lowest)
 
     def truncated(self, n: int) -> Self:

@@ -15,10 +15,11 @@ from pursuit.linalg import PivotedCholesky, Workers
 from pursuit.objectives.base import Floats, Indices
 from pursuit.rows import RowSource
 
-PIVOT_TOLERANCE = 1e-10
+_PIVOT_TOLERANCE = 1e-10
 """A candidate whose pivot fell to this part of its start is dependent on those chosen."""
 
 _LOOK_AHEAD = 16, 256
+_TILE_ROWS = 2048
 
 
 class QuadraticPursuit:
@@ -64,7 +65,7 @@ class QuadraticPursuit:
         self._z: list[Floats] = []
         self._offset, self._decrease = offset, 0.0
         self._free = np.ones(len(diagonal), bool)
-        self._floor = PIVOT_TOLERANCE * self.factor.diagonal
+        self._floor = _PIVOT_TOLERANCE * self.factor.diagonal
 
     @property
     def available(self) -> NDArray[np.bool_]:
@@ -116,6 +117,20 @@ class QuadraticPursuit:
         self._decrease += 0.5 * float(z @ z)
         return True
 
+    def account_for(self, output: int, column: Floats, square: float, linear: float) -> None:
+        """Let the gradient of one output know of a direction v that is not a candidate.
+
+        ``column`` is Hv, ``square`` v'Hv and ``linear`` b'v. What v adds to the span of the chosen
+        is taken off the gradient, so that the choice turns to what v leaves over; the pivots stay
+        as they are, since other outputs have other directions.
+        """
+        chosen = self.chosen
+        border = solve_triangular(self.factor.triangle(), column[chosen], lower=True)
+        rest = square - float(border @ border)
+        if rest > _PIVOT_TOLERANCE * square:
+            step = (linear - float(border @ self.z[:, output])) / rest
+            self._gradient[output] -= step * (column - border @ self.factor.rows)
+
     def _reduce_likely(self, candidate: int) -> None:
         """Prepare the candidate with those that score best now: many will be wanted next."""
         likely = np.array([candidate], dtype=np.intp)
@@ -162,16 +177,21 @@ def dual_pursuit(
     capacity: int,
     workers: Workers,
 ) -> QuadraticPursuit:
-    """SB01's Q*: H = K + σ²W⁻¹, b = y, over the given rows (SPEC 2.3); columns on demand."""
-    m = rows.n_rows
-    items: Any = rows.take(np.arange(m))
+    """SB01's Q*: H = K + σ²W⁻¹, b = y, over the given rows (SPEC 2.3); columns on demand.
+
+    Columns of likely candidates are computed a few at a time: some of them in vain, but a tile is
+    cheaper than as many single columns.
+    """
+    items: Any = rows.take(np.arange(rows.n_rows))
     diagonal = kernel.diag(items) + noise / weights
+    steps = Workers.slices(rows.n_rows, _TILE_ROWS)
 
     def columns(index: Indices) -> Floats:
-        block = kernel.tile(items, rows.take(index)).T.copy()
+        bound = kernel.columns(rows.take(index))
+        block = np.concatenate(workers.map(lambda span: bound(items[span]), steps)).T.copy()
         block[np.arange(len(index)), index] += noise / weights[index]
         return block
 
     return QuadraticPursuit(
-        diagonal, targets, columns, capacity=capacity, workers=workers, look_ahead=False
+        diagonal, targets, columns, capacity=capacity, workers=workers, look_ahead=True
     )

@@ -107,7 +107,7 @@ def _noise_evidence(data: Evidence) -> float:
     power = float(np.average((data.y**2).mean(axis=1), weights=data.weights))
     share = float(data.weights.sum()) / len(data.X)
     logs = float(np.log(2 * np.pi * max(power, 1e-300))) + 1.0
-    return -0.5 * share * data.y.shape[1] * logs
+    return float(-0.5 * share * data.y.shape[1] * logs)
 
 
 def probe_features(data: Evidence, scales: Floats, variance: float, noise: NoiseRange) -> Floats:

@@ -1,0 +1,223 @@
+"""Moving the basis: the slope against differences of the objective formed densely."""
+
+from functools import partial
+
+import numpy as np
+import oracles
+import pytest
+from scipy import sparse
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Matern,
+    RationalQuadratic,
+)
+
+from pursuit.greedy import Meter, Problem
+from pursuit.kernels import CountingKernel, compile_kernel, kernel_gradient
+from pursuit.linalg import Workers
+from pursuit.rows import Sample, as_rows
+from pursuit.tuning import Mover, refine
+
+SCALES = np.array([0.8, 1.5, 2.5])
+KERNELS = {
+    "rbf": ConstantKernel(1.4) * RBF(SCALES),
+    "matern 5/2": ConstantKernel(1.4) * Matern(SCALES, nu=2.5),
+    "matern 3/2": ConstantKernel(1.4) * Matern(SCALES, nu=1.5),
+    "matern 1/2": ConstantKernel(1.4) * Matern(SCALES, nu=0.5),
+    "rational quadratic": RationalQuadratic(1.2, alpha=0.9),
+    "with inner product": ConstantKernel(1.4) * RBF(SCALES) + 0.3 * DotProduct(0.5),
+    "times inner product": DotProduct(1.5) * RBF(SCALES),
+    "polynomial": DotProduct(1.5) ** 2 + Matern(SCALES, nu=1.5),
+}
+each_kernel = pytest.mark.parametrize("name", KERNELS)
+
+
+class Task:
+    """Rows, points to move, and the objective of a batch."""
+
+    def __init__(self, name, m=60, n=5, n_outputs=1, seed=0, offset=0.0, is_sparse=False):
+        rng = np.random.default_rng(seed)
+        self.kernel = KERNELS[name]
+        self.X = rng.standard_normal((m, 3)) + offset
+        self.Y = np.sin(self.X @ rng.standard_normal((3, n_outputs)))
+        self.Y += 0.1 * rng.standard_normal(self.Y.shape)
+        self.w = rng.uniform(0.3, 2.0, m)
+        self.Z = rng.standard_normal((n, 3)) + offset
+        self.noise = 0.4
+        self.batch = np.sort(rng.choice(m, m // 2, replace=False))
+        items = sparse.csr_array(self.X) if is_sparse else self.X
+        self.sample = Sample(as_rows(items), self.Y, self.w)
+
+    def mover(self, workers, rows=None, seed=0):
+        kernel = CountingKernel(compile_kernel(self.kernel)[0])
+        rng = np.random.default_rng(seed)
+        problem = Problem(self.sample, kernel, self.noise, workers, Meter(kernel), rng)
+        rows = np.arange(len(self.X)) if rows is None else rows
+        return Mover(problem, kernel_gradient(self.kernel), SCALES, rows)
+
+    def slope(self, dtype=np.float64, n_jobs=1):
+        with Workers(n_jobs) as workers:
+            return self.mover(workers).slope(self.Z, self.sample.take(self.batch), dtype)
+
+    def objective(self, Z):
+        """P on the batch, its ridge in proportion to the batch."""
+        rows = self.batch
+        ridge = self.noise * len(rows) / len(self.X)
+        given = (self.kernel(self.X[rows], Z), self.kernel(Z))
+        beta = oracles.span_fit(*given, self.Y[rows], self.w[rows], ridge)
+        return float(oracles.primal(*given, beta, self.Y[rows], self.w[rows], ridge).sum())
+
+    def differences(self, step=1e-5):
+        slopes = np.empty_like(self.Z)
+        for entry in np.ndindex(self.Z.shape):
+            move = np.zeros_like(self.Z)
+            move[entry] = step
+            slopes[entry] = self.objective(self.Z + move) - self.objective(self.Z - move)
+        return slopes / (2 * step)
+
+
+def assert_close(found, expected, tolerance):
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(found, expected, atol=tolerance * scale)
+
+
+@each_kernel
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_slope(name, n_outputs):
+    task = Task(name, n_outputs=n_outputs)
+    assert_close(task.slope(), task.differences(), 1e-6)
+
+
+@pytest.mark.parametrize("name", ["rbf", "matern 1/2", "with inner product"])
+def test_slope_where_points_are_rows(name):
+    task = Task(name)
+    task.Z = task.X[task.batch[:5]].copy()
+    assert_close(task.slope(), task.differences(), 1e-5)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in KERNELS if "DotProduct" not in repr(KERNELS[name])]
+)
+@pytest.mark.parametrize("at_rows", [False, True])
+def test_float32_slope(name, at_rows):
+    task = Task(name, m=200, n=12)
+    if at_rows:
+        task.Z = task.X[task.batch[:12]].copy()
+    assert_close(task.slope(np.float32), task.slope(), 1e-3)
+
+
+@pytest.mark.parametrize("name", ["rbf", "matern 1/2"])
+def test_offsets_cost_no_digits(name):
+    """Raw features of 10⁴ would leave float32 two digits of a difference."""
+    task = Task(name, offset=1e4)
+    assert_close(task.slope(np.float32), task.slope(), 1e-2)
+    assert_close(task.slope(), task.differences(), 1e-4)
+
+
+def test_csr_rows():
+    dense, packed = Task("rbf"), Task("rbf", is_sparse=True)
+    np.testing.assert_allclose(packed.slope(), dense.slope(), rtol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_threads_change_no_bit(dtype):
+    task = Task("matern 3/2", m=3000, n=20)
+    one = task.slope(dtype, n_jobs=1)
+    for n_jobs in (2, 3):
+        np.testing.assert_array_equal(task.slope(dtype, n_jobs), one)
+
+
+def moved(task, steps, seed=0, rows=None, n_jobs=1):
+    with Workers(n_jobs) as workers:
+        return task.mover(workers, rows, seed).move(task.Z, steps)
+
+
+def on_all_rows(task):
+    task.batch = np.arange(len(task.X))
+    return task.objective
+
+
+@each_kernel
+def test_moving_lowers_the_objective(name):
+    task = Task(name, m=150, n=6)
+    before = task.Z.copy()
+    objective = on_all_rows(task)
+    after = moved(task, 30)
+    np.testing.assert_array_equal(task.Z, before, "the points passed are left alone")
+    assert objective(after) < 0.95 * objective(before)
+
+
+def test_steps_are_measured_in_length_scales():
+    task = Task("rbf", m=150)
+    jump = np.abs(moved(task, 1) - task.Z) / SCALES
+    np.testing.assert_allclose(jump, 0.1, rtol=1e-6)
+    np.testing.assert_array_equal(moved(task, 0), task.Z)
+
+
+def test_units_of_the_features_do_not_matter(monkeypatch):
+    plain, stretched = Task("rbf", m=150), Task("rbf", m=150)
+    units = np.array([2.0**-20, 1.0, 2.0**20])
+    stretched.X *= units
+    stretched.Z = stretched.Z * units
+    stretched.sample = Sample(as_rows(stretched.X), stretched.Y, stretched.w)
+    stretched.kernel = ConstantKernel(1.4) * RBF(SCALES * units)
+    with Workers(1) as workers:
+        mover = stretched.mover(workers)
+        mover = Mover(mover.problem, mover.gradient, SCALES * units, mover.rows)
+        found = mover.move(stretched.Z, 20)
+    np.testing.assert_allclose(found / units, moved(plain, 20), rtol=1e-4, atol=1e-5)
+
+
+def test_only_the_rows_allowed_are_drawn(monkeypatch):
+    monkeypatch.setattr(refine, "BATCH_ROWS", 16)
+    task = Task("rbf", m=150)
+    allowed = np.arange(0, 150, 3)
+    before = moved(task, 5, rows=allowed)
+    task.sample.targets[np.setdiff1d(np.arange(150), allowed)] = 1e6
+    np.testing.assert_array_equal(moved(task, 5, rows=allowed), before)
+
+
+def test_batches_are_seeded(monkeypatch):
+    monkeypatch.setattr(refine, "BATCH_ROWS", 16)
+    move = partial(moved, Task("rbf", m=150), 5)
+    np.testing.assert_array_equal(move(seed=1), move(seed=1))
+    assert not np.array_equal(move(seed=1), move(seed=2))
+    np.testing.assert_array_equal(move(seed=1), move(seed=1, n_jobs=2))
+
+
+def test_points_that_have_run_into_each_other():
+    task = Task("rbf", m=150)
+    task.Z[1] = task.Z[0]
+    task.noise = 1e-9
+    found = moved(task, 10)
+    assert np.all(np.isfinite(found))
+
+
+def test_where_float32_does_not_suffice_float64_goes_on(monkeypatch):
+    task, types = Task("rbf", m=150), []
+    slope = Mover.slope
+
+    def fussy(self, Z, batch, dtype=np.float64):
+        types.append(dtype)
+        return None if dtype is np.float32 and len(types) > 2 else slope(self, Z, batch, dtype)
+
+    monkeypatch.setattr(Mover, "slope", fussy)
+    moved(task, 4)
+    assert types == [np.float32] * 3 + [np.float64] * 2
+
+
+def test_smooth_kernels_with_close_points_need_float64():
+    """Long scales: H is singular to float32, and the slope says so instead of being wrong."""
+    task = Task("rbf", m=200, n=20)
+    task.kernel = RBF(np.full(3, 20.0))
+    task.noise = 1e-6
+    assert task.slope(np.float32) is None
+    assert np.all(np.isfinite(task.slope()))
+
+
+def test_targets_that_are_zero_move_nothing():
+    task = Task("rbf")
+    task.sample.targets[:] = 0.0
+    np.testing.assert_array_equal(moved(task, 5), task.Z)
