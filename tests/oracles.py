@@ -81,6 +81,18 @@ def span_value(K, S, Y, w, s2):
     return float(primal(K[:, S], K[np.ix_(S, S)], beta, Y, w, s2).sum())
 
 
+def stable_span_value(K, S, Y, w, s2):
+    """The same by orthonormal functions and least squares, for K_SS singular to rounding."""
+    S = list(S)
+    eigenvalues, U = np.linalg.eigh(K[np.ix_(S, S)])
+    kept = eigenvalues > 1e-13 * eigenvalues[-1]
+    V = K[:, S] @ (U[:, kept] / np.sqrt(eigenvalues[kept]))
+    rows = np.vstack([np.sqrt(w)[:, None] * V, np.sqrt(s2) * np.eye(V.shape[1])])
+    right = np.vstack([np.sqrt(w)[:, None] * Y, np.zeros((V.shape[1], Y.shape[1]))])
+    u = np.linalg.lstsq(rows, right, rcond=None)[0]
+    return 0.5 * float(np.sum((right - rows @ u) ** 2))
+
+
 def span_gains(K, S, Y, w, s2, candidates):
     """How much each candidate would lower P if it joined S."""
     before = span_value(K, S, Y, w, s2)

@@ -124,8 +124,9 @@ def test_a_frame_of_targets_is_multi_output(waves):
 def test_lists_and_integers(waves):
     data = waves(40)
     X = np.round(3 * data.X).astype(int)
-    from_array = SparseGPRegressor(n_basis=10).fit(X, data.y).predict(X)
-    from_lists = SparseGPRegressor(n_basis=10).fit(X.tolist(), data.y.tolist()).predict(X.tolist())
+    model = SparseGPRegressor(n_basis=10, random_state=0)
+    from_array = model.fit(X, data.y).predict(X)
+    from_lists = model.fit(X.tolist(), data.y.tolist()).predict(X.tolist())
     np.testing.assert_array_equal(from_array, from_lists)
 
 
@@ -179,10 +180,25 @@ def test_a_precomputed_matrix_with_absent_rows(waves, rough_kernel):
 def test_a_precomputed_matrix_in_single_precision(waves):
     data = waves(150)
     K = RBF(2.0)(data.X)
-    double = SparseGPRegressor("precomputed", noise=0.1, n_basis=20).fit(K, data.y)
-    single = SparseGPRegressor("precomputed", noise=0.1, n_basis=20)
+    double = SparseGPRegressor("precomputed", noise=0.1, n_basis=10).fit(K, data.y)
+    single = SparseGPRegressor("precomputed", noise=0.1, n_basis=10)
     single.fit(K.astype(np.float32), data.y)
-    np.testing.assert_allclose(single.predict(K), double.predict(K), atol=1e-3)
+    np.testing.assert_allclose(single.predict(K), double.predict(K), atol=1e-4)
+
+
+@pytest.mark.parametrize("n_basis", [20, 40])
+def test_rounding_of_a_single_precision_matrix_is_not_fitted(waves, n_basis, exact_minimum):
+    """Pivots below the rounding of the matrix are no basis functions."""
+    data = waves(150)
+    K, Y = RBF(2.0)(data.X), (data.y - data.y.mean())[:, None] / data.y.std()
+    model = SparseGPRegressor("precomputed", noise=0.1, n_basis=n_basis)
+    model.fit(K.astype(np.float32), data.y)
+    S, beta = model.basis_indices_, model.dual_coef_
+    value = 0.5 * np.sum((Y[:, 0] - K[:, S] @ beta) ** 2) + 0.05 * beta @ K[np.ix_(S, S)] @ beta
+    found = model.certificate_
+    assert found.lower <= found.upper
+    assert found.upper == pytest.approx(value, rel=0.02)
+    assert found.lower <= exact_minimum(K, Y, 0.1)[0] * 1.001
 
 
 # Items that are not numbers

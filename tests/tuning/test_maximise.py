@@ -106,7 +106,8 @@ def test_the_best_point_is_kept_when_the_optimiser_raises(workers, monkeypatch):
         raise ArithmeticError("line search failed")
 
     monkeypatch.setattr(learning, "minimize", stumble)
-    found = maximise(data, RBF([1.0, 1.0]), NOISE, "given")
+    with pytest.warns(ConvergenceWarning, match="line search failed"):
+        found = maximise(data, RBF([1.0, 1.0]), NOISE, "given")
     assert found.evidence_per_row == seen[0]
     np.testing.assert_allclose(found.kernel.length_scale, [1.0, 1.0])
 

@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _COLUMN_CHUNK = 1024
-_TRUST = 1e4
+_TRUST = 100.0
 _LARGE_PIVOT = 1e-6
 INDEFINITE = 1e-5
 """Negative pivots down to this part of the largest diagonal entry are put down to rounding, also
@@ -183,7 +183,7 @@ class RowCholesky:
         self.size = n + 1
 
 
-def robust_cholesky(matrix: Floats, tolerance: float = 1e-11) -> tuple[Floats, Indices]:
+def robust_cholesky(matrix: Floats, tolerance: float = 1e-10) -> tuple[Floats, Indices]:
     """Factor a psd matrix, leaving out rows that depend on earlier ones.
 
     Returns (R, kept) with R R' = matrix[kept, kept]. A row whose pivot is below ``tolerance`` of
