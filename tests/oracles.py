@@ -85,7 +85,7 @@ def stable_span_value(K, S, Y, w, s2):
     """The same by orthonormal functions and least squares, for K_SS singular to rounding."""
     S = list(S)
     eigenvalues, U = np.linalg.eigh(K[np.ix_(S, S)])
-    kept = eigenvalues > 1e-13 * eigenvalues[-1]
+    kept = eigenvalues > 1e-15 * eigenvalues[-1]
     V = K[:, S] @ (U[:, kept] / np.sqrt(eigenvalues[kept]))
     rows = np.vstack([np.sqrt(w)[:, None] * V, np.sqrt(s2) * np.eye(V.shape[1])])
     right = np.vstack([np.sqrt(w)[:, None] * Y, np.zeros((V.shape[1], Y.shape[1]))])

@@ -204,7 +204,7 @@ def test_residuals_are_trusted_while_they_stand_out_from_rounding():
 
 @pytest.mark.parametrize(
     ("pivot", "left", "trusted"),
-    [(0.5, 1e-6, True), (0.5, 1e-9, True), (1e-8, 1e-6, True), (1e-8, 1e-11, False)],
+    [(0.5, 1e-6, True), (0.5, 1e-9, True), (1e-8, 1e-6, True), (1e-8, 1e-9, False)],
 )
 def test_a_small_pivot_hands_its_rounding_on(pivot, left, trusted):
     """An error of 1e-16 over the root of 1e-8 is 1e-12 in every residual that follows."""

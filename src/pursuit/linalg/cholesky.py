@@ -13,7 +13,6 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _COLUMN_CHUNK = 1024
-_TRUST = 100.0
 _LARGE_PIVOT = 1e-6
 INDEFINITE = 1e-5
 """Negative pivots down to this part of the largest diagonal entry are put down to rounding, also
@@ -39,17 +38,24 @@ class PivotedCholesky:
 
     :meth:`reduce` forms H[:, i] - V'V[:, i] for several likely pivots with one matrix product, so
     that a caller who guesses well replaces memory-bound products with a vector by a few large ones;
-    at most ``prepared`` of them are kept.
+    at most ``prepared`` of them are kept. A residual counts as ``trusted`` while it is ``trust``
+    times the rounding that it has gathered.
     """
 
     def __init__(
-        self, diagonal: Floats, capacity: int, workers: Workers, prepared: int = 1
+        self,
+        diagonal: Floats,
+        capacity: int,
+        workers: Workers,
+        prepared: int = 1,
+        trust: float = 1e4,
     ) -> None:
         self.diagonal = np.array(diagonal, dtype=np.float64)
         self.residual = self.diagonal.copy()
         self.pivots: list[int] = []
         self._scale = float(self.diagonal.max(initial=0.0))
         self._error = np.finfo(float).eps * self.diagonal
+        self._trust = trust
         self._store = np.empty((max(1, min(capacity, 64)), len(self.diagonal)))
         self._capacity = capacity
         self._workers = workers
@@ -120,7 +126,7 @@ class PivotedCholesky:
     @property
     def trusted(self) -> NDArray[np.bool_]:
         """Candidates whose residual stands out from the rounding it has gathered."""
-        return self.residual > _TRUST * self._error
+        return self.residual > self._trust * self._error
 
     def keeps_definite(self, pivot: int, row: Floats, *, known_psd: bool) -> bool:
         """Whether ``row`` leaves every residual non-negative but for rounding.

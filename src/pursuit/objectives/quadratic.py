@@ -20,6 +20,8 @@ _PIVOT_TOLERANCE = 1e-10
 
 _LOOK_AHEAD = 16, 256
 _TILE_ROWS = 2048
+# Two digits of a pivot are enough to choose by; what is chosen is fitted anew.
+_TRUST = 100.0
 
 
 class QuadraticPursuit:
@@ -59,7 +61,7 @@ class QuadraticPursuit:
         offset: float = 0.0,
     ) -> None:
         self._look_ahead, prepared = _LOOK_AHEAD if look_ahead else (1, 1)
-        self.factor = PivotedCholesky(diagonal, capacity, workers, prepared)
+        self.factor = PivotedCholesky(diagonal, capacity, workers, prepared, trust=_TRUST)
         self._gradient = np.array(linear.T, dtype=np.float64, order="C")
         self._columns = columns
         self._z: list[Floats] = []
