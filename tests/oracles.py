@@ -81,16 +81,22 @@ def span_value(K, S, Y, w, s2):
     return float(primal(K[:, S], K[np.ix_(S, S)], beta, Y, w, s2).sum())
 
 
-def stable_span_value(K, S, Y, w, s2):
-    """The same by orthonormal functions and least squares, for K_SS singular to rounding."""
-    S = list(S)
-    eigenvalues, U = np.linalg.eigh(K[np.ix_(S, S)])
-    kept = eigenvalues > 1e-15 * eigenvalues[-1]
-    V = K[:, S] @ (U[:, kept] / np.sqrt(eigenvalues[kept]))
-    rows = np.vstack([np.sqrt(w)[:, None] * V, np.sqrt(s2) * np.eye(V.shape[1])])
-    right = np.vstack([np.sqrt(w)[:, None] * Y, np.zeros((V.shape[1], Y.shape[1]))])
+def span_value_range(K, S, Y, w, s2):
+    """Between which P lies where K_SS is singular but for rounding.
+
+    Not below the minimum over all functions, and not above the least P in the directions of the
+    span that stand clear of rounding.
+    """
+    root = np.sqrt(w)[:, None]
+    eigenvalues, U = np.linalg.eigh(root * K * root.T)
+    lowest = 0.5 * s2 * np.sum((U.T @ (root * Y)) ** 2 / (np.maximum(eigenvalues, 0) + s2)[:, None])
+    eigenvalues, U = np.linalg.eigh(K[np.ix_(list(S), list(S))])
+    clear = eigenvalues > 1e-10 * eigenvalues[-1]
+    V = K[:, list(S)] @ (U[:, clear] / np.sqrt(eigenvalues[clear]))
+    rows = np.vstack([root * V, np.sqrt(s2) * np.eye(V.shape[1])])
+    right = np.vstack([root * Y, np.zeros((V.shape[1], Y.shape[1]))])
     u = np.linalg.lstsq(rows, right, rcond=None)[0]
-    return 0.5 * float(np.sum((right - rows @ u) ** 2))
+    return lowest, 0.5 * float(np.sum((right - rows @ u) ** 2))
 
 
 def span_gains(K, S, Y, w, s2, candidates):

@@ -337,5 +337,5 @@ def test_a_smooth_kernel_is_not_taken_for_an_indefinite_one(workers, m, length_s
         assert choice.path.stop_reason in ("rank", "no gain")
         K, S = problem.kernel.tile(task.X, task.X), choice.pool.index
         start = oracles.span_value(K, [], task.Y, task.w, noise)
-        expected = oracles.stable_span_value(K, S, task.Y, task.w, noise)
-        assert choice.path.value[-1] == pytest.approx(expected, abs=1e-3 * start)
+        low, high = oracles.span_value_range(K, S, task.Y, task.w, noise)
+        assert low - 1e-3 * start <= choice.path.value[-1] <= high + 1e-3 * start

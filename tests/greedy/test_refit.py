@@ -214,8 +214,8 @@ def test_a_basis_at_the_edge_of_its_rank_can_be_fitted(workers, m, length_scale,
     pool = Pool.of_rows(problem.sample, np.arange(m))
     fit = refit(PooledSearch(problem, pool).run(100, [MaxSize(100)]), problem)
     K, S = task.K, fit.pool.index.tolist()
-    expected = oracles.span_value(K, S, task.Y, task.w, noise)
-    assert fit.path.value[-1] == pytest.approx(expected, rel=1e-4)
+    low, high = oracles.span_value_range(K, S, task.Y, task.w, noise)
+    assert (1 - 1e-4) * low <= fit.path.value[-1] <= (1 + 1e-4) * high
 
 
 @pytest.mark.parametrize("length_scale", [1.0, 5.0, 50.0])

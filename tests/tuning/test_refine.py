@@ -108,6 +108,20 @@ def test_float32_slope(name, at_rows):
     assert_close(task.slope(np.float32), task.slope(), 1e-3)
 
 
+@pytest.mark.parametrize("noise", [1e-1, 1e-2, 1e-3, 1e-4, 1e-5])
+def test_float32_says_where_it_would_be_wrong(noise):
+    """Smooth kernel, small ridge: a factor of H may exist and be worth nothing."""
+    task = Task("rbf", m=400, n=40)
+    task.noise = noise
+    task.Z = task.X[task.batch[:40]].copy()
+    found, expected = task.slope(np.float32), task.slope()
+    if found is None:
+        assert noise < 0.1, "an ordinary ridge needs no float64"
+    else:
+        cosine = np.vdot(found, expected) / np.linalg.norm(found) / np.linalg.norm(expected)
+        assert cosine > 0.99
+
+
 @pytest.mark.parametrize("name", ["rbf", "matern 1/2"])
 def test_offsets_cost_no_digits(name):
     """Raw features of 10⁴ would leave float32 two digits of a difference."""
