@@ -8,7 +8,7 @@ from pursuit.bounds import Certificate, CertificatePath, EvidenceBounds
 from pursuit.estimators import SparseGPRegressor
 from pursuit.greedy import Path
 from pursuit.kernels import pairwise
-from pursuit.plots import CertificateDisplay, PathDisplay
+from pursuit.plots import CertificateDisplay, PathDisplay, RelevanceDisplay
 
 __version__ = "0.1.0"
 
@@ -19,6 +19,7 @@ __all__ = [
     "EvidenceBounds",
     "Path",
     "PathDisplay",
+    "RelevanceDisplay",
     "SparseGPRegressor",
     "__version__",
     "pairwise",

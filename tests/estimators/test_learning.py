@@ -555,10 +555,10 @@ def test_learned_weights_are_copies(waves):
 def test_heavy_rows_are_followed(few_evidence_rows):
     """Two contradicting halves: the one with the weight wins."""
     data = arm(LARGE)
-    y, w = data.y.copy(), np.full(LARGE, 100.0)
-    y[::2], w[::2] = y.mean() + 3 * y.std(), 0.01
+    y, w = data.y.copy(), np.ones(LARGE)
+    y[::2], w[::2] = y.mean() + 3 * y.std(), 1e-4
     model = quick_gp(ONE_FAMILY, n_basis=30).fit(data.X, y, sample_weight=w)
-    assert error(model, data) < 0.5
+    assert error(model, data) < 0.2
 
 
 @pytest.mark.parametrize("m", [150, LARGE])

@@ -70,14 +70,15 @@ def shifted_lower_bound(target_norm: Floats, explained: Floats) -> Floats:
 
 
 def minimum_upper_bound(
-    linear: Floats, quadratic: Floats, weighted_residual: Floats, explained: Floats, noise: float
+    linear: Floats, quadratic: Floats, leftover_value: Floats, noise: float
 ) -> Floats:
-    """P_min ≤ D(v) + ½(ρ'Wρ - ‖L⁻¹V'Wρ‖²), ρ = y - Av, LL' = V'WV + σ²I (CGLB).
+    """P_min ≤ D(v) + min_u ½Σw(ρ - Vu)² + ½σ²‖u‖², ρ = y - Av (CGLB).
 
     Artemev, Burt and van der Wilk, 2021: A⁻¹ is at most (VV' + σ²W⁻¹)⁻¹ because VV' ≤ K.
+    ``leftover_value`` is the last term for some u; any u will do, and the value of a sum of
+    squares keeps the digits that ρ'Wρ - ‖L⁻¹V'Wρ‖² loses.
     """
-    slack = 0.5 * np.maximum(weighted_residual - explained, 0.0)
-    return dense_lower_bound(linear, quadratic, noise) + slack
+    return dense_lower_bound(linear, quadratic, noise) + leftover_value
 
 
 def _ratio(numerator: Floats, denominator: Floats) -> Floats:

@@ -97,8 +97,6 @@ def evidence_bounds(
     )
     constant = -0.5 * outputs * (log_determinant + n_rows * np.log(2 * np.pi))
     fitted, fitted_shifted = float((z**2).sum()), float((z_shifted**2).sum())
-    return EvidenceBounds(
-        float(constant - 0.5 * (norm - fitted) / noise - 0.5 * outputs * missed / noise),
-        float(constant - 0.5 * (norm - fitted_shifted) / (noise + missed)),
-        outputs * n_rows,
-    )
+    lower = float(constant - 0.5 * (norm - fitted) / noise - 0.5 * outputs * missed / noise)
+    upper = float(constant - 0.5 * (norm - fitted_shifted) / (noise + missed))
+    return EvidenceBounds(min(lower, upper), upper, outputs * n_rows)

@@ -223,7 +223,7 @@ class Certifier:
 
         def precondition(residual: Floats) -> Floats:
             """(VV' + σ²W⁻¹)⁻¹ρ = (Wρ - WV(LL')⁻¹V'Wρ)/σ²."""
-            inner = solution.solve_inner(self._cross(points, w * residual))
+            inner, _ = solution.solve_inner(self._cross(points, w * residual))
             fitted = kernel_times(
                 self.problem.sample.rows, self.problem.kernel, points, inner, self.problem.workers
             )
@@ -237,16 +237,12 @@ class Certifier:
     def minimum_upper(self, model: Model, v: Floats, Av: Floats) -> Floats:
         """An upper bound on P_min from v and Av."""
         points, solution = self._span(model)
-        rho = self.problem.sample.targets - Av
-        weighted = self.problem.sample.weights[:, None] * rho
-        explained = solution.explained(self._cross(points, weighted))
-        return minimum_upper_bound(
-            _dots(self.problem.sample.targets, v),
-            _dots(v, Av),
-            _dots(rho, weighted),
-            explained,
-            self.problem.noise,
-        )
+        sample, noise = self.problem.sample, self.problem.noise
+        rho = sample.targets - Av
+        inner, squares = solution.solve_inner(self._cross(points, sample.weights[:, None] * rho))
+        rho -= kernel_times(sample.rows, self.problem.kernel, points, inner, self.problem.workers)
+        leftover = primal_value(sample.weights @ rho**2, squares, noise)
+        return minimum_upper_bound(_dots(sample.targets, v), _dots(v, Av), leftover, noise)
 
     def _lower_bounds(
         self,
@@ -276,7 +272,8 @@ class Certifier:
             second = self.second_pursuit(len(largest), leftover=y - Av)
             second.pursuit.run([MaxSize(len(largest))])
             second.look_beyond(y, v, Av)
-            second.pursuit.run([MaxSize(2 * len(largest))])
+            few = self.problem.sample.n_rows > ALL_ROWS_DUAL
+            second.pursuit.run([MaxSize(len(largest) + len(largest) // (4 if few else 1))])
             lowers = [second.hybrid_lower_bound(self.problem.noise, y, v, Av) for v, Av in points]
         return lowers, self.minimum_upper(largest, *points[models.index(largest)])
 

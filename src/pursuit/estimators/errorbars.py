@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from pursuit.gram import cross_statistics
+from pursuit.gram import cross_statistics, residual_squares
 from pursuit.greedy import FreshSubset, MaxSize, Problem, Pursuit, solve_in_span, subset_size
 from pursuit.objectives import SpanPursuit, dual_pursuit
 from pursuit.rows import Sample, draw_rows, len_items
@@ -34,26 +34,25 @@ def variance_bounds(
 
         s² ≤ k(x,x) + σ² - ‖C⁻¹k_S*‖²,     CC' = K_S*S* + σ²W_S*⁻¹
 
-    lower, from one pass over the rows::
+    lower, from passes over the rows, for any u and so for the best one in the basis' span::
 
-        s² ≥ k(x,x) + σ² - (k'Wk - ‖L⁻¹V'Wk‖²)/σ²,     LL' = V'WV + σ²I
+        s² ≥ k(x,x) + σ² - (Σw(k - Vu)² + σ²‖u‖²)/σ²
     """
     points, solution = solve_in_span(problem, basis)
     rows_star, triangle = _choose_rows(problem, queries, n_star)
     star = problem.sample.rows.take(rows_star)
     lower, upper = [], []
-    problem.meter.passes += 1
+    problem.meter.passes += 2
     for start in range(0, len_items(queries), _BATCH):
         batch = queries[start : start + _BATCH]
         prior = problem.kernel.diag(batch) + problem.noise
         k_star = problem.kernel.tile(star, batch)
         half = solve_triangular(triangle, k_star, lower=True)
         upper.append(prior - np.einsum("ij,ij->j", half, half))
-        cross, squares = cross_statistics(
-            problem.sample, problem.kernel, points, batch, problem.workers
-        )
-        missed = np.maximum(squares - solution.explained(cross), 0.0)
-        lower.append(prior - missed / problem.noise)
+        how = problem.sample, problem.kernel, points
+        inner, squares = solution.solve_inner(cross_statistics(*how, batch, problem.workers))
+        missed = residual_squares(*how, inner, batch, problem.workers)
+        lower.append(prior - missed / problem.noise - squares)
     return _ordered(np.concatenate(lower), np.concatenate(upper), problem.noise)
 
 
@@ -128,6 +127,6 @@ def _pursue_query(problem: Problem, sample: Sample, tol: float) -> tuple[float, 
 
 
 def _ordered(lower: Floats, upper: Floats, noise: float) -> tuple[Floats, Floats]:
-    """No new observation varies less than its noise."""
-    lower = np.maximum(lower, noise)
-    return lower, np.maximum(upper, lower)
+    """No new observation varies less than its noise; rounding cannot swap the bounds."""
+    upper = np.maximum(upper, noise)
+    return np.clip(lower, noise, upper), upper

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, Options, StrOptions
@@ -56,12 +57,13 @@ from pursuit.gram import kernel_times
 from pursuit.greedy import Choice, Interrupted, Meter, Problem, SpanFit, catch_interrupt
 from pursuit.kernels import CountingKernel, kernel_gradient, without_white
 from pursuit.linalg import NotPositiveDefiniteError, Spread, Workers
-from pursuit.rows import Sample
+from pursuit.rows import Sample, len_items
 from pursuit.tuning import LearningReport, at_bounds, feature_relevance, learn_noise
 
 Floats = NDArray[np.float64]
 
 _AUTO_STEPS = 100
+_CALLER = 4  # of fit, behind its two decorators
 
 
 class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, SpanModel):
@@ -304,6 +306,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         present = np.flatnonzero(weights > 0)
         Y = targets.reshape(len(targets), -1)
         self._single_output = targets.ndim == 1
+        self._weighted = bool(np.any(weights != 1.0))
         self._scale = TargetScale.fit(Y, weights, self.normalize_y)
         sample = Sample(rows, self._scale.normalize(Y), weights)
         if len(present) < rows.n_rows:
@@ -326,9 +329,18 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             warnings.warn(
                 f"fit was interrupted: the model holds the best {self.n_basis_} basis functions "
                 "found so far.",
-                stacklevel=2,
+                stacklevel=_CALLER,
             )
             raise KeyboardInterrupt
+        found = self.certificate_
+        if self.tol is not None and found is not None and found.relative_gap > self.tol:
+            warnings.warn(
+                f"tol={self.tol:g} was not met: the relative gap at {self.n_basis_} basis functions "
+                f"is {found.relative_gap:.3g} ({found.kind} certificate). Raise n_basis or tol, or "
+                "use a tighter certificate.",
+                ConvergenceWarning,
+                stacklevel=_CALLER,
+            )
         return self
 
     def predict(
@@ -461,7 +473,9 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             positive("tol", tol)
         queries = validate_items(self, X_new, reset=False)
         with Workers(self.n_jobs) as workers:
-            problem = self._problem(X_train, None, sample_weight, workers)
+            n_rows = len_items(validate_items(self, X_train, reset=False))
+            nothing = np.zeros((n_rows, len(self._scale.mean)))
+            problem = self._problem(X_train, nothing, sample_weight, workers)
             found: tuple[Any, ...]
             if tol is None:
                 found = variance_bounds(problem, self._points, queries, self.n_basis_)

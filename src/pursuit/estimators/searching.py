@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from sklearn.cluster import MiniBatchKMeans
-from sklearn.exceptions import ConvergenceWarning
 
 from pursuit.bounds import Certificate, relative_gap
 from pursuit.estimators.certifying import Certifier, Model, SecondPursuit
@@ -286,13 +284,6 @@ def smallest_within(
     fitted = replace(fitted, path=replace(fitted.path, gap=gap))
     within = [i for i, found in enumerate(gaps) if found <= tol]
     if not within:
-        warnings.warn(
-            f"no size up to {sizes[-1]} basis functions meets tol={tol:g}: the relative gap at "
-            f"{sizes[-1]} is {gaps[-1]:.3g} ({kind} certificate). Raise n_basis or tol, or use a "
-            "tighter certificate.",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
         return fitted, certificates[-1]
     return fitted.truncated(sizes[within[0]], "tol"), certificates[within[0]]
 

@@ -20,6 +20,7 @@ from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
     counting_kernel,
+    dense,
     is_precomputed,
     prediction_rows,
     validate_items,
@@ -40,7 +41,6 @@ from pursuit.greedy import (
     Pool,
     Problem,
     SpanFit,
-    catch_interrupt,
 )
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import SpanSolution, Spread, Workers
@@ -127,12 +127,6 @@ class SpanModel(BaseEstimator):
         """
         check_is_fitted(self)
         check_kind(kind, options)
-        if self._weighted and sample_weight is None:
-            warnings.warn(
-                "the model was fitted with sample_weight: without it, certify bounds the distance "
-                "from the optimum of the unweighted problem.",
-                stacklevel=2,
-            )
         with Workers(self.n_jobs) as workers:
             problem = self._problem(X, y, sample_weight, workers)
             model = span_model(self._points, self._solution)
@@ -169,7 +163,8 @@ class SpanModel(BaseEstimator):
         check_is_fitted(self)
         check_kind(kind, options)
         grid = np.unique(size_grid(self.n_basis_) if sizes is None else np.asarray(sizes))
-        if grid.dtype.kind not in "iu" or grid[0] < 1 or grid[-1] > self.n_basis_:
+        whole = len(grid) > 0 and grid.dtype.kind in "iu"
+        if not whole or grid[0] < 1 or grid[-1] > self.n_basis_:
             raise ValueError(f"sizes must be whole numbers from 1 to {self.n_basis_}.")
         models = [span_model(self._points[:n], self._solution.truncated(n)) for n in grid]
         with Workers(self.n_jobs) as workers:
@@ -233,14 +228,14 @@ class SpanModel(BaseEstimator):
         weights = validate_weights(sample_weight, len_items(validate_items(self, X, reset=False)))
         present = np.flatnonzero(weights > 0)
         plan = replace(self._plan(len(present)), n_basis=int(n))
-        kept = Pool(self._points, self._positions(present))
-        with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
+        with Workers(self.n_jobs) as workers:
             problem = self._problem(X, y, sample_weight, workers)
-            fitted = grow_span(plan, problem, kept, [MaxSize(plan.n_basis), interrupted])
+            kept = Pool(self._points, self._positions(present, problem.sample))
+            fitted = grow_span(plan, problem, kept, [MaxSize(plan.n_basis)])
             model._store(fitted, present, problem)
             model._certify_fit(fitted, None, problem, Progress(self, n_stages=1))
+        model._weighted = bool(np.any(weights != 1.0))
         model._calibrations, model.calibration_ = {}, None
-        model._spread = Spread(self.noise_, self._spread.missed)
         return model
 
     def _check_arguments(self) -> None:
@@ -276,23 +271,28 @@ class SpanModel(BaseEstimator):
     def _problem(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, workers: Workers
     ) -> Problem:
-        """The problem that given rows pose to the fitted kernel and noise; zeros for no targets."""
+        """The problem that given rows pose to the fitted kernel and noise."""
+        if self._weighted and sample_weight is None:
+            warnings.warn(
+                "the model was fitted with sample_weight, and none is passed: what follows is about "
+                "the unweighted problem.",
+                stacklevel=3,
+            )
         rows, X = prediction_rows(self, X)
         if is_precomputed(self.kernel) and X.shape[0] != X.shape[1]:
             raise ValueError(
                 f"kernel='precomputed' needs the square training matrix, got shape {X.shape}."
             )
         weights = validate_weights(sample_weight, rows.n_rows)
-        Y = np.zeros((rows.n_rows, len(self._scale.mean)))
-        if y is not None:
-            targets = validate_targets(y)
-            check_lengths(X, targets)
-            targets = targets.reshape(len(targets), -1)
-            if targets.shape[1] != Y.shape[1]:
-                raise ValueError(
-                    f"y has {targets.shape[1]} outputs, but the model was fitted with {Y.shape[1]}."
-                )
-            Y = self._scale.normalize(targets)
+        targets = validate_targets(y)
+        check_lengths(X, targets)
+        targets = targets.reshape(len(targets), -1)
+        outputs = len(self._scale.mean)
+        if targets.shape[1] != outputs:
+            raise ValueError(
+                f"y has {targets.shape[1]} outputs, but the model was fitted with {outputs}."
+            )
+        Y = self._scale.normalize(targets)
         sample = Sample(rows, Y, weights)
         if not np.all(weights > 0):
             sample = sample.take(np.flatnonzero(weights > 0))
@@ -300,11 +300,16 @@ class SpanModel(BaseEstimator):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         return Problem(sample, kernel, self.noise_, workers, Meter(kernel), rng)
 
-    def _positions(self, present: NDArray[np.intp]) -> NDArray[np.intp]:
+    def _positions(self, present: NDArray[np.intp], sample: Sample) -> NDArray[np.intp]:
         """Where the basis stands among the rows that have weight; -1 for points that are not."""
         index = self.basis_indices_
         position = np.minimum(np.searchsorted(present, index), len(present) - 1)
-        return np.where(present[position] == index, position, -1)
+        same = present[position] == index
+        if self.basis_ is not None:
+            there = dense(sample.rows.take(position))
+            equal = [np.array_equal(a, b) for a, b in zip(there, dense(self.basis_), strict=True)]
+            same &= np.array(equal, dtype=bool)
+        return np.where(same, position, -1)
 
     def _plan(self, n_rows: int) -> SearchPlan:
         return SearchPlan(
@@ -342,7 +347,6 @@ class SpanModel(BaseEstimator):
         self.basis_indices_ = as_passed(fitted.pool.index)
         self.path_ = replace(fitted.path, index=as_passed(fitted.path.index))
         self.certificate_ = None
-        self._weighted = bool(np.any(problem.sample.weights != 1.0))
         self._sums = {
             "target_norms": problem.sample.target_norms(),
             "trace": fitted.trace,
@@ -374,7 +378,9 @@ class SpanModel(BaseEstimator):
             [found] = Certifier(problem).certify([model], kind)
         tick(1)
         self.certificate_ = found
-        self.path_.gap[-1] = found.relative_gap
+        path, meter = self.path_, problem.meter
+        path.gap[-1], path.seconds[-1] = found.relative_gap, meter.seconds
+        path.entries[-1], path.passes[-1] = meter.entries, meter.passes
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -4,7 +4,7 @@ Everything that depends on the number of rows m happens here, as sums over fixed
 Imports kernels, rows and linalg.
 """
 
-from pursuit.gram.cross import cross_statistics, kernel_transpose_times
+from pursuit.gram.cross import cross_statistics, kernel_transpose_times, residual_squares
 from pursuit.gram.products import kernel_product, kernel_times
 from pursuit.gram.statistics import GramStatistics, gram_statistics
 
@@ -15,4 +15,5 @@ __all__ = [
     "kernel_product",
     "kernel_times",
     "kernel_transpose_times",
+    "residual_squares",
 ]

@@ -36,21 +36,41 @@ def kernel_transpose_times(
 
 def cross_statistics(
     sample: Sample, kernel: Kernel, points: Any, queries: Any, workers: Workers
-) -> tuple[Floats, Floats]:
-    """K_S'WK_T (n_points x n_queries) and the diagonal of K_T'WK_T, in one pass."""
+) -> Floats:
+    """K_S'WK_T: shape (n_points, n_queries)."""
     basis, targets = kernel.columns(points), kernel.columns(queries)
     cross = np.zeros((basis.n_columns, targets.n_columns))
+    for items, _, weights in sample.blocks():
+
+        def part(span: slice, items: Any = items, weights: Floats = weights) -> Floats:
+            weighted = targets(items[span]) * weights[span, None]
+            product: Floats = basis(items[span]).T @ weighted
+            return product
+
+        for piece in workers.map(part, Workers.slices(len(weights), _CHUNK_ROWS)):
+            cross += piece
+    return cross
+
+
+def residual_squares(
+    sample: Sample,
+    kernel: Kernel,
+    points: Any,
+    coefficients: Floats,
+    queries: Any,
+    workers: Workers,
+) -> Floats:
+    """Σ_i w_i (k(x_i, t) - Σ_j k(x_i, z_j) β_jt)² for each query t."""
+    basis, targets = kernel.columns(points), kernel.columns(queries)
     squares = np.zeros(targets.n_columns)
     for items, _, weights in sample.blocks():
 
-        def part(
-            span: slice, items: Any = items, weights: Floats = weights
-        ) -> tuple[Floats, Floats]:
-            there = targets(items[span])
-            weighted = there * weights[span, None]
-            return basis(items[span]).T @ weighted, np.einsum("ij,ij->j", there, weighted)
+        def part(span: slice, items: Any = items, weights: Floats = weights) -> Floats:
+            left = targets(items[span])
+            left -= basis(items[span]) @ coefficients
+            square: Floats = np.einsum("ij,ij,i->j", left, left, weights[span])
+            return square
 
-        for piece, square in workers.map(part, Workers.slices(len(weights), _CHUNK_ROWS)):
-            cross += piece
+        for square in workers.map(part, Workers.slices(len(weights), _CHUNK_ROWS)):
             squares += square
-    return cross, squares
+    return squares

@@ -94,16 +94,15 @@ class SpanSolution:
         """β = R⁻ᵀu, coefficients on the kernel functions k(·, x_S)."""
         return _solve_lower(self.R, self.coordinates(), transposed=True)
 
-    def solve_inner(self, cross: Floats) -> Floats:
-        """R⁻ᵀ(LL')⁻¹R⁻¹ cross: kernel coefficients of the fit to K_S'Wy = cross."""
-        half = _solve_lower(self.L, _solve_lower(self.R, cross))
-        return _solve_lower(self.R, _solve_lower(self.L, half, transposed=True), transposed=True)
+    def solve_inner(self, cross: Floats) -> tuple[Floats, Floats]:
+        """The fit to K_S'Wy = cross: its kernel coefficients β, and ‖f‖² for each column.
 
-    def explained(self, cross: Floats) -> Floats:
-        """‖L⁻¹R⁻¹ cross‖², one number a column."""
+        u = (LL')⁻¹R⁻¹ cross and β = R⁻ᵀu; ‖f‖² = ‖u‖².
+        """
         half = _solve_lower(self.L, _solve_lower(self.R, cross))
-        squares: Floats = np.einsum("ij,ij->j", half, half)
-        return squares
+        u = _solve_lower(self.L, half, transposed=True)
+        squares: Floats = np.einsum("ij,ij->j", u, u)
+        return _solve_lower(self.R, u, transposed=True), squares
 
     def features(self, kernel_rows: Floats) -> Floats:
         """V_x' = R⁻¹ k_S(x)' for a block of rows k_S(x): shape (n, rows)."""

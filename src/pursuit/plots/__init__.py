@@ -6,5 +6,6 @@ scikit-learn. This room imports nothing of the package, and matplotlib only when
 
 from pursuit.plots.certificate import CertificateDisplay
 from pursuit.plots.path import PathDisplay
+from pursuit.plots.relevance import RelevanceDisplay
 
-__all__ = ["CertificateDisplay", "PathDisplay"]
+__all__ = ["CertificateDisplay", "PathDisplay", "RelevanceDisplay"]
