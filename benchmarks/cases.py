@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
 from benchmarks.data import kin40k, protein, robot_arm
-from benchmarks.harness import Figure, Measured, best_seconds, measure_solvers
+from benchmarks.harness import Figure, Measured, best_seconds, measure_solvers, traced_peak
+from benchmarks.learning_cases import evidence, large, learned
 from benchmarks.solvers import Solver, nystroem_ridge, sparse_gp, subset_gp
 from pursuit.gram import gram_statistics
 from pursuit.greedy import MaxSize, Meter, Pursuit
@@ -200,7 +200,7 @@ def certify(quick: bool, repeat: int) -> list[Figure]:
         },
         repeat,
     )
-    added = _traced_peak(hybrid)
+    added = traced_peak(hybrid)
     return [
         Figure(f"{solver.name}: fit", best["fit"], "s"),
         Figure("certify, hybrid", best["hybrid"], "s"),
@@ -217,16 +217,6 @@ def certify(quick: bool, repeat: int) -> list[Figure]:
     ]
 
 
-def _traced_peak(task: Callable[[], None]) -> int:
-    """Most bytes that Python and NumPy held at once because of the task."""
-    tracemalloc.start()
-    try:
-        task()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
 CASES: dict[str, Case] = {
     "pass": statistics_pass,
     "choice": choice,
@@ -235,6 +225,9 @@ CASES: dict[str, Case] = {
     "certify": certify,
     "memory": memory,
     "scaling": scaling,
+    "evidence": evidence,
+    "learned": learned,
+    "large": large,
 }
 
 

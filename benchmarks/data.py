@@ -26,12 +26,12 @@ class Regression:
     y_test: Floats
 
 
-def kin40k() -> Regression:
-    return _published("kin40k", datasets.load_kin40k)
+def kin40k(split: int = 0) -> Regression:
+    return _published("kin40k", datasets.load_kin40k, split)
 
 
-def protein() -> Regression:
-    return _published("protein", datasets.load_protein)
+def protein(split: int = 0) -> Regression:
+    return _published("protein", datasets.load_protein, split)
 
 
 def robot_arm(n_rows: int) -> tuple[Floats, Floats]:
@@ -43,10 +43,10 @@ def robot_arm(n_rows: int) -> tuple[Floats, Floats]:
     return X, (y - y.mean()) / y.std()
 
 
-def _published(name: str, load: Callable[..., tuple[Floats, ...]]) -> Regression:
-    """Split 0 of a published data set."""
+def _published(name: str, load: Callable[..., tuple[Floats, ...]], split: int) -> Regression:
+    """A split of a published data set."""
     try:
-        X_train, y_train, X_test, y_test = load(split=0, return_X_y=True)
+        X_train, y_train, X_test, y_test = load(split=split, return_X_y=True)
     except ValueError as missing:
         raise NotAvailableError(str(missing)) from missing
     return _standardised(name, X_train, y_train, X_test, y_test)

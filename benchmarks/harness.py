@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from benchmarks.solvers import Solver
 WARM_UP_ROWS = 3000
 WARM_UP_SIZE = 64
 PREDICTIONS_PER_FIT = 3
+_TWO_SIDED_95 = 1.96
 
 
 @dataclass(frozen=True)
@@ -27,13 +28,16 @@ class Figure:
     at_most: float | None = None
     at_least: float | None = None
 
+    def renamed(self, name: str) -> Figure:
+        return replace(self, name=name)
+
     @property
     def target(self) -> str:
-        if self.at_most is not None:
-            return f"<= {self.at_most:.4g}"
-        if self.at_least is not None:
-            return f">= {self.at_least:.4g}"
-        return ""
+        limits = [
+            "" if self.at_least is None else f">= {self.at_least:.4g}",
+            "" if self.at_most is None else f"<= {self.at_most:.4g}",
+        ]
+        return ", ".join(filter(None, limits))
 
     @property
     def verdict(self) -> str:
@@ -48,11 +52,17 @@ class Figure:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a solver did on a data set: best times in seconds, error on the test rows."""
+    """What a solver did on a data set: best times in seconds, and figures on the test rows.
+
+    Negative log predictive density and coverage of the 95 % interval are NaN where a solver has
+    no error bars.
+    """
 
     fit: float
     predict: float
     rmse: float
+    nlpd: float = np.nan
+    coverage: float = np.nan
 
 
 def seconds(task: Callable[[], object]) -> float:
@@ -87,18 +97,33 @@ def measure_solvers(
     best: dict[str, Measured] = {}
     for _ in range(repeat):
         for solver in solvers:
-            now = _fit_and_predict(data, solver.make(solver.size))
+            now = _fit_and_predict(data, solver)
             before = best.get(solver.name, now)
-            best[solver.name] = Measured(
-                fit=min(before.fit, now.fit),
-                predict=min(before.predict, now.predict),
-                rmse=now.rmse,
+            best[solver.name] = replace(
+                now, fit=min(before.fit, now.fit), predict=min(before.predict, now.predict)
             )
     return best
 
 
-def _fit_and_predict(data: Regression, model: Any) -> Measured:
+def _fit_and_predict(data: Regression, solver: Solver) -> Measured:
+    model = solver.make(solver.size)
     fit = seconds(lambda: model.fit(data.X_train, data.y_train))
     predict = min(seconds(lambda: model.predict(data.X_test)) for _ in range(PREDICTIONS_PER_FIT))
     residual = model.predict(data.X_test) - data.y_test
-    return Measured(fit=fit, predict=predict, rmse=float(np.sqrt(np.mean(residual**2))))
+    measured = Measured(fit=fit, predict=predict, rmse=float(np.sqrt(np.mean(residual**2))))
+    if not solver.has_std:
+        return measured
+    mean, std = model.predict(data.X_test, return_std=True)
+    error = np.abs(mean - data.y_test) / std
+    nlpd = np.mean(np.log(std) + 0.5 * error**2) + 0.5 * np.log(2 * np.pi)
+    return replace(measured, nlpd=float(nlpd), coverage=float(np.mean(error < _TWO_SIDED_95)))
+
+
+def traced_peak(task: Callable[[], object]) -> int:
+    """Most bytes that Python and NumPy held at once because of the task."""
+    tracemalloc.start()
+    try:
+        task()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

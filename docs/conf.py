@@ -38,7 +38,8 @@ html_title = "pursuit"
 html_theme_options = {"show_prev_next": False}
 # Pages without pages below them have nothing to list beside the text.
 html_sidebars = {
-    page: [] for page in "install getting_started guide certificates architecture references changelog".split()
+    page: []
+    for page in "install getting_started guide certificates architecture references changelog".split()
 }
 
 

@@ -84,8 +84,9 @@ def test_the_upper_bound_on_the_minimum(task, seed, near):
     K_SS = task.K[np.ix_(S, S)] + 1e-8 * np.eye(len(S))
     V = np.linalg.solve(np.linalg.cholesky(K_SS), task.K[S]).T
     L = np.linalg.cholesky(V.T @ (w * V) + s2 * np.eye(len(S)))
-    explained = (np.linalg.solve(L, V.T @ (w * rho)) ** 2).sum(axis=0)
-    found = minimum_upper_bound(dots(Y, v), dots(v, A @ v), dots(rho, w * rho), explained, s2)
+    u = np.linalg.solve(L.T, np.linalg.solve(L, V.T @ (w * rho)))
+    leftover = 0.5 * task.w @ (rho - V @ u) ** 2 + 0.5 * s2 * (u**2).sum(axis=0)
+    found = minimum_upper_bound(dots(Y, v), dots(v, A @ v), leftover, s2)
     minimum = oracles.least_primal(task.K, Y, task.w, s2)
     assert np.all(found >= minimum * (1 - 1e-6))
     if near == 1:

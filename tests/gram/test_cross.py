@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF
 from tasks import make_task, tasks
 
-from pursuit.gram import cross_statistics, kernel_transpose_times
+from pursuit.gram import cross_statistics, kernel_transpose_times, residual_squares
 from pursuit.kernels import PrecomputedKernel, compile_kernel
 from pursuit.linalg import Workers
 from pursuit.rows import IndexRows, Sample, as_rows
@@ -22,8 +22,11 @@ def transposed(rows, kernel, points, vectors, n_jobs=1):
 
 
 def statistics(sample, kernel, points, queries, n_jobs=1):
+    """K_S'WK_T, and the squares that nothing explains: the diagonal of K_T'WK_T."""
     with Workers(n_jobs) as workers:
-        return cross_statistics(sample, kernel, points, queries, workers)
+        cross = cross_statistics(sample, kernel, points, queries, workers)
+        nothing = np.zeros(cross.shape)
+        return cross, residual_squares(sample, kernel, points, nothing, queries, workers)
 
 
 def naive_statistics(K_points, K_queries, w):
@@ -108,3 +111,14 @@ def test_points_may_be_queries():
     cross, squares = statistics(task.sample, task.kernel, task.X[:5], task.X[:5])
     np.testing.assert_allclose(np.diag(cross), squares, rtol=1e-12)
     np.testing.assert_allclose(cross, cross.T, rtol=1e-12)
+
+
+def test_residuals_of_a_fit(tall):
+    sample, X, points, queries, _ = tall
+    K_S, K_T = RBF(0.8)(X, points), RBF(0.8)(X, queries)
+    beta = np.random.default_rng(3).standard_normal((30, 11))
+    with Workers(2) as workers:
+        kernel = compile_kernel(RBF(0.8))[0]
+        found = residual_squares(sample, kernel, points, beta, queries, workers)
+    expected = (sample.weights[:, None] * (K_T - K_S @ beta) ** 2).sum(axis=0)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)

@@ -335,7 +335,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         found = self.certificate_
         if self.tol is not None and found is not None and found.relative_gap > self.tol:
             warnings.warn(
-                f"tol={self.tol:g} was not met: the relative gap at {self.n_basis_} basis functions "
+                f"tol={self.tol:g} was not met: the relative gap at {self.n_basis_} functions "
                 f"is {found.relative_gap:.3g} ({found.kind} certificate). Raise n_basis or tol, or "
                 "use a tighter certificate.",
                 ConvergenceWarning,

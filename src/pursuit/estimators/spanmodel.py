@@ -274,7 +274,7 @@ class SpanModel(BaseEstimator):
         """The problem that given rows pose to the fitted kernel and noise."""
         if self._weighted and sample_weight is None:
             warnings.warn(
-                "the model was fitted with sample_weight, and none is passed: what follows is about "
+                "the model was fitted with sample_weight, and none is passed: this is about "
                 "the unweighted problem.",
                 stacklevel=3,
             )

@@ -1,0 +1,170 @@
+"""Cases in which nothing is given but the data, and the evidence that learning rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+
+from benchmarks.data import NotAvailableError, Regression, kin40k, protein
+from benchmarks.harness import Figure, Measured, best_seconds, measure_solvers, traced_peak
+from benchmarks.solvers import THREADS, Solver, boosted_trees, learned_gp, sgpr
+from pursuit.linalg import Workers
+from pursuit.tuning import Evidence
+
+MEGABYTE = 2.0**20
+SPLITS = 0, 1
+
+
+@dataclass(frozen=True)
+class Target:
+    """A data set and what a fit that learns everything should reach on it."""
+
+    load: Callable[[int], Regression]
+    rmse: float
+    nlpd: float
+    aim: float
+    """RMSE to aim at with 2 048 basis functions."""
+
+
+TARGETS = {
+    "kin40k": Target(kin40k, rmse=0.145, nlpd=-0.50, aim=0.110),
+    "protein": Target(protein, rmse=0.585, nlpd=0.88, aim=0.55),
+}
+
+
+def learned(quick: bool, repeat: int) -> list[Figure]:
+    """Everything learned with 512 basis functions, beside GPyTorch SGPR and LightGBM.
+
+    SGPR takes minutes on each of the four splits: ``--repeat 1`` is enough.
+    """
+    return _on_all_splits(lambda name, data: learned_on(name, data, quick, repeat), quick)
+
+
+def learned_on(name: str, data: Regression, quick: bool, repeat: int) -> list[Figure]:
+    """The case on one split."""
+    size, target = 64 if quick else 512, TARGETS[name]
+    ours = learned_gp(size)
+    peer, trees = _available(lambda: sgpr(size)), _available(boosted_trees)
+    solvers = [solver for solver in (ours, peer, trees) if solver is not None]
+    results = measure_solvers(_cut(data) if quick else data, solvers, repeat)
+    mine = results[ours.name]
+    figures = [
+        Figure("ours: fit", mine.fit, "s"),
+        Figure("ours: RMSE", mine.rmse, at_most=target.rmse),
+        Figure("ours: NLPD", mine.nlpd, at_most=target.nlpd),
+        Figure("ours: coverage of 95 %", mine.coverage, at_least=0.92, at_most=0.98),
+    ]
+    if peer is not None:
+        figures += _against_peer(mine, results[peer.name], peer.name)
+    if trees is not None:
+        figures += [
+            Figure(f"{trees.name}: fit", results[trees.name].fit, "s"),
+            Figure(f"{trees.name}: RMSE", results[trees.name].rmse),
+        ]
+    return figures
+
+
+def _against_peer(mine: Measured, theirs: Measured, name: str) -> list[Figure]:
+    """A quarter of the peer's time, at lower error and higher density."""
+    return [
+        Figure(f"{name}: fit", theirs.fit, "s"),
+        Figure(f"{name}: RMSE", theirs.rmse),
+        Figure(f"{name}: NLPD", theirs.nlpd),
+        Figure(f"{name}: coverage of 95 %", theirs.coverage),
+        Figure(f"ours / {name}: fit", mine.fit / theirs.fit, "x", at_most=0.25),
+        Figure(f"ours / {name}: RMSE", mine.rmse / theirs.rmse, "x", at_most=1.0),
+        Figure(f"ours - {name}: NLPD", mine.nlpd - theirs.nlpd, at_most=0.0),
+    ]
+
+
+def large(quick: bool, repeat: int) -> list[Figure]:
+    """Everything learned with 2 048 basis functions; aims, not targets."""
+
+    def on(name: str, data: Regression) -> list[Figure]:
+        solver = learned_gp(128 if quick else 2048)
+        found = measure_solvers(_cut(data) if quick else data, [solver], repeat)[solver.name]
+        return [
+            Figure("fit (aim 120)", found.fit, "s"),
+            Figure(f"RMSE (aim {TARGETS[name].aim:g})", found.rmse),
+            Figure("NLPD", found.nlpd),
+            Figure("coverage of 95 %", found.coverage),
+        ]
+
+    return _on_all_splits(on, quick)
+
+
+def _on_all_splits(case: Callable[[str, Regression], list[Figure]], quick: bool) -> list[Figure]:
+    """Figures of every split there is data for; quick runs see the first only."""
+    figures, missing = [], []
+    for name, target in TARGETS.items():
+        try:
+            splits = [(split, target.load(split)) for split in SPLITS[: 1 if quick else None]]
+        except NotAvailableError as error:
+            missing.append(f"{name}: {error}")
+            continue
+        for split, data in splits:
+            for figure in case(name, data):
+                figures.append(figure.renamed(f"{name} {split}, {figure.name}"))
+    if not figures:
+        raise NotAvailableError("; ".join(missing))
+    for text in missing:
+        print(f"  without {text}", flush=True)
+    return figures
+
+
+def _available(make: Callable[[], Solver]) -> Solver | None:
+    """The peer, or None and a line that says what to install."""
+    try:
+        return make()
+    except NotAvailableError as missing:
+        print(f"  without a peer: {missing}", flush=True)
+        return None
+
+
+def _cut(data: Regression) -> Regression:
+    return Regression(
+        data.name, data.X_train[:3000], data.y_train[:3000], data.X_test[:500], data.y_test[:500]
+    )
+
+
+def evidence(quick: bool, repeat: int) -> list[Figure]:
+    """Evidence with its gradient beside scikit-learn's, for the four families."""
+    s, d = (400, 8) if quick else (2000, 8)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((s, d))
+    y = np.sin(X @ rng.standard_normal(d)) + 0.1 * rng.standard_normal(s)
+    scales, noise = np.full(d, np.sqrt(d)), 0.05
+    families = {
+        "RBF": RBF(scales),
+        "Matern 5/2": Matern(scales, nu=2.5),
+        "Matern 3/2": Matern(scales, nu=1.5),
+        "Matern 1/2": Matern(scales, nu=0.5),
+    }
+    figures = []
+    for name, family in families.items():
+        kernel = ConstantKernel(1.0) * family
+        white = kernel + WhiteKernel(noise)
+        peer = GaussianProcessRegressor(white, alpha=0.0, optimizer=None).fit(X, y)
+
+        def ours(kernel: object = kernel) -> None:
+            with Workers(THREADS) as workers:
+                data = Evidence(X, y[:, None], np.ones(s), workers)
+                data.value_and_gradient(kernel, noise)
+
+        def theirs(peer: GaussianProcessRegressor = peer, theta: object = white.theta) -> None:
+            peer.log_marginal_likelihood(theta, eval_gradient=True, clone_kernel=False)
+
+        best = best_seconds({"ours": ours, "theirs": theirs}, repeat)
+        peaks = traced_peak(ours), traced_peak(theirs)
+        figures += [
+            Figure(f"{name}: ours", best["ours"], "s"),
+            Figure(f"{name}: scikit-learn", best["theirs"], "s"),
+            Figure(f"{name}: times faster", best["theirs"] / best["ours"], "x", at_least=4.0),
+            Figure(f"{name}: peak memory", peaks[0] / MEGABYTE, "MB"),
+            Figure(f"{name}: times leaner", peaks[1] / peaks[0], "x", at_least=5.0),
+        ]
+    return figures
