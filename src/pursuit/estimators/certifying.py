@@ -66,17 +66,17 @@ class Model:
         β.
     squared_norms : array of shape (n_outputs,)
         ‖f‖².
-    value : array of shape (n_outputs,), optional
-        P(f), where it is known already.
     solution : SpanSolution, optional
-        The factors of this basis on the very rows that are certified, where they are known.
+        The factors of this basis, from the rows that are certified or from others.
+    value : array of shape (n_outputs,), optional
+        P(f), where it is known already: then the factors are those of the rows certified.
     """
 
     points: Any
     coefficients: Floats
     squared_norms: Floats
-    value: Floats | None = None
     solution: SpanSolution | None = None
+    value: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.coefficients)
@@ -218,7 +218,10 @@ class Certifier:
         self, model: Model, v: Floats, Av: Floats, steps: int, tol: float = 0.0
     ) -> tuple[Floats, Floats]:
         """Take conjugate-gradient steps on Av = y from v, preconditioned by the model's basis."""
-        points, solution = self._span(model)
+        points, solution = model.points, model.solution
+        if solution is None or model.value is None:
+            # Factors from other rows might make the preconditioner indefinite.
+            points, solution = solve_in_span(self.problem, points)
         w = self.problem.sample.weights[:, None]
 
         def precondition(residual: Floats) -> Floats:
@@ -235,8 +238,10 @@ class Certifier:
         return found.v, y - found.residual
 
     def minimum_upper(self, model: Model, v: Floats, Av: Floats) -> Floats:
-        """An upper bound on P_min from v and Av."""
-        points, solution = self._span(model)
+        """An upper bound on P_min from v and Av; factors from other rows only make it weaker."""
+        points, solution = model.points, model.solution
+        if solution is None:
+            points, solution = solve_in_span(self.problem, points)
         sample, noise = self.problem.sample, self.problem.noise
         rho = sample.targets - Av
         inner, squares = solution.solve_inner(self._cross(points, sample.weights[:, None] * rho))
@@ -276,12 +281,6 @@ class Certifier:
             second.pursuit.run([MaxSize(len(largest) + len(largest) // (4 if few else 1))])
             lowers = [second.hybrid_lower_bound(self.problem.noise, y, v, Av) for v, Av in points]
         return lowers, self.minimum_upper(largest, *points[models.index(largest)])
-
-    def _span(self, model: Model) -> tuple[Any, SpanSolution]:
-        """The basis and its factors on these rows."""
-        if model.solution is not None:
-            return model.points, model.solution
-        return solve_in_span(self.problem, model.points)
 
     def _product(self, vectors: Floats, after_block: Callable[[int], None] | None = None) -> Floats:
         """A @ vectors."""

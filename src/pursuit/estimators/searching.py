@@ -63,9 +63,8 @@ class SearchPlan:
 def span_model(points: Any, solution: SpanSolution, norms: Floats | None = None) -> Model:
     """The model of a solution; with ``norms`` y'Wy of the rows it was fitted to, where known."""
     beta, squares = solution.coefficients(), (solution.coordinates() ** 2).sum(axis=0)
-    if norms is None:
-        return Model(points, beta, squares)
-    return Model(points, beta, squares, 0.5 * norms - solution.gains().sum(axis=0), solution)
+    value = None if norms is None else 0.5 * norms - solution.gains().sum(axis=0)
+    return Model(points, beta, squares, solution, value)
 
 
 def choose_pool(plan: SearchPlan, problem: Problem) -> Pool:

@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 _TILE_ENTRIES = 1 << 18
 _TILE_ROWS = 256
-_BLOCK_ROWS = 8 * _TILE_ROWS
+_BLOCK_ROWS = 4 * _TILE_ROWS
 
 
 def kernel_times(
