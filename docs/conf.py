@@ -37,10 +37,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = "pursuit"
 html_theme_options = {"show_prev_next": False}
 # Pages without pages below them have nothing to list beside the text.
-html_sidebars = {
-    page: []
-    for page in "install getting_started guide certificates architecture references changelog".split()
-}
+PLAIN_PAGES = "install getting_started guide certificates architecture references changelog"
+html_sidebars = {page: [] for page in PLAIN_PAGES.split()}
 
 
 def skip_metadata_requests(app, what, name, obj, skip, options):
