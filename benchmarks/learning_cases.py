@@ -50,7 +50,7 @@ def learned_on(name: str, data: Regression, quick: bool, repeat: int) -> list[Fi
     ours = learned_gp(size)
     peer, trees = _available(lambda: sgpr(size)), _available(boosted_trees)
     solvers = [solver for solver in (ours, peer, trees) if solver is not None]
-    results = measure_solvers(_cut(data) if quick else data, solvers, repeat)
+    results = measure_solvers(_cut(data) if quick else data, solvers, repeat, apart=True)
     mine = results[ours.name]
     figures = [
         Figure("ours: fit", mine.fit, "s"),

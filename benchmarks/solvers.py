@@ -55,11 +55,11 @@ def sparse_gp(n_basis: int, length_scales: Floats, noise: float) -> Solver:
 
 def learned_gp(n_basis: int) -> Solver:
     """Nothing given but the data."""
+    return Solver(f"SparseGPRegressor {n_basis}, learned", _learned_gp, n_basis, has_std=True)
 
-    def make(size: int) -> Any:
-        return SparseGPRegressor(n_basis=size, certificate=None, n_jobs=THREADS, random_state=0)
 
-    return Solver(f"SparseGPRegressor {n_basis}, learned", make, n_basis, has_std=True)
+def _learned_gp(size: int) -> Any:
+    return SparseGPRegressor(n_basis=size, certificate=None, n_jobs=THREADS, random_state=0)
 
 
 def nystroem_ridge(n_components: int, length_scales: Floats, noise: float) -> Solver:
@@ -99,7 +99,7 @@ class _OnFirstRows:
 
 
 def sgpr(n_inducing: int) -> Solver:
-    """GPyTorch's sparse regression: RBF with a scale a feature, locations learned, 50 Adam steps."""
+    """GPyTorch's sparse regression: RBF, a scale a feature, locations learned, 50 Adam steps."""
     _require("torch", "gpytorch")
     return Solver(f"GPyTorch SGPR {n_inducing}", _SGPR, n_inducing, has_std=True)
 
@@ -186,11 +186,10 @@ class _BoostedTrees:
             verbose=-1,
         )
         stop = lightgbm.early_stopping(self.PATIENCE, verbose=False)
-        self.model.fit(X[seen], y[seen], eval_set=[(X[watched], y[watched])], callbacks=[stop])
+        self.model.fit(X[seen], y[seen], eval_X=X[watched], eval_y=y[watched], callbacks=[stop])
 
     def predict(self, X: Floats) -> Floats:
-        predicted: Floats = self.model.predict(X)
-        return predicted
+        return np.asarray(self.model.predict(X))
 
 
 def _require(*packages: str) -> None:

@@ -90,8 +90,9 @@ def test_products_with_the_inverse():
     cross = np.random.default_rng(0).standard_normal((6, 3))
     H = K_S.T @ (w[:, None] * K_S) + 0.2 * K_SS
     inside = np.linalg.solve(H, cross)
-    np.testing.assert_allclose(solution.solve_inner(cross), inside, rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(solution.explained(cross), (cross * inside).sum(axis=0), rtol=1e-8)
+    beta, squares = solution.solve_inner(cross)
+    np.testing.assert_allclose(beta, inside, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(squares, (inside * (K_SS @ inside)).sum(axis=0), rtol=1e-8)
     V = solution.features(K_S)
     f = solution.rotated(V).T @ solution.z
     np.testing.assert_allclose(f, K_S @ solution.coefficients(), atol=1e-9)

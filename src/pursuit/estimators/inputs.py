@@ -54,6 +54,8 @@ def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> A
                 delattr(estimator, stale)
         return items
     if name != "X":
+        if hasattr(X, "shape") and X.shape[0] == 0:
+            raise ValueError(f"{name} holds no points: at least one is needed.")
         X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name=name)
         if X.shape[1] != estimator.n_features_in_:
             raise ValueError(

@@ -170,6 +170,7 @@ class PooledSearch:
             problem.noise * n_seen / problem.sample.n_rows,
             capacity=min(capacity, len(pool)),
             workers=problem.workers,
+            rounding=problem.kernel.rounding,
         )
         pursuit = Pursuit(
             objective,
@@ -201,12 +202,13 @@ class PooledSearch:
         K = kernel_matrix(
             problem.kernel, pool.take(np.concatenate([chosen, rest])).items, problem.workers
         )
-        R, kept = robust_cholesky(K[:n, :n])
+        R, kept = robust_cholesky(K[:n, :n], rounding=problem.kernel.rounding)
         if len(kept) < n:
             return self._deepen(pool, chosen[kept], seen, capacity, rules, after_step)
         V = solve_triangular(R, K[:n, n:], lower=True)
         left = np.diag(K)[n:] - np.einsum("ij,ij->j", V, V)
-        alive = np.flatnonzero(left > _INDEPENDENT * np.diag(K)[n:])
+        least = max(_INDEPENDENT, 1e2 * problem.kernel.rounding)
+        alive = np.flatnonzero(left > least * np.diag(K)[n:])
         if not len(alive):
             return None
         rest, V, roots = rest[alive], V[:, alive], np.sqrt(left[alive])

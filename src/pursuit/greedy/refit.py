@@ -57,7 +57,7 @@ def refit(
     pool, statistics = choice.pool, choice.statistics
     K = kernel_matrix(problem.kernel, pool.items, problem.workers)
     try:
-        R, kept = robust_cholesky(K)
+        R, kept = robust_cholesky(K, rounding=problem.kernel.rounding)
     except NotPositiveDefiniteError as error:
         raise NotPositiveDefiniteError(int(pool.index[error.index]), error.pivot) from error
     if len(kept) < len(pool):
@@ -66,7 +66,12 @@ def refit(
     if statistics is None:
         statistics = problem.statistics(pool.items, dtype=dtype, after_block=after_block)
     objective = gram_pursuit(
-        statistics, K.copy(), problem.noise, capacity=len(pool), workers=problem.workers
+        statistics,
+        K.copy(),
+        problem.noise,
+        capacity=len(pool),
+        workers=problem.workers,
+        rounding=problem.kernel.rounding,
     )
     half_norm = 0.5 * float(statistics.target_norms.sum())
     path = Pursuit(objective, problem.meter, labels=pool.index).run([])
@@ -88,7 +93,7 @@ def solve_in_span(problem: Problem, points: Any) -> tuple[Any, SpanSolution]:
     """Fit all rows in the span of given points, in their order; dependent points are left out."""
     pool = Pool.of_points(points)
     K = kernel_matrix(problem.kernel, points, problem.workers)
-    R, kept = robust_cholesky(K)
+    R, kept = robust_cholesky(K, rounding=problem.kernel.rounding)
     pool = pool.take(kept)
     return pool.items, _solve(problem, pool, R, problem.statistics(pool.items))
 

@@ -40,6 +40,11 @@ class Kernel(Protocol):
         """True when positive semi-definite by construction, False when that is not known."""
         ...
 
+    @property
+    def rounding(self) -> float:
+        """Relative rounding error of its values: that of float64 unless said otherwise."""
+        return float(np.finfo(np.float64).eps)
+
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> Columns:
         """Bind the kernel to the items Z; `dtype` (float32 or float64) is the type of the tiles."""
         ...

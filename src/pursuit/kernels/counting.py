@@ -34,6 +34,11 @@ class CountingKernel(Kernel):
         """What the kernel says."""
         return self.kernel.positive_definite
 
+    @property
+    def rounding(self) -> float:
+        """What the kernel says."""
+        return self.kernel.rounding
+
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> Columns:
         """Bind the kernel to the items Z; its tiles are counted."""
         return CountedColumns(self, self.kernel.columns(Z, dtype))

@@ -33,6 +33,12 @@ class PrecomputedKernel(Kernel):
         """False: not known."""
         return False
 
+    @property
+    def rounding(self) -> float:
+        """That of the matrix's own type."""
+        single = self.matrix.dtype.kind == "f" and self.matrix.dtype.itemsize < 8
+        return float(np.finfo(self.matrix.dtype if single else np.float64).eps)
+
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> PrecomputedColumns:
         """Bind the kernel to the columns numbered Z."""
         return PrecomputedColumns(self.matrix, Z, tile_dtype(dtype))

@@ -5,6 +5,7 @@ Nothing here knows about kernels, rows or estimators. Imports NumPy, SciPy and t
 
 from pursuit.linalg.cg import CGSolution, conjugate_gradients
 from pursuit.linalg.cholesky import (
+    EPS,
     INDEFINITE,
     NotPositiveDefiniteError,
     PivotedCholesky,
@@ -18,6 +19,7 @@ from pursuit.linalg.spread import Spread
 from pursuit.linalg.workers import Workers
 
 __all__ = [
+    "EPS",
     "INDEFINITE",
     "CGSolution",
     "NotPositiveDefiniteError",

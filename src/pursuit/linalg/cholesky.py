@@ -14,6 +14,7 @@ Indices = NDArray[np.intp]
 
 _COLUMN_CHUNK = 1024
 _LARGE_PIVOT = 1e-6
+EPS = float(np.finfo(np.float64).eps)
 INDEFINITE = 1e-5
 """Negative pivots down to this part of the largest diagonal entry are put down to rounding, also
 to that of matrices computed in float32."""
@@ -39,7 +40,7 @@ class PivotedCholesky:
     :meth:`reduce` forms H[:, i] - V'V[:, i] for several likely pivots with one matrix product, so
     that a caller who guesses well replaces memory-bound products with a vector by a few large ones;
     at most ``prepared`` of them are kept. A residual counts as ``trusted`` while it is ``trust``
-    times the rounding that it has gathered.
+    times the rounding that it has gathered, starting from ``rounding`` of its diagonal entry.
     """
 
     def __init__(
@@ -49,12 +50,13 @@ class PivotedCholesky:
         workers: Workers,
         prepared: int = 1,
         trust: float = 1e4,
+        rounding: float = EPS,
     ) -> None:
         self.diagonal = np.array(diagonal, dtype=np.float64)
         self.residual = self.diagonal.copy()
         self.pivots: list[int] = []
         self._scale = float(self.diagonal.max(initial=0.0))
-        self._error = np.finfo(float).eps * self.diagonal
+        self._error = rounding * self.diagonal
         self._trust = trust
         self._store = np.empty((max(1, min(capacity, 64)), len(self.diagonal)))
         self._capacity = capacity
@@ -189,12 +191,16 @@ class RowCholesky:
         self.size = n + 1
 
 
-def robust_cholesky(matrix: Floats, tolerance: float = 1e-10) -> tuple[Floats, Indices]:
+def robust_cholesky(
+    matrix: Floats, tolerance: float = 1e-10, rounding: float = EPS
+) -> tuple[Floats, Indices]:
     """Factor a psd matrix, leaving out rows that depend on earlier ones.
 
     Returns (R, kept) with R R' = matrix[kept, kept]. A row whose pivot is below ``tolerance`` of
-    its diagonal entry is dropped: it adds nothing to the span that rounding would not drown.
+    its diagonal entry, or not well above the ``rounding`` of the entries, is dropped: it adds
+    nothing to the span that rounding would not drown.
     """
+    tolerance = max(tolerance, 1e2 * rounding)
     kept = np.arange(len(matrix))
     while len(kept):
         block = matrix[np.ix_(kept, kept)]

@@ -24,7 +24,9 @@ class DiagonalPursuit:
     def __init__(self, rows: RowSource, kernel: Kernel, *, capacity: int, workers: Workers) -> None:
         self._rows, self._kernel = rows, kernel
         self._items: Any = rows.take(np.arange(rows.n_rows))
-        self.factor = PivotedCholesky(kernel.diag(self._items), capacity, workers)
+        self.factor = PivotedCholesky(
+            kernel.diag(self._items), capacity, workers, rounding=kernel.rounding
+        )
         self._floor = _PIVOT_TOLERANCE * self.factor.diagonal
         self._free = np.ones(rows.n_rows, bool)
 

@@ -11,7 +11,7 @@ from scipy.linalg import solve_triangular
 
 from pursuit.gram import GramStatistics
 from pursuit.kernels import Kernel
-from pursuit.linalg import PivotedCholesky, Workers
+from pursuit.linalg import EPS, PivotedCholesky, Workers
 from pursuit.objectives.base import Floats, Indices
 from pursuit.rows import RowSource
 
@@ -47,6 +47,8 @@ class QuadraticPursuit:
         a look-up; wasteful where it must be computed.
     offset : float
         Constant added to the value.
+    rounding : float
+        Relative rounding error of H.
     """
 
     def __init__(
@@ -59,9 +61,10 @@ class QuadraticPursuit:
         workers: Workers,
         look_ahead: bool,
         offset: float = 0.0,
+        rounding: float = EPS,
     ) -> None:
         self._look_ahead, prepared = _LOOK_AHEAD if look_ahead else (1, 1)
-        self.factor = PivotedCholesky(diagonal, capacity, workers, prepared, trust=_TRUST)
+        self.factor = PivotedCholesky(diagonal, capacity, workers, prepared, _TRUST, rounding)
         self._gradient = np.array(linear.T, dtype=np.float64, order="C")
         self._columns = columns
         self._z: list[Floats] = []
@@ -153,6 +156,7 @@ def gram_pursuit(
     *,
     capacity: int,
     workers: Workers,
+    rounding: float = EPS,
 ) -> QuadraticPursuit:
     """SB01's P on the pool: H = G + σ²K_ZZ, b = K_Z'Wy (SPEC 6a). Overwrites ``kernel_matrix``."""
     H = kernel_matrix
@@ -166,6 +170,7 @@ def gram_pursuit(
         workers=workers,
         look_ahead=True,
         offset=0.5 * float(statistics.target_norms.sum()),
+        rounding=rounding,
     )
 
 
@@ -195,5 +200,11 @@ def dual_pursuit(
         return block
 
     return QuadraticPursuit(
-        diagonal, targets, columns, capacity=capacity, workers=workers, look_ahead=True
+        diagonal,
+        targets,
+        columns,
+        capacity=capacity,
+        workers=workers,
+        look_ahead=True,
+        rounding=kernel.rounding,
     )

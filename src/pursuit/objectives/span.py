@@ -34,7 +34,9 @@ class SpanPursuit:
         m = sample.n_rows
         self._sample, self._noise, self._workers, self._kernel = sample, noise, workers, kernel
         self._items: Any = sample.rows.take(np.arange(m))
-        self.factor = PivotedCholesky(kernel.diag(self._items), capacity, workers)
+        self.factor = PivotedCholesky(
+            kernel.diag(self._items), capacity, workers, rounding=kernel.rounding
+        )
         self._smallest = _PIVOT_TOLERANCE * self.factor.diagonal
         self._free = np.ones(m, bool)
         self._L = RowCholesky()

@@ -105,9 +105,8 @@ def learn_family(
 def _noise_evidence(data: Evidence) -> float:
     """Evidence a row of the best model that sees nothing but noise."""
     power = float(np.average((data.y**2).mean(axis=1), weights=data.weights))
-    share = float(data.weights.sum()) / len(data.X)
     logs = float(np.log(2 * np.pi * max(power, 1e-300))) + 1.0
-    return float(-0.5 * share * data.y.shape[1] * logs)
+    return float(-0.5 * data.y.shape[1] * logs)
 
 
 def probe_features(data: Evidence, scales: Floats, variance: float, noise: NoiseRange) -> Floats:
@@ -181,7 +180,8 @@ def maximise(
     """
     start_time = time.perf_counter()
     kernel = clone(kernel)
-    n, best = len(data.X), _Best(kernel.theta.copy(), noise.start)
+    n, best = float(data.weights.sum()), _Best(kernel.theta.copy(), noise.start)
+    floor = _noise_evidence(data)
     free = len(kernel.theta)
     bounds = np.vstack([kernel.bounds.reshape(free, 2), np.log([[noise.low, noise.high]])])
     if noise.fixed:
@@ -197,7 +197,8 @@ def maximise(
         value, gradient = float(found[0] / n), found[1] / n
         if value > best.value:
             best.value, best.theta, best.noise = value, point[:free].copy(), np.exp(point[free])
-        return -value, -gradient
+        # Measured from pure noise, so that the stopping rule does not depend on units.
+        return floor - value, -gradient
 
     starts = [np.append(kernel.theta, np.log(noise.start))]
     if restarts and rng is not None:
@@ -220,7 +221,9 @@ def maximise(
             stacklevel=2,
         )
     kernel.theta = best.theta
-    stage = Stage(family, n, best.value, best.evaluations, time.perf_counter() - start_time)
+    stage = Stage(
+        family, len(data.X), best.value, best.evaluations, time.perf_counter() - start_time
+    )
     return Learned(kernel, float(best.noise), best.value, [stage], family)
 
 
