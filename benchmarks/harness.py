@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
@@ -91,42 +87,22 @@ def best_seconds(tasks: Mapping[str, Callable[[], object]], repeat: int) -> dict
 
 
 def measure_solvers(
-    data: Regression, solvers: Sequence[Solver], repeat: int, *, apart: bool = False
+    data: Regression, solvers: Sequence[Solver], repeat: int
 ) -> dict[str, Measured]:
-    """Fit and predict with every solver in interleaved rounds, after a small warm-up of each.
-
-    With `apart` every solver has a process of its own: the OpenMP runtimes that some peers bring
-    along wait for each other, up to a standstill, when they share one.
-    """
+    """Fit and predict with every solver in interleaved rounds, after a small warm-up of each."""
+    for solver in solvers:
+        model = solver.make(min(solver.size, WARM_UP_SIZE))
+        model.fit(data.X_train[:WARM_UP_ROWS], data.y_train[:WARM_UP_ROWS])
+        model.predict(data.X_test[:WARM_UP_ROWS])
     best: dict[str, Measured] = {}
-    with ExitStack() as stack:
-        run = {solver.name: _process(stack) if apart else _directly for solver in solvers}
+    for _ in range(repeat):
         for solver in solvers:
-            run[solver.name](_warm_up, data, solver)
-        for _ in range(repeat):
-            for solver in solvers:
-                now: Measured = run[solver.name](_fit_and_predict, data, solver)
-                before = best.get(solver.name, now)
-                best[solver.name] = replace(
-                    now, fit=min(before.fit, now.fit), predict=min(before.predict, now.predict)
-                )
+            now = _fit_and_predict(data, solver)
+            before = best.get(solver.name, now)
+            best[solver.name] = replace(
+                now, fit=min(before.fit, now.fit), predict=min(before.predict, now.predict)
+            )
     return best
-
-
-def _directly(task: Callable[..., Any], *arguments: Any) -> Any:
-    return task(*arguments)
-
-
-def _process(stack: ExitStack) -> Callable[..., Any]:
-    """Runs tasks one after the other in a fresh process that lives as long as the stack."""
-    pool = stack.enter_context(ProcessPoolExecutor(1, mp_context=get_context("spawn")))
-    return lambda task, *arguments: pool.submit(task, *arguments).result()
-
-
-def _warm_up(data: Regression, solver: Solver) -> None:
-    model = solver.make(min(solver.size, WARM_UP_SIZE))
-    model.fit(data.X_train[:WARM_UP_ROWS], data.y_train[:WARM_UP_ROWS])
-    model.predict(data.X_test[:WARM_UP_ROWS])
 
 
 def _fit_and_predict(data: Regression, solver: Solver) -> Measured:

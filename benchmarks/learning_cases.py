@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from pursuit.tuning import Evidence
 
 MEGABYTE = 2.0**20
 SPLITS = 0, 1
+CALM = 0.7
+"""Load average up to which times of peers mean something."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,12 @@ def learned(quick: bool, repeat: int) -> list[Figure]:
 
     SGPR takes minutes on each of the four splits: ``--repeat 1`` is enough.
     """
+    load = os.getloadavg()[0]
+    if load > CALM:
+        # Threads that wait for each other without sleeping made SGPR 40 times slower here.
+        print(
+            f"  the machine is busy (load {load:.1f}): ratios to SGPR's time flatter us", flush=True
+        )
     return _on_all_splits(lambda name, data: learned_on(name, data, quick, repeat), quick)
 
 
@@ -50,7 +59,7 @@ def learned_on(name: str, data: Regression, quick: bool, repeat: int) -> list[Fi
     ours = learned_gp(size)
     peer, trees = _available(lambda: sgpr(size)), _available(boosted_trees)
     solvers = [solver for solver in (ours, peer, trees) if solver is not None]
-    results = measure_solvers(_cut(data) if quick else data, solvers, repeat, apart=True)
+    results = measure_solvers(_cut(data) if quick else data, solvers, repeat)
     mine = results[ours.name]
     figures = [
         Figure("ours: fit", mine.fit, "s"),

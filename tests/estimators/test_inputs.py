@@ -179,7 +179,7 @@ def test_a_precomputed_matrix_with_absent_rows(waves, rough_kernel):
 
 def test_a_precomputed_matrix_in_single_precision(waves):
     data = waves(150)
-    K = RBF(2.0)(data.X)
+    K = RBF(0.5)(data.X)
     double = SparseGPRegressor("precomputed", noise=0.1, n_basis=10).fit(K, data.y)
     single = SparseGPRegressor("precomputed", noise=0.1, n_basis=10)
     single.fit(K.astype(np.float32), data.y)

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _DEEPENINGS = 4
-_INDEPENDENT = 1e-11
+_INDEPENDENT = 1e-8
 
 
 @dataclass(frozen=True)

@@ -192,7 +192,7 @@ class RowCholesky:
 
 
 def robust_cholesky(
-    matrix: Floats, tolerance: float = 1e-10, rounding: float = EPS
+    matrix: Floats, tolerance: float = 1e-8, rounding: float = EPS
 ) -> tuple[Floats, Indices]:
     """Factor a psd matrix, leaving out rows that depend on earlier ones.
 
