@@ -183,7 +183,9 @@ def test_white_adds_to_a_given_noise_whether_or_not_the_kernel_is_learned(waves)
         assert model.fit(data.X, data.y).noise_ == pytest.approx(0.3), optimizer
 
 
-@pytest.mark.parametrize("kernel", ["rbf", Matern(0.8, nu=1.0), RBF(0.8).__call__], ids=str)
+@pytest.mark.parametrize(
+    "kernel", ["rbf", Matern(0.8, nu=1.0), RBF(0.8).__call__], ids=["named", "matern 1", "called"]
+)
 def test_kernels_without_gradient_are_kept(waves, kernel):
     data = waves(100)
     model = quick_gp(kernel, n_basis=20).fit(data.X, data.y)

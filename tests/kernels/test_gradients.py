@@ -214,7 +214,7 @@ class ShiftedDot(DotProduct):
         "rbf",
         np.dot,
     ],
-    ids=repr,
+    ids=lambda kernel: getattr(kernel, "__name__", str(kernel)),
 )
 def test_unknown_kernels_have_none(kernel):
     assert kernel_gradient(kernel) is None

@@ -413,7 +413,7 @@ def theorem2(
     n_rows : int
         The first so many rows are used.
     tol : float
-        ε as a part of |Q_min|.
+        ε as a part of ``abs(Q_min)``.
 
     Returns
     -------
