@@ -42,7 +42,7 @@ def test_small_products(task, seed):
 def tall(size):
     """Three blocks of the product, the last with a ragged tile."""
     rng = np.random.default_rng(0)
-    m = size(2 * 2048 + 256 + 3, 8192 + 2048 + 5)
+    m = size(2 * 1024 + 256 + 3, 8192 + 1024 + 5)
     X = rng.standard_normal((m, 3))
     kernel = CountingKernel(compile_kernel(RBF(1.2))[0])
     return X, kernel, rng.standard_normal((m, 2))
@@ -59,8 +59,8 @@ def test_each_tile_below_the_diagonal_serves_twice(tall):
     X, kernel, v = tall
     before = kernel.entries
     product(as_rows(X), kernel, v)
-    blocks = [min(2048, len(X) - start) for start in range(0, len(X), 2048)]
-    left = [len(X) - start for start in range(0, len(X), 2048)]
+    blocks = [min(1024, len(X) - start) for start in range(0, len(X), 1024)]
+    left = [len(X) - start for start in range(0, len(X), 1024)]
     assert kernel.entries - before == sum(b * r for b, r in zip(blocks, left, strict=True))
     assert kernel.entries - before < 0.8 * len(X) ** 2
 
@@ -79,7 +79,7 @@ def test_progress_is_told_block_by_block(tall):
     X, kernel, v = tall
     seen = []
     product(as_rows(X), kernel, v, after_block=seen.append)
-    assert seen == [*range(2048, len(X), 2048), len(X)]
+    assert seen == [*range(1024, len(X), 1024), len(X)]
 
 
 def test_many_points_in_many_row_blocks():

@@ -120,18 +120,19 @@ def _reserved_error(judge: Problem, problem: Problem, points: Any, reserved: Ind
 
 
 def calibrate_fit(
-    fitted: SpanFit, problem: Problem, reserved: Indices
+    fitted: SpanFit, problem: Problem, reserved: Indices, *, keep_ridge: bool
 ) -> tuple[SpanFit, dict[int, Calibration]]:
     """Ridge and error bars by leave-one-out, for the model and for n/2, n/4, … basis functions."""
     if fitted.solution.size == 0:
         return fitted, {}
     chosen = reserved if len(reserved) else np.arange(problem.sample.n_rows)
     rows = held_out(problem, fitted.pool.items, fitted.solution, chosen)
-    solution, found = calibrate(fitted.solution, rows)
+    how = {"reserved": len(reserved) > 0, "keep_ridge": keep_ridge}
+    solution, found = calibrate(fitted.solution, rows, **how)
     by_size = {fitted.solution.size: found}
     n = fitted.solution.size // 2
     while n >= _SMALLEST_CALIBRATED:
-        _, by_size[n] = calibrate(fitted.solution.truncated(n), rows.truncated(n))
+        _, by_size[n] = calibrate(fitted.solution.truncated(n), rows.truncated(n), **how)
         n //= 2
     half_norm = 0.5 * float(problem.sample.target_norms().sum())
     value = half_norm - np.cumsum(solution.gains().sum(axis=1))

@@ -507,6 +507,8 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         n_features = X.shape[1] if hasattr(X, "shape") and X.ndim == 2 else None
         numeric = n_features is not None and not is_precomputed(self.kernel)
         deviations = feature_deviations(sample, rng) if numeric or self.kernel is None else None
+        given = noise_range(self.kernel, self.noise, power)
+        self._noise_is_given = given.fixed
         learns = self.optimizer is not None and power > 0 and is_learnable(self.kernel, n_features)
         report = LearningReport()
         progress.begin("learn")
@@ -515,7 +517,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
                 self.kernel,
                 sample,
                 np.asarray(deviations),
-                noise_range(self.kernel, self.noise, power),
+                given,
                 restarts=self.n_restarts,
                 rng=rng,
                 workers=workers,
@@ -609,7 +611,9 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         self._spread = Spread(problem.noise)
         if calibrates:
             progress.begin("calibrate")
-            fitted, self._calibrations = calibrate_fit(fitted, problem, reserved)
+            fitted, self._calibrations = calibrate_fit(
+                fitted, problem, reserved, keep_ridge=self._noise_is_given
+            )
             self.calibration_ = self._calibrations.get(fitted.solution.size)
         if self.calibration_ is not None:
             self._spread = self.calibration_.spread

@@ -41,9 +41,10 @@ def is_learnable(kernel: Any, n_features: int | None) -> bool:
 
 def noise_range(kernel: Any, noise: float | str, power: float) -> NoiseRange:
     """Where the noise may go: given, or within a White term's bounds, or wide."""
-    if noise != "learn":
-        return NoiseRange(float(noise), float(noise), float(noise), fixed=True)
     whites = without_white(kernel)[1] if isinstance(kernel, SklearnKernel) else []
+    if noise != "learn":
+        total = float(noise) + float(sum(white.noise_level for white in whites))
+        return NoiseRange(total, total, total, fixed=True)
     if not whites:
         return NoiseRange(0.1 * power, NOISE_FLOOR * power, 10.0 * power)
     level = float(sum(white.noise_level for white in whites))

@@ -39,11 +39,12 @@ def kernel_gradient(kernel: Any) -> Pullback | None:
 
     White terms are noise and have no entry in θ here: see :func:`without_white`.
     """
-    if isinstance(kernel, gp.Sum | gp.Product):
+    kind = type(kernel)  # exactly: a subclass may have another formula
+    if kind in (gp.Sum, gp.Product):
         parts = kernel_gradient(kernel.k1), kernel_gradient(kernel.k2)
         if parts[0] is None or parts[1] is None:
             return None
-        if isinstance(kernel, gp.Sum):
+        if kind is gp.Sum:
             return SumGradient((parts[0], parts[1]))
         for factor, other, first in ((parts[0], parts[1], True), (parts[1], parts[0], False)):
             if isinstance(factor, ConstantGradient):
@@ -51,22 +52,22 @@ def kernel_gradient(kernel: Any) -> Pullback | None:
                 return ScaledGradient(factor, other, scaled, first)
         values = compile_kernel(kernel.k1)[0], compile_kernel(kernel.k2)[0]
         return ProductGradient((parts[0], parts[1]), values)
-    if isinstance(kernel, gp.Exponentiation):
+    if kind is gp.Exponentiation:
         inner = kernel_gradient(kernel.kernel)
         if inner is None:
             return None
         return PowerGradient(inner, compile_kernel(kernel.kernel)[0], float(kernel.exponent))
-    if isinstance(kernel, gp.ConstantKernel):
+    if kind is gp.ConstantKernel:
         return ConstantGradient(float(kernel.constant_value), _free(kernel, "constant_value"))
-    if isinstance(kernel, gp.DotProduct):
+    if kind is gp.DotProduct:
         return DotGradient(float(kernel.sigma_0), _free(kernel, "sigma_0"))
-    if isinstance(kernel, gp.RationalQuadratic):
+    if kind is gp.RationalQuadratic:
         scale = np.atleast_1d(np.asarray(kernel.length_scale, dtype=float))
         return StationaryGradient(
             float(kernel.alpha), scale, _free(kernel, "length_scale"), _free(kernel, "alpha")
         )
-    if isinstance(kernel, gp.RBF):  # Matern inherits from it
-        nu = float(kernel.nu) if isinstance(kernel, gp.Matern) else np.inf
+    if kind in (gp.RBF, gp.Matern):
+        nu = float(kernel.nu) if kind is gp.Matern else np.inf
         if nu not in SLOPES:
             return None
         scale = np.atleast_1d(np.asarray(kernel.length_scale, dtype=float))
@@ -82,6 +83,12 @@ def without_white(kernel: Any) -> tuple[Any, list[Any]]:
     """The kernel less its White terms, and these terms; None for the kernel if nothing is left."""
     if isinstance(kernel, gp.WhiteKernel):
         return None, [kernel]
+    if isinstance(kernel, gp.Product):
+        factors = kernel.k1, kernel.k2
+        for constant, white in (factors, factors[::-1]):
+            if isinstance(constant, gp.ConstantKernel) and isinstance(white, gp.WhiteKernel):
+                level = constant.constant_value * white.noise_level
+                return None, [gp.WhiteKernel(level, white.noise_level_bounds)]
     if isinstance(kernel, gp.Sum):
         (left, white_left), (right, white_right) = map(without_white, (kernel.k1, kernel.k2))
         if left is None or right is None:

@@ -83,6 +83,12 @@ class HeldOut:
         """For the first n basis functions."""
         return HeldOut(self.features[:n], self.targets, self.weights, self.prior, self.group)
 
+    def group_means(self) -> tuple[Floats, Floats]:
+        """Weight and mean target of each row's group."""
+        weight = np.bincount(self.group, self.weights).astype(np.float64)
+        means = [np.bincount(self.group, self.weights * y) / weight for y in self.targets.T]
+        return weight[self.group], np.stack(means, axis=1)[self.group]
+
     def missed(self) -> Floats:
         """k(x,x) - ‖V_x‖²."""
         squares = np.einsum("ij,ij->j", self.features, self.features)
@@ -98,20 +104,24 @@ class HeldOut:
         U = solution.rotated(self.features)
         fitted = U.T @ solution.z
         q = np.einsum("ij,ij->j", U, U)
-        weight = np.bincount(self.group, self.weights)
-        mean = np.stack(
-            [np.bincount(self.group, self.weights * y) / weight for y in self.targets.T], axis=1
-        )[self.group]
-        left = np.maximum(1.0 - weight[self.group] * q, 1e-10)
+        weight, mean = self.group_means()
+        left = np.maximum(1.0 - weight * q, 1e-10)
         return self.targets - mean + (mean - fitted) / left[:, None], q / left
 
 
-def calibrate(solution: SpanSolution, rows: HeldOut) -> tuple[SpanSolution, Calibration]:
-    """Choose the ridge by leave-one-out error and the spread by leave-one-out log density."""
+def calibrate(
+    solution: SpanSolution, rows: HeldOut, *, reserved: bool = True, keep_ridge: bool = False
+) -> tuple[SpanSolution, Calibration]:
+    """Choose the ridge by leave-one-out error and the spread by leave-one-out log density.
+
+    Rows that were not ``reserved`` have had a part in the choice of the basis. The basis misses
+    little of them, whatever it misses of others: they tell nothing of the missed variance and too
+    much good of a small ridge, and only the noise variance is set by them.
+    """
     before = rows.leave_out(solution)
-    chosen = _best_ridge(solution, rows)
+    chosen = solution if keep_ridge or not reserved else _best_ridge(solution, rows)
     after = rows.leave_out(chosen)
-    spread = _fit_spread(rows, *after, start=chosen.noise)
+    spread = _fit_spread(rows, *after, start=chosen.noise, missed_too=reserved)
     plain = Spread(solution.noise)
     return chosen, Calibration(
         noise_before=solution.noise,
@@ -154,12 +164,16 @@ def _nlpd(rows: HeldOut, error: Floats, q: Floats, spread: Spread) -> float:
     return float(np.average(surprise, weights=rows.weights))
 
 
-def _fit_spread(rows: HeldOut, error: Floats, q: Floats, start: float) -> Spread:
-    """Both factors by log density, from the errors' own scale."""
+def _fit_spread(
+    rows: HeldOut, error: Floats, q: Floats, *, start: float, missed_too: bool
+) -> Spread:
+    """Both factors, or that of the noise alone, by log density, from the errors' own scale."""
     noise = max(
         _mean_square(error, rows.weights) / float(np.average(1.0 + q, weights=rows.weights)), 1e-300
     )
     low, high = np.log(np.array(_LIMITS)).T + np.array([np.log(noise), 0.0])
+    if not missed_too:
+        low[1] = high[1] = 0.0
 
     def objective(point: Floats) -> float:
         return _nlpd(rows, error, q, Spread(*np.exp(point)))
@@ -174,6 +188,7 @@ def _fit_spread(rows: HeldOut, error: Floats, q: Floats, start: float) -> Spread
             options={"maxiter": 200, "xatol": 1e-3, "fatol": 1e-6},
         )
         for point in starts
+        if missed_too or point[1] == 0.0
     ]
     best = min(found, key=lambda result: float(result.fun))
     return Spread(*(float(number) for number in np.exp(best.x)))

@@ -97,7 +97,8 @@ def learn_family(
     if max(candidate.evidence_per_row for candidate in found) < _noise_evidence(first) + _NOTHING:
         found += compare(probe_features(first, scales, variance, noise))
     best = max(candidate.evidence_per_row for candidate in found)
-    winner = [c for c in found if c.evidence_per_row >= best - _TIE][-1]
+    ties = [candidate for candidate in found if candidate.evidence_per_row >= best - _TIE]
+    winner = max(ties, key=lambda one: (FAMILIES.index(one.family), one.evidence_per_row))
     stages = [stage for candidate in found for stage in candidate.stages]
     return _second_stage(data, winner, noise, stages)
 
@@ -205,14 +206,22 @@ def maximise(
         wide = np.clip(lower, starts[0] - 3.0, None), np.clip(upper, None, starts[0] + 3.0)
         starts += [rng.uniform(*wide) for _ in range(restarts)]
     for start in starts:
-        minimize(
-            objective,
-            np.clip(start, lower, upper),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=Bounds(lower, upper),
-            options={"maxiter": steps, "ftol": _ENOUGH},
-        )
+        try:
+            minimize(
+                objective,
+                np.clip(start, lower, upper),
+                jac=True,
+                method="L-BFGS-B",
+                bounds=Bounds(lower, upper),
+                options={"maxiter": steps, "ftol": _ENOUGH},
+            )
+        except (ArithmeticError, RuntimeError, ValueError) as error:
+            warnings.warn(
+                f"the optimiser of the evidence failed ({error}): the best hyper-parameters seen "
+                "so far are kept.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
     if not np.isfinite(best.value):
         warnings.warn(
             "the evidence could not be evaluated at any hyper-parameters tried: the starting "

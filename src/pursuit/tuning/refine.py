@@ -22,6 +22,8 @@ _RATE = 0.1
 _DECAYS = 0.9, 0.99
 _CHUNK = 512
 _JITTER = 1e-9
+_SINGLE_PIVOT = 1e-5
+"""Float32 sums do not resolve smaller pivots than this part of the largest diagonal entry."""
 
 
 @dataclass(frozen=True)
@@ -108,15 +110,12 @@ class Mover:
         if beta is None:
             return None
         thin = beta.astype(dtype)
-        # Centred before it is rounded: raw offsets would cost all digits of a difference.
-        centre = Z.mean(axis=0)
-        Zc, Xc = (Z - centre).astype(dtype), (X - centre).astype(dtype)
 
         def pull(pair: tuple[Floats, slice]) -> Floats:
             tile, rows = pair
             residual = y[rows] - tile @ thin
             W = (roots[rows] * residual) @ -thin.T
-            return np.asarray(self.gradient.points(Xc[rows], Zc, W), dtype=np.float64)
+            return np.asarray(self.gradient.points(X[rows], Z, W), dtype=np.float64)
 
         slope = np.sum(problem.workers.map(pull, list(zip(tiles, chunks, strict=True))), axis=0)
         # K_ZZ holds every pair twice, so moving z_j changes row j and column j alike.
@@ -130,8 +129,8 @@ def _solve(H: Floats, b: Floats, *, may_fail: bool) -> Floats | None:
     scale = float(np.diag(H).max())
     while True:
         factor, info = dpotrf(H + jitter * np.eye(len(H)) if jitter else H, lower=1)
+        if may_fail and (info != 0 or np.diag(factor).min() ** 2 < _SINGLE_PIVOT * scale):
+            return None
         if info == 0:
             return np.asarray(dpotrs(factor, b, lower=1)[0])
-        if may_fail:
-            return None
         jitter = max(_JITTER * scale, 10.0 * jitter)

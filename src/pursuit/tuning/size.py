@@ -18,15 +18,15 @@ def error_curve(solution: SpanSolution, rows: HeldOut, *, in_fit: bool) -> Float
 
     In rotated features U = L⁻¹V_x the fit with n functions is Σ_{j≤n} U_j z_j and its leverage
     w Σ_{j≤n} U_j², so cumulative sums give the whole curve; rows that were part of the fit are left
-    out in turn.
+    out in turn, with all that are identical to them.
     """
     U = solution.rotated(rows.features)
-    leverage = np.minimum(np.cumsum(U**2, axis=0) * rows.weights, 1.0 - 1e-10)
+    weight, means = rows.group_means()
+    left = np.maximum(1.0 - weight * np.cumsum(U**2, axis=0), 1e-10) if in_fit else 1.0
     total = np.zeros(solution.size)
-    for y, z in zip(rows.targets.T, solution.z.T, strict=True):
-        error = y - np.cumsum(U * z[:, None], axis=0)
-        if in_fit:
-            error /= 1.0 - leverage
+    for y, mean, z in zip(rows.targets.T, means.T, solution.z.T, strict=True):
+        fitted = np.cumsum(U * z[:, None], axis=0)
+        error = y - mean + (mean - fitted) / left
         total += error**2 @ rows.weights
     return np.asarray(total / rows.weights.sum())
 
