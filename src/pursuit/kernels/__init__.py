@@ -11,7 +11,7 @@ from pursuit.kernels.base import Columns, Items, Kernel
 from pursuit.kernels.called import pairwise
 from pursuit.kernels.compile import compile_kernel
 from pursuit.kernels.counting import CountingKernel
-from pursuit.kernels.gradients import Pullback, kernel_gradient, without_white
+from pursuit.kernels.gradients import Pullback, ScaledGradient, kernel_gradient, without_white
 from pursuit.kernels.precomputed import PrecomputedKernel
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Kernel",
     "PrecomputedKernel",
     "Pullback",
+    "ScaledGradient",
     "compile_kernel",
     "kernel_gradient",
     "pairwise",

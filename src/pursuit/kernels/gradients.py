@@ -242,10 +242,18 @@ class ScaledGradient:
 
     def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
         """Entries of both factors, in their order."""
-        entries = [np.empty(0), self.part.theta(A, B, self.constant.value * W)]
+        product = 0.0
         if self.constant.free:
-            product = float(np.vdot(W, self.value.tile(A, B)))
-            entries[0] = np.array([self.constant.value * product])
+            product = self.constant.value * float(np.vdot(W, self.value.tile(A, B)))
+        return self.join(product, self.inner_theta(A, B, W))
+
+    def inner_theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Entries of k₁ alone."""
+        return self.part.theta(A, B, self.constant.value * W)
+
+    def join(self, product: float, inner: Floats) -> Floats:
+        """Put the entry for log c, which is ΣW∘k, before or after those of k₁."""
+        entries = [np.full(int(self.constant.free), product), inner]
         return np.concatenate(entries if self.constant_first else entries[::-1])
 
     def points(self, A: Floats, B: Floats, W: Tile) -> Floats:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pursuit.kernels import compile_kernel, kernel_gradient
+from pursuit.kernels import ScaledGradient, compile_kernel, kernel_gradient
 from pursuit.linalg import Workers, invert_spd
 
 Floats = NDArray[np.float64]
@@ -70,11 +70,17 @@ class Evidence:
             (((a**2).sum(axis=1) - outputs * inverse[diagonal]) / self.weights).sum()
         )
 
+        theta = gradient.inner_theta if isinstance(gradient, ScaledGradient) else gradient.theta
+
         def contract(rows: slice) -> Floats:
             W = a[rows] @ a.T
             W -= outputs * inverse[rows]
             W *= 0.5
-            return gradient.theta(self.X[rows], self.X, W)
+            return theta(self.X[rows], self.X, W)
 
         slopes = np.sum(self.workers.map(contract, chunks), axis=0)
+        if isinstance(gradient, ScaledGradient):
+            # ΣW∘C = ½(a'Ca - tr C⁻¹C) is known, so the constant's own entry costs no tile.
+            total = 0.5 * (float(np.vdot(self.y, a)) - outputs * n)
+            slopes = gradient.join(total - noise * noise_slope, slopes)
         return value, np.append(slopes, noise * noise_slope - 0.5 * outputs * copies)
