@@ -16,7 +16,7 @@ from pursuit.greedy.loop import Pursuit
 from pursuit.greedy.path import Path
 from pursuit.greedy.pool import Choice, Pool, kernel_matrix
 from pursuit.greedy.problem import Problem
-from pursuit.linalg import NotPositiveDefiniteError, SpanSolution, reorder, robust_cholesky
+from pursuit.linalg import NotPositiveDefiniteError, SpanSolution, reordered, robust_cholesky
 from pursuit.objectives import gram_pursuit
 
 Floats = NDArray[np.float64]
@@ -80,7 +80,8 @@ def refit(
     order = np.concatenate([objective.chosen, rest])
     path = path.extended(pool.index[rest])
     pool = pool.take(order)
-    solution = _solve(problem, pool, reorder(R, order), statistics.restricted(order), dtype)
+    R = reordered(K, R, order)
+    solution = _solve(problem, pool, R, statistics.restricted(order), dtype)
     value = half_norm - np.cumsum(solution.gains().sum(axis=1))
     stopped = "rank" if len(order) < len(choice.pool) else choice.path.stop_reason
     same = np.array_equal(path.index, choice.path.index)

@@ -10,7 +10,7 @@ from pursuit.linalg.cholesky import (
     NotPositiveDefiniteError,
     PivotedCholesky,
     RowCholesky,
-    reorder,
+    reordered,
     robust_cholesky,
 )
 from pursuit.linalg.span import SpanSolution
@@ -30,6 +30,6 @@ __all__ = [
     "Workers",
     "conjugate_gradients",
     "invert_spd",
-    "reorder",
+    "reordered",
     "robust_cholesky",
 ]

@@ -56,12 +56,16 @@ class PivotedCholesky:
         self.residual = self.diagonal.copy()
         self.pivots: list[int] = []
         self._scale = float(self.diagonal.max(initial=0.0))
-        self._error = rounding * self.diagonal
+        self._squared_error = (rounding * self.diagonal) ** 2
         self._trust = trust
         self._store = np.empty((max(1, min(capacity, 64)), len(self.diagonal)))
         self._capacity = capacity
         self._workers = workers
-        self._chunks = Workers.slices(len(self.diagonal), _COLUMN_CHUNK)
+        # An even number of equal chunks, whatever the number of threads.
+        n_chunks = 2 * -(-len(self.diagonal) // (2 * _COLUMN_CHUNK))
+        self._chunks = Workers.slices(
+            len(self.diagonal), -(-len(self.diagonal) // max(n_chunks, 1)) or 1
+        )
         self._reduced = np.empty((prepared, len(self.diagonal)))
         self._reduced_at = np.zeros(prepared, dtype=np.intp)
         self._pivot_in = np.full(prepared, -1, dtype=np.intp)
@@ -120,15 +124,16 @@ class PivotedCholesky:
         self._next_row()[:] = row
         # A pivot divides the rounding of its column by its root and hands it on to all others;
         # where pivots are far below the largest residual such errors compound.
-        self._error = np.hypot(self._error, row * (self._error[pivot] / row[pivot]))
-        self.residual -= row * row
+        square = row * row
+        self._squared_error += square * (self._squared_error[pivot] / square[pivot])
+        self.residual -= square
         self.residual[pivot] = 0.0
         self.pivots.append(pivot)
 
     @property
     def trusted(self) -> NDArray[np.bool_]:
         """Candidates whose residual stands out from the rounding it has gathered."""
-        return self.residual > self._trust * self._error
+        return self.residual > self._trust * np.sqrt(self._squared_error)
 
     def keeps_definite(self, pivot: int, row: Floats, *, known_psd: bool) -> bool:
         """Whether ``row`` leaves every residual non-negative but for rounding.
@@ -218,13 +223,17 @@ def robust_cholesky(
     return np.empty((0, 0)), kept
 
 
-def reorder(R: Floats, order: Indices) -> Floats:
-    """The factor of K in another order: R[order] = LQ, so K[order, order] = LL'.
+def reordered(K: Floats, R: Floats, order: Indices) -> Floats:
+    """The factor of K = RR' in another order.
 
-    From the factor and not from K, whose own factor may fail where R just held.
+    Where the factor of K[order, order] fails although R just held, it is made from R: R[order] = LQ
+    gives K[order, order] = LL'.
     """
     if np.array_equal(order, np.arange(len(R))):
         return R
+    direct, info = dpotrf(K[np.ix_(order, order)], lower=1, clean=1)
+    if info == 0:
+        return np.asarray(direct)
     (triangle,) = qr(R[order].T, mode="r", check_finite=False)
     signs = np.where(np.diag(triangle) < 0, -1.0, 1.0)
     lower: Floats = np.tril((signs[:, None] * triangle[: len(R)]).T)
