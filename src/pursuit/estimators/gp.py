@@ -510,6 +510,9 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         given = noise_range(self.kernel, self.noise, power)
         self._noise_is_given = given.fixed
         learns = self.optimizer is not None and power > 0 and is_learnable(self.kernel, n_features)
+        if self.kernel is not None:
+            self.kernel_ = self.kernel
+            self._compiled(X)  # what is wrong with a kernel is said before it is learned
         report = LearningReport()
         progress.begin("learn")
         if learns:

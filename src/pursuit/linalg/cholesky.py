@@ -56,7 +56,8 @@ class PivotedCholesky:
         self.residual = self.diagonal.copy()
         self.pivots: list[int] = []
         self._scale = float(self.diagonal.max(initial=0.0))
-        self._squared_error = (rounding * self.diagonal) ** 2
+        with np.errstate(over="ignore"):  # rows of vanishing weight have no bound on their error
+            self._squared_error = (rounding * self.diagonal) ** 2
         self._trust = trust
         self._store = np.empty((max(1, min(capacity, 64)), len(self.diagonal)))
         self._capacity = capacity
@@ -124,8 +125,10 @@ class PivotedCholesky:
         self._next_row()[:] = row
         # A pivot divides the rounding of its column by its root and hands it on to all others;
         # where pivots are far below the largest residual such errors compound.
-        square = row * row
-        self._squared_error += square * (self._squared_error[pivot] / square[pivot])
+        with np.errstate(over="ignore", under="ignore"):
+            square = row * row
+            inherited = np.sqrt(self._squared_error[pivot]) / row[pivot]
+            self._squared_error += (row * inherited) ** 2
         self.residual -= square
         self.residual[pivot] = 0.0
         self.pivots.append(pivot)

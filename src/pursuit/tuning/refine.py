@@ -22,6 +22,7 @@ _RATE = 0.1
 _DECAYS = 0.9, 0.99
 _CHUNK = 512
 _JITTER = 1e-9
+_SINGLE_FROM = 256  # points: below, float64 costs little, and steps do not depend on units
 _SINGLE_PIVOT = 1e-5
 """Float32 sums do not resolve smaller pivots than this part of the largest diagonal entry."""
 
@@ -59,7 +60,7 @@ class Mover:
         """The points after ``steps`` steps."""
         Z = np.array(Z, dtype=np.float64)
         first, second = np.zeros_like(Z), np.zeros_like(Z)
-        dtype: type[np.floating[Any]] = np.float32
+        dtype: type[np.floating[Any]] = np.float32 if len(Z) >= _SINGLE_FROM else np.float64
         for step in range(steps):
             batch = self._batch()
             slope = self.slope(Z, batch, dtype)
