@@ -275,10 +275,12 @@ class Certifier:
         else:
             v, Av = points[models.index(largest)]
             second = self.second_pursuit(len(largest), leftover=y - Av)
-            second.pursuit.run([MaxSize(len(largest))])
-            second.look_beyond(y, v, Av)
+            # Beside a product with K of many rows, as many columns would cost more than they bring.
             few = self.problem.sample.n_rows > ALL_ROWS_DUAL
-            second.pursuit.run([MaxSize(len(largest) + len(largest) // (4 if few else 1))])
+            n = max(len(largest) // 4, 1) if few else len(largest)
+            second.pursuit.run([MaxSize(n)])
+            second.look_beyond(y, v, Av)
+            second.pursuit.run([MaxSize(2 * n)])
             lowers = [second.hybrid_lower_bound(self.problem.noise, y, v, Av) for v, Av in points]
         return lowers, self.minimum_upper(largest, *points[models.index(largest)])
 
