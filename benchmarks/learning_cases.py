@@ -46,7 +46,7 @@ def learned(quick: bool, repeat: int) -> list[Figure]:
     """
     load = os.getloadavg()[0]
     if load > CALM:
-        # Threads that wait for each other without sleeping made SGPR 40 times slower here.
+        # Threads that wait for each other without sleeping make SGPR many times slower then.
         print(
             f"  the machine is busy (load {load:.1f}): ratios to SGPR's time flatter us", flush=True
         )
