@@ -43,7 +43,6 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.learning import (
-    NOISE_FLOOR,
     is_learnable,
     learn,
     noise_range,
@@ -58,7 +57,7 @@ from pursuit.greedy import Choice, Interrupted, Meter, Problem, SpanFit, catch_i
 from pursuit.kernels import CountingKernel, kernel_gradient, without_white
 from pursuit.linalg import NotPositiveDefiniteError, Spread, Workers
 from pursuit.rows import Sample, len_items
-from pursuit.tuning import LearningReport, at_bounds, feature_relevance, learn_noise
+from pursuit.tuning import NOISE_FLOOR, LearningReport, at_bounds, feature_relevance, learn_noise
 
 Floats = NDArray[np.float64]
 

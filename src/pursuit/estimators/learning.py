@@ -12,13 +12,18 @@ from pursuit.estimators.inputs import dense
 from pursuit.kernels import kernel_gradient, without_white
 from pursuit.linalg import Workers
 from pursuit.rows import Sample, draw_rows
-from pursuit.tuning import Evidence, Learned, NoiseRange, learn_family, learn_given
+from pursuit.tuning import (
+    NOISE_FLOOR,
+    Evidence,
+    Learned,
+    NoiseRange,
+    learn_family,
+    learn_given,
+)
 
 Floats = NDArray[np.float64]
 
 EVIDENCE_ROWS = 2000
-NOISE_FLOOR = 1e-4
-"""Smallest learned noise, as a part of the targets' mean square."""
 _DENSE_FEATURES = 4096
 
 
