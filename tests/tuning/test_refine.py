@@ -218,6 +218,7 @@ def test_where_float32_does_not_suffice_float64_goes_on(monkeypatch):
         types.append(dtype)
         return None if dtype is np.float32 and len(types) > 2 else slope(self, Z, batch, dtype)
 
+    monkeypatch.setattr(refine, "_SINGLE_FROM", 1)
     monkeypatch.setattr(Mover, "slope", fussy)
     moved(task, 4)
     assert types == [np.float32] * 3 + [np.float64] * 2
