@@ -3,6 +3,7 @@
 Formulas only; passes over data live in `gram/`. Imports NumPy only.
 """
 
+from pursuit.bounds.bound import Bound
 from pursuit.bounds.certificate import Certificate, CertificatePath, relative_gap
 from pursuit.bounds.duality import (
     dense_lower_bound,
@@ -17,6 +18,7 @@ from pursuit.bounds.duality import (
 from pursuit.bounds.evidence import EvidenceBounds, evidence_bounds
 
 __all__ = [
+    "Bound",
     "Certificate",
     "CertificatePath",
     "EvidenceBounds",
