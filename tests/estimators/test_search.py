@@ -360,3 +360,24 @@ def test_a_smoother_kernel_on_a_line(seed, noise):
     assert model.path_.stop_reason in ("rank", "no gain")
     assert np.abs(model.predict(X) - np.sin(3 * X[:, 0])).max() < 0.2
     assert model.certificate_.relative_gap < 0.05
+
+
+@pytest.mark.parametrize("search", ["pooled", "fresh", "full"])
+def test_selection_by_evidence(search):
+    """Each is better in what it chooses for."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 2))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(300)
+    options = {"n_basis": 12, "noise": 0.05, "search": search, "random_state": 0}
+    by = {
+        selection: fixed_gp(RBF(0.7), selection=selection, **options).fit(X, y)
+        for selection in ("posterior", "evidence")
+    }
+    bounds = {name: model.log_evidence_bounds_.lower for name, model in by.items()}
+    assert bounds["evidence"] > bounds["posterior"]
+    assert by["evidence"].path_.value[-1] > by["posterior"].path_.value[-1]
+
+
+def test_unknown_selection():
+    with pytest.raises(ValueError, match="selection"):
+        fixed_gp(RBF(), selection="likelihood").fit(np.eye(4), np.arange(4.0))

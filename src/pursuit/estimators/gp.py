@@ -103,6 +103,9 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         the rest of the pool.
     candidates : {"rows", "kmeans"} or items, default "rows"
         Where the pool comes from: rows, cluster centres, or points of your own.
+    selection : {"posterior", "evidence"}, default "posterior"
+        What candidates are chosen for: SB01's log posterior, or the lower bound on the evidence,
+        which also counts how much of the kernel matrix the basis leaves unexplained.
     optimizer : {"evidence", None}, default "evidence"
         How hyper-parameters are learned: exact evidence on 500, then 2 000 rows. None keeps the
         kernel as it is (constant x RBF with length scales sd·√d for ``kernel=None``).
@@ -202,6 +205,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             Interval(numbers.Integral, 1, None, closed="left"),
         ],
         "rounds": [Interval(numbers.Integral, 1, None, closed="left")],
+        "selection": [StrOptions({"posterior", "evidence"})],
         "candidates": [StrOptions({"rows", "kmeans"}), "array-like", "sparse matrix", list],
         "optimizer": [None, StrOptions({"evidence"})],
         "n_restarts": [Interval(numbers.Integral, 0, None, closed="left")],
@@ -236,6 +240,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         selection_rows: int | str | None = "auto",
         rounds: int = 1,
         candidates: Any = "rows",
+        selection: str = "posterior",
         optimizer: str | None = "evidence",
         n_restarts: int = 0,
         refine: int | str | bool = "auto",
@@ -261,6 +266,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         self.selection_rows = selection_rows
         self.rounds = rounds
         self.candidates = candidates
+        self.selection = selection
         self.optimizer = optimizer
         self.n_restarts = n_restarts
         self.refine = refine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -28,7 +28,7 @@ from pursuit.greedy import (
     subset_size,
 )
 from pursuit.linalg import SpanSolution
-from pursuit.objectives import QuadraticPursuit, SpanPursuit
+from pursuit.objectives import SpanEvidence, SpanObjective, SpanPursuit
 from pursuit.rows import BLOCK_ROWS, Sample, distinct_rows, draw_rows
 
 Floats = NDArray[np.float64]
@@ -54,6 +54,7 @@ class SearchPlan:
     selection_rows: int | str | None
     rounds: int
     candidates: Any
+    evidence: bool
     tol: float | None
     certificate: str | None
     max_time: float | None
@@ -154,6 +155,7 @@ def _choose_pooled(
         pool,
         sketch_rows=_sketch_rows(plan, problem.sample.n_rows, len(pool)),
         rounds=plan.rounds if plan.search == "pooled" and isinstance(plan.candidates, str) else 1,
+        evidence=plan.evidence,
         max_time=plan.max_time,
     )
     return search.run(plan.n_basis, rules, after_step)
@@ -169,6 +171,7 @@ def grow_span(plan: SearchPlan, problem: Problem, kept: Pool, rules: list[StopRu
         pool,
         sketch_rows=_sketch_rows(plan, problem.sample.n_rows, len(pool)),
         n_kept=len(kept),
+        evidence=plan.evidence,
     )
     return refit(search.run(plan.n_basis, rules), problem, dtype=plan.dtype)
 
@@ -178,7 +181,8 @@ def _fit_fresh(
 ) -> SpanFit:
     """SB01 Algorithm 1 as published: a new random subset of the rows at every step."""
     sample = problem.sample
-    objective = SpanPursuit(
+    build = SpanEvidence if plan.evidence else SpanPursuit
+    objective = build(
         sample, problem.kernel, problem.noise, capacity=plan.n_basis, workers=problem.workers
     )
     pursuit = Pursuit(
@@ -217,8 +221,7 @@ class CertifiedGap:
 
     def __call__(self, pursuit: Pursuit) -> float:
         """Certify the current model; the cost is counted in the path."""
-        objective, problem = pursuit.objective, self._problem
-        assert isinstance(objective, QuadraticPursuit | SpanPursuit)
+        objective, problem = cast(SpanObjective, pursuit.objective), self._problem
         points = problem.sample.rows.take(objective.chosen)
         beta = objective.coefficients()
         norms = np.einsum("io,io->o", beta, problem.kernel.tile(points, points) @ beta)
@@ -241,7 +244,8 @@ class PublishedGap:
         """The gap after as many steps of both."""
         self._second.pursuit.step()
         lower = float(self._second.lower_bound(pursuit.size, self._problem.noise).sum())
-        return relative_gap(pursuit.objective.value, lower, float(self._norms.sum()))
+        primal = cast(SpanObjective, pursuit.objective).primal
+        return relative_gap(primal, lower, float(self._norms.sum()))
 
     def final(self, fitted: SpanFit) -> Certificate:
         """The certificate of the fitted model."""

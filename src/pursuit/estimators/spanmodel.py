@@ -65,6 +65,7 @@ class SpanModel(BaseEstimator):
     selection_rows: int | str | None
     rounds: int
     candidates: Any
+    selection: str = "posterior"
     certificate: str | None
     gamma: float | None
     coef0: float | None
@@ -319,6 +320,7 @@ class SpanModel(BaseEstimator):
             selection_rows=self.selection_rows,
             rounds=self.rounds,
             candidates=self._own_candidates(),
+            evidence=self.selection == "evidence",
             tol=self.tol,
             certificate=self._certificate_kind(n_rows),
             max_time=self.max_time,

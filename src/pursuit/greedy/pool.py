@@ -17,7 +17,7 @@ from pursuit.greedy.problem import Problem
 from pursuit.greedy.stopping import Deadline, StopRule
 from pursuit.kernels import Kernel
 from pursuit.linalg import Workers, robust_cholesky
-from pursuit.objectives import gram_pursuit
+from pursuit.objectives import GramEvidence, SpanObjective, gram_pursuit
 from pursuit.rows import Sample, concat, draw_rows, len_items
 
 Floats = NDArray[np.float64]
@@ -89,7 +89,8 @@ class PooledSearch:
 
     One pass over ``sketch_rows`` rows (all when None) gives H; every step then costs O(P n),
     whatever the number of rows. Each further round keeps the chosen points and refreshes the rest
-    of the pool. The first ``n_kept`` points of the pool are taken before any choice.
+    of the pool. The first ``n_kept`` points of the pool are taken before any choice. With ``evidence``
+    the sparse evidence is what candidates are chosen for, not the posterior.
     """
 
     problem: Problem
@@ -97,6 +98,7 @@ class PooledSearch:
     sketch_rows: int | None = None
     rounds: int = 1
     n_kept: int = 0
+    evidence: bool = False
     max_time: float | None = None
 
     def run(
@@ -164,7 +166,8 @@ class PooledSearch:
         """Pursue in Gram form on H = G + σ²K, which overwrites K; n_kept points come first."""
         problem = self.problem
         # The sketch stands for all rows: its sums are smaller by its share, so the ridge is too.
-        objective = gram_pursuit(
+        build = GramEvidence if self.evidence else gram_pursuit
+        objective: SpanObjective = build(
             statistics,
             K,
             problem.noise * n_seen / problem.sample.n_rows,

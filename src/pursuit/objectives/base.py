@@ -34,3 +34,21 @@ class Objective(Protocol):
     def add(self, candidate: int) -> bool:
         """Take a candidate; False, and it is no longer available, if it is dependent."""
         ...
+
+
+class SpanObjective(Objective, Protocol):
+    """An objective whose candidates span a space in which rows are fitted."""
+
+    @property
+    def primal(self) -> float:
+        """P(f) of the best f in the span of the chosen."""
+        ...
+
+    @property
+    def chosen(self) -> Indices:
+        """Candidates in the order of choice."""
+        ...
+
+    def coefficients(self) -> Floats:
+        """β of the best f on the chosen candidates, one column an output."""
+        ...

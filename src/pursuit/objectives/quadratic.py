@@ -83,6 +83,11 @@ class QuadraticPursuit:
         return self._offset - self._decrease
 
     @property
+    def primal(self) -> float:
+        """The value: in `gram_pursuit` it is P(f) of the best f in the span."""
+        return self.value
+
+    @property
     def chosen(self) -> Indices:
         """Candidates in the order of choice."""
         return np.array(self.factor.pivots, dtype=np.intp)

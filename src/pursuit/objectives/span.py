@@ -43,7 +43,7 @@ class SpanPursuit:
         self._z = np.empty((0, sample.n_outputs))
         self._norm = 0.5 * float(sample.target_norms().sum())
         self._decrease = 0.0
-        self._scored: dict[int, tuple[Floats, Floats, float, Floats]] = {}
+        self._scored: dict[int, tuple[Floats, Floats, float, Floats, float]] = {}
         self._chunks = Workers.slices(m, _ROW_CHUNK)
 
     @property
@@ -57,12 +57,17 @@ class SpanPursuit:
         return self._norm - self._decrease
 
     @property
+    def primal(self) -> float:
+        """P(f) of the best f in the span."""
+        return self._norm - 0.5 * float((self._z**2).sum())
+
+    @property
     def chosen(self) -> Indices:
         """Rows in the order of choice."""
         return np.array(self.factor.pivots, dtype=np.intp)
 
     def score(self, candidates: Indices) -> Floats:
-        """Decrease of P for each candidate row; :meth:`add` takes one of those scored last."""
+        """Decrease of the value for each candidate row; :meth:`add` takes one scored last."""
         V = self.factor.rows
         columns = self._kernel.columns(self._sample.rows.take(candidates))
         at_candidates = V[:, candidates].copy()
@@ -95,12 +100,16 @@ class SpanPursuit:
         c = self._L.solve(cross)
         den = self._noise + np.maximum(square - np.einsum("ij,ij->j", c, c), 0.0)
         step = (target - c.T @ self._z) / np.sqrt(den)[:, None]
-        step[dependent] = 0.0
+        gains = np.where(dependent, 0.0, self._gains(step, den, square))
         self._scored = {
-            int(i): (v[:, j], c[:, j], float(den[j]), step[j])
+            int(i): (v[:, j], c[:, j], float(den[j]), step[j], float(gains[j]))
             for j, i in enumerate(candidates)
             if not dependent[j]
         }
+        return gains
+
+    def _gains(self, step: Floats, den: Floats, square: Floats) -> Floats:
+        """What candidates take off the value, from ``step`` = (v'Wy - c'z)/√den and ‖v‖²."""
         decrease: Floats = 0.5 * np.einsum("io,io->i", step, step)
         return decrease
 
@@ -109,13 +118,13 @@ class SpanPursuit:
         self._free[candidate] = False
         if candidate not in self._scored:
             return False
-        v, c, den, step = self._scored[candidate]
+        v, c, den, step, gain = self._scored[candidate]
         if not self.factor.keeps_definite(candidate, v, known_psd=self._kernel.positive_definite):
             return False
         self.factor.append(candidate, v)
         self._L.append(c, den)
         self._z = np.vstack([self._z, step])
-        self._decrease += 0.5 * float(step @ step)
+        self._decrease += gain
         return True
 
     def coefficients(self) -> Floats:
