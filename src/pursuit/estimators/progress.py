@@ -62,7 +62,8 @@ class Progress:
     def _end_stage(self) -> None:
         if not self._name:
             return
-        spent = self.seconds[self._name] = time.perf_counter() - self._start
+        spent = time.perf_counter() - self._start
+        self.seconds[self._name] = self.seconds.get(self._name, 0.0) + spent
         if self._stage is not None:
             self._stage.call_on_fit_task_end(estimator=self._estimator)
         if self._estimator.verbose:

@@ -27,7 +27,7 @@ from pursuit.greedy import (
     refit,
     subset_size,
 )
-from pursuit.linalg import SpanSolution
+from pursuit.linalg import SpanSolution, StepSolution
 from pursuit.objectives import SpanEvidence, SpanObjective, SpanPursuit
 from pursuit.rows import BLOCK_ROWS, Sample, distinct_rows, draw_rows
 
@@ -42,6 +42,9 @@ FULL_LIMIT = 20_000
 """Beyond this many rows a full search would need gigabytes for its m x m matrix."""
 _GRID_RATIO = 1.25
 _GROWTH_BETWEEN_LOOKS = 0.1
+_FIRST_SIZE = 256
+_STILL_GAINS = 0.8
+"""A choice of which more than this part is worth its cost may have been too small."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +64,13 @@ class SearchPlan:
     dtype: DTypeLike
 
 
-def span_model(points: Any, solution: SpanSolution, norms: Floats | None = None) -> Model:
+def span_model(
+    points: Any, solution: SpanSolution | StepSolution, norms: Floats | None = None
+) -> Model:
     """The model of a solution; with ``norms`` y'Wy of the rows it was fitted to, where known."""
-    beta, squares = solution.coefficients(), (solution.coordinates() ** 2).sum(axis=0)
+    factors = solution if isinstance(solution, SpanSolution) else None
     value = None if norms is None else 0.5 * norms - solution.gains().sum(axis=0)
-    return Model(points, beta, squares, solution, value)
+    return Model(points, solution.coefficients(), solution.squared_norms(), factors, value)
 
 
 def choose_pool(plan: SearchPlan, problem: Problem) -> Pool:
@@ -98,6 +103,7 @@ def fit_span(
     problem: Problem,
     *,
     allowed: Indices | None,
+    cut: Callable[[Choice], Choice] | None,
     after_choice: Callable[[Choice], Choice] | None,
     interrupted: StopRule,
     begin: Begin,
@@ -105,24 +111,23 @@ def fit_span(
     """Choose a basis as planned and fit all rows in its span.
 
     ``begin(stage, ticks)`` announces a stage. ``allowed`` are the rows that may choose and be
-    chosen, all when None; ``after_choice`` may change what was chosen before the fit.
+    chosen, all when None. ``cut`` leaves of a choice what is worth its cost: sizes are then tried
+    from small to large until it cuts. ``after_choice`` may change what was chosen before the fit.
     The certificate is returned where the search has computed that of the final model.
     """
-    after_step = begin("choose", plan.n_basis)
     chooser = problem if allowed is None else _restricted(problem, allowed)
-    gap = _gap_of(plan, chooser)
-    rules = [*_gap_rules(plan, gap), MaxSize(plan.n_basis), interrupted]
-    if plan.search == "fresh":
-        fitted = _fit_fresh(plan, chooser, rules, after_step)
-        choice = Choice(fitted.pool, fitted.path, None)
-    else:
-        choice = _choose_pooled(plan, chooser, rules, after_step)
-    untouched = allowed is None and after_choice is None
-    if allowed is not None:
-        choice = choice.renumbered(allowed)
+    for size in [plan.n_basis] if cut is None else _ladder(plan.n_basis):
+        choice, fitted, gap = _choose(replace(plan, n_basis=size), chooser, interrupted, begin)
+        if allowed is not None:
+            choice = choice.renumbered(allowed)
+        if cut is not None:
+            choice = cut(choice)
+        if choice.path.stop_reason != "n_basis" or len(choice.pool) < _STILL_GAINS * size:
+            break
+    untouched = allowed is None and after_choice is None and cut is None
     if after_choice is not None:
         choice = after_choice(choice)
-    if plan.search != "fresh" or not untouched:
+    if fitted is None or not untouched:
         tick = begin("fit", -(-problem.sample.n_rows // BLOCK_ROWS))
         fitted = refit(
             choice, problem, dtype=plan.dtype, after_block=lambda done: tick(-(-done // BLOCK_ROWS))
@@ -130,8 +135,29 @@ def fit_span(
     if gap is None or not untouched:
         return fitted, None
     if isinstance(gap, PublishedGap):
-        return fitted, gap.final(fitted)
+        return fitted, gap.final(fitted.solution)
     return fitted, gap.certificate if fitted.path.stop_reason == "tol" else None
+
+
+def _choose(
+    plan: SearchPlan, problem: Problem, interrupted: StopRule, begin: Begin
+) -> tuple[Choice, SpanFit | None, PublishedGap | CertifiedGap | None]:
+    """What a search chose, the fit that a fresh search has made, and the gap that it watched."""
+    after_step = begin("choose", plan.n_basis)
+    gap = gap_of(plan, problem)
+    rules = [*gap_rules(plan, gap), MaxSize(plan.n_basis), interrupted]
+    if plan.search != "fresh":
+        return _choose_pooled(plan, problem, rules, after_step), None, gap
+    fitted = _fit_fresh(plan, problem, rules, after_step)
+    return Choice(fitted.pool, fitted.path, None), fitted, gap
+
+
+def _ladder(largest: int) -> list[int]:
+    """Sizes to try when the size is to be found: each twice the one before."""
+    sizes = [largest]
+    while sizes[0] > _FIRST_SIZE:
+        sizes.insert(0, sizes[0] // 2)
+    return sizes
 
 
 def _restricted(problem: Problem, rows: Indices) -> Problem:
@@ -247,14 +273,14 @@ class PublishedGap:
         primal = cast(SpanObjective, pursuit.objective).primal
         return relative_gap(primal, lower, float(self._norms.sum()))
 
-    def final(self, fitted: SpanFit) -> Certificate:
+    def final(self, solution: SpanSolution | StepSolution) -> Certificate:
         """The certificate of the fitted model."""
-        upper = 0.5 * self._norms - fitted.solution.gains().sum(axis=0)
-        lower = self._second.lower_bound(fitted.solution.size, self._problem.noise)
+        upper = 0.5 * self._norms - solution.gains().sum(axis=0)
+        lower = self._second.lower_bound(solution.size, self._problem.noise)
         return Certificate(upper, lower, self._norms, "published")
 
 
-def _gap_of(plan: SearchPlan, problem: Problem) -> PublishedGap | CertifiedGap | None:
+def gap_of(plan: SearchPlan, problem: Problem) -> PublishedGap | CertifiedGap | None:
     """What a fresh or full search watches as it goes."""
     if plan.search == "pooled" or plan.certificate is None:
         return None
@@ -265,7 +291,7 @@ def _gap_of(plan: SearchPlan, problem: Problem) -> PublishedGap | CertifiedGap |
     return CertifiedGap(problem, plan.certificate) if plan.tol is not None else None
 
 
-def _gap_rules(plan: SearchPlan, gap: PublishedGap | CertifiedGap | None) -> list[StopRule]:
+def gap_rules(plan: SearchPlan, gap: PublishedGap | CertifiedGap | None) -> list[StopRule]:
     """The rule that stops by the gap; it also fills the path's gaps."""
     if gap is None:
         return []
