@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
-from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context, clone
+from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils import check_random_state
@@ -30,9 +30,6 @@ from pursuit.estimators.finishing import (
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
-    check_positive_definite,
-    default_kernel,
-    feature_deviations,
     indefinite,
     is_precomputed,
     positive,
@@ -42,22 +39,17 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
-from pursuit.estimators.learning import (
-    is_learnable,
-    learn,
-    noise_range,
-    target_power,
-)
+from pursuit.estimators.learning import settle
 from pursuit.estimators.prediction import latent_covariance, latent_variance
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from pursuit.estimators.searching import SMALL, fit_span, smallest_within
 from pursuit.estimators.spanmodel import SpanModel
 from pursuit.gram import kernel_times
 from pursuit.greedy import Choice, Interrupted, Meter, Problem, SpanFit, catch_interrupt
-from pursuit.kernels import CountingKernel, kernel_gradient, without_white
+from pursuit.kernels import kernel_gradient, without_white
 from pursuit.linalg import NotPositiveDefiniteError, Spread, Workers
 from pursuit.rows import Sample, len_items
-from pursuit.tuning import NOISE_FLOOR, LearningReport, at_bounds, feature_relevance, learn_noise
+from pursuit.tuning import LearningReport
 
 Floats = NDArray[np.float64]
 
@@ -318,7 +310,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             sample = sample.take(present)
         seed = check_random_state(self.random_state).randint(2**31 - 1, size=4)
         rng = np.random.default_rng(seed)
-        progress = Progress(self, n_stages=7)
+        progress = Progress(self, n_stages=10)
         with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
             try:
                 problem, report = self._learn(sample, X, rng, workers, progress)
@@ -508,75 +500,14 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         progress: Progress,
     ) -> tuple[Problem, LearningReport]:
         """Settle kernel and noise."""
-        power = target_power(sample)
-        n_features = X.shape[1] if hasattr(X, "shape") and X.ndim == 2 else None
-        numeric = n_features is not None and not is_precomputed(self.kernel)
-        deviations = feature_deviations(sample, rng) if numeric or self.kernel is None else None
-        given = noise_range(self.kernel, self.noise, power)
-        self._noise_is_given = given.fixed
-        learns = self.optimizer is not None and power > 0 and is_learnable(self.kernel, n_features)
-        if self.kernel is not None:
-            self.kernel_ = self.kernel
-            self._compiled(X)  # what is wrong with a kernel is said before it is learned
-        report = LearningReport()
         progress.begin("learn")
-        if learns:
-            learned = learn(
-                self.kernel,
-                sample,
-                np.asarray(deviations),
-                given,
-                restarts=self.n_restarts,
-                rng=rng,
-                workers=workers,
-            )
-            self.kernel_, self.noise_ = learned.kernel, learned.noise
-            report = replace(
-                report,
-                family=learned.family,
-                stages=learned.stages,
-                warnings=_bound_warnings(learned.kernel, learned.noise, power),
-            )
-        else:
-            self._keep_kernel(deviations, power)
-        kernel, white = self._compiled(X)
-        check_positive_definite(kernel, sample, rng)
-        if not learns:
-            self.noise_ = self._keep_noise(white, sample, kernel, rng, workers)
-        if deviations is not None and isinstance(self.kernel_, SklearnKernel):
-            names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(len(deviations))])
-            report = replace(
-                report,
-                relevance=feature_relevance(self.kernel_, deviations),
-                feature_names=[str(name) for name in names],
-            )
-        self.feature_relevance_ = report.relevance
-        self._deviations, self._learned = deviations, learns
-        return Problem(sample, kernel, self.noise_, workers, Meter(kernel), rng), report
-
-    def _keep_kernel(self, deviations: Floats | None, power: float) -> None:
-        """Use the kernel as it is given."""
-        if self.kernel is None:
-            assert deviations is not None
-            self.kernel_ = default_kernel(deviations, power)
-        else:
-            known = isinstance(self.kernel, SklearnKernel)
-            self.kernel_ = clone(self.kernel) if known else self.kernel
-
-    def _keep_noise(
-        self,
-        white: float,
-        sample: Sample,
-        kernel: CountingKernel,
-        rng: np.random.Generator,
-        workers: Workers,
-    ) -> float:
-        """The noise given, that of White terms, or the best for the kernel as it is."""
-        if self.noise != "learn":
-            return float(self.noise) + white
-        if white > 0:
-            return white
-        return learn_noise(sample, kernel, rng=rng, workers=workers, all_rows_up_to=SMALL)
+        settled = settle(self, sample, X, rng, workers)
+        self.kernel_, self.noise_ = settled.kernel, settled.noise
+        self.feature_relevance_ = settled.report.relevance
+        self._deviations, self._learned = settled.deviations, settled.learned
+        self._noise_is_given = settled.noise_is_given
+        kernel = settled.compiled
+        return Problem(sample, kernel, self.noise_, workers, Meter(kernel), rng), settled.report
 
     def _fit(
         self,
@@ -594,23 +525,26 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         allowed, reserved = split_rows(m, rng) if splits else (np.arange(m), np.arange(0))
         moved = report.moved
 
-        def after_choice(choice: Choice) -> Choice:
+        def cut(choice: Choice) -> Choice:
+            return choose_size(choice, problem, allowed, reserved)
+
+        def move(choice: Choice) -> Choice:
             nonlocal moved
-            if auto_size:
-                choice = choose_size(choice, problem, allowed, reserved)
-            if steps > 0 and not interrupted.requested:
-                progress.begin("move")
-                units = length_units(self.kernel_, np.asarray(self._deviations))
-                choice, moved = move_basis(
-                    choice, problem, self.kernel_, units, steps, allowed, reserved
-                )
+            if interrupted.requested:
+                return choice
+            progress.begin("move")
+            units = length_units(self.kernel_, np.asarray(self._deviations))
+            choice, moved = move_basis(
+                choice, problem, self.kernel_, units, steps, allowed, reserved
+            )
             return choice
 
         fitted, certificate = fit_span(
             self._plan(m),
             problem,
             allowed=allowed if splits else None,
-            after_choice=after_choice if steps > 0 or auto_size else None,
+            cut=cut if auto_size else None,
+            after_choice=move if steps > 0 else None,
             interrupted=interrupted,
             begin=progress.begin,
         )
@@ -650,17 +584,3 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
                 f"{self.kernel_!r} does not have: use refine=False."
             )
         return steps
-
-
-def _bound_warnings(kernel: Any, noise: float, power: float) -> list[str]:
-    """What sits at its bound, and what to do."""
-    texts = [
-        f"{name}: widen its bounds, or fix it if that is what you want"
-        for name in at_bounds(kernel)
-    ]
-    if noise <= NOISE_FLOOR * power * 1.01:
-        texts.append(
-            f"the noise sits at its floor of {NOISE_FLOOR:g} of the targets' variance: give "
-            "noise= a smaller number if the targets are that exact"
-        )
-    return texts

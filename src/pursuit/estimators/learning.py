@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
-from pursuit.estimators.inputs import dense
-from pursuit.kernels import kernel_gradient, without_white
+from pursuit.estimators.inputs import (
+    check_positive_definite,
+    counting_kernel,
+    default_kernel,
+    dense,
+    feature_deviations,
+    is_precomputed,
+)
+from pursuit.estimators.searching import SMALL
+from pursuit.kernels import CountingKernel, kernel_gradient, without_white
 from pursuit.linalg import Workers
 from pursuit.rows import Sample, draw_rows
 from pursuit.tuning import (
     NOISE_FLOOR,
     Evidence,
     Learned,
+    LearningReport,
     NoiseRange,
+    at_bounds,
+    feature_relevance,
     learn_family,
     learn_given,
+    learn_noise,
 )
 
 Floats = NDArray[np.float64]
@@ -84,3 +98,117 @@ def learn(
         return learn_family(data, scales, target_power(sample), noise, **search)
     core, _ = without_white(kernel)
     return learn_given(data, core, noise, **search)
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Kernel and noise as a fit goes on with them.
+
+    Attributes
+    ----------
+    kernel, noise
+        What becomes ``kernel_`` and ``noise_``.
+    compiled : CountingKernel
+        The kernel as tiles.
+    report : LearningReport
+        What was learned, and how.
+    deviations : array of shape (n_features,), optional
+        Standard deviation of each feature, for numeric input.
+    learned, noise_is_given : bool
+        Whether hyper-parameters were learned; whether the noise could not be.
+    """
+
+    kernel: Any
+    noise: float
+    compiled: CountingKernel
+    report: LearningReport
+    deviations: Floats | None
+    learned: bool
+    noise_is_given: bool
+
+
+def settle(
+    estimator: Any, sample: Sample, X: Any, rng: np.random.Generator, workers: Workers
+) -> Settled:
+    """Learn, or take as given, the kernel and noise of an estimator.
+
+    The estimator has the parameters kernel, noise, optimizer, n_restarts, gamma, coef0, degree and
+    kernel_params.
+    """
+    parameters = {
+        name: getattr(estimator, name) for name in ("gamma", "coef0", "degree", "kernel_params")
+    }
+    kernel, power = estimator.kernel, target_power(sample)
+    n_features = X.shape[1] if hasattr(X, "shape") and X.ndim == 2 else None
+    numeric = n_features is not None and not is_precomputed(kernel)
+    deviations = feature_deviations(sample, rng) if numeric or kernel is None else None
+    given = noise_range(kernel, estimator.noise, power)
+    learns = estimator.optimizer is not None and power > 0 and is_learnable(kernel, n_features)
+    if kernel is not None:
+        counting_kernel(kernel, X, **parameters)  # what is wrong is said before it is learned
+    family, stages, warnings = LearningReport().family, [], []
+    if learns:
+        learned = learn(
+            kernel,
+            sample,
+            np.asarray(deviations),
+            given,
+            restarts=estimator.n_restarts,
+            rng=rng,
+            workers=workers,
+        )
+        kernel, noise = learned.kernel, learned.noise
+        family, stages = learned.family, learned.stages
+        warnings = _bound_warnings(kernel, noise, power)
+    elif kernel is None:
+        assert deviations is not None
+        kernel = default_kernel(deviations, power)
+    elif isinstance(kernel, SklearnKernel):
+        kernel = clone(kernel)
+    compiled, white = counting_kernel(kernel, X, **parameters)
+    check_positive_definite(compiled, sample, rng)
+    if not learns:
+        noise = _keep_noise(estimator.noise, white, sample, compiled, rng, workers)
+    relevance, names = None, []
+    if deviations is not None and isinstance(kernel, SklearnKernel):
+        default_names = [f"x{j}" for j in range(len(deviations))]
+        names = [str(name) for name in getattr(estimator, "feature_names_in_", default_names)]
+        relevance = feature_relevance(kernel, deviations)
+    report = LearningReport(
+        family=family,
+        stages=stages,
+        warnings=warnings,
+        relevance=relevance,
+        feature_names=names,
+    )
+    return Settled(kernel, noise, compiled, report, deviations, learns, given.fixed)
+
+
+def _keep_noise(
+    noise: float | str,
+    white: float,
+    sample: Sample,
+    kernel: CountingKernel,
+    rng: np.random.Generator,
+    workers: Workers,
+) -> float:
+    """The noise given, that of White terms, or the best for the kernel as it is."""
+    if noise != "learn":
+        return float(noise) + white
+    if white > 0:
+        return white
+    return learn_noise(sample, kernel, rng=rng, workers=workers, all_rows_up_to=SMALL)
+
+
+def _bound_warnings(kernel: Any, noise: float, power: float) -> list[str]:
+    """What sits at its bound, and what to do."""
+    texts = [
+        f"{name}: widen its bounds, or fix it if that is what you want"
+        for name in at_bounds(kernel)
+    ]
+    if noise <= NOISE_FLOOR * power * 1.01:
+        texts.append(
+            f"the noise sits at its floor of {NOISE_FLOOR:g} of the targets' variance: give "
+            "noise= a smaller number if the targets are that exact"
+        )
+    return texts
