@@ -209,3 +209,30 @@ def long_span_fit(K_rows_points, K_points, Y, w, s2):
     L = long_cholesky(B)
     u = long_backward(L, long_forward(L, V.T @ (w[:, None] * Y)))
     return np.asarray(V @ u, np.float64)
+
+
+# Steps in the plane of the function so far and one kernel function (Z03 Algorithm 1)
+
+
+def plane_fit(K, a, i, y, w, s2):
+    """(β, α) that minimise P(β Σa_j k_j + α k_i), by least squares on explicit feature vectors."""
+    features = np.sqrt(s2) * root(K)
+    columns = [np.append(np.sqrt(w) * (K @ c), features @ c) for c in (a, np.eye(len(K))[i])]
+    target = np.append(np.sqrt(w) * y, np.zeros(len(K)))
+    return np.linalg.lstsq(np.column_stack(columns), target, rcond=1e-13)[0]
+
+
+def plane_greedy(K, y, w, s2, n_steps):
+    """Z03 Algorithm 1: rows taken, and coefficients on all rows after each step."""
+    a, taken, functions = np.zeros(len(K)), [], []
+    for _ in range(n_steps):
+        steps = [plane_fit(K, a, i, y, w, s2) for i in range(len(K))]
+        tried = [beta * a + alpha * np.eye(len(K))[i] for i, (beta, alpha) in enumerate(steps)]
+        values = np.array([primal(K, K, c[:, None], y[:, None], w, s2)[0] for c in tried])
+        before = primal(K, K, a[:, None], y[:, None], w, s2)[0]
+        gains = before - values
+        best = int(np.flatnonzero(gains >= gains.max() * (1 - 1e-9))[0])
+        a = tried[best]
+        taken.append(best)
+        functions.append(a)
+    return taken, functions

@@ -4,24 +4,66 @@ From many training rows `pursuit` picks a few basis functions greedily, fits in 
 how far the result can be from the full kernel solution.
 """
 
-from pursuit.bounds import Bound, Certificate, CertificatePath, EvidenceBounds
-from pursuit.estimators import SparseGPRegressor
+from pursuit.bounds import Bound, Certificate, CertificatePath, EvidenceBounds, SolvePath
+from pursuit.estimators import (
+    ExactGPRegressor,
+    GreedyFeatureMap,
+    HullRegressor,
+    HullRegressorCV,
+    HullSolution,
+    KernelMatchingPursuitClassifier,
+    KernelMatchingPursuitRegressor,
+    SpanNeighbors,
+    SparseGPRegressor,
+    SparseKernelRidge,
+    minimize_over_hull,
+)
 from pursuit.greedy import Path
 from pursuit.kernels import pairwise
-from pursuit.plots import CertificateDisplay, PathDisplay, RelevanceDisplay
+from pursuit.objectives import (
+    HuberLoss,
+    HullLoss,
+    KernelAtoms,
+    LearnedAtoms,
+    LogExpLoss,
+    LogisticLoss,
+    NegativeLogLikelihood,
+    SquaredLoss,
+)
+from pursuit.plots import BoundDisplay, CertificateDisplay, PathDisplay, RelevanceDisplay
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Bound",
+    "BoundDisplay",
     "Certificate",
     "CertificateDisplay",
     "CertificatePath",
     "EvidenceBounds",
+    "ExactGPRegressor",
+    "GreedyFeatureMap",
+    "HuberLoss",
+    "HullLoss",
+    "HullRegressor",
+    "HullRegressorCV",
+    "HullSolution",
+    "KernelAtoms",
+    "KernelMatchingPursuitClassifier",
+    "KernelMatchingPursuitRegressor",
+    "LearnedAtoms",
+    "LogExpLoss",
+    "LogisticLoss",
+    "NegativeLogLikelihood",
     "Path",
     "PathDisplay",
     "RelevanceDisplay",
+    "SolvePath",
+    "SpanNeighbors",
     "SparseGPRegressor",
+    "SparseKernelRidge",
+    "SquaredLoss",
     "__version__",
+    "minimize_over_hull",
     "pairwise",
 ]

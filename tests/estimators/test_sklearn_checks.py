@@ -2,10 +2,12 @@
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from pursuit import SparseGPRegressor
+from pursuit import SpanNeighbors, SparseGPRegressor
 from pursuit.testing import EXPECTED_FAILURES
 
 CONFIGURATIONS = [
+    SpanNeighbors(),
+    SpanNeighbors(kernel="precomputed"),
     SparseGPRegressor(),
     SparseGPRegressor(search="fresh"),
     SparseGPRegressor(search="full"),

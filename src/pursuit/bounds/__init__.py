@@ -16,20 +16,58 @@ from pursuit.bounds.duality import (
     sparse_lower_bound,
 )
 from pursuit.bounds.evidence import EvidenceBounds, evidence_bounds
+from pursuit.bounds.rates import (
+    IN_EXPECTATION,
+    greedy_rate_bound,
+    natarajan_step_bound,
+    orthogonalities,
+    simple_rate_bound,
+    span_rate_bound,
+    span_step_bound,
+)
+from pursuit.bounds.rates_hull import (
+    hull_rate,
+    hull_rate_bound,
+    hull_rate_from,
+    margin_bound,
+    margin_scale,
+    margin_tail,
+)
+from pursuit.bounds.sampling import finite_mean_deviation, mean_deviation, sampled_total
+from pursuit.bounds.solvepath import SolvePath
+from pursuit.bounds.vc import matching_pursuit_bound
 
 __all__ = [
+    "IN_EXPECTATION",
     "Bound",
     "Certificate",
     "CertificatePath",
     "EvidenceBounds",
+    "SolvePath",
     "dense_lower_bound",
     "evidence_bounds",
+    "finite_mean_deviation",
+    "greedy_rate_bound",
+    "hull_rate",
+    "hull_rate_bound",
+    "hull_rate_from",
     "hybrid_lower_bound",
+    "margin_bound",
+    "margin_scale",
+    "margin_tail",
+    "matching_pursuit_bound",
+    "mean_deviation",
     "minimum_upper_bound",
+    "natarajan_step_bound",
+    "orthogonalities",
     "primal_value",
     "relative_gap",
+    "sampled_total",
     "scaled_lower_bound",
     "shifted_lower_bound",
+    "simple_rate_bound",
+    "span_rate_bound",
+    "span_step_bound",
     "sparse_dual_floor",
     "sparse_lower_bound",
 ]

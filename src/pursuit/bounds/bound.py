@@ -25,8 +25,9 @@ class Bound:
         Numbers of basis functions, or of steps.
     value : array
         The bound at each size.
-    trivial : float
-        What is known without any theorem: a bound that is not below it is vacuous.
+    trivial : float or array
+        What is known without any theorem, at every size or at each: a bound that is not below it
+        is vacuous.
     confidence : float
         Probability with which it holds; 1.0 where nothing is left to chance.
     caveat : str
@@ -37,7 +38,7 @@ class Bound:
     quantity: str
     size: Indices
     value: Floats
-    trivial: float = np.inf
+    trivial: float | Floats = np.inf
     confidence: float = 1.0
     caveat: str = ""
 
@@ -61,5 +62,6 @@ class Bound:
             f"{self.size[at]} basis functions"
         )
         if self.vacuous.all():
-            text += f"; this is vacuous: {self.trivial:.4g} is known without it"
+            known = np.broadcast_to(self.trivial, self.value.shape)[at]
+            text += f"; this is vacuous: {known:.4g} is known without it"
         return f"{text} ({self.caveat})" if self.caveat else text

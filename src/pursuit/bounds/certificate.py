@@ -28,6 +28,8 @@ class Certificate:
     minimum_upper_per_output : array of shape (n_outputs,), optional
         Upper bounds on P_min, where a product with K is known: they say how much of the gap is
         really there.
+    over : str
+        What the minimum is taken over, in words.
     """
 
     upper_per_output: Floats
@@ -36,6 +38,7 @@ class Certificate:
     kind: str
     confidence: float = 1.0
     minimum_upper_per_output: Floats | None = None
+    over: str = "all functions"
 
     @property
     def upper(self) -> float:
@@ -85,7 +88,7 @@ class Certificate:
         )
         return (
             f"{self.kind} certificate: P(f) = {self.upper:.6g} is {between} {self.gap:.3g} above "
-            f"the minimum over all functions{sure} (relative gap {self.relative_gap:.3g}){hint}"
+            f"the minimum over {self.over}{sure} (relative gap {self.relative_gap:.3g}){hint}"
         )
 
 

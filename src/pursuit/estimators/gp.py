@@ -47,7 +47,7 @@ from pursuit.estimators.spanmodel import SpanModel
 from pursuit.gram import kernel_times
 from pursuit.greedy import Choice, Interrupted, Meter, Problem, SpanFit, catch_interrupt
 from pursuit.kernels import kernel_gradient, without_white
-from pursuit.linalg import NotPositiveDefiniteError, Spread, Workers
+from pursuit.linalg import NotPositiveDefiniteError, SpanSolution, Spread, Workers
 from pursuit.rows import Sample, len_items
 from pursuit.tuning import LearningReport
 
@@ -177,6 +177,8 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     >>> model.n_basis_
     100
     """
+
+    _solution: SpanSolution
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [None, str, callable, SklearnKernel],

@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 
 _SCALE_ROWS = 10_000
 _CHECK_ROWS = 256
+_SYMMETRY_ROWS = 1024
 
 
 def is_precomputed(kernel: Any) -> bool:
@@ -31,7 +32,8 @@ def is_precomputed(kernel: Any) -> bool:
 
 def _holds_objects(kernel: Any, X: Any) -> bool:
     """Whether X is a sequence of things that only a callable kernel can compare."""
-    if not callable(kernel) or getattr(kernel, "requires_vector_input", False):
+    several = kernel if isinstance(kernel, list | tuple) else [kernel]
+    if any(not callable(k) or getattr(k, "requires_vector_input", False) for k in several):
         return False
     if sparse.issparse(X) or hasattr(X, "columns"):
         return False
@@ -45,6 +47,8 @@ def _holds_objects(kernel: Any, X: Any) -> bool:
 
 def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
     """X as rows can use it: a finite float array, CSR, or a list of objects."""
+    if isinstance(X, str | bytes):
+        raise TypeError(f"{name} is a single string: pass a list of items, [{name}] for one item.")
     if _holds_objects(estimator.kernel, X):
         items = list(X)
         if not items:
@@ -206,21 +210,33 @@ def indefinite(row: int, pivot: float) -> ValueError:
     )
 
 
-def check_positive_definite(kernel: Kernel, sample: Sample, rng: np.random.Generator) -> None:
+def check_symmetric(K: NDArray[Any], index: NDArray[np.intp] | None = None) -> None:
+    """Refuse a kernel matrix of the rows ``index``, all when None, that is not symmetric."""
+    scale = float(np.abs(K).max(initial=0.0))
+    for start in range(0, len(K), _SYMMETRY_ROWS):
+        here = slice(start, start + _SYMMETRY_ROWS)
+        asymmetry = np.abs(K[here] - K[:, here].T)
+        if asymmetry.max() > INDEFINITE * scale:
+            i, j = np.unravel_index(int(asymmetry.argmax()), asymmetry.shape)
+            i = start + i
+            row, other = (i, j) if index is None else (index[i], index[j])
+            raise ValueError(
+                f"kernel is not symmetric: k(row {row}, row {other}) = {K[i, j]:.6g} but "
+                f"k(row {other}, row {row}) = {K[j, i]:.6g}."
+            )
+
+
+def check_positive_definite(
+    kernel: Kernel, sample: Sample, rng: np.random.Generator, n_rows: int = _CHECK_ROWS
+) -> None:
     """Refuse a kernel of unknown kind that is asymmetric or indefinite on a few rows."""
     if kernel.positive_definite:
         return
-    index = draw_rows(sample.n_rows, _CHECK_ROWS, rng)
+    index = draw_rows(sample.n_rows, n_rows, rng)
     items = sample.rows.take(index)
     K = kernel.tile(items, items)
     scale = float(np.abs(K).max(initial=0.0))
-    asymmetry = np.abs(K - K.T)
-    if asymmetry.max() > INDEFINITE * scale:
-        i, j = np.unravel_index(int(asymmetry.argmax()), K.shape)
-        raise ValueError(
-            f"kernel is not symmetric: k(row {index[i]}, row {index[j]}) = {K[i, j]:.6g} but "
-            f"k(row {index[j]}, row {index[i]}) = {K[j, i]:.6g}."
-        )
+    check_symmetric(K, index)
     eigenvalues, U = np.linalg.eigh(0.5 * (K + K.T))
     if eigenvalues[0] < -INDEFINITE * scale:
         raise NotPositiveDefiniteError(int(index[np.abs(U[:, 0]).argmax()]), float(eigenvalues[0]))

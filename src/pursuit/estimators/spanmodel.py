@@ -34,6 +34,7 @@ from pursuit.estimators.searching import (
     size_grid,
     span_model,
 )
+from pursuit.estimators.stepping import StepFit
 from pursuit.greedy import (
     MaxSize,
     Meter,
@@ -43,7 +44,7 @@ from pursuit.greedy import (
     SpanFit,
 )
 from pursuit.kernels import CountingKernel
-from pursuit.linalg import SpanSolution, Spread, Workers
+from pursuit.linalg import SpanSolution, Spread, StepSolution, Workers
 from pursuit.rows import Sample, len_items
 from pursuit.tuning import Calibration
 
@@ -87,7 +88,7 @@ class SpanModel(BaseEstimator):
     calibration_: Calibration | None
     _scale: TargetScale
     _single_output: bool
-    _solution: SpanSolution
+    _solution: SpanSolution | StepSolution
     _sums: dict[str, Any]
     _weighted: bool
     _learned: bool
@@ -199,6 +200,7 @@ class SpanModel(BaseEstimator):
         if sizes:
             model.calibration_ = self._calibrations[min(sizes)]
             model._spread, model.noise_ = model.calibration_.spread, model.calibration_.noise
+            assert isinstance(solution, SpanSolution)
             solution = solution.with_noise(model.noise_)
         model._set_solution(solution)
         model.basis_ = None if self.basis_ is None else self.basis_[:n]
@@ -239,12 +241,15 @@ class SpanModel(BaseEstimator):
         model._calibrations, model.calibration_ = {}, None
         return model
 
-    def _check_arguments(self) -> None:
+    def _check_tol(self) -> None:
         if self.tol is not None and self.certificate is None:
             raise ValueError(
                 "tol stops the fit by its certificate: with certificate=None there is none. Set "
                 "certificate='auto', or tol=None."
             )
+
+    def _check_arguments(self) -> None:
+        self._check_tol()
         given_points = not isinstance(self.candidates, str)
         if self.search != "pooled" and (given_points or self.candidates != "rows"):
             raise ValueError(
@@ -338,7 +343,9 @@ class SpanModel(BaseEstimator):
         limit = _AUTO_CERTIFICATE_ROWS[1 if self._learned else 0]
         return "hybrid" if n_rows <= limit else "published"
 
-    def _store(self, fitted: SpanFit, present: NDArray[np.intp], problem: Problem) -> None:
+    def _store(
+        self, fitted: SpanFit | StepFit, present: NDArray[np.intp], problem: Problem
+    ) -> None:
         """Keep the model; row numbers are those of the rows passed to fit."""
 
         def as_passed(index: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -356,7 +363,7 @@ class SpanModel(BaseEstimator):
             "sum_log_weights": float(np.log(problem.sample.weights).sum()),
         }
 
-    def _set_solution(self, solution: SpanSolution) -> None:
+    def _set_solution(self, solution: SpanSolution | StepSolution) -> None:
         self._solution = solution
         self.n_basis_ = solution.size
         coefficients = solution.coefficients()
@@ -364,7 +371,7 @@ class SpanModel(BaseEstimator):
 
     def _certify_fit(
         self,
-        fitted: SpanFit,
+        fitted: SpanFit | StepFit,
         found: Certificate | None,
         problem: Problem,
         progress: Progress,

@@ -5,15 +5,39 @@ Imports kernels, rows and linalg.
 """
 
 from pursuit.gram.cross import cross_statistics, kernel_transpose_times, residual_squares
-from pursuit.gram.products import kernel_product, kernel_times
+from pursuit.gram.curve import sum_along_path
+from pursuit.gram.inner import (
+    ColumnProducts,
+    InnerProducts,
+    MatrixProducts,
+    StreamedProducts,
+)
+from pursuit.gram.matrices import ColumnMatrix, PsdMatrix, SquaredMatrix
+from pursuit.gram.matrix import STORED_BYTES, KernelMatrix
+from pursuit.gram.neighbors import Found, NeighborSearch, Queries
+from pursuit.gram.products import kernel_features, kernel_product, kernel_times
 from pursuit.gram.statistics import GramStatistics, gram_statistics
 
 __all__ = [
+    "STORED_BYTES",
+    "ColumnMatrix",
+    "ColumnProducts",
+    "Found",
     "GramStatistics",
+    "InnerProducts",
+    "KernelMatrix",
+    "MatrixProducts",
+    "NeighborSearch",
+    "PsdMatrix",
+    "Queries",
+    "SquaredMatrix",
+    "StreamedProducts",
     "cross_statistics",
     "gram_statistics",
+    "kernel_features",
     "kernel_product",
     "kernel_times",
     "kernel_transpose_times",
     "residual_squares",
+    "sum_along_path",
 ]

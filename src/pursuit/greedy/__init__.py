@@ -3,9 +3,12 @@
 Imports objectives and what lies below it.
 """
 
-from pursuit.greedy.candidates import AllCandidates, FreshSubset, subset_size
+from pursuit.greedy.candidates import AllCandidates, FreshSubset, RandomPivot, subset_size
+from pursuit.greedy.landmarks import Pivots
 from pursuit.greedy.loop import Pursuit, best_candidate
 from pursuit.greedy.path import Meter, Path
+from pursuit.greedy.patience import Patience
+from pursuit.greedy.pivots import block_pivots, given_pivots, rearranged
 from pursuit.greedy.pool import Choice, Pool, PooledSearch, kernel_matrix
 from pursuit.greedy.problem import Problem
 from pursuit.greedy.refit import SpanFit, refit, solve_in_span
@@ -14,7 +17,9 @@ from pursuit.greedy.stopping import (
     GapBelow,
     Interrupted,
     MaxSize,
+    Stalled,
     StopRule,
+    ValueBelow,
     catch_interrupt,
 )
 
@@ -28,15 +33,23 @@ __all__ = [
     "MaxSize",
     "Meter",
     "Path",
+    "Patience",
+    "Pivots",
     "Pool",
     "PooledSearch",
     "Problem",
     "Pursuit",
+    "RandomPivot",
     "SpanFit",
+    "Stalled",
     "StopRule",
+    "ValueBelow",
     "best_candidate",
+    "block_pivots",
     "catch_interrupt",
+    "given_pivots",
     "kernel_matrix",
+    "rearranged",
     "refit",
     "solve_in_span",
     "subset_size",

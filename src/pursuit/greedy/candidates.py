@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -38,6 +39,30 @@ class FreshSubset:
         if len(free) <= self.size:
             return free
         return np.sort(self._rng.choice(free, self.size, replace=False))
+
+
+class RandomPivot:
+    """One candidate a step, drawn in proportion to ``share()``."""
+
+    def __init__(self, share: Callable[[], NDArray[np.float64]], rng: np.random.Generator) -> None:
+        self._share, self._rng = share, rng
+
+    def draw(self, available: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """One of those available, or none."""
+        free = np.flatnonzero(available)
+        if not len(free):
+            return free
+        return free[draw_in_proportion(self._share()[free], 1, self._rng)]
+
+
+def draw_in_proportion(
+    share: NDArray[np.float64], size: int, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Positions drawn with replacement in proportion to ``share``, not all of which is 0."""
+    cumulative = np.cumsum(share)
+    drawn = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
+    last = int(np.flatnonzero(share)[-1])
+    return np.asarray(np.minimum(drawn, last), dtype=np.intp)
 
 
 def subset_size(quantile: float = 0.05, delta: float = 0.05) -> int:

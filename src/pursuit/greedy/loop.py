@@ -46,6 +46,8 @@ class Pursuit:
         What to call candidate i in the Path, usually its row number.
     scale : float
         Gains below 1e-15 of this size are rounding, and end the pursuit.
+    every_step : bool
+        Whether the Path has an entry for every step, also those that take a candidate again.
     """
 
     def __init__(
@@ -56,17 +58,21 @@ class Pursuit:
         candidates: Candidates | None = None,
         labels: Indices | None = None,
         scale: float = 0.0,
+        every_step: bool = False,
     ) -> None:
         self.objective = objective
         self.recorder = PathRecorder(meter)
+        self.n_steps = 0
         self._candidates = candidates or AllCandidates()
         self._labels = labels
         self._scale = scale
+        self._every_step = every_step
+        self._taken: set[int] = set()
 
     @property
     def size(self) -> int:
-        """Number of candidates taken."""
-        return len(self.recorder.steps)
+        """Number of distinct candidates taken; fewer than ``n_steps`` where some were again."""
+        return len(self._taken)
 
     def step(self) -> str | None:
         """Take one candidate; the reason when none can be taken."""
@@ -84,8 +90,15 @@ class Pursuit:
             except NotPositiveDefiniteError as error:
                 raise NotPositiveDefiniteError(self._label(error.index), error.pivot) from error
             if taken:
-                self.recorder.record(self._label(best), self.objective.value)
+                self._record(best)
                 return None
+
+    def _record(self, candidate: int) -> None:
+        """Count a step; the path has one entry a candidate, when it is taken first."""
+        self.n_steps += 1
+        if self._every_step or candidate not in self._taken:
+            self._taken.add(candidate)
+            self.recorder.record(self._label(candidate), self.objective.value)
 
     def _label(self, candidate: int) -> int:
         return candidate if self._labels is None else int(self._labels[candidate])
@@ -95,7 +108,7 @@ class Pursuit:
         for candidate in candidates:
             self.objective.score(np.array([candidate], dtype=np.intp))
             if self.objective.add(candidate):
-                self.recorder.record(self._label(candidate), self.objective.value)
+                self._record(candidate)
 
     def run(
         self, rules: Sequence[StopRule], after_step: Callable[[int], None] | None = None

@@ -14,13 +14,26 @@ from pursuit.kernels import CountingKernel
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-STOP_REASONS = ("n_basis", "tol", "no gain", "rank", "time", "bound", "interrupted")
+STOP_REASONS = (
+    "n_basis",
+    "n_terms",
+    "max_iter",
+    "tol",
+    "no gain",
+    "rank",
+    "time",
+    "bound",
+    "interrupted",
+)
 
 
 class Meter:
-    """Cost so far: seconds since it was made, kernel entries evaluated, passes over the rows."""
+    """Cost so far: seconds since it was made, kernel entries evaluated, passes over the rows.
 
-    def __init__(self, kernel: CountingKernel) -> None:
+    Without a kernel, no entries are counted.
+    """
+
+    def __init__(self, kernel: CountingKernel | None = None) -> None:
         self.passes = 0.0
         self._kernel = kernel
         self._start = time.perf_counter()
@@ -33,7 +46,7 @@ class Meter:
     @property
     def entries(self) -> int:
         """Kernel entries evaluated."""
-        return self._kernel.entries
+        return 0 if self._kernel is None else self._kernel.entries
 
 
 @dataclass(frozen=True)

@@ -46,13 +46,14 @@ def refit(
     problem: Problem,
     *,
     dtype: DTypeLike = np.float64,
+    reorder: bool = True,
     after_block: Callable[[int], None] | None = None,
 ) -> SpanFit:
     """Fit all rows in the span of the chosen points.
 
     The points are put in the order in which a pursuit on the final statistics takes them, so that
-    the first n of them are a good model of size n for every n. Points that it finds dependent are
-    left out.
+    the first n of them are a good model of size n for every n, unless ``reorder`` is False. Points
+    that are dependent are left out.
     """
     pool, statistics = choice.pool, choice.statistics
     K = kernel_matrix(problem.kernel, pool.items, problem.workers)
@@ -74,7 +75,10 @@ def refit(
         rounding=problem.kernel.rounding,
     )
     half_norm = 0.5 * float(statistics.target_norms.sum())
-    path = Pursuit(objective, problem.meter, labels=pool.index).run([])
+    pursuit = Pursuit(objective, problem.meter, labels=pool.index)
+    if not reorder:
+        pursuit.take(range(len(pool)))
+    path = pursuit.run([])
     # Points that the Gram form cannot resolve any more follow in the order of the search.
     rest = np.setdiff1d(np.arange(len(pool)), objective.chosen)
     order = np.concatenate([objective.chosen, rest])

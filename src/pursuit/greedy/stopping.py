@@ -32,6 +32,31 @@ class MaxSize:
         return "n_basis" if pursuit.size >= self.n else None
 
 
+class Stalled:
+    """Stop when ``patience`` steps in a row have taken again what was taken before."""
+
+    def __init__(self, patience: int) -> None:
+        self.patience = patience
+        self._size, self._since = 0, 0
+
+    def __call__(self, pursuit: Pursuit) -> str | None:
+        """Reason no gain."""
+        if pursuit.size > self._size:
+            self._size, self._since = pursuit.size, pursuit.n_steps
+        return "no gain" if pursuit.n_steps - self._since >= self.patience else None
+
+
+class ValueBelow:
+    """Stop when the objective is at most ``target``."""
+
+    def __init__(self, target: float) -> None:
+        self.target = target
+
+    def __call__(self, pursuit: Pursuit) -> str | None:
+        """Reason tol."""
+        return "tol" if pursuit.objective.value <= self.target else None
+
+
 class GapBelow:
     """Stop when the relative gap of a certificate is at most ``tol``.
 

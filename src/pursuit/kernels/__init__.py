@@ -11,17 +11,22 @@ from pursuit.kernels.base import Columns, Items, Kernel
 from pursuit.kernels.called import pairwise
 from pursuit.kernels.compile import compile_kernel
 from pursuit.kernels.counting import CountingKernel
+from pursuit.kernels.dictionary import Dictionary
+from pursuit.kernels.dot import Dot, as_dot
 from pursuit.kernels.gradients import Pullback, ScaledGradient, kernel_gradient, without_white
 from pursuit.kernels.precomputed import PrecomputedKernel
 
 __all__ = [
     "Columns",
     "CountingKernel",
+    "Dictionary",
+    "Dot",
     "Items",
     "Kernel",
     "PrecomputedKernel",
     "Pullback",
     "ScaledGradient",
+    "as_dot",
     "compile_kernel",
     "kernel_gradient",
     "pairwise",

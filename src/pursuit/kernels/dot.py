@@ -70,3 +70,9 @@ class DotColumns:
         if self._offset:
             out += self._offset
         return out
+
+
+def as_dot(kernel: Kernel) -> Dot | None:
+    """The inner-product kernel that this is, also inside a counter; None for any other."""
+    inner = getattr(kernel, "kernel", kernel)
+    return inner if isinstance(inner, Dot) else None

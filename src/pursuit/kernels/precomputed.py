@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pursuit.kernels.base import Items, Kernel, Tile, Vector, tile_buffer, tile_dtype
+from pursuit.kernels.base import (
+    Items,
+    Kernel,
+    Tile,
+    Vector,
+    is_sparse,
+    tile_buffer,
+    tile_dtype,
+)
 
 
 class PrecomputedKernel(Kernel):
@@ -15,12 +23,12 @@ class PrecomputedKernel(Kernel):
 
     Parameters
     ----------
-    matrix : array of shape (n_rows, n_columns)
+    matrix : array or sparse matrix of shape (n_rows, n_columns)
         The kernel values; square, except where only blocks are asked for.
     """
 
-    def __init__(self, matrix: npt.ArrayLike) -> None:
-        values: npt.NDArray[Any] = np.asanyarray(matrix)
+    def __init__(self, matrix: Any) -> None:
+        values: Any = matrix.tocsr() if is_sparse(matrix) else np.asanyarray(matrix)
         if values.ndim != 2 or values.dtype.kind not in "fiub":
             raise ValueError(
                 f"matrix must be a 2-D array of real numbers, got dtype {values.dtype} and "
@@ -41,7 +49,8 @@ class PrecomputedKernel(Kernel):
 
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> PrecomputedColumns:
         """Bind the kernel to the columns numbered Z."""
-        return PrecomputedColumns(self.matrix, Z, tile_dtype(dtype))
+        kind = SparseColumns if is_sparse(self.matrix) else PrecomputedColumns
+        return kind(self.matrix, Z, tile_dtype(dtype))
 
     def diag(self, A: Items) -> Vector:
         """Return matrix[a, a] for every row number a."""
@@ -49,7 +58,7 @@ class PrecomputedKernel(Kernel):
         if n_rows != n_columns:
             raise ValueError(f"the diagonal needs a square matrix, got shape {self.matrix.shape}.")
         rows = _numbers(A, n_rows)
-        return np.asarray(self.matrix[rows, rows], dtype=np.float64)
+        return np.asarray(self.matrix.diagonal()[rows], dtype=np.float64)
 
 
 class PrecomputedColumns:
@@ -66,6 +75,21 @@ class PrecomputedColumns:
         rows = _numbers(A, self._matrix.shape[0])
         out = tile_buffer(out, len(rows), self.n_columns, self._dtype)
         np.copyto(out, self._matrix[np.ix_(rows, self._numbers)], casting="same_kind")
+        return out
+
+
+class SparseColumns(PrecomputedColumns):
+    """Tiles of a sparse matrix, whose columns are picked once."""
+
+    def __init__(self, matrix: Any, Z: Items, dtype: np.dtype[Any]) -> None:
+        super().__init__(matrix, Z, dtype)
+        self._picked = matrix[:, self._numbers].tocsr()
+
+    def __call__(self, A: Items, out: Tile | None = None) -> Tile:
+        """Return the block matrix[A][:, Z], dense."""
+        rows = _numbers(A, self._matrix.shape[0])
+        out = tile_buffer(out, len(rows), self.n_columns, self._dtype)
+        np.copyto(out, self._picked[rows].toarray(), casting="same_kind")
         return out
 
 

@@ -3,7 +3,7 @@
 Nothing here knows about kernels, rows or estimators. Imports NumPy, SciPy and threadpoolctl only.
 """
 
-from pursuit.linalg.cg import CGSolution, conjugate_gradients
+from pursuit.linalg.cg import CGSolution, ConjugateGradients, column_dots, conjugate_gradients
 from pursuit.linalg.cholesky import (
     EPS,
     INDEFINITE,
@@ -13,23 +13,41 @@ from pursuit.linalg.cholesky import (
     reordered,
     robust_cholesky,
 )
+from pursuit.linalg.linesearch import line_search
+from pursuit.linalg.lowrank import LowRankPlusDiagonal
+from pursuit.linalg.operators import low_rank_inverse, low_rank_operator
+from pursuit.linalg.refinement import Iterate, Refined, refined_gradients
 from pursuit.linalg.span import SpanSolution
+from pursuit.linalg.spanindex import SpanPoints, trusted_size
 from pursuit.linalg.spd import invert_spd
 from pursuit.linalg.spread import Spread
+from pursuit.linalg.steps import StepSolution
 from pursuit.linalg.workers import Workers
 
 __all__ = [
     "EPS",
     "INDEFINITE",
     "CGSolution",
+    "ConjugateGradients",
+    "Iterate",
+    "LowRankPlusDiagonal",
     "NotPositiveDefiniteError",
     "PivotedCholesky",
+    "Refined",
     "RowCholesky",
+    "SpanPoints",
     "SpanSolution",
     "Spread",
+    "StepSolution",
     "Workers",
+    "column_dots",
     "conjugate_gradients",
     "invert_spd",
+    "line_search",
+    "refined_gradients",
+    "low_rank_inverse",
+    "low_rank_operator",
     "reordered",
     "robust_cholesky",
+    "trusted_size",
 ]

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+Operator = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True)
@@ -20,11 +22,57 @@ class CGSolution:
     steps: int
 
 
+class ConjugateGradients:
+    """Preconditioned conjugate gradients on A v = b, A symmetric positive definite, by steps.
+
+    Attributes
+    ----------
+    v, residual : arrays of shape (m, n_columns)
+        The iterates and b - Av, the latter by recursion.
+    energy : array of shape (n_columns,)
+        ρ'M⁻¹ρ for the residuals ρ and the preconditioner M.
+    direction : array of shape (m, n_columns)
+        d, along which the next step goes.
+    """
+
+    def __init__(self, product: Operator, precondition: Operator, start: CGSolution) -> None:
+        self._product, self._precondition = product, precondition
+        self.v, self.residual = start.v.copy(), start.residual.copy()
+        s = precondition(self.residual)
+        self.direction = s.copy()
+        self.energy = column_dots(self.residual, s)
+
+    def step(self) -> Floats:
+        """Take a step: one product with all columns at once.
+
+        Returns the cosine of the angle between each direction and its product with A; where it is
+        not positive, A is not positive definite and no step was taken.
+        """
+        Ad = self._product(self.direction)
+        curvature = column_dots(self.direction, Ad)
+        lengths = np.linalg.norm(self.direction, axis=0) * np.linalg.norm(Ad, axis=0)
+        length = _ratio(self.energy, curvature)
+        self.v += length * self.direction
+        self.residual -= length * Ad
+        s = self._precondition(self.residual)
+        following = column_dots(self.residual, s)
+        self.direction = s + _ratio(following, self.energy) * self.direction
+        self.energy = following
+        return curvature / np.where(lengths > 0, lengths, 1.0)
+
+    def keep(self, columns: Booleans) -> None:
+        """Go on with some of the right-hand sides."""
+        if columns.all():
+            return
+        for name in ("v", "residual", "direction", "energy"):
+            setattr(self, name, np.ascontiguousarray(getattr(self, name)[..., columns]))
+
+
 def conjugate_gradients(
-    product: Callable[[Floats], Floats],
+    product: Operator,
     rhs: Floats,
     start: CGSolution,
-    precondition: Callable[[Floats], Floats],
+    precondition: Operator,
     *,
     steps: int,
     tol: float = 0.0,
@@ -34,26 +82,22 @@ def conjugate_gradients(
     Every step costs one ``product`` A @ D with all columns at once. Ends after ``steps`` steps, or
     when every residual is at most ``tol`` times its right-hand side.
     """
-    v, r = start.v.copy(), start.residual.copy()
-    s = precondition(r)
-    d = s.copy()
-    rho = _dots(r, s)
-    limit = tol**2 * _dots(rhs, rhs)
+    found = ConjugateGradients(product, precondition, start)
+    limit = tol**2 * column_dots(rhs, rhs)
     for step in range(steps):
-        if np.all(_dots(r, r) <= limit):
-            return CGSolution(v, r, step)
-        Ad = product(d)
-        curvature = _dots(d, Ad)
-        length = np.where(curvature > 0, rho / np.where(curvature > 0, curvature, 1.0), 0.0)
-        v += length * d
-        r -= length * Ad
-        s = precondition(r)
-        following = _dots(r, s)
-        d = s + np.where(rho > 0, following / np.where(rho > 0, rho, 1.0), 0.0) * d
-        rho = following
-    return CGSolution(v, r, steps)
+        if np.all(column_dots(found.residual, found.residual) <= limit):
+            return CGSolution(found.v, found.residual, step)
+        found.step()
+    return CGSolution(found.v, found.residual, steps)
 
 
-def _dots(a: Floats, b: Floats) -> Floats:
+def column_dots(a: Floats, b: Floats) -> Floats:
+    """a_j'b_j for every column j."""
     products: Floats = np.einsum("ij,ij->j", a, b)
     return products
+
+
+def _ratio(numerator: Floats, denominator: Floats) -> Floats:
+    """Quotient, 0 where the denominator is not positive."""
+    positive = denominator > 0
+    return np.where(positive, numerator / np.where(positive, denominator, 1.0), 0.0)

@@ -94,6 +94,11 @@ class SpanSolution:
         """β = R⁻ᵀu, coefficients on the kernel functions k(·, x_S)."""
         return _solve_lower(self.R, self.coordinates(), transposed=True)
 
+    def squared_norms(self) -> Floats:
+        """‖f‖² = ‖u‖² for each output."""
+        norms: Floats = (self.coordinates() ** 2).sum(axis=0)
+        return norms
+
     def solve_inner(self, cross: Floats) -> tuple[Floats, Floats]:
         """The fit to K_S'Wy = cross: its kernel coefficients β, and ‖f‖² for each column.
 

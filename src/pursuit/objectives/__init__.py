@@ -4,22 +4,80 @@ Every greedy method of the package is an :class:`Objective` driven by the one lo
 Imports gram and what lies below it.
 """
 
+from pursuit.objectives.atoms import (
+    Atoms,
+    KernelAtoms,
+    LearnedAtoms,
+    MatrixAtoms,
+    OracleAtoms,
+    check_learner,
+    learner_values,
+)
+from pursuit.objectives.ball import BallRegression, triangle_step
 from pursuit.objectives.base import Objective, SpanObjective
 from pursuit.objectives.diagonal import DiagonalPursuit
 from pursuit.objectives.evidence import GramEvidence, SpanEvidence
+from pursuit.objectives.gradient import GradientPursuit
+from pursuit.objectives.hull import HullObjective
+from pursuit.objectives.hulllosses import (
+    HuberLoss,
+    HullLoss,
+    LogExpLoss,
+    LogisticLoss,
+    NegativeLogLikelihood,
+    SquaredLoss,
+    mean_weights,
+)
+from pursuit.objectives.matching import (
+    BackfitPursuit,
+    BasicPursuit,
+    MatchingObjective,
+    PrefitPursuit,
+)
+from pursuit.objectives.plane import PlanePursuit, RefittedPlanePursuit
 from pursuit.objectives.quadratic import QuadraticPursuit, dual_pursuit, gram_pursuit
+from pursuit.objectives.residual import ResidualPursuit, Rule
 from pursuit.objectives.residualgram import GramResidual
+from pursuit.objectives.rowloss import LogisticRows, RowLoss
 from pursuit.objectives.span import SpanPursuit
 
 __all__ = [
+    "Atoms",
+    "BackfitPursuit",
+    "BallRegression",
+    "BasicPursuit",
     "DiagonalPursuit",
+    "GradientPursuit",
     "GramEvidence",
     "GramResidual",
+    "HuberLoss",
+    "HullLoss",
+    "HullObjective",
+    "KernelAtoms",
+    "LearnedAtoms",
+    "LogExpLoss",
+    "LogisticLoss",
+    "LogisticRows",
+    "MatchingObjective",
+    "MatrixAtoms",
+    "NegativeLogLikelihood",
     "Objective",
+    "OracleAtoms",
+    "PlanePursuit",
+    "PrefitPursuit",
     "QuadraticPursuit",
+    "RefittedPlanePursuit",
+    "ResidualPursuit",
+    "RowLoss",
+    "Rule",
     "SpanEvidence",
     "SpanObjective",
     "SpanPursuit",
+    "SquaredLoss",
+    "check_learner",
     "dual_pursuit",
     "gram_pursuit",
+    "learner_values",
+    "mean_weights",
+    "triangle_step",
 ]

@@ -4,8 +4,9 @@ A Display is made by ``from_estimator`` or from the numbers themselves, and draw
 scikit-learn. This room imports nothing of the package, and matplotlib only when something is drawn.
 """
 
+from pursuit.plots.bound import BoundDisplay
 from pursuit.plots.certificate import CertificateDisplay
 from pursuit.plots.path import PathDisplay
 from pursuit.plots.relevance import RelevanceDisplay
 
-__all__ = ["CertificateDisplay", "PathDisplay", "RelevanceDisplay"]
+__all__ = ["BoundDisplay", "CertificateDisplay", "PathDisplay", "RelevanceDisplay"]

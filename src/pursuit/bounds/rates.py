@@ -1,0 +1,224 @@
+"""How fast sparse greedy approximation must converge: Z03's theorems and SB01's, as numbers.
+
+In units of P = m R: with σ² = mλ and M² = max_i w_i k(x_i, x_i), Z03's constants only appear as
+λ = σ²/m and M². Rows of different weights are rows √w_i x_i with targets √w_i y_i, which the proofs
+allow. Several outputs that share a basis obey the same bounds for the sum of their objectives,
+because Δ²/(R̂M² + λΔ), the decrease that a step guarantees, is subadditive in (Δ, R̂).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pursuit.bounds.bound import Bound
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+DISTANCE = "P(f) - min P"
+IN_EXPECTATION = "on average over the random draws"
+
+_BISECTIONS = 60
+_LARGEST_EXCESS = 1e9
+
+
+def greedy_rate_bound(
+    size: ArrayLike,
+    *,
+    initial_gap: float,
+    minimum: float,
+    largest: float,
+    noise: float,
+    n_rows: int,
+    steps: ArrayLike | None = None,
+    trivial: float | Floats = np.inf,
+    caveat: str = "",
+) -> Bound:
+    """P(f_k) - P_min after k steps of Z03's Algorithms 1 to 4 (Theorem 5.1).
+
+    ΔP_k ≤ ΔP₀(M² + λ) / ( λ²ΔP₀k/(P_min M² + λΔP₀) + M² + λ ); on average for Algorithms 2 and 3.
+    The bound increases in both P_min and ΔP₀, so upper bounds of them may be passed, such as P of
+    any function and P(0).
+
+    Parameters
+    ----------
+    size : array of int
+        Numbers of basis functions n.
+    initial_gap, minimum : float
+        ΔP₀ = P(0) - P_min and P_min, or upper bounds of them.
+    largest : float
+        M² = max_i w_i k(x_i, x_i).
+    noise : float
+        σ² = mλ.
+    n_rows : int
+        m.
+    steps : array of int, optional
+        k for each size, where functions were taken more than once; by default k = n.
+    trivial : float or array, optional
+        What is known of the distance without the theorem.
+    caveat : str, optional
+        What the reader must grant.
+
+    Returns
+    -------
+    bound : Bound
+    """
+    ridge = noise / n_rows
+    k = np.asarray(size if steps is None else steps, dtype=np.float64)
+    total = largest + ridge
+    scale = minimum * largest + ridge * initial_gap
+    speed = ridge**2 * initial_gap / scale if scale > 0 else 0.0
+    value = initial_gap * total / (speed * k + total)
+    return _bound("Zhang 2003, Theorem 5.1", size, value, trivial, caveat)
+
+
+def simple_rate_bound(
+    size: ArrayLike,
+    *,
+    initial: float,
+    largest: float,
+    noise: float,
+    n_rows: int,
+    steps: ArrayLike | None = None,
+    trivial: float | Floats = np.inf,
+    caveat: str = "",
+) -> Bound:
+    """The same from P(0) = ½y'Wy alone (Z03 Corollary 5.1).
+
+    ΔP_k ≤ P(0)(M² + λ)² / (λ²k + (M² + λ)²). Arguments are those of :func:`greedy_rate_bound`, with
+    ``initial`` = P(0).
+    """
+    ridge = noise / n_rows
+    k = np.asarray(size if steps is None else steps, dtype=np.float64)
+    total = (largest + ridge) ** 2
+    value = initial * total / (ridge**2 * k + total)
+    return _bound("Zhang 2003, Corollary 5.1", size, value, trivial, caveat)
+
+
+def orthogonalities(H: Floats, order: Indices, sizes: ArrayLike) -> Floats:
+    """ρ of the first n functions of ``order`` against all others, for n in ``sizes``.
+
+    ρ = λ_max(D^½(H⁻¹)_JJ D^½) with D = diag(H)_J and H = KWK + σ²K (Z03 Definition 6.1): 1 when
+    functions are H-orthogonal, infinite when H is singular to working precision. ρ of all functions
+    is λ₁⁻² for the smallest singular value λ₁ of the column-normalised H^½ (SB01 Theorem 2).
+    """
+    sizes = np.asarray(sizes, dtype=np.intp)
+    scale = np.sqrt(np.maximum(np.diag(H), 0.0))
+    if not np.all(scale > 0):
+        return np.full(sizes.shape, np.inf)
+    eigenvalues, U = np.linalg.eigh(H / np.outer(scale, scale))
+    if eigenvalues[0] <= len(H) * np.finfo(np.float64).eps * eigenvalues[-1]:
+        return np.full(sizes.shape, np.inf)
+    rows = U[order] / np.sqrt(eigenvalues)
+    inverse = rows @ rows.T
+    return np.array([np.linalg.eigvalsh(inverse[:n, :n])[-1] for n in sizes])
+
+
+def span_rate_bound(
+    size: ArrayLike,
+    *,
+    n_terms: ArrayLike,
+    rho: ArrayLike,
+    initial_gap: float,
+    gaps: ArrayLike,
+    trivial: float | Floats = np.inf,
+) -> Bound:
+    """P(f_n) - P_min for Algorithm 4, beside any sparse functions f̄ (Z03 Theorem 6.1).
+
+    ΔP_n ≤ max{(1 + γ)²ΔP(f̄), [1 - γ²/(N(2 + γ)²ρ)]ⁿ ΔP₀} for every γ > 0 and every f̄ of N terms;
+    the best γ and the best f̄ are taken at each n.
+
+    Parameters
+    ----------
+    size : array of int
+        Numbers of basis functions n.
+    n_terms, rho, gaps : arrays, one entry an f̄
+        N, ρ of its terms (:func:`orthogonalities`) and ΔP(f̄).
+    initial_gap : float
+        ΔP₀.
+    trivial : float or array, optional
+        What is known of the distance without the theorem.
+
+    Returns
+    -------
+    bound : Bound
+    """
+    n = np.asarray(size, dtype=np.float64)[:, None]
+    N, ratio, gap = (np.asarray(x, dtype=np.float64) for x in (n_terms, rho, gaps))
+
+    def terms(gamma: Floats) -> tuple[Floats, Floats]:
+        slope = (gamma / (2 + gamma)) ** 2 / (N * ratio)
+        return (1 + gamma) ** 2 * gap, (1 - slope) ** n * initial_gap
+
+    # The first term rises in γ, the second falls: they are equal at the best γ.
+    low, high = np.zeros((len(n), len(N))), np.full((len(n), len(N)), _LARGEST_EXCESS)
+    for _ in range(_BISECTIONS):
+        middle = np.sqrt((low + 1e-9) * high)
+        first, second = terms(middle)
+        low, high = np.where(first < second, middle, low), np.where(first < second, high, middle)
+    value = np.maximum(*terms(high)).min(axis=1, initial=np.inf)
+    value = np.minimum(value, initial_gap)
+    return _bound("Zhang 2003, Theorem 6.1", size, value, trivial, "")
+
+
+def span_step_bound(
+    n_terms: ArrayLike, *, rho: ArrayLike, initial_gap: float, gaps: ArrayLike, n_rows: int
+) -> Bound:
+    """Steps of Algorithm 4 until ΔP ≤ 4ΔP(f̄): ⌈9Nρ ln(ΔP₀/4ΔP(f̄))⌉ (after Z03 Theorem 6.1).
+
+    The paper prints ln(4ΔP₀/ΔP(f̄)), which is more than its own theorem needs. Arguments are those
+    of :func:`span_rate_bound`; a bound of ``n_rows`` or more is vacuous.
+    """
+    N, ratio, gap = (np.asarray(x, dtype=np.float64) for x in (n_terms, rho, gaps))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        steps = np.ceil(9 * N * ratio * np.maximum(np.log(initial_gap / (4 * gap)), 0.0))
+    value = np.where(np.isnan(steps), np.inf, steps)
+    return Bound(
+        "Zhang 2003, steps after Theorem 6.1",
+        "number of steps to within four times the distance of the best so many functions",
+        np.asarray(n_terms, dtype=np.intp),
+        value,
+        trivial=float(n_rows),
+    )
+
+
+def natarajan_step_bound(
+    n_terms: ArrayLike, *, rho: float, initial_gap: float, tolerance: ArrayLike, n_rows: int
+) -> Bound:
+    """Steps of SB01's Algorithm 1 with full search until ΔP ≤ ε (its Theorem 2, corrected).
+
+    n ≤ ⌈18 n*(ε/4) λ₁⁻² ln(‖b‖/√(2ε))⌉ with ‖b‖² = 2ΔP₀ and ρ = λ₁⁻² of all functions
+    (:func:`orthogonalities`); the paper prints ln(‖b‖/ε).
+
+    Parameters
+    ----------
+    n_terms : array of int
+        n*(ε/4), the fewest functions that come within ε/4 of the minimum, or more, for each ε.
+    rho, initial_gap : float
+        λ₁⁻² and ΔP₀.
+    tolerance : array
+        ε.
+    n_rows : int
+        m: a bound of so many steps is vacuous.
+
+    Returns
+    -------
+    bound : Bound
+    """
+    N, eps = np.asarray(n_terms, dtype=np.float64), np.asarray(tolerance, dtype=np.float64)
+    logarithm = np.maximum(0.5 * np.log(initial_gap / eps), 0.0)
+    value = np.where(logarithm > 0, np.ceil(18 * N * rho * logarithm), 0.0)
+    return Bound(
+        "Smola and Bartlett 2001, Theorem 2",
+        "number of steps to within the tolerance",
+        np.asarray(n_terms, dtype=np.intp),
+        value,
+        trivial=float(n_rows),
+    )
+
+
+def _bound(
+    name: str, size: ArrayLike, value: Floats, trivial: float | Floats, caveat: str
+) -> Bound:
+    return Bound(name, DISTANCE, np.asarray(size, dtype=np.intp), value, trivial, caveat=caveat)

@@ -1,0 +1,89 @@
+"""Totals from samples: what a few residuals say about all of them (SS00 Corollary 3)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pursuit.bounds.bound import Bound
+
+Floats = NDArray[np.float64]
+
+
+def mean_deviation(n: int, n_sampled: int, spread: float, delta: float) -> float:
+    """ε with Pr{mean of all - mean of the sample ≥ ε} ≤ δ, the n values independent (Corollary 3).
+
+    Solves δ = exp(-2 m m' ε² / ((m - m') b²)), eq. (13) with its inequality the right way round,
+    for m = ``n`` independent values in an interval of length b = ``spread`` and any m' =
+    ``n_sampled`` of them.
+    """
+    _check(n, n_sampled, spread, delta)
+    share = (n - n_sampled) / n
+    return float(spread * np.sqrt(share * np.log(1.0 / delta) / (2.0 * n_sampled)))
+
+
+def finite_mean_deviation(n: int, n_sampled: int, spread: float, delta: float) -> float:
+    """The same for n fixed values and a uniform sample without replacement (Serfling 1974).
+
+    (m - m')/m is replaced by 1 - (m' - 1)/m; nothing is assumed of the values.
+    """
+    _check(n, n_sampled, spread, delta)
+    if n_sampled == n:
+        return 0.0
+    share = 1.0 - (n_sampled - 1) / n
+    return float(spread * np.sqrt(share * np.log(1.0 / delta) / (2.0 * n_sampled)))
+
+
+def sampled_total(
+    values: Floats,
+    n: int,
+    largest: float,
+    delta: float,
+    *,
+    size: int,
+    quantity: str,
+    trivial: float = np.inf,
+) -> Bound:
+    """Upper bound on the total of n numbers in [0, largest] from a uniform sample of them.
+
+    Parameters
+    ----------
+    values : array of shape (m',)
+        The numbers sampled, without replacement and independently of their values.
+    n : int
+        How many there are.
+    largest : float
+        None of the n exceeds it.
+    delta : float
+        Probability with which the bound may fail.
+    size : int
+        Number of basis functions, for the Bound.
+    quantity : str
+        What the total is, in words.
+    trivial : float
+        What is known without the sample.
+
+    Returns
+    -------
+    bound : Bound
+        Of confidence 1 - delta, or 1 when all numbers were seen.
+    """
+    deviation = finite_mean_deviation(n, len(values), largest, delta)
+    total = n * (float(np.mean(values)) + deviation)
+    return Bound(
+        name="Smola & Schölkopf 2000, Corollary 3 (Serfling)",
+        quantity=quantity,
+        size=np.array([size], dtype=np.intp),
+        value=np.array([total]),
+        trivial=trivial,
+        confidence=1.0 if len(values) == n else 1.0 - delta,
+    )
+
+
+def _check(n: int, n_sampled: int, spread: float, delta: float) -> None:
+    if not 1 <= n_sampled <= n:
+        raise ValueError(f"n_sampled must lie between 1 and n={n}, got {n_sampled}.")
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}.")
+    if not 0 <= spread < np.inf:
+        raise ValueError(f"spread must be a finite number, not negative, got {spread}.")

@@ -1,0 +1,424 @@
+"""The exact Gaussian process of many rows, by preconditioned conjugate gradients (SS00 §6.4)."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from pursuit.bounds import Certificate
+from pursuit.estimators.exactsystem import DirectSystem, IterativeSystem
+from pursuit.estimators.inputs import (
+    TargetScale,
+    check_lengths,
+    counting_kernel,
+    indefinite,
+    is_precomputed,
+    positive,
+    prediction_rows,
+    training_rows,
+    validate_items,
+    validate_targets,
+    validate_weights,
+)
+from pursuit.estimators.learning import settle
+from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
+from pursuit.gram import kernel_times
+from pursuit.greedy import Meter, Problem, catch_interrupt
+from pursuit.kernels import CountingKernel
+from pursuit.linalg import NotPositiveDefiniteError, Workers
+from pursuit.rows import IndexRows, Sample, SelectedRows, as_rows
+
+Floats = NDArray[np.float64]
+
+DIRECT_ROWS = 3000
+"""Up to this many rows ``solver="auto"`` factors the kernel matrix."""
+
+_STD_TOL = 0.01
+_LATENT_FLOOR = 0.01
+_CALLER = 4  # of fit, behind its two decorators
+
+
+class ExactGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Gaussian process regression with every row, the kernel matrix never being stored.
+
+    Solves (K + σ²W⁻¹)v = y by conjugate gradients, preconditioned with VV' + σ²I, where VV' is the
+    part of K that random landmarks span. Each iteration costs one evaluation of the kernel matrix,
+    tile by tile, and brings a proof of how far P(f) = ½Σw(y - f)² + ½σ²‖f‖² is from its minimum.
+    Tiles are float32; residuals, certificates and stopping are float64. This is also the solution
+    of kernel ridge regression with ``alpha = noise``.
+
+    Parameters
+    ----------
+    kernel : kernel object, str, callable or None, default None
+        As in :class:`SparseGPRegressor`. None compares a constant times RBF, Matérn 5/2, 3/2 and
+        1/2 with a length scale for each feature by evidence on 2 000 rows; the free
+        hyper-parameters of kernel objects are learned in the same way; named, callable and
+        precomputed kernels are used as given.
+    noise : float or "learn", default "learn"
+        Noise variance σ².
+    tol : float, default 1e-4
+        Largest residual ‖W^½(y - (K + σ²W⁻¹)v)‖ over ‖W^½y‖, for every output.
+    solver : {"auto", "cg", "cholesky"}, default "auto"
+        ``"cholesky"`` factors the kernel matrix: exact, in n_rows² memory. ``"auto"`` does so up
+        to 3 000 rows, and iterates beyond.
+    max_iter : int, default 1000
+        Most iterations.
+    preconditioner_size : int or "auto", default "auto"
+        Number of landmarks; 0 for none. ``"auto"`` is 10.5 √n_rows, at most half the rows and no
+        more than 512 MB hold. Twice as many halve the iterations.
+    optimizer : {"evidence", None}, default "evidence"
+        How hyper-parameters are learned; None keeps the kernel as it is.
+    n_restarts : int, default 0
+        Further runs of the optimiser from random points within the bounds.
+    normalize_y : bool, default True
+        Centre and scale the targets first, weighted and per output. ``noise``, ``kernel_``,
+        ``dual_coef_`` and the certificate are in these units; predictions are not.
+    gamma, coef0, degree : float, optional
+        Parameters of kernels given by name, as in `pairwise_kernels`.
+    kernel_params : dict, optional
+        Further parameters of a named or callable kernel.
+    dtype : {"float32", "float64"}, default "float32"
+        Type of the kernel tiles between two looks at the float64 residual. float32 takes a third of
+        the time an iteration, and gives way to float64 where it does not get on. Kernels that are
+        called or precomputed are always float64.
+    n_jobs : int or None, default None
+        Threads; None is as many as BLAS would use. The result does not depend on it.
+    random_state : int, RandomState or None, default None
+        Seed of everything random: rows that learn, landmarks.
+    verbose : int, default 0
+        Print the stages of the fit with their times.
+
+    Attributes
+    ----------
+    dual_coef_ : array of shape (n_train,) or (n_train, n_outputs)
+        v.
+    X_train_ : items
+        Rows of positive weight; None for a precomputed kernel.
+    train_indices_ : array of int
+        Their numbers among the rows passed to fit.
+    kernel_ : kernel
+        The kernel in use.
+    noise_ : float
+        σ² in use.
+    solver_ : str
+        "cg" or "cholesky".
+    n_iter_ : int
+        Iterations taken, 0 for Cholesky.
+    certificate_ : Certificate
+        Upper and lower value of the minimum, from float64 products.
+    path_ : SolvePath
+        Residual and certificate at every iteration, and why the last was the last.
+    learning_report_ : LearningReport
+        What was learned, and the time of each stage; print it.
+    feature_relevance_ : array of shape (n_features,) or None
+        Standard deviation of each feature over its length scale.
+    n_features_in_ : int
+        Number of features, for two-dimensional numeric input.
+
+    References
+    ----------
+    A. J. Smola and B. Schölkopf. Sparse greedy matrix approximation for machine learning. ICML,
+    2000, section 6.4.
+
+    A. Artemev, D. R. Burt and M. van der Wilk. Tighter bounds on the log marginal likelihood of
+    Gaussian process regression using conjugate gradients. ICML, 2021.
+
+    Examples
+    --------
+    >>> from pursuit import ExactGPRegressor
+    >>> from pursuit.datasets import make_robot_arm
+    >>> arm = make_robot_arm(4000, random_state=0)
+    >>> X, y = arm.data, arm.target
+    >>> model = ExactGPRegressor(kernel="rbf", noise=0.01, random_state=0).fit(X[:3500], y[:3500])
+    >>> model.solver_
+    'cg'
+    >>> bool(model.path_.residual[-1] <= 1e-4)
+    True
+    >>> mean, std = model.predict(X[3500:3510], return_std=True)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "kernel": [None, str, callable, SklearnKernel],
+        "noise": [numbers.Real, StrOptions({"learn"})],
+        "tol": [Interval(numbers.Real, 0, 1, closed="neither")],
+        "solver": [StrOptions({"auto", "cg", "cholesky"})],
+        "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
+        "preconditioner_size": [
+            StrOptions({"auto"}),
+            Interval(numbers.Integral, 0, None, closed="left"),
+        ],
+        "optimizer": [None, StrOptions({"evidence"})],
+        "n_restarts": [Interval(numbers.Integral, 0, None, closed="left")],
+        "normalize_y": ["boolean"],
+        "gamma": [None, Interval(numbers.Real, 0, None, closed="left")],
+        "coef0": [None, numbers.Real],
+        "degree": [None, Interval(numbers.Real, 0, None, closed="neither")],
+        "kernel_params": [None, dict],
+        "dtype": [StrOptions({"float64", "float32"}), Options(type, {np.float32, np.float64})],
+        "n_jobs": [None, numbers.Integral],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        noise: float | str = "learn",
+        tol: float = 1e-4,
+        solver: str = "auto",
+        max_iter: int = 1000,
+        preconditioner_size: int | str = "auto",
+        optimizer: str | None = "evidence",
+        n_restarts: int = 0,
+        normalize_y: bool = True,
+        gamma: float | None = None,
+        coef0: float | None = None,
+        degree: float | None = None,
+        kernel_params: dict[str, Any] | None = None,
+        dtype: Any = "float32",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.noise = noise
+        self.tol = tol
+        self.solver = solver
+        self.max_iter = max_iter
+        self.preconditioner_size = preconditioner_size
+        self.optimizer = optimizer
+        self.n_restarts = n_restarts
+        self.normalize_y = normalize_y
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.degree = degree
+        self.kernel_params = kernel_params
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
+        """Learn kernel and noise, and solve for the coefficients of all rows.
+
+        Parameters
+        ----------
+        X : array, CSR, data frame or list of items, of n_rows rows
+            Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``.
+        y : array of shape (n_rows,) or (n_rows, n_outputs)
+            Targets.
+        sample_weight : array of shape (n_rows,), optional
+            Weights of the squared errors: noise variance σ²/w. A row of weight 0 is absent.
+
+        Returns
+        -------
+        self : ExactGPRegressor
+        """
+        if self.noise != "learn":
+            positive("noise", self.noise)
+        rows, X = training_rows(self, X)
+        targets = validate_targets(y)
+        check_lengths(X, targets)
+        weights = validate_weights(sample_weight, rows.n_rows)
+        Y = targets.reshape(len(targets), -1)
+        self._single_output = targets.ndim == 1
+        self._scale = TargetScale.fit(Y, weights, self.normalize_y)
+        self.train_indices_ = present = np.flatnonzero(weights > 0)
+        self.X_train_ = None if is_precomputed(self.kernel) else rows.take(present)
+        self._weights = weights[present]
+        self._seeds = check_random_state(self.random_state).randint(2**31 - 1, size=(2, 4))
+        sample = self._sample(self._scale.normalize(Y[present]))
+        progress = Progress(self, n_stages=3)
+        with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
+            try:
+                progress.begin("learn")
+                rng = np.random.default_rng(self._seeds[0])
+                settled = settle(self, sample, X, rng, workers)
+                self.kernel_, self.noise_ = settled.kernel, settled.noise
+                progress.begin("factor")
+                problem = self._problem(sample, settled.compiled, workers)
+                small = self.solver == "auto" and sample.n_rows <= DIRECT_ROWS
+                direct = small or self.solver == "cholesky"
+                system = DirectSystem.build(problem) if direct else self._iterative(problem)
+                progress.begin("solve")
+                v, self.path_ = system.solve(
+                    self.tol,
+                    self.max_iter,
+                    lambda: "interrupted" if interrupted.requested else None,
+                )
+            except NotPositiveDefiniteError as error:
+                raise indefinite(int(present[error.index]), error.pivot) from error
+        progress.finish()
+        self.dual_coef_ = v[:, 0] if self._single_output else v
+        self._factor = system.L if isinstance(system, DirectSystem) else None
+        self.solver_ = "cg" if self._factor is None else "cholesky"
+        self.n_iter_ = int(self.path_.iteration[-1])
+        self.certificate_: Certificate = self.path_.certificates[-1]
+        self.feature_relevance_ = settled.report.relevance
+        self.learning_report_ = replace(settled.report, moved="all rows", seconds=progress.seconds)
+        self._tell_the_end()
+        return self
+
+    def predict(self, X: Any, return_std: bool = False, *, include_noise: bool = True) -> Any:
+        """Mean of the prediction and, when asked for, its standard deviation, in units of y.
+
+        The standard deviation is the middle of :meth:`std_bounds` with ``tol=0.01``. Where the
+        model was fitted by conjugate gradients it needs a solution for every row of X: some
+        iterations for a few hundred rows at a time.
+
+        Parameters
+        ----------
+        X : items of n_rows rows
+            k(rows, training rows) when ``kernel="precomputed"``.
+        return_std : bool, default False
+            Also return the standard deviation at each row.
+        include_noise : bool, default True
+            Whether the spread is that of a new observation, or of the function alone.
+
+        Returns
+        -------
+        mean : array of shape (n_rows,) or (n_rows, n_outputs)
+        std : array of the same shape, if ``return_std``
+        """
+        check_is_fitted(self)
+        rows, items = prediction_rows(self, X)
+        points = self.train_indices_ if self.X_train_ is None else self.X_train_
+        coefficients = self.dual_coef_.reshape(len(self._weights), -1)
+        with Workers(self.n_jobs) as workers:
+            fitted = kernel_times(rows, self._compiled(items), points, coefficients, workers)
+        mean = self._scale.restore(fitted)
+        mean = mean[:, 0] if self._single_output else mean
+        if not return_std:
+            return mean
+        lower, upper = self.std_bounds(X, include_noise=include_noise)
+        return mean, 0.5 * (lower + upper)
+
+    def std_bounds(
+        self, X: Any, tol: float = 0.01, *, include_noise: bool = True
+    ) -> tuple[Floats, Floats]:
+        """Bounds on the exact Gaussian process's standard deviation, in units of y.
+
+        From below and above by the same iterations as the fit's, with k(x) in the place of y: any
+        iterate gives a lower bound on what the rows explain of k(x, x), and, because the
+        preconditioner is below the matrix it stands for, an upper one.
+
+        Parameters
+        ----------
+        X : items
+            Where to bound the standard deviation.
+        tol : float, default 0.01
+            Iterate until the upper bound is at most 1 + ``tol`` times the lower one.
+        include_noise : bool, default True
+            Whether it is that of a new observation, or of the function alone. The latter is known
+            to ``tol`` only down to a tenth of the noise's deviation.
+
+        Returns
+        -------
+        lower, upper : arrays of shape (n_rows,) or (n_rows, n_outputs)
+            Equal where the model was fitted by Cholesky.
+        """
+        check_is_fitted(self)
+        if is_precomputed(self.kernel):
+            raise ValueError(
+                "std_bounds and return_std need k(x, x), which a precomputed matrix of k(x, "
+                "training rows) does not hold: fit with a callable kernel instead."
+            )
+        positive("tol", tol)
+        queries = validate_items(self, X, reset=False)
+        kernel = self._compiled(queries)
+        offset = self.noise_ * (1.0 if include_noise else _LATENT_FLOOR)
+        width = (1.0 + tol) ** 2 - 1.0
+        with Workers(self.n_jobs) as workers:
+            nothing = np.zeros((len(self._weights), 1))
+            problem = self._problem(self._sample(nothing), kernel, workers)
+            system = (
+                self._iterative(problem)
+                if self._factor is None
+                else DirectSystem(problem, self._factor)
+            )
+            least, most = system.explained(queries, width, offset, self.max_iter)
+            prior = kernel.diag(queries)
+        # No function varies less than not at all; rounding cannot swap the bounds.
+        upper = np.maximum(prior - least, 0.0)
+        lower = np.clip(prior - most, 0.0, upper)
+        if np.any(upper - lower > 1.001 * width * (lower + offset)):
+            warnings.warn(
+                f"some bounds are further apart than tol={tol:g} after max_iter={self.max_iter} "
+                "iterations: they hold, but raise max_iter or preconditioner_size to bring them "
+                "together.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        noise = self.noise_ if include_noise else 0.0
+        bounds = [np.sqrt(part + noise)[:, None] * self._scale.scale for part in (lower, upper)]
+        if self._single_output:
+            bounds = [part[:, 0] for part in bounds]
+        return bounds[0], bounds[1]
+
+    def _sample(self, targets: Floats) -> Sample:
+        """The rows of positive weight, with targets."""
+        if self.X_train_ is not None:
+            return Sample(as_rows(self.X_train_), targets, self._weights)
+        rows = IndexRows(int(self.train_indices_[-1]) + 1)
+        return Sample(SelectedRows(rows, self.train_indices_), targets, self._weights)
+
+    def _compiled(self, X: Any) -> CountingKernel:
+        kernel, _ = counting_kernel(
+            self.kernel_,
+            X,
+            gamma=self.gamma,
+            coef0=self.coef0,
+            degree=self.degree,
+            kernel_params=self.kernel_params,
+        )
+        return kernel
+
+    def _problem(self, sample: Sample, kernel: CountingKernel, workers: Workers) -> Problem:
+        rng = np.random.default_rng(self._seeds[1])
+        return Problem(sample, kernel, self.noise_, workers, Meter(kernel), rng)
+
+    def _iterative(self, problem: Problem) -> IterativeSystem:
+        return IterativeSystem.build(problem, self.preconditioner_size, self.dtype)
+
+    def _tell_the_end(self) -> None:
+        """Say it when the solution is not what was asked for."""
+        reason, residual = self.path_.stop_reason, self.path_.residual[-1]
+        if reason == "interrupted":
+            warnings.warn(
+                f"fit was interrupted: the model is that of iteration {self.n_iter_}, with a "
+                f"relative residual of {residual:.3g}.",
+                stacklevel=_CALLER + 1,
+            )
+            raise KeyboardInterrupt
+        if reason in ("max_iter", "stalled"):
+            advice = (
+                "raise max_iter, preconditioner_size or noise"
+                if reason == "max_iter"
+                else "rounding allows no better; raise noise or tol"
+            )
+            warnings.warn(
+                f"tol={self.tol:g} was not met: the relative residual after {self.n_iter_} "
+                f"iterations is {residual:.3g}. To go on, {advice}.",
+                ConvergenceWarning,
+                stacklevel=_CALLER + 1,
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not is_precomputed(self.kernel)
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
+        return tags

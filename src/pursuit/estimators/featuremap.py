@@ -1,0 +1,612 @@
+"""Sparse greedy matrix approximation as a feature map (SS00)."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.sparse.linalg import LinearOperator
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from pursuit.bounds import Bound, sampled_total
+from pursuit.estimators.inputs import (
+    check_positive_definite,
+    counting_kernel,
+    indefinite,
+    is_precomputed,
+    validate_weights,
+)
+from pursuit.estimators.landmarking import RULES, LandmarkSearch, given_landmarks
+from pursuit.estimators.mapinputs import fitting_rows, mapping_rows, own_landmarks
+from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
+from pursuit.gram import kernel_features, kernel_product, residual_squares
+from pursuit.greedy import Meter, Path, Pivots, Pool, catch_interrupt, subset_size
+from pursuit.kernels import CountingKernel
+from pursuit.linalg import (
+    NotPositiveDefiniteError,
+    Workers,
+    low_rank_inverse,
+    low_rank_operator,
+)
+from pursuit.rows import Sample, draw_rows
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+_CALLER = 4  # of fit, behind its two decorators
+
+
+class GreedyFeatureMap(
+    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
+    """Features φ(x) = R⁻¹k_S(x) of a few greedily chosen landmarks S, K_SS = RR'.
+
+    φ(x)'φ(x') approximates k(x, x'), exactly where x is a landmark. Landmarks are chosen so that
+    the residual trace τ = Σ w_i (k(x_i, x_i) - ‖φ(x_i)‖²) falls fast (Smola & Schölkopf 2000). A
+    drop-in for `sklearn.kernel_approximation.Nystroem`, whose landmarks are uniformly random.
+
+    Parameters
+    ----------
+    kernel : str, kernel object or callable, default "rbf"
+        A name of `pairwise_kernels`, ``"precomputed"``, a `sklearn.gaussian_process.kernels`
+        object, or a function k(A, B) of two blocks of items.
+    gamma, coef0, degree : float, optional
+        Parameters of kernels given by name, as in `pairwise_kernels`; gamma is 1/n_features.
+    kernel_params : dict, optional
+        Further parameters of a named or callable kernel.
+    n_components : int, default 100
+        Most landmarks. Fewer are taken where the rows have no more to give: see
+        ``path_.stop_reason``.
+    tol : float or None, default None
+        Stop when the residual is at most ``tol`` times its start: the residual trace, or for
+        ``rule="frobenius"`` the squared Frobenius norm of the column-space residual.
+    rule : {"function", "frobenius", "column", "diagonal", "random-pivot", "feature-analysis"}, \
+            default "function"
+        What makes a good landmark. With e_i column i of the residual and d its diagonal:
+        ``"function"`` ‖e_i‖²/d_i, the decrease of τ; ``"frobenius"`` the decrease of
+        ‖K - K̃‖² with K̃ in column space; ``"column"`` ‖e_i‖²; ``"feature-analysis"`` ‖e_i‖² of the
+        residual function scaled to coefficients of unit l1 norm; ``"diagonal"`` d_i;
+        ``"random-pivot"`` draws with probability d_i/τ.
+    projection : {"function", "column", "kronecker"}, default "function"
+        What is left of a column once landmarks are chosen: decides ``T_`` and the residuals, not
+        the features. Column space costs a product of the full kernel matrix with n vectors.
+    search : {"pooled", "fresh", "full"}, default "pooled"
+        ``"pooled"``: blocks of candidates drawn by the residual diagonal, the best of each kept
+        (for random pivots: thinned by rejection); rules without such a form use ``"fresh"``.
+        ``"fresh"``: a new random subset of the rows at every step, as published. ``"full"``:
+        every row at every step, at the price of a product with the kernel matrix a step.
+    subset_size : int or (quantile, delta), default 59
+        Candidates of a fresh search, or as many as reach the best ``quantile`` of the rows with
+        probability 1 - ``delta`` (Lemma 2; 59 is (.05, .05)).
+    landmarks : items, optional
+        Landmarks of your own, used instead of a choice: points, or row numbers for
+        ``kernel="precomputed"``. Those that depend on earlier ones are left out.
+    rearrange : bool, default False
+        Put the chosen landmarks in the order of their importance afterwards (§2.3).
+    dtype : {"float64", "float32"}, default "float64"
+        Type of the features that :meth:`transform` returns for float64 rows. Everything is
+        computed in float64.
+    n_jobs : int or None, default None
+        Threads; None is as many as BLAS would use. The result does not depend on it.
+    random_state : int, RandomState or None, default None
+        Seed of everything random.
+    verbose : int, default 0
+        Print the stages of the fit with their times.
+
+    Attributes
+    ----------
+    components_ : items
+        The landmarks; None for a precomputed kernel.
+    component_indices_ : array of shape (n,)
+        Their row numbers, -1 where a landmark is not a row.
+    normalization_ : array of shape (n, n)
+        R⁻¹: features are ``k(X, components_) @ normalization_.T``.
+    T_ : array of shape (n_rows, n)
+        Coefficients of the projection: k_i ≈ Σ_j T_ij k_{S_j}.
+    residual_trace_ : float
+        Σ_i w_i ‖k_i - k̃_i‖² in function space for the projection; τ for ``"function"``.
+    trace_ : float
+        Σ w_i k(x_i, x_i).
+    path_ : Path
+        τ after each landmark and what it cost, and why the choice ended.
+    n_features_in_ : int
+        Number of features, for two-dimensional numeric input.
+
+    Notes
+    -----
+    After ``fit`` the features V of the training rows are kept while they have at most 2²⁶ numbers
+    (512 MB); ``T_``, :meth:`preconditioner` and :meth:`as_linear_operator` use them. They are not
+    pickled: a saved map has size O(n²) beside its landmarks, and takes the rows again as ``X=``.
+
+    References
+    ----------
+    A. J. Smola and B. Schölkopf. Sparse greedy matrix approximation for machine learning. ICML
+    2000.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from pursuit import GreedyFeatureMap
+    >>> X, y = load_digits(return_X_y=True)
+    >>> features = GreedyFeatureMap(gamma=0.001, n_components=100, random_state=0)
+    >>> model = make_pipeline(features, LogisticRegression(max_iter=1000)).fit(X[:1200], y[:1200])
+    >>> bool(model.score(X[1200:], y[1200:]) > 0.9)
+    True
+    >>> bool(features.residual_trace_ < 0.2 * features.trace_)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "kernel": [str, callable, SklearnKernel],
+        "gamma": [None, Interval(numbers.Real, 0, None, closed="left")],
+        "coef0": [None, numbers.Real],
+        "degree": [None, Interval(numbers.Real, 0, None, closed="neither")],
+        "kernel_params": [None, dict],
+        "n_components": [Interval(numbers.Integral, 1, None, closed="left")],
+        "tol": [None, Interval(numbers.Real, 0, 1, closed="neither")],
+        "rule": [StrOptions(set(RULES))],
+        "projection": [StrOptions({"function", "column", "kronecker"})],
+        "search": [StrOptions({"pooled", "fresh", "full"})],
+        "subset_size": [Interval(numbers.Integral, 1, None, closed="left"), tuple],
+        "landmarks": [None, "array-like", "sparse matrix", list],
+        "rearrange": ["boolean"],
+        "dtype": [StrOptions({"float64", "float32"}), Options(type, {np.float32, np.float64})],
+        "n_jobs": [None, numbers.Integral],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    component_indices_: Indices
+    components_: Any
+    normalization_: Floats
+    residual_trace_: float
+    trace_: float
+    path_: Path
+    _features: Floats | None
+    _T: Floats | None
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        gamma: float | None = None,
+        coef0: float | None = None,
+        degree: float | None = None,
+        kernel_params: dict[str, Any] | None = None,
+        n_components: int = 100,
+        tol: float | None = None,
+        rule: str = "function",
+        projection: str = "function",
+        search: str = "pooled",
+        subset_size: int | tuple[float, float] = 59,
+        landmarks: Any = None,
+        rearrange: bool = False,
+        dtype: Any = "float64",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.degree = degree
+        self.kernel_params = kernel_params
+        self.n_components = n_components
+        self.tol = tol
+        self.rule = rule
+        self.projection = projection
+        self.search = search
+        self.subset_size = subset_size
+        self.landmarks = landmarks
+        self.rearrange = rearrange
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
+        """Choose landmarks among the rows.
+
+        Parameters
+        ----------
+        X : array, CSR, data frame or list of items, of n_rows rows
+            Training rows; the n_rows x n_rows matrix, dense or sparse, when
+            ``kernel="precomputed"``.
+        y : ignored
+            Not used, present for pipelines.
+        sample_weight : array of shape (n_rows,), optional
+            Weights of the rows in the residual. A row of weight 0 is absent.
+
+        Returns
+        -------
+        self : GreedyFeatureMap
+        """
+        search = self._search()
+        rows, X = fitting_rows(self, X)
+        weights = validate_weights(sample_weight, rows.n_rows)
+        present = np.flatnonzero(weights > 0)
+        sample = Sample(rows, np.empty((rows.n_rows, 0)), weights)
+        if len(present) < rows.n_rows:
+            sample = sample.take(present)
+        self._fitted_type = self._feature_type(X)
+        kernel = self._compiled(X)
+        seed = check_random_state(self.random_state).randint(2**31 - 1, size=4)
+        rng, meter = np.random.default_rng(seed), Meter(kernel)
+        self._sampling_seed = [*seed.tolist(), 1]
+        progress = Progress(self, n_stages=2)
+        with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
+            try:
+                check_positive_definite(kernel, sample, rng)
+                tick = progress.begin("choose", search.n)
+                if self.landmarks is not None:
+                    points = own_landmarks(self, rows.n_rows)
+                    found = given_landmarks(sample, kernel, points, workers=workers, meter=meter)
+                else:
+                    found = search.run(
+                        sample,
+                        kernel,
+                        workers=workers,
+                        rng=rng,
+                        meter=meter,
+                        interrupted=interrupted,
+                        after_step=tick,
+                    )
+            except NotPositiveDefiniteError as error:
+                raise indefinite(int(present[error.index]), error.pivot) from error
+            progress.begin("project")
+            self._store(found, present, rows.n_rows)
+            self._project(found, sample, kernel, workers)
+        progress.finish()
+        if interrupted.requested:
+            warnings.warn(
+                f"fit was interrupted: the map holds the {len(found.pool)} landmarks found so far.",
+                stacklevel=_CALLER,
+            )
+            raise KeyboardInterrupt
+        self._warn(found)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Choose landmarks among the rows, and map these rows.
+
+        The features are by-products of the choice, so that this costs less than fit and transform.
+        """
+        self.fit(X, y, **fit_params)
+        if self._features is None or len(self._features) < self._n_rows:
+            return self.transform(X)
+        return self._features.astype(self._fitted_type)
+
+    def transform(self, X: Any) -> Any:
+        """R⁻¹k_S(x) for every row, block by block.
+
+        Parameters
+        ----------
+        X : items of n_rows rows
+            k(rows, training rows) when ``kernel="precomputed"``.
+
+        Returns
+        -------
+        features : array of shape (n_rows, n)
+        """
+        check_is_fitted(self)
+        rows, X = mapping_rows(self, X)
+        kernel = self._compiled(X)
+        with Workers(self.n_jobs) as workers:
+            return kernel_features(
+                rows,
+                kernel,
+                self._points,
+                workers,
+                whitener=self.normalization_,
+                dtype=self._feature_type(X),
+            )
+
+    def preconditioner(self, sigma2: ArrayLike, X: Any = None) -> LinearOperator:
+        """(VV' + σ²I)⁻¹ over the training rows, to precondition K + σ²I.
+
+        The condition number of the preconditioned matrix is at most 1 + τ/σ² (SPEC 2.2).
+
+        Parameters
+        ----------
+        sigma2 : float or array of shape (n_rows,)
+            σ², the same for all rows or one each.
+        X : items, optional
+            The training rows; needed where their features were not kept.
+
+        Returns
+        -------
+        operator : scipy LinearOperator of shape (n_rows, n_rows)
+            Ready to be passed as ``M=`` to `scipy.sparse.linalg.cg`.
+        """
+        V = self._training_features(X)
+        diagonal = np.asarray(sigma2, dtype=np.float64)
+        if diagonal.shape not in ((), (len(V),)) or not np.all(
+            (diagonal > 0) & (diagonal < np.inf)
+        ):
+            raise ValueError(
+                "sigma2 must be a positive number, or one for each of the "
+                f"{len(V)} rows, got shape {diagonal.shape}."
+            )
+        return low_rank_inverse(V, diagonal)
+
+    def as_linear_operator(self, X: Any = None) -> LinearOperator:
+        """The approximation K̃ = VV' of the training rows' kernel matrix, never formed.
+
+        Parameters
+        ----------
+        X : items, optional
+            The training rows; needed where their features were not kept.
+
+        Returns
+        -------
+        operator : scipy LinearOperator of shape (n_rows, n_rows)
+        """
+        return low_rank_operator(self._training_features(X))
+
+    def residual_bound(
+        self,
+        delta: float = 0.05,
+        *,
+        norm: str | None = None,
+        X: Any = None,
+        sample_weight: ArrayLike | None = None,
+        n_sampled: int | None = None,
+    ) -> Bound:
+        """Upper bound on what the approximation misses.
+
+        Parameters
+        ----------
+        delta : float, default 0.05
+            Probability with which a sampled bound may fail.
+        norm : {"trace", "frobenius"}, optional
+            ``"trace"`` is Σ w_i ‖k_i - k̃_i‖² in function space, which is known exactly;
+            ``"frobenius"`` is Σ_ij w_i w_j (K - K̃)_ij², bounded from a sample of its columns
+            (Corollary 3 in Serfling's form). By default that of the projection.
+        X, sample_weight
+            The training data; needed to sample columns that ``fit`` has not sampled.
+        n_sampled : int, optional
+            Columns to sample; ``subset_size`` by default.
+
+        Returns
+        -------
+        bound : Bound
+            ``value[0]``, ``confidence``, and whether it is ``vacuous``; prints as a sentence.
+        """
+        check_is_fitted(self)
+        if not 0 < delta < 1:
+            raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}.")
+        natural = "frobenius" if self.projection == "column" else "trace"
+        norm = natural if norm is None else norm
+        if norm not in ("trace", "frobenius"):
+            raise ValueError(f"norm must be 'trace' or 'frobenius', got {norm!r}.")
+        n = len(self.normalization_)
+        if norm == "trace":
+            return Bound(
+                name="Smola & Schölkopf 2000, eq. (22)",
+                quantity="the residual trace",
+                size=np.array([n], dtype=np.intp),
+                value=np.array([self.residual_trace_]),
+                trivial=self.trace_,
+            )
+        if X is not None:
+            squares = self._sampled_squares(X, sample_weight, n_sampled)
+        elif self._sampled is not None and n_sampled in (None, len(self._sampled)):
+            squares = self._sampled
+        else:
+            raise ValueError(
+                "norm='frobenius' samples columns of the residual, which takes the training rows: "
+                "pass X=."
+            )
+        largest, known = self._column_limits
+        return sampled_total(
+            squares,
+            self._n_present,
+            largest,
+            delta,
+            size=n,
+            quantity="the squared Frobenius norm of the residual",
+            trivial=known,
+        )
+
+    @property
+    def T_(self) -> Floats:  # noqa: N802 - the letter of the paper
+        """Coefficients of the projection, one row a training row."""
+        if "normalization_" not in self.__dict__:
+            raise AttributeError("T_ exists after fit only.")
+        if self._T is not None:
+            return self._T
+        if self.projection == "kronecker":
+            T = np.zeros((self._n_present, len(self.normalization_)))
+            T[self._positions, np.arange(len(self._positions))] = 1.0
+            return T
+        if self._features is None:
+            raise AttributeError(
+                "T_ is not kept in pickles, nor beyond 2**26 numbers: compute it as "
+                "transform(X) @ normalization_."
+            )
+        return self._features @ self.normalization_
+
+    def _search(self) -> LandmarkSearch:
+        size = self.subset_size
+        if isinstance(size, tuple):
+            if len(size) != 2:
+                raise ValueError(f"subset_size must be a number or (quantile, delta), got {size}.")
+            size = subset_size(*size)
+        return LandmarkSearch(
+            n=int(self.n_components),
+            tol=0.0 if self.tol is None else float(self.tol),
+            rule=self.rule,
+            search=self.search,
+            subset_size=int(size),
+            rearrange=bool(self.rearrange),
+        )
+
+    def _store(self, found: Pivots, present: Indices, n_rows: int) -> None:
+        """Keep the map; row numbers are those of the rows passed to fit."""
+        index = found.pool.index
+
+        def as_passed(rows: Indices) -> Indices:
+            return np.where(rows >= 0, present[rows], -1)
+
+        precomputed = is_precomputed(self.kernel)
+        self.components_ = None if precomputed else found.pool.items
+        self.component_indices_ = as_passed(index)
+        self.normalization_ = solve_triangular(found.factor, np.eye(len(index)), lower=True)
+        self._n_features_out = len(index)
+        self._points = self.component_indices_ if precomputed else found.pool.items
+        self.trace_ = found.trace
+        self.path_ = replace(found.path, index=as_passed(found.path.index))
+        self._features = found.features
+        self._n_rows, self._n_present = n_rows, len(present)
+
+    def _project(
+        self, found: Pivots, sample: Sample, kernel: CountingKernel, workers: Workers
+    ) -> None:
+        """The residuals of the projection, and its coefficients where they cost a pass."""
+        weights, index = sample.weights, found.pool.index
+        self._positions = index
+        self._T, self._sampled = None, None
+        self.residual_trace_ = found.residual
+        largest = float((weights * found.diagonal).max(initial=0.0))
+        # E_ij² ≤ d_i d_j, and no column's residual in column space exceeds that in function space.
+        self._column_limits = largest * found.residual, found.residual**2
+        if self.projection == "kronecker":
+            if np.any(index < 0):
+                raise ValueError(
+                    "projection='kronecker' keeps chosen columns of the kernel matrix, but some "
+                    "landmarks are not rows: use projection='function'."
+                )
+            left = weights * kernel.diag(sample.rows.take(np.arange(sample.n_rows)))
+            left[index] = 0.0
+            self.residual_trace_ = float(left.sum())
+            most = float(left.max(initial=0.0))
+            self._column_limits = most * found.trace, self.residual_trace_ * found.trace
+        elif self.projection == "column" and len(index):
+            self._project_columns(found, sample, kernel, workers)
+
+    def _project_columns(
+        self, found: Pivots, sample: Sample, kernel: CountingKernel, workers: Workers
+    ) -> None:
+        """T = KWV(V'WV)⁻¹R⁻¹: least squares on the columns of K_S = VR' (SPEC 2.2)."""
+        V = found.features
+        if V is None:
+            V = kernel_features(
+                sample.rows, kernel, found.pool.items, workers, whitener=self.normalization_
+            )
+        weighted = V * sample.weights[:, None]
+        product = kernel_product(sample.rows, kernel, weighted, workers)
+        C = cho_solve(cho_factor(V.T @ weighted), product.T).T
+        self._T = C @ self.normalization_
+        extra = np.einsum("ij,ij->i", V - C, V - C)
+        self.residual_trace_ = found.residual + float(sample.weights @ extra)
+        rows = self._sampled_rows(sample.n_rows, None)
+        self._sampled = self._column_squares(sample, kernel, rows, workers)
+
+    def _sampled_rows(self, n_rows: int, n_sampled: int | None) -> Indices:
+        size = self._search().subset_size if n_sampled is None else n_sampled
+        if size < 1:
+            raise ValueError(f"n_sampled must be at least 1, got {size}.")
+        # Independent of what was chosen by, hence of the residuals.
+        return draw_rows(n_rows, size, np.random.default_rng(self._sampling_seed))
+
+    def _sampled_squares(
+        self, X: Any, sample_weight: ArrayLike | None, n_sampled: int | None
+    ) -> Floats:
+        rows, X = mapping_rows(self, X)
+        weights = validate_weights(sample_weight, rows.n_rows)
+        sample = Sample(rows, np.empty((rows.n_rows, 0)), weights)
+        if not np.all(weights > 0):
+            sample = sample.take(np.flatnonzero(weights > 0))
+        if sample.n_rows != self._n_present:
+            raise ValueError(
+                f"X has {sample.n_rows} rows, but the map was fitted to {self._n_present}: pass "
+                "the training rows and weights."
+            )
+        with Workers(self.n_jobs) as workers:
+            chosen = self._sampled_rows(sample.n_rows, n_sampled)
+            return self._column_squares(sample, self._compiled(X), chosen, workers)
+
+    def _column_squares(
+        self, sample: Sample, kernel: CountingKernel, rows: Indices, workers: Workers
+    ) -> Floats:
+        """w_i Σ_j w_j (K - K̃)_ji² for some columns i."""
+        queries = Pool.of_rows(sample, rows).items
+        if self._T is not None:
+            T = self._T[rows]
+        elif self.projection == "kronecker":
+            T = (rows[:, None] == self._positions).astype(np.float64)
+        else:
+            tile = kernel.tile(queries, self._points)
+            T = tile @ self.normalization_.T @ self.normalization_
+        squares = residual_squares(sample, kernel, self._points, T.T.copy(), queries, workers)
+        return squares * sample.weights[rows]
+
+    def _training_features(self, X: Any) -> Floats:
+        """V of the training rows, kept or computed."""
+        check_is_fitted(self)
+        if X is not None:
+            return np.asarray(self.transform(X), dtype=np.float64)
+        if self._features is None or len(self._features) < self._n_rows:
+            raise ValueError(
+                "the features of the training rows were not kept (they are not pickled, nor kept "
+                "beyond 2**26 numbers, nor for rows of weight 0): pass the training rows as X=."
+            )
+        return self._features
+
+    def _compiled(self, X: Any) -> CountingKernel:
+        kernel, _ = counting_kernel(
+            self.kernel,
+            X,
+            gamma=self.gamma,
+            coef0=self.coef0,
+            degree=self.degree,
+            kernel_params=self.kernel_params,
+        )
+        return kernel
+
+    def _feature_type(self, X: Any) -> Any:
+        single = getattr(X, "dtype", None) == np.float32
+        return np.float32 if single else np.dtype(self.dtype).type
+
+    def _warn(self, found: Pivots) -> None:
+        if self.landmarks is not None or self.tol is None or found.path.stop_reason == "tol":
+            return
+        share = found.residual / found.trace if found.trace else 0.0
+        warnings.warn(
+            f"tol={self.tol:g} was not met: {len(found.pool)} landmarks leave {share:.3g} of the "
+            f"trace ({found.path.stop_reason}). Raise n_components or tol.",
+            ConvergenceWarning,
+            stacklevel=_CALLER,
+        )
+
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        if "_features" in state:
+            state = {**state, "_features": None}
+        return state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,232 @@
+"""Where the atoms of l1-ball regression come from, and the sums over rows that it needs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pursuit.gram import GramStatistics, gram_statistics
+from pursuit.kernels import Columns, CountingKernel, Kernel
+from pursuit.linalg import Workers
+from pursuit.rows import Sample, len_items
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Split = tuple[Indices, Indices]
+
+STORED_ENTRIES = 1 << 26
+"""Values of atoms on rows that are kept in memory (512 MB); beyond, their Gram matrix is."""
+
+_PANEL = 256
+_CHUNK_ROWS = 1024
+
+
+class StackedKernel(Kernel):
+    """Several kernels beside each other: k₁(·, Z), k₂(·, Z), … as columns of one tile."""
+
+    positive_definite = False
+
+    def __init__(self, kernels: Sequence[Kernel]) -> None:
+        self.kernels = kernels
+
+    def columns(self, Z: Any, dtype: npt.DTypeLike = np.float64) -> Columns:
+        """Bind all of them to Z."""
+        return StackedColumns([kernel.columns(Z, dtype) for kernel in self.kernels])
+
+    def diag(self, A: Any) -> Floats:
+        """Zero: a stack has no diagonal."""
+        return np.zeros(len_items(A))
+
+
+class StackedColumns:
+    """Tiles side by side."""
+
+    def __init__(self, parts: Sequence[Columns]) -> None:
+        self.parts = parts
+        self.n_columns = sum(part.n_columns for part in parts)
+
+    def __call__(self, A: Any, out: Any = None) -> Any:
+        """Return the block of all kernels."""
+        return np.concatenate([part(A) for part in self.parts], axis=1, out=out)
+
+
+@dataclass(frozen=True)
+class AtomSums:
+    """Weighted means over rows, for atoms p: b = Σωpy, G = Σωpp' on demand, Σωy²."""
+
+    linear: Floats
+    diagonal: Floats
+    square: float
+    image: Callable[[Floats], Floats]
+    block: Callable[[Indices, Indices], Floats]
+    error: Callable[[Floats], float]
+    """Mean squared error of given coefficients."""
+
+
+class AtomSource(Protocol):
+    """Sums over all rows, and over those of a split."""
+
+    def sums(self) -> AtomSums:
+        """Over all rows."""
+        ...
+
+    def split(self, train: Indices, test: Indices) -> tuple[AtomSums, AtomSums]:
+        """Over the rows of either part."""
+        ...
+
+
+class StoredAtoms:
+    """Atoms whose values on all rows are in memory: n_atoms x n_rows, dense or sparse."""
+
+    def __init__(self, values: Any, y: Floats, weights: Floats, workers: Workers) -> None:
+        self._values, self._y, self._weights, self._workers = values, y, weights, workers
+
+    @classmethod
+    def of_kernel(
+        cls, sample: Sample, kernel: Kernel, points: Any, workers: Workers
+    ) -> StoredAtoms:
+        """Kernel functions at the points."""
+        columns = kernel.columns(points)
+        values = np.empty((columns.n_columns, sample.n_rows))
+        for start, items in sample.rows.blocks():
+
+            def fill(span: slice, start: int = start, items: Any = items) -> None:
+                values[:, start + span.start : start + span.stop] = columns(items[span]).T
+
+            workers.map(fill, Workers.slices(len_items(items), _CHUNK_ROWS))
+        return cls(values, sample.targets[:, 0], sample.weights, workers)
+
+    @classmethod
+    def of_features(cls, Z: Any, y: Floats, weights: Floats, workers: Workers) -> StoredAtoms:
+        """The columns of a matrix, dense or CSR, laid out one after the other."""
+        if sparse.issparse(Z):
+            return cls(Z.T.tocsr(), y, weights, workers)
+        if Z.flags.f_contiguous:
+            return cls(Z.T, y, weights, workers)
+        values = np.empty(Z.shape[::-1])
+
+        def turn(span: slice) -> None:
+            values[:, span] = Z[span].T
+
+        workers.map(turn, Workers.slices(len(Z), _CHUNK_ROWS))
+        return cls(values, y, weights, workers)
+
+    def sums(self) -> AtomSums:
+        """Over all rows."""
+        return self._weighted(self._weights)
+
+    def split(self, train: Indices, test: Indices) -> tuple[AtomSums, AtomSums]:
+        """The same values, with weight 0 on the rows of the other part."""
+        return self._weighted(self._only(train)), self._weighted(self._only(test))
+
+    def _only(self, rows: Indices) -> Floats:
+        weights = np.zeros_like(self._weights)
+        weights[rows] = self._weights[rows]
+        return weights
+
+    def _weighted(self, weights: Floats) -> AtomSums:
+        A, y, w = self._values, self._y, weights / weights.sum()
+        if sparse.issparse(A):
+            diagonal = np.asarray(A.multiply(A) @ w)
+        else:
+            diagonal = self._panels(lambda rows: np.einsum("ij,ij,j->i", rows, rows, w))
+
+        def predicted(coefficients: Floats) -> Floats:
+            held = np.flatnonzero(coefficients)
+            return np.asarray(self._rows(held).T @ coefficients[held])
+
+        def image(coefficients: Floats) -> Floats:
+            return self._times(w * predicted(coefficients))
+
+        def block(left: Indices, right: Indices) -> Floats:
+            weighted = (self._rows(right) * w).T
+            slices = Workers.slices(len(left), _PANEL)
+            parts = self._workers.map(lambda span: self._rows(left[span]) @ weighted, slices)
+            return np.concatenate(parts)
+
+        def error(coefficients: Floats) -> float:
+            return float(w @ (y - predicted(coefficients)) ** 2)
+
+        return AtomSums(self._times(w * y), diagonal, float(w @ y**2), image, block, error)
+
+    def _rows(self, atoms: Indices) -> Floats:
+        values = self._values[atoms]
+        return np.asarray(values.toarray() if sparse.issparse(values) else values)
+
+    def _times(self, right: Floats) -> Floats:
+        """Values @ right, in panels of atoms whatever the number of threads."""
+        if sparse.issparse(self._values):
+            return np.asarray(self._values @ right)
+        return self._panels(lambda rows: rows @ right)
+
+    def _panels(self, task: Callable[[Floats], Floats]) -> Floats:
+        A = self._values
+        slices = Workers.slices(len(A), _PANEL)
+        return np.concatenate(self._workers.map(lambda panel: task(A[panel]), slices))
+
+
+class GramAtoms:
+    """Kernel atoms on too many rows to keep their values: one pass gives all sums."""
+
+    def __init__(self, sample: Sample, kernel: Kernel, points: Any, workers: Workers) -> None:
+        self._sample, self._kernel = sample, kernel
+        self._points, self._workers = points, workers
+        self._total = self._statistics(sample)
+
+    def _statistics(self, sample: Sample) -> GramStatistics:
+        return gram_statistics(sample, self._kernel, self._points, workers=self._workers)
+
+    def sums(self) -> AtomSums:
+        """Over all rows."""
+        return _gram_sums(self._total)
+
+    def split(self, train: Indices, test: Indices) -> tuple[AtomSums, AtomSums]:
+        """A pass over the test rows; those of the rest are what they leave of the total."""
+        held_out = self._statistics(self._sample.take(test))
+        if len(train) + len(test) < self._sample.n_rows:
+            kept = self._statistics(self._sample.take(train))
+        else:
+            total = self._total
+            kept = GramStatistics(
+                total.gram - held_out.gram,
+                total.cross - held_out.cross,
+                total.target_norms - held_out.target_norms,
+                total.trace - held_out.trace,
+                total.weight - held_out.weight,
+                total.n_rows - held_out.n_rows,
+            )
+        return _gram_sums(kept), _gram_sums(held_out)
+
+
+def _gram_sums(statistics: GramStatistics) -> AtomSums:
+    G, b = statistics.gram / statistics.weight, statistics.cross[:, 0] / statistics.weight
+    square = float(statistics.target_norms[0] / statistics.weight)
+
+    def image(coefficients: Floats) -> Floats:
+        held = np.flatnonzero(coefficients)
+        return coefficients[held] @ G[held]
+
+    def block(left: Indices, right: Indices) -> Floats:
+        return G[np.ix_(left, right)]
+
+    def error(coefficients: Floats) -> float:
+        difference = float(coefficients @ (image(coefficients) - 2.0 * b))
+        return max(square + difference, 0.0)
+
+    return AtomSums(b, np.diag(G).copy(), square, image, block, error)
+
+
+def kernel_source(
+    sample: Sample, kernel: CountingKernel, points: Any, n_kernels: int, workers: Workers
+) -> AtomSource:
+    """Values in memory where they fit, else their sums."""
+    n_atoms = n_kernels * len_items(points)
+    if sample.n_rows * n_atoms <= STORED_ENTRIES:
+        return StoredAtoms.of_kernel(sample, kernel, points, workers)
+    return GramAtoms(sample, kernel, points, workers)

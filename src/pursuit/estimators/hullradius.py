@@ -1,0 +1,104 @@
+"""The radius of an l1 ball, by cross-validation along a path of growing balls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pursuit.estimators.hullatoms import AtomSource, AtomSums, Split
+from pursuit.estimators.hullsearch import HullStop, pursue_hull
+from pursuit.greedy import Meter
+from pursuit.objectives import BallRegression
+from pursuit.solvers import bounded_least_squares
+
+Floats = NDArray[np.float64]
+
+_RATIO = np.sqrt(2.0)
+_FIRST = 0.25
+_MOST = 50
+_PATIENCE = 4
+_TOL = 1e-4
+
+
+@dataclass(frozen=True)
+class RadiusPath:
+    """Radii in increasing order, and the mean squared error of each on each part left out."""
+
+    radii: Floats
+    errors: Floats
+    best: float
+
+
+def ball(sums: AtomSums, radius: float, step: str) -> BallRegression:
+    """The objective for given sums."""
+    return BallRegression(sums, radius, step=step, solve=bounded_least_squares)
+
+
+def choose_radius(
+    source: AtomSource,
+    splits: Sequence[Split],
+    weights: Floats,
+    radii: Floats | None,
+    n_terms: int,
+    step: str,
+    tol: float | None,
+) -> RadiusPath:
+    """The radius of least error on rows left out.
+
+    Each fold goes on in the next ball from where it stands in the last one.
+
+    Parameters
+    ----------
+    source : AtomSource
+        Sums over the rows of either part of a split.
+    splits : list of (train, test)
+        Row numbers.
+    weights : array of shape (n_rows,)
+        Weights of the rows.
+    radii : array or None
+        Increasing radii. None starts from a quarter of the weight that the best single atom
+        wants, in steps of √2, until four in a row have not lowered the error, or no ball binds.
+    n_terms, step, tol
+        As in the estimator.
+
+    Returns
+    -------
+    path : RadiusPath
+    """
+    folds = [source.split(train, test) for train, test in splits]
+    share = np.array([weights[test].sum() for _, test in splits])
+    first = min(_single_weight(train) for train, _ in folds) * _FIRST
+    grid = first * _RATIO ** np.arange(_MOST) if radii is None else radii
+    balls = [ball(train, float(grid[0]), step) for train, _ in folds]
+    errors: list[list[float]] = []
+    least, since = np.inf, 0
+    for radius in grid:
+        for objective in balls:
+            objective.widen(float(radius))
+            pursue_hull(objective, Meter(), [HullStop(n_terms, None, max(tol or 0.0, _TOL))])
+        errors.append(
+            [test.error(b.coefficients) for b, (_, test) in zip(balls, folds, strict=True)]
+        )
+        mean = float(share @ np.array(errors[-1]))
+        since = 0 if mean < least else since + 1
+        least = min(least, mean)
+        slack = all(np.abs(b.coefficients).sum() < 0.99 * radius for b in balls)
+        if radii is None and (since >= _PATIENCE or slack):
+            break
+    found = np.array(errors)
+    return RadiusPath(
+        np.asarray(grid[: len(found)]), found, float(grid[int(np.argmin(found @ share))])
+    )
+
+
+def _single_weight(sums: AtomSums) -> float:
+    """|w| of the atom that alone lowers the error most."""
+    alive = sums.diagonal > 0
+    if not alive.any() or not np.any(sums.linear):
+        return 1.0
+    gain = np.where(alive, sums.linear**2 / np.where(alive, sums.diagonal, 1.0), 0.0)
+    best = int(gain.argmax())
+    return float(abs(sums.linear[best]) / sums.diagonal[best])

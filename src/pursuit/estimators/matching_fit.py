@@ -1,0 +1,157 @@
+"""One fit of a matching pursuit: how many functions, which, and how often they may err."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pursuit.bounds import matching_pursuit_bound
+from pursuit.estimators.matching_judges import Judge, Tally
+from pursuit.estimators.matching_search import AtomPath, MatchingPlan, MatchingSearch, draw_pool
+from pursuit.estimators.progress import Progress
+from pursuit.greedy import MaxSize, Patience, Pool, Problem, StopRule
+from pursuit.kernels import Kernel
+from pursuit.rows import draw_rows
+
+Floats = NDArray[np.float64]
+
+_PATIENCE = 10
+_MOST = 1024
+
+
+class MatchingFit:
+    """Choose the size as planned, fit all rows, and count errors for HS08's bound.
+
+    Attributes
+    ----------
+    errors : array
+        Weight of the rows outside the basis on which the models of sizes 1, 2, … err; in a fit by
+        the bound also those of sizes that were tried in vain.
+    """
+
+    def __init__(
+        self,
+        plan: MatchingPlan,
+        problem: Problem,
+        kernels: Sequence[Kernel],
+        centers: Any,
+        judge: Judge,
+    ) -> None:
+        self._plan, self._problem, self._kernels, self._judge = plan, problem, kernels, judge
+        self._given = None if centers is None else Pool.of_points(centers)
+        self._tally = Tally(judge, problem.sample)
+        self._weight = float(problem.sample.weights.sum())
+        most = max(1, int(min(self._weight / 2, _MOST)))
+        self._limit = most if isinstance(plan.n_basis, str) else int(plan.n_basis)
+        self.errors = np.empty(0)
+
+    def run(self, interrupted: StopRule, progress: Progress) -> AtomPath:
+        """Choose and fit; the values in the path are those on all rows."""
+        limit, reason = self._limit, "n_basis"
+        if self._plan.n_basis == "validation":
+            tick = progress.begin("validate", limit)
+            limit, reason = self._validated_size(interrupted, tick)
+        tick = progress.begin("choose", limit)
+        search = self._search(self._problem, limit)
+        rules: list[StopRule] = [MaxSize(limit), interrupted]
+        if self._plan.n_basis == "bound":
+            found = self._fit_by_bound(search, rules, tick)
+        else:
+            path = search.run(rules, tick)
+            if path.stop_reason == "n_basis":
+                path = replace(path, stop_reason=reason)
+            found = search.fitted(len(path), path)
+            self._centers = found.centers.index
+        progress.begin("judge")
+        n = len(found)
+        errors, losses = found.sums(
+            self._kernels,
+            self._problem.sample,
+            self._measure(found.centers.index, 1, n),
+            self._problem.workers,
+        )
+        as_searched = np.array_equal(self._centers[:n], found.centers.index)
+        self.errors = np.append(errors, self.errors[n:]) if as_searched else errors
+        self._centers = self._centers if as_searched else found.centers.index
+        return replace(found, path=replace(found.path, value=losses))
+
+    def bound(self, *, printed: bool) -> Floats:
+        """HS08 Theorem 3 at every size."""
+        n = len(self.errors)
+        return matching_pursuit_bound(
+            np.arange(1, n + 1),
+            self.errors,
+            self._weight,
+            self._plan.delta,
+            n_atoms=self._n_choices,
+            rows_used=self._tally.rows_used(self._centers[:n]),
+            n_hyperplanes=self._judge.n_hyperplanes,
+            n_columns=self._judge.n_columns,
+            intercept=self._plan.intercept,
+            printed=printed,
+        )
+
+    def _search(self, problem: Problem, limit: int) -> MatchingSearch:
+        plan, m = self._plan, problem.sample.n_rows
+        size = plan.candidates(m, limit)
+        pool = self._given or draw_pool(problem.sample, size, problem.rng)
+        all_rows = self._given is None and size >= m
+        per_kernel = self._weight if all_rows else len(pool)
+        self._n_choices = len(self._kernels) * per_kernel
+        return MatchingSearch(plan, problem, self._kernels, pool, limit)
+
+    def _fit_by_bound(
+        self, search: MatchingSearch, rules: list[StopRule], tick: Callable[[int], None]
+    ) -> AtomPath:
+        """Grow until the printed form of the bound has passed its minimum; go back to it."""
+
+        def look(first: int, last: int) -> Floats:
+            self._centers = search.rows_of(search.atoms[:last])
+            measure = self._measure(self._centers, first, last)
+            sums = search.sums(self._problem.sample, first, last, measure)
+            self.errors = np.append(self.errors, sums[0])
+            return self.bound(printed=True)[first - 1 :]
+
+        patience = Patience(look, _PATIENCE, "bound")
+        path = search.run([patience, *rules], tick)
+        patience.look(len(path))
+        self.errors = self.errors[: len(patience.values)]
+        n = patience.best_size
+        if n < len(path):
+            path = replace(path.truncated(n), stop_reason="bound")
+        return search.fitted(n, path)
+
+    def _measure(
+        self, centers: NDArray[np.intp], first: int, last: int
+    ) -> Callable[[Floats, slice], Floats]:
+        sizes, entered = np.arange(first, last + 1), self._tally.entered(centers)
+        return lambda F, rows: self._tally.measure(F, rows, sizes, entered)
+
+    def _validated_size(
+        self, interrupted: StopRule, tick: Callable[[int], None]
+    ) -> tuple[int, str]:
+        """The size of least loss on rows set aside, and why it is that one."""
+        sample, rng = self._problem.sample, self._problem.rng
+        m = sample.n_rows
+        n_held = min(max(1, round(self._plan.validation_fraction * m)), m - 1)
+        if n_held < 1:
+            raise ValueError("n_basis='validation' sets rows aside: at least 2 rows are needed.")
+        held = draw_rows(m, n_held, rng)
+        kept = np.setdiff1d(np.arange(m), held, assume_unique=True)
+        search = self._search(replace(self._problem, sample=sample.take(kept)), self._limit)
+        judged = sample.take(held)
+
+        def loss(F: Floats, rows: slice) -> Floats:
+            return judged.weights[None, rows] @ self._judge.losses(F, judged.targets[rows])
+
+        patience = Patience(
+            lambda first, last: search.sums(judged, first, last, loss)[0], _PATIENCE, "no gain"
+        )
+        path = search.run([patience, MaxSize(self._limit), interrupted], tick)
+        patience.look(len(path))
+        n = patience.best_size
+        return n, "no gain" if n < len(path) else path.stop_reason

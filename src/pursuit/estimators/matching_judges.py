@@ -1,0 +1,141 @@
+"""What a matching-pursuit model does at a row: its loss, and whether HS08 counts it as an error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pursuit.objectives import RowLoss
+from pursuit.rows import Sample
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+class Judge(Protocol):
+    """Judges predictions F (rows x sizes x outputs) by targets Y (rows x outputs).
+
+    In the space of coefficients, ``n_hyperplanes`` hyperplanes decide whether a row is an error,
+    and the space has ``n_columns`` dimensions for each function.
+    """
+
+    n_hyperplanes: int
+    n_columns: int
+
+    def losses(self, F: Floats, Y: Floats) -> Floats:
+        """Of shape (rows, sizes)."""
+        ...
+
+    def errors(self, F: Floats, Y: Floats) -> NDArray[np.bool_]:
+        """Of shape (rows, sizes)."""
+        ...
+
+
+@dataclass(frozen=True)
+class MissJudge:
+    """Regression: an error is |f - y| > α in any output (HS08 Definition 1)."""
+
+    tolerance: Floats
+
+    @property
+    def n_hyperplanes(self) -> int:
+        """f = y + α and f = y - α, for each output."""
+        return 2 * len(self.tolerance)
+
+    @property
+    def n_columns(self) -> int:
+        """One coefficient an output."""
+        return len(self.tolerance)
+
+    def losses(self, F: Floats, Y: Floats) -> Floats:
+        """½(f - y)², outputs summed."""
+        return half_squares(F, Y)
+
+    def errors(self, F: Floats, Y: Floats) -> NDArray[np.bool_]:
+        """Outputs beyond the tolerance."""
+        return np.any(np.abs(F - Y[:, None]) > self.tolerance, axis=2)
+
+
+@dataclass(frozen=True)
+class MarginJudge:
+    """Classification: an error is a margin of at most 1 - α.
+
+    The margin is half the lead of the row's own column over the best other one, yf for two classes
+    in one column of ±1; α = 1 counts rows that are classified wrongly, ties included.
+    """
+
+    tolerance: float
+    loss: RowLoss | None
+    n_outputs: int
+
+    @property
+    def n_hyperplanes(self) -> int:
+        """The own column against each of the others."""
+        return max(self.n_outputs - 1, 1)
+
+    @property
+    def n_columns(self) -> int:
+        """Differences of columns are what counts."""
+        return max(self.n_outputs - 1, 1)
+
+    def losses(self, F: Floats, Y: Floats) -> Floats:
+        """The loss that is minimised, columns summed."""
+        if self.loss is None:
+            return half_squares(F, Y)
+        return self.loss.value(F, np.broadcast_to(Y[:, None], F.shape)).sum(axis=2)
+
+    def errors(self, F: Floats, Y: Floats) -> NDArray[np.bool_]:
+        """Margins that are too small."""
+        if self.n_outputs == 1:
+            margin = (F * Y[:, None])[..., 0]
+        else:
+            own = np.broadcast_to(Y[:, None] > 0, F.shape)
+            lead = np.where(own, F, -np.inf).max(axis=2) - np.where(own, -np.inf, F).max(axis=2)
+            margin = 0.5 * lead
+        return np.asarray(margin <= 1.0 - self.tolerance)
+
+
+def half_squares(F: Floats, Y: Floats) -> Floats:
+    """½(f - y)², outputs summed."""
+    miss = F - Y[:, None]
+    return 0.5 * np.asarray(np.einsum("iso,iso->is", miss, miss))
+
+
+class Tally:
+    """Counts errors outside the basis, and adds up losses, for models of many sizes.
+
+    A row of weight w counts as w rows, of which one is taken away when the row becomes a centre.
+    """
+
+    def __init__(self, judge: Judge, sample: Sample) -> None:
+        self._judge, self._sample = judge, sample
+
+    def measure(self, F: Floats, rows: slice, sizes: Indices, entered: Floats) -> Floats:
+        """Errors and losses of some rows, shape (2, sizes); ``entered`` is the size from which on
+        a row is a centre.
+        """  # noqa: D205
+        Y, w = self._sample.targets[rows], self._sample.weights[rows, None]
+        inside = np.minimum(w, 1.0) * (entered[rows, None] <= sizes)
+        errors = np.sum((w - inside) * self._judge.errors(F, Y), axis=0)
+        return np.stack([errors, np.sum(w * self._judge.losses(F, Y), axis=0)])
+
+    def entered(self, centers: Indices) -> Floats:
+        """For every row the size at which it becomes a centre, infinite if it never does."""
+        size = np.full(self._sample.n_rows, np.inf)
+        rows = centers >= 0
+        # Backwards, so that the first time counts.
+        size[centers[rows][::-1]] = np.flatnonzero(rows)[::-1] + 1.0
+        return size
+
+    def rows_used(self, centers: Indices) -> Floats:
+        """Weight of the rows that are centres, for sizes 1, …, n."""
+        entered = self.entered(centers)
+        once = np.flatnonzero(np.isfinite(entered))
+        added = np.zeros(len(centers))
+        np.add.at(
+            added, entered[once].astype(np.intp) - 1, np.minimum(self._sample.weights[once], 1.0)
+        )
+        return np.cumsum(added)

@@ -1,0 +1,349 @@
+"""From a dictionary of functions to matching-pursuit models of every size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pursuit.gram import sum_along_path
+from pursuit.greedy import Meter, Path, Pool, Problem, Pursuit, Stalled, StopRule
+from pursuit.kernels import CountingKernel, Dictionary, Kernel
+from pursuit.linalg import Workers
+from pursuit.objectives import (
+    BackfitPursuit,
+    BasicPursuit,
+    GradientPursuit,
+    MatchingObjective,
+    PrefitPursuit,
+    RowLoss,
+)
+from pursuit.rows import Sample, distinct_rows, draw_rows
+from pursuit.solvers import newton
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+FULL_ROWS = 5000
+"""Up to this many rows each of them is a candidate, and all of them choose."""
+_POOL = 4096
+_REPEATS = 1000
+_RIDGE = 1e-3
+"""Penalty on coefficients of functions of unit mean square, without which separable classes would
+have no best logistic fit."""
+_STORED_VALUES = 1 << 28
+
+
+@dataclass(frozen=True)
+class MatchingPlan:
+    """How a dictionary is searched, as the user gave it; ``loss`` None is ½(y - f)²."""
+
+    n_basis: int | str
+    fitting: str
+    refit_every: int
+    intercept: bool
+    loss: RowLoss | None
+    pool_size: int | str
+    selection_rows: int | str | None
+    validation_fraction: float
+    delta: float
+
+    def candidates(self, n_rows: int, limit: int) -> int:
+        """How many rows may be centres: all of few, a random part of many."""
+        if self.pool_size == "auto":
+            return n_rows if n_rows <= FULL_ROWS else max(_POOL, 2 * limit)
+        return int(self.pool_size)
+
+    def rows_that_choose(self, n_rows: int, pool_size: int) -> int:
+        """How many rows choose from a pool."""
+        if self.selection_rows is None or (self.selection_rows == "auto" and n_rows <= FULL_ROWS):
+            return n_rows
+        if self.fitting == "basic" and self.selection_rows == "auto":
+            return n_rows
+        wanted = 2 * pool_size if self.selection_rows == "auto" else int(self.selection_rows)
+        return min(wanted, n_rows)
+
+
+@dataclass(frozen=True)
+class AtomPath:
+    """Functions in the order of choice, and the model of every size.
+
+    Attributes
+    ----------
+    centers : Pool
+        Where each function is centred.
+    kernel_of : array of int
+        Number of its kernel.
+    coefficients : array of shape (n, n, n_outputs)
+        Column s - 1 holds those of the model of size s.
+    intercepts : array of shape (n, n_outputs)
+        Those of every size.
+    path : Path
+        What each step brought and cost.
+    """
+
+    centers: Pool
+    kernel_of: Indices
+    coefficients: Floats
+    intercepts: Floats
+    path: Path
+
+    def __len__(self) -> int:
+        return len(self.kernel_of)
+
+    def truncated(self, n: int, stop_reason: str = "n_basis") -> AtomPath:
+        """The first n functions."""
+        return AtomPath(
+            self.centers.take(np.arange(n)),
+            self.kernel_of[:n],
+            self.coefficients[:n, :n],
+            self.intercepts[:n],
+            replace(self.path.truncated(n), stop_reason=stop_reason),
+        )
+
+    def sums(
+        self,
+        kernels: Sequence[Kernel],
+        sample: Sample,
+        measure: Callable[[Floats, slice], Floats],
+        workers: Workers,
+    ) -> Floats:
+        """Σ over the rows of a sample of what the models of all sizes do there."""
+        return sum_along_path(
+            sample,
+            Dictionary(tuple(kernels), self.centers.items),
+            atoms_of(self.kernel_of),
+            self.coefficients,
+            self.intercepts,
+            measure,
+            workers,
+        )
+
+
+def atoms_of(kernel_of: Indices) -> Indices:
+    """Numbers of functions in a dictionary whose centres are theirs, in their order."""
+    return kernel_of * len(kernel_of) + np.arange(len(kernel_of))
+
+
+def draw_pool(sample: Sample, size: int, rng: np.random.Generator) -> Pool:
+    """So many rows as centres; all that are distinct if there are no more."""
+    if size >= sample.n_rows:
+        return Pool.of_rows(sample, distinct_rows(sample.rows))
+    return Pool.of_rows(sample, draw_rows(sample.n_rows, size, rng))
+
+
+class MatchingSearch:
+    """One pursuit over the functions k(·, c) for all given kernels and centres, and a constant.
+
+    All rows of the problem judge a model, and a random part of many rows chooses it. The constant
+    is taken before any choice and counts neither as a function nor as a step.
+    """
+
+    def __init__(
+        self,
+        plan: MatchingPlan,
+        problem: Problem,
+        kernels: Sequence[Kernel],
+        pool: Pool,
+        capacity: int,
+    ) -> None:
+        dictionary = Dictionary(tuple(kernels), pool.items)
+        kernel = CountingKernel(dictionary)
+        self.problem = replace(problem, kernel=kernel, meter=Meter(kernel))
+        self._plan, self._pool, self._n_atoms = plan, pool, dictionary.n_atoms
+        sample = problem.sample
+        rows = plan.rows_that_choose(sample.n_rows, len(pool))
+        self.sketched = rows < sample.n_rows
+        drawn = draw_rows(sample.n_rows, rows, problem.rng) if self.sketched else None
+        seen = sample if drawn is None else sample.take(drawn)
+
+        atoms = np.arange(self._n_atoms)
+        self.objective = self._objective(atoms, seen, capacity)
+        labels = np.append(np.tile(self._pool.index, self._n_atoms // len(self._pool)), -1)
+        self._pursuit = Pursuit(
+            self.objective, self.problem.meter, labels=labels, scale=abs(self.objective.value)
+        )
+
+    def run(self, rules: Sequence[StopRule], after_step: Callable[[int], None]) -> Path:
+        """Choose by the rules."""
+        stalled = [Stalled(_REPEATS)] if self._plan.fitting == "basic" else []
+        path = self._pursuit.run([*rules, *stalled], after_step)
+        if not len(path):
+            raise ValueError(
+                "kernel gives no function that differs from zero or, beside an intercept, from a "
+                "constant on the rows: there is nothing to choose. Use another kernel or centers."
+            )
+        return path
+
+    @property
+    def atoms(self) -> Indices:
+        """Numbers of the chosen functions."""
+        return self.objective.chosen[int(self._plan.intercept) :]
+
+    def rows_of(self, atoms: Indices) -> Indices:
+        """Row numbers of the centres of some functions, -1 where they are not rows."""
+        return self._pool.index[atoms % len(self._pool)]
+
+    def models(self, first: int, last: int) -> tuple[Floats, Floats]:
+        """Coefficients and intercepts of sizes first, …, last."""
+        return _split(self.objective, first, last, self._plan.intercept)
+
+    def sums(
+        self, sample: Sample, first: int, last: int, measure: Callable[[Floats, slice], Floats]
+    ) -> Floats:
+        """Σ over the rows of a sample of what the models of sizes first, …, last do there."""
+        coefficients, intercepts = self.models(first, last)
+        return sum_along_path(
+            sample,
+            self.problem.kernel,
+            self.atoms[:last],
+            coefficients,
+            intercepts,
+            measure,
+            self.problem.workers,
+        )
+
+    def fitted(self, n: int, path: Path) -> AtomPath:
+        """The models of up to n functions, fitted to all rows."""
+        atoms = self.atoms[:n]
+        if self.sketched:
+            atoms, coefficients, intercepts = self._on_all_rows(atoms)
+        else:
+            coefficients, intercepts = self.models(1, n)
+        kernel_of, center_of = np.divmod(atoms, len(self._pool))
+        centers = self._pool.take(center_of)
+        path = replace(
+            path.truncated(len(atoms)), index=centers.index, stop_reason=path.stop_reason
+        )
+        return AtomPath(centers, kernel_of, coefficients, intercepts, path)
+
+    def _on_all_rows(self, atoms: Indices) -> tuple[Indices, Floats, Floats]:
+        """Refit what a sketch has chosen; of a row loss, the largest model only."""
+        plan, n = self._plan, len(atoms)
+        if plan.loss is None:
+            objective = self._objective(atoms, self.problem.sample, n)
+            Pursuit(objective, self.problem.meter).take(range(n))
+            kept = objective.chosen[int(plan.intercept) :]
+            return atoms[kept], *_split(objective, 1, len(kept), plan.intercept)
+        coefficients, intercepts = self.models(1, n)
+        columns = self.problem.kernel.columns(atoms)
+        items = self.problem.sample.rows.take(np.arange(self.problem.sample.n_rows))
+
+        def features(rows: slice) -> Floats:
+            tile = columns(items[rows])
+            return np.column_stack([np.ones(len(tile)), tile]) if plan.intercept else tile
+
+        start = coefficients[:, -1]
+        if plan.intercept:
+            start = np.vstack([intercepts[-1], start])
+        found = self._newton(features, self.problem.sample, start)
+        coefficients[:, -1] = found[int(plan.intercept) :]
+        if plan.intercept:
+            intercepts[-1] = found[0]
+        return atoms, coefficients, intercepts
+
+    def _objective(self, atoms: Indices, sample: Sample, capacity: int) -> MatchingObjective:
+        """What shrinks, over these atoms and, behind them, a constant; the latter is taken."""
+        plan = self._plan
+        objective: MatchingObjective
+        if plan.loss is None:
+            objective = self._squared(atoms, sample, capacity)
+        else:
+            objective = self._rowwise(atoms, sample)
+        if plan.intercept:
+            objective.score(np.array([len(atoms)]))
+            objective.add(len(atoms))
+            if isinstance(objective, BackfitPursuit):
+                objective.refit()
+        return objective
+
+    def _squared(self, atoms: Indices, sample: Sample, capacity: int) -> MatchingObjective:
+        plan, n, w = self._plan, len(atoms), sample.weights
+        extended = replace(sample, targets=np.column_stack([sample.targets, np.ones(len(w))]))
+        statistics = self.problem.statistics(atoms, extended)
+        G, means = statistics.gram, statistics.cross[:, -1]
+        b = np.vstack([statistics.cross[:, :-1], w @ sample.targets])
+        diagonal = np.append(np.diag(G), statistics.weight if plan.intercept else 0.0)
+
+        def columns(index: Indices) -> Floats:
+            out = np.empty((len(index), n + 1))
+            inner = index < n
+            out[inner, :n], out[inner, n] = G[index[inner]], means[index[inner]]
+            out[~inner, :n], out[~inner, n] = means, statistics.weight
+            return out
+
+        offset = 0.5 * float(sample.target_norms().sum())
+        if plan.fitting == "basic":
+            return BasicPursuit(diagonal, b, columns, offset=offset)
+        options: dict[str, Any] = {
+            "capacity": capacity + 1,
+            "workers": self.problem.workers,
+            "look_ahead": True,
+            "offset": offset,
+            "rounding": self.problem.kernel.rounding,
+        }
+        if plan.fitting == "backfit":
+            return BackfitPursuit(diagonal, b, columns, refit_every=plan.refit_every, **options)
+        return PrefitPursuit(diagonal, b, columns, **options)
+
+    def _rowwise(self, atoms: Indices, sample: Sample) -> MatchingObjective:
+        plan, n, m = self._plan, len(atoms), sample.n_rows
+        if n * m > _STORED_VALUES:
+            raise ValueError(
+                f"loss='logistic' keeps the values of all {n} candidates at the {m} rows that "
+                "choose, which is too much memory: lower pool_size or selection_rows."
+            )
+        assert plan.loss is not None
+        functions = np.full((n + 1, m), 1.0 if plan.intercept else 0.0)
+        columns = self.problem.kernel.columns(atoms)
+        items = sample.rows.take(np.arange(m))
+
+        def fill(rows: slice) -> None:
+            functions[:n, rows] = columns(items[rows]).T
+
+        self.problem.workers.map(fill, Workers.slices(m, 256))
+
+        def refit(chosen: Indices, start: Floats) -> Floats:
+            F = functions[chosen].T
+            return self._newton(F.__getitem__, sample, start)
+
+        return GradientPursuit(
+            functions,
+            sample.targets,
+            sample.weights,
+            plan.loss,
+            refit=refit,
+            refit_every=plan.refit_every,
+            workers=self.problem.workers,
+        )
+
+    def _newton(self, features: Callable[[slice], Floats], sample: Sample, start: Floats) -> Floats:
+        assert self._plan.loss is not None
+        w, workers = sample.weights, self.problem.workers
+        squares = workers.map(
+            lambda rows: w[rows] @ features(rows) ** 2, Workers.slices(sample.n_rows, 1024)
+        )
+        found = newton(
+            features,
+            self._plan.loss,
+            sample.targets,
+            w,
+            start=start,
+            ridge=_RIDGE * np.sum(squares, axis=0) / w.sum(),
+            workers=workers,
+        )
+        return found.coefficients
+
+
+def _split(
+    objective: MatchingObjective, first: int, last: int, intercept: bool
+) -> tuple[Floats, Floats]:
+    """Coefficients and intercepts of some sizes."""
+    constant = int(intercept)
+    path = objective.coefficient_path(first + constant, last + constant)
+    if not intercept:
+        return path, np.zeros(path.shape[1:])
+    return path[1:], path[0]

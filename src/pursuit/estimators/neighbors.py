@@ -1,0 +1,555 @@
+"""Exact nearest neighbours in the feature space of a kernel (SS00 §6.3)."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.linalg import solve_triangular
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+)
+from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+
+from pursuit.estimators.inputs import (
+    check_positive_definite,
+    check_symmetric,
+    counting_kernel,
+    indefinite,
+    is_precomputed,
+    prediction_rows,
+    training_rows,
+)
+from pursuit.gram import Found, NeighborSearch, Queries, kernel_features
+from pursuit.greedy import Pivots, block_pivots
+from pursuit.kernels import CountingKernel
+from pursuit.linalg import NotPositiveDefiniteError, SpanPoints, Workers, trusted_size
+from pursuit.rows import IndexRows, RowSource, Sample, as_rows
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+_CHECKED_ROWS = 64
+_ULPS = 16.0
+
+
+@dataclass
+class SearchCost:
+    """Kernel values that an index and its last search took.
+
+    Attributes
+    ----------
+    index_entries : int
+        For choosing the landmarks and placing the training rows.
+    pairs : int
+        Pairs of query and training row in the last search: what brute force evaluates.
+    evaluated : int
+        Those of them that were evaluated.
+    query_entries : int
+        For placing the queries of the last search; 0 when they were the training rows.
+    """
+
+    index_entries: int
+    pairs: int = 0
+    evaluated: int = 0
+    query_entries: int = 0
+
+    @property
+    def share(self) -> float:
+        """``evaluated / pairs``; NaN before the first search."""
+        return self.evaluated / self.pairs if self.pairs else float("nan")
+
+    def __str__(self) -> str:
+        index = f"{self.index_entries} kernel values for the index"
+        if not self.pairs:
+            return index
+        placing = f"{self.query_entries} to place the queries, " if self.query_entries else ""
+        return (
+            f"{index}; last search: {placing}{self.evaluated} of {self.pairs} pairs evaluated "
+            f"({self.share:.2%})"
+        )
+
+
+class SpanNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Exact nearest neighbours by the distance ‖φ(x)-φ(z)‖² = k(x,x) + k(z,z) - 2k(x,z).
+
+    For kernels that are dear to evaluate: strings, graphs, anything a function can compare. Every
+    row is placed in R^(n+1) by its kernel values with n landmarks, so that Euclidean distances
+    there bracket those in feature space; kernel values are asked for only where the bracket leaves
+    a doubt. The result is that of brute force. Methods and their arguments are those of
+    scikit-learn's `NearestNeighbors`.
+
+    For the RBF and other cheap kernels of numbers this saves kernel values but no time: there the
+    nearest in feature space are the nearest by Euclidean distance, which is faster to search by.
+
+    Parameters
+    ----------
+    kernel : str, callable or kernel object, default "rbf"
+        A name of `pairwise_kernels`, ``"precomputed"``, a function k(A, B) of two blocks of items,
+        or a `sklearn.gaussian_process.kernels` object, whose White terms are left out.
+    n_components : int, default 100
+        Most landmarks. More of them leave fewer pairs in doubt; each costs a kernel value a row.
+    n_neighbors : int, default 5
+        Neighbours that are sought when a method is not told otherwise.
+    radius : float, default 1.0
+        Distance within which they are sought when a method is not told otherwise.
+    gamma, coef0, degree : float, optional
+        Parameters of kernels given by name, as in `pairwise_kernels`.
+    kernel_params : dict, optional
+        Further parameters of a named or callable kernel.
+    n_jobs : int or None, default None
+        Threads; None is as many as BLAS would use. The result does not depend on it.
+    random_state : int, RandomState or None, default None
+        Seed of the choice of landmarks, on which the cost depends and the result does not.
+    verbose : int, default 0
+        Print what every search cost.
+
+    Attributes
+    ----------
+    component_indices_ : array of int
+        Row numbers of the landmarks, in the order of choice.
+    n_components_ : int
+        How many there are: fewer than ``n_components`` where the rows span no more than rounding
+        can tell.
+    residual_trace_ : float
+        Σ d over the rows, d = k(x,x) - ‖V_x‖² being what the landmarks miss of a row.
+    n_samples_fit_ : int
+        Number of training rows.
+    cost_ : SearchCost
+        Kernel values the index took (``index_entries``), and, after every search, how many
+        ``pairs`` of query and row it faced and ``evaluated``; ``share`` is their ratio.
+    n_features_in_ : int
+        Number of features, for two-dimensional numeric input.
+
+    Notes
+    -----
+    The fitted estimator keeps the training rows, and n + 1 numbers more a row. A search holds one
+    number for each training row and a few queries, computed by a matrix product; from some ten
+    landmarks on that is faster than a tree.
+
+    Squared distances below a few ulps of k(x,x) + k(z,z) are 0. Those that differ by no more are
+    ties, and go to the lower row number.
+
+    References
+    ----------
+    A. J. Smola and B. Schölkopf. Sparse greedy matrix approximation for machine learning. ICML,
+    2000.
+
+    Examples
+    --------
+    >>> from pursuit import SpanNeighbors, pairwise
+    >>> def shared_pairs(a, b):
+    ...     return float(len({*zip(a, a[1:])} & {*zip(b, b[1:])}))
+    >>> words = ["kernel", "colonel", "kennel", "matrix", "metric", "matrices"]
+    >>> search = SpanNeighbors(pairwise(shared_pairs), n_neighbors=1).fit(words)
+    >>> distances, indices = search.kneighbors(["kernels", "matrixes"])
+    >>> [words[i] for i in indices[:, 0]]
+    ['kernel', 'matrix']
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "kernel": [str, callable, SklearnKernel],
+        "n_components": [Interval(numbers.Integral, 1, None, closed="left")],
+        "n_neighbors": [Interval(numbers.Integral, 1, None, closed="left")],
+        "radius": [Interval(numbers.Real, 0, None, closed="left")],
+        "gamma": [None, Interval(numbers.Real, 0, None, closed="left")],
+        "coef0": [None, numbers.Real],
+        "degree": [None, Interval(numbers.Real, 0, None, closed="neither")],
+        "kernel_params": [None, dict],
+        "n_jobs": [None, numbers.Integral],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        n_components: int = 100,
+        n_neighbors: int = 5,
+        radius: float = 1.0,
+        gamma: float | None = None,
+        coef0: float | None = None,
+        degree: float | None = None,
+        kernel_params: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.radius = radius
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.degree = degree
+        self.kernel_params = kernel_params
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Choose landmarks and place the rows by them.
+
+        Parameters
+        ----------
+        X : array, CSR, data frame or list of items, of n_rows rows
+            Training rows, which are kept; the n_rows x n_rows kernel matrix when
+            ``kernel="precomputed"``.
+        y : ignored
+
+        Returns
+        -------
+        self : SpanNeighbors
+        """
+        rows, X = training_rows(self, X)
+        if is_precomputed(self.kernel):
+            check_symmetric(X)
+        kernel = self._compiled(X)
+        seed = check_random_state(self.random_state).randint(2**31 - 1, size=4)
+        rng = np.random.default_rng(seed)
+        sample = Sample(rows, np.empty((rows.n_rows, 0)), np.ones(rows.n_rows))
+        squares = _diagonal(rows, kernel)
+        if squares.min() < 0:
+            raise indefinite(int(squares.argmin()), float(squares.min()))
+        with Workers(self.n_jobs) as workers:
+            try:
+                check_positive_definite(kernel, sample, rng, _CHECKED_ROWS)
+                pivots = block_pivots(
+                    sample, kernel, int(self.n_components), workers=workers, rng=rng
+                )
+                self._place(pivots, rows, kernel, squares, workers)
+            except NotPositiveDefiniteError as error:
+                raise indefinite(error.index, error.pivot) from error
+        self._X = X
+        self.n_samples_fit_ = self._n_features_out = rows.n_rows
+        self.cost_ = SearchCost(kernel.entries)
+        return self
+
+    def kneighbors(
+        self,
+        X: Any = None,
+        n_neighbors: int | None = None,
+        return_distance: bool = True,
+        *,
+        diagonal: ArrayLike | None = None,
+    ) -> Any:
+        """The nearest training rows of every query, nearest first.
+
+        Parameters
+        ----------
+        X : items of n_queries rows, optional
+            Queries, k(queries, training rows) when ``kernel="precomputed"``. None: the training
+            rows, none of which counts as its own neighbour.
+        n_neighbors : int, optional
+            How many; by default that of the constructor.
+        return_distance : bool, default True
+            Whether to return the distances too.
+        diagonal : array of shape (n_queries,), optional
+            k(x, x) of the queries, for ``kernel="precomputed"``, where X does not hold it. It may
+            be left out where k(x, x) is the same for all training rows and so for the queries, and
+            where X is the training matrix itself.
+
+        Returns
+        -------
+        distances : array of shape (n_queries, n_neighbors), if ``return_distance``
+        indices : array of int of shape (n_queries, n_neighbors)
+        """
+        check_is_fitted(self)
+        k = self._checked_count(n_neighbors, self.n_samples_fit_ - (X is None))
+        found = self._search(X, diagonal, lambda *given: self._index().nearest(*given, k=k))
+        indices = np.array(found.indices, dtype=np.intp)
+        return (np.array(found.distances), indices) if return_distance else indices
+
+    def radius_neighbors(
+        self,
+        X: Any = None,
+        radius: float | None = None,
+        return_distance: bool = True,
+        sort_results: bool = False,
+        *,
+        diagonal: ArrayLike | None = None,
+    ) -> Any:
+        """All training rows within a distance of every query.
+
+        Parameters
+        ----------
+        X, diagonal
+            As in :meth:`kneighbors`.
+        radius : float, optional
+            The distance, itself included; by default that of the constructor.
+        return_distance : bool, default True
+            Whether to return the distances too. Without them, rows that the bounds show to be
+            within the radius are not evaluated.
+        sort_results : bool, default False
+            Nearest first, instead of by row number.
+
+        Returns
+        -------
+        distances : array of n_queries arrays, if ``return_distance``
+        indices : array of n_queries arrays of int
+        """
+        found = self._within(X, radius, diagonal, distances=return_distance, sort=sort_results)
+        indices = _ragged(found.indices)
+        return (_ragged(found.distances), indices) if return_distance else indices
+
+    def kneighbors_graph(
+        self,
+        X: Any = None,
+        n_neighbors: int | None = None,
+        mode: str = "connectivity",
+        *,
+        diagonal: ArrayLike | None = None,
+    ) -> sparse.csr_matrix[Any]:
+        """The nearest training rows of every query as a sparse matrix.
+
+        Parameters
+        ----------
+        X, n_neighbors, diagonal
+            As in :meth:`kneighbors`.
+        mode : {"connectivity", "distance"}, default "connectivity"
+            What the matrix holds: ones, or distances, zeros among them stored.
+
+        Returns
+        -------
+        graph : CSR matrix of shape (n_queries, n_samples_fit_)
+            Rows are sorted by distance, as scikit-learn's ``metric="precomputed"`` wants them.
+        """
+        _check_mode(mode)
+        distances, indices = self.kneighbors(X, n_neighbors, diagonal=diagonal)
+        return self._graph(mode, list(indices), list(distances))
+
+    def radius_neighbors_graph(
+        self,
+        X: Any = None,
+        radius: float | None = None,
+        mode: str = "connectivity",
+        sort_results: bool = False,
+        *,
+        diagonal: ArrayLike | None = None,
+    ) -> sparse.csr_matrix[Any]:
+        """All training rows within a distance of every query as a sparse matrix.
+
+        Parameters
+        ----------
+        X, radius, sort_results, diagonal
+            As in :meth:`radius_neighbors`.
+        mode : {"connectivity", "distance"}, default "connectivity"
+            What the matrix holds: ones, or distances, zeros among them stored.
+
+        Returns
+        -------
+        graph : CSR matrix of shape (n_queries, n_samples_fit_)
+        """
+        _check_mode(mode)
+        found = self._within(X, radius, diagonal, distances=mode == "distance", sort=sort_results)
+        return self._graph(mode, found.indices, found.distances)
+
+    def transform(self, X: Any) -> sparse.csr_matrix[Any]:
+        """The graph of distances that scikit-learn's estimators take as ``metric="precomputed"``.
+
+        As in scikit-learn's `KNeighborsTransformer` every row has ``n_neighbors + 1`` entries: a
+        training row is the nearest to itself.
+
+        Parameters
+        ----------
+        X : items of n_queries rows
+            As in :meth:`kneighbors`.
+
+        Returns
+        -------
+        graph : CSR matrix of shape (n_queries, n_samples_fit_)
+        """
+        check_is_fitted(self)
+        if self.n_neighbors >= self.n_samples_fit_:
+            raise ValueError(
+                f"transform gives a row itself and n_neighbors={self.n_neighbors} others, but "
+                f"there are n_samples_fit={self.n_samples_fit_} training rows: lower n_neighbors."
+            )
+        return self.kneighbors_graph(X, self.n_neighbors + 1, mode="distance")
+
+    def _compiled(self, X: Any) -> CountingKernel:
+        kernel, _ = counting_kernel(
+            self.kernel,
+            X,
+            gamma=self.gamma,
+            coef0=self.coef0,
+            degree=self.degree,
+            kernel_params=self.kernel_params,
+        )
+        return kernel
+
+    def _place(
+        self,
+        pivots: Pivots,
+        rows: RowSource,
+        kernel: CountingKernel,
+        squares: Floats,
+        workers: Workers,
+    ) -> None:
+        """Keep the landmarks that rounding leaves of use, and where they put the rows."""
+        R, S, landmarks = pivots.factor, pivots.pool.index, pivots.pool.items
+        backward = self._kernel_error = 0.0
+        if len(S):
+            K = kernel.tile(landmarks, landmarks)
+            roots = np.sqrt(squares[S])
+            backward = float((np.abs(K - R @ R.T) / np.multiply.outer(roots, roots)).max())
+            alone = [kernel.tile(landmarks[i : i + 1], landmarks[i : i + 1]) for i in range(len(S))]
+            errors = np.abs(np.ravel(alone) - squares[S]) / squares[S]
+            # More than was seen, because the landmarks are a sample of the rows.
+            self._kernel_error = 8.0 * float(errors.max())
+        n, self._error = trusted_size(R, backward, kernel.rounding)
+        self._whitener = solve_triangular(R[:n, :n], np.eye(n), lower=True) if n else R[:0, :0]
+        self._landmarks = landmarks[:n]
+        if pivots.features is None:
+            V = kernel_features(rows, kernel, self._landmarks, workers, whitener=self._whitener)
+        else:
+            V = pivots.features[:, :n]
+        self._points = SpanPoints.place(V, squares, self._error)
+        self._resolution = _ULPS * kernel.rounding
+        self.component_indices_ = S[:n]
+        self.n_components_ = n
+        self.residual_trace_ = float((self._points.points[:, -1] ** 2).sum())
+
+    def _index(self) -> NeighborSearch:
+        return NeighborSearch(
+            self._training_rows(), self._points, self._resolution, self._kernel_error
+        )
+
+    def _training_rows(self) -> RowSource:
+        return IndexRows(len(self._X)) if is_precomputed(self.kernel) else as_rows(self._X)
+
+    def _search(self, X: Any, diagonal: ArrayLike | None, search: Any) -> Found:
+        """Place the queries, search, and keep account of the cost."""
+        with Workers(self.n_jobs) as workers:
+            queries, entries = self._queries(X, diagonal, workers)
+            try:
+                found: Found = search(queries, workers)
+            except NotPositiveDefiniteError as error:
+                raise indefinite(error.index, error.pivot) from error
+        # The object stays the same: a search does not change the estimator's attributes.
+        cost, n_queries = self.cost_, queries.rows.n_rows
+        cost.pairs = n_queries * (self.n_samples_fit_ - queries.are_rows)
+        cost.evaluated, cost.query_entries = found.evaluated, entries
+        if self.verbose:
+            print(f"[{type(self).__name__}] {cost}", flush=True)
+        return found
+
+    def _queries(self, X: Any, diagonal: ArrayLike | None, workers: Workers) -> tuple[Queries, int]:
+        """The queries with their place in the span, and the kernel values it took."""
+        precomputed = is_precomputed(self.kernel)
+        if diagonal is not None and (X is None or not precomputed):
+            raise ValueError(
+                "diagonal is for queries of kernel='precomputed': leave it out, k(x, x) is known."
+            )
+        if X is None:
+            kernel = self._compiled(self._X)
+            return Queries(self._training_rows(), kernel, self._points, True), 0
+        rows, X = prediction_rows(self, X)
+        kernel = self._compiled(X)
+        squares = self._given_diagonal(X, diagonal) if precomputed else _diagonal(rows, kernel)
+        V = kernel_features(rows, kernel, self._landmarks, workers, whitener=self._whitener)
+        try:
+            points = SpanPoints.place(V, squares, self._error)
+        except NotPositiveDefiniteError as error:
+            hint = " Are the numbers in diagonal k(x, x)?" if precomputed else ""
+            raise ValueError(
+                f"kernel is not positive semi-definite: query {error.index} has k(x, x) = "
+                f"{squares[error.index]:.6g}, {-error.pivot:.3g} less than its kernel values with "
+                f"the landmarks imply.{hint}"
+            ) from error
+        towards = self._compiled(X.T) if precomputed else kernel
+        return Queries(rows, towards, points, False), kernel.entries
+
+    def _given_diagonal(self, X: NDArray[Any], diagonal: ArrayLike | None) -> Floats:
+        """k(x, x) of queries that are known by k(x, training rows) only."""
+        squares = self._points.squares
+        if diagonal is not None:
+            given = np.asarray(diagonal, dtype=np.float64)
+            if given.shape != (len(X),) or not np.all(np.isfinite(given)):
+                raise ValueError(
+                    f"diagonal must hold k(x, x), a finite number for each of the {len(X)} "
+                    f"queries, got shape {given.shape}."
+                )
+            return given
+        if np.array_equal(X, self._X):
+            return squares
+        if np.ptp(squares) <= self._resolution * squares.max():
+            return np.full(len(X), squares.max())
+        raise ValueError(
+            "distances need k(x, x) of the queries, which a precomputed matrix of k(x, training "
+            "rows) does not hold: pass it as diagonal=, or fit with a callable kernel."
+        )
+
+    def _within(
+        self,
+        X: Any,
+        radius: float | None,
+        diagonal: ArrayLike | None,
+        *,
+        distances: bool,
+        sort: bool,
+    ) -> Found:
+        check_is_fitted(self)
+        r = self.radius if radius is None else radius
+        if not isinstance(r, numbers.Real) or not 0 <= float(r) < np.inf:
+            raise ValueError(f"radius must be a finite number, at least 0, got {r!r}.")
+        return self._search(
+            X,
+            diagonal,
+            lambda *given: self._index().within(
+                *given, radius=float(r), distances=distances, sort=sort
+            ),
+        )
+
+    def _checked_count(self, n_neighbors: int | None, n_others: int) -> int:
+        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        if not isinstance(k, numbers.Integral) or isinstance(k, bool) or k < 1:
+            raise ValueError(f"n_neighbors must be a whole number, at least 1, got {k!r}.")
+        if k > n_others:
+            itself = " other than the query itself" if n_others < self.n_samples_fit_ else ""
+            raise ValueError(
+                f"n_neighbors={k} is more than the {n_others} training rows{itself}: lower it to "
+                "at most that, or fit on more rows."
+            )
+        return int(k)
+
+    def _graph(
+        self, mode: str, indices: list[Indices], distances: list[Floats]
+    ) -> sparse.csr_matrix[Any]:
+        starts = np.concatenate([[0], np.cumsum([len(found) for found in indices])])
+        columns = np.concatenate(indices)
+        data = np.concatenate(distances) if mode == "distance" else np.ones(len(columns))
+        return sparse.csr_matrix((data, columns, starts), shape=(len(indices), self.n_samples_fit_))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not is_precomputed(self.kernel)
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
+        return tags
+
+
+def _diagonal(rows: RowSource, kernel: CountingKernel) -> Floats:
+    return np.concatenate([kernel.diag(items) for _, items in rows.blocks()])
+
+
+def _ragged(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+    ragged = np.empty(len(arrays), dtype=object)
+    ragged[:] = arrays
+    return ragged
+
+
+def _check_mode(mode: str) -> None:
+    if mode not in ("connectivity", "distance"):
+        raise ValueError(f"mode must be 'connectivity' or 'distance', got {mode!r}.")

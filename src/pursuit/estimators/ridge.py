@@ -1,0 +1,528 @@
+"""Zhang's sparse kernel regression algorithms (Z03)."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin, _fit_context, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
+from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from pursuit.bounds import (
+    IN_EXPECTATION,
+    Bound,
+    Certificate,
+    greedy_rate_bound,
+    orthogonalities,
+    simple_rate_bound,
+    span_rate_bound,
+)
+from pursuit.estimators.certifying import KINDS
+from pursuit.estimators.inputs import (
+    TargetScale,
+    check_lengths,
+    check_positive_definite,
+    indefinite,
+    positive,
+    prediction_rows,
+    training_rows,
+    validate_targets,
+    validate_weights,
+)
+from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
+from pursuit.estimators.searching import FULL_LIMIT, SearchPlan, fit_span, size_grid
+from pursuit.estimators.spanmodel import SpanModel
+from pursuit.estimators.stepping import StepFit, fit_random, fit_steps
+from pursuit.gram import kernel_times
+from pursuit.greedy import Interrupted, Meter, Problem, SpanFit, catch_interrupt, kernel_matrix
+from pursuit.linalg import NotPositiveDefiniteError, StepSolution, Workers
+from pursuit.rows import Sample
+
+Floats = NDArray[np.float64]
+
+SUBSET_SIZE = 59
+"""One of so many draws is in the best twentieth with probability .95."""
+EXACT_ROWS = 2000
+"""Up to this many rows ρ of Theorem 6.1 is computed, from an m x m eigenproblem."""
+
+_SEARCH = {"greedy": "full", "kappa": "fresh", "random": "pooled", "subspace": "full"}
+"""What each method amounts to: who the candidates of a step are."""
+_CALLER = 4  # of fit, behind its two decorators
+
+
+class SparseKernelRidge(CallbackSupportMixin, RegressorMixin, SpanModel):
+    """Kernel ridge regression with few kernel functions, by four algorithms with proved rates.
+
+    Minimises P(f) = ½Σw(y - f)² + ½α‖f‖² over f = Σ_j β_j k(·, x_j) with at most ``n_basis`` terms,
+    as :class:`~sklearn.kernel_ridge.KernelRidge` does over all of them, and says how fast this must
+    converge (``rate_bound_``) and how far the result can be from the full solution
+    (``certificate_``).
+
+    Parameters
+    ----------
+    kernel : str, kernel object or callable, default "rbf"
+        A name of `pairwise_kernels` (γ = 1/n_features by default), ``"precomputed"``, a
+        `sklearn.gaussian_process.kernels` object, used as it is, or a function k(A, B) of two
+        blocks of items. White terms are added to ``alpha``.
+    alpha : float, default 1.0
+        Ridge σ² = mλ, as in scikit-learn's `KernelRidge`. Never divided by the number of rows or
+        by their weights.
+    method : {"greedy", "kappa", "random", "subspace"}, default "greedy"
+        ``"greedy"`` (Algorithm 1): each step goes to the best function βf + αk(·, x_i) over all
+        rows i; a row may be taken again. O(m) a step and a product with the kernel matrix for each
+        new function; the matrix is kept in memory up to 1 GiB (11 585 rows), and evaluated anew
+        for each product beyond; linear kernels use their features instead. ``"kappa"`` (Algorithm
+        3): the same among ``subset_size`` random rows, in one pass over the rows a step and O(m)
+        memory. ``"random"`` (Algorithm 2): the best function in the span of random rows.
+        ``"subspace"`` (Algorithm 4): each step adds the row whose span is best, O(m²) memory.
+    refit : bool, default False
+        Whether ``"greedy"`` and ``"kappa"`` move to the best function in the span of the rows
+        chosen after every step, in O(m n_basis) memory. The others always do.
+    n_basis : int, default 100
+        Most basis functions; rows taken again are not counted again. Fewer is not a warning: see
+        ``path_.stop_reason``.
+    subset_size : int, default 59
+        κ, the candidates of a step of ``"kappa"``; all rows where there are fewer than 59.
+    tol : float or None, default None
+        Stop when the certificate's ``relative_gap`` is at most ``tol``.
+    certificate : {"auto", None, "published", "dense", "scaled", "hybrid", "two-level", "pcg"}, \
+            default "auto"
+        Which proof of optimality ``fit`` computes: ``"auto"`` is ``"hybrid"`` up to 10 000 rows and
+        ``"published"`` beyond. :meth:`certify` explains the kinds and computes any later.
+    gamma, coef0, degree : float, optional
+        Parameters of kernels given by name, as in `pairwise_kernels`.
+    kernel_params : dict, optional
+        Further parameters of a named or callable kernel.
+    max_time : float or None, default None
+        Seconds after which the best model so far is returned; gives up reproducibility. Not for
+        ``"random"``.
+    n_jobs : int or None, default None
+        Threads; None is as many as BLAS would use. The result does not depend on it.
+    dtype : {"float64", "float32"}, default "float64"
+        Type of the kernel tiles of the final pass of ``"random"``. Choosing and certifying always
+        use float64.
+    random_state : int, RandomState or None, default None
+        Seed of everything random.
+    verbose : int, default 0
+        Print the stages of the fit with their times.
+
+    Attributes
+    ----------
+    basis_ : items
+        Basis points in the order of choice; None for a precomputed kernel.
+    basis_indices_ : array of int
+        Their row numbers.
+    n_basis_ : int
+        Number of basis functions.
+    n_steps_ : int
+        Number of steps; more than ``n_basis_`` where rows were taken again.
+    dual_coef_ : array of shape (n_basis,) or (n_basis, n_outputs)
+        β.
+    kernel_ : kernel
+        The kernel in use.
+    noise_ : float
+        σ² in use: ``alpha`` and the kernel's White terms.
+    path_ : Path
+        What each basis function brought and cost, and why the choice ended.
+    certificate_ : Certificate or None
+        Upper and lower value of the minimum.
+    rate_bound_ : Bound
+        Z03's Theorem 5.1 for every size, from what the fit knows.
+    n_features_in_ : int
+        Number of features, for two-dimensional numeric input.
+
+    References
+    ----------
+    T. Zhang. Approximation bounds for some sparse kernel regression algorithms. Neural Computation
+    14(12), 2002.
+
+    Examples
+    --------
+    >>> from pursuit import SparseKernelRidge
+    >>> from pursuit.datasets import make_robot_arm
+    >>> arm = make_robot_arm(1000, random_state=0)
+    >>> X, y = arm.data, arm.target
+    >>> model = SparseKernelRidge(gamma=0.1, method="kappa", refit=True, random_state=0).fit(X, y)
+    >>> model.predict(X[:2]).shape
+    (2,)
+    >>> model.truncated(20).n_basis_
+    20
+    """
+
+    n_basis: int
+    _learned = False
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "kernel": [str, callable, SklearnKernel],
+        "alpha": [numbers.Real],
+        "method": [StrOptions(set(_SEARCH))],
+        "refit": ["boolean"],
+        "n_basis": [Interval(numbers.Integral, 1, None, closed="left")],
+        "subset_size": [numbers.Integral],
+        "tol": [None, Interval(numbers.Real, 0, None, closed="neither")],
+        "certificate": [None, StrOptions({"auto", *KINDS})],
+        "gamma": [None, Interval(numbers.Real, 0, None, closed="left")],
+        "coef0": [None, numbers.Real],
+        "degree": [None, Interval(numbers.Real, 0, None, closed="neither")],
+        "kernel_params": [None, dict],
+        "max_time": [None, Interval(numbers.Real, 0, None, closed="neither")],
+        "n_jobs": [None, numbers.Integral],
+        "dtype": [StrOptions({"float64", "float32"}), Options(type, {np.float32, np.float64})],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        alpha: float = 1.0,
+        method: str = "greedy",
+        refit: bool = False,
+        n_basis: int = 100,
+        subset_size: int = SUBSET_SIZE,
+        tol: float | None = None,
+        certificate: str | None = "auto",
+        gamma: float | None = None,
+        coef0: float | None = None,
+        degree: float | None = None,
+        kernel_params: dict[str, Any] | None = None,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        dtype: Any = "float64",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.alpha = alpha
+        self.method = method
+        self.refit = refit
+        self.n_basis = n_basis
+        self.subset_size = subset_size
+        self.tol = tol
+        self.certificate = certificate
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.degree = degree
+        self.kernel_params = kernel_params
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+        self.dtype = dtype
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
+        """Choose basis functions among the rows and fit them.
+
+        Parameters
+        ----------
+        X : array, CSR, data frame or list of items, of n_rows rows
+            Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``.
+        y : array of shape (n_rows,) or (n_rows, n_outputs)
+            Targets; several outputs need a method that refits.
+        sample_weight : array of shape (n_rows,), optional
+            Weights of the squared errors. A row of weight 0 is absent.
+
+        Returns
+        -------
+        self : SparseKernelRidge
+        """
+        positive("alpha", self.alpha)
+        self._check_tol()
+        rows, X = training_rows(self, X)
+        targets = self._targets(y)
+        check_lengths(X, targets)
+        weights = validate_weights(sample_weight, rows.n_rows)
+        present = np.flatnonzero(weights > 0)
+        Y = targets.reshape(len(targets), -1)
+        self._check_subset(len(present))
+        self._single_output = targets.ndim == 1
+        self._weighted = bool(np.any(weights != 1.0))
+        self._scale = TargetScale.fit(Y, weights, normalize=False)
+        sample = Sample(rows, Y, weights)
+        if len(present) < rows.n_rows:
+            sample = sample.take(present)
+        self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
+        kernel, white = self._compiled(X)
+        self.noise_ = float(self.alpha) + white
+        seed = check_random_state(self.random_state).randint(2**31 - 1, size=4)
+        rng = np.random.default_rng(seed)
+        progress = Progress(self, n_stages=3)
+        with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
+            problem = Problem(sample, kernel, self.noise_, workers, Meter(kernel), rng)
+            try:
+                check_positive_definite(kernel, sample, rng)
+                fitted, certificate = self._search(problem, interrupted, progress)
+            except NotPositiveDefiniteError as error:
+                raise indefinite(int(present[error.index]), error.pivot) from error
+            self._calibrations = {}
+            self._store(fitted, present, problem)
+            self._largest = _largest(problem)
+            self._certify_fit(fitted, certificate, problem, progress)
+        progress.finish()
+        self._tell(interrupted)
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Values of the function at some rows.
+
+        Parameters
+        ----------
+        X : items of n_rows rows
+            k(rows, training rows) when ``kernel="precomputed"``.
+
+        Returns
+        -------
+        y : array of shape (n_rows,) or (n_rows, n_outputs)
+        """
+        check_is_fitted(self)
+        rows, X = prediction_rows(self, X)
+        kernel, _ = self._compiled(X)
+        coefficients = self.dual_coef_.reshape(self.n_basis_, len(self._scale.mean))
+        with Workers(self.n_jobs) as workers:
+            fitted = kernel_times(rows, kernel, self._points, coefficients, workers)
+        return fitted[:, 0] if self._single_output else fitted
+
+    def grow(self, n: int, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Keep the basis, add to it until it has n functions, and fit all rows in its span.
+
+        Only for models that refit: with ``refit=False``, fit again with a larger ``n_basis``, which
+        begins with the same steps.
+
+        Parameters
+        ----------
+        n : int
+            More than ``n_basis_``.
+        X, y, sample_weight
+            The training data, as in :meth:`fit`.
+
+        Returns
+        -------
+        model : SparseKernelRidge
+            A new, fitted model.
+        """
+        check_is_fitted(self)
+        if isinstance(self._solution, StepSolution):
+            raise ValueError(
+                f"grow needs a model that refits, and this is method={self.method!r} with "
+                "refit=False: fit again with a larger n_basis, which begins with the same steps."
+            )
+        return super().grow(n, X, y, sample_weight)
+
+    @property
+    def n_steps_(self) -> int:
+        """Number of steps taken."""
+        check_is_fitted(self)
+        return int(self._steps_per_size()[-1])
+
+    @property
+    def rate_bound_(self) -> Bound:
+        """Theorem 5.1 for every size, with P of this model for P_min and, for ΔP₀, P(0).
+
+        P(0) less the certificate's lower value where there is one. In the units of ``path_.value``.
+        """
+        check_is_fitted(self)
+        lower = 0.0 if self.certificate_ is None else max(self.certificate_.lower, 0.0)
+        return self._rate_bound(float(self.path_.value[-1]), lower)
+
+    def rate_bounds(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, steps: int = 50
+    ) -> list[Bound]:
+        """All bounds on P(f) - P_min that theory offers for this path, with P_min known.
+
+        P_min is enclosed by conjugate gradients, and every bound is computed for the worse end:
+        Theorem 5.1 with these numbers, the same from what a fit knows without them, Corollary 5.1
+        and, for ``method="subspace"`` and up to 2 000 rows, Theorem 6.1 with ρ.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            The training data, as in :meth:`fit`.
+        steps : int, default 50
+            Conjugate-gradient steps, a product with the kernel matrix each.
+
+        Returns
+        -------
+        bounds : list of Bound
+            Their ``trivial`` is the path's own distance from the minimum, as far as it is known.
+        """
+        found = self.certify(X, y, sample_weight, kind="pcg", steps=steps)
+        lower, least = found.lower, min(found.upper, float(self.path_.value[-1]))
+        if found.minimum_upper_per_output is not None:
+            least = min(least, float(found.minimum_upper_per_output.sum()))
+        known = self.path_.value - lower
+        numbers = {**self._theory(), "trivial": known}
+        simple = simple_rate_bound(initial=self._initial, **numbers)
+        blind = self._rate_bound(float(self.path_.value[-1]), 0.0, known, "from P(0) and this P")
+        bounds = [self._rate_bound(least, lower, known, "from P_min"), blind, simple]
+        if self.method == "subspace" and self._sums["n_rows"] <= EXACT_ROWS:
+            bounds.append(self._span_bound(X, y, sample_weight, known, self._initial - lower))
+        return bounds
+
+    @property
+    def _refits(self) -> bool:
+        """Whether the model is the best in its span."""
+        return self.refit or self.method in ("random", "subspace")
+
+    @property
+    def _initial(self) -> float:
+        """P(0)."""
+        return 0.5 * float(self._sums["target_norms"].sum())
+
+    def _steps_per_size(self) -> NDArray[np.intp]:
+        if isinstance(self._solution, StepSolution):
+            return self._solution.steps
+        return np.arange(1, self.n_basis_ + 1)
+
+    def _theory(self) -> dict[str, Any]:
+        """What the rates of Section 5 have in common."""
+        return {
+            "size": np.arange(1, self.n_basis_ + 1),
+            "steps": self._steps_per_size(),
+            "largest": self._largest,
+            "noise": self.noise_,
+            "n_rows": self._sums["n_rows"],
+            "caveat": IN_EXPECTATION if self.method in ("random", "kappa") else "",
+        }
+
+    def _rate_bound(
+        self, least: float, lower: float, known: Floats | None = None, source: str = ""
+    ) -> Bound:
+        """Theorem 5.1 from an upper and a lower value of P_min."""
+        theory = self._theory()
+        theory["caveat"] = ", ".join(filter(None, [source, theory["caveat"]]))
+        return greedy_rate_bound(
+            initial_gap=self._initial - lower,
+            minimum=least,
+            trivial=self.path_.value - lower if known is None else known,
+            **theory,
+        )
+
+    def _span_bound(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, known: Floats, initial_gap: float
+    ) -> Bound:
+        """Theorem 6.1, beside the path's own functions of every size."""
+        present = np.flatnonzero(validate_weights(sample_weight, len(y)) > 0)
+        with Workers(self.n_jobs) as workers:
+            problem = self._problem(X, y, sample_weight, workers)
+            sample = problem.sample
+            items = sample.rows.take(np.arange(sample.n_rows))
+            K = kernel_matrix(problem.kernel, items, workers)
+        H = (K * sample.weights) @ K + self.noise_ * K
+        chosen = self._positions(present, sample)
+        sizes = np.array(size_grid(self.n_basis_))
+        return span_rate_bound(
+            np.arange(1, self.n_basis_ + 1),
+            n_terms=sizes,
+            rho=orthogonalities(H, chosen, sizes),
+            initial_gap=initial_gap,
+            gaps=known[sizes - 1],
+            trivial=known,
+        )
+
+    def _plan(self, n_rows: int) -> SearchPlan:
+        many = n_rows > FULL_LIMIT
+        if many and self.method == "subspace":
+            raise ValueError(
+                f"method='subspace' holds an m x m matrix and takes at most {FULL_LIMIT} rows, got "
+                f"{n_rows}: use method='kappa' with refit=True."
+            )
+        return SearchPlan(
+            n_basis=self.n_basis,
+            search="fresh" if many else _SEARCH[self.method],
+            pool_size="auto",
+            selection_rows="auto",
+            rounds=1,
+            candidates="rows",
+            evidence=False,
+            tol=self.tol,
+            certificate=self._certificate_kind(n_rows),
+            max_time=self.max_time,
+            dtype=self.dtype,
+        )
+
+    def _search(
+        self, problem: Problem, interrupted: Interrupted, progress: Progress
+    ) -> tuple[SpanFit | StepFit, Certificate | None]:
+        """Run the method."""
+        plan = self._plan(problem.sample.n_rows)
+        if self.method == "random":
+            return fit_random(plan, problem, begin=progress.begin)
+        if self.method == "subspace":
+            return fit_span(
+                plan,
+                problem,
+                allowed=None,
+                cut=None,
+                after_choice=None,
+                interrupted=interrupted,
+                begin=progress.begin,
+            )
+        return fit_steps(
+            plan,
+            problem,
+            subset_size=self.subset_size if self.method == "kappa" else None,
+            refitted=self.refit,
+            interrupted=interrupted,
+            begin=progress.begin,
+        )
+
+    def _targets(self, y: Any) -> Floats:
+        """Checked targets; a single column where only one output can be fitted."""
+        targets = validate_targets(y)
+        if targets.ndim == 1 or self._refits:
+            return targets
+        if targets.shape[1] > 1:
+            raise ValueError(
+                f"y has {targets.shape[1]} outputs, and method={self.method!r} scales one function "
+                "as a whole at every step: use refit=True, or method='random' or 'subspace'."
+            )
+        return np.asarray(column_or_1d(targets, warn=True))
+
+    def _check_subset(self, n_rows: int) -> None:
+        if self.method != "kappa":
+            return
+        if self.subset_size < 1 or (self.subset_size > n_rows and self.subset_size != SUBSET_SIZE):
+            raise ValueError(
+                f"subset_size must be from 1 to the number of rows, {n_rows}, got "
+                f"{self.subset_size}."
+            )
+
+    def _tell(self, interrupted: Interrupted) -> None:
+        """Say what the caller should know of the fit."""
+        if interrupted.requested:
+            warnings.warn(
+                f"fit was interrupted: the model holds the best {self.n_basis_} basis functions "
+                "found so far.",
+                stacklevel=_CALLER + 1,
+            )
+            raise KeyboardInterrupt
+        found = self.certificate_
+        if self.tol is not None and found is not None and found.relative_gap > self.tol:
+            warnings.warn(
+                f"tol={self.tol:g} was not met: the relative gap at {self.n_basis_} functions "
+                f"is {found.relative_gap:.3g} ({found.kind} certificate). Raise n_basis or tol, or "
+                "use a tighter certificate.",
+                ConvergenceWarning,
+                stacklevel=_CALLER + 1,
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = self._refits
+        return tags
+
+
+def _largest(problem: Problem) -> float:
+    """M² = max_i w_i k(x_i, x_i)."""
+    parts = [w * problem.kernel.diag(items) for items, _, w in problem.sample.blocks()]
+    return float(np.max(np.concatenate(parts)))

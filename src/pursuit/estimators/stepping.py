@@ -1,0 +1,149 @@
+"""The searches of Z03: steps in a plane, with or without a refit, and a random draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pursuit.bounds import Certificate
+from pursuit.estimators.searching import (
+    SMALL,
+    Begin,
+    PublishedGap,
+    SearchPlan,
+    gap_of,
+    gap_rules,
+    smallest_within,
+)
+from pursuit.gram import ColumnProducts, KernelMatrix, MatrixProducts, StreamedProducts
+from pursuit.greedy import (
+    Choice,
+    Deadline,
+    FreshSubset,
+    MaxSize,
+    Path,
+    Pool,
+    Problem,
+    Pursuit,
+    SpanFit,
+    Stalled,
+    StopRule,
+    refit,
+)
+from pursuit.linalg import StepSolution
+from pursuit.objectives import PlanePursuit, RefittedPlanePursuit, SpanPursuit
+from pursuit.rows import BLOCK_ROWS, distinct_rows
+
+Floats = NDArray[np.float64]
+
+_PATIENCE = 100
+"""Steps in a row, beyond ``n_basis``, that may take again what was taken before."""
+
+
+@dataclass(frozen=True)
+class StepFit:
+    """A model made of steps: its basis in the order of choice, the steps, the path, the trace."""
+
+    pool: Pool
+    solution: StepSolution
+    path: Path
+    trace: float
+
+
+def fit_steps(
+    plan: SearchPlan,
+    problem: Problem,
+    *,
+    subset_size: int | None,
+    refitted: bool,
+    interrupted: StopRule,
+    begin: Begin,
+) -> tuple[SpanFit | StepFit, Certificate | None]:
+    """Z03 Algorithm 1, or 3 for a ``subset_size``; ``refitted``, the fit is the best in the span.
+
+    The certificate is returned where the search has computed that of the final model.
+    """
+    sample, norms = problem.sample, problem.sample.target_norms()
+    after_step = begin("choose", plan.n_basis)
+    products = _products(problem, subset_size)
+    diagonal = _diagonal(problem)
+    objective: PlanePursuit | RefittedPlanePursuit
+    if refitted:
+        span = SpanPursuit(
+            sample, problem.kernel, problem.noise, capacity=plan.n_basis, workers=problem.workers
+        )
+        objective = RefittedPlanePursuit(products, span, problem.noise)
+    else:
+        # Copies of a row are one function. A random subset is drawn from all, as the theory has it.
+        once = subset_size is None and sample.n_rows <= SMALL
+        allowed = distinct_rows(sample.rows) if once else None
+        objective = PlanePursuit(products, diagonal, float(norms[0]), problem.noise, allowed)
+    gap = gap_of(plan, problem) if plan.tol is not None else None
+    rules = [
+        *gap_rules(plan, gap),
+        MaxSize(plan.n_basis),
+        Stalled(plan.n_basis + _PATIENCE),
+        interrupted,
+        *([] if plan.max_time is None else [Deadline(plan.max_time)]),
+    ]
+    candidates = None if subset_size is None else FreshSubset(subset_size, problem.rng)
+    pursuit = Pursuit(objective, problem.meter, candidates=candidates, scale=objective.value)
+
+    def count(size: int) -> None:
+        # A pass for each fresh subset, a product with K for each new function.
+        problem.meter.passes = pursuit.n_steps if subset_size is not None else size
+        after_step(size)
+
+    path = pursuit.run(rules, count)
+    pool = Pool.of_rows(sample, objective.chosen)
+    trace = float(sample.weights @ diagonal)
+    fitted: SpanFit | StepFit
+    if isinstance(objective, RefittedPlanePursuit):
+        fitted = SpanFit(pool, objective.span.solution(), path, trace)
+    else:
+        solution = objective.solution()
+        value = 0.5 * float(norms[0]) - np.cumsum(solution.gains())
+        fitted = StepFit(pool, solution, replace(path, value=value), trace)
+    if isinstance(gap, PublishedGap):
+        return fitted, gap.final(fitted.solution)
+    done = gap is not None and path.stop_reason == "tol"
+    return fitted, gap.certificate if gap is not None and done else None
+
+
+def fit_random(
+    plan: SearchPlan, problem: Problem, *, begin: Begin
+) -> tuple[SpanFit, Certificate | None]:
+    """Z03 Algorithm 2: rows drawn without replacement, the first n of them alike for every n."""
+    sample = problem.sample
+    drawn = problem.rng.permutation(sample.n_rows)[: plan.n_basis]
+    nothing = np.full(len(drawn), np.nan)
+    path = Path(
+        drawn, nothing, nothing, nothing, np.zeros(len(drawn), np.int64), nothing, "n_basis"
+    )
+    tick = begin("fit", -(-sample.n_rows // BLOCK_ROWS))
+    fitted = refit(
+        Choice(Pool.of_rows(sample, drawn), path, None),
+        problem,
+        dtype=plan.dtype,
+        reorder=False,
+        after_block=lambda done: tick(-(-done // BLOCK_ROWS)),
+    )
+    if plan.tol is None or plan.certificate is None:
+        return fitted, None
+    begin("size", 1)
+    return smallest_within(plan.tol, plan.certificate, fitted, problem)
+
+
+def _products(problem: Problem, subset_size: int | None) -> ColumnProducts:
+    """Inner products of all rows at once, or of a few in a pass of their own."""
+    sample, kernel, workers = problem.sample, problem.kernel, problem.workers
+    if subset_size is not None:
+        return StreamedProducts(sample, kernel, workers)
+    return MatrixProducts(sample, KernelMatrix(sample.rows, kernel, workers))
+
+
+def _diagonal(problem: Problem) -> Floats:
+    parts = [problem.kernel.diag(items) for _, items in problem.sample.rows.blocks()]
+    return np.concatenate(parts)

@@ -1,0 +1,175 @@
+"""Inner products of candidate kernel columns with the targets and with a function on the rows.
+
+What a step in the plane of the function so far and one more kernel function needs to know (Z03
+Algorithms 1 and 3): of all rows at once from the whole kernel matrix, or of a few candidates in one
+pass over the rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pursuit.gram.matrix import KernelMatrix
+from pursuit.kernels import Columns, Kernel
+from pursuit.linalg import Workers
+from pursuit.rows import Sample
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class InnerProducts:
+    """Sums over rows, weighted by W, for candidates i and a function p on the rows.
+
+    Attributes
+    ----------
+    cross, targets : arrays of shape (n_candidates, n_outputs)
+        k_i'Wp and k_i'Wy.
+    squares : array of shape (n_candidates,)
+        k_i'Wk_i.
+    fitted : array of shape (n_candidates, n_outputs)
+        p at the candidates.
+    fitted_squares, fitted_targets : arrays of shape (n_outputs,)
+        p'Wp and p'Wy.
+    """
+
+    cross: Floats
+    targets: Floats
+    squares: Floats
+    fitted: Floats
+    fitted_squares: Floats
+    fitted_targets: Floats
+
+
+class ColumnProducts(Protocol):
+    """Gives the inner products of candidates, and follows the function p as it changes."""
+
+    def products(self, candidates: Indices) -> InnerProducts:
+        """Inner products of these candidates with p as it is now."""
+        ...
+
+    def advance(self, candidate: int, alpha: float, beta: float) -> None:
+        """p ← βp + αk_i, for a single output."""
+        ...
+
+    def replace(self, fitted: Floats) -> None:
+        """p ← ``fitted``."""
+        ...
+
+
+class MatrixProducts:
+    """All rows are candidates: O(m) a step, and one product with K for each new function.
+
+    K'Wp follows p by the same recursion, from k_i and K'Wk_i, which are kept for every function
+    that was taken: O(m n) memory beside K itself.
+    """
+
+    def __init__(self, sample: Sample, matrix: KernelMatrix) -> None:
+        self._matrix, self._y, self._w = matrix, sample.targets, sample.weights
+        self._squares = matrix.squared_columns(sample.weights)
+        self._targets = matrix.times(sample.weights[:, None] * sample.targets)
+        self._p = np.zeros_like(sample.targets)
+        self._cross = np.zeros_like(sample.targets)
+        self._taken: dict[int, tuple[Floats, Floats]] = {}
+
+    def products(self, candidates: Indices) -> InnerProducts:
+        """Look them up."""
+        weighted = self._w[:, None] * self._p
+        return InnerProducts(
+            self._cross[candidates],
+            self._targets[candidates],
+            self._squares[candidates],
+            self._p[candidates],
+            _dots(weighted, self._p),
+            _dots(weighted, self._y),
+        )
+
+    def advance(self, candidate: int, alpha: float, beta: float) -> None:
+        """Update p and K'Wp."""
+        if candidate not in self._taken:
+            column = self._matrix.column(candidate)[:, None]
+            self._taken[candidate] = column, self._matrix.times(self._w[:, None] * column)
+        column, product = self._taken[candidate]
+        self._p = beta * self._p + alpha * column
+        self._cross = beta * self._cross + alpha * product
+
+    def replace(self, fitted: Floats) -> None:
+        """Set p, and form K'Wp anew."""
+        self._p = fitted
+        self._cross = self._matrix.times(self._w[:, None] * fitted)
+
+
+class StreamedProducts:
+    """A few candidates at a time, κ of them in one pass over the rows: O(κm), nothing kept but p.
+
+    The column of the last function taken is a further candidate of the next pass, which brings p up
+    to date block by block before it is used. Blocks of rows are bound to the kernel once, which
+    takes about as much memory as the rows.
+    """
+
+    def __init__(self, sample: Sample, kernel: Kernel, workers: Workers) -> None:
+        self._rows, self._y, self._w = sample.rows, sample.targets, sample.weights
+        self._weighted = bool(np.any(sample.weights != 1.0))
+        self._workers = workers
+        self._p = np.zeros_like(sample.targets)
+        self._pending: tuple[int, float, float] | None = None
+        self._blocks: list[tuple[slice, Columns]] = []
+        for start, items in sample.rows.blocks():
+            columns = kernel.columns(items)
+            self._blocks.append((slice(start, start + columns.n_columns), columns))
+
+    def products(self, candidates: Indices) -> InnerProducts:
+        """One pass over the rows."""
+        pending = self._pending
+        wanted = candidates if pending is None else np.append(candidates, pending[0])
+        items: Any = self._rows.take(wanted)
+        n, o = len(candidates), self._y.shape[1]
+
+        def part(block: tuple[slice, Columns]) -> tuple[Floats, Floats, Floats, Floats]:
+            span, columns = block
+            tile, p, y = columns(items), self._p[span], self._y[span]
+            if pending is not None:
+                _, alpha, beta = pending
+                p *= beta
+                p += alpha * tile[-1][:, None]
+                tile = tile[:-1]
+            both = np.hstack([p, y])
+            if self._weighted:
+                both *= self._w[span, None]
+                squares = (tile * tile) @ self._w[span]
+            else:
+                squares = np.einsum("ij,ij->i", tile, tile)
+            return tile @ both, squares, _dots(both[:, :o], p), _dots(both[:, :o], y)
+
+        sums = [np.zeros((n, 2 * o)), np.zeros(n), np.zeros(o), np.zeros(o)]
+        for parts in self._workers.map(part, self._blocks):
+            for total, piece in zip(sums, parts, strict=True):
+                total += piece
+        self._pending = None
+        both, squares, fitted_squares, fitted_targets = sums
+        return InnerProducts(
+            both[:, :o],
+            both[:, o:],
+            squares,
+            self._p[candidates],
+            fitted_squares,
+            fitted_targets,
+        )
+
+    def advance(self, candidate: int, alpha: float, beta: float) -> None:
+        """Remember the step for the next pass."""
+        self._pending = candidate, alpha, beta
+
+    def replace(self, fitted: Floats) -> None:
+        """Set p."""
+        self._p, self._pending = fitted, None
+
+
+def _dots(a: Floats, b: Floats) -> Floats:
+    products: Floats = np.einsum("io,io->o", a, b)
+    return products

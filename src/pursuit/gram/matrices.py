@@ -1,0 +1,104 @@
+"""Psd matrices as a pivoted Cholesky wants them: diagonal, columns and products on demand."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pursuit.gram.matrix import KernelMatrix
+from pursuit.kernels import Kernel
+from pursuit.linalg import EPS, Workers
+from pursuit.rows import RowSource
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+_TILE_ROWS = 2048
+_STRIPE = 128
+
+
+class PsdMatrix(Protocol):
+    """H, m x m, symmetric and positive semi-definite."""
+
+    diagonal: Floats
+    positive_definite: bool
+    rounding: float
+
+    def columns(self, index: Indices) -> Floats:
+        """Columns of H, one a row of the result."""
+        ...
+
+    def times(self, vectors: Floats) -> Floats:
+        """H @ vectors."""
+        ...
+
+    def squared_columns(self, weights: Floats) -> Floats:
+        """Σ_j w_j H_ji² for every column i."""
+        ...
+
+
+class ColumnMatrix:
+    """K of all rows: columns are computed as they are asked for, products by a KernelMatrix."""
+
+    def __init__(self, rows: RowSource, kernel: Kernel, workers: Workers) -> None:
+        self._rows, self._kernel, self._workers = rows, kernel, workers
+        self._items: Any = rows.take(np.arange(rows.n_rows))
+        self.diagonal = kernel.diag(self._items)
+        self.positive_definite, self.rounding = kernel.positive_definite, kernel.rounding
+
+    def columns(self, index: Indices) -> Floats:
+        """Columns of K, one a row of the result."""
+        bound, m = self._kernel.columns(self._rows.take(index)), len(self.diagonal)
+        result = np.empty((len(index), m))
+
+        def fill(span: slice) -> None:
+            result[:, span] = bound(self._items[span]).T
+
+        self._workers.map(fill, Workers.slices(m, _TILE_ROWS))
+        return result
+
+    def times(self, vectors: Floats) -> Floats:
+        """K @ vectors."""
+        return self._matrix.times(vectors)
+
+    def squared_columns(self, weights: Floats) -> Floats:
+        """Σ_j w_j K_ji² for every column i."""
+        return self._matrix.squared_columns(weights)
+
+    @cached_property
+    def _matrix(self) -> KernelMatrix:
+        return KernelMatrix(self._rows, self._kernel, self._workers)
+
+
+class SquaredMatrix:
+    """KWK: the inner products of the columns of K (SPEC 2.0: column space on K is this matrix).
+
+    A column costs a product with K; memory is O(m) for each column asked for, beside what K takes
+    where it is small enough to be stored.
+    """
+
+    positive_definite = True
+
+    def __init__(self, matrix: ColumnMatrix, weights: Floats) -> None:
+        self._matrix, self._weights = matrix, weights
+        self.rounding = max(matrix.rounding, 10 * EPS)
+        self.diagonal = matrix.squared_columns(weights)
+
+    def columns(self, index: Indices) -> Floats:
+        """Columns of KWK, one a row of the result."""
+        weighted = self._matrix.columns(index) * self._weights
+        return np.ascontiguousarray(self._matrix.times(weighted.T.copy()).T)
+
+    def times(self, vectors: Floats) -> Floats:
+        """KWK @ vectors."""
+        return self._matrix.times(self._weights[:, None] * self._matrix.times(vectors))
+
+    def squared_columns(self, weights: Floats) -> Floats:
+        """Σ_j w_j (KWK)_ji² for every column i."""
+        stripes = Workers.slices(len(self.diagonal), _STRIPE)
+        return np.concatenate(
+            [np.square(self.columns(np.arange(s.start, s.stop))) @ weights for s in stripes]
+        )

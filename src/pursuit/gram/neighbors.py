@@ -1,0 +1,216 @@
+"""Exact neighbours in feature space, with kernel values for those only that bounds leave in doubt.
+
+‖φ(x)-φ(z)‖² = k(x,x) + k(z,z) - 2k(x,z) is bracketed for all pairs by :class:`SpanPoints`; a kernel
+value is asked for where the bracket does not decide. Values of a query are taken with the kernel
+bound to that query alone, so that equal rows give equal values whoever they are evaluated with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pursuit.kernels import Kernel
+from pursuit.linalg import INDEFINITE, NotPositiveDefiniteError, SpanPoints, Workers
+from pursuit.rows import RowSource
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+_BLOCK_ENTRIES = 1 << 19
+_BLOCK_QUERIES = 8, 128
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Whose neighbours are sought.
+
+    Attributes
+    ----------
+    rows : RowSource
+        The query items.
+    kernel : Kernel
+        Binds to a query and takes training items.
+    points : SpanPoints
+        Where they lie.
+    are_rows : bool
+        Whether query i is training row i, which then is no neighbour of itself.
+    """
+
+    rows: RowSource
+    kernel: Kernel
+    points: SpanPoints
+    are_rows: bool
+
+
+@dataclass(frozen=True)
+class Found:
+    """Neighbours of the queries, one array each, and how many kernel values it took."""
+
+    indices: list[Indices]
+    distances: list[Floats]
+    evaluated: int
+
+
+@dataclass(frozen=True)
+class NeighborSearch:
+    """Searches among training rows.
+
+    Attributes
+    ----------
+    rows : RowSource
+        The training items.
+    points : SpanPoints
+        Where they lie.
+    resolution, kernel_error : float
+        A squared distance is exact to ``resolution`` (k(x,x) + k(z,z)) + ``kernel_error``
+        2k(x,z). One below that is 0, and those nearer to each other are ties, which go to the
+        lower row number.
+    """
+
+    rows: RowSource
+    points: SpanPoints
+    resolution: float
+    kernel_error: float = 0.0
+
+    def nearest(self, queries: Queries, workers: Workers, *, k: int) -> Found:
+        """The k nearest of each query, by distance, then row number.
+
+        The first 2k by the middle of their bounds give a reach, the k-th smallest distance so far.
+        Of the others only those with a lower bound within reach are evaluated, in the order of
+        that bound and in growing portions, each of which may shorten the reach.
+        """
+
+        def search(query: _Query, lower: Floats, upper: Floats) -> tuple[Indices, Floats]:
+            start = min(2 * k, query.n_others)
+            first = np.argpartition(lower + upper, start - 1)[:start]
+            indices, squared = first, query.squared_distances(first)
+            lower[first] = np.inf
+            reach = query.reach(_kth(squared, k))
+            left = np.flatnonzero(lower <= reach)
+            left = left[np.argsort(lower[left], kind="stable")]
+            portion = 2 * start
+            while len(left):
+                now, left = left[:portion], left[portion:]
+                indices = np.concatenate([indices, now])
+                squared = np.concatenate([squared, query.squared_distances(now)])
+                reach = query.reach(_kth(squared, k))
+                left = left[: np.searchsorted(lower[left], reach, side="right")]
+                portion *= 2
+            order, squared = ordered(indices, squared, query.tolerance(indices, squared))
+            return indices[order[:k]], np.sqrt(squared[:k])
+
+        return self._each(queries, search, workers)
+
+    def within(
+        self, queries: Queries, workers: Workers, *, radius: float, distances: bool, sort: bool
+    ) -> Found:
+        """All at most ``radius`` away, by row number, or by distance if ``sort``.
+
+        Without ``distances`` and ``sort`` those with an upper bound within the radius are taken
+        unseen; their distances are given as NaN.
+        """
+        unseen = not (distances or sort)
+
+        def search(query: _Query, lower: Floats, upper: Floats) -> tuple[Indices, Floats]:
+            indices = np.flatnonzero(lower <= query.reach(radius**2))
+            squared = np.full(len(indices), np.nan)
+            doubtful = upper[indices] > radius if unseen else np.ones(len(indices), bool)
+            squared[doubtful] = query.squared_distances(indices[doubtful])
+            kept = ~(np.sqrt(squared) > radius)
+            indices, squared = indices[kept], squared[kept]
+            if sort:
+                order, squared = ordered(indices, squared, query.tolerance(indices, squared))
+                indices = indices[order]
+            return indices, np.sqrt(squared)
+
+        return self._each(queries, search, workers)
+
+    def _each(self, queries: Queries, search: _Search, workers: Workers) -> Found:
+        """Search for every query; the work is cut into blocks by sizes only."""
+        low, high = _BLOCK_QUERIES
+        width = min(max(_BLOCK_ENTRIES // max(self.rows.n_rows, 1), low), high)
+        largest = float(self.points.squares.max(initial=0.0))
+
+        def block(span: slice) -> list[tuple[Indices, Floats, int]]:
+            lower, upper = self.points.bounds(queries.points[span])
+            found = []
+            for i in range(span.start, span.stop):
+                query = _Query(self, queries, i, largest)
+                below, above = lower[i - span.start], upper[i - span.start]
+                if queries.are_rows:
+                    below[i] = above[i] = np.inf
+                found.append((*search(query, below, above), query.evaluated))
+            return found
+
+        blocks = workers.map(block, Workers.slices(queries.rows.n_rows, width))
+        found = [result for part in blocks for result in part]
+        return Found(
+            [indices for indices, _, _ in found],
+            [distances for _, distances, _ in found],
+            sum(evaluated for _, _, evaluated in found),
+        )
+
+
+class _Query:
+    """One query: its distances to training rows, and how many it has asked for."""
+
+    def __init__(self, search: NeighborSearch, queries: Queries, i: int, largest: float) -> None:
+        self.evaluated = 0
+        self.n_others = search.rows.n_rows - queries.are_rows
+        self._search = search
+        self._square = float(queries.points.squares[i])
+        self._columns = queries.kernel.columns(queries.rows.take(np.array([i], dtype=np.intp)))
+        self._largest = largest
+
+    def squared_distances(self, indices: Indices) -> Floats:
+        """k(x,x) + k(z,z) - 2k(x,z), and 0 below the resolution."""
+        if not len(indices):
+            return np.empty(0)
+        values = self._columns(self._search.rows.take(indices))[:, 0]
+        self.evaluated += len(indices)
+        total = self._square + self._search.points.squares[indices]
+        squared: Floats = total - 2.0 * values
+        worst = int((squared + INDEFINITE * total).argmin())
+        if squared[worst] < -INDEFINITE * total[worst]:
+            raise NotPositiveDefiniteError(int(indices[worst]), float(squared[worst]))
+        squared[squared <= self.tolerance(indices, squared)] = 0.0
+        return squared
+
+    def tolerance(self, indices: Indices, squared: Floats) -> Floats:
+        """What rounding may have changed squared distances by."""
+        search = self._search
+        total = self._square + search.points.squares[indices]
+        twice = np.maximum(total - squared, 0.0)
+        tolerance: Floats = search.resolution * total + search.kernel_error * twice
+        return tolerance
+
+    def reach(self, squared: float) -> float:
+        """The largest lower bound of a row at this squared distance, or tied with it."""
+        search = self._search
+        rounding = (search.resolution + search.kernel_error) * (self._square + self._largest)
+        return float(np.sqrt(squared + rounding))
+
+
+def ordered(indices: Indices, squared: Floats, tolerance: Floats) -> tuple[Indices, Floats]:
+    """The order by squared distance, then row number, and the squared distances in that order.
+
+    Neighbours in this order that differ by no more than the tolerance are ties: they have the
+    smallest of their distances and are in the order of their row numbers.
+    """
+    order = np.lexsort((indices, squared))
+    values = squared[order]
+    apart = np.diff(values) > tolerance[order][1:]
+    group = np.concatenate([[0], np.cumsum(apart)])[: len(order)]
+    first = np.concatenate([[True], apart])[: len(order)]
+    return order[np.lexsort((indices[order], group))], values[first][group]
+
+
+def _kth(values: Floats, k: int) -> float:
+    return float(np.partition(values, k - 1)[k - 1])
+
+
+_Search = Callable[[_Query, Floats, Floats], tuple[Indices, Floats]]

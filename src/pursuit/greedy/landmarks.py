@@ -1,0 +1,180 @@
+"""The span of landmarks taken a block at a time, and what it leaves of the kernel matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from pursuit.greedy.path import Meter, Path, PathRecorder
+from pursuit.greedy.pool import Pool
+from pursuit.kernels import CountingKernel, Kernel
+from pursuit.linalg import INDEFINITE, NotPositiveDefiniteError, Workers
+from pursuit.rows import Sample, concat, len_items
+
+Floats = NDArray[np.float64]
+
+STORED = 1 << 26
+"""Most numbers (512 MB) that V may have to be held in memory; beyond, it is formed anew in every
+round from the kernel."""
+
+PIVOT_TOLERANCE = 1e-11
+"""A residual at most this part of its diagonal entry is rounding."""
+
+_CHUNK_ROWS = 512
+
+
+@dataclass(frozen=True)
+class Pivots:
+    """Landmarks S in the order of choice, and what they leave of the kernel matrix.
+
+    Attributes
+    ----------
+    pool : Pool
+        The landmarks with their row numbers.
+    factor : array of shape (n, n)
+        R, lower triangular, K_SS = RR'.
+    diagonal : array of shape (n_rows,)
+        d_i = k(x_i, x_i) - ‖R⁻¹k_S(x_i)‖².
+    residual : float
+        τ = Σ w_i d_i.
+    trace : float
+        Σ w_i k(x_i, x_i).
+    path : Path
+        τ after each landmark, and what it cost; ``stop_reason`` is n_basis, tol, rank, or what
+        ``stop`` gave.
+    features : array of shape (n_rows, n) or None
+        V = K_S R⁻ᵀ where it was held in memory.
+    """
+
+    pool: Pool
+    factor: Floats
+    diagonal: Floats
+    residual: float
+    trace: float
+    path: Path
+    features: Floats | None
+
+
+class LandmarkSpan:
+    """The span of the landmarks so far: R, the residual diagonal d, and V where it fits."""
+
+    def __init__(
+        self, sample: Sample, kernel: Kernel, n: int, workers: Workers, meter: Meter | None
+    ) -> None:
+        m = sample.n_rows
+        self.sample, self.kernel, self.workers = sample, kernel, workers
+        counted = kernel if isinstance(kernel, CountingKernel) else CountingKernel(kernel)
+        self.meter = meter or Meter(counted)
+        self.recorder = PathRecorder(self.meter)
+        self.diagonal = np.concatenate([kernel.diag(items) for _, items in sample.rows.blocks()])
+        self._scale = float(self.diagonal.max(initial=0.0))
+        self.floor = max(PIVOT_TOLERANCE, 1e2 * kernel.rounding) * self.diagonal
+        self.trace = self.residual = float(sample.weights @ self.diagonal)
+        self.pool = Pool.of_rows(sample, np.empty(0, dtype=np.intp))
+        self._R = np.zeros((n, n))
+        self._V = np.empty((m, n)) if m * n <= STORED else None
+        self._W = np.zeros((n, n)) if self._V is None else None
+
+    @property
+    def rank(self) -> int:
+        """Number of landmarks."""
+        return len(self.pool)
+
+    def features(self, pool: Pool) -> Floats:
+        """V at some points: R⁻¹k_S for each, as rows."""
+        n = self.rank
+        if n == 0:
+            return np.empty((len(pool), 0))
+        if self._V is not None:
+            return self._V[pool.index, :n]
+        assert self._W is not None
+        return np.asarray(self.kernel.tile(pool.items, self.pool.items) @ self._W[:n, :n].T)
+
+    def extend(self, pool: Pool, R: Floats, target: float = -np.inf) -> None:
+        """Take points whose residual kernel matrix is RR'; no more than bring τ to the target."""
+        V = self.features(pool)
+        squares, diagonal = self._pass(pool.items, V, R)
+        values = self.residual - np.cumsum(squares)
+        met = np.flatnonzero(values <= target)
+        if len(met) and met[0] + 1 < len(pool):
+            k = int(met[0]) + 1
+            pool, values, V, R = pool.take(np.arange(k)), values[:k], V[:k], R[:k, :k]
+            _, diagonal = self._pass(pool.items, V, R)
+        self._check(diagonal)
+        n, k = self.rank, len(pool)
+        self._R[n : n + k, :n], self._R[n : n + k, n : n + k] = V, R
+        if self._W is not None:
+            self._W[n : n + k, : n + k] = self._whitener(V, R)
+        diagonal[pool.index[pool.index >= 0]] = 0.0
+        self.diagonal = np.maximum(diagonal, 0.0, out=diagonal)
+        self.residual = float(self.sample.weights @ self.diagonal)
+        self.pool = pool if n == 0 else self.pool + pool
+        for row, value in zip(pool.index.tolist(), values.tolist(), strict=True):
+            # What rounding takes off the sum of the squares is not a decrease.
+            self.recorder.record(row, max(value, self.residual))
+
+    def pivots(self, reason: str) -> Pivots:
+        """What was found."""
+        n = self.rank
+        return Pivots(
+            self.pool,
+            self._R[:n, :n].copy(),
+            self.diagonal,
+            self.residual,
+            self.trace,
+            self.recorder.path(reason),
+            None if self._V is None else self._V[:, :n],
+        )
+
+    def _pass(self, points: Any, V: Floats, R: Floats) -> tuple[Floats, Floats]:
+        """Σ_i w_i v_i² for every new column v of V, and the diagonal without them."""
+        n, k = self.rank, len(R)
+        stored = self._V
+        if stored is not None:
+            columns = self.kernel.columns(points)
+            inverse = solve_triangular(R, np.eye(k), lower=True).T
+        else:
+            everyone = points if n == 0 else concat(self.pool.items, points)
+            columns = self.kernel.columns(everyone)
+            whitener = self._whitener(V, R).T
+        diagonal, squares = self.diagonal.copy(), np.zeros(k)
+        weights = self.sample.weights
+
+        def fill(span: slice, start: int, items: Any) -> Floats:
+            here = slice(start + span.start, start + span.stop)
+            part = columns(items[span])
+            if stored is None:
+                part = part @ whitener
+            else:
+                part -= stored[here, :n] @ V.T
+                part = np.matmul(part, inverse, out=stored[here, n : n + k])
+            part = part * part
+            diagonal[here] -= part.sum(axis=1)
+            return np.asarray(weights[here] @ part)
+
+        for start, items in self.sample.rows.blocks():
+
+            def task(span: slice, start: int = start, items: Any = items) -> Floats:
+                return fill(span, start, items)
+
+            chunks = Workers.slices(len_items(items), _CHUNK_ROWS)
+            for part in self.workers.map(task, chunks):
+                squares += part
+        self.meter.passes += 1.0
+        return squares, diagonal
+
+    def _whitener(self, V: Floats, R: Floats) -> Floats:
+        """The new rows of R⁻¹: -R_bb⁻¹ V W, R_bb⁻¹."""
+        n, k = self.rank, len(R)
+        assert self._W is not None
+        inverse = solve_triangular(R, np.eye(k), lower=True)
+        return np.hstack([-inverse @ (V @ self._W[:n, :n]), inverse])
+
+    def _check(self, diagonal: Floats) -> None:
+        worst = int(diagonal.argmin())
+        if diagonal[worst] < -INDEFINITE * self._scale and not self.kernel.positive_definite:
+            raise NotPositiveDefiniteError(worst, float(diagonal[worst]))

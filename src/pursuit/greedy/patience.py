@@ -1,0 +1,60 @@
+"""Stop where a curve over sizes has passed its minimum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from pursuit.greedy.loop import Pursuit
+
+Floats = NDArray[np.float64]
+
+_GROWTH = 4
+
+
+class Patience:
+    """Stop when ``patience`` further sizes have not improved on the best one.
+
+    ``curve(first, last)`` gives the values at sizes first, …, last, and may only be asked about
+    sizes that the pursuit has reached. It is asked about several at a time, since one pass over the
+    rows serves them all; what it says of sizes at which a look at every step would have stopped is
+    not used, so that the outcome does not depend on when one looks.
+
+    Attributes
+    ----------
+    values : list of float
+        The curve from size 1 on.
+    """
+
+    def __init__(self, curve: Callable[[int, int], Floats], patience: int, reason: str) -> None:
+        self.patience, self.reason = patience, reason
+        self.values: list[float] = []
+        self._curve = curve
+        self._next = patience + 1
+        self._over = False
+
+    @property
+    def best_size(self) -> int:
+        """The size of the smallest value, the first of equals."""
+        return int(np.argmin(self.values)) + 1
+
+    def __call__(self, pursuit: Pursuit) -> str | None:
+        """The reason given."""
+        if pursuit.size < self._next:
+            return None
+        self._next = pursuit.size + max(self.patience, pursuit.size // _GROWTH)
+        return self.reason if self.look(pursuit.size) else None
+
+    def look(self, size: int) -> bool:
+        """Read the curve up to this size; whether patience has run out."""
+        if not self._over and len(self.values) < size:
+            for value in self._curve(len(self.values) + 1, size):
+                self.values.append(float(value))
+                if len(self.values) - self.best_size >= self.patience:
+                    self._over = True
+                    break
+        return self._over

@@ -1,0 +1,251 @@
+"""What a hull is the hull of: atoms from a matrix, kernel columns, an oracle, or weak learners.
+
+An atom is a vector of values, one a row. Atoms that are not known beforehand get the next number
+when they are found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone, is_classifier
+from sklearn.utils.validation import has_fit_parameter
+
+from pursuit.kernels import compile_kernel
+from pursuit.objectives.base import Floats, Indices
+
+_RANGE = 1e-9
+
+
+class Atoms(Protocol):
+    """Atoms that can be asked for those best aligned with a direction."""
+
+    @property
+    def n_atoms(self) -> int:
+        """How many have numbers: all of a finite set, those found so far of another."""
+        ...
+
+    @property
+    def finite(self) -> bool:
+        """Whether every atom has its number from the start."""
+        ...
+
+    @property
+    def exact(self) -> bool:
+        """Whether the best atom is always among those proposed."""
+        ...
+
+    def propose(self, gradient: Floats) -> Indices:
+        """Numbers of atoms to try where f has this gradient, the most promising first.
+
+        One of them minimises p'∇f over all atoms if they are exact.
+        """
+        ...
+
+    def edges(self, gradient: Floats, numbers: Indices) -> Floats:
+        """p'∇f of these atoms."""
+        ...
+
+    def values(self, number: int) -> Floats:
+        """The atom on the rows."""
+        ...
+
+    def vertices(self, n_rows: int) -> Floats | None:
+        """Columns in whose hull all atoms lie, or None where none are known."""
+        ...
+
+
+class MatrixAtoms:
+    """The columns of a matrix.
+
+    Parameters
+    ----------
+    matrix : array of shape (n_rows, n_atoms)
+        One atom a column.
+    """
+
+    finite = True
+    exact = True
+
+    def __init__(self, matrix: ArrayLike) -> None:
+        array = np.asarray(matrix, dtype=np.float64)
+        if array.ndim != 2 or 0 in array.shape or not np.isfinite(array).all():
+            raise ValueError(
+                "atoms must be a matrix of finite numbers, one row a row of the data and one "
+                f"column an atom, got shape {array.shape}."
+            )
+        self.matrix = array
+        self._all = np.arange(array.shape[1])
+
+    @property
+    def n_atoms(self) -> int:
+        """Number of columns."""
+        return int(self.matrix.shape[1])
+
+    def propose(self, gradient: Floats) -> Indices:
+        """All of them."""
+        return self._all
+
+    def edges(self, gradient: Floats, numbers: Indices) -> Floats:
+        """p'∇f."""
+        edges: Floats = gradient @ self.matrix
+        return edges if len(numbers) == self.n_atoms else edges[numbers]
+
+    def values(self, number: int) -> Floats:
+        """A column."""
+        return np.ascontiguousarray(self.matrix[:, number])
+
+    def vertices(self, n_rows: int) -> Floats:
+        """The matrix."""
+        return self.matrix
+
+
+class KernelAtoms(MatrixAtoms):
+    """Kernel functions at given centres, on the rows (Z02 §4.1).
+
+    Parameters
+    ----------
+    kernel : kernel object, str or callable
+        As in the estimators.
+    X : array of shape (n_rows, n_features), or items
+        The rows.
+    centers : items, optional
+        Where the functions are centred; the rows themselves by default.
+    **parameters
+        ``gamma``, ``coef0``, ``degree`` or ``kernel_params`` of a kernel given by name.
+    """
+
+    def __init__(self, kernel: Any, X: Any, centers: Any = None, **parameters: Any) -> None:
+        n_features = X.shape[1] if hasattr(X, "shape") and len(X.shape) == 2 else None
+        self.kernel, _ = compile_kernel(kernel, n_features=n_features, **parameters)
+        self.centers = X if centers is None else centers
+        super().__init__(self.kernel.tile(X, self.centers))
+
+
+class OracleAtoms:
+    """Atoms that a function finds.
+
+    Parameters
+    ----------
+    best_atom : callable
+        ``best_atom(gradient)`` gives the values, one a row, of the atom p with the least
+        p'gradient.
+    bound : float, optional
+        Largest absolute value an atom may have; it makes rates computable, and is checked.
+    """
+
+    finite = False
+    exact = True
+
+    def __init__(
+        self, best_atom: Callable[[Floats], ArrayLike], bound: float | None = None
+    ) -> None:
+        if bound is not None and not 0 < bound < np.inf:
+            raise ValueError(f"bound must be a positive number, got {bound!r}.")
+        self._best_atom, self.bound = best_atom, bound
+        self.found: list[Floats] = []
+        self._number_of: dict[bytes, int] = {}
+
+    @property
+    def n_atoms(self) -> int:
+        """How many distinct atoms were found."""
+        return len(self.found)
+
+    def propose(self, gradient: Floats) -> Indices:
+        """What the oracle says."""
+        atom = np.array(self._best_atom(gradient), dtype=np.float64)
+        if atom.shape != gradient.shape or not np.isfinite(atom).all():
+            raise ValueError(
+                f"best_atom must give {len(gradient)} finite values, one a row, got an array of "
+                f"shape {atom.shape}."
+            )
+        largest = float(np.abs(atom).max())
+        if self.bound is not None and largest > self.bound * (1 + _RANGE):
+            raise ValueError(
+                f"an atom reaches {largest:.4g}, outside the stated range [-{self.bound:g}, "
+                f"{self.bound:g}]: raise bound, or scale the atoms."
+            )
+        key = atom.tobytes()
+        number = self._number_of.setdefault(key, len(self.found))
+        if number == len(self.found):
+            self.found.append(atom)
+        return np.array([number], dtype=np.intp)
+
+    def edges(self, gradient: Floats, numbers: Indices) -> Floats:
+        """p'∇f."""
+        return np.array([float(self.found[i] @ gradient) for i in numbers])
+
+    def values(self, number: int) -> Floats:
+        """An atom that was found."""
+        return self.found[number]
+
+    def vertices(self, n_rows: int) -> Floats | None:
+        """The constant at the bound, which exceeds every atom in absolute value."""
+        return None if self.bound is None else np.full((n_rows, 1), self.bound)
+
+
+class LearnedAtoms(OracleAtoms):
+    """Predictions of a scikit-learn estimator, trained anew on weights at every step.
+
+    Where the gradient is g, the learner sees the classes sign(-g) with weights |g|: the better it
+    learns them, the steeper f falls in its direction. Nothing says that it found the best one, so
+    no certificate can be given.
+
+    Parameters
+    ----------
+    learner : classifier or regressor
+        Takes ``sample_weight``. Predictions of a regressor must stay in [-1, 1].
+    X : array of shape (n_rows, n_features)
+        The rows.
+    """
+
+    exact = False
+
+    def __init__(self, learner: Any, X: Any) -> None:
+        check_learner(learner)
+        super().__init__(self._train, bound=1.0)
+        self._learner, self._X = learner, X
+        self.learners: list[Any] = []
+
+    def propose(self, gradient: Floats) -> Indices:
+        """Train a learner; every one counts as an atom of its own."""
+        self._number_of.clear()
+        return super().propose(gradient)
+
+    def _train(self, gradient: Floats) -> Floats:
+        signs = np.where(gradient < 0, 1, -1)
+        weights = np.abs(gradient)
+        learner = clone(self._learner).fit(
+            self._X, signs, sample_weight=weights * (len(weights) / weights.sum())
+        )
+        self.learners.append(learner)
+        return learner_values(learner, self._X)
+
+
+def check_learner(learner: Any) -> None:
+    """Refuse a weak learner that cannot be trained on weights."""
+    if not hasattr(learner, "fit") or not hasattr(learner, "predict"):
+        raise TypeError(
+            "a weak learner must be a scikit-learn classifier or regressor, got "
+            f"{type(learner).__name__}."
+        )
+    if not has_fit_parameter(learner, "sample_weight"):
+        raise ValueError(
+            f"{type(learner).__name__} does not take sample_weight in fit, which a weak learner "
+            "must: use one that does, such as DecisionTreeClassifier(max_depth=1)."
+        )
+
+
+def learner_values(learner: Any, X: Any) -> Floats:
+    """Values in [-1, 1] of a trained learner."""
+    values = np.asarray(learner.predict(X), dtype=np.float64)
+    if not is_classifier(learner) and float(np.abs(values).max(initial=0.0)) > 1 + _RANGE:
+        raise ValueError(
+            f"weak learner {type(learner).__name__} predicts {np.abs(values).max():.4g}, outside "
+            "the stated range [-1, 1]: use a classifier, or a regressor whose predictions stay "
+            "between its targets, such as a tree."
+        )
+    return values

@@ -1,0 +1,280 @@
+"""Least squares over an l1 ball, from sums over rows: the hull of ±r p for atoms p (Z02 §4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pursuit.objectives.base import Floats, Indices
+
+SHORTLIST = 20
+"""Atoms that a pass over the rows proposes to the steps up to the next one."""
+
+_EPS = 1e-12
+
+Solve = Callable[[Floats, Floats, Floats, float], Floats]
+"""``solve(G, b, u, r)``: the least ½u'Gu - b'u over u ≥ 0, Σu ≤ r, from a feasible u."""
+
+
+class BallSums(Protocol):
+    """Means over rows with weights ω that sum to one, for atoms p and G = Σωpp'."""
+
+    linear: Floats
+    """b = Σωpy."""
+
+    diagonal: Floats
+    """diag G."""
+
+    square: float
+    """Σωy²."""
+
+    def image(self, coefficients: Floats) -> Floats:
+        """Gw: a pass over the rows, unless G is known."""
+        ...
+
+    def block(self, left: Indices, right: Indices) -> Floats:
+        """G[left, right]."""
+        ...
+
+
+class BallRegression:
+    """f(w) = Σ_i ω_i (y_i - Σ_j w_j p_j(x_i))² over ‖w‖₁ ≤ r.
+
+    With c = b - Gw the gradient is -2c, and the Frank-Wolfe gap 2(r max|c| - w'c). ``"joint"``
+    minimises f over βw + c e_j, 0 ≤ β ≤ 1, |c| ≤ r(1 - β), exactly (:func:`triangle_step`);
+    ``"frank-wolfe"`` takes the largest |c_j| and the best point between w and ±r e_j. Both know c
+    for all atoms at every step, and make a pass over the rows for every atom that is new.
+
+    ``"corrective"`` steps take the largest |c_j| and then the exact minimum over all atoms that
+    have weight. A pass gives c for all atoms and a shortlist of those with the largest |c_j|; the
+    next steps choose from it, by values of c that follow from G on few atoms, until it has nothing
+    left to offer. In between, the gap is measured from the best lower bound so far.
+
+    Parameters
+    ----------
+    sums : BallSums
+        What is known of the atoms.
+    radius : float
+        r.
+    step : {"corrective", "joint", "frank-wolfe"}
+        The rule.
+    solve : callable
+        How corrective steps find coefficients.
+    """
+
+    def __init__(self, sums: BallSums, radius: float, *, step: str, solve: Solve) -> None:
+        self._sums, self._step, self._solve = sums, step, solve
+        n_atoms = len(sums.linear)
+        self._alive = sums.diagonal > 0
+        self.radius = radius
+        self.coefficients = np.zeros(n_atoms)
+        self._c = sums.linear.copy()
+        self.value = self.start_value = sums.square
+        self.n_steps = 0
+        self._useless = np.zeros(n_atoms, bool)
+        self._columns: dict[int, Floats] = {}
+        self._known = np.empty(0, dtype=np.intp)
+        self._H = np.empty((0, 0))
+        self._listed = np.zeros(n_atoms, bool)
+        self._lower = -np.inf
+        self._bound()
+
+    @property
+    def available(self) -> NDArray[np.bool_]:
+        """Atoms that are not zero on every row; for corrective steps those of the shortlist."""
+        if self._step != "corrective":
+            return self._alive & ~self._useless
+        open_ = self._open()
+        if not np.any(self._gains(np.flatnonzero(open_)) > _EPS * self.start_value):
+            self.refresh()
+            open_ = self._open()
+        return open_
+
+    @property
+    def gap(self) -> float:
+        """f(w) is at most this above its minimum over the ball."""
+        return max(self.value - self._lower, 0.0)
+
+    @property
+    def curvature(self) -> float:
+        """M = 2r² max Σωp² (Z02 §4.1)."""
+        return 2.0 * self.radius**2 * float(self._sums.diagonal.max())
+
+    @property
+    def n_terms(self) -> int:
+        """Atoms that have weight."""
+        return int(np.count_nonzero(self.coefficients))
+
+    def widen(self, radius: float) -> None:
+        """Go on in a larger ball from where the smaller one led."""
+        self.radius = radius
+        self.start_value = self.value
+        self._lower = -np.inf
+        self.n_steps = 0
+        self._useless[:] = False
+        if self._step == "corrective":
+            self._correct(np.flatnonzero(self.coefficients))
+            self.refresh()
+        else:
+            self._bound()
+
+    def refresh(self) -> None:
+        """A pass: c for all atoms, the gap here, and a new shortlist."""
+        if self._step != "corrective":
+            return
+        held = np.flatnonzero(self.coefficients)
+        self._c = self._sums.linear - self._sums.image(self.coefficients)
+        self._bound()
+        size = np.where(self._alive & (self.coefficients == 0) & ~self._useless, np.abs(self._c), 0)
+        best = np.argpartition(-size, min(SHORTLIST, len(size)) - 1)[:SHORTLIST]
+        best = np.sort(best[size[best] > 0])
+        self._listed[:] = False
+        self._listed[best] = True
+        self._know(np.union1d(held, best))
+
+    def score(self, candidates: Indices) -> Floats:
+        """The linear part of the decrease, or all of it for joint steps."""
+        return self._triangle(candidates)[2] if self._step == "joint" else self._gains(candidates)
+
+    def add(self, candidate: int) -> bool:
+        """Take an atom; False where f does not fall."""
+        before = self.coefficients, self._c, self.value
+        if self._step == "corrective":
+            self._correct(np.append(np.flatnonzero(self.coefficients), candidate))
+        else:
+            beta, step = self._move(candidate)
+            if candidate not in self._columns:
+                unit = np.zeros(len(self._c))
+                unit[candidate] = 1.0
+                self._columns[candidate] = self._sums.image(unit)
+            b = self._sums.linear
+            self._c = b - (beta * (b - self._c) + step * self._columns[candidate])
+            self.coefficients = beta * self.coefficients
+            self.coefficients[candidate] += step
+            self.value = self._value()
+        if self.n_steps and not self.value < before[-1]:
+            self.coefficients, self._c, self.value = before
+            self._useless[candidate] = True
+            return False
+        self.n_steps += 1
+        self._useless[:] = False
+        if self._step != "corrective":
+            self._bound()
+        return True
+
+    def _open(self) -> NDArray[np.bool_]:
+        return self._listed & (self.coefficients == 0) & ~self._useless
+
+    def _gains(self, candidates: Indices) -> Floats:
+        held = np.flatnonzero(self.coefficients)
+        here = float(self.coefficients[held] @ self._c[held])
+        return 2.0 * (self.radius * np.abs(self._c[candidates]) - here)
+
+    def _value(self) -> float:
+        """Σωy² - b'w - w'c."""
+        w = self.coefficients
+        return self._sums.square - float(w @ (self._sums.linear + self._c))
+
+    def _bound(self) -> None:
+        """The lower bound that c, known for all atoms, gives."""
+        worst = float(np.abs(self._c).max())
+        gap = 2.0 * (self.radius * worst - float(self.coefficients @ self._c))
+        self._lower = max(self._lower, self.value - max(gap, 0.0))
+
+    def _know(self, atoms: Indices) -> None:
+        """Have G on these atoms, sorted, computing only what is new."""
+        old = np.isin(atoms, self._known)
+        H = np.empty((len(atoms), len(atoms)))
+        where = np.searchsorted(self._known, atoms[old])
+        H[np.ix_(old, old)] = self._H[np.ix_(where, where)]
+        if not old.all():
+            new = self._sums.block(atoms, atoms[~old])
+            H[:, ~old] = new
+            H[~old] = new.T
+        self._known, self._H = atoms, H
+
+    def _correct(self, held: Indices) -> None:
+        """The minimum over these atoms, each with the sign of its coefficient or gradient."""
+        if not len(held):
+            return
+        at = np.searchsorted(self._known, held)
+        w, b = self.coefficients[held], self._sums.linear
+        signs = np.where(w != 0, np.sign(w), np.sign(self._c[held]))
+        G = self._H[np.ix_(at, at)] * np.outer(signs, signs)
+        u = self._solve(G, signs * b[held], np.abs(w), self.radius)
+        self.coefficients = np.zeros(len(b))
+        self.coefficients[held] = signs * u
+        self._c = self._c.copy()
+        self._c[self._known] = b[self._known] - self._H[:, at] @ (signs * u)
+        kept = held[u > 0]
+        self.value = self._sums.square - float(self.coefficients[kept] @ (b[kept] + self._c[kept]))
+
+    def _move(self, candidate: int) -> tuple[float, float]:
+        """β and c of a step to one atom."""
+        if self._step == "joint":
+            beta, step, _ = self._triangle(np.array([candidate]))
+            return float(beta[0]), float(step[0])
+        vertex = float(np.sign(self._c[candidate])) * self.radius
+        vv, vy = self._own()
+        vp = self._sums.linear[candidate] - self._c[candidate]
+        towards = vv - vy + vertex * self._c[candidate]
+        length = vv + vertex * (vertex * self._sums.diagonal[candidate] - 2.0 * vp)
+        t = float(np.clip(towards / length, 0.0, 1.0)) if length > 0 else 0.0
+        return 1.0 - t, t * vertex
+
+    def _own(self) -> tuple[float, float]:
+        """v'v and v'y of the present function."""
+        w, b = self.coefficients, self._sums.linear
+        return float(w @ (b - self._c)), float(w @ b)
+
+    def _triangle(self, candidates: Indices) -> tuple[Floats, Floats, Floats]:
+        vv, vy = self._own()
+        b = self._sums.linear[candidates]
+        vp = b - self._c[candidates]
+        return triangle_step(vv, vp, self._sums.diagonal[candidates], vy, b, self.radius)
+
+
+def triangle_step(
+    vv: float, vp: Floats, pp: Floats, vy: float, py: Floats, radius: float
+) -> tuple[Floats, Floats, Floats]:
+    """The least ‖y - βv - cp‖² over 0 ≤ β ≤ 1, |c| ≤ r(1 - β), for each atom p (SPEC 2.4).
+
+    The free minimum where it lies in the triangle, else the best of its three edges: β = 0, and
+    from v to ±rp.
+
+    Parameters
+    ----------
+    vv, vy : float
+        v'v and v'y.
+    vp, pp, py : arrays of shape (P,)
+        v'p, p'p and p'y.
+    radius : float
+        r.
+
+    Returns
+    -------
+    beta, c, decrease : arrays of shape (P,)
+        The minimiser, and what it takes off ‖y - v‖².
+    """
+    beta, c = np.ones_like(pp), np.zeros_like(pp)
+    best = np.full_like(pp, 2.0 * vy - vv)
+    determinant = vv * pp - vp**2
+    inside = determinant > 1e-12 * vv * pp
+    safe = np.where(inside, determinant, 1.0)
+    free = (vy * pp - py * vp) / safe, (py * vv - vy * vp) / safe
+    inside &= (free[0] >= 0) & (free[0] <= 1) & (np.abs(free[1]) <= radius * (1.0 - free[0]))
+    edges = [(np.zeros_like(pp), np.clip(py / np.where(pp > 0, pp, 1.0), -radius, radius))]
+    for vertex in (-radius, radius):
+        length = vertex**2 * pp - 2.0 * vertex * vp + vv
+        towards = vertex * py - vy - vertex * vp + vv
+        t = np.clip(towards / np.where(length > 0, length, np.inf), 0.0, 1.0)
+        edges.append((1.0 - t, t * vertex))
+    for allowed, (b, a) in [(inside, free), *((pp > 0, edge) for edge in edges)]:
+        taken = 2.0 * (b * vy + a * py) - (b**2 * vv + 2.0 * a * b * vp + a**2 * pp)
+        better = allowed & (taken > best)
+        beta, c = np.where(better, b, beta), np.where(better, a, c)
+        best = np.where(better, taken, best)
+    return beta, c, np.maximum(best - (2.0 * vy - vv), 0.0)

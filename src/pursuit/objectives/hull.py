@@ -1,0 +1,193 @@
+"""Any convex loss over the convex hull of any atoms (Z02 Algorithm 2.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pursuit.linalg import line_search
+from pursuit.objectives.atoms import Atoms
+from pursuit.objectives.base import Floats, Indices
+from pursuit.objectives.hulllosses import HullLoss
+
+STEPS = ("corrective", "joint", "frank-wolfe")
+
+Reweight = Callable[[HullLoss, Floats, Floats], Floats]
+"""``reweight(loss, Z, a)``: better weights a ≥ 0 with the same sum for the columns of Z."""
+
+START = -1
+"""Number of the starting point among the terms."""
+
+
+class HullObjective:
+    """f(v) for v in the hull of atoms, started at v⁰ and moved to one atom s at a time.
+
+    Each step goes from v to (1 - α)v + αs, α in [0, 1]. ``"joint"`` takes the atom and α that
+    minimise f together, Algorithm 2.1 as published; ``"frank-wolfe"`` the atom that minimises the
+    linear part s'∇f(v), then the best α; ``"corrective"`` the same, and then better weights of all
+    atoms chosen so far. All keep the rate of Theorem 3.1: its proof needs no more than the decrease
+    of the second.
+
+    Atoms may be taken again. For Frank-Wolfe and corrective steps the score of a candidate is the
+    linear part (v - s)'∇f(v), the largest of which is the gap, an upper bound on f(v) - min f. For
+    joint steps it is the decrease of f; an atom whose linear part is below the decrease that
+    another one brings cannot be the best, and scores 0 unseen.
+
+    Parameters
+    ----------
+    loss : HullLoss
+        f.
+    atoms : Atoms
+        What the hull is the hull of.
+    start : array of shape (n_rows,)
+        v⁰, in the hull.
+    first : int, optional
+        Number of the atom that v⁰ is; None where it is none of them.
+    step : {"corrective", "joint", "frank-wolfe"}
+        The rule.
+    reweight : callable, optional
+        How corrective steps find weights.
+    curvature : float, optional
+        M. With it, an oracle that proposes several atoms is asked for no more of them once one
+        brings the decrease of Lemma 3.1.
+    """
+
+    def __init__(
+        self,
+        loss: HullLoss,
+        atoms: Atoms,
+        start: Floats,
+        *,
+        first: int | None = None,
+        step: str = "corrective",
+        reweight: Reweight | None = None,
+        curvature: float = np.inf,
+    ) -> None:
+        self._loss, self._atoms, self._step = loss, atoms, step
+        self._reweight, self._curvature = reweight, curvature
+        self.point = np.array(start, dtype=np.float64)
+        self.numbers: list[int] = [START if first is None else first]
+        self.weights = np.ones(1)
+        self.value = loss.value(self.point)
+        self.start_value = self.value
+        self._columns = [self.point.copy()] if step == "corrective" else []
+        self.n_steps = 0
+        self._state: tuple[Floats, Indices, Floats] | None = None
+        self._steps: dict[int, tuple[float, Floats]] = {}
+        self._useless: set[int] = set()
+
+    @property
+    def available(self) -> NDArray[np.bool_]:
+        """All atoms of a finite set; what the oracle proposes here of another."""
+        _, proposed, _ = self._look()
+        mask = np.zeros(self._atoms.n_atoms, bool)
+        mask[proposed] = True
+        return mask
+
+    @property
+    def gap(self) -> float:
+        """(v - s)'∇f(v) of the best atom: f(v) is at most this above its minimum (Frank-Wolfe)."""
+        return max(float(self._look()[2].max()), 0.0)
+
+    @property
+    def n_terms(self) -> int:
+        """Distinct atoms of positive weight."""
+        kept = {i for i, w in zip(self.numbers, self.weights, strict=True) if w > 0}
+        return len(kept - {START})
+
+    def terms(self) -> tuple[Indices, Floats]:
+        """Numbers and weights of the atoms of positive weight; START is v⁰ if it is no atom."""
+        numbers = np.array(self.numbers, dtype=np.intp)
+        kept = self.weights > 0
+        return numbers[kept], self.weights[kept]
+
+    def score(self, candidates: Indices) -> Floats:
+        """The linear part, or the decrease for joint steps; 0 for what did not lower f here."""
+        _, proposed, linear = self._look()
+        gains, rank = np.zeros((2, self._atoms.n_atoms))
+        gains[proposed] = linear
+        gains[list(self._useless)] = 0.0
+        if self._step != "joint":
+            return gains[candidates]
+        rank[proposed] = -linear if self._atoms.finite else np.arange(len(proposed))
+        order = np.argsort(rank[candidates], kind="stable")
+        return self._decreases(candidates, gains[candidates], order)
+
+    def add(self, candidate: int) -> bool:
+        """Move towards an atom as far as f falls; False where it does not fall at all."""
+        t, atom = self._steps.get(candidate) or self._search(candidate)
+        before = self.point, self.numbers, self.weights, self._columns, self.value
+        self.point = (1.0 - t) * self.point + t * atom
+        self.weights = self.weights * (1.0 - t)
+        if candidate in self.numbers:
+            self.weights[self.numbers.index(candidate)] += t
+        else:
+            self.numbers = [*self.numbers, candidate]
+            self.weights = np.append(self.weights, t)
+            if self._step == "corrective":
+                self._columns = [*self._columns, atom]
+        if self._step == "corrective" and self._reweight is not None:
+            self._correct()
+        self.value = self._loss.value(self.point)
+        if self.n_steps and not self.value < before[-1]:
+            self.point, self.numbers, self.weights, self._columns, self.value = before
+            self._useless.add(candidate)
+            return False
+        self.n_steps += 1
+        self._state = None
+        self._steps, self._useless = {}, set()
+        return True
+
+    def _look(self) -> tuple[Floats, Indices, Floats]:
+        """Gradient, proposed atoms and their linear parts, once for every point."""
+        if self._state is None:
+            gradient = self._loss.gradient(self.point)
+            proposed = self._atoms.propose(gradient)
+            linear = float(gradient @ self.point) - self._atoms.edges(gradient, proposed)
+            self._state = gradient, proposed, linear
+        return self._state
+
+    def _decreases(self, candidates: Indices, gains: Floats, order: Indices) -> Floats:
+        """Of those that can be best, in this order."""
+        decreases = np.zeros(len(candidates))
+        enough = np.inf if self._atoms.finite else self._guaranteed()
+        best = 0.0
+        for i in order:
+            if gains[i] > best:
+                number = int(candidates[i])
+                t, atom = self._steps[number] = self._search(number)
+                moved = self._loss.value((1.0 - t) * self.point + t * atom)
+                decreases[i] = max(self.value - moved, 0.0)
+                best = max(best, float(decreases[i]))
+            if best >= enough:
+                break
+        return decreases
+
+    def _guaranteed(self) -> float:
+        """The decrease that Lemma 3.1 promises: η gap - 2η²M, η = min(1, gap/4M)."""
+        M, gap = self._curvature, self.gap
+        if not np.isfinite(M) or M <= 0:
+            return np.inf
+        share = min(1.0, gap / (4.0 * M))
+        return share * gap - 2.0 * share**2 * M
+
+    def _search(self, number: int) -> tuple[float, Floats]:
+        atom = self._atoms.values(number)
+        direction = atom - self.point
+        return line_search(lambda t: self._loss.slope(self.point, direction, t)), atom
+
+    def _correct(self) -> None:
+        assert self._reweight is not None
+        Z = np.column_stack(self._columns)
+        weights = self._reweight(self._loss, Z, self.weights)
+        point = Z @ weights
+        # Weights that rounding made no better are not taken.
+        if self._loss.value(point) <= self._loss.value(self.point):
+            self.weights, self.point = weights, point
+            kept = np.flatnonzero(weights > 0)
+            if len(kept) < len(weights):
+                self.weights = weights[kept]
+                self.numbers = [self.numbers[i] for i in kept]
+                self._columns = [self._columns[i] for i in kept]

@@ -1,0 +1,277 @@
+"""Convex losses of a vector of values, one a row: what is minimised over a convex hull.
+
+All are means with weights that sum to one. A loss of your own subclasses :class:`HullLoss` and
+writes three methods.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit
+
+from pursuit.objectives.base import Floats
+
+
+class HullLoss(ABC):
+    """f(v), convex and differentiable on the hull.
+
+    Write :meth:`value`, :meth:`gradient` and :meth:`curvature`; :meth:`slope` may be overridden
+    where a second derivative is cheap, which saves evaluations in line searches.
+    """
+
+    @abstractmethod
+    def value(self, v: Floats) -> float:
+        """f(v)."""
+
+    @abstractmethod
+    def gradient(self, v: Floats) -> Floats:
+        """∇f(v), one entry a row."""
+
+    @abstractmethod
+    def curvature(self, vertices: Floats) -> float:
+        """An upper bound on M = sup v'∇²f(v')v over v, v' in the hull (Z02 Lemma 3.1).
+
+        The hull is that of the columns of ``vertices``.
+        """
+
+    def slope(self, v: Floats, direction: Floats, t: float) -> tuple[float, float | None]:
+        """First and, if known, second derivative of f(v + t direction) in t."""
+        return float(self.gradient(v + t * direction) @ direction), None
+
+
+def mean_weights(n_rows: int, sample_weight: ArrayLike | None) -> Floats:
+    """Weights that sum to one; equal ones for None."""
+    if sample_weight is None:
+        return np.full(n_rows, 1.0 / n_rows)
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n_rows,) or not np.all(weights >= 0) or not weights.sum() > 0:
+        raise ValueError(
+            f"sample_weight must hold {n_rows} non-negative numbers, one a row and not all zero."
+        )
+    return np.asarray(weights / weights.sum())
+
+
+def _vector(y: ArrayLike) -> Floats:
+    array = np.asarray(y, dtype=np.float64)
+    if array.ndim != 1 or not len(array) or not np.isfinite(array).all():
+        raise ValueError(f"y must be a vector of finite numbers, got shape {array.shape}.")
+    return array
+
+
+def _signs(y: ArrayLike) -> Floats:
+    array = _vector(y)
+    if not np.isin(array, (-1.0, 1.0)).all():
+        raise ValueError("y must hold -1 and 1 only: encode the two classes so.")
+    return array
+
+
+def _positive(name: str, value: float) -> float:
+    if not 0 < value < np.inf:
+        raise ValueError(f"{name} must be a positive number, got {value!r}.")
+    return float(value)
+
+
+class SquaredLoss(HullLoss):
+    """Mean of (y - v)² (Z02 §4.1); M = 2 max mean p².
+
+    Parameters
+    ----------
+    y : array of shape (n_rows,)
+        Targets.
+    sample_weight : array of shape (n_rows,), optional
+        Weights of the rows.
+    """
+
+    def __init__(self, y: ArrayLike, sample_weight: ArrayLike | None = None) -> None:
+        self.y = _vector(y)
+        self.weights = mean_weights(len(self.y), sample_weight)
+
+    def value(self, v: Floats) -> float:
+        """Mean of (y - v)²."""
+        return float(self.weights @ (self.y - v) ** 2)
+
+    def gradient(self, v: Floats) -> Floats:
+        """-2w(y - v)."""
+        return 2.0 * self.weights * (v - self.y)
+
+    def curvature(self, vertices: Floats) -> float:
+        """2 max mean p²."""
+        return 2.0 * float((self.weights @ vertices**2).max())
+
+    def slope(self, v: Floats, direction: Floats, t: float) -> tuple[float, float]:
+        """Of a parabola."""
+        weighted = self.weights * direction
+        second = 2.0 * float(weighted @ direction)
+        return 2.0 * float(weighted @ (v - self.y)) + second * t, second
+
+
+class HuberLoss(HullLoss):
+    """Mean of ½u² where |u| = |y - v| ≤ δ, else δ|u| - ½δ²; M = max mean p².
+
+    Parameters
+    ----------
+    y : array of shape (n_rows,)
+        Targets.
+    delta : float, default 1.0
+        δ, beyond which errors count linearly.
+    sample_weight : array of shape (n_rows,), optional
+        Weights of the rows.
+    """
+
+    def __init__(
+        self, y: ArrayLike, delta: float = 1.0, sample_weight: ArrayLike | None = None
+    ) -> None:
+        self.y, self.delta = _vector(y), _positive("delta", delta)
+        self.weights = mean_weights(len(self.y), sample_weight)
+
+    def value(self, v: Floats) -> float:
+        """Mean of Huber's function of y - v."""
+        size = np.abs(self.y - v)
+        inner = np.minimum(size, self.delta)
+        return float(self.weights @ (inner * (size - 0.5 * inner)))
+
+    def gradient(self, v: Floats) -> Floats:
+        """-w(y - v) clipped at δ."""
+        return self.weights * np.clip(v - self.y, -self.delta, self.delta)
+
+    def curvature(self, vertices: Floats) -> float:
+        """Max mean p²."""
+        return float((self.weights @ vertices**2).max())
+
+
+class LogExpLoss(HullLoss):
+    """ln mean exp(-A y v), the loss of boosting (Z02 equation 3); M ≤ A² max p².
+
+    Parameters
+    ----------
+    y : array of shape (n_rows,)
+        Classes, -1 or 1.
+    scale : float, default 1.0
+        A. The minimum is finite whatever the data, because the hull is bounded.
+    sample_weight : array of shape (n_rows,), optional
+        Weights of the rows.
+    """
+
+    def __init__(
+        self, y: ArrayLike, scale: float = 1.0, sample_weight: ArrayLike | None = None
+    ) -> None:
+        self.y, self.scale = _signs(y), _positive("scale", scale)
+        self.weights = mean_weights(len(self.y), sample_weight)
+        self._slopes = -self.scale * self.y
+
+    def _tilted(self, v: Floats) -> tuple[Floats, float]:
+        """q ∝ w exp(-A y v), which sums to one, and the logarithm of what it was divided by."""
+        q = self._slopes * v
+        shift = float(q.max())
+        q -= shift
+        np.exp(q, out=q)
+        q *= self.weights
+        total = float(q.sum())
+        q /= total
+        return q, shift + float(np.log(total))
+
+    def value(self, v: Floats) -> float:
+        """Log of the mean exponential, without overflow."""
+        return self._tilted(v)[1]
+
+    def gradient(self, v: Floats) -> Floats:
+        """-A q y, q being the weights of boosting."""
+        return self._tilted(v)[0] * self._slopes
+
+    def curvature(self, vertices: Floats) -> float:
+        """A² max p²."""
+        return self.scale**2 * float((vertices**2).max())
+
+    def slope(self, v: Floats, direction: Floats, t: float) -> tuple[float, float]:
+        """-A E_q[y d] and A² Var_q[y d]."""
+        q, _ = self._tilted(v + t * direction)
+        step = self._slopes * direction
+        q *= step
+        first = float(q.sum())
+        return first, max(float(q @ step) - first**2, 0.0)
+
+
+class LogisticLoss(HullLoss):
+    """Mean of ln(1 + exp(-A y v)); M ≤ ¼A² max mean p².
+
+    Parameters
+    ----------
+    y : array of shape (n_rows,)
+        Classes, -1 or 1.
+    scale : float, default 1.0
+        A.
+    sample_weight : array of shape (n_rows,), optional
+        Weights of the rows.
+    """
+
+    def __init__(
+        self, y: ArrayLike, scale: float = 1.0, sample_weight: ArrayLike | None = None
+    ) -> None:
+        self.y, self.scale = _signs(y), _positive("scale", scale)
+        self.weights = mean_weights(len(self.y), sample_weight)
+
+    def value(self, v: Floats) -> float:
+        """Mean log loss."""
+        return float(self.weights @ np.logaddexp(0.0, -self.scale * self.y * v))
+
+    def gradient(self, v: Floats) -> Floats:
+        """-A w y / (1 + exp(A y v))."""
+        slopes = self.scale * self.y
+        return np.asarray(-self.weights * slopes * expit(-slopes * v))
+
+    def curvature(self, vertices: Floats) -> float:
+        """¼A² max mean p²."""
+        return 0.25 * self.scale**2 * float((self.weights @ vertices**2).max())
+
+    def slope(self, v: Floats, direction: Floats, t: float) -> tuple[float, float]:
+        """Both derivatives from the same probabilities."""
+        step = self.scale * self.y * direction
+        p = expit(-self.scale * self.y * (v + t * direction))
+        weighted = self.weights * step
+        return -float(weighted @ p), float((weighted * step) @ (p * (1.0 - p)))
+
+
+class NegativeLogLikelihood(HullLoss):
+    """-mean ln v for atoms that are densities at the rows (Z02 §4.3).
+
+    M is the largest mean of p²/q² over pairs of atoms, which is beyond all use unless the
+    densities are bounded below.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    sample_weight : array of shape (n_rows,), optional
+        Weights of the rows.
+    """
+
+    def __init__(self, n_rows: int, sample_weight: ArrayLike | None = None) -> None:
+        self.weights = mean_weights(n_rows, sample_weight)
+
+    def value(self, v: Floats) -> float:
+        """-mean ln v; infinite where a density vanishes."""
+        seen = self.weights > 0
+        if not np.all(v[seen] > 0):
+            return np.inf
+        return -float(self.weights[seen] @ np.log(v[seen]))
+
+    def gradient(self, v: Floats) -> Floats:
+        """-w/v."""
+        return -np.divide(self.weights, v, out=np.zeros_like(v), where=v > 0)
+
+    def curvature(self, vertices: Floats) -> float:
+        """Max over pairs of mean p²/q²: the supremum over the hull is attained at its corners."""
+        seen = self.weights > 0
+        squares = vertices[seen] ** 2
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            pairs = (squares.T * self.weights[seen]) @ (1.0 / squares)
+        return float(np.nan_to_num(pairs, nan=np.inf).max())
+
+    def slope(self, v: Floats, direction: Floats, t: float) -> tuple[float, float]:
+        """-mean d/v and mean (d/v)²."""
+        now = v + t * direction
+        ratio = np.divide(direction, now, out=np.zeros_like(v), where=now > 0)
+        return -float(self.weights @ ratio), float(self.weights @ ratio**2)

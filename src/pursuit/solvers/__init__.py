@@ -1,0 +1,15 @@
+"""Basis fixed, the rest optimised.
+
+Imports greedy and what lies below it.
+"""
+
+from pursuit.solvers.activeset import bounded_least_squares
+from pursuit.solvers.newton import NewtonSolution, newton
+from pursuit.solvers.simplex import reweight
+
+__all__ = [
+    "NewtonSolution",
+    "bounded_least_squares",
+    "newton",
+    "reweight",
+]

@@ -1,0 +1,203 @@
+"""Primitive B with every rule, against matrices deflated as a whole."""
+
+import numpy as np
+import oracles
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.gaussian_process.kernels import RBF
+from tasks import make_task, tasks
+
+from pursuit.gram import ColumnMatrix, SquaredMatrix, matrix
+from pursuit.greedy import FreshSubset, MaxSize, Meter, Pursuit, RandomPivot
+from pursuit.kernels import compile_kernel
+from pursuit.linalg import Workers
+from pursuit.objectives import ResidualPursuit
+from pursuit.rows import as_rows
+from pursuit.testing import check_objective
+
+RULES = ("function", "column", "diagonal", "feature-analysis")
+
+
+@pytest.fixture(scope="module")
+def workers():
+    with Workers(2) as pool:
+        yield pool
+
+
+def objective_of(task, workers, *, rule="function", squared=False, running=False, capacity=30):
+    H = ColumnMatrix(task.sample.rows, task.kernel, workers)
+    if squared:
+        H = SquaredMatrix(H, task.w)
+    return ResidualPursuit(
+        H, task.w, rule=rule, capacity=capacity, workers=workers, running=running
+    )
+
+
+def deflated_scores(H, w, S, rule):
+    """The score of every row, from a residual matrix and coefficients formed from scratch."""
+    S = list(S)
+    T = np.linalg.solve(H[np.ix_(S, S)], H[S]).T if S else np.zeros((len(H), 0))
+    E = H - (T @ H[S] if S else 0.0)
+    squares = w @ E**2
+    return {
+        "function": squares / np.diag(E),
+        "column": squares,
+        "diagonal": np.diag(E),
+        "feature-analysis": squares / (1 + np.abs(T).sum(axis=1)) ** 2,
+    }[rule]
+
+
+@pytest.mark.parametrize("running", [False, True])
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("squared", [False, True])
+def test_scores_are_those_of_the_deflated_matrix(rule, squared, running, workers):
+    rng = np.random.default_rng(0)
+    task = make_task(rng, 16, name="exponential", weighted=True)
+    H = task.K @ np.diag(task.w) @ task.K if squared else task.K
+    objective = objective_of(task, workers, rule=rule, squared=squared, running=running)
+    for _ in range(6):
+        free = np.flatnonzero(objective.available)
+        expected = deflated_scores(H, task.w, objective.chosen, rule)[free]
+        np.testing.assert_allclose(objective.score(free), expected, rtol=1e-6)
+        assert objective.add(int(rng.choice(free)))
+
+
+@pytest.mark.parametrize("running", [False, True])
+@pytest.mark.parametrize("squared", [False, True])
+def test_the_function_rule_keeps_the_contract(squared, running, workers):
+    """The score is the decrease of τ (SPEC 7.4), also on K²."""
+    task = make_task(np.random.default_rng(1), 12, weighted=True, name="exponential")
+    task.X[9] = task.X[2]
+    check_objective(
+        lambda: objective_of(task, workers, squared=squared, running=running), (2, 9), n_steps=5
+    )
+
+
+@given(tasks(), st.integers(1, 12))
+def test_a_full_search_is_the_kernel_pca_of_hussain_and_shawe_taylor(task, n):
+    """HS08 Algorithm 1 on the deflated matrix (SPEC 7.5); weights are copies there."""
+    with Workers(1) as workers:
+        objective = objective_of(task, workers, running=True)
+        path = Pursuit(objective, Meter(), scale=objective.value).run([MaxSize(n)])
+    K, w = task.K.copy(), task.w
+    for step, i in enumerate(path.index):
+        left = np.diag(K) > 1e-6
+        scores = np.where(left, (w @ K**2) / np.where(left, np.diag(K), 1.0), 0.0)
+        if scores.max() <= 1e-6 * w.sum():
+            break
+        assert scores[i] >= scores.max() * (1 - 1e-6)
+        before = w @ np.diag(K)
+        K -= np.outer(K[:, i], K[i]) / K[i, i]
+        assert before - path.value[step] == pytest.approx(scores[i], rel=1e-5, abs=1e-7 * w.sum())
+
+
+@given(tasks(kernels=("exponential",), min_rows=6), st.integers(1, 5))
+def test_column_space_on_k_is_function_space_on_k_squared(task, n):
+    """The Frobenius norm of what a projection of the columns leaves (SPEC 7.7)."""
+    with Workers(1) as workers:
+        objective = objective_of(task, workers, squared=True, running=True)
+        Pursuit(objective, Meter(), scale=objective.value).run([MaxSize(n)])
+    root = np.sqrt(task.w)[:, None]
+    columns = root * task.K
+    Q, _ = np.linalg.qr(columns[:, objective.chosen])
+    left = columns - Q @ (Q.T @ columns)
+    frobenius = float(task.w @ np.square(left).sum(axis=0))
+    assert objective.value == pytest.approx(frobenius, rel=1e-6, abs=1e-9 * frobenius + 1e-7)
+
+
+@given(tasks(), st.integers(1, 10), st.sampled_from(RULES))
+def test_residuals_stay_positive_semi_definite(task, n, rule):
+    with Workers(1) as workers:
+        objective = objective_of(task, workers, rule=rule)
+        Pursuit(objective, Meter()).run([MaxSize(n)])
+    V = objective.factor.rows
+    E = task.K - V.T @ V
+    assert np.linalg.eigvalsh(E).min() >= -1e-6
+    np.testing.assert_allclose(objective.factor.triangle(), V[:, objective.chosen].T, atol=1e-6)
+    assert objective.value == pytest.approx(task.w @ np.diag(E), abs=1e-6)
+
+
+def test_a_matrix_too_large_to_hold_gives_the_same(workers, monkeypatch):
+    task = make_task(np.random.default_rng(3), 60, weighted=True, name="exponential")
+
+    def chosen(squared):
+        objective = objective_of(task, workers, squared=squared, running=True)
+        Pursuit(objective, Meter()).run([MaxSize(20)])
+        return objective.chosen, objective.value
+
+    held = [chosen(False), chosen(True)]
+    original = matrix.KernelMatrix.__init__
+    monkeypatch.setattr(
+        matrix.KernelMatrix, "__init__", lambda *a, **k: original(*a, **{**k, "stored_bytes": 0})
+    )
+    for (before, value), (after, again) in zip(held, [chosen(False), chosen(True)], strict=True):
+        np.testing.assert_array_equal(before, after)
+        assert value == pytest.approx(again)
+
+
+def test_a_fresh_subset_is_worse_than_a_full_search_and_better_than_random_pivots(workers):
+    task = make_task(np.random.default_rng(4), 300, n_features=3)
+
+    def left(kind, seed):
+        rng = np.random.default_rng(seed)
+        objective = objective_of(
+            task,
+            workers,
+            rule="diagonal" if kind == "random" else "function",
+            running=kind == "full",
+        )
+        candidates = {
+            "full": None,
+            "fresh": FreshSubset(20, rng),
+            "random": RandomPivot(lambda: objective.weighted_residual, rng),
+        }[kind]
+        Pursuit(objective, Meter(), candidates=candidates).run([MaxSize(25)])
+        return objective.value
+
+    full = left("full", 0)
+    fresh = np.mean([left("fresh", seed) for seed in range(5)])
+    random = np.mean([left("random", seed) for seed in range(5)])
+    assert full < fresh < random
+
+
+def test_random_pivots_are_drawn_by_weight_and_residual(workers, size):
+    rng = np.random.default_rng(5)
+    share = np.array([0.0, 1.0, 3.0, 0.0, 6.0])
+    pivots = RandomPivot(lambda: share, rng)
+    n = size(4000, 40_000)
+    counts = np.bincount([pivots.draw(np.ones(5, bool))[0] for _ in range(n)], minlength=5)
+    np.testing.assert_allclose(counts / n, share / 10, atol=4 * np.sqrt(0.25 / n))
+    available = np.array([False, True, False, False, False])
+    np.testing.assert_array_equal(pivots.draw(available), [1])
+    assert len(pivots.draw(np.zeros(5, bool))) == 0
+
+
+def test_threads_do_not_change_a_bit():
+    X = np.random.default_rng(6).standard_normal((2500, 3))
+    kernel = compile_kernel(RBF(1.0))[0]
+
+    def run(n_jobs, **options):
+        with Workers(n_jobs) as workers:
+            H = ColumnMatrix(as_rows(X), kernel, workers)
+            objective = ResidualPursuit(H, np.ones(2500), capacity=15, workers=workers, **options)
+            subset = FreshSubset(30, np.random.default_rng(0))
+            Pursuit(objective, Meter(), candidates=subset).run([MaxSize(15)])
+        return objective.factor.pivots, objective.factor.rows
+
+    for options in ({}, {"running": True}, {"rule": "feature-analysis"}):
+        pivots, rows = run(1, **options)
+        other, other_rows = run(3, **options)
+        assert pivots == other
+        np.testing.assert_array_equal(rows, other_rows)
+
+
+def test_oracle_of_the_residual_is_a_projection():
+    """The deflation used above and the oracle by projections are two routes to one matrix."""
+    task = make_task(np.random.default_rng(7), 10, name="exponential")
+    K, S = task.K, [3, 1, 8]
+    np.testing.assert_allclose(
+        deflated_scores(K, task.w, S, "diagonal"),
+        np.diag(oracles.nystroem_residual(K, S)),
+        atol=1e-12,
+    )
