@@ -13,6 +13,7 @@ from sklearn.gaussian_process.kernels import RBF
 from benchmarks.data import kin40k, protein, robot_arm
 from benchmarks.harness import Figure, Measured, best_seconds, measure_solvers, traced_peak
 from benchmarks.learning_cases import evidence, large, learned
+from benchmarks.neighbor_cases import neighbors_strings, neighbors_usps
 from benchmarks.ridge_cases import kappa
 from benchmarks.solvers import Solver, nystroem_ridge, sparse_gp, subset_gp
 from pursuit.gram import gram_statistics
@@ -230,6 +231,8 @@ CASES: dict[str, Case] = {
     "learned": learned,
     "large": large,
     "kappa": kappa,
+    "neighbors-usps": neighbors_usps,
+    "neighbors-strings": neighbors_strings,
 }
 
 

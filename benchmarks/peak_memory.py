@@ -33,7 +33,7 @@ def main() -> None:
     solver.make(64).fit(X[:5000], y[:5000])
     before = _reset_peak()
     solver.make(options.n_basis).fit(X, y)
-    print(json.dumps({"data": X.nbytes + y.nbytes, "added": max(_peak() - before, 0)}))
+    print(json.dumps({"data": X.nbytes + y.nbytes, "added": max(peak() - before, 0)}))
 
 
 def _reset_peak() -> int:
@@ -42,17 +42,17 @@ def _reset_peak() -> int:
         _CLEAR_REFS.write_text(_RESET_PEAK)
     except OSError:
         print("cannot reset the peak: the figure may be too small", file=sys.stderr)
-    return _peak()
+    return peak()
 
 
-def _peak() -> int:
+def peak() -> int:
     """Peak resident bytes of this process so far, or since the last reset."""
     if _STATUS.exists():
         for line in _STATUS.read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
 
 
 if __name__ == "__main__":

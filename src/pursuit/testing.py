@@ -24,6 +24,16 @@ _NO_DIAGONAL = (
 )
 
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {
+    "GreedyFeatureMap": {
+        "check_positive_only_tag_during_fit": (
+            "kernel='precomputed' only: the check subtracts a constant from a kernel matrix, which "
+            "makes it indefinite, and an indefinite kernel is refused by name"
+        ),
+        "check_estimators_dtypes": (
+            "kernel='precomputed' only: the check truncates a kernel matrix to integers, which "
+            "makes it indefinite, and an indefinite kernel is refused by name"
+        ),
+    },
     "SpanNeighbors": {
         "check_positive_only_tag_during_fit": (
             "kernel='precomputed' only: the check subtracts a constant from a kernel matrix, which "

@@ -2,10 +2,13 @@
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from pursuit import SpanNeighbors, SparseGPRegressor
+from pursuit import GreedyFeatureMap, SpanNeighbors, SparseGPRegressor
 from pursuit.testing import EXPECTED_FAILURES
 
 CONFIGURATIONS = [
+    GreedyFeatureMap(),
+    GreedyFeatureMap(search="fresh", projection="column"),
+    GreedyFeatureMap(kernel="precomputed"),
     SpanNeighbors(),
     SpanNeighbors(kernel="precomputed"),
     SparseGPRegressor(),

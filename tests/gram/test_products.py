@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF
 from tasks import tasks
 
-from pursuit.gram import kernel_product, kernel_times
+from pursuit.gram import kernel_features, kernel_product, kernel_times
 from pursuit.kernels import CountingKernel, PrecomputedKernel, compile_kernel
 from pursuit.linalg import Workers
 from pursuit.rows import IndexRows, as_rows
@@ -21,9 +21,14 @@ def times(rows, kernel, points, coefficients, n_jobs=1):
         return kernel_times(rows, kernel, points, coefficients, workers)
 
 
-def product(rows, kernel, vectors, n_jobs=1, after_block=None):
+def product(rows, kernel, vectors, n_jobs=1, after_block=None, dtype=np.float64):
     with Workers(n_jobs) as workers:
-        return kernel_product(rows, kernel, vectors, workers, after_block)
+        return kernel_product(rows, kernel, vectors, workers, after_block, dtype)
+
+
+def features(rows, kernel, points, n_jobs=1, **options):
+    with Workers(n_jobs) as workers:
+        return kernel_features(rows, kernel, points, workers, **options)
 
 
 @given(tasks(kernels=ALL_KERNELS), st.integers(0, 2**32 - 1))
@@ -108,3 +113,52 @@ def test_no_rows():
     rows, kernel = as_rows(np.empty((0, 2))), compile_kernel(RBF(1.0))[0]
     assert product(rows, kernel, np.empty((0, 3))).shape == (0, 3)
     assert times(rows, kernel, np.zeros((4, 2)), np.ones((4, 3))).shape == (0, 3)
+
+
+def test_float32_tiles(tall):
+    """Rounded tiles, sums in float64; vectors of any size, a zero one included."""
+    X, kernel, v = tall
+    v = np.column_stack([v * [1e-60, 1e60], np.zeros(len(v))])
+    expected = kernel.tile(X, X) @ v
+    found = product(as_rows(X), kernel, v, 2, dtype=np.float32)
+    assert found.dtype == np.float64
+    error = np.abs(found - expected).max(axis=0)
+    scale = np.abs(expected).max(axis=0)
+    assert np.all(error <= 1e-5 * scale)
+    assert np.all(error[:2] > 1e-12 * scale[:2])  # they are float32
+    np.testing.assert_array_equal(product(as_rows(X), kernel, v, 1, dtype=np.float32), found)
+
+
+def test_many_vectors_at_once(tall):
+    """More than one wave of tiles has to be added up for each block."""
+    X, kernel, _ = tall
+    v = np.random.default_rng(3).standard_normal((len(X), 600))
+    expected = kernel.tile(X, X) @ v
+    found = product(as_rows(X), kernel, v, 2)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    np.testing.assert_allclose(found[:, :1], product(as_rows(X), kernel, v[:, :1]), atol=1e-9)
+
+
+@given(tasks(kernels=ALL_KERNELS), st.integers(0, 2**32 - 1))
+def test_features(task, seed):
+    rng = np.random.default_rng(seed)
+    index = rng.integers(0, len(task.X), 5)
+    K, rows = task.K[:, index], task.sample.rows
+    points, tolerance = rows.take(index), {"atol": 1e-10 * np.abs(task.K).max()}
+    whitener, scale = np.tril(rng.standard_normal((5, 5))), rng.random(len(task.X))
+    np.testing.assert_allclose(features(rows, task.kernel, points), K, **tolerance)
+    found = features(rows, task.kernel, points, whitener=whitener, scale=scale)
+    np.testing.assert_allclose(found, scale[:, None] * K @ whitener.T, **tolerance)
+
+
+def test_features_of_many_points_in_float32(tall):
+    X, kernel, _ = tall
+    Z = X[:700]
+    whitener = np.tril(np.random.default_rng(4).standard_normal((700, 700)))
+    expected = kernel.tile(X, Z) @ whitener.T
+    found = features(as_rows(X), kernel, Z, 2, whitener=whitener, dtype=np.float32)
+    assert found.dtype == np.float32
+    # Rounded once, at the end.
+    np.testing.assert_allclose(found, expected, rtol=2.0**-23, atol=1e-11)
+    one = features(as_rows(X), kernel, Z, 1, whitener=whitener, dtype=np.float32)
+    np.testing.assert_array_equal(one, found)

@@ -117,12 +117,12 @@ def test_greedy_leaves_less_than_random_and_random_less_than_uniform():
 def test_it_stops_at_the_first_landmark_that_meets_the_tolerance(greedy, streamed, monkeypatch):
     if streamed:
         monkeypatch.setattr(landmarks, "STORED", 0)
-    sample, _ = cloud(400)
-    found = choose(sample, compile_kernel(RBF(1.0))[0], 300, greedy=greedy, tol=0.05)
+    sample, _ = cloud(90)
+    found = choose(sample, compile_kernel(RBF(1.0))[0], 80, greedy=greedy, tol=0.05)
     assert found.path.stop_reason == "tol"
     assert found.residual <= 0.05 * found.trace < found.path.value[-2]
     K = np.exp(-0.5 * np.square(_differences(sample)).sum(axis=2))
-    check_against_projection(found, K, np.ones(400), 1e-9)
+    check_against_projection(found, K, np.ones(90), 1e-9)
 
 
 def _differences(sample):
@@ -211,10 +211,10 @@ def test_given_points_that_depend_on_earlier_ones_are_left_out():
 
 def test_rearranged_landmarks_are_those_a_pursuit_among_them_takes():
     """Same span, same residual; every landmark lowers τ more than any later one would have."""
-    task = make_task(np.random.default_rng(0), 40, name="exponential", weighted=True)
+    task = make_task(np.random.default_rng(0), 20, name="exponential", weighted=True)
     kernel = task.kernel
     with Workers(1) as workers:
-        pool = Pool.of_rows(task.sample, np.arange(0, 24, 2))
+        pool = Pool.of_rows(task.sample, np.arange(0, 20, 2))
         given = given_pivots(task.sample, kernel, pool, workers=workers)
         found = rearranged(given, task.sample, kernel, workers=workers, meter=Meter(kernel))
     order = found.pool.index.tolist()

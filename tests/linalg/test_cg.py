@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pursuit.linalg import CGSolution, conjugate_gradients
+from pursuit.linalg import CGSolution, ConjugateGradients, conjugate_gradients
 
 
 def spd(rng, n, smallest=0.1):
@@ -130,3 +130,27 @@ def test_the_start_is_not_changed(read_only):
     start = CGSolution(read_only(np.zeros((8, 1))), b, 0)
     found, _ = solve(A, b, start, steps=3)
     assert np.linalg.norm(found.residual) < np.linalg.norm(b)
+
+
+def test_going_on_with_some_columns_changes_nothing_for_them():
+    rng = np.random.default_rng(8)
+    A, M, b = spd(rng, 15), spd(rng, 15), rng.standard_normal((15, 4))
+    kept = np.array([True, False, True, False])
+    found = ConjugateGradients(A.__matmul__, lambda R: np.linalg.solve(M, R), nothing_known(b))
+    for step in range(5):
+        if step == 2:
+            found.keep(kept)
+        found.step()
+    expected, _ = solve(A, b[:, kept], M=M, steps=5)
+    np.testing.assert_allclose(found.v, expected.v, rtol=1e-12)
+    energy = np.sum(found.residual * np.linalg.solve(M, found.residual), axis=0)
+    np.testing.assert_allclose(found.energy, energy, rtol=1e-10)
+
+
+def test_steps_tell_the_curvature():
+    A, b = np.diag([2.0, -1.0, 3.0]), np.eye(3)[:, [0, 1]]
+    found = ConjugateGradients(A.__matmul__, np.copy, nothing_known(b))
+    values, cosines = found.step()
+    np.testing.assert_allclose(values, [2.0, -1.0])
+    np.testing.assert_allclose(cosines, [1.0, -1.0])
+    np.testing.assert_allclose(found.v, [[0.5, 0.0], [0.0, 0.0], [0.0, 0.0]])

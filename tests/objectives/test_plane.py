@@ -181,15 +181,16 @@ def test_refitting_chooses_by_the_step_in_the_plane(workers):
         assert before - objective.value >= gains.max() * (1 - 1e-9)
 
 
-def test_a_fresh_subset_never_ends_on_the_row_it_just_took(workers):
-    """κ = 1 draws anything but the last row, which alone could bring nothing."""
-    task = make_task(np.random.default_rng(3), 3, noise=0.1)
+@pytest.mark.parametrize("seed", range(5))
+def test_a_single_candidate_without_gain_does_not_end_the_pursuit(workers, seed):
+    """κ = 1 draws rows that are taken already; the next draw may bring a new one."""
+    task = make_task(np.random.default_rng(seed), 4, noise=0.1)
     objective = plane(task, workers, streamed=True)
     candidates = FreshSubset(1, np.random.default_rng(0))
     pursuit = Pursuit(
         objective, task.problem(workers).meter, candidates=candidates, scale=objective.value
     )
-    assert pursuit.run([MaxSize(3)]).stop_reason == "n_basis"
+    assert pursuit.run([MaxSize(4)]).stop_reason == "n_basis"
 
 
 def test_all_rows_and_a_subset_of_all_rows_are_the_same(workers):

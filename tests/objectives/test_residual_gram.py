@@ -66,11 +66,12 @@ def test_it_keeps_the_contract():
         )
 
 
-def test_candidates_below_the_floor_are_not_available():
+def test_candidates_below_their_rounding_are_not_available():
     K = np.diag([1.0, 1e-3, 2.0])
     with Workers(1) as workers:
-        objective = GramResidual(K, K @ K, 3.0, capacity=3, workers=workers, floor=np.full(3, 1e-2))
+        objective = GramResidual(
+            K, K @ K, 3.0, capacity=3, workers=workers, rounding=np.array([1e-16, 0.1, 1e-16])
+        )
         np.testing.assert_array_equal(objective.available, [True, False, True])
-        assert not objective.add(1)
         assert objective.add(2)
     assert objective.value == pytest.approx(1.0)

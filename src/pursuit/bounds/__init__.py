@@ -5,6 +5,7 @@ Formulas only; passes over data live in `gram/`. Imports NumPy only.
 
 from pursuit.bounds.bound import Bound
 from pursuit.bounds.certificate import Certificate, CertificatePath, relative_gap
+from pursuit.bounds.compression import compression_bound, correlation_bound, kpca_bound
 from pursuit.bounds.duality import (
     dense_lower_bound,
     hybrid_lower_bound,
@@ -44,6 +45,8 @@ __all__ = [
     "CertificatePath",
     "EvidenceBounds",
     "SolvePath",
+    "compression_bound",
+    "correlation_bound",
     "dense_lower_bound",
     "evidence_bounds",
     "finite_mean_deviation",
@@ -52,6 +55,7 @@ __all__ = [
     "hull_rate_bound",
     "hull_rate_from",
     "hybrid_lower_bound",
+    "kpca_bound",
     "margin_bound",
     "margin_scale",
     "margin_tail",

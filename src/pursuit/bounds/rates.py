@@ -171,14 +171,11 @@ def span_step_bound(
     of :func:`span_rate_bound`; a bound of ``n_rows`` or more is vacuous.
     """
     N, ratio, gap = (np.asarray(x, dtype=np.float64) for x in (n_terms, rho, gaps))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        steps = np.ceil(9 * N * ratio * np.maximum(np.log(initial_gap / (4 * gap)), 0.0))
-    value = np.where(np.isnan(steps), np.inf, steps)
     return Bound(
         "Zhang 2003, steps after Theorem 6.1",
         "number of steps to within four times the distance of the best so many functions",
         np.asarray(n_terms, dtype=np.intp),
-        value,
+        _steps(9 * N * ratio, initial_gap, 4 * gap),
         trivial=float(n_rows),
     )
 
@@ -188,7 +185,7 @@ def natarajan_step_bound(
 ) -> Bound:
     """Steps of SB01's Algorithm 1 with full search until ΔP ≤ ε (its Theorem 2, corrected).
 
-    n ≤ ⌈18 n*(ε/4) λ₁⁻² ln(‖b‖/√(2ε))⌉ with ‖b‖² = 2ΔP₀ and ρ = λ₁⁻² of all functions
+    n ≤ ⌈18 n*(ε/4) λ₁⁻² ln(‖b‖/√(2ε))⌉, with ‖b‖² = 2ΔP₀ and ρ = λ₁⁻² of all functions
     (:func:`orthogonalities`); the paper prints ln(‖b‖/ε).
 
     Parameters
@@ -207,15 +204,20 @@ def natarajan_step_bound(
     bound : Bound
     """
     N, eps = np.asarray(n_terms, dtype=np.float64), np.asarray(tolerance, dtype=np.float64)
-    logarithm = np.maximum(0.5 * np.log(initial_gap / eps), 0.0)
-    value = np.where(logarithm > 0, np.ceil(18 * N * rho * logarithm), 0.0)
     return Bound(
         "Smola and Bartlett 2001, Theorem 2",
         "number of steps to within the tolerance",
         np.asarray(n_terms, dtype=np.intp),
-        value,
+        _steps(9 * N * rho, initial_gap, eps),
         trivial=float(n_rows),
     )
+
+
+def _steps(factor: Floats, initial_gap: float, reached: Floats) -> Floats:
+    """⌈factor · ln(ΔP₀/reached)⌉; 0 where that is reached before any step."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        steps = np.ceil(factor * np.log(initial_gap / reached))
+    return np.where(reached >= initial_gap, 0.0, steps)
 
 
 def _bound(

@@ -24,6 +24,7 @@ def matching_pursuit_bound(
     n_hyperplanes: int = 2,
     n_columns: int = 1,
     intercept: bool = True,
+    dimension: ArrayLike | None = None,
     printed: bool = False,
 ) -> Floats:
     """HS08 Theorem 3 for models of several sizes.
@@ -59,6 +60,8 @@ def matching_pursuit_bound(
         Coefficients each function has, one an output.
     intercept : bool
         Whether the function has one.
+    dimension : array of int, optional
+        Of the space that each function is from, where it is not that of its coefficients.
     printed : bool
         The form of the paper, in place of the exact counts.
 
@@ -76,17 +79,20 @@ def matching_pursuit_bound(
     M = outside - t
     alive = M > 0
     M = np.where(alive, M, 1.0)
-    dimension = n_columns * (k + (1 if printed or intercept else 0))
+    if dimension is None:
+        space = n_columns * (k + (1 if printed or intercept else 0))
+    else:
+        space = np.broadcast_to(np.asarray(dimension, np.float64), k.shape)
     hyperplanes = 2 * M * n_hyperplanes  # on the rows and as many ghosts
     if printed:
         subsets = _power_bits(atoms, k)
         exceptions = _power_bits(outside, t)
-        labelings = _power_bits(hyperplanes, dimension)
+        labelings = _power_bits(hyperplanes, space)
     else:
         subsets = _binomial_bits(np.full_like(k, atoms), k)
         exceptions = _binomial_bits(outside, t)
         labelings = np.array(
-            [_regions_bits(*pair) for pair in zip(hyperplanes, dimension, strict=True)]
+            [_regions_bits(*pair) for pair in zip(hyperplanes, space, strict=True)]
         )
     labelings = np.minimum(labelings, hyperplanes)
     chance = math.log2(2.0 * max(n_rows, 1.0) ** 2 / delta)

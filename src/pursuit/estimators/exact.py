@@ -114,7 +114,7 @@ class ExactGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, B
     solver_ : str
         "cg" or "cholesky".
     n_iter_ : int
-        Iterations taken, 0 for Cholesky.
+        Iterations taken; 1 for Cholesky.
     certificate_ : Certificate
         Upper and lower value of the minimum, from float64 products.
     path_ : SolvePath
@@ -266,7 +266,7 @@ class ExactGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, B
         self.dual_coef_ = v[:, 0] if self._single_output else v
         self._factor = system.L if isinstance(system, DirectSystem) else None
         self.solver_ = "cg" if self._factor is None else "cholesky"
-        self.n_iter_ = int(self.path_.iteration[-1])
+        self.n_iter_ = max(1, int(self.path_.iteration[-1]))
         self.certificate_: Certificate = self.path_.certificates[-1]
         self.feature_relevance_ = settled.report.relevance
         self.learning_report_ = replace(settled.report, moved="all rows", seconds=progress.seconds)

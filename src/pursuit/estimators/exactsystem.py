@@ -21,7 +21,8 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 
-from pursuit.bounds import Certificate, SolvePath
+from pursuit.bounds import SolvePath
+from pursuit.estimators.solverecord import SolveRecorder
 from pursuit.gram import kernel_features, kernel_product
 from pursuit.greedy import Problem, block_pivots, kernel_matrix
 from pursuit.linalg import (
@@ -88,30 +89,8 @@ class IterativeSystem:
     @classmethod
     def build(cls, problem: Problem, size: int | str, dtype: DTypeLike) -> IterativeSystem:
         """With ``size`` landmarks, or as many as pay off, chosen greedily on some of the rows."""
-        rows, m = problem.sample.rows, problem.sample.n_rows
-        n = _landmarks(m) if size == "auto" else min(int(size), m)
-        sketch = draw_rows(m, _SKETCH * n, problem.rng)
-        try:
-            pivots = block_pivots(
-                problem.sample.take(sketch),
-                problem.kernel,
-                n,
-                workers=problem.workers,
-                rng=problem.rng,
-            )
-        except NotPositiveDefiniteError as error:
-            raise NotPositiveDefiniteError(int(sketch[error.index]), error.pivot) from error
-        whitener = solve_triangular(pivots.factor, np.eye(len(pivots.factor)), lower=True)
-        V = kernel_features(
-            rows,
-            problem.kernel,
-            pivots.pool.items,
-            problem.workers,
-            whitener=whitener,
-            dtype=np.float32,
-        )
-        V *= _root(problem).astype(np.float32)
-        problem.meter.passes += len(whitener) / m
+        m = problem.sample.n_rows
+        V = _features(problem, _landmarks(m) if size == "auto" else min(int(size), m))
         # A kernel that is called or stored gives float64 whatever is asked for.
         dtype = dtype if problem.kernel.positive_definite else np.float64
         return cls(problem, LowRankPlusDiagonal(V, problem.noise, problem.workers), dtype)
@@ -122,7 +101,7 @@ class IterativeSystem:
         """Coefficients v, and the path with a certificate at every iteration."""
         root = _root(self.problem)
         rhs = root * self.problem.sample.targets
-        recorder = _Recorder(self.problem, rhs, "pcg", self.preconditioner.slack)
+        recorder = SolveRecorder(self.problem, rhs, "pcg", self.preconditioner.slack)
         limit = tol * np.linalg.norm(rhs, axis=0)
         found = refined_gradients(
             self._exact,
@@ -224,7 +203,7 @@ class DirectSystem:
         x += self._solve_factors(rhs - _product(self.problem, x))
         residual = rhs - _product(self.problem, x)
         energy = column_dots(residual, residual) / self.problem.noise
-        recorder = _Recorder(self.problem, rhs, "cholesky")
+        recorder = SolveRecorder(self.problem, rhs, "cholesky")
         recorder.watch(Iterate(np.arange(rhs.shape[1]), x, residual, energy, 0, exact=True))
         return root * x, recorder.path("direct")
 
@@ -243,53 +222,6 @@ class DirectSystem:
         half = solve_triangular(self.L, rhs, lower=True)
         solution: Floats = solve_triangular(self.L, half, lower=True, trans="T")
         return solution
-
-
-class _Recorder:
-    """Collects a SolvePath: what every iterate of B x = b says about P."""
-
-    def __init__(self, problem: Problem, rhs: Floats, kind: str, slack: float = 0.0) -> None:
-        self.problem, self.rhs, self.kind, self.inflation = problem, rhs, kind, 1.0 + slack
-        self.squares = column_dots(rhs, rhs)
-        self.upper = self.minimum_upper = 0.5 * self.squares
-        self.lower = np.zeros_like(self.squares)
-        self.relative = np.zeros_like(self.squares)
-        self.entries: list[tuple[int, float, Certificate, bool, float]] = []
-
-    def watch(self, now: Iterate) -> None:
-        """Add an entry, or put what exact products say in the place of what rough ones said."""
-        c, noise = now.columns, self.problem.noise
-        squares = column_dots(now.residual, now.residual)
-        dual = 0.5 * noise * column_dots(self.rhs[:, c] + now.residual, now.v)
-        self.lower = _replaced(self.lower, c, dual)
-        self.upper = _replaced(self.upper, c, dual + 0.5 * squares)
-        least = dual + 0.5 * noise * self.inflation * now.energy
-        self.minimum_upper = _replaced(self.minimum_upper, c, least)
-        norms = np.where(self.squares[c] > 0, self.squares[c], 1.0)
-        self.relative = _replaced(self.relative, c, np.sqrt(squares / norms))
-        certificate = Certificate(
-            self.upper,
-            self.lower,
-            self.squares,
-            self.kind,
-            minimum_upper_per_output=np.minimum(self.minimum_upper, self.upper),
-        )
-        if self.entries and self.entries[-1][0] == now.step:
-            self.entries.pop()
-        worst = float(self.relative.max(initial=0.0))
-        self.entries.append((now.step, worst, certificate, now.exact, self.problem.meter.seconds))
-
-    def path(self, stop_reason: str) -> SolvePath:
-        """The finished path."""
-        steps, residuals, certificates, exact, seconds = zip(*self.entries, strict=True)
-        return SolvePath(
-            np.array(steps, dtype=np.intp),
-            np.array(residuals),
-            list(certificates),
-            np.array(exact, dtype=bool),
-            np.array(seconds),
-            stop_reason,
-        )
 
 
 def _root(problem: Problem) -> Floats:
@@ -313,17 +245,34 @@ def _batches(problem: Problem, queries: Any) -> Iterator[tuple[Floats, Floats]]:
     batch = max(16, _QUERY_NUMBERS // rows.n_rows)
     for start in range(0, len_items(queries), batch):
         some = queries[start : start + batch]
-        k = kernel_features(rows, kernel, some, problem.workers)
-        k *= _root(problem)
+        k = kernel_features(rows, kernel, some, problem.workers, scale=_root(problem)[:, 0])
         yield k, kernel.diag(some)
+
+
+def _features(problem: Problem, n: int) -> NDArray[np.float32]:
+    """W^½K_S R⁻ᵀ for n landmarks S."""
+    m = problem.sample.n_rows
+    if n == 0:
+        return np.empty((m, 0), dtype=np.float32)
+    sketch = draw_rows(m, _SKETCH * n, problem.rng)
+    some = problem.sample.take(sketch)
+    try:
+        pivots = block_pivots(some, problem.kernel, n, workers=problem.workers, rng=problem.rng)
+    except NotPositiveDefiniteError as error:
+        raise NotPositiveDefiniteError(int(sketch[error.index]), error.pivot) from error
+    V = kernel_features(
+        problem.sample.rows,
+        problem.kernel,
+        pivots.pool.items,
+        problem.workers,
+        whitener=solve_triangular(pivots.factor, np.eye(len(pivots.factor)), lower=True),
+        scale=_root(problem)[:, 0],
+        dtype=np.float32,
+    )
+    problem.meter.passes += V.shape[1] / m
+    return V
 
 
 def _landmarks(m: int) -> int:
     """Landmarks for m rows: so many that choosing them costs a fraction of the iterations."""
     return min(int(_LANDMARKS_PER_ROOT * np.sqrt(m)), _BUDGET // max(m, 1), m // 2)
-
-
-def _replaced(values: Floats, at: NDArray[np.intp], by: Floats) -> Floats:
-    changed = values.copy()
-    changed[at] = by
-    return changed

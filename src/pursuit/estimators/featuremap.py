@@ -5,11 +5,11 @@ from __future__ import annotations
 import numbers
 import warnings
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import solve_triangular
 from scipy.sparse.linalg import LinearOperator
 from sklearn.base import (
     BaseEstimator,
@@ -34,8 +34,9 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.landmarking import RULES, LandmarkSearch, given_landmarks
 from pursuit.estimators.mapinputs import fitting_rows, mapping_rows, own_landmarks
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
-from pursuit.gram import kernel_features, kernel_product, residual_squares
-from pursuit.greedy import Meter, Path, Pivots, Pool, catch_interrupt, subset_size
+from pursuit.estimators.projection import Projection, project
+from pursuit.gram import kernel_features
+from pursuit.greedy import Meter, Path, Pivots, catch_interrupt, subset_size
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import (
     NotPositiveDefiniteError,
@@ -117,7 +118,7 @@ class GreedyFeatureMap(
     normalization_ : array of shape (n, n)
         R⁻¹: features are ``k(X, components_) @ normalization_.T``.
     T_ : array of shape (n_rows, n)
-        Coefficients of the projection: k_i ≈ Σ_j T_ij k_{S_j}.
+        Coefficients of the projection: k_i ≈ Σ_j T_ij k_{S_j}; rows of weight 0 are left out.
     residual_trace_ : float
         Σ_i w_i ‖k_i - k̃_i‖² in function space for the projection; τ for ``"function"``.
     trace_ : float
@@ -180,7 +181,8 @@ class GreedyFeatureMap(
     trace_: float
     path_: Path
     _features: Floats | None
-    _T: Floats | None
+    _projection: Projection
+    _sampled: Floats | None
 
     def __init__(
         self,
@@ -416,34 +418,28 @@ class GreedyFeatureMap(
                 "norm='frobenius' samples columns of the residual, which takes the training rows: "
                 "pass X=."
             )
-        largest, known = self._column_limits
         return sampled_total(
             squares,
             self._n_present,
-            largest,
+            self._projection.largest_column,
             delta,
             size=n,
             quantity="the squared Frobenius norm of the residual",
-            trivial=known,
+            trivial=self._projection.largest_total,
         )
 
     @property
-    def T_(self) -> Floats:  # noqa: N802 - the letter of the paper
+    def T_(self) -> Floats:
         """Coefficients of the projection, one row a training row."""
         if "normalization_" not in self.__dict__:
             raise AttributeError("T_ exists after fit only.")
-        if self._T is not None:
-            return self._T
-        if self.projection == "kronecker":
-            T = np.zeros((self._n_present, len(self.normalization_)))
-            T[self._positions, np.arange(len(self._positions))] = 1.0
-            return T
-        if self._features is None:
+        if self._features is None and self._projection.T is None:
             raise AttributeError(
-                "T_ is not kept in pickles, nor beyond 2**26 numbers: compute it as "
+                "T_ is not pickled, nor kept beyond 2**26 numbers: for projection='function' it is "
                 "transform(X) @ normalization_."
             )
-        return self._features @ self.normalization_
+        features = np.empty((self._n_present, 0)) if self._features is None else self._features
+        return self._projection.coefficients(features, self.normalization_)
 
     def _search(self) -> LandmarkSearch:
         size = self.subset_size
@@ -481,45 +477,15 @@ class GreedyFeatureMap(
     def _project(
         self, found: Pivots, sample: Sample, kernel: CountingKernel, workers: Workers
     ) -> None:
-        """The residuals of the projection, and its coefficients where they cost a pass."""
-        weights, index = sample.weights, found.pool.index
-        self._positions = index
-        self._T, self._sampled = None, None
-        self.residual_trace_ = found.residual
-        largest = float((weights * found.diagonal).max(initial=0.0))
-        # E_ij² ≤ d_i d_j, and no column's residual in column space exceeds that in function space.
-        self._column_limits = largest * found.residual, found.residual**2
-        if self.projection == "kronecker":
-            if np.any(index < 0):
-                raise ValueError(
-                    "projection='kronecker' keeps chosen columns of the kernel matrix, but some "
-                    "landmarks are not rows: use projection='function'."
-                )
-            left = weights * kernel.diag(sample.rows.take(np.arange(sample.n_rows)))
-            left[index] = 0.0
-            self.residual_trace_ = float(left.sum())
-            most = float(left.max(initial=0.0))
-            self._column_limits = most * found.trace, self.residual_trace_ * found.trace
-        elif self.projection == "column" and len(index):
-            self._project_columns(found, sample, kernel, workers)
-
-    def _project_columns(
-        self, found: Pivots, sample: Sample, kernel: CountingKernel, workers: Workers
-    ) -> None:
-        """T = KWV(V'WV)⁻¹R⁻¹: least squares on the columns of K_S = VR' (SPEC 2.2)."""
-        V = found.features
-        if V is None:
-            V = kernel_features(
-                sample.rows, kernel, found.pool.items, workers, whitener=self.normalization_
-            )
-        weighted = V * sample.weights[:, None]
-        product = kernel_product(sample.rows, kernel, weighted, workers)
-        C = cho_solve(cho_factor(V.T @ weighted), product.T).T
-        self._T = C @ self.normalization_
-        extra = np.einsum("ij,ij->i", V - C, V - C)
-        self.residual_trace_ = found.residual + float(sample.weights @ extra)
-        rows = self._sampled_rows(sample.n_rows, None)
-        self._sampled = self._column_squares(sample, kernel, rows, workers)
+        """The residuals of the projection; column space samples columns while rows are at hand."""
+        self._projection = project(
+            self.projection, found, self.normalization_, sample, kernel, workers
+        )
+        self.residual_trace_ = self._projection.trace
+        self._sampled = None
+        if self.projection == "column":
+            rows = self._sampled_rows(sample.n_rows, None)
+            self._sampled = self._column_squares(sample, kernel, rows, workers)
 
     def _sampled_rows(self, n_rows: int, n_sampled: int | None) -> Indices:
         size = self._search().subset_size if n_sampled is None else n_sampled
@@ -546,19 +512,11 @@ class GreedyFeatureMap(
             return self._column_squares(sample, self._compiled(X), chosen, workers)
 
     def _column_squares(
-        self, sample: Sample, kernel: CountingKernel, rows: Indices, workers: Workers
+        self, sample: Sample, kernel: CountingKernel, chosen: Indices, workers: Workers
     ) -> Floats:
-        """w_i Σ_j w_j (K - K̃)_ji² for some columns i."""
-        queries = Pool.of_rows(sample, rows).items
-        if self._T is not None:
-            T = self._T[rows]
-        elif self.projection == "kronecker":
-            T = (rows[:, None] == self._positions).astype(np.float64)
-        else:
-            tile = kernel.tile(queries, self._points)
-            T = tile @ self.normalization_.T @ self.normalization_
-        squares = residual_squares(sample, kernel, self._points, T.T.copy(), queries, workers)
-        return squares * sample.weights[rows]
+        return self._projection.column_squares(
+            sample, kernel, self._points, self.normalization_, chosen, workers
+        )
 
     def _training_features(self, X: Any) -> Floats:
         """V of the training rows, kept or computed."""
@@ -601,7 +559,8 @@ class GreedyFeatureMap(
     def __getstate__(self) -> Any:
         state = super().__getstate__()
         if "_features" in state:
-            state = {**state, "_features": None}
+            slim = replace(state["_projection"], T=None)
+            state = {**state, "_features": None, "_projection": slim}
         return state
 
     def __sklearn_tags__(self) -> Any:

@@ -24,7 +24,7 @@ from pursuit.estimators.hullatoms import (
     kernel_source,
 )
 from pursuit.estimators.hullradius import RadiusPath, ball, choose_radius
-from pursuit.estimators.hullsearch import HullStop, certify_hull, pursue_hull
+from pursuit.estimators.hullsearch import HullStop, pursue_hull
 from pursuit.estimators.inputs import (
     check_lengths,
     counting_kernel,
@@ -124,9 +124,8 @@ class _HullModel(RegressorMixin, BaseEstimator):
             stop = HullStop(self.n_terms, None, self.tol)
             objective = ball(source.sums(), self.radius_, self.step)
             excess = objective.gap
-            path = pursue_hull(objective, meter, [stop, interrupted], labels)
-            objective.refresh()
-            self.path_, self.certificate_ = path, certify_hull(objective)
+            path, self.certificate_ = pursue_hull(objective, meter, stop, [interrupted], labels)
+            self.path_ = path
         self.rate_bound_ = hull_rate_bound(len(path), objective.curvature, excess)
         held = np.flatnonzero(objective.coefficients)
         self.n_terms_, self.dual_coef_ = len(held), objective.coefficients[held]
@@ -456,7 +455,7 @@ class HullRegressorCV(_HullModel):
         As in `HullRegressor`.
     radii : array or None, default None
         Radii to try. None starts from a part of what the best single atom wants and goes up by
-        √2 until the error on rows left out has risen for a while.
+        1.5 until the error on rows left out has risen for a while.
     cv : int, splitter, iterable or None, default None
         Splits, as in scikit-learn; None is five random folds.
     n_terms, step, tol, pool_size : int, str, float, int

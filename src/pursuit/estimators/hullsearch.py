@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,7 +20,7 @@ from pursuit.objectives import (
     Objective,
     OracleAtoms,
 )
-from pursuit.objectives.hull import START, STEPS
+from pursuit.objectives.hull import STEPS
 from pursuit.solvers import reweight
 
 Floats = NDArray[np.float64]
@@ -42,6 +42,10 @@ class OverHull(Objective, Protocol):
     @property
     def n_terms(self) -> int:
         """Atoms of positive weight."""
+        ...
+
+    def refresh(self) -> None:
+        """Make the gap that of the present point, whatever it costs."""
         ...
 
 
@@ -80,14 +84,23 @@ class HullStop:
 def pursue_hull(
     objective: OverHull,
     meter: Meter,
-    rules: Sequence[StopRule],
+    stop: HullStop,
+    rules: Sequence[StopRule] = (),
     labels: Indices | None = None,
-) -> Path:
-    """Steps until a rule says stop; the path has an entry for each."""
+) -> tuple[Path, Certificate]:
+    """Steps until a rule says stop, an entry of the path for each, and what they prove."""
     pursuit = Pursuit(
         objective, meter, labels=labels, scale=abs(objective.start_value), every_step=True
     )
-    return pursuit.run(rules)
+    path = pursuit.run([stop, *rules])
+    objective.refresh()
+    certificate = certify_hull(objective)
+    gap = path.gap.copy()
+    gap[-1:] = certificate.relative_gap
+    # Where nothing is left to gain the gap is known only now.
+    ended = path.stop_reason in ("no gain", "rank")
+    met = ended and stop.tol is not None and certificate.relative_gap <= stop.tol
+    return replace(path, gap=gap, stop_reason="tol" if met else path.stop_reason), certificate
 
 
 @dataclass(frozen=True)
@@ -205,13 +218,13 @@ def minimize_over_hull(
             loss, known, v0, first=first, step=step, reweight=reweight, curvature=M
         )
         excess = objective.gap
-        rules = [HullStop(n_terms, max_iter, tol if known.exact else None)]
-        path = pursue_hull(objective, Meter(), rules)
-        certificate = certify_hull(objective) if known.exact else None
+        stop = HullStop(n_terms, max_iter, tol if known.exact else None)
+        path, certificate = pursue_hull(objective, Meter(), stop)
     numbers, weights = objective.terms()
     rate = hull_rate_bound(len(path), M, excess) if np.isfinite(M) and known.exact else None
+    proof = certificate if known.exact else None
     return HullSolution(
-        objective.value, objective.point, numbers, weights, known, path, certificate, rate
+        objective.value, objective.point, numbers, weights, known, path, proof, rate
     )
 
 
@@ -255,6 +268,3 @@ def _start(loss: HullLoss, atoms: Atoms, start: ArrayLike | None) -> tuple[Float
         raise ValueError("an oracle needs a start: pass a point of the hull.")
     number = int(atoms.propose(loss.gradient(np.zeros(n_rows)))[0])
     return atoms.values(number), number
-
-
-__all__ = ["START", "HullSolution", "HullStop", "certify_hull", "minimize_over_hull", "pursue_hull"]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin, _fit_context
-from sklearn.utils import column_or_1d
+from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -30,6 +30,7 @@ from pursuit.rows import Sample
 Floats = NDArray[np.float64]
 
 _AUTO_TOLERANCE = 0.25
+_AUTO_SHORTFALL = 0.5
 
 
 class KernelMatchingPursuitRegressor(MultiOutputMixin, RegressorMixin, MatchingPursuitModel):
@@ -49,8 +50,9 @@ class KernelMatchingPursuitRegressor(MultiOutputMixin, RegressorMixin, MatchingP
     n_basis : int, "bound" or "validation", default "bound"
         Number of functions: given; where the bound has its minimum; or where the error on rows set
         aside has its minimum, after which all rows are fitted. The latter two grow to at most half
-        of the rows, and to 1024, and stop when 10 more functions have not improved on the best
-        size. Below 1 000 rows ``"validation"`` is the better choice.
+        of the rows, and to 1024, and stop when as many further functions as the best size has, and
+        at least 10, have not improved on it. Below 1 000 rows, or where a small error is worth
+        more than a small model, ``"validation"`` is the better choice.
     fitting : {"prefit", "backfit", "basic"}, default "prefit"
         ``"prefit"``: the function with which the refitted model is best. ``"backfit"``: the one
         most aligned with the residual, then all coefficients are fitted anew. ``"basic"``: the same
@@ -211,7 +213,8 @@ class KernelMatchingPursuitClassifier(ClassifierMixin, MatchingPursuitModel):
         probabilities.
     tolerance : float or "auto", default "auto"
         A row is an error when its margin, yf for two classes and half the lead over the best other
-        class for more, is at most 1 - ``tolerance``. ``"auto"`` is 1: rows classified wrongly.
+        class for more, is at most 1 - ``tolerance``: 1 counts rows classified wrongly. ``"auto"``
+        is 1/2, which also counts rows classified right by little and leads to larger models.
     n_basis, fitting, refit_every, delta, fit_intercept, centers, pool_size, selection_rows, \
             validation_fraction, gamma, coef0, degree, kernel_params, n_jobs, random_state, verbose
         As in `KernelMatchingPursuitRegressor`. With ``loss="logistic"`` the values of all
@@ -328,6 +331,7 @@ class KernelMatchingPursuitClassifier(ClassifierMixin, MatchingPursuitModel):
             raise ValueError(
                 "requires y to be passed, but the target y is None: pass the labels as fit(X, y)."
             )
+        assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         labels = column_or_1d(y, warn=True)
         check_lengths(X, labels)
@@ -341,12 +345,12 @@ class KernelMatchingPursuitClassifier(ClassifierMixin, MatchingPursuitModel):
         columns = self.classes_ if several else self.classes_[1:]
         Y = np.where(labels[:, None] == columns, 1.0, -1.0)
         self._single_output = not several
-        self.tolerance_ = 1.0 if self.tolerance == "auto" else float(self.tolerance)
-        quantity = (
-            "the probability of classifying a new row wrongly"
-            if self.tolerance_ == 1.0
-            else f"the probability of a margin of at most {1.0 - self.tolerance_:.3g}"
-        )
+        self.tolerance_ = _AUTO_SHORTFALL if self.tolerance == "auto" else float(self.tolerance)
+        quantity = "the probability of classifying a new row wrongly"
+        if self.tolerance_ != 1.0:
+            quantity = f"the probability of a margin of at most {1.0 - self.tolerance_:.3g}"
+        if self.tolerance_ < 1.0:
+            quantity += ", and so of a wrong class,"
         loss = LogisticRows() if self.loss == "logistic" else None
         judge = MarginJudge(self.tolerance_, loss, Y.shape[1])
         level = np.zeros(Y.shape[1])
@@ -406,5 +410,5 @@ class KernelMatchingPursuitClassifier(ClassifierMixin, MatchingPursuitModel):
         if p.ndim == 1:
             return np.column_stack([1.0 - p, p])
         total = p.sum(axis=1, keepdims=True)
-        even = np.full_like(p, 1.0 / p.shape[1])
-        return np.divide(p, total, out=even, where=total > 0)
+        even: Floats = np.full_like(p, 1.0 / p.shape[1])
+        return np.asarray(np.divide(p, total, out=even, where=total > 0))

@@ -139,7 +139,10 @@ class MatchingFit:
         m = sample.n_rows
         n_held = min(max(1, round(self._plan.validation_fraction * m)), m - 1)
         if n_held < 1:
-            raise ValueError("n_basis='validation' sets rows aside: at least 2 rows are needed.")
+            raise ValueError(
+                "n_basis='validation' sets rows aside: at least 2 rows are needed, got "
+                "n_samples = 1."
+            )
         held = draw_rows(m, n_held, rng)
         kept = np.setdiff1d(np.arange(m), held, assume_unique=True)
         search = self._search(replace(self._problem, sample=sample.take(kept)), self._limit)

@@ -22,8 +22,15 @@ class Judge(Protocol):
     and the space has ``n_columns`` dimensions for each function.
     """
 
-    n_hyperplanes: int
-    n_columns: int
+    @property
+    def n_hyperplanes(self) -> int:
+        """Hyperplanes a row."""
+        ...
+
+    @property
+    def n_columns(self) -> int:
+        """Dimensions a function."""
+        ...
 
     def losses(self, F: Floats, Y: Floats) -> Floats:
         """Of shape (rows, sizes)."""
@@ -56,7 +63,8 @@ class MissJudge:
 
     def errors(self, F: Floats, Y: Floats) -> NDArray[np.bool_]:
         """Outputs beyond the tolerance."""
-        return np.any(np.abs(F - Y[:, None]) > self.tolerance, axis=2)
+        missed: NDArray[np.bool_] = np.any(np.abs(F - Y[:, None]) > self.tolerance, axis=2)
+        return missed
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,8 @@ class MarginJudge:
         """The loss that is minimised, columns summed."""
         if self.loss is None:
             return half_squares(F, Y)
-        return self.loss.value(F, np.broadcast_to(Y[:, None], F.shape)).sum(axis=2)
+        total: Floats = self.loss.value(F, np.broadcast_to(Y[:, None], F.shape)).sum(axis=2)
+        return total
 
     def errors(self, F: Floats, Y: Floats) -> NDArray[np.bool_]:
         """Margins that are too small."""
@@ -114,9 +123,10 @@ class Tally:
         self._judge, self._sample = judge, sample
 
     def measure(self, F: Floats, rows: slice, sizes: Indices, entered: Floats) -> Floats:
-        """Errors and losses of some rows, shape (2, sizes); ``entered`` is the size from which on
-        a row is a centre.
-        """  # noqa: D205
+        """Errors and losses of some rows, shape (2, sizes).
+
+        ``entered`` is the size from which on a row is a centre.
+        """
         Y, w = self._sample.targets[rows], self._sample.weights[rows, None]
         inside = np.minimum(w, 1.0) * (entered[rows, None] <= sizes)
         errors = np.sum((w - inside) * self._judge.errors(F, Y), axis=0)

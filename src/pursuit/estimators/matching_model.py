@@ -286,10 +286,11 @@ class MatchingPursuitModel(CallbackSupportMixin, BaseEstimator):
         dictionary = Dictionary(tuple(self._compiled(X)), points)
         coefficients = self.dual_coef_.reshape(self.n_basis_, self._n_outputs)
         with Workers(self.n_jobs) as workers:
-            fitted = kernel_times(
+            values = kernel_times(
                 rows, dictionary, atoms_of(self.basis_kernels_), coefficients, workers
             )
-        return fitted + self.intercept_
+        values += self.intercept_
+        return values
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -174,7 +174,8 @@ class MatchingSearch:
         if not len(path):
             raise ValueError(
                 "kernel gives no function that differs from zero or, beside an intercept, from a "
-                "constant on the rows: there is nothing to choose. Use another kernel or centers."
+                f"constant on the rows (n_samples = {self.problem.sample.n_rows}): there is "
+                "nothing to choose. Use rows that differ, or another kernel."
             )
         return path
 

@@ -90,13 +90,7 @@ def fit_steps(
     ]
     candidates = None if subset_size is None else FreshSubset(subset_size, problem.rng)
     pursuit = Pursuit(objective, problem.meter, candidates=candidates, scale=objective.value)
-
-    def count(size: int) -> None:
-        # A pass for each fresh subset, a product with K for each new function.
-        problem.meter.passes = pursuit.n_steps if subset_size is not None else size
-        after_step(size)
-
-    path = pursuit.run(rules, count)
+    path = pursuit.run(rules, after_step)
     pool = Pool.of_rows(sample, objective.chosen)
     trace = float(sample.weights @ diagonal)
     fitted: SpanFit | StepFit
@@ -139,9 +133,14 @@ def fit_random(
 def _products(problem: Problem, subset_size: int | None) -> ColumnProducts:
     """Inner products of all rows at once, or of a few in a pass of their own."""
     sample, kernel, workers = problem.sample, problem.kernel, problem.workers
+
+    def count() -> None:
+        problem.meter.passes += 1
+
     if subset_size is not None:
-        return StreamedProducts(sample, kernel, workers)
-    return MatrixProducts(sample, KernelMatrix(sample.rows, kernel, workers))
+        return StreamedProducts(sample, kernel, workers, count)
+    matrix = KernelMatrix(sample.rows, kernel, workers, after_pass=count)
+    return MatrixProducts(sample, matrix)
 
 
 def _diagonal(problem: Problem) -> Floats:

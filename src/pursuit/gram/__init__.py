@@ -16,6 +16,7 @@ from pursuit.gram.matrices import ColumnMatrix, PsdMatrix, SquaredMatrix
 from pursuit.gram.matrix import STORED_BYTES, KernelMatrix
 from pursuit.gram.neighbors import Found, NeighborSearch, Queries
 from pursuit.gram.products import kernel_features, kernel_product, kernel_times
+from pursuit.gram.spanned import SpannedView, over_span, paired_moments
 from pursuit.gram.statistics import GramStatistics, gram_statistics
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "NeighborSearch",
     "PsdMatrix",
     "Queries",
+    "SpannedView",
     "SquaredMatrix",
     "StreamedProducts",
     "cross_statistics",
@@ -38,6 +40,8 @@ __all__ = [
     "kernel_product",
     "kernel_times",
     "kernel_transpose_times",
+    "over_span",
+    "paired_moments",
     "residual_squares",
     "sum_along_path",
 ]

@@ -7,6 +7,7 @@ pass over the rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -109,10 +110,17 @@ class StreamedProducts:
 
     The column of the last function taken is a further candidate of the next pass, which brings p up
     to date block by block before it is used. Blocks of rows are bound to the kernel once, which
-    takes about as much memory as the rows.
+    takes about as much memory as the rows. ``after_pass`` is called after each pass.
     """
 
-    def __init__(self, sample: Sample, kernel: Kernel, workers: Workers) -> None:
+    def __init__(
+        self,
+        sample: Sample,
+        kernel: Kernel,
+        workers: Workers,
+        after_pass: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._after_pass = after_pass
         self._rows, self._y, self._w = sample.rows, sample.targets, sample.weights
         self._weighted = bool(np.any(sample.weights != 1.0))
         self._workers = workers
@@ -151,6 +159,7 @@ class StreamedProducts:
             for total, piece in zip(sums, parts, strict=True):
                 total += piece
         self._pending = None
+        self._after_pass()
         both, squares, fitted_squares, fitted_targets = sums
         return InnerProducts(
             both[:, :o],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ class KernelMatrix:
     Up to ``stored_bytes`` K is computed once and kept. Beyond, a product with an inner-product
     kernel goes through its features, K v = w X(X'v) + o 1(1'v), at the cost of reading X (sparse
     rows stay sparse); any other kernel is evaluated anew for every product, in O(m) memory.
+    ``after_pass`` is called whenever all rows have been read.
     """
 
     def __init__(
@@ -36,8 +38,10 @@ class KernelMatrix:
         kernel: Kernel,
         workers: Workers,
         stored_bytes: int = STORED_BYTES,
+        after_pass: Callable[[], None] = lambda: None,
     ) -> None:
         self._rows, self._kernel, self._workers = rows, kernel, workers
+        self._after_pass = after_pass
         self._spans = Workers.slices(rows.n_rows, _ROWS)
         self._dot = as_dot(kernel)
         self._K: Floats | None = None
@@ -54,6 +58,7 @@ class KernelMatrix:
         if self._K is not None:
             K = self._K
             return np.concatenate(self._workers.map(lambda span: K[span] @ vectors, self._spans))
+        self._after_pass()
         if self._dot is not None:
             return self._times_by_features(self._dot, vectors)
         return kernel_product(self._rows, self._kernel, vectors, self._workers)
@@ -72,6 +77,7 @@ class KernelMatrix:
             K = self._K
             parts = self._workers.map(lambda span: K[span] ** 2 @ weights, self._spans)
             return np.concatenate(parts)
+        self._after_pass()
         squares = np.zeros(self._rows.n_rows)
         for block in Workers.slices(self._rows.n_rows, _BLOCK):
             columns = self._kernel.columns(self._take(block))
@@ -87,6 +93,7 @@ class KernelMatrix:
         return squares
 
     def _stored(self) -> Floats:
+        self._after_pass()
         m = self._rows.n_rows
         K, columns = np.empty((m, m)), self._kernel.columns(self._take(slice(0, m)))
         self._workers.map(lambda span: columns(self._take(span), out=K[span]), self._spans)

@@ -89,11 +89,12 @@ def kernel_features(
     workers: Workers,
     *,
     whitener: Floats | None = None,
+    scale: Floats | None = None,
     dtype: DTypeLike = np.float64,
 ) -> NDArray[Any]:
     """k(rows, points), or V = k(rows, points) R⁻ᵀ for ``whitener`` R⁻¹, as a stored array.
 
-    Computed in float64 whatever the ``dtype`` of the result.
+    Rows are multiplied by ``scale``. Computed in float64, and rounded once to ``dtype``.
     """
     columns = kernel.columns(points)
     result = np.empty((rows.n_rows, columns.n_columns), dtype=dtype)
@@ -101,8 +102,10 @@ def kernel_features(
     for start, items in rows.blocks():
 
         def fill(span: slice, start: int = start, items: Any = items) -> None:
-            out = result[start + span.start : start + span.stop]
-            tile = columns(items[span])
+            here = slice(start + span.start, start + span.stop)
+            out, tile = result[here], columns(items[span])
+            if scale is not None:
+                tile *= scale[here, None]
             if whitener is None:
                 out[:] = tile
                 return

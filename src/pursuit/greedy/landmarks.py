@@ -24,7 +24,11 @@ round from the kernel."""
 PIVOT_TOLERANCE = 1e-11
 """A residual at most this part of its diagonal entry is rounding."""
 
+TRUST = 100.0
+"""So many times the rounding it has gathered a residual must be: two digits are enough."""
+
 _CHUNK_ROWS = 512
+_LARGE_PIVOT = 1e-6
 
 
 @dataclass(frozen=True)
@@ -71,8 +75,8 @@ class LandmarkSpan:
         self.meter = meter or Meter(counted)
         self.recorder = PathRecorder(self.meter)
         self.diagonal = np.concatenate([kernel.diag(items) for _, items in sample.rows.blocks()])
-        self._scale = float(self.diagonal.max(initial=0.0))
-        self.floor = max(PIVOT_TOLERANCE, 1e2 * kernel.rounding) * self.diagonal
+        self._start = self.diagonal
+        self._squared_error = (kernel.rounding * self.diagonal) ** 2
         self.trace = self.residual = float(sample.weights @ self.diagonal)
         self.pool = Pool.of_rows(sample, np.empty(0, dtype=np.intp))
         self._R = np.zeros((n, n))
@@ -83,6 +87,16 @@ class LandmarkSpan:
     def rank(self) -> int:
         """Number of landmarks."""
         return len(self.pool)
+
+    @property
+    def alive(self) -> NDArray[np.bool_]:
+        """Rows whose residual is more than rounding."""
+        error = TRUST * np.sqrt(self._squared_error)
+        return self.diagonal > np.maximum(PIVOT_TOLERANCE * self._start, error)
+
+    def rounding(self, index: NDArray[np.intp]) -> Floats:
+        """Rounding error of some residuals, relative to them."""
+        return np.asarray(np.sqrt(self._squared_error[index]) / self.diagonal[index])
 
     def features(self, pool: Pool) -> Floats:
         """V at some points: R⁻¹k_S for each, as rows."""
@@ -97,20 +111,21 @@ class LandmarkSpan:
     def extend(self, pool: Pool, R: Floats, target: float = -np.inf) -> None:
         """Take points whose residual kernel matrix is RR'; no more than bring τ to the target."""
         V = self.features(pool)
-        squares, diagonal = self._pass(pool.items, V, R)
+        squares, diagonal, error = self._pass(pool, V, R)
         values = self.residual - np.cumsum(squares)
         met = np.flatnonzero(values <= target)
         if len(met) and met[0] + 1 < len(pool):
             k = int(met[0]) + 1
             pool, values, V, R = pool.take(np.arange(k)), values[:k], V[:k], R[:k, :k]
-            _, diagonal = self._pass(pool.items, V, R)
-        self._check(diagonal)
+            _, diagonal, error = self._pass(pool, V, R)
+        self._check(diagonal, pool, R)
         n, k = self.rank, len(pool)
         self._R[n : n + k, :n], self._R[n : n + k, n : n + k] = V, R
         if self._W is not None:
             self._W[n : n + k, : n + k] = self._whitener(V, R)
         diagonal[pool.index[pool.index >= 0]] = 0.0
         self.diagonal = np.maximum(diagonal, 0.0, out=diagonal)
+        self._squared_error = error
         self.residual = float(self.sample.weights @ self.diagonal)
         self.pool = pool if n == 0 else self.pool + pool
         for row, value in zip(pool.index.tolist(), values.tolist(), strict=True):
@@ -130,9 +145,10 @@ class LandmarkSpan:
             None if self._V is None else self._V[:, :n],
         )
 
-    def _pass(self, points: Any, V: Floats, R: Floats) -> tuple[Floats, Floats]:
-        """Σ_i w_i v_i² for every new column v of V, and the diagonal without them."""
-        n, k = self.rank, len(R)
+    def _pass(self, pool: Pool, V: Floats, R: Floats) -> tuple[Floats, Floats, Floats]:
+        """Σ_i w_i v_i² for every new column v of V, and diagonal and its error without them."""
+        n, k, points = self.rank, len(R), pool.items
+        inherited = self._inherited(pool, R)
         stored = self._V
         if stored is not None:
             columns = self.kernel.columns(points)
@@ -141,7 +157,7 @@ class LandmarkSpan:
             everyone = points if n == 0 else concat(self.pool.items, points)
             columns = self.kernel.columns(everyone)
             whitener = self._whitener(V, R).T
-        diagonal, squares = self.diagonal.copy(), np.zeros(k)
+        diagonal, error, squares = self.diagonal.copy(), self._squared_error.copy(), np.zeros(k)
         weights = self.sample.weights
 
         def fill(span: slice, start: int, items: Any) -> Floats:
@@ -154,6 +170,7 @@ class LandmarkSpan:
                 part = np.matmul(part, inverse, out=stored[here, n : n + k])
             part = part * part
             diagonal[here] -= part.sum(axis=1)
+            error[here] += part @ inherited
             return np.asarray(weights[here] @ part)
 
         for start, items in self.sample.rows.blocks():
@@ -165,7 +182,7 @@ class LandmarkSpan:
             for part in self.workers.map(task, chunks):
                 squares += part
         self.meter.passes += 1.0
-        return squares, diagonal
+        return squares, diagonal, error
 
     def _whitener(self, V: Floats, R: Floats) -> Floats:
         """The new rows of R⁻¹: -R_bb⁻¹ V W, R_bb⁻¹."""
@@ -174,7 +191,21 @@ class LandmarkSpan:
         inverse = solve_triangular(R, np.eye(k), lower=True)
         return np.hstack([-inverse @ (V @ self._W[:n, :n]), inverse])
 
-    def _check(self, diagonal: Floats) -> None:
-        worst = int(diagonal.argmin())
-        if diagonal[worst] < -INDEFINITE * self._scale and not self.kernel.positive_definite:
+    def _inherited(self, pool: Pool, R: Floats) -> Floats:
+        """What every new column hands on of the error of its pivot, as in `PivotedCholesky`."""
+        rows = pool.index >= 0
+        start = np.full(len(pool), float(self._squared_error.max(initial=0.0)))
+        start[rows] = self._squared_error[pool.index[rows]]
+        inherited = np.zeros(len(pool))
+        for j, pivot in enumerate(np.diag(R)):
+            inherited[j] = start[j] / pivot**2
+            start += inherited[j] * R[:, j] ** 2
+        return inherited
+
+    def _check(self, diagonal: Floats, pool: Pool, R: Floats) -> None:
+        """Refuse what large pivots leave negative; after small ones it is rounding blown up."""
+        worst, scale = int(diagonal.argmin()), float(self._start.max())
+        if diagonal[worst] >= -INDEFINITE * scale or self.kernel.positive_definite:
+            return
+        if np.all(np.diag(R) ** 2 > _LARGE_PIVOT * scale):
             raise NotPositiveDefiniteError(worst, float(diagonal[worst]))

@@ -18,6 +18,7 @@ Indices = NDArray[np.intp]
 
 _TIE = 1e-10
 _NO_GAIN = 1e-15
+_REDRAWS = 20
 
 
 def best_candidate(
@@ -76,15 +77,21 @@ class Pursuit:
 
     def step(self) -> str | None:
         """Take one candidate; the reason when none can be taken."""
+        redraws = 0
         while True:
-            candidates = self._candidates.draw(self.objective.available)
+            available = self.objective.available
+            candidates = self._candidates.draw(available)
             if not len(candidates):
                 return "rank"
             gains = self.objective.score(candidates)
             best, gain = best_candidate(candidates, gains, self._labels)
             # The first one is taken even at no gain, so that a model always has a basis.
             if gain <= _NO_GAIN * self._scale and self.size:
-                return "no gain"
+                # A random subset without gain does not say that the others have none.
+                if redraws == _REDRAWS or len(candidates) == np.count_nonzero(available):
+                    return "no gain"
+                redraws += 1
+                continue
             try:
                 taken = self.objective.add(best)
             except NotPositiveDefiniteError as error:

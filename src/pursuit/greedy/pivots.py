@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pursuit.gram import gram_statistics
 from pursuit.greedy.candidates import draw_in_proportion
-from pursuit.greedy.landmarks import PIVOT_TOLERANCE, LandmarkSpan, Pivots
+from pursuit.greedy.landmarks import PIVOT_TOLERANCE, TRUST, LandmarkSpan, Pivots
 from pursuit.greedy.loop import Pursuit
 from pursuit.greedy.path import Meter
 from pursuit.greedy.pool import Pool, kernel_matrix
@@ -144,7 +144,7 @@ def _greedy_block(
 ) -> tuple[Indices, Floats]:
     """Of candidates drawn by what they miss, those that lower τ most."""
     d, w = span.diagonal, span.sample.weights
-    alive = np.flatnonzero(d > span.floor)
+    alive = np.flatnonzero(span.alive)
     if not len(alive):
         return alive, np.empty((0, 0))
     weighted = w[alive]
@@ -171,8 +171,7 @@ def _greedy_block(
         span.residual,
         capacity=size,
         workers=span.workers,
-        floor=span.floor[candidates],
-        rounding=span.kernel.rounding,
+        rounding=span.rounding(candidates),
     )
     Pursuit(objective, span.meter, labels=candidates).run([MaxSize(size)])
     return candidates[objective.chosen], objective.factor.triangle()
@@ -211,7 +210,7 @@ def _random_block(
     span: LandmarkSpan, size: int, rng: np.random.Generator
 ) -> tuple[Indices, Floats]:
     """Random pivots, drawn at once by what they miss now, and thinned by what they miss then."""
-    share = span.sample.weights * np.where(span.diagonal > span.floor, span.diagonal, 0.0)
+    share = span.sample.weights * np.where(span.alive, span.diagonal, 0.0)
     if not share.any():
         return np.empty(0, dtype=np.intp), np.empty((0, 0))
     drawn = draw_in_proportion(share, size, rng)
@@ -219,10 +218,9 @@ def _random_block(
     pool = Pool.of_rows(span.sample, drawn)
     V = span.features(pool)
     E = kernel_matrix(span.kernel, pool.items, span.workers) - V @ V.T
-    factor = PivotedCholesky(np.diag(E), size, span.workers, rounding=span.kernel.rounding)
-    floor = span.floor[drawn]
+    factor = PivotedCholesky(np.diag(E), size, span.workers, 1, TRUST, span.rounding(drawn))
     for i in range(size):
-        if factor.residual[i] > max(luck[i] * factor.diagonal[i], floor[i]):
+        if factor.trusted[i] and factor.residual[i] > luck[i] * factor.diagonal[i]:
             row = E[i] - factor.rows[:, i] @ factor.rows
             factor.append(i, row / np.sqrt(row[i]))
     return drawn[factor.pivots], factor.triangle()

@@ -15,6 +15,7 @@ from pursuit.kernels.dictionary import Dictionary
 from pursuit.kernels.dot import Dot, as_dot
 from pursuit.kernels.gradients import Pullback, ScaledGradient, kernel_gradient, without_white
 from pursuit.kernels.precomputed import PrecomputedKernel
+from pursuit.kernels.stationary import is_gaussian
 
 __all__ = [
     "Columns",
@@ -28,6 +29,7 @@ __all__ = [
     "ScaledGradient",
     "as_dot",
     "compile_kernel",
+    "is_gaussian",
     "kernel_gradient",
     "pairwise",
     "without_white",

@@ -52,7 +52,7 @@ class Dictionary(Kernel):
         """Bind the dictionary to the atoms numbered Z."""
         atoms = np.asarray(Z, dtype=np.intp)
         kernel_of, center_of = np.divmod(atoms, max(n_items(self.centers), 1))
-        parts = []
+        parts: list[tuple[npt.NDArray[np.intp], Columns]] = []
         for number in np.unique(kernel_of):
             where = np.flatnonzero(kernel_of == number)
             bound = self.kernels[number].columns(_take(self.centers, center_of[where]), dtype)

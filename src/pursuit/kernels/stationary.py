@@ -204,6 +204,12 @@ class Stationary(Kernel):
         return np.full(A.shape[0], self.variance)
 
 
+def is_gaussian(kernel: Kernel) -> bool:
+    """Whether this is a Gaussian of the distance, also inside a counter."""
+    inner = getattr(kernel, "kernel", kernel)
+    return isinstance(inner, Stationary) and isinstance(inner.profile, Gaussian)
+
+
 class StationaryColumns:
     """Tiles of a stationary kernel: distances by one matrix product, then the profile in place."""
 

@@ -3,6 +3,7 @@
 Nothing here knows about kernels, rows or estimators. Imports NumPy, SciPy and threadpoolctl only.
 """
 
+from pursuit.linalg.bordered import bordered_cholesky
 from pursuit.linalg.cg import CGSolution, ConjugateGradients, column_dots, conjugate_gradients
 from pursuit.linalg.cholesky import (
     EPS,
@@ -13,6 +14,7 @@ from pursuit.linalg.cholesky import (
     reordered,
     robust_cholesky,
 )
+from pursuit.linalg.components import CanonicalPairs, PrincipalComponents, canonical_pairs
 from pursuit.linalg.linesearch import line_search
 from pursuit.linalg.lowrank import LowRankPlusDiagonal
 from pursuit.linalg.operators import low_rank_inverse, low_rank_operator
@@ -28,11 +30,13 @@ __all__ = [
     "EPS",
     "INDEFINITE",
     "CGSolution",
+    "CanonicalPairs",
     "ConjugateGradients",
     "Iterate",
     "LowRankPlusDiagonal",
     "NotPositiveDefiniteError",
     "PivotedCholesky",
+    "PrincipalComponents",
     "Refined",
     "RowCholesky",
     "SpanPoints",
@@ -40,13 +44,15 @@ __all__ = [
     "Spread",
     "StepSolution",
     "Workers",
+    "bordered_cholesky",
+    "canonical_pairs",
     "column_dots",
     "conjugate_gradients",
     "invert_spd",
     "line_search",
-    "refined_gradients",
     "low_rank_inverse",
     "low_rank_operator",
+    "refined_gradients",
     "reordered",
     "robust_cholesky",
     "trusted_size",

@@ -42,15 +42,16 @@ class ConjugateGradients:
         self.direction = s.copy()
         self.energy = column_dots(self.residual, s)
 
-    def step(self) -> Floats:
+    def step(self) -> tuple[Floats, Floats]:
         """Take a step: one product with all columns at once.
 
-        Returns the cosine of the angle between each direction and its product with A; where it is
-        not positive, A is not positive definite and no step was taken.
+        Returns d'Ad/d'd for the directions d, and the same over ‖Ad‖/‖d‖. Where they are not
+        positive, A is not positive definite and no step was taken.
         """
         Ad = self._product(self.direction)
         curvature = column_dots(self.direction, Ad)
-        lengths = np.linalg.norm(self.direction, axis=0) * np.linalg.norm(Ad, axis=0)
+        squares = column_dots(self.direction, self.direction)
+        images = column_dots(Ad, Ad)
         length = _ratio(self.energy, curvature)
         self.v += length * self.direction
         self.residual -= length * Ad
@@ -58,7 +59,7 @@ class ConjugateGradients:
         following = column_dots(self.residual, s)
         self.direction = s + _ratio(following, self.energy) * self.direction
         self.energy = following
-        return curvature / np.where(lengths > 0, lengths, 1.0)
+        return _ratio(curvature, squares), _ratio(curvature, np.sqrt(squares * images))
 
     def keep(self, columns: Booleans) -> None:
         """Go on with some of the right-hand sides."""

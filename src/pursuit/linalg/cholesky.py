@@ -40,7 +40,8 @@ class PivotedCholesky:
     :meth:`reduce` forms H[:, i] - V'V[:, i] for several likely pivots with one matrix product, so
     that a caller who guesses well replaces memory-bound products with a vector by a few large ones;
     at most ``prepared`` of them are kept. A residual counts as ``trusted`` while it is ``trust``
-    times the rounding that it has gathered, starting from ``rounding`` of its diagonal entry.
+    times the rounding that it has gathered, starting from ``rounding`` of its diagonal entry (one
+    number, or one an entry).
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class PivotedCholesky:
         workers: Workers,
         prepared: int = 1,
         trust: float = 1e4,
-        rounding: float = EPS,
+        rounding: float | Floats = EPS,
     ) -> None:
         self.diagonal = np.array(diagonal, dtype=np.float64)
         self.residual = self.diagonal.copy()

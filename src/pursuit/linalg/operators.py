@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
@@ -40,8 +42,8 @@ def low_rank_inverse(V: Floats, diagonal: Floats) -> LinearOperator:
     return _symmetric(len(V), multiply)
 
 
-def _symmetric(m: int, multiply: object) -> LinearOperator:
-    return LinearOperator(
+def _symmetric(m: int, multiply: Callable[[Floats], Floats]) -> LinearOperator:
+    operator: LinearOperator = LinearOperator(
         (m, m),
         matvec=multiply,
         rmatvec=multiply,
@@ -49,3 +51,4 @@ def _symmetric(m: int, multiply: object) -> LinearOperator:
         rmatmat=multiply,
         dtype=np.float64,
     )
+    return operator

@@ -129,10 +129,12 @@ def refined_gradients(
         if not left.any():
             return run.solution("tol")
         slow = bool(np.any(now.norms[left] > _PROGRESS * before[columns[left]]))
-        if slow and run.working is product:
-            reason = reason or "stalled"
-        if reason is not None or run.taken >= steps:
-            return run.solution(reason or "max_iter")
+        if reason is None and run.taken >= steps:
+            reason = "max_iter"
+        elif reason is None and slow and run.working is product:
+            reason = "stalled"
+        if reason is not None:
+            return run.solution(reason)
         if slow:
             run.working = product
         before[columns] = now.norms
@@ -178,14 +180,14 @@ class _Run:
         active, reason = columns, None
         while len(active) and self.taken < self.steps and reason is None:
             direction = found.direction
-            cosine = found.step()
+            values, cosines = found.step()
             self.taken += 1
             now = Iterate(active, found.v, found.residual, found.energy, self.taken, exact)
             self.watch(now)
             if exact:
-                _check_definite(direction, cosine)
+                _check_definite(direction, values, cosines)
             safer = replace(now, residual=now.residual / margin, energy=now.energy / margin**2)
-            leave = self.done(safer) | (now.norms <= limit) | (cosine <= 0)
+            leave = self.done(safer) | (now.norms <= limit) | (values <= 0)
             self.v[:, active[leave]] = found.v[:, leave]
             active, limit = active[~leave], limit[~leave]
             found.keep(~leave)
@@ -199,9 +201,9 @@ class _Run:
         return Refined(self.v, self.residual, self.energy, self.taken, reason)
 
 
-def _check_definite(direction: Floats, cosine: Floats) -> None:
+def _check_definite(direction: Floats, values: Floats, cosines: Floats) -> None:
     """Refuse a matrix for which d'Ad is negative beyond rounding."""
-    worst = int(cosine.argmin())
-    if cosine[worst] < -_INDEFINITE:
+    worst = int(cosines.argmin())
+    if cosines[worst] < -_INDEFINITE:
         row = int(np.abs(direction[:, worst]).argmax())
-        raise NotPositiveDefiniteError(row, float(cosine[worst]))
+        raise NotPositiveDefiniteError(row, float(values[worst]))

@@ -15,6 +15,7 @@ from pursuit.objectives.atoms import (
 )
 from pursuit.objectives.ball import BallRegression, triangle_step
 from pursuit.objectives.base import Objective, SpanObjective
+from pursuit.objectives.correlation import CorrelationPursuit
 from pursuit.objectives.diagonal import DiagonalPursuit
 from pursuit.objectives.evidence import GramEvidence, SpanEvidence
 from pursuit.objectives.gradient import GradientPursuit
@@ -46,6 +47,7 @@ __all__ = [
     "BackfitPursuit",
     "BallRegression",
     "BasicPursuit",
+    "CorrelationPursuit",
     "DiagonalPursuit",
     "GradientPursuit",
     "GramEvidence",

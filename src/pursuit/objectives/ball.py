@@ -111,7 +111,6 @@ class BallRegression:
     def widen(self, radius: float) -> None:
         """Go on in a larger ball from where the smaller one led."""
         self.radius = radius
-        self.start_value = self.value
         self._lower = -np.inf
         self.n_steps = 0
         self._useless[:] = False

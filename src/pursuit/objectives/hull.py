@@ -97,6 +97,9 @@ class HullObjective:
         kept = {i for i, w in zip(self.numbers, self.weights, strict=True) if w > 0}
         return len(kept - {START})
 
+    def refresh(self) -> None:
+        """Nothing: the gap is that of the present point at all times."""
+
     def terms(self) -> tuple[Indices, Floats]:
         """Numbers and weights of the atoms of positive weight; START is v⁰ if it is no atom."""
         numbers = np.array(self.numbers, dtype=np.intp)

@@ -9,6 +9,8 @@ from pursuit.linalg import EPS, PivotedCholesky, Workers
 from pursuit.objectives.base import Floats, Indices
 
 _PIVOT_TOLERANCE = 1e-10
+# Two digits of a pivot are enough to choose by.
+_TRUST = 100.0
 
 
 class GramResidual:
@@ -35,11 +37,8 @@ class GramResidual:
         Most candidates that will be taken.
     workers : Workers
         Threads.
-    floor : array of shape (P,), optional
-        Candidates whose residual diagonal is at most this are dependent; 1e-10 of the diagonal of
-        K by default.
-    rounding : float
-        Relative rounding error of K.
+    rounding : float or array of shape (P,)
+        Relative rounding error of K, or of each of its diagonal entries.
     """
 
     def __init__(
@@ -50,21 +49,22 @@ class GramResidual:
         *,
         capacity: int,
         workers: Workers,
-        floor: Floats | None = None,
-        rounding: float = EPS,
+        rounding: float | Floats = EPS,
     ) -> None:
-        self.factor = PivotedCholesky(np.diag(kernel_matrix), capacity, workers, rounding=rounding)
+        self.factor = PivotedCholesky(
+            np.diag(kernel_matrix), capacity, workers, trust=_TRUST, rounding=rounding
+        )
         self._K, self._G = kernel_matrix, gram
         self._squares = np.diag(gram).copy()
         self._u = np.empty((capacity, len(gram)))
-        self._floor = _PIVOT_TOLERANCE * self.factor.diagonal if floor is None else floor
+        self._floor = _PIVOT_TOLERANCE * self.factor.diagonal
         self._free = np.ones(len(gram), bool)
         self._trace, self._decrease = trace, 0.0
 
     @property
     def available(self) -> NDArray[np.bool_]:
         """Candidates neither chosen nor dependent on the chosen."""
-        return self._free & (self.factor.residual > self._floor)
+        return self._free & self.factor.trusted & (self.factor.residual > self._floor)
 
     @property
     def value(self) -> float:

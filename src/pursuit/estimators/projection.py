@@ -1,0 +1,116 @@
+"""What is left of the columns of K once landmarks are chosen, for each projection (SS00 §3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from pursuit.gram import kernel_features, kernel_product, residual_squares
+from pursuit.greedy import Pivots
+from pursuit.kernels import Kernel
+from pursuit.linalg import Workers
+from pursuit.rows import Sample
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Projection:
+    """K̃_i = Σ_j T_ij k_{S_j}: its coefficients and its residuals.
+
+    Attributes
+    ----------
+    kind : str
+        function, column or kronecker.
+    positions : array of int
+        Where the landmarks stand among the rows, -1 where they do not.
+    T : array of shape (n_rows, n) or None
+        Where it cost a pass; else it follows from the features.
+    trace : float
+        Σ_i w_i ‖k_i - k̃_i‖² in function space.
+    largest_column, largest_total : float
+        No w_i Σ_j w_j (K - K̃)_ji² exceeds the one, and their sum does not exceed the other.
+    """
+
+    kind: str
+    positions: Indices
+    T: Floats | None
+    trace: float
+    largest_column: float
+    largest_total: float
+
+    def coefficients(self, features: Floats, whitener: Floats) -> Floats:
+        """T of the rows with these features V: VR⁻¹ in function space."""
+        if self.T is not None:
+            return self.T
+        if self.kind == "kronecker":
+            return self._kronecker(np.arange(len(features)))
+        return features @ whitener
+
+    def column_squares(
+        self,
+        sample: Sample,
+        kernel: Kernel,
+        points: Any,
+        whitener: Floats,
+        rows: Indices,
+        workers: Workers,
+    ) -> Floats:
+        """w_i Σ_j w_j (K - K̃)_ji² for some columns i, exactly."""
+        queries = sample.rows.take(rows)
+        if self.T is not None:
+            T = self.T[rows]
+        elif self.kind == "kronecker":
+            T = self._kronecker(rows)
+        else:
+            T = kernel.tile(queries, points) @ whitener.T @ whitener
+        coefficients = np.ascontiguousarray(T.T)
+        squares = residual_squares(sample, kernel, points, coefficients, queries, workers)
+        return squares * sample.weights[rows]
+
+    def _kronecker(self, rows: Indices) -> Floats:
+        return np.asarray(rows[:, None] == self.positions, dtype=np.float64)
+
+
+def project(
+    kind: str, found: Pivots, whitener: Floats, sample: Sample, kernel: Kernel, workers: Workers
+) -> Projection:
+    """The projection of all columns on those of the landmarks."""
+    if kind == "kronecker":
+        return _keep_chosen(found, sample, kernel)
+    weights = sample.weights
+    # E_ij² ≤ d_i d_j, and no column's residual in column space exceeds that in function space.
+    largest = found.residual * float((weights * found.diagonal).max(initial=0.0))
+    limits = largest, found.residual**2
+    if kind == "function" or not len(found.pool):
+        return Projection(kind, found.pool.index, None, found.residual, *limits)
+    V = found.features
+    if V is None:
+        V = kernel_features(sample.rows, kernel, found.pool.items, workers, whitener=whitener)
+    # Least squares on the columns of K_S = VR': T = KWV(V'WV)⁻¹R⁻¹ (SPEC 2.2).
+    weighted = V * weights[:, None]
+    product = kernel_product(sample.rows, kernel, weighted, workers)
+    C = cho_solve(cho_factor(V.T @ weighted), product.T).T
+    extra = float(weights @ np.einsum("ij,ij->i", V - C, V - C))
+    return Projection(kind, found.pool.index, C @ whitener, found.residual + extra, *limits)
+
+
+def _keep_chosen(found: Pivots, sample: Sample, kernel: Kernel) -> Projection:
+    """The Kronecker metric (SS00 eq. 23): chosen columns stay, the others are dropped."""
+    index = found.pool.index
+    if np.any(index < 0):
+        raise ValueError(
+            "projection='kronecker' keeps chosen columns of the kernel matrix, but some landmarks "
+            "are not rows: use projection='function'."
+        )
+    left = np.concatenate([kernel.diag(items) for _, items in sample.rows.blocks()])
+    left *= sample.weights
+    left[index] = 0.0
+    trace, largest = float(left.sum()), float(left.max(initial=0.0))
+    limits = largest * found.trace, trace * found.trace
+    return Projection("kronecker", index, None, trace, *limits)

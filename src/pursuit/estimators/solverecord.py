@@ -1,0 +1,69 @@
+"""What every iterate of a solution says about the minimum, collected into a SolvePath."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pursuit.bounds import Certificate, SolvePath
+from pursuit.greedy import Problem
+from pursuit.linalg import Iterate, column_dots
+
+Floats = NDArray[np.float64]
+
+
+class SolveRecorder:
+    """Watches the iterates of B x = b, B = W^½KW^½ + σ²I and b = W^½y (see exactsystem).
+
+    ``slack`` is by how much the preconditioner M in the iterates' energies ρ'M⁻¹ρ may exceed a
+    matrix that is below B: M ≤ (1 + slack)B.
+    """
+
+    def __init__(self, problem: Problem, rhs: Floats, kind: str, slack: float = 0.0) -> None:
+        self.problem, self.rhs, self.kind, self.inflation = problem, rhs, kind, 1.0 + slack
+        self.squares = column_dots(rhs, rhs)
+        self.upper = self.minimum_upper = 0.5 * self.squares
+        self.lower = np.zeros_like(self.squares)
+        self.relative = np.zeros_like(self.squares)
+        self.entries: list[tuple[int, float, Certificate, bool, float]] = []
+
+    def watch(self, now: Iterate) -> None:
+        """Add an entry, or put what exact products say in the place of what rough ones said."""
+        c, noise = now.columns, self.problem.noise
+        squares = column_dots(now.residual, now.residual)
+        dual = 0.5 * noise * column_dots(self.rhs[:, c] + now.residual, now.v)
+        self.lower = _replaced(self.lower, c, dual)
+        self.upper = _replaced(self.upper, c, dual + 0.5 * squares)
+        least = dual + 0.5 * noise * self.inflation * now.energy
+        self.minimum_upper = _replaced(self.minimum_upper, c, least)
+        norms = np.where(self.squares[c] > 0, self.squares[c], 1.0)
+        self.relative = _replaced(self.relative, c, np.sqrt(squares / norms))
+        certificate = Certificate(
+            self.upper,
+            self.lower,
+            self.squares,
+            self.kind,
+            minimum_upper_per_output=np.minimum(self.minimum_upper, self.upper),
+        )
+        if self.entries and self.entries[-1][0] == now.step:
+            self.entries.pop()
+        worst = float(self.relative.max(initial=0.0))
+        self.entries.append((now.step, worst, certificate, now.exact, self.problem.meter.seconds))
+
+    def path(self, stop_reason: str) -> SolvePath:
+        """The finished path."""
+        steps, residuals, certificates, exact, seconds = zip(*self.entries, strict=True)
+        return SolvePath(
+            np.array(steps, dtype=np.intp),
+            np.array(residuals),
+            list(certificates),
+            np.array(exact, dtype=bool),
+            np.array(seconds),
+            stop_reason,
+        )
+
+
+def _replaced(values: Floats, at: NDArray[np.intp], by: Floats) -> Floats:
+    changed = values.copy()
+    changed[at] = by
+    return changed

@@ -1,0 +1,299 @@
+"""From rows to a subspace: which of them span it, and what all of them look like inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from pursuit.gram import ColumnMatrix, gram_statistics
+from pursuit.greedy import (
+    FreshSubset,
+    MaxSize,
+    Meter,
+    Path,
+    Patience,
+    Pool,
+    Pursuit,
+    StopRule,
+    kernel_matrix,
+)
+from pursuit.kernels import CountingKernel
+from pursuit.linalg import Workers, bordered_cholesky
+from pursuit.objectives import GramResidual, ResidualPursuit
+from pursuit.rows import Sample, draw_rows
+
+Floats = NDArray[np.float64]
+
+FULL_ROWS = 5000
+"""Up to this many rows each of them is a candidate, and all of them choose."""
+BOUND_POOL = 4096
+
+_ROWS_A_CANDIDATE = 2
+_PATIENCE = 10
+_PIVOT_TOLERANCE = 1e-11
+_GRAM_TOLERANCE = 1e-10
+
+
+@dataclass(frozen=True)
+class Diagonal:
+    """Sums of k(x, x) over rows, and its range."""
+
+    trace: float
+    squares: float
+    least: float
+    largest: float
+
+    @classmethod
+    def of(cls, sample: Sample, kernel: CountingKernel) -> tuple[Diagonal, int]:
+        """In one pass over the rows; and the row of the least."""
+        values = np.concatenate([kernel.diag(items) for _, items in sample.rows.blocks()])
+        w = sample.weights
+        found = cls(
+            float(w @ values), float(w @ values**2), float(values.min()), float(values.max())
+        )
+        return found, int(values.argmin())
+
+    def __add__(self, other: Diagonal) -> Diagonal:
+        return Diagonal(
+            self.trace + other.trace,
+            self.squares + other.squares,
+            min(self.least, other.least),
+            max(self.largest, other.largest),
+        )
+
+
+@dataclass(frozen=True)
+class Subspace:
+    """A span of chosen points S, and rows as points V = R⁻¹k_S(x) of it.
+
+    Attributes
+    ----------
+    pool : Pool
+        S in the order of choice.
+    factor : array of shape (n, n)
+        R, lower triangular, K_SS = RR'.
+    gram : array of shape (n, n)
+        V'WV over the rows.
+    sums : array of shape (n,)
+        V'W1.
+    weight : float
+        Σw.
+    residuals : array of shape (n,)
+        τ_t = Σw(k(x, x) - ‖V‖²) in the span of the first t points, for t = 1, …, n.
+    """
+
+    pool: Pool
+    factor: Floats
+    gram: Floats
+    sums: Floats
+    weight: float
+    residuals: Floats
+
+    def __len__(self) -> int:
+        return len(self.factor)
+
+    @property
+    def whitener(self) -> Floats:
+        """R⁻¹."""
+        inverse: Floats = solve_triangular(self.factor, np.eye(len(self)), lower=True)
+        return inverse
+
+    def leading(self, n: int) -> Subspace:
+        """The span of the first n points, with the same rows."""
+        return Subspace(
+            self.pool.take(np.arange(n)),
+            self.factor[:n, :n].copy(),
+            self.gram[:n, :n].copy(),
+            self.sums[:n].copy(),
+            self.weight,
+            self.residuals[:n].copy(),
+        )
+
+    def joined(self, wider: Subspace) -> Subspace:
+        """The rows of both in the wider span, which has the points of this one first.
+
+        Rows of this one are known only by their place in the span they were seen in: what it missed
+        of them stays missed, so that residuals are upper bounds.
+        """
+        n, N = len(self), len(wider)
+        gram, sums = wider.gram.copy(), wider.sums.copy()
+        gram[:n, :n] += self.gram
+        sums[:n] += self.sums
+        known = np.concatenate([self.residuals, np.full(N - n, self.residuals[-1])])
+        return replace(
+            wider,
+            gram=gram,
+            sums=sums,
+            weight=self.weight + wider.weight,
+            residuals=known + wider.residuals,
+        )
+
+
+@dataclass(frozen=True)
+class SubspacePlan:
+    """How a subspace is searched for.
+
+    Attributes
+    ----------
+    search : str
+        "full": every row is a candidate at every step (HS08 Algorithm 1). "fresh": a new random
+        subset at every step. "pooled": a random pool of rows, judged on two rows a candidate.
+    candidates : int
+        Rows in the subset or pool.
+    limit : int
+        Most points.
+    least : int
+        Points before which the bound does not stop the search.
+    """
+
+    search: str
+    candidates: int
+    limit: int
+    least: int = 1
+
+
+class SubspaceSearch:
+    """Choose points by the function-space rule, and pass over all rows for what they span.
+
+    ``start`` has points that are taken first, in a search with ``"pooled"``.
+    """
+
+    def __init__(
+        self,
+        plan: SubspacePlan,
+        sample: Sample,
+        kernel: CountingKernel,
+        *,
+        workers: Workers,
+        rng: np.random.Generator,
+        start: Subspace | None = None,
+    ) -> None:
+        self._plan, self._sample, self._kernel = plan, sample, kernel
+        self._workers, self._start = workers, start
+        self._n_start = 0 if start is None else len(start)
+        self._meter = Meter(kernel)
+        self._widest: Subspace | None = None
+        self._objective: ResidualPursuit | GramResidual
+        candidates = None
+        if plan.search == "pooled":
+            self._objective = self._pooled(rng)
+        else:
+            self._rows = np.arange(sample.n_rows)
+            self._objective = ResidualPursuit(
+                ColumnMatrix(sample.rows, kernel, workers),
+                sample.weights,
+                capacity=plan.limit,
+                workers=workers,
+                running=plan.search == "full",
+            )
+            if plan.search == "fresh":
+                candidates = FreshSubset(plan.candidates, rng)
+        self._pursuit = Pursuit(
+            self._objective, self._meter, candidates=candidates, labels=self._rows
+        )
+        self._pursuit.take(range(self._n_start))
+
+    def run(
+        self,
+        rules: Sequence[StopRule],
+        after_step: Callable[[int], None],
+        bound: Callable[[Floats], Floats] | None = None,
+    ) -> tuple[Subspace, Path, Floats]:
+        """Choose, and stop where ``bound``, a function of the residuals, has passed its minimum.
+
+        Returns the subspace, its path, and the residuals of all sizes that were tried.
+        """
+        plan, patience = self._plan, None
+        rules = [MaxSize(plan.limit), *rules]
+        if bound is not None:
+            patience = Patience(lambda first, last: self._curve(bound, first, last), _PATIENCE, "")
+            rules.insert(0, lambda pursuit: self._impatient(patience, pursuit))
+        path = self._pursuit.run(rules, after_step)
+        tried = self._subspace(self._pursuit.size)
+        n = len(tried)
+        if patience is not None:
+            patience.look(n)
+            n = min(max(patience.best_size, plan.least, self._n_start), n)
+        found = tried.leading(n)
+        return found, self._described(path, found, n < len(tried)), tried.residuals
+
+    def _impatient(self, patience: Patience, pursuit: Pursuit) -> str | None:
+        if pursuit.size < self._plan.least or patience(pursuit) is None:
+            return None
+        return "bound"
+
+    def _curve(self, bound: Callable[[Floats], Floats], first: int, last: int) -> Floats:
+        values = bound(self._subspace(last).residuals)
+        # Points that turned out to be dependent are no sizes.
+        return np.append(values, np.full(last - len(values), np.inf))[first - 1 :]
+
+    def _subspace(self, n: int) -> Subspace:
+        """The span of the first n points, from one pass over all rows."""
+        if self._widest is not None and len(self._widest) >= n:
+            return self._widest.leading(n)
+        kernel, workers = self._kernel, self._workers
+        chosen = self._rows[self._objective.chosen[self._n_start : n]]
+        pool, factor = Pool.of_rows(self._sample, chosen), np.empty((0, 0))
+        cross = np.empty((0, len(pool)))
+        if self._start is not None:
+            factor = self._start.factor
+            cross = kernel.tile(self._start.pool.items, pool.items) if len(pool) else cross
+        K = kernel_matrix(kernel, pool.items, workers) if len(pool) else np.empty((0, 0))
+        factor, kept = bordered_cholesky(factor, cross, K, _PIVOT_TOLERANCE, kernel.rounding)
+        pool = pool.take(kept)
+        if self._start is not None:
+            pool = self._start.pool + pool if len(pool) else self._start.pool
+        self._widest = span_rows(self._sample, kernel, pool, factor, workers)
+        self._meter.passes += 1.0
+        return self._widest
+
+    def _pooled(self, rng: np.random.Generator) -> GramResidual:
+        """The rule from statistics of a pool on a sketch of the rows."""
+        sample, m = self._sample, self._sample.n_rows
+        size = min(self._plan.candidates, m)
+        judges = draw_rows(m, _ROWS_A_CANDIDATE * size, rng)
+        index = judges[draw_rows(len(judges), size, rng)]
+        pool = Pool.of_rows(sample, index)
+        if self._start is not None:
+            pool = self._start.pool + pool
+        self._rows = np.concatenate([np.full(self._n_start, -1, dtype=np.intp), index])
+        seen = sample.take(judges)
+        statistics = gram_statistics(seen, self._kernel, pool.items, workers=self._workers)
+        self._meter.passes += seen.n_rows / m
+        K = kernel_matrix(self._kernel, pool.items, self._workers)
+        floor = _GRAM_TOLERANCE * np.diag(K)
+        floor[: self._n_start] = 0.0
+        return GramResidual(
+            K,
+            statistics.gram,
+            statistics.trace,
+            capacity=min(self._plan.limit, len(pool)),
+            workers=self._workers,
+            floor=floor,
+            rounding=self._kernel.rounding,
+        )
+
+    def _described(self, path: Path, found: Subspace, cut: bool) -> Path:
+        """The path of the points found, with their residuals on all rows."""
+        reason = "bound" if cut else path.stop_reason
+        n = len(found)
+        return replace(
+            path.truncated(n), index=found.pool.index, value=found.residuals, stop_reason=reason
+        )
+
+
+def span_rows(
+    sample: Sample, kernel: CountingKernel, pool: Pool, factor: Floats, workers: Workers
+) -> Subspace:
+    """Pass over the rows as points of a span (V-form of SPEC 2.0)."""
+    n = len(factor)
+    whitener: Any = solve_triangular(factor, np.eye(n), lower=True) if n else factor
+    ones = replace(sample, targets=np.ones((sample.n_rows, 1)))
+    found = gram_statistics(ones, kernel, pool.items, workers=workers, whitener=whitener)
+    residuals = np.maximum(found.trace - np.cumsum(np.diag(found.gram)), 0.0)
+    return Subspace(pool, factor, found.gram, found.cross[:, 0], found.weight, residuals)
