@@ -11,8 +11,11 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
 from benchmarks.data import kin40k, protein, robot_arm
+from benchmarks.exact_cases import exact_gp_case
 from benchmarks.harness import Figure, Measured, best_seconds, measure_solvers, traced_peak
+from benchmarks.landmark_cases import landmarks, landmarks_elsewhere, pipeline
 from benchmarks.learning_cases import evidence, large, learned
+from benchmarks.matching_cases import matching_omp, matching_size
 from benchmarks.neighbor_cases import neighbors_strings, neighbors_usps
 from benchmarks.ridge_cases import kappa
 from benchmarks.solvers import Solver, nystroem_ridge, sparse_gp, subset_gp
@@ -230,9 +233,15 @@ CASES: dict[str, Case] = {
     "evidence": evidence,
     "learned": learned,
     "large": large,
+    "landmarks": landmarks,
+    "landmarks-elsewhere": landmarks_elsewhere,
+    "pipeline": pipeline,
     "kappa": kappa,
+    "exact-gp": exact_gp_case,
     "neighbors-usps": neighbors_usps,
     "neighbors-strings": neighbors_strings,
+    "matching-omp": matching_omp,
+    "matching-size": matching_size,
 }
 
 

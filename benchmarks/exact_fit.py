@@ -21,7 +21,7 @@ from pursuit import ExactGPRegressor
 
 LENGTH_SCALES = np.array([2.93, 2.77, 1.58, 1.75, 1.71, 1.35, 1.35, 2.03])
 NOISE = 0.0094 / 1.65
-_ROWS = 500
+_ROWS = 100
 
 Floats = NDArray[np.float64]
 

@@ -37,7 +37,9 @@ html_theme = "pydata_sphinx_theme"
 html_title = "pursuit"
 html_theme_options = {"show_prev_next": False}
 # Pages without pages below them have nothing to list beside the text.
-PLAIN_PAGES = "install getting_started guide certificates architecture references changelog"
+PLAIN_PAGES = (
+    "install getting_started guide certificates neighbors architecture references changelog"
+)
 html_sidebars = {page: [] for page in PLAIN_PAGES.split()}
 
 

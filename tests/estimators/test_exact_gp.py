@@ -448,7 +448,7 @@ def test_bad_calls(waves):
         ExactGPRegressor().fit(data.X)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         ExactGPRegressor().fit(data.X, data.y[:-1])
-    with pytest.raises(ValueError, match="sample_weight is zero for every row"):
+    with pytest.raises(ValueError, match="at least one"):
         ExactGPRegressor().fit(data.X, data.y, np.zeros(30))
     model = fixed_gp("rbf", noise=0.1).fit(data.X, data.y)
     with pytest.raises(ValueError, match="X has 3 features"):
@@ -481,7 +481,7 @@ def test_noise_below_rounding(waves):
 
 def test_a_tolerance_that_is_not_met(waves, rough_kernel):
     data = waves(300)
-    make = partial(iterated, rough_kernel, noise=1e-3, preconditioner_size=5)
+    make = partial(iterated, rough_kernel, noise=1e-2, preconditioner_size=60)
     with pytest.warns(ConvergenceWarning, match=r"tol=0.0001 was not met.*after 3 iterations") as w:
         model = make(max_iter=3).fit(data.X, data.y)
     assert w[0].filename == __file__
@@ -523,7 +523,7 @@ def test_kin40k(data_dir, size):
     """The residual that the fit reports is that of kernel values computed here."""
     from pursuit.datasets import load_kin40k
 
-    X, y, X_test, y_test = load_kin40k(data_home=data_dir, return_X_y=True)
+    X, y, X_test, y_test = load_kin40k(split=0, return_X_y=True)
     center, scale = X.mean(axis=0), X.std(axis=0)
     lengths = np.array([2.93, 2.77, 1.58, 1.75, 1.71, 1.35, 1.35, 2.03])
     Z = ((X - center) / scale / lengths)[: size(2000, 9000)]

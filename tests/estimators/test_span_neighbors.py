@@ -477,6 +477,16 @@ class TestBadInput:
         with pytest.raises(ValueError, match="positive semi-definite: query 1 has k"):
             search.kneighbors(np.array([[3.0], [7.5]]))
 
+    def test_two_rows_more_alike_than_each_is_to_itself(self):
+        X = np.arange(200.0).reshape(-1, 1)
+
+        def kernel(A, B):
+            return np.exp(-((A - B.T) ** 2)) + 0.8 * ((A + B.T == 101.0) & (abs(A - B.T) == 1.0))
+
+        search = SpanNeighbors(kernel, n_components=2, random_state=0).fit(X)
+        with pytest.raises(ValueError, match=r"positive semi-definite: row (50|51) "):
+            search.kneighbors(n_neighbors=1)
+
     def test_an_asymmetric_function(self):
         with pytest.raises(ValueError, match="kernel is not symmetric"):
             SpanNeighbors(lambda A, B: 1.0 + (A[:, :1] > B[:, :1].T)).fit(clusters(10))

@@ -9,7 +9,11 @@ from pursuit.linalg import line_search
 
 HARD = {
     "parabola": (lambda t: 2 * (t - 0.3), lambda t: 2.0, 0.3),
-    "flat then steep": (lambda t: -1 + np.exp(40 * (t - 0.9)), lambda t: 40 * np.exp(40 * (t - 0.9)), 0.9),
+    "flat then steep": (
+        lambda t: -1 + np.exp(40 * (t - 0.9)),
+        lambda t: 40 * np.exp(40 * (t - 0.9)),
+        0.9,
+    ),
     "quartic": (lambda t: 4 * (t - 0.5) ** 3, lambda t: 12 * (t - 0.5) ** 2, 0.5),
     "minimum at the end": (lambda t: t - 2.0, lambda t: 1.0, 1.0),
     "minimum at the start": (lambda t: t + 1.0, lambda t: 1.0, 0.0),
@@ -22,7 +26,7 @@ HARD = {
 def test_known_minima(name, second):
     first, curvature, least = HARD[name]
     t = line_search(lambda t: (first(t), curvature(t) if second else None))
-    assert t == pytest.approx(least, abs=1e-3 if name == "quartic" else 1e-9)
+    assert t == pytest.approx(least, abs=0.01 if name == "quartic" else 1e-7)
 
 
 @given(seed=st.integers(0, 2**31), guess=st.floats(0.001, 0.999), end=st.floats(0.01, 1.0))

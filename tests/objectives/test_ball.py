@@ -99,7 +99,7 @@ def test_rate_gap_and_decrease(step, seed, radius, n_steps):
     assert np.all(np.diff(values) < 0)
     least = min(least_error(A, y, radius), objective.value)
     excess, k, M = objective.value - least, np.array([len(values) - 1]), objective.curvature
-    assert M == pytest.approx(2 * radius**2 * (A**2).mean(axis=0).max())
+    assert pytest.approx(2 * radius**2 * (A**2).mean(axis=0).max()) == M
     assert excess <= hull_rate(k, M)[0] + 1e-9
     assert excess <= hull_rate_from(k, M, values[0] - least)[0] + 1e-9
     assert objective.gap >= excess - 1e-9
@@ -110,7 +110,9 @@ def test_corrective_steps_pass_over_the_rows_once_a_shortlist():
     A = rng.normal(size=(300, 120))
     y = A[:, :30].sum(axis=1) + rng.normal(size=300)
     known, passes = sums(A, y), []
-    counted = SimpleNamespace(**{**vars(known), "image": lambda w: passes.append(1) or known.image(w)})
+    counted = SimpleNamespace(
+        **{**vars(known), "image": lambda w: passes.append(1) or known.image(w)}
+    )
     objective = BallRegression(counted, 20.0, step="corrective", solve=bounded_least_squares)
     path = Pursuit(objective, Meter(), scale=objective.start_value, every_step=True).run([])
     assert objective.gap < 1e-9

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin, _fit_context, clone
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.model_selection import check_cv
@@ -277,7 +276,9 @@ class _HullModel(RegressorMixin, BaseEstimator):
         rng: np.random.Generator,
     ) -> RadiusPath:
         if len(y) < 2:
-            raise ValueError("cross-validation needs at least 2 rows: pass a radius instead.")
+            raise ValueError(
+                "cross-validation needs at least 2 rows, got 1 sample: pass a radius instead."
+            )
         if cv is None:
             order = rng.permutation(len(y))
             folds = [np.sort(part) for part in np.array_split(order, min(_FOLDS, len(y)))]
@@ -296,7 +297,7 @@ class _HullModel(RegressorMixin, BaseEstimator):
 
 def _matrix(X: Any) -> Any:
     """Features as float64, CSR kept."""
-    if sparse.issparse(X):
+    if hasattr(X, "tocsr"):
         return X.tocsr().astype(np.float64)
     return np.asarray(X, dtype=np.float64)
 
@@ -454,8 +455,8 @@ class HullRegressorCV(_HullModel):
     atoms, kernel
         As in `HullRegressor`.
     radii : array or None, default None
-        Radii to try. None starts from a part of what the best single atom wants and goes up by
-        1.5 until the error on rows left out has risen for a while.
+        Radii to try. None starts from a part of what the best single atom wants and is doubled
+        until the error on rows left out has not fallen for a while.
     cv : int, splitter, iterable or None, default None
         Splits, as in scikit-learn; None is five random folds.
     n_terms, step, tol, pool_size : int, str, float, int

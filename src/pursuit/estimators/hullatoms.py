@@ -105,7 +105,7 @@ class StoredAtoms:
     @classmethod
     def of_features(cls, Z: Any, y: Floats, weights: Floats, workers: Workers) -> StoredAtoms:
         """The columns of a matrix, dense or CSR, laid out one after the other."""
-        if sparse.issparse(Z):
+        if _is_sparse(Z):
             return cls(Z.T.tocsr(), y, weights, workers)
         if Z.flags.f_contiguous:
             return cls(Z.T, y, weights, workers)
@@ -132,7 +132,7 @@ class StoredAtoms:
 
     def _weighted(self, weights: Floats) -> AtomSums:
         A, y, w = self._values, self._y, weights / weights.sum()
-        if sparse.issparse(A):
+        if _is_sparse(A):
             diagonal = np.asarray(A.multiply(A) @ w)
         else:
             diagonal = self._panels(lambda rows: np.einsum("ij,ij,j->i", rows, rows, w))
@@ -157,11 +157,11 @@ class StoredAtoms:
 
     def _rows(self, atoms: Indices) -> Floats:
         values = self._values[atoms]
-        return np.asarray(values.toarray() if sparse.issparse(values) else values)
+        return np.asarray(values.toarray() if _is_sparse(values) else values)
 
     def _times(self, right: Floats) -> Floats:
         """Values @ right, in panels of atoms whatever the number of threads."""
-        if sparse.issparse(self._values):
+        if _is_sparse(self._values):
             return np.asarray(self._values @ right)
         return self._panels(lambda rows: rows @ right)
 
@@ -220,6 +220,10 @@ def _gram_sums(statistics: GramStatistics) -> AtomSums:
         return max(square + difference, 0.0)
 
     return AtomSums(b, np.diag(G).copy(), square, image, block, error)
+
+
+def _is_sparse(X: Any) -> bool:
+    return bool(sparse.issparse(X))
 
 
 def kernel_source(

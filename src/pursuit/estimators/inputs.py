@@ -30,7 +30,7 @@ def is_precomputed(kernel: Any) -> bool:
     return isinstance(kernel, str) and kernel == "precomputed"
 
 
-def _holds_objects(kernel: Any, X: Any) -> bool:
+def holds_objects(kernel: Any, X: Any) -> bool:
     """Whether X is a sequence of things that only a callable kernel can compare."""
     several = kernel if isinstance(kernel, list | tuple) else [kernel]
     if any(not callable(k) or getattr(k, "requires_vector_input", False) for k in several):
@@ -49,7 +49,7 @@ def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> A
     """X as rows can use it: a finite float array, CSR, or a list of objects."""
     if isinstance(X, str | bytes):
         raise TypeError(f"{name} is a single string: pass a list of items, [{name}] for one item.")
-    if _holds_objects(estimator.kernel, X):
+    if holds_objects(estimator.kernel, X):
         items = list(X)
         if not items:
             raise ValueError(f"{name} holds no items: at least one is needed.")

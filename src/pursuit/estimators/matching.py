@@ -145,7 +145,7 @@ class KernelMatchingPursuitRegressor(MultiOutputMixin, RegressorMixin, MatchingP
             Targets.
         sample_weight : array of shape (n_rows,), optional
             Weights of the squared errors; a row of weight w stands for w equal rows, also in the
-            bound.
+            bound. There weights that add up to less than the number of rows are scaled up to it.
 
         Returns
         -------
@@ -209,8 +209,9 @@ class KernelMatchingPursuitClassifier(ClassifierMixin, MatchingPursuitModel):
         As in `KernelMatchingPursuitRegressor`.
     loss : {"squared", "logistic"}, default "squared"
         ``"logistic"`` chooses functions by the gradient of the loss, whatever ``fitting`` says, and
-        fits all coefficients by Newton's method after every ``refit_every`` steps; it has
-        probabilities.
+        fits all coefficients by Newton's method after every ``refit_every`` steps, and at the end;
+        it has probabilities. Where not all rows choose, or ``refit_every`` is above 1, models that
+        :meth:`truncated` gives have the coefficients they had in the search.
     tolerance : float or "auto", default "auto"
         A row is an error when its margin, yf for two classes and half the lead over the best other
         class for more, is at most 1 - ``tolerance``: 1 counts rows classified wrongly. ``"auto"``
@@ -339,7 +340,8 @@ class KernelMatchingPursuitClassifier(ClassifierMixin, MatchingPursuitModel):
         self.classes_ = np.unique(labels[weights > 0])
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y holds one class only, {self.classes_[0]!r}: at least two classes are needed."
+                f"y holds one class only, {self.classes_.tolist()[0]!r}: at least two classes are "
+                "needed."
             )
         several = len(self.classes_) > 2
         columns = self.classes_ if several else self.classes_[1:]

@@ -44,7 +44,7 @@ class MatchingFit:
         self._plan, self._problem, self._kernels, self._judge = plan, problem, kernels, judge
         self._given = None if centers is None else Pool.of_points(centers)
         self._tally = Tally(judge, problem.sample)
-        self._weight = float(problem.sample.weights.sum())
+        self._weight = float(self._tally.counts.sum())
         most = max(1, int(min(self._weight / 2, _MOST)))
         self._limit = most if isinstance(plan.n_basis, str) else int(plan.n_basis)
         self.errors = np.empty(0)

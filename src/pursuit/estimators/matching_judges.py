@@ -117,19 +117,31 @@ class Tally:
     """Counts errors outside the basis, and adds up losses, for models of many sizes.
 
     A row of weight w counts as w rows, of which one is taken away when the row becomes a centre.
+    Weights that add up to less than the number of rows, such as shares, are scaled up to it.
+
+    Attributes
+    ----------
+    counts : array
+        How many rows each row counts for.
     """
 
     def __init__(self, judge: Judge, sample: Sample) -> None:
         self._judge, self._sample = judge, sample
+        w = sample.weights
+        self.counts: Floats = w * max(1.0, len(w) / float(w.sum()))
 
     def measure(self, F: Floats, rows: slice, sizes: Indices, entered: Floats) -> Floats:
         """Errors and losses of some rows, shape (2, sizes).
 
         ``entered`` is the size from which on a row is a centre.
         """
-        Y, w = self._sample.targets[rows], self._sample.weights[rows, None]
-        inside = np.minimum(w, 1.0) * (entered[rows, None] <= sizes)
-        errors = np.sum((w - inside) * self._judge.errors(F, Y), axis=0)
+        Y, w, c = (
+            self._sample.targets[rows],
+            self._sample.weights[rows, None],
+            self.counts[rows, None],
+        )
+        inside = np.minimum(c, 1.0) * (entered[rows, None] <= sizes)
+        errors = np.sum((c - inside) * self._judge.errors(F, Y), axis=0)
         return np.stack([errors, np.sum(w * self._judge.losses(F, Y), axis=0)])
 
     def entered(self, centers: Indices) -> Floats:
@@ -145,7 +157,5 @@ class Tally:
         entered = self.entered(centers)
         once = np.flatnonzero(np.isfinite(entered))
         added = np.zeros(len(centers))
-        np.add.at(
-            added, entered[once].astype(np.intp) - 1, np.minimum(self._sample.weights[once], 1.0)
-        )
+        np.add.at(added, entered[once].astype(np.intp) - 1, np.minimum(self.counts[once], 1.0))
         return np.cumsum(added)

@@ -250,6 +250,8 @@ class MatchingPursuitModel(CallbackSupportMixin, BaseEstimator):
     def _set_kernels(self, kernels: list[Any], several: bool) -> None:
         if not kernels:
             raise ValueError("kernel is an empty list: give at least one kernel.")
+        if several and any(is_precomputed(kernel) for kernel in kernels):
+            raise ValueError("kernel='precomputed' stands alone: it cannot be one of a list.")
         self._kernels = kernels
         self.kernel_ = kernels if several else kernels[0]
 

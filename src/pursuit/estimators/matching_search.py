@@ -197,6 +197,7 @@ class MatchingSearch:
     ) -> Floats:
         """Σ over the rows of a sample of what the models of sizes first, …, last do there."""
         coefficients, intercepts = self.models(first, last)
+        self.problem.meter.passes += sample.n_rows / self.problem.sample.n_rows
         return sum_along_path(
             sample,
             self.problem.kernel,
@@ -210,7 +211,8 @@ class MatchingSearch:
     def fitted(self, n: int, path: Path) -> AtomPath:
         """The models of up to n functions, fitted to all rows."""
         atoms = self.atoms[:n]
-        if self.sketched:
+        plan = self._plan
+        if self.sketched or (plan.loss is not None and plan.refit_every > 1):
             atoms, coefficients, intercepts = self._on_all_rows(atoms)
         else:
             coefficients, intercepts = self.models(1, n)
@@ -222,7 +224,7 @@ class MatchingSearch:
         return AtomPath(centers, kernel_of, coefficients, intercepts, path)
 
     def _on_all_rows(self, atoms: Indices) -> tuple[Indices, Floats, Floats]:
-        """Refit what a sketch has chosen; of a row loss, the largest model only."""
+        """Fit what was chosen to all rows; of a row loss, the largest model only."""
         plan, n = self._plan, len(atoms)
         if plan.loss is None:
             objective = self._objective(atoms, self.problem.sample, n)
@@ -255,10 +257,7 @@ class MatchingSearch:
         else:
             objective = self._rowwise(atoms, sample)
         if plan.intercept:
-            objective.score(np.array([len(atoms)]))
-            objective.add(len(atoms))
-            if isinstance(objective, BackfitPursuit):
-                objective.refit()
+            objective.hold(len(atoms))
         return objective
 
     def _squared(self, atoms: Indices, sample: Sample, capacity: int) -> MatchingObjective:
@@ -306,6 +305,7 @@ class MatchingSearch:
             functions[:n, rows] = columns(items[rows]).T
 
         self.problem.workers.map(fill, Workers.slices(m, 256))
+        self.problem.meter.passes += m / self.problem.sample.n_rows
 
         def refit(chosen: Indices, start: Floats) -> Floats:
             F = functions[chosen].T

@@ -323,7 +323,7 @@ class SpanNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
         Returns
         -------
-        graph : CSR matrix of shape (n_queries, n_samples_fit_)
+        graph : CSR matrix of shape (n_queries, n_samples_fit)
             Rows are sorted by distance, as scikit-learn's ``metric="precomputed"`` wants them.
         """
         _check_mode(mode)
@@ -350,7 +350,7 @@ class SpanNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
         Returns
         -------
-        graph : CSR matrix of shape (n_queries, n_samples_fit_)
+        graph : CSR matrix of shape (n_queries, n_samples_fit)
         """
         _check_mode(mode)
         found = self._within(X, radius, diagonal, distances=mode == "distance", sort=sort_results)
@@ -369,7 +369,7 @@ class SpanNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
         Returns
         -------
-        graph : CSR matrix of shape (n_queries, n_samples_fit_)
+        graph : CSR matrix of shape (n_queries, n_samples_fit)
         """
         check_is_fitted(self)
         if self.n_neighbors >= self.n_samples_fit_:

@@ -322,7 +322,7 @@ class SparseKernelRidge(CallbackSupportMixin, RegressorMixin, SpanModel):
     def n_steps_(self) -> int:
         """Number of steps taken."""
         check_is_fitted(self)
-        return int(self._steps_per_size()[-1])
+        return int(self._steps_per_size().max(initial=0))
 
     @property
     def rate_bound_(self) -> Bound:
@@ -332,10 +332,10 @@ class SparseKernelRidge(CallbackSupportMixin, RegressorMixin, SpanModel):
         """
         check_is_fitted(self)
         lower = 0.0 if self.certificate_ is None else max(self.certificate_.lower, 0.0)
-        return self._rate_bound(float(self.path_.value[-1]), lower)
+        return self._rate_bound(self._value, lower)
 
     def rate_bounds(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, steps: int = 50
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, steps: int = 20
     ) -> list[Bound]:
         """All bounds on P(f) - P_min that theory offers for this path, with P_min known.
 
@@ -347,7 +347,7 @@ class SparseKernelRidge(CallbackSupportMixin, RegressorMixin, SpanModel):
         ----------
         X, y, sample_weight
             The training data, as in :meth:`fit`.
-        steps : int, default 50
+        steps : int, default 20
             Conjugate-gradient steps, a product with the kernel matrix each.
 
         Returns
@@ -356,13 +356,13 @@ class SparseKernelRidge(CallbackSupportMixin, RegressorMixin, SpanModel):
             Their ``trivial`` is the path's own distance from the minimum, as far as it is known.
         """
         found = self.certify(X, y, sample_weight, kind="pcg", steps=steps)
-        lower, least = found.lower, min(found.upper, float(self.path_.value[-1]))
+        lower, least = found.lower, min(found.upper, self._value)
         if found.minimum_upper_per_output is not None:
             least = min(least, float(found.minimum_upper_per_output.sum()))
         known = self.path_.value - lower
         numbers = {**self._theory(), "trivial": known}
         simple = simple_rate_bound(initial=self._initial, **numbers)
-        blind = self._rate_bound(float(self.path_.value[-1]), 0.0, known, "from P(0) and this P")
+        blind = self._rate_bound(self._value, 0.0, known, "from P(0) and this P")
         bounds = [self._rate_bound(least, lower, known, "from P_min"), blind, simple]
         if self.method == "subspace" and self._sums["n_rows"] <= EXACT_ROWS:
             bounds.append(self._span_bound(X, y, sample_weight, known, self._initial - lower))
@@ -377,6 +377,11 @@ class SparseKernelRidge(CallbackSupportMixin, RegressorMixin, SpanModel):
     def _initial(self) -> float:
         """P(0)."""
         return 0.5 * float(self._sums["target_norms"].sum())
+
+    @property
+    def _value(self) -> float:
+        """P of this model."""
+        return float(self.path_.value[-1]) if len(self.path_) else self._initial
 
     def _steps_per_size(self) -> NDArray[np.intp]:
         if isinstance(self._solution, StepSolution):

@@ -23,7 +23,7 @@ from pursuit.greedy import (
     kernel_matrix,
 )
 from pursuit.kernels import CountingKernel
-from pursuit.linalg import Workers, bordered_cholesky
+from pursuit.linalg import NotPositiveDefiniteError, Workers, bordered_cholesky
 from pursuit.objectives import GramResidual, ResidualPursuit
 from pursuit.rows import Sample, draw_rows
 
@@ -33,10 +33,9 @@ FULL_ROWS = 5000
 """Up to this many rows each of them is a candidate, and all of them choose."""
 BOUND_POOL = 4096
 
-_ROWS_A_CANDIDATE = 2
+_ROWS_A_CANDIDATE, _MOST_JUDGES = 2, 5000
 _PATIENCE = 10
 _PIVOT_TOLERANCE = 1e-11
-_GRAM_TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -142,13 +141,13 @@ class SubspacePlan:
     ----------
     search : str
         "full": every row is a candidate at every step (HS08 Algorithm 1). "fresh": a new random
-        subset at every step. "pooled": a random pool of rows, judged on two rows a candidate.
+        subset at every step. "pooled": a random pool of rows, judged on these and some others.
     candidates : int
         Rows in the subset or pool.
     limit : int
-        Most points.
+        Most points to choose.
     least : int
-        Points before which the bound does not stop the search.
+        Fewest, where the bound decides.
     """
 
     search: str
@@ -160,7 +159,7 @@ class SubspacePlan:
 class SubspaceSearch:
     """Choose points by the function-space rule, and pass over all rows for what they span.
 
-    ``start`` has points that are taken first, in a search with ``"pooled"``.
+    With ``start`` they are chosen by what its span leaves, from a pool, and counted from there on.
     """
 
     def __init__(
@@ -196,7 +195,6 @@ class SubspaceSearch:
         self._pursuit = Pursuit(
             self._objective, self._meter, candidates=candidates, labels=self._rows
         )
-        self._pursuit.take(range(self._n_start))
 
     def run(
         self,
@@ -206,45 +204,59 @@ class SubspaceSearch:
     ) -> tuple[Subspace, Path, Floats]:
         """Choose, and stop where ``bound``, a function of the residuals, has passed its minimum.
 
-        Returns the subspace, its path, and the residuals of all sizes that were tried.
+        Returns the subspace, the path of what was chosen here, and the residuals of all sizes that
+        were tried.
         """
-        plan, patience = self._plan, None
+        plan, n_start, patience = self._plan, self._n_start, None
         rules = [MaxSize(plan.limit), *rules]
         if bound is not None:
-            patience = Patience(lambda first, last: self._curve(bound, first, last), _PATIENCE, "")
-            rules.insert(0, lambda pursuit: self._impatient(patience, pursuit))
-        path = self._pursuit.run(rules, after_step)
+            patience = Patience(lambda *sizes: self._curve(bound, *sizes), _PATIENCE, "bound")
+            rules.insert(0, _Eventually(patience, plan.least))
+        if plan.limit:
+            path = self._pursuit.run(rules, after_step)
+        else:
+            path = self._pursuit.recorder.path("n_basis")
         tried = self._subspace(self._pursuit.size)
-        n = len(tried)
-        if patience is not None:
+        n = len(tried) - n_start
+        if bound is not None and patience is not None and n:
             patience.look(n)
-            n = min(max(patience.best_size, plan.least, self._n_start), n)
-        found = tried.leading(n)
-        return found, self._described(path, found, n < len(tried)), tried.residuals
-
-    def _impatient(self, patience: Patience, pursuit: Pursuit) -> str | None:
-        if pursuit.size < self._plan.least or patience(pursuit) is None:
-            return None
-        return "bound"
+            values = bound(tried.residuals)
+            best = patience.best_size
+            if n_start and values[n_start + best - 1] >= values[n_start - 1]:
+                best = 0
+            n = min(max(best, plan.least), n)
+        found = tried.leading(n_start + n)
+        reason = "bound" if len(found) < len(tried) else path.stop_reason
+        path = replace(
+            path.truncated(n),
+            index=found.pool.index[n_start:],
+            value=found.residuals[n_start:],
+            stop_reason=reason,
+        )
+        return found, path, tried.residuals
 
     def _curve(self, bound: Callable[[Floats], Floats], first: int, last: int) -> Floats:
-        values = bound(self._subspace(last).residuals)
+        values = bound(self._subspace(last).residuals)[self._n_start :]
         # Points that turned out to be dependent are no sizes.
         return np.append(values, np.full(last - len(values), np.inf))[first - 1 :]
 
     def _subspace(self, n: int) -> Subspace:
-        """The span of the first n points, from one pass over all rows."""
-        if self._widest is not None and len(self._widest) >= n:
-            return self._widest.leading(n)
+        """The span with the first n points chosen here, from one pass over all rows."""
+        if self._widest is not None and len(self._widest) >= self._n_start + n:
+            return self._widest.leading(self._n_start + n)
         kernel, workers = self._kernel, self._workers
-        chosen = self._rows[self._objective.chosen[self._n_start : n]]
-        pool, factor = Pool.of_rows(self._sample, chosen), np.empty((0, 0))
-        cross = np.empty((0, len(pool)))
+        chosen = self._rows[self._objective.chosen[:n]]
+        pool, factor, cross = Pool.of_rows(self._sample, chosen), np.empty((0, 0)), np.empty((0, n))
         if self._start is not None:
             factor = self._start.factor
-            cross = kernel.tile(self._start.pool.items, pool.items) if len(pool) else cross
-        K = kernel_matrix(kernel, pool.items, workers) if len(pool) else np.empty((0, 0))
-        factor, kept = bordered_cholesky(factor, cross, K, _PIVOT_TOLERANCE, kernel.rounding)
+            cross = (
+                kernel.tile(self._start.pool.items, pool.items) if n else np.empty((len(factor), 0))
+            )
+        K = kernel_matrix(kernel, pool.items, workers) if n else np.empty((0, 0))
+        try:
+            factor, kept = bordered_cholesky(factor, cross, K, _PIVOT_TOLERANCE, kernel.rounding)
+        except NotPositiveDefiniteError as error:
+            raise NotPositiveDefiniteError(int(chosen[error.index]), error.pivot) from error
         pool = pool.take(kept)
         if self._start is not None:
             pool = self._start.pool + pool if len(pool) else self._start.pool
@@ -254,37 +266,54 @@ class SubspaceSearch:
 
     def _pooled(self, rng: np.random.Generator) -> GramResidual:
         """The rule from statistics of a pool on a sketch of the rows."""
-        sample, m = self._sample, self._sample.n_rows
+        sample, kernel, m = self._sample, self._kernel, self._sample.n_rows
         size = min(self._plan.candidates, m)
-        judges = draw_rows(m, _ROWS_A_CANDIDATE * size, rng)
-        index = judges[draw_rows(len(judges), size, rng)]
-        pool = Pool.of_rows(sample, index)
-        if self._start is not None:
-            pool = self._start.pool + pool
-        self._rows = np.concatenate([np.full(self._n_start, -1, dtype=np.intp), index])
-        seen = sample.take(judges)
-        statistics = gram_statistics(seen, self._kernel, pool.items, workers=self._workers)
+        judges = draw_rows(m, max(size, min(_ROWS_A_CANDIDATE * size, _MOST_JUDGES)), rng)
+        self._rows = judges[draw_rows(len(judges), size, rng)]
+        pool, seen = Pool.of_rows(sample, self._rows), sample.take(judges)
         self._meter.passes += seen.n_rows / m
-        K = kernel_matrix(self._kernel, pool.items, self._workers)
-        floor = _GRAM_TOLERANCE * np.diag(K)
-        floor[: self._n_start] = 0.0
+        K = kernel_matrix(kernel, pool.items, self._workers)
+        rounding: Any = kernel.rounding
+        if self._start is None:
+            statistics = gram_statistics(seen, kernel, pool.items, workers=self._workers)
+            G, trace = statistics.gram, statistics.trace
+        else:
+            # The residual kernel: what the span leaves of the candidates' functions.
+            n, W = self._n_start, self._start.whitener
+            V = kernel.tile(pool.items, self._start.pool.items) @ W.T
+            whitener = np.eye(n + len(pool))
+            whitener[:n, :n], whitener[n:, :n] = W, -V @ W
+            statistics = gram_statistics(
+                seen,
+                kernel,
+                (self._start.pool + pool).items,
+                workers=self._workers,
+                whitener=whitener,
+            )
+            G = statistics.gram[n:, n:]
+            trace = statistics.trace - float(np.trace(statistics.gram[:n, :n]))
+            diagonal = np.diag(K).copy()
+            K -= V @ V.T
+            left = np.maximum(np.diag(K), _PIVOT_TOLERANCE * diagonal)
+            rounding = kernel.rounding * diagonal / left
         return GramResidual(
             K,
-            statistics.gram,
-            statistics.trace,
+            G,
+            trace,
             capacity=min(self._plan.limit, len(pool)),
             workers=self._workers,
-            floor=floor,
-            rounding=self._kernel.rounding,
+            rounding=rounding,
         )
 
-    def _described(self, path: Path, found: Subspace, cut: bool) -> Path:
-        """The path of the points found, with their residuals on all rows."""
-        reason = "bound" if cut else path.stop_reason
-        n = len(found)
-        return replace(
-            path.truncated(n), index=found.pool.index, value=found.residuals, stop_reason=reason
-        )
+
+class _Eventually:
+    """A rule that is asked only from some size on."""
+
+    def __init__(self, rule: StopRule, least: int) -> None:
+        self._rule, self._least = rule, least
+
+    def __call__(self, pursuit: Pursuit) -> str | None:
+        return None if pursuit.size < self._least else self._rule(pursuit)
 
 
 def span_rows(

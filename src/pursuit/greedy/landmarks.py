@@ -118,7 +118,7 @@ class LandmarkSpan:
             k = int(met[0]) + 1
             pool, values, V, R = pool.take(np.arange(k)), values[:k], V[:k], R[:k, :k]
             _, diagonal, error = self._pass(pool, V, R)
-        self._check(diagonal, pool, R)
+        self._check(diagonal, error, R)
         n, k = self.rank, len(pool)
         self._R[n : n + k, :n], self._R[n : n + k, n : n + k] = V, R
         if self._W is not None:
@@ -202,10 +202,12 @@ class LandmarkSpan:
             start += inherited[j] * R[:, j] ** 2
         return inherited
 
-    def _check(self, diagonal: Floats, pool: Pool, R: Floats) -> None:
-        """Refuse what large pivots leave negative; after small ones it is rounding blown up."""
-        worst, scale = int(diagonal.argmin()), float(self._start.max())
-        if diagonal[worst] >= -INDEFINITE * scale or self.kernel.positive_definite:
+    def _check(self, diagonal: Floats, error: Floats, R: Floats) -> None:
+        """Refuse what large pivots leave negative beyond the rounding it has gathered."""
+        scale = float(self._start.max())
+        slack = np.maximum(INDEFINITE * scale, TRUST * np.sqrt(error))
+        worst = int((diagonal + slack).argmin())
+        if diagonal[worst] >= -slack[worst] or self.kernel.positive_definite:
             return
         if np.all(np.diag(R) ** 2 > _LARGE_PIVOT * scale):
             raise NotPositiveDefiniteError(worst, float(diagonal[worst]))

@@ -39,7 +39,8 @@ class PrincipalComponents:
         covariance = gram / weight
         covariance -= np.outer(mean, mean)
         values, vectors = np.linalg.eigh(covariance)
-        return cls(mean, np.maximum(values[::-1], 0.0), _signed(vectors[:, ::-1]))
+        directions = vectors[:, ::-1] * _signs(vectors[:, ::-1])
+        return cls(mean, np.maximum(values[::-1], 0.0), directions)
 
     def scores(self, points: Floats, first: int = 0, last: int | None = None) -> Floats:
         """u'(v - mean) for points v (rows), along some of the directions."""
@@ -76,8 +77,8 @@ def canonical_pairs(
     W_x, W_y = _whitener(left, ridges[0]), _whitener(right, ridges[1])
     U, strengths, V = np.linalg.svd(W_x.T @ cross @ W_y, full_matrices=False)
     q = min(n_pairs, len(strengths))
-    signs = np.where(np.take_along_axis(U, np.abs(U).argmax(0)[None], 0)[0, :q] < 0, -1.0, 1.0)
-    a, b = W_x @ U[:, :q] * signs, W_y @ V[:q].T * signs
+    signs = _signs(U[:, :q])
+    a, b = W_x @ (U[:, :q] * signs), W_y @ (V[:q].T * signs)
     a = a / np.sqrt(np.einsum("ij,ik,kj->j", a, left, a))
     b = b / np.sqrt(np.einsum("ij,ik,kj->j", b, right, b))
     correlations = np.clip(np.einsum("ij,ik,kj->j", a, cross, b), -1.0, 1.0)
@@ -92,9 +93,9 @@ def _whitener(covariance: Floats, ridge: float) -> Floats:
     return whitener
 
 
-def _signed(vectors: Floats) -> Floats:
-    """Columns with their largest entry positive."""
+def _signs(vectors: Floats) -> Floats:
+    """±1 for each column, such that its largest entry becomes positive."""
     if not vectors.size:
-        return vectors
-    largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0)
-    return np.asarray(vectors * np.where(largest < 0, -1.0, 1.0))
+        return np.ones(vectors.shape[1])
+    largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0)[0]
+    return np.where(largest < 0, -1.0, 1.0)

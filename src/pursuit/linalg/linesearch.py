@@ -7,7 +7,7 @@ from collections.abc import Callable
 from scipy.optimize import brentq
 
 _STEPS = 100
-_SMALL = 1e-10
+_SMALL = 1e-7
 
 
 def line_search(
@@ -29,8 +29,9 @@ def line_search(
         End of the interval.
     guess : float, optional
         Where to look first.
-    tolerance : float, default 1e-10
-        Newton's method ends where the derivative is this part of the one at 0.
+    tolerance : float, default 1e-7
+        Newton's method ends where the derivative is this part of the one at 0; the value is then
+        off by the square of it.
 
     Returns
     -------

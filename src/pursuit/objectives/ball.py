@@ -22,21 +22,29 @@ Solve = Callable[[Floats, Floats, Floats, float], Floats]
 class BallSums(Protocol):
     """Means over rows with weights ω that sum to one, for atoms p and G = Σωpp'."""
 
-    linear: Floats
-    """b = Σωpy."""
-
-    diagonal: Floats
-    """diag G."""
-
-    square: float
-    """Σωy²."""
-
-    def image(self, coefficients: Floats) -> Floats:
-        """Gw: a pass over the rows, unless G is known."""
+    @property
+    def linear(self) -> Floats:
+        """b = Σωpy."""
         ...
 
-    def block(self, left: Indices, right: Indices) -> Floats:
-        """G[left, right]."""
+    @property
+    def diagonal(self) -> Floats:
+        """diag G."""
+        ...
+
+    @property
+    def square(self) -> float:
+        """Σωy²."""
+        ...
+
+    @property
+    def image(self) -> Callable[[Floats], Floats]:
+        """``image(w)`` is Gw: a pass over the rows, unless G is known."""
+        ...
+
+    @property
+    def block(self) -> Callable[[Indices, Indices], Floats]:
+        """``block(left, right)`` is G[left, right]."""
         ...
 
 
@@ -165,7 +173,7 @@ class BallRegression:
         return True
 
     def _open(self) -> NDArray[np.bool_]:
-        return self._listed & (self.coefficients == 0) & ~self._useless
+        return np.asarray(self._listed & (self.coefficients == 0) & ~self._useless)
 
     def _gains(self, candidates: Indices) -> Floats:
         held = np.flatnonzero(self.coefficients)

@@ -96,7 +96,7 @@ class CorrelationPursuit:
         for v, factor in enumerate(self.factors):
             d = np.where(alive[v], factor.residual[candidates], np.inf)
             share += squares[v] / (d * self._traces[v])
-        return np.where(both, quotient, share)
+        return np.asarray(np.where(both, quotient, share))
 
     def add(self, candidate: int) -> bool:
         """Take a row in every view in which its residual, formed from scratch, is not rounding."""

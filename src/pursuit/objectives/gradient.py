@@ -71,6 +71,10 @@ class GradientPursuit:
         """Candidates in the order of choice."""
         return np.array(self._chosen, dtype=np.intp)
 
+    def hold(self, candidate: int) -> None:
+        """Take it first."""
+        self.add(candidate)
+
     def score(self, candidates: Indices) -> Floats:
         """½Σ_o (G's)²/(c‖G‖²), at most the decrease."""
         slope = self._slopes[candidates]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,14 @@ Reweight = Callable[[HullLoss, Floats, Floats], Floats]
 
 START = -1
 """Number of the starting point among the terms."""
+
+
+class _Step(NamedTuple):
+    """How far to go towards an atom, and where that leads."""
+
+    t: float
+    atom: Floats
+    point: Floats
 
 
 class HullObjective:
@@ -75,7 +85,7 @@ class HullObjective:
         self._columns = [self.point.copy()] if step == "corrective" else []
         self.n_steps = 0
         self._state: tuple[Floats, Indices, Floats] | None = None
-        self._steps: dict[int, tuple[float, Floats]] = {}
+        self._steps: dict[int, _Step] = {}
         self._useless: set[int] = set()
 
     @property
@@ -120,9 +130,10 @@ class HullObjective:
 
     def add(self, candidate: int) -> bool:
         """Move towards an atom as far as f falls; False where it does not fall at all."""
-        t, atom = self._steps.get(candidate) or self._search(candidate)
+        found = self._steps.get(candidate) or self._search(candidate)
+        t, atom = found.t, found.atom
         before = self.point, self.numbers, self.weights, self._columns, self.value
-        self.point = (1.0 - t) * self.point + t * atom
+        self.point = found.point
         self.weights = self.weights * (1.0 - t)
         if candidate in self.numbers:
             self.weights[self.numbers.index(candidate)] += t
@@ -160,9 +171,8 @@ class HullObjective:
         for i in order:
             if gains[i] > best:
                 number = int(candidates[i])
-                t, atom = self._steps[number] = self._search(number)
-                moved = self._loss.value((1.0 - t) * self.point + t * atom)
-                decreases[i] = max(self.value - moved, 0.0)
+                found = self._steps[number] = self._search(number)
+                decreases[i] = max(self.value - self._loss.value(found.point), 0.0)
                 best = max(best, float(decreases[i]))
             if best >= enough:
                 break
@@ -176,10 +186,11 @@ class HullObjective:
         share = min(1.0, gap / (4.0 * M))
         return share * gap - 2.0 * share**2 * M
 
-    def _search(self, number: int) -> tuple[float, Floats]:
+    def _search(self, number: int) -> _Step:
         atom = self._atoms.values(number)
         direction = atom - self.point
-        return line_search(lambda t: self._loss.slope(self.point, direction, t)), atom
+        t = line_search(partial(self._loss.slope, self.point, direction))
+        return _Step(t, atom, self.point + t * direction)
 
     def _correct(self) -> None:
         assert self._reweight is not None

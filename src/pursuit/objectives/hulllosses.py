@@ -150,7 +150,8 @@ class LogExpLoss(HullLoss):
     y : array of shape (n_rows,)
         Classes, -1 or 1.
     scale : float, default 1.0
-        A. The minimum is finite whatever the data, because the hull is bounded.
+        A. The minimum is finite whatever the data, because the hull is bounded. Points passed to
+        its methods must not be changed in place afterwards.
     sample_weight : array of shape (n_rows,), optional
         Weights of the rows.
     """
@@ -161,6 +162,13 @@ class LogExpLoss(HullLoss):
         self.y, self.scale = _signs(y), _positive("scale", scale)
         self.weights = mean_weights(len(self.y), sample_weight)
         self._slopes = -self.scale * self.y
+        self._last: tuple[Floats, tuple[Floats, float]] | None = None
+
+    def _at(self, v: Floats) -> tuple[Floats, float]:
+        """What :meth:`_tilted` gives; value, gradient and slope at one point compute it once."""
+        if self._last is None or self._last[0] is not v:
+            self._last = v, self._tilted(v)
+        return self._last[1]
 
     def _tilted(self, v: Floats) -> tuple[Floats, float]:
         """q ∝ w exp(-A y v), which sums to one, and the logarithm of what it was divided by."""
@@ -175,11 +183,11 @@ class LogExpLoss(HullLoss):
 
     def value(self, v: Floats) -> float:
         """Log of the mean exponential, without overflow."""
-        return self._tilted(v)[1]
+        return self._at(v)[1]
 
     def gradient(self, v: Floats) -> Floats:
         """-A q y, q being the weights of boosting."""
-        return self._tilted(v)[0] * self._slopes
+        return self._at(v)[0] * self._slopes
 
     def curvature(self, vertices: Floats) -> float:
         """A² max p²."""
@@ -187,11 +195,11 @@ class LogExpLoss(HullLoss):
 
     def slope(self, v: Floats, direction: Floats, t: float) -> tuple[float, float]:
         """-A E_q[y d] and A² Var_q[y d]."""
-        q, _ = self._tilted(v + t * direction)
+        q, _ = self._tilted(v + t * direction) if t else self._at(v)
         step = self._slopes * direction
-        q *= step
-        first = float(q.sum())
-        return first, max(float(q @ step) - first**2, 0.0)
+        weighted = q * step
+        first = float(weighted.sum())
+        return first, max(float(weighted @ step) - first**2, 0.0)
 
 
 class LogisticLoss(HullLoss):

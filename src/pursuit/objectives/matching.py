@@ -22,7 +22,11 @@ class MatchingObjective(Objective, Protocol):
 
     @property
     def chosen(self) -> Indices:
-        """Candidates in the order of choice."""
+        """Candidates in the order of choice, after those held."""
+        ...
+
+    def hold(self, candidate: int) -> None:
+        """Make a candidate part of every model, before any choice: the constant."""
         ...
 
     def coefficient_path(self, first: int, last: int) -> Floats:
@@ -38,6 +42,10 @@ class PrefitPursuit(QuadraticPursuit):
 
     SB01's choice with σ² = 0, also known as orthogonal least squares.
     """
+
+    def hold(self, candidate: int) -> None:
+        """Take it first."""
+        self.add(candidate)
 
     def coefficient_path(self, first: int, last: int) -> Floats:
         """L'β = z for the leading blocks of L and z: β_s = Σ_{j≤s} z_j t_j with T = L⁻ᵀ."""
@@ -60,6 +68,11 @@ class BackfitPursuit(PrefitPursuit):
     def __init__(self, *arguments: Any, refit_every: int = 1, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._every = refit_every
+        self.refit()
+
+    def hold(self, candidate: int) -> None:
+        """Take it first; it does not count towards the next refit."""
+        super().hold(candidate)
         self.refit()
 
     def refit(self) -> None:
@@ -90,8 +103,8 @@ class BackfitPursuit(PrefitPursuit):
 class BasicPursuit:
     """Basic matching pursuit: β_i += g_i/H_ii for the candidate that lowers the value most.
 
-    No other coefficient changes, and a candidate may be taken again. The model of size s is the one
-    that took its s-th candidate for the first time. O(P) a step.
+    No other coefficient changes but that of a candidate held, and a candidate may be taken again.
+    The model of size s is the one that took its s-th candidate for the first time. O(P) a step.
 
     Parameters
     ----------
@@ -121,6 +134,7 @@ class BasicPursuit:
         self._position: dict[int, int] = {}
         self._coefficients = np.empty((0, linear.shape[1]))
         self._history: list[Floats] = []
+        self._held: int | None = None
 
     @property
     def chosen(self) -> Indices:
@@ -128,26 +142,36 @@ class BasicPursuit:
         return np.array(list(self._position), dtype=np.intp)
 
     def score(self, candidates: Indices) -> Floats:
-        """½Σ_o g²/H_ii, the decrease."""
+        """½Σ_o g²/H_ii, the decrease where nothing is held and at most the decrease elsewhere."""
         g = self._gradient[candidates]
         gain: Floats = 0.5 * np.einsum("io,io->i", g, g) / self._diagonal[candidates]
         return gain
 
+    def hold(self, candidate: int) -> None:
+        """Take it now, and again after every step."""
+        self.available[candidate] = False
+        self.add(candidate)
+        self._held = candidate
+
     def add(self, candidate: int) -> bool:
         """Take a candidate, for the first time or again."""
-        index = np.array([candidate], dtype=np.intp)
-        gain = float(self.score(index)[0])
-        step = self._gradient[candidate] / self._diagonal[candidate]
-        self._gradient -= np.outer(self._columns(index)[0], step)
-        self.value -= gain
         is_new = candidate not in self._position
-        if is_new:
-            self._position[candidate] = len(self._position)
-            self._coefficients = np.vstack([self._coefficients, np.zeros_like(step)])
-        self._coefficients[self._position[candidate]] += step
+        self._step(candidate)
+        if self._held is not None:
+            self._step(self._held)
         if is_new:
             self._history.append(self._coefficients.copy())
         return True
+
+    def _step(self, candidate: int) -> None:
+        index = np.array([candidate], dtype=np.intp)
+        self.value -= float(self.score(index)[0])
+        step = self._gradient[candidate] / self._diagonal[candidate]
+        self._gradient -= np.outer(self._columns(index)[0], step)
+        if candidate not in self._position:
+            self._position[candidate] = len(self._position)
+            self._coefficients = np.vstack([self._coefficients, np.zeros_like(step)])
+        self._coefficients[self._position[candidate]] += step
 
     def coefficient_path(self, first: int, last: int) -> Floats:
         """As they were when the candidates were first taken."""

@@ -6,9 +6,13 @@ Imports greedy and what lies below it.
 from pursuit.solvers.activeset import bounded_least_squares
 from pursuit.solvers.newton import NewtonSolution, newton
 from pursuit.solvers.simplex import reweight
+from pursuit.solvers.stumps import Bins, Stump, StumpAtoms
 
 __all__ = [
+    "Bins",
     "NewtonSolution",
+    "Stump",
+    "StumpAtoms",
     "bounded_least_squares",
     "newton",
     "reweight",

@@ -1,0 +1,95 @@
+"""The exact Gaussian process on kin40k: iterations, time, memory, error and a dense reference."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse.linalg import cg
+
+from benchmarks.data import kin40k
+from benchmarks.exact_fit import NOISE, exact_gp, kernel_block
+from benchmarks.harness import Figure
+
+MEGABYTE = 2.0**20
+LIMIT = 1001
+
+
+def exact_gp_case(quick: bool, repeat: int) -> list[Figure]:
+    """36 000 rows by conjugate gradients, each fit once, in a process of its own.
+
+    Without a preconditioner half the rows are enough to need a thousand iterations.
+    """
+    kin40k()  # says what is missing before any process is started
+    many, few, half, dense = (4000, 1000, 2000, 1000) if quick else (36_000, 9000, 18_000, 6000)
+    landmarks = 200 if quick else 1992
+    full = _fit(many)
+    quarter = _fit(few, landmarks)
+    same = full if landmarks == 1992 else _fit(many, landmarks)
+    figures = [
+        Figure(f"fit, m={many}", full["fit"], "s", at_most=150),
+        *(Figure(f"of it: {name}", spent, "s") for name, spent in full["stages"].items()),
+        Figure("predict 4 000 rows", full["predict"], "s"),
+        Figure("iterations", full["iterations"], at_most=60),
+        Figure("relative residual, as reported", full["residual"], at_most=1e-4),
+        Figure("relative residual, float64 and independent", full["true_residual"], at_most=1e-4),
+        Figure("relative gap of the certificate", full["relative_gap"]),
+        Figure("RMSE", full["rmse"], at_most=0.083),
+        Figure("peak memory of the process", full["peak"] / MEGABYTE, "MB", at_most=1536),
+        Figure(f"iterations, m={few}, {landmarks} landmarks", quarter["iterations"]),
+        Figure(
+            f"iterations, m={many} / m={few}",
+            same["iterations"] / quarter["iterations"],
+            "x",
+            at_most=2.3,
+        ),
+    ]
+    return [*figures, _unpreconditioned(half), _against_dense(dense)]
+
+
+def _fit(n_rows: int, landmarks: int | None = None) -> dict[str, Any]:
+    extra = [] if landmarks is None else ["--landmarks", str(landmarks)]
+    run = subprocess.run(
+        [sys.executable, "-m", "benchmarks.exact_fit", str(n_rows), *extra],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    found: dict[str, Any] = json.loads(run.stdout)
+    return found
+
+
+def _unpreconditioned(n_rows: int) -> Figure:
+    """SciPy's conjugate gradients on the stored matrix, in float64 (2.6 GB for 18 000 rows)."""
+    data = kin40k()
+    X, y = data.X_train[:n_rows], data.y_train[:n_rows]
+    K = np.empty((n_rows, n_rows))
+    for first in range(0, n_rows, 100):
+        K[first : first + 100] = kernel_block(X[first : first + 100], X)
+    K[np.diag_indices_from(K)] += NOISE
+    taken = 0
+
+    def count(_: object) -> None:
+        nonlocal taken
+        taken += 1
+
+    cg(K, y, rtol=1e-4, maxiter=LIMIT, callback=count)
+    return Figure(
+        f"iterations without preconditioner, m={n_rows} (cut at {LIMIT})", taken, at_least=LIMIT
+    )
+
+
+def _against_dense(n_rows: int) -> Figure:
+    data = kin40k()
+    X, y = data.X_train[:n_rows], data.y_train[:n_rows]
+    model = exact_gp(solver="cg", tol=1e-8).fit(X, y)
+    K = kernel_block(X, X)
+    K[np.diag_indices_from(K)] += NOISE
+    coefficients = cho_solve(cho_factor(K, lower=True, overwrite_a=True), y)
+    expected = kernel_block(data.X_test, X) @ coefficients
+    difference = float(np.abs(model.predict(data.X_test) - expected).max())
+    return Figure(f"largest difference to Cholesky, m={n_rows}, tol=1e-8", difference, at_most=1e-6)

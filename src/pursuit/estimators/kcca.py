@@ -1,0 +1,502 @@
+"""Sparse kernel CCA: what two views of the same rows have in common (HS08 §4)."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+)
+from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from pursuit.bounds import Bound, correlation_bound
+from pursuit.estimators.inputs import (
+    check_positive_definite,
+    indefinite,
+    is_precomputed,
+    validate_weights,
+)
+from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
+from pursuit.estimators.searching import size_grid
+from pursuit.estimators.views import View
+from pursuit.gram import ColumnMatrix, SpannedView, kernel_times, paired_moments
+from pursuit.greedy import FreshSubset, MaxSize, Meter, Path, Pursuit, StopRule
+from pursuit.kernels import CountingKernel
+from pursuit.linalg import CanonicalPairs, NotPositiveDefiniteError, Workers, canonical_pairs
+from pursuit.objectives import CorrelationPursuit
+from pursuit.rows import RowSource, Sample, draw_rows, len_items
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+_FULL_ROWS = 2000
+_SUBSET = 59
+
+
+class SparseKernelCCA(
+    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
+    """Canonical correlations between the spans of a few rows, seen in two views.
+
+    Rows are chosen one at a time, each for the correlation of its two kernel columns after what the
+    rows before explain has been taken off in both views (HS08 §4), and regularised CCA is done
+    between the two spans. The views may be of different kinds, say an RBF kernel on vectors and a
+    string kernel on text. Methods are those of scikit-learn's `CCA`.
+
+    Parameters
+    ----------
+    kernel_x, kernel_y : str, kernel object or callable, default "rbf"
+        The kernel of each view: a name of `pairwise_kernels`, ``"precomputed"``, a
+        `sklearn.gaussian_process.kernels` object, or a function k(A, B) of two blocks of items.
+    n_basis : int, default 100
+        Rows that span both views, at most.
+    n_components : int, default 1
+        Pairs of canonical directions.
+    regularization : float, default 1e-3
+        Added to the variances in each span, as a share of the mean k(x, x) of its view. Without it
+        spans of many functions correlate by chance.
+    search : {"pooled", "fresh", "full"}, default "pooled"
+        Who may be chosen: a random pool of rows, which also judges; a new random subset at every
+        step; every row at every step. With up to 2 000 rows ``"pooled"`` does the same as
+        ``"full"``.
+    pool_size : int or "auto", default "auto"
+        Rows in the pool, 2 ``n_basis`` + 1000; in the fresh subsets 59.
+    tolerance : float, default 1.0
+        The α of the bound: scores of a row in both views, which have unit variance, agree when they
+        differ by no more.
+    delta : float, default 0.05
+        The bound holds with probability 1 - ``delta``.
+    kernel_params_x, kernel_params_y : dict, optional
+        Parameters of named or callable kernels, such as ``{"gamma": 0.1}``.
+    n_jobs : int or None, default None
+        Threads; None is as many as BLAS would use. The result does not depend on it.
+    random_state : int, RandomState or None, default None
+        Seed of everything random.
+    verbose : int, default 0
+        Print the stages of the fit with their times.
+
+    Attributes
+    ----------
+    canonical_correlations_ : array of shape (n_components,)
+        Correlations of the scores of the training rows, by the strength of the regularised pair.
+    basis_indices_ : array of int
+        Row numbers of the chosen rows, in the order of choice.
+    n_basis_ : int
+        How many there are.
+    basis_x_, basis_y_ : items
+        The chosen rows in each view, but those that depend on earlier ones there; None for a
+        precomputed kernel.
+    dual_coef_x_, dual_coef_y_ : arrays of shape (n, n_components)
+        Canonical directions as combinations of the functions k(·, x_j), before centring.
+    generalisation_bound_ : Bound
+        How often the first scores of a new row differ by more than ``tolerance``, for several
+        numbers of chosen rows (HS08 Theorem 4, with the dimension of the difference); print it.
+    path_ : Path
+        What each step brought and cost; ``value`` is what is left of the traces, as a share, summed
+        over the views.
+    n_features_in_ : int
+        Number of features of the first view, for two-dimensional numeric input.
+
+    References
+    ----------
+    Z. Hussain and J. Shawe-Taylor. Theory of matching pursuit. NIPS 21, 2008.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pursuit import SparseKernelCCA
+    >>> rng = np.random.default_rng(0)
+    >>> angle = rng.uniform(-3, 3, 400)
+    >>> X = np.column_stack([np.cos(angle), np.sin(angle)]) + 0.1 * rng.normal(size=(400, 2))
+    >>> Y = angle[:, None] ** 2 + 0.1 * rng.normal(size=(400, 1))
+    >>> cca = SparseKernelCCA(n_basis=30).fit(X[:300], Y[:300])
+    >>> bool(cca.score(X[300:], Y[300:]) > 0.9)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "kernel_x": [str, callable, SklearnKernel],
+        "kernel_y": [str, callable, SklearnKernel],
+        "n_basis": [Interval(numbers.Integral, 1, None, closed="left")],
+        "n_components": [Interval(numbers.Integral, 1, None, closed="left")],
+        "regularization": [Interval(numbers.Real, 0, None, closed="left")],
+        "search": [StrOptions({"pooled", "fresh", "full"})],
+        "pool_size": [StrOptions({"auto"}), Interval(numbers.Integral, 1, None, closed="left")],
+        "tolerance": [Interval(numbers.Real, 0, None, closed="neither")],
+        "delta": [Interval(numbers.Real, 0, 1, closed="neither")],
+        "kernel_params_x": [None, dict],
+        "kernel_params_y": [None, dict],
+        "n_jobs": [None, numbers.Integral],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    canonical_correlations_: Floats
+    generalisation_bound_: Bound
+    path_: Path
+
+    def __init__(
+        self,
+        kernel_x: Any = "rbf",
+        kernel_y: Any = "rbf",
+        *,
+        n_basis: int = 100,
+        n_components: int = 1,
+        regularization: float = 1e-3,
+        search: str = "pooled",
+        pool_size: int | str = "auto",
+        tolerance: float = 1.0,
+        delta: float = 0.05,
+        kernel_params_x: dict[str, Any] | None = None,
+        kernel_params_y: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel_x = kernel_x
+        self.kernel_y = kernel_y
+        self.n_basis = n_basis
+        self.n_components = n_components
+        self.regularization = regularization
+        self.search = search
+        self.pool_size = pool_size
+        self.tolerance = tolerance
+        self.delta = delta
+        self.kernel_params_x = kernel_params_x
+        self.kernel_params_y = kernel_params_y
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
+        """Choose rows, and correlate the views in their spans.
+
+        Parameters
+        ----------
+        X : array, CSR, data frame or list of items, of n_rows rows
+            First view; its n_rows x n_rows kernel matrix when ``kernel_x="precomputed"``.
+        y : array, CSR, data frame or list of items, of n_rows rows
+            Second view of the same rows.
+        sample_weight : array of shape (n_rows,), optional
+            A row of weight w stands for w equal rows, also in the bound.
+
+        Returns
+        -------
+        self : SparseKernelCCA
+        """
+        if self.n_components > self.n_basis:
+            raise ValueError(
+                f"n_components={self.n_components} is more than n_basis={self.n_basis}: directions "
+                "are combinations of basis functions. Raise n_basis or lower n_components."
+            )
+        if y is None:
+            raise ValueError(
+                "requires y to be passed, but the target y is None: pass both views, fit(X, Y)."
+            )
+        views = (
+            View("X", self.kernel_x, self.kernel_params_x),
+            View("Y", self.kernel_y, self.kernel_params_y),
+        )
+        rows, kernels = self._rows(views, (X, y))
+        weights = validate_weights(sample_weight, rows[0].n_rows)
+        present = np.flatnonzero(weights > 0)
+        if len(present) < 2:
+            raise ValueError("X and Y have 1 sample: at least 2 rows are needed to correlate.")
+        seed = check_random_state(self.random_state).randint(2**31 - 1, size=4)
+        rng = np.random.default_rng(seed)
+        samples = [
+            Sample(source, np.empty((source.n_rows, 0)), weights).take(present) for source in rows
+        ]
+        progress = Progress(self, n_stages=3)
+        with Workers(self.n_jobs) as workers:
+            try:
+                for sample, kernel in zip(samples, kernels, strict=True):
+                    check_positive_definite(kernel, sample, rng)
+                tick = progress.begin("choose", int(self.n_basis))
+                chosen, path = self._choose(samples, kernels, workers, rng, tick)
+                spans = [
+                    view.span(sample, kernel, chosen, workers)
+                    for view, sample, kernel in zip(views, samples, kernels, strict=True)
+                ]
+            except NotPositiveDefiniteError as error:
+                raise indefinite(int(present[error.index]), error.pivot) from error
+            progress.begin("correlate")
+            moments = _Moments.of(spans, samples, workers)
+            self._check_ranks(moments)
+            pairs = moments.correlated(moments.sizes, self.regularization, self.n_components)
+            for view, span, (coefficients, shift) in zip(
+                views, spans, moments.maps(pairs), strict=True
+            ):
+                points = span.points
+                if is_precomputed(view.kernel):
+                    points = present[view.indices_]
+                view.store(points, coefficients, shift)
+            progress.begin("bound")
+            self.generalisation_bound_ = self._bound(
+                views, spans, moments, chosen, samples[0].weights, workers
+            )
+        progress.finish()
+        self._views = views
+        self.basis_x_, self.basis_y_ = (
+            None if is_precomputed(view.kernel) else view.points_ for view in views
+        )
+        self.dual_coef_x_, self.dual_coef_y_ = (view.coefficients_ for view in views)
+        self.basis_indices_, self.n_basis_ = present[chosen], len(chosen)
+        self.path_ = replace(path, index=self.basis_indices_)
+        self.canonical_correlations_ = pairs.correlations
+        self._n_features_out = len(pairs.correlations)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(views[0], name):
+                setattr(self, name, getattr(views[0], name))
+            elif hasattr(self, name):
+                delattr(self, name)
+        return self
+
+    def transform(self, X: Any, y: Any = None) -> Any:
+        """Scores of rows: uncentred directions applied, of zero mean and unit variance in training.
+
+        Parameters
+        ----------
+        X : items of n_rows rows
+            First view.
+        y : items of as many rows, optional
+            Second view.
+
+        Returns
+        -------
+        x_scores : array of shape (n_rows, n_components)
+        y_scores : array of shape (n_rows, n_components), if ``y`` is given
+        """
+        check_is_fitted(self)
+        with Workers(self.n_jobs) as workers:
+            left = self._views[0].scores(X, workers)
+            return left if y is None else (left, self._views[1].scores(y, workers))
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit, and return the scores of both views, as scikit-learn's `CCA` does."""
+        return self.fit(X, y, **fit_params).transform(X, y)
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Mean correlation of the pairs of scores.
+
+        Parameters
+        ----------
+        X, y : items of n_rows rows
+            Both views.
+        sample_weight : array of shape (n_rows,), optional
+            Weights.
+
+        Returns
+        -------
+        correlation : float
+            Between -1 and 1; a score that does not vary has correlation 0.
+        """
+        return float(np.mean(self.correlations(X, y, sample_weight)))
+
+    def correlations(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Floats:
+        """Correlation of each pair of scores on other rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in :meth:`score`.
+
+        Returns
+        -------
+        correlations : array of shape (n_components,)
+        """
+        left, right = self.transform(X, y)
+        _check_lengths(len(left), len(right))
+        w = validate_weights(sample_weight, len(left))
+        left, right = (z - np.average(z, axis=0, weights=w) for z in (left, right))
+        norms = np.sqrt((w @ left**2) * (w @ right**2))
+        inner: Floats = w @ (left * right)
+        return np.asarray(np.divide(inner, norms, out=np.zeros_like(inner), where=norms > 0))
+
+    def _rows(
+        self, views: tuple[View, View], data: tuple[Any, Any]
+    ) -> tuple[list[RowSource], list[CountingKernel]]:
+        found = [view.rows(items, reset=True) for view, items in zip(views, data, strict=True)]
+        _check_lengths(*(len_items(items) for _, items in found))
+        kernels = [view.compiled(items) for view, (_, items) in zip(views, found, strict=True)]
+        return [rows for rows, _ in found], kernels
+
+    def _choose(
+        self,
+        samples: list[Sample],
+        kernels: list[CountingKernel],
+        workers: Workers,
+        rng: np.random.Generator,
+        tick: Any,
+    ) -> tuple[Indices, Path]:
+        m, n = samples[0].n_rows, int(self.n_basis)
+        size = int(self.pool_size) if self.pool_size != "auto" else 2 * n + 1000
+        pooled = self.search == "pooled" and size < m
+        if self.pool_size == "auto" and m <= _FULL_ROWS:
+            pooled = False
+        index = draw_rows(m, size, rng) if pooled else np.arange(m)
+        seen = [sample.take(index) if pooled else sample for sample in samples]
+        left, right = (
+            ColumnMatrix(sample.rows, kernel, workers)
+            for sample, kernel in zip(seen, kernels, strict=True)
+        )
+        fresh = self.search == "fresh"
+        objective = CorrelationPursuit(
+            (left, right), seen[0].weights, capacity=n, workers=workers, running=not fresh
+        )
+        subset = _SUBSET if self.pool_size == "auto" else int(self.pool_size)
+        candidates = FreshSubset(subset, rng) if fresh else None
+        rules: list[StopRule] = [MaxSize(n)]
+        path = Pursuit(objective, Meter(kernels[0]), candidates=candidates, labels=index).run(
+            rules, tick
+        )
+        return index[objective.chosen], path
+
+    def _check_ranks(self, moments: _Moments) -> None:
+        for name, rank in zip("XY", moments.ranks(), strict=True):
+            if rank == 0:
+                raise ValueError(
+                    f"{name} is constant, or its kernel makes it so: it has nothing to correlate "
+                    "with the other view."
+                )
+            if rank < self.n_components:
+                raise ValueError(
+                    f"n_components={self.n_components} is more than the {rank} dimension(s) that "
+                    f"the chosen rows of {name} vary in: lower n_components, or raise n_basis."
+                )
+
+    def _bound(
+        self,
+        views: tuple[View, View],
+        spans: list[SpannedView],
+        moments: _Moments,
+        chosen: Indices,
+        weights: Floats,
+        workers: Workers,
+    ) -> Bound:
+        """HS08 Theorem 4 for several numbers of chosen rows, from one pass over the rows."""
+        places = [np.isin(chosen, view.indices_) for view in views]
+        sizes, dimensions, maps = [], [], []
+        for size in size_grid(len(chosen)):
+            dims = [int(place[:size].sum()) for place in places]
+            pairs = moments.correlated((dims[0], dims[1]), self.regularization, 1)
+            if not len(pairs.correlations):
+                continue
+            sizes.append(size)
+            dimensions.append(sum(dims) + 1)
+            maps.append(moments.maps(pairs))
+        difference: Any = 0.0
+        for v, (span, sign) in enumerate(zip(spans, (1.0, -1.0), strict=True)):
+            coefficients = np.hstack([found[v][0] for found in maps])
+            shift = np.concatenate([found[v][1] for found in maps])
+            scores = kernel_times(span.rows, span.kernel, span.points, coefficients, workers)
+            difference = difference + sign * (scores - shift)
+        entered = np.full(len(weights), np.inf)
+        entered[chosen] = np.arange(1, len(chosen) + 1)
+        outside = weights[:, None] - np.minimum(weights, 1.0)[:, None] * (
+            entered[:, None] <= np.array(sizes)
+        )
+        errors = np.sum(outside * (np.abs(difference) > self.tolerance), axis=0)
+        return correlation_bound(
+            sizes,
+            errors,
+            float(weights.sum()),
+            float(self.delta),
+            dimension=dimensions,
+            tolerance=float(self.tolerance),
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not is_precomputed(self.kernel_x)
+        tags.input_tags.pairwise = is_precomputed(self.kernel_x)
+        tags.target_tags.required = True
+        tags.target_tags.two_d_labels = True
+        return tags
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """Means and covariances of both spans' coordinates, and what maps kernel values to them."""
+
+    means: tuple[Floats, Floats]
+    covariance: Floats
+    whiteners: tuple[Floats, Floats]
+    scales: tuple[float, float]
+    """Mean k(x, x) of each view, which the regularisation is relative to."""
+
+    @classmethod
+    def of(cls, spans: list[SpannedView], samples: list[Sample], workers: Workers) -> _Moments:
+        weights = samples[0].weights
+        total = paired_moments(spans, weights, workers) / weights.sum()
+        mean = total[-1, :-1]
+        n = len(spans[0].whitener)
+        scales = [
+            sum(float(w @ span.kernel.diag(items)) for (items, _, w) in sample.blocks())
+            / float(weights.sum())
+            for span, sample in zip(spans, samples, strict=True)
+        ]
+        return cls(
+            (mean[:n], mean[n:]),
+            total[:-1, :-1] - np.outer(mean, mean),
+            (spans[0].whitener, spans[1].whitener),
+            (scales[0], scales[1]),
+        )
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Dimensions of the spans."""
+        return len(self.means[0]), len(self.means[1])
+
+    def ranks(self) -> list[int]:
+        """Dimensions that the rows vary in, beyond rounding."""
+        n = self.sizes[0]
+        blocks = self.covariance[:n, :n], self.covariance[n:, n:]
+        return [
+            int(np.sum(np.linalg.eigvalsh(block) > 1e-12 * scale))
+            for block, scale in zip(blocks, self.scales, strict=True)
+        ]
+
+    def correlated(self, dims: tuple[int, int], ridge: float, n_pairs: int) -> CanonicalPairs:
+        """CCA between the first functions of each span."""
+        n, C = self.sizes[0], self.covariance
+        left, right = slice(0, dims[0]), slice(n, n + dims[1])
+        return canonical_pairs(
+            C[left, left],
+            C[left, right],
+            C[right, right],
+            (ridge * self.scales[0], ridge * self.scales[1]),
+            n_pairs,
+        )
+
+    def maps(self, pairs: CanonicalPairs) -> list[tuple[Floats, Floats]]:
+        """For each view, coefficients on all of its kernel functions and what to take off."""
+        found = []
+        for directions, whitener, mean in zip(
+            (pairs.left, pairs.right), self.whiteners, self.means, strict=True
+        ):
+            n = len(directions)
+            coefficients = np.zeros((len(whitener), directions.shape[1]))
+            coefficients[:n] = whitener[:n, :n].T @ directions
+            found.append((coefficients, mean[:n] @ directions))
+        return found
+
+
+def _check_lengths(n_left: int, n_right: int) -> None:
+    if n_left != n_right:
+        raise ValueError(
+            f"X and Y must be views of the same rows, got {n_left} rows in X and {n_right} in Y: "
+            "found input variables with inconsistent numbers of samples."
+        )

@@ -1,0 +1,255 @@
+"""Boosting over a hull: margins, certificates, probabilities, and beside AdaBoost."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.optimize import linprog
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import AdaBoostClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from pursuit import HullBoostClassifier
+from pursuit.bounds import margin_tail
+from pursuit.objectives import LogExpLoss
+
+
+def corners(m, seed=0, d=3, flipped=0.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(m, d))
+    y = (X[:, 0] + 0.7 * X[:, 1] - 0.4 * X[:, 2] > 0).astype(int)
+    y[rng.random(m) < flipped] ^= 1
+    return X, y
+
+
+def largest_margin(X, y):
+    """max over votes of stumps of the least margin, by a linear programme."""
+    columns = []
+    for column in X.T:
+        for value in np.unique(column)[:-1]:
+            columns.append(np.where(column <= value, -1.0, 1.0))
+    P = y[:, None] * np.column_stack(columns + [-c for c in columns])
+    n = P.shape[1]
+    found = linprog(
+        np.append(np.zeros(n), -1.0),
+        A_ub=np.vstack([np.hstack([-P, np.ones((len(y), 1))]), np.append(np.ones(n), 0.0)]),
+        b_ub=np.append(np.zeros(len(y)), 1.0),
+        bounds=[(0, None)] * n + [(None, None)],
+    )
+    return -found.fun
+
+
+@given(seed=st.integers(0, 10_000))
+def test_the_margin_bound_holds_where_the_margin_is_known(seed):
+    """Equation 8 with A = γ(k + 3)/16: the share of margins at most γ stays below it."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(25, 2))
+    y = np.where(X[:, 0] > 0, 1, -1)
+    y[0], y[1], X[0, 0], X[1, 0] = 1, -1, 1.0, -1.0
+    gamma = 0.5 * largest_margin(X, y)
+    assert gamma > 0
+    model = HullBoostClassifier(scale="margin", margin=min(gamma, 0.999), n_terms=40, tol=None)
+    model.fit(X, y)
+    assert model.scale_ == pytest.approx(model.margin * 43 / 16)
+    k = len(model.path_)
+    share = np.mean(model.margins_ <= model.margin)
+    assert share <= margin_tail(np.array([k]), model.scale_, model.margin)[0]
+    assert share <= model.margin_bound_.value[-1]
+
+
+@pytest.mark.parametrize("step", ["joint", "frank-wolfe", "corrective"])
+@pytest.mark.parametrize("scale", [2.0, 16.0])
+def test_loss_gap_and_rate(step, scale):
+    X, y = corners(80, d=3, flipped=0.1)
+    model = HullBoostClassifier(scale=scale, step=step, n_terms=60, tol=1e-9).fit(X, y)
+    best = HullBoostClassifier(scale=scale, step="corrective", n_terms=400, tol=1e-7).fit(X, y)
+    least = best.certificate_.lower
+    signs = np.where(y == 1, 1.0, -1.0)
+    loss = LogExpLoss(signs, scale)
+    vote = model.decision_function(X)
+    assert model.margins_ == pytest.approx(signs * vote, abs=1e-12)
+    assert model.path_.value[-1] == pytest.approx(loss.value(vote), abs=1e-9)
+    assert np.all(np.diff(model.path_.value) < 0)
+    assert np.all(model.path_.value - least <= model.rate_bound_.value + 1e-9)
+    gaps = model.certificate_.gap
+    assert gaps >= model.path_.value[-1] - least - 1e-6
+    assert np.all(model.learner_weights_ >= 0)
+    assert model.learner_weights_.sum() <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("step", ["joint", "corrective"])
+def test_stages_end_at_the_vote(step):
+    X, y = corners(120, flipped=0.1)
+    model = HullBoostClassifier(step=step, scale=8.0, n_terms=15).fit(X, y)
+    stages = list(model.staged_decision_function(X))
+    assert len(stages) == len(model.path_)
+    assert stages[-1] == pytest.approx(model.decision_function(X), abs=1e-12)
+    signs = np.where(y == 1, 1.0, -1.0)
+    values = [LogExpLoss(signs, 8.0).value(vote) for vote in stages]
+    assert values == pytest.approx(model.path_.value, abs=1e-9)
+    assert np.array_equal(list(model.staged_predict(X))[-1], model.predict(X))
+
+
+def test_more_classes_are_one_against_the_rest():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["a", "b", "c"])[y]
+    model = HullBoostClassifier(n_terms=30, random_state=0).fit(X, names)
+    assert model.score(X, names) > 0.95
+    assert model.margins_.shape == (150, 3)
+    assert model.decision_function(X).shape == (150, 3)
+    p = model.predict_proba(X)
+    assert p.sum(axis=1) == pytest.approx(1.0)
+    assert np.array_equal(model.classes_[p.argmax(axis=1)], model.predict(X))
+    alone = HullBoostClassifier(n_terms=30, random_state=0).fit(X, names == "b")
+    assert model.decision_function(X)[:, 1] == pytest.approx(alone.decision_function(X))
+    assert len(model.certificate_) == len(model.path_) == 3
+    assert np.array_equal(list(model.staged_predict(X))[-1], model.predict(X))
+
+
+def test_probabilities_are_calibrated_on_rows_left_out():
+    """Log loss on new rows is far below that of the link the loss itself suggests."""
+    X, y = corners(1500, flipped=0.1)
+    new, labels = corners(1500, seed=1, flipped=0.1)
+    model = HullBoostClassifier(random_state=0).fit(X, y)
+    ours = log_loss(labels, model.predict_proba(new))
+    link = 1 / (1 + np.exp(-2 * model.scale_ * model.decision_function(new)))
+    assert ours < 0.5
+    assert ours < log_loss(labels, link)
+    bins = np.digitize(model.predict_proba(new)[:, 1], [0.2, 0.4, 0.6, 0.8])
+    for b in (0, 4):
+        expected = model.predict_proba(new)[bins == b, 1].mean()
+        assert labels[bins == b].mean() == pytest.approx(expected, abs=0.1)
+
+
+def test_a_smaller_scale_is_chosen_under_label_noise():
+    X, y = corners(400, d=10, flipped=0.25)
+    new, clean = corners(3000, seed=1, d=10)
+    chosen = HullBoostClassifier(scale="cv", random_state=0, n_terms=100).fit(X, y)
+    plain = HullBoostClassifier(random_state=0, n_terms=100).fit(X, y)
+    assert chosen.scale_ < plain.scale_ == 128
+    assert chosen.score(new, clean) > plain.score(new, clean)
+    X, y = corners(300)
+    assert HullBoostClassifier(scale="cv", random_state=0, n_terms=50).fit(X, y).scale_ == 128
+
+
+@pytest.mark.parametrize("data", ["breast cancer", "digits"])
+def test_about_as_accurate_as_adaboost(data):
+    """Not below by more than two standard errors of the paired difference."""
+    if data == "breast cancer":
+        X, y = load_breast_cancer(return_X_y=True)
+    else:
+        X, y = load_digits(return_X_y=True)
+        X, y = X[:800], y[:800] % 2
+    differences = []
+    for seed in range(4):
+        parts = train_test_split(X, y, test_size=0.4, random_state=seed)
+        ours = HullBoostClassifier(n_terms=100, random_state=0).fit(parts[0], parts[2])
+        theirs = AdaBoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=100)
+        theirs.fit(parts[0], parts[2])
+        differences.append(ours.score(parts[1], parts[3]) - theirs.score(parts[1], parts[3]))
+    error = np.std(differences, ddof=1) / np.sqrt(len(differences))
+    assert np.mean(differences) > -2 * error - 0.005
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [DecisionTreeClassifier(max_depth=1), DecisionTreeRegressor(max_depth=2), LogisticRegression()],
+)
+def test_weak_learners_of_your_own(learner):
+    X, y = corners(200, flipped=0.05)
+    model = HullBoostClassifier(learner, n_terms=10, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.85
+    assert model.certificate_ is None
+    assert model.rate_bound_ is None
+    assert len(model.learners_) == len(model.learner_weights_)
+    assert np.array_equal(model.predict(X), clone(model).fit(X, y).predict(X))
+
+
+def test_a_tree_of_depth_one_is_a_stump():
+    X, y = corners(150, flipped=0.1)
+    options = {"scale": 4.0, "n_terms": 8, "step": "frank-wolfe", "random_state": 0}
+    stumps = HullBoostClassifier(**options).fit(X, y)
+    trees = HullBoostClassifier(DecisionTreeClassifier(max_depth=1), **options).fit(X, y)
+    # Trees split by Gini impurity, so they are at best as steep.
+    assert trees.path_.value[0] >= stumps.path_.value[0] - 1e-12
+
+
+def test_weights_are_copies_and_zero_is_absent():
+    X, y = corners(90, flipped=0.1)
+    weights = np.tile([0.0, 1.0, 2.0], 30)
+    weighted = HullBoostClassifier(n_terms=20).fit(X, y, sample_weight=weights)
+    copies = np.repeat(np.arange(90), weights.astype(int))
+    copied = HullBoostClassifier(n_terms=20).fit(X[copies], y[copies])
+    assert weighted.decision_function(X) == pytest.approx(copied.decision_function(X), abs=0.02)
+    kept = weights > 0
+    absent = HullBoostClassifier(n_terms=20).fit(X[kept], y[kept], weights[kept])
+    assert np.array_equal(weighted.decision_function(X), absent.decision_function(X))
+
+
+def test_same_answer_whatever_the_number_of_threads():
+    X, y = corners(3000, d=9, flipped=0.1)
+    one, two = (HullBoostClassifier(n_terms=20, n_jobs=n, random_state=0).fit(X, y) for n in (1, 2))
+    assert np.array_equal(one.decision_function(X), two.decision_function(X))
+    assert one.temperature_ == two.temperature_
+
+
+def test_pipeline_frame_sparse_and_pickle():
+    X, y = corners(100)
+    pipe = make_pipeline(StandardScaler(), HullBoostClassifier(n_terms=10)).fit(X, y)
+    again = pickle.loads(pickle.dumps(pipe))
+    assert np.array_equal(again.predict(X), pipe.predict(X))
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    assert list(HullBoostClassifier(n_terms=3).fit(frame, y).feature_names_in_) == ["a", "b", "c"]
+    learner = HullBoostClassifier(DecisionTreeClassifier(max_depth=1), n_terms=3)
+    assert learner.fit(sparse.csr_array(X), y).predict(sparse.csr_array(X)).shape == (100,)
+    single = HullBoostClassifier(n_terms=5).fit(X.astype(np.float32), y)
+    assert single.score(X.astype(np.float32), y) > 0.8
+
+
+def test_the_certificate_ends_the_rounds():
+    X, y = corners(100, flipped=0.2)
+    model = HullBoostClassifier(scale=1.0, step="corrective", n_terms=300, tol=1e-4).fit(X, y)
+    assert model.path_.stop_reason == "tol"
+    assert model.certificate_.relative_gap <= 1e-4
+    assert "vacuous" in str(HullBoostClassifier(n_terms=5).fit(X, y).margin_bound_)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scale": 0.0}, "scale"),
+        ({"scale": -2}, "scale"),
+        ({"margin": 0.0}, "margin"),
+        ({"n_terms": 0}, "n_terms"),
+        ({"step": "greedy"}, "step"),
+        ({"weak_learner": KNeighborsClassifier()}, "does not take sample_weight"),
+        (
+            {"weak_learner": DummyRegressor(strategy="constant", constant=2.0)},
+            r"outside the stated range \[-1, 1\]",
+        ),
+    ],
+)
+def test_wrong_arguments_are_named(options, message):
+    X, y = corners(30)
+    with pytest.raises(ValueError, match=message):
+        HullBoostClassifier(**options).fit(X, y)
+
+
+def test_one_class_is_refused():
+    X, _ = corners(30)
+    with pytest.raises(ValueError, match="one class only"):
+        HullBoostClassifier().fit(X, np.zeros(30))
+    with pytest.raises(ValueError, match="Unknown label type"):
+        HullBoostClassifier().fit(X, X[:, 0])

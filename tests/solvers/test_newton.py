@@ -1,0 +1,141 @@
+"""Newton's method in a span, against other solvers and against its own optimality conditions."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression
+
+from pursuit.linalg import Workers
+from pursuit.objectives import LogisticRows
+from pursuit.solvers import newton
+
+
+def problem(seed, m=60, n=4, n_outputs=2, scale=1.0):
+    rng = np.random.default_rng(seed)
+    F = np.column_stack([np.ones(m), rng.normal(size=(m, n - 1)) * scale])
+    noise = rng.logistic(size=(m, n_outputs))
+    Y = np.where(F @ rng.normal(size=(n, n_outputs)) + noise > 0, 1.0, -1.0)
+    return F, Y, rng.uniform(0.2, 3.0, m)
+
+
+def solve(F, Y, w, ridge, n_jobs=1, start=None, **options):
+    start = np.zeros((F.shape[1], Y.shape[1])) if start is None else start
+    with Workers(n_jobs) as workers:
+        return newton(
+            F.__getitem__,
+            LogisticRows(),
+            Y,
+            w,
+            start=start,
+            ridge=ridge,
+            workers=workers,
+            **options,
+        )
+
+
+def objective(beta, F, y, w, ridge):
+    """Value and gradient, written out."""
+    odds = np.exp(-y * (F @ beta))
+    value = w @ np.log1p(odds) + 0.5 * ridge @ beta**2
+    return float(value), F.T @ (-w * y * odds / (1 + odds)) + ridge * beta
+
+
+@given(st.integers(0, 10**6), st.sampled_from([1e-3, 0.1, 10.0]))
+def test_a_general_minimiser_finds_nothing_better(seed, ridge):
+    F, Y, w = problem(seed)
+    rho = np.full(F.shape[1], ridge)
+    found = solve(F, Y, w, rho)
+    assert found.converged
+    for column in range(Y.shape[1]):
+        y = Y[:, column]
+        other = minimize(objective, np.zeros(len(rho)), (F, y, w, rho), jac=True, tol=1e-12)
+        at, _ = objective(found.coefficients[:, column], F, y, w, rho)
+        assert at <= other.fun * (1 + 1e-9) + 1e-9
+        assert found.value[column] == pytest.approx(at, rel=1e-10)
+
+
+def test_scikit_learn_agrees():
+    F, Y, w = problem(3, m=200, n_outputs=1)
+    peer = LogisticRegression(C=0.5, fit_intercept=False, tol=1e-12, max_iter=10_000)
+    peer.fit(F, Y[:, 0], sample_weight=w)
+    found = solve(F, Y, w, np.full(F.shape[1], 2.0))
+    np.testing.assert_allclose(found.coefficients[:, 0], peer.coef_[0], atol=1e-5)
+
+
+def test_another_step_promises_nothing():
+    F, Y, w = problem(5, m=3000, n=20, n_outputs=3)
+    rho = np.full(20, 1e-3)
+    beta = solve(F, Y, w, rho).coefficients
+    loss = LogisticRows()
+    bends = w[:, None] * loss.curvature(F @ beta, Y)
+    slopes = F.T @ (w[:, None] * loss.gradient(F @ beta, Y)) + rho[:, None] * beta
+    for slope, bend in zip(slopes.T, bends.T, strict=True):
+        decrement = slope @ np.linalg.solve(F.T @ (bend[:, None] * F) + np.diag(rho), slope)
+        assert 0.5 * decrement <= 1e-10 * np.log(2) * w.sum()
+
+
+def test_columns_know_nothing_of_each_other():
+    F, Y, w = problem(7, n_outputs=3)
+    rho = np.full(F.shape[1], 0.1)
+    together = solve(F, Y, w, rho).coefficients
+    for column in range(3):
+        alone = solve(F, Y[:, [column]], w, rho).coefficients[:, 0]
+        np.testing.assert_allclose(together[:, column], alone, rtol=1e-6, atol=1e-8)
+
+
+def test_a_weight_of_two_is_two_rows():
+    F, Y, _ = problem(9)
+    w = np.where(np.arange(len(F)) % 3 == 0, 2.0, 1.0)
+    rho = np.full(F.shape[1], 0.1)
+    twice = np.repeat(np.arange(len(F)), w.astype(int))
+    one = solve(F, Y, w, rho).coefficients
+    two = solve(F[twice], Y[twice], np.ones(len(twice)), rho).coefficients
+    np.testing.assert_allclose(one, two, rtol=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e4, 1e-4])
+def test_separable_classes_have_an_answer_with_a_ridge(scale):
+    rng = np.random.default_rng(0)
+    F = rng.normal(size=(40, 2))
+    y = np.sign(F[:, :1])
+    F[:, :1] += y
+    F *= scale
+    found = solve(F, y, np.ones(40), 1e-3 * (F**2).mean(axis=0))
+    assert found.converged
+    assert np.all(np.sign(F @ found.coefficients) == y)
+    assert np.isfinite(found.coefficients).all()
+
+
+def test_a_start_far_away_is_walked_back_from():
+    F, Y, w = problem(11)
+    rho = np.full(F.shape[1], 1e-2)
+    near, far = solve(F, Y, w, rho), solve(F, Y, w, rho, start=np.full((4, 2), 500.0))
+    assert far.converged
+    np.testing.assert_allclose(far.value, near.value, rtol=1e-8)
+
+
+def test_steps_run_out():
+    F, Y, w = problem(13)
+    found = solve(F, Y, w, np.full(F.shape[1], 1e-3), max_steps=1)
+    assert (found.steps, found.converged) == (1, False)
+
+
+def test_threads_do_not_change_a_bit():
+    F, Y, w = problem(15, m=5000, n=30, n_outputs=2)
+    rho = np.full(30, 1e-2)
+    one, three = (solve(F, Y, w, rho, n_jobs=n).coefficients for n in (1, 3))
+    assert np.array_equal(one, three)
+
+
+@given(st.floats(-30, 30), st.sampled_from([-1.0, 1.0]))
+def test_slopes_and_curvatures(f, y):
+    loss, h = LogisticRows(), 1e-4
+    here, target = np.array([f]), np.array([y])
+    below, above = loss.value(here - h, target), loss.value(here + h, target)
+    assert loss.gradient(here, target)[0] == pytest.approx((above - below)[0] / (2 * h), abs=1e-7)
+    slopes = loss.gradient(here - h, target), loss.gradient(here + h, target)
+    bend = loss.curvature(here, target)[0]
+    assert bend == pytest.approx((slopes[1] - slopes[0])[0] / (2 * h), abs=1e-7)
+    assert 0 <= bend <= loss.most_curved
