@@ -38,7 +38,8 @@ html_title = "pursuit"
 html_theme_options = {"show_prev_next": False}
 # Pages without pages below them have nothing to list beside the text.
 PLAIN_PAGES = (
-    "install getting_started guide certificates neighbors architecture references changelog"
+    "install getting_started guide certificates matching_pursuit neighbors architecture references "
+    "changelog"
 )
 html_sidebars = {page: [] for page in PLAIN_PAGES.split()}
 

@@ -45,13 +45,13 @@ for name, curve in curves.items():
 
 # %%
 # The matrix need not come from a kernel: any symmetric positive semi-definite one will do, also a
-# sparse one. Here a chain of springs, some of which are stiff.
+# sparse one. Here a chain of springs, a few of which are far stiffer than the others.
 
 from scipy import sparse
 
-stiffness = np.where(rng.random(1999) < 0.02, 1e4, 1.0)
-left = sparse.diags([stiffness, -stiffness], [0, 1], shape=(1999, 2000))
-chain = sparse.csr_matrix(left.T @ sparse.diags(1.0 / stiffness) @ left)
+stiffness = rng.lognormal(0.0, 3.0, 1999)
+stretch = sparse.diags([-np.ones(1999), np.ones(1999)], [0, 1], shape=(1999, 2000))
+chain = sparse.csr_matrix(stretch.T @ sparse.diags(stiffness) @ stretch)
 force = rng.standard_normal(2000)
 approximation = GreedyFeatureMap("precomputed", n_components=150, random_state=0).fit(chain)
 steps = {}

@@ -231,7 +231,7 @@ def plane_greedy(K, y, w, s2, n_steps):
         values = np.array([primal(K, K, c[:, None], y[:, None], w, s2)[0] for c in tried])
         before = primal(K, K, a[:, None], y[:, None], w, s2)[0]
         gains = before - values
-        best = int(np.flatnonzero(gains >= gains.max() * (1 - 1e-9))[0])
+        best = int(np.flatnonzero(gains >= gains.max() - 1e-9 * abs(gains.max()))[0])
         a = tried[best]
         taken.append(best)
         functions.append(a)

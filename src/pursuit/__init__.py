@@ -9,6 +9,7 @@ from pursuit.estimators import (
     ExactGPRegressor,
     GreedyFeatureMap,
     HullBoostClassifier,
+    HullMixture,
     HullRegressor,
     HullRegressorCV,
     HullSolution,
@@ -33,7 +34,13 @@ from pursuit.objectives import (
     NegativeLogLikelihood,
     SquaredLoss,
 )
-from pursuit.plots import BoundDisplay, CertificateDisplay, PathDisplay, RelevanceDisplay
+from pursuit.plots import (
+    BoundDisplay,
+    CertificateDisplay,
+    CorrelationDisplay,
+    PathDisplay,
+    RelevanceDisplay,
+)
 
 __version__ = "0.1.0"
 
@@ -43,12 +50,14 @@ __all__ = [
     "Certificate",
     "CertificateDisplay",
     "CertificatePath",
+    "CorrelationDisplay",
     "EvidenceBounds",
     "ExactGPRegressor",
     "GreedyFeatureMap",
     "HuberLoss",
     "HullBoostClassifier",
     "HullLoss",
+    "HullMixture",
     "HullRegressor",
     "HullRegressorCV",
     "HullSolution",

@@ -178,10 +178,27 @@ def test_the_certificate_is_that_of_the_coefficients(waves, rough_kernel, solver
 
 
 def test_landmarks_save_iterations(arm):
-    X, y, _ = arm
+    X, y = arm[0][:700], arm[1][:700]
     make = partial(iterated, RBF(1.5), noise=0.01, tol=1e-5)
     counts = [make(preconditioner_size=n).fit(X, y).n_iter_ for n in (0, len(X) // 8, len(X) // 2)]
     assert counts[0] > 2 * counts[1] > 4 * counts[2]
+
+
+def test_a_preconditioner_in_single_precision(waves, rough_kernel, exact_minimum, monkeypatch):
+    """What rounding adds to VV' could break its bounds where noise is low; it is accounted for."""
+    data = waves(200)
+    given = {"noise": 1e-6, "normalize_y": False, "preconditioner_size": 100, "tol": 0.5}
+    monkeypatch.setattr("pursuit.estimators.exactsystem._DOUBLE_NUMBERS", 0)
+    model = iterated(rough_kernel, max_iter=5000, **given).fit(data.X, data.y)
+    least = exact_minimum(rough_kernel(data.X), data.y[:, None], 1e-6)
+    for found, certified in zip(model.path_.certificates, model.path_.certified, strict=True):
+        if certified:
+            assert np.all(found.lower_per_output <= least)
+            assert np.all(found.minimum_upper_per_output >= least)
+    exact = fixed_gp(rough_kernel, noise=1e-6, normalize_y=False).fit(data.X, data.y)
+    _, std = exact.predict(data.new, return_std=True)
+    lower, upper = model.std_bounds(data.new, tol=0.1)
+    assert np.all((lower <= std) & (std <= upper))
 
 
 # Error bars

@@ -1,6 +1,8 @@
 """Kernel matching pursuit: what is chosen, how many, and what the estimators promise."""
 
+import os
 import pickle
+import signal
 import warnings
 
 import numpy as np
@@ -163,7 +165,7 @@ def test_centres_of_ones_own():
     model = KernelMatchingPursuitRegressor(RBF(SCALE), n_basis=5, centers=centers).fit(X, y)
     assert model.basis_indices_.tolist() == [-1] * 5
     assert all((centers == point).all(axis=1).any() for point in model.basis_)
-    assert "fixed before the data were seen" in str(model.generalisation_bound_)
+    assert "if the centers were fixed before" in str(model.generalisation_bound_)
     expected = matching_pursuit_bound(
         np.arange(1, 6), _errors(model, X, y), 60, 0.05, n_atoms=15, rows_used=np.zeros(5)
     )
@@ -235,7 +237,7 @@ def test_a_bound_that_says_nothing_says_so():
     assert model.generalisation_bound_.vacuous.all()
     said = str(model.generalisation_bound_)
     assert "this is vacuous: 1 is known without it" in said
-    assert "a quarter of the targets' standard deviation" in said
+    assert "if a tolerance of sd(y)/4 had been fixed before y was seen" in said
 
 
 def test_a_bound_that_says_something():
@@ -246,7 +248,7 @@ def test_a_bound_that_says_something():
     at = model.generalisation_bound_.value[model.n_basis_ - 1]
     assert at < 0.1
     assert "by more than 0.5" in str(model.generalisation_bound_)
-    assert "standard deviation" not in str(model.generalisation_bound_)
+    assert "sd(y)" not in str(model.generalisation_bound_)
 
 
 def test_the_bound_holds(size):
@@ -466,8 +468,10 @@ def test_wrong_arguments(arguments, message):
 
 def test_a_tolerance_that_makes_every_row_an_error():
     X, y = waves(100)
-    with pytest.warns(UserWarning, match=r"every row .* is an error .* n_basis='validation'"):
+    said = r"every row .* is an error .* n_basis='validation'"
+    with pytest.warns(UserWarning, match=said) as record:
         model = KernelMatchingPursuitRegressor(RBF(SCALE), tolerance=1e-12).fit(X, y)
+    assert record[0].filename == __file__
     assert model.n_basis_ == 1
     assert np.isinf(model.generalisation_bound_.value).all()
     assert "vacuous" in str(model.generalisation_bound_)
@@ -480,6 +484,24 @@ def test_a_tolerance_that_makes_every_row_an_error():
 def test_nothing_to_choose_from():
     with pytest.raises(ValueError, match="there is nothing to choose"):
         KernelMatchingPursuitRegressor("linear").fit(np.zeros((5, 2)), np.arange(5.0))
+
+
+def test_interrupted_by_the_user():
+    X, y = waves(60)
+
+    def interrupting(A, B):
+        if len(B) == 60:
+            os.kill(os.getpid(), signal.SIGINT)
+        return kernel(np.asarray(A), np.asarray(B))
+
+    model = KernelMatchingPursuitRegressor(interrupting, n_basis=20, n_jobs=1)
+    with (
+        pytest.warns(UserWarning, match="holds the best 1 basis functions found so far"),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        model.fit(X, y)
+    assert model.path_.stop_reason == "interrupted"
+    assert model.predict(X).shape == (60,)
 
 
 def test_before_a_fit():

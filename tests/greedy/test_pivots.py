@@ -132,8 +132,14 @@ def _differences(sample):
 
 def test_a_reason_to_stop_is_asked_for_after_every_round():
     sample, _ = cloud(500)
-    answers = iter([None, "interrupted"])
-    found = choose(sample, compile_kernel(RBF(1.0))[0], 100, stop=lambda: next(answers))
+    seen = []
+
+    def stop(n):
+        seen.append(n)
+        return "interrupted" if n >= 40 else None
+
+    found = choose(sample, compile_kernel(RBF(1.0))[0], 100, stop=stop)
+    assert seen == [20, 40]
     assert found.path.stop_reason == "interrupted"
     assert len(found.pool) == 40
 

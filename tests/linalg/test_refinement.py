@@ -143,3 +143,20 @@ def test_an_indefinite_matrix_is_refused():
         refined_gradients(Counted(A), b, np.copy, within(b, 1e-9), rough=Counted(A), steps=50)
     assert caught.value.index == 2
     assert caught.value.pivot < 0
+
+
+def test_rough_steps_that_go_astray_are_taken_back():
+    """The recursion of this rough product does not end, and what it leads to is far off."""
+    rng = np.random.default_rng(7)
+    A, b = spd(rng, 300, 1e-3), rng.standard_normal((300, 1))
+    rough = Counted(A)
+
+    def noisy(D):
+        return rough(D) + 0.5 * np.linalg.norm(D) * rng.standard_normal(D.shape)
+
+    found = refined_gradients(Counted(A), b, np.copy, within(b, 1e-6), rough=noisy, steps=5000)
+    assert found.stop_reason == "tol"
+    assert np.linalg.norm(b - A @ found.v) <= 1e-6 * np.linalg.norm(b)
+    assert len(rough.widths) <= 200
+    alone = refined_gradients(Counted(A), b, np.copy, within(b, 1e-6), steps=5000)
+    assert found.steps - len(rough.widths) <= 1.5 * alone.steps

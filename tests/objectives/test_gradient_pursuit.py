@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from scipy.special import expit
 
 from pursuit.greedy import MaxSize, Meter, Pursuit
 from pursuit.kernels import CountingKernel, compile_kernel
@@ -14,11 +15,11 @@ from pursuit.objectives import GradientPursuit, LogisticRows
 RIDGE = 1e-6
 
 
-def task(seed, m=30, P=8, n_outputs=1):
+def task(seed, m=60, P=8, n_outputs=1):
     rng = np.random.default_rng(seed)
     G = (rng.normal(size=(m, P)) + 0.5 * rng.normal(size=(m, 1))) * rng.uniform(0.3, 3.0, P)
     signal = G @ (rng.normal(size=(P, n_outputs)) * (rng.random((P, 1)) < 0.5))
-    Y = np.where(signal + 2 * rng.logistic(size=(m, n_outputs)) > 0, 1.0, -1.0)
+    Y = np.where(signal + 4 * rng.logistic(size=(m, n_outputs)) > 0, 1.0, -1.0)
     return G, Y, rng.uniform(0.5, 2.0, m)
 
 
@@ -27,7 +28,7 @@ def best_fit(F, Y, w):
 
     def objective(beta, y):
         f = F @ beta
-        slope = -w * y / (1 + np.exp(y * f))
+        slope = -w * y * expit(-y * f)
         value = w @ np.logaddexp(0, -y * f) + 0.5 * RIDGE * beta @ beta
         return value, F.T @ slope + RIDGE * beta
 
@@ -61,7 +62,7 @@ def test_the_choice_of_a_naive_loop(seed, n_outputs):
         path = Pursuit(objective, meter).run([MaxSize(3)])
     S, f = [], np.zeros_like(Y)
     for _ in range(3):
-        slope = w[:, None] * -Y / (1 + np.exp(Y * f))
+        slope = -w[:, None] * Y * expit(-Y * f)
         free = [j for j in range(G.shape[1]) if j not in S]
         S.append(max(free, key=lambda j: np.sum((G[:, j] @ slope) ** 2) / (w @ G[:, j] ** 2)))
         f = G[:, S] @ best_fit(G[:, S], Y, w)

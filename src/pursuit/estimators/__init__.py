@@ -12,6 +12,7 @@ from pursuit.estimators.matching import (
     KernelMatchingPursuitClassifier,
     KernelMatchingPursuitRegressor,
 )
+from pursuit.estimators.mixture import HullMixture
 from pursuit.estimators.neighbors import SpanNeighbors
 from pursuit.estimators.ridge import SparseKernelRidge
 
@@ -19,6 +20,7 @@ __all__ = [
     "ExactGPRegressor",
     "GreedyFeatureMap",
     "HullBoostClassifier",
+    "HullMixture",
     "HullRegressor",
     "HullRegressorCV",
     "HullSolution",

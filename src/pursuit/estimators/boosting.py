@@ -153,9 +153,7 @@ class HullBoostClassifier(ClassifierMixin, BaseEstimator):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> HullBoostClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> HullBoostClassifier:
         """Boost.
 
         Parameters
@@ -201,35 +199,38 @@ class HullBoostClassifier(ClassifierMixin, BaseEstimator):
             print(f"[HullBoostClassifier] scale {self.scale_:g}: {self.path_}", flush=True)
         return self
 
-    def decision_function(self, X: ArrayLike) -> Floats:
+    def decision_function(self, X: Any) -> Floats:
         """Votes in [-1, 1]: of the second class, or of each class against the rest.
 
         Returns
         -------
         votes : array of shape (n_rows,) or (n_rows, n_classes)
         """
-        found = votes(self.boosters_, self._rows(X))
+        X = self._rows(X)
+        found = votes(self.boosters_, X)
         return found[:, 0] if self._binary else found
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: Any) -> NDArray[Any]:
         """The class with the larger vote.
 
         Returns
         -------
         y : array of shape (n_rows,)
         """
-        return self._decide(votes(self.boosters_, self._rows(X)))
+        X = self._rows(X)
+        return self._decide(votes(self.boosters_, X))
 
-    def predict_proba(self, X: ArrayLike) -> Floats:
+    def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the classes, calibrated on rows left out.
 
         Returns
         -------
         p : array of shape (n_rows, n_classes)
         """
-        return probabilities(votes(self.boosters_, self._rows(X)), self.temperature_)
+        X = self._rows(X)
+        return probabilities(votes(self.boosters_, X), self.temperature_)
 
-    def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
+    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Yield predictions after 1, 2, … rounds.
 
         Yields
@@ -239,7 +240,7 @@ class HullBoostClassifier(ClassifierMixin, BaseEstimator):
         for found in self.staged_decision_function(X):
             yield self._decide(found.reshape(len(found), -1))
 
-    def staged_decision_function(self, X: ArrayLike) -> Iterator[Floats]:
+    def staged_decision_function(self, X: Any) -> Iterator[Floats]:
         """Yield votes after 1, 2, … rounds.
 
         Yields
@@ -294,7 +295,7 @@ class HullBoostClassifier(ClassifierMixin, BaseEstimator):
     def _accepts_sparse(self) -> str | bool:
         return "csr" if self.weak_learner is not None else False
 
-    def _rows(self, X: ArrayLike) -> Any:
+    def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
         return validate_data(
             self, X, reset=False, accept_sparse=self._accepts_sparse(), dtype=np.float64

@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate
-from pursuit.estimators.exactsystem import DirectSystem, IterativeSystem
+from pursuit.estimators.exactsystem import DirectSystem, ExactSystem, IterativeSystem
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
@@ -253,7 +253,9 @@ class ExactGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, B
                 problem = self._problem(sample, settled.compiled, workers)
                 small = self.solver == "auto" and sample.n_rows <= DIRECT_ROWS
                 direct = small or self.solver == "cholesky"
-                system = DirectSystem.build(problem) if direct else self._iterative(problem)
+                system: ExactSystem = (
+                    DirectSystem.build(problem) if direct else self._iterative(problem)
+                )
                 progress.begin("solve")
                 v, self.path_ = system.solve(
                     self.tol,

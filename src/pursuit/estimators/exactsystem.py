@@ -40,6 +40,9 @@ Floats = NDArray[np.float64]
 _BUDGET = 1 << 27
 """Numbers of V in float32 (512 MB) that the preconditioner may hold."""
 
+_DOUBLE_NUMBERS = 1 << 24
+"""Up to as many numbers V is float64: it need not be small, and it is better where noise is low."""
+
 _LANDMARKS_PER_ROOT = 10.5
 _SKETCH = 4
 """Rows on which the landmarks are chosen, for each of them."""
@@ -249,7 +252,7 @@ def _batches(problem: Problem, queries: Any) -> Iterator[tuple[Floats, Floats]]:
         yield k, kernel.diag(some)
 
 
-def _features(problem: Problem, n: int) -> NDArray[np.float32]:
+def _features(problem: Problem, n: int) -> NDArray[Any]:
     """W^½K_S R⁻ᵀ for n landmarks S."""
     m = problem.sample.n_rows
     if n == 0:
@@ -267,7 +270,7 @@ def _features(problem: Problem, n: int) -> NDArray[np.float32]:
         problem.workers,
         whitener=solve_triangular(pivots.factor, np.eye(len(pivots.factor)), lower=True),
         scale=_root(problem)[:, 0],
-        dtype=np.float32,
+        dtype=np.float64 if m * n <= _DOUBLE_NUMBERS else np.float32,
     )
     problem.meter.passes += V.shape[1] / m
     return V

@@ -57,6 +57,11 @@ class LandmarkSearch:
         after_step: Callable[[int], None],
     ) -> Pivots:
         """Choose landmarks among the rows, and take them."""
+
+        def after_round(n: int) -> str | None:
+            after_step(n)
+            return "interrupted" if interrupted.requested else None
+
         if self.search == "pooled" and self.rule in ("function", "random-pivot"):
             found = block_pivots(
                 sample,
@@ -67,7 +72,7 @@ class LandmarkSearch:
                 workers=workers,
                 rng=rng,
                 meter=meter,
-                stop=lambda: "interrupted" if interrupted.requested else None,
+                stop=after_round,
             )
         else:
             path = self._pursue(sample, kernel, workers, rng, meter, interrupted, after_step)

@@ -71,8 +71,8 @@ class KernelMatchingPursuitRegressor(MultiOutputMixin, RegressorMixin, MatchingP
     pool_size : int or "auto", default "auto"
         How many rows may be centres: all up to 5 000 rows, a random 4 096 of more.
     selection_rows : int, "auto" or None, default "auto"
-        Rows that choose: all up to 5 000 rows or for ``fitting="basic"``, two a candidate of more;
-        None is all. The chosen functions are fitted to all rows.
+        Rows that choose: all up to 5 000 rows, two a candidate of more; None is all, as always for
+        ``fitting="basic"``. The chosen functions are fitted to all rows.
     validation_fraction : float, default 0.2
         Part of the rows that ``n_basis="validation"`` sets aside.
     gamma, coef0, degree : float, optional
@@ -161,10 +161,7 @@ class KernelMatchingPursuitRegressor(MultiOutputMixin, RegressorMixin, MatchingP
         caveats = []
         if self.tolerance == "auto":
             alpha = _AUTO_TOLERANCE * scale.scale
-            caveats.append(
-                "the tolerance is a quarter of the targets' standard deviation, and the theorem "
-                "wants one that was fixed before the data were seen"
-            )
+            caveats.append("if a tolerance of sd(y)/4 had been fixed before y was seen")
         else:
             alpha = np.full(Y.shape[1], float(self.tolerance))
         self.tolerance_ = float(alpha[0]) if self._single_output else alpha

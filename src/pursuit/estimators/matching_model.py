@@ -25,7 +25,8 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.matching_fit import MatchingFit
 from pursuit.estimators.matching_judges import Judge
-from pursuit.estimators.matching_search import AtomPath, MatchingPlan, atoms_of
+from pursuit.estimators.matching_path import AtomPath, atoms_of
+from pursuit.estimators.matching_search import MatchingPlan
 from pursuit.estimators.progress import CallbackSupportMixin, Progress
 from pursuit.gram import kernel_times
 from pursuit.greedy import Meter, Path, Pool, Problem, catch_interrupt
@@ -234,7 +235,7 @@ class MatchingPursuitModel(CallbackSupportMixin, BaseEstimator):
     def _caveats(self, sample: Sample) -> list[str]:
         found = []
         if self.centers is not None:
-            found.append("holds for centers that were fixed before the data were seen")
+            found.append("if the centers were fixed before the data were seen")
         if np.any(sample.weights != 1.0):
             found.append("a row of weight w counts as w rows")
         return found

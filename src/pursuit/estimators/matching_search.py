@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit.estimators.matching_path import AtomPath
 from pursuit.gram import sum_along_path
 from pursuit.greedy import Meter, Path, Pool, Problem, Pursuit, Stalled, StopRule
 from pursuit.kernels import CountingKernel, Dictionary, Kernel
@@ -58,74 +59,12 @@ class MatchingPlan:
         return int(self.pool_size)
 
     def rows_that_choose(self, n_rows: int, pool_size: int) -> int:
-        """How many rows choose from a pool."""
-        if self.selection_rows is None or (self.selection_rows == "auto" and n_rows <= FULL_ROWS):
+        """How many rows choose from a pool; all for coefficients that are never refitted."""
+        if self.fitting == "basic" or self.selection_rows is None:
             return n_rows
-        if self.fitting == "basic" and self.selection_rows == "auto":
-            return n_rows
-        wanted = 2 * pool_size if self.selection_rows == "auto" else int(self.selection_rows)
-        return min(wanted, n_rows)
-
-
-@dataclass(frozen=True)
-class AtomPath:
-    """Functions in the order of choice, and the model of every size.
-
-    Attributes
-    ----------
-    centers : Pool
-        Where each function is centred.
-    kernel_of : array of int
-        Number of its kernel.
-    coefficients : array of shape (n, n, n_outputs)
-        Column s - 1 holds those of the model of size s.
-    intercepts : array of shape (n, n_outputs)
-        Those of every size.
-    path : Path
-        What each step brought and cost.
-    """
-
-    centers: Pool
-    kernel_of: Indices
-    coefficients: Floats
-    intercepts: Floats
-    path: Path
-
-    def __len__(self) -> int:
-        return len(self.kernel_of)
-
-    def truncated(self, n: int, stop_reason: str = "n_basis") -> AtomPath:
-        """The first n functions."""
-        return AtomPath(
-            self.centers.take(np.arange(n)),
-            self.kernel_of[:n],
-            self.coefficients[:n, :n],
-            self.intercepts[:n],
-            replace(self.path.truncated(n), stop_reason=stop_reason),
-        )
-
-    def sums(
-        self,
-        kernels: Sequence[Kernel],
-        sample: Sample,
-        measure: Callable[[Floats, slice], Floats],
-        workers: Workers,
-    ) -> Floats:
-        """Σ over the rows of a sample of what the models of all sizes do there."""
-        return sum_along_path(
-            sample,
-            Dictionary(tuple(kernels), self.centers.items),
-            atoms_of(self.kernel_of),
-            self.coefficients,
-            self.intercepts,
-            measure,
-            workers,
-        )
-
-
-def atoms_of(kernel_of: Indices) -> Indices:
-    """Numbers of functions in a dictionary whose centres are theirs, in their order."""
-    return kernel_of * len(kernel_of) + np.arange(len(kernel_of))
+        if self.selection_rows == "auto":
+            return n_rows if n_rows <= FULL_ROWS else min(2 * pool_size, n_rows)
+        return min(int(self.selection_rows), n_rows)
 
 
 def draw_pool(sample: Sample, size: int, rng: np.random.Generator) -> Pool:
@@ -159,7 +98,6 @@ class MatchingSearch:
         self.sketched = rows < sample.n_rows
         drawn = draw_rows(sample.n_rows, rows, problem.rng) if self.sketched else None
         seen = sample if drawn is None else sample.take(drawn)
-
         atoms = np.arange(self._n_atoms)
         self.objective = self._objective(atoms, seen, capacity)
         labels = np.append(np.tile(self._pool.index, self._n_atoms // len(self._pool)), -1)

@@ -210,14 +210,16 @@ class SubspaceSearch:
         plan, n_start, patience = self._plan, self._n_start, None
         rules = [MaxSize(plan.limit), *rules]
         if bound is not None:
-            patience = Patience(lambda *sizes: self._curve(bound, *sizes), _PATIENCE, "bound")
+            patience = Patience(
+                lambda *sizes: self._curve(bound, *sizes), _PATIENCE, "bound", growing=False
+            )
             rules.insert(0, _Eventually(patience, plan.least))
         if plan.limit:
             path = self._pursuit.run(rules, after_step)
         else:
             path = self._pursuit.recorder.path("n_basis")
         tried = self._subspace(self._pursuit.size)
-        n = len(tried) - n_start
+        n = seen = len(tried) - n_start
         if bound is not None and patience is not None and n:
             patience.look(n)
             values = bound(tried.residuals)
@@ -225,6 +227,8 @@ class SubspaceSearch:
             if n_start and values[n_start + best - 1] >= values[n_start - 1]:
                 best = 0
             n = min(max(best, plan.least), n)
+            # What lies beyond depends on when one looked.
+            seen = max(n, len(patience.values))
         found = tried.leading(n_start + n)
         reason = "bound" if len(found) < len(tried) else path.stop_reason
         path = replace(
@@ -233,7 +237,7 @@ class SubspaceSearch:
             value=found.residuals[n_start:],
             stop_reason=reason,
         )
-        return found, path, tried.residuals
+        return found, path, tried.residuals[: n_start + seen]
 
     def _curve(self, bound: Callable[[Floats], Floats], first: int, last: int) -> Floats:
         values = bound(self._subspace(last).residuals)[self._n_start :]

@@ -20,7 +20,8 @@ class Patience:
     """Stop when ``patience`` further sizes, or as many as the best has, have not improved on it.
 
     A curve that falls by a little for every function added is jagged over lengths that grow with
-    the size: on Friedman's first function 10 further sizes stop at a third of the way.
+    the size: on Friedman's first function 10 further sizes stop at a third of the way. For a smooth
+    curve ``patience`` sizes are enough, ``growing=False``.
 
     ``curve(first, last)`` gives the values at sizes first, …, last, and may only be asked about
     sizes that the pursuit has reached. It is asked about several at a time, since one pass over the
@@ -33,8 +34,15 @@ class Patience:
         The curve from size 1 on.
     """
 
-    def __init__(self, curve: Callable[[int, int], Floats], patience: int, reason: str) -> None:
-        self.patience, self.reason = patience, reason
+    def __init__(
+        self,
+        curve: Callable[[int, int], Floats],
+        patience: int,
+        reason: str,
+        *,
+        growing: bool = True,
+    ) -> None:
+        self.patience, self.reason, self.growing = patience, reason, growing
         self.values: list[float] = []
         self._curve = curve
         self._next = patience + 1
@@ -57,7 +65,8 @@ class Patience:
         if not self._over and len(self.values) < size:
             for value in self._curve(len(self.values) + 1, size):
                 self.values.append(float(value))
-                if len(self.values) - self.best_size >= max(self.patience, self.best_size):
+                least = max(self.patience, self.best_size) if self.growing else self.patience
+                if len(self.values) - self.best_size >= least:
                     self._over = True
                     break
         return self._over

@@ -38,7 +38,7 @@ def block_pivots(
     greedy: bool = True,
     tol: float = 0.0,
     meter: Meter | None = None,
-    stop: Callable[[], str | None] = lambda: None,
+    stop: Callable[[int], str | None] = lambda n: None,
 ) -> Pivots:
     """Choose at most n landmarks in about ten passes over the rows.
 
@@ -72,7 +72,7 @@ def block_pivots(
     meter : Meter, optional
         Cost so far, for the path.
     stop : callable, optional
-        Asked after every round for a reason to stop.
+        Called with the number of landmarks after every round; may give a reason to stop.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def block_pivots(
             reason = "rank"
             break
         span.extend(Pool.of_rows(sample, kept), R, target)
-        reason = "tol" if span.residual <= target else stop()
+        reason = "tol" if span.residual <= target else stop(span.rank)
         if reason is None and span.rank == n:
             reason = "n_basis"
     return span.pivots(reason)

@@ -24,6 +24,9 @@ _ROUGH_REDUCTION, _EXACT_REDUCTION = 3e-5, 1e-10
 """Part of a residual below which its recursion is not trusted and the product is taken anew."""
 
 _MARGIN = 0.9
+_CHECK_STEPS = 100
+"""Rough steps after which the residual by recursion is compared with the exact one."""
+
 _PROGRESS = 0.5
 _INDEFINITE = 1e-6
 
@@ -192,9 +195,28 @@ class _Run:
             active, limit = active[~leave], limit[~leave]
             found.keep(~leave)
             reason = self.stop()
+            due = not exact and (self.taken - start.steps) % _CHECK_STEPS == 0
+            if due and len(active) and self._lost(active, found):
+                break
         self.v[:, active] = found.v
-        self.residual[:, columns] = self.rhs[:, columns] - self.product(self.v[:, columns])
+        self._accept(columns, start)
         return reason
+
+    def _lost(self, columns: Indices, found: ConjugateGradients) -> bool:
+        """Whether the residual by recursion has little to do with the exact one."""
+        exact = self.rhs[:, columns] - self.product(found.v)
+        wrong = np.linalg.norm(exact - found.residual, axis=0)
+        return bool(np.any(wrong > _PROGRESS * np.linalg.norm(exact, axis=0)))
+
+    def _accept(self, columns: Indices, before: CGSolution) -> None:
+        """Compute the exact residuals; columns that rough steps have made worse go back."""
+        v, rhs = self.v[:, columns], self.rhs[:, columns]
+        residual = rhs - self.product(v)
+        # ½(b + ρ)'v is, up to its sign, what conjugate gradients minimise; residuals may grow.
+        worse = column_dots(rhs + residual, v) < column_dots(rhs + before.residual, before.v)
+        worse &= np.linalg.norm(residual, axis=0) > np.linalg.norm(before.residual, axis=0)
+        v[:, worse], residual[:, worse] = before.v[:, worse], before.residual[:, worse]
+        self.v[:, columns], self.residual[:, columns] = v, residual
 
     def solution(self, reason: str) -> Refined:
         """What was found."""

@@ -100,7 +100,7 @@ def figure1_left(
     return PaperResult(
         name="HS08 Figure 1 left, sparse kernel PCA on Boston",
         paper_says=f"minimum of the bound at {_PAPER_BOSTON}, KPCA bound trivial",
-        we_get=f"minimum at {found.mean():.1f}, KPCA bound at least {arrays['kpca_bound'].min():.2f}",
+        we_get=f"minimum at {found.mean():.1f}, KPCA bound >= {arrays['kpca_bound'].min():.2f}",
         spread=f"{found.min()} to {found.max()} over {n_splits} splits",
         criteria={
             "mean minimum within 5 of 43": bool(abs(found.mean() - _PAPER_BOSTON) <= _NEAR),
@@ -163,7 +163,7 @@ def figure1_right(
         model = SparseKernelPCA(
             "precomputed", n_basis=n_sizes, search="full", delta=_DELTA, n_jobs=n_jobs
         ).fit(K)
-        eigenvalues = np.linalg.eigvalsh(K)[::-1]
+        eigenvalues: Floats = np.linalg.eigvalsh(np.asarray(K, np.float64))[::-1]
         bound = _kpca(eigenvalues, n_rows, model.n_basis_, float(np.sum(np.diag(K) ** 2)))
         curves["bound"].append(model.printed_bound_.value)
         curves["tight_bound"].append(model.generalisation_bound_.value)

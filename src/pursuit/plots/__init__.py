@@ -6,7 +6,14 @@ scikit-learn. This room imports nothing of the package, and matplotlib only when
 
 from pursuit.plots.bound import BoundDisplay
 from pursuit.plots.certificate import CertificateDisplay
+from pursuit.plots.correlation import CorrelationDisplay
 from pursuit.plots.path import PathDisplay
 from pursuit.plots.relevance import RelevanceDisplay
 
-__all__ = ["BoundDisplay", "CertificateDisplay", "PathDisplay", "RelevanceDisplay"]
+__all__ = [
+    "BoundDisplay",
+    "CertificateDisplay",
+    "CorrelationDisplay",
+    "PathDisplay",
+    "RelevanceDisplay",
+]

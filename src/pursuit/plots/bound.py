@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 KNOWN_COLOUR = "0.35"
-_ATTRIBUTES = ("rate_bound_", "generalisation_bound_", "bound_")
+_ATTRIBUTES = ("rate_bound_", "generalisation_bound_")
 _WORDS = "known without the bounds"
 
 
@@ -88,7 +88,7 @@ class BoundDisplay:
         Parameters
         ----------
         estimator : object
-            A fitted estimator with ``rate_bound_``, ``generalisation_bound_`` or ``bound_``.
+            A fitted estimator with ``rate_bound_`` or ``generalisation_bound_``.
         X, y, sample_weight : optional
             The training data, as passed to ``fit``: with them the bounds are those that
             ``estimator.rate_bounds`` finds.
@@ -103,21 +103,21 @@ class BoundDisplay:
         -------
         BoundDisplay
         """
-        name = type(estimator).__name__
+        kind = type(estimator).__name__
         if X is not None:
             if not hasattr(estimator, "rate_bounds"):
                 raise TypeError(
-                    f"estimator {name} has no rate_bounds to compute from X and y: leave them out "
+                    f"estimator {kind} has no rate_bounds to compute from X and y: leave them out "
                     "to draw the bound it was fitted with"
                 )
             bounds = estimator.rate_bounds(X, y, sample_weight)
         else:
-            bounds = [getattr(estimator, a) for a in _ATTRIBUTES if _has(estimator, a)]
+            bounds = [bound for name in _ATTRIBUTES for bound in _bounds_of(estimator, name)]
         if not bounds:
             if hasattr(estimator, "fit") and not hasattr(estimator, "path_"):
-                raise NotFittedError(f"estimator {name} is not fitted: call its fit method first")
+                raise NotFittedError(f"estimator {kind} is not fitted: call its fit method first")
             raise TypeError(
-                f"estimator {name} has no bound: pass one with {' or '.join(_ATTRIBUTES)}, such as "
+                f"estimator {kind} has no bound: pass one with {' or '.join(_ATTRIBUTES)}, such as "
                 "SparseKernelRidge"
             )
         return cls(bounds, curves).plot(ax=ax, **line_kw)
@@ -188,12 +188,13 @@ class BoundDisplay:
             )
 
 
-def _has(estimator: Any, attribute: str) -> bool:
-    """Whether a fitted attribute is there; a property that asks for a fit first is not."""
+def _bounds_of(estimator: Any, attribute: str) -> list[Any]:
+    """The bound, or bounds, of a fitted attribute; none where it asks for a fit first."""
     try:
-        return getattr(estimator, attribute, None) is not None
+        found = getattr(estimator, attribute, None)
     except NotFittedError:
-        return False
+        return []
+    return [bound for bound in (found if isinstance(found, list) else [found]) if bound is not None]
 
 
 def _positive(values: Floats) -> Floats:

@@ -156,7 +156,7 @@ class StumpAtoms:
         feature, edge = divmod(int(scores.argmax()), scores.shape[1])
         leaves = [(float(P[feature, edge]), float(N[feature, edge])) for P, N in (left, right)]
         # Half a row's share keeps the values of pure leaves finite.
-        floor = 0.5 * sum(P + N for P, N in leaves) / self.bins.codes.shape[1]
+        floor = 0.5 * sum(P + N for P, N in leaves) / len(self.bins.codes[0])
         values = [_sign(P, N) if vertex else _half_log(P, N, floor) for P, N in leaves]
         largest = max(abs(values[0]), abs(values[1])) or 1.0
         stump = Stump(

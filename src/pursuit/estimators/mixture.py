@@ -1,0 +1,397 @@
+"""Mixture density estimation that finds the number of components as it goes (Z02 §4.3)."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, DensityMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from pursuit.bounds import Certificate
+from pursuit.estimators.inputs import validate_weights
+from pursuit.estimators.mixturegrowth import CandidateAtoms, GrowthStop, MixtureGrowth, atoms_gap
+from pursuit.greedy import Meter, Pursuit, catch_interrupt
+from pursuit.linalg import Workers
+from pursuit.rows import draw_rows
+from pursuit.solvers import EM, Mixture
+
+Floats = NDArray[np.float64]
+
+AUTO_BANDWIDTHS = 0.5, 0.25, 0.125, 0.06
+_CENTRES = 60
+_CERTIFIED_CENTRES = 200
+_FINAL_STEPS = 100
+_FINAL_TOLERANCE = 1e-5
+
+
+class HullMixture(DensityMixin, BaseEstimator):
+    """Gaussian mixture that starts with one component and adds what raises the likelihood most.
+
+    Atoms are Gaussians centred at training rows, of several bandwidths. The atom whose mixture
+    (1 - α)v + αp has the largest likelihood is refined by EM, taken, and followed by a few EM steps
+    on all components; the number of components need not be known.
+
+    Parameters
+    ----------
+    bandwidths : "auto" or array, default "auto"
+        Standard deviations of the atoms, as parts of those of the features (of all features
+        together for spherical covariances). ``"auto"``: .5, .25, .125 and .06.
+    covariance_type : {"full", "diag", "spherical"}, default "full"
+        Covariances of the components.
+    n_terms : int, default 100
+        Most components.
+    criterion : {"bic", "validation", "certificate"}, default "bic"
+        When to stop: when the Bayesian information criterion, or the likelihood of a fifth of the
+        rows left out, has not improved for ``patience`` components, and the best number is taken;
+        or when the certificate's ``relative_gap`` is at most ``tol``.
+    patience : int, default 5
+        Components without improvement.
+    tol : float, default 0.01
+        For ``criterion="certificate"``.
+    reg_covar : float, default 1e-6
+        Least variance of a component in any direction, as a part of the mean variance of the
+        data: it keeps likelihoods bounded where points coincide.
+    n_jobs : int or None, default None
+        Threads of matrix products; the result does not depend on it.
+    random_state : int, RandomState or None, default None
+        Seed of the candidate centres, of the rows left out, and of :meth:`sample`.
+    verbose : int, default 0
+        Print what was found.
+
+    Attributes
+    ----------
+    n_terms_ : int
+        Number of components.
+    weights_ : array of shape (n_terms_,)
+        Their weights.
+    means_ : array of shape (n_terms_, n_features)
+        Their means.
+    covariances_ : array
+        Their covariances, in the shape of scikit-learn's `GaussianMixture`.
+    path_ : Path
+        Negative mean log likelihood after each insertion, and why it ended.
+    criterion_path_ : array
+        Criterion, a row, with 1, 2, … components.
+    certificate_ : Certificate
+        -mean ln v of the training rows, and a lower bound on what the best mixture of the
+        *fixed* atoms at up to 200 of them reaches; a mixture whose components move may be below.
+    n_features_in_ : int
+        Number of features.
+
+    References
+    ----------
+    T. Zhang. A general greedy approximation algorithm with applications. NIPS 14, 2002.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pursuit import HullMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(-3, 0.5, size=(200, 2)), rng.normal(3, 1.0, size=(300, 2))])
+    >>> model = HullMixture(random_state=0).fit(X)
+    >>> model.n_terms_
+    2
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "bandwidths": [StrOptions({"auto"}), "array-like"],
+        "covariance_type": [StrOptions({"full", "diag", "spherical"})],
+        "n_terms": [Interval(numbers.Integral, 1, None, closed="left")],
+        "criterion": [StrOptions({"bic", "validation", "certificate"})],
+        "patience": [Interval(numbers.Integral, 1, None, closed="left")],
+        "tol": [Interval(numbers.Real, 0, None, closed="neither")],
+        "reg_covar": [Interval(numbers.Real, 0, None, closed="neither")],
+        "n_jobs": [None, numbers.Integral],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        *,
+        bandwidths: ArrayLike | str = "auto",
+        covariance_type: str = "full",
+        n_terms: int = 100,
+        criterion: str = "bic",
+        patience: int = 5,
+        tol: float = 0.01,
+        reg_covar: float = 1e-6,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.bandwidths = bandwidths
+        self.covariance_type = covariance_type
+        self.n_terms = n_terms
+        self.criterion = criterion
+        self.patience = patience
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> HullMixture:
+        """Grow a mixture.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+            Training rows.
+        y : ignored
+            Not used.
+        sample_weight : array of shape (n_rows,), optional
+            How often each row counts. A row of weight 0 is absent.
+
+        Returns
+        -------
+        self : HullMixture
+        """
+        bandwidths = self._bandwidths()
+        X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        weights = validate_weights(sample_weight, len(X))
+        X, weights = X[weights > 0], weights[weights > 0]
+        seed = check_random_state(self.random_state).randint(2**31 - 1, size=4)
+        rng = np.random.default_rng(seed)
+        shift, scale = self._units(X, weights)
+        Z = (X - shift) / scale
+        with catch_interrupt() as interrupted, Workers(self.n_jobs):
+            train, held_out = self._split(len(Z), rng)
+            em = self._em(Z[train], weights[train])
+            centres = np.unique(em.X, axis=0)
+            growth = MixtureGrowth(em, centres, bandwidths)
+            stop = self._stop(growth, em, Z[held_out], weights, weights[held_out], bandwidths)
+            stop.see(growth.mixture)
+            candidates = CandidateAtoms(len(bandwidths), _CENTRES, rng)
+            pursuit = Pursuit(growth, Meter(), candidates=candidates, every_step=True)
+            enough = stop.reason(1)
+            self.path_ = (
+                pursuit.recorder.path(enough) if enough else pursuit.run([stop, interrupted])
+            )
+            whole = em if not len(held_out) else self._em(Z, weights)
+            best = stop.best
+            assert best is not None
+            best, _ = whole.run(best, _FINAL_STEPS, _FINAL_TOLERANCE)
+            self.certificate_ = self._certify(best, whole, bandwidths, growth.start_value)
+        self._mixture = best.rescaled(scale, shift)
+        self._stages = [stage.rescaled(scale, shift) for stage in stop.stages]
+        self.criterion_path_ = np.array(stop.values)
+        self._warn_where_floored(best)
+        self.n_terms_ = self._mixture.size
+        self.weights_, self.means_ = self._mixture.weights, self._mixture.means
+        self.covariances_ = self._mixture.covariances()
+        if interrupted.requested:
+            warnings.warn(
+                f"fit was interrupted: the mixture has the best {self.n_terms_} components so far.",
+                stacklevel=3,
+            )
+            raise KeyboardInterrupt
+        if self.verbose:
+            print(f"[HullMixture] {self.n_terms_} components: {self.path_}", flush=True)
+        return self
+
+    def score_samples(self, X: Any) -> Floats:
+        """Log density of each row.
+
+        Returns
+        -------
+        log_density : array of shape (n_rows,)
+        """
+        return self._mixture_of().log_density(self._rows(X))
+
+    def staged_score_samples(self, X: Any) -> Iterator[Floats]:
+        """Yield the log density of each row with 1, 2, … components, as the mixture grew.
+
+        Yields
+        ------
+        log_density : array of shape (n_rows,)
+        """
+        check_is_fitted(self)
+        X = self._rows(X)
+        for stage in self._stages:
+            yield stage.log_density(X)
+
+    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
+        """Mean log density of the rows.
+
+        Returns
+        -------
+        score : float
+        """
+        found = self.score_samples(X)
+        return float(np.average(found, weights=validate_weights(sample_weight, len(found))))
+
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """The component each row most likely came from.
+
+        Returns
+        -------
+        component : array of shape (n_rows,)
+        """
+        return np.asarray(self._mixture_of().log_joint(self._rows(X)).argmax(axis=1))
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probability of each component, given the row.
+
+        Returns
+        -------
+        p : array of shape (n_rows, n_terms_)
+        """
+        joint = self._mixture_of().log_joint(self._rows(X))
+        shares = np.exp(joint - joint.max(axis=1, keepdims=True))
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+    def sample(self, n_samples: int = 1) -> tuple[Floats, NDArray[np.intp]]:
+        """Draw from the mixture.
+
+        Returns
+        -------
+        X : array of shape (n_samples, n_features)
+        component : array of shape (n_samples,)
+            Where each row came from; rows are ordered by it.
+        """
+        mixture = self._mixture_of()
+        if n_samples < 1:
+            raise ValueError(f"n_samples must be at least 1, got {n_samples}.")
+        seed = check_random_state(self.random_state).randint(2**31 - 1, size=4)
+        rng = np.random.default_rng(seed)
+        counts = rng.multinomial(n_samples, mixture.weights / mixture.weights.sum())
+        component = np.repeat(np.arange(mixture.size), counts)
+        noise = rng.normal(size=(n_samples, mixture.means.shape[1]))
+        factors = mixture.factors[component]
+        if mixture.kind == "full":
+            spread = np.einsum("nij,nj->ni", factors, noise)
+        else:
+            spread = noise * (factors if mixture.kind == "diag" else factors[:, None])
+        return mixture.means[component] + spread, component
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion on rows; lower is better.
+
+        Returns
+        -------
+        bic : float
+        """
+        found = self.score_samples(X)
+        penalty = self._mixture.n_parameters * np.log(len(found))
+        return float(-2.0 * found.sum() + penalty)
+
+    def aic(self, X: Any) -> float:
+        """Akaike information criterion on rows; lower is better.
+
+        Returns
+        -------
+        aic : float
+        """
+        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self._mixture.n_parameters)
+
+    def _mixture_of(self) -> Mixture:
+        check_is_fitted(self)
+        return self._mixture
+
+    def _rows(self, X: Any) -> Floats:
+        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
+
+    def _bandwidths(self) -> Floats:
+        if isinstance(self.bandwidths, str):
+            return np.array(AUTO_BANDWIDTHS)
+        found = np.unique(np.asarray(self.bandwidths, dtype=np.float64).ravel())[::-1]
+        if not len(found) or not np.all((found > 0) & np.isfinite(found)):
+            raise ValueError(f"bandwidths must hold positive numbers, got {self.bandwidths!r}.")
+        return found
+
+    def _units(self, X: Floats, weights: Floats) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of the features; one deviation for spherical components."""
+        share = weights / weights.sum()
+        mean = share @ X
+        variances = share @ (X - mean) ** 2
+        if self.covariance_type == "spherical":
+            variances = np.full_like(variances, variances.mean())
+        rounding = (100 * np.finfo(float).eps * (1.0 + np.abs(mean))) ** 2
+        return mean, np.sqrt(np.where(variances > rounding, variances, 1.0))
+
+    def _em(self, Z: Floats, weights: Floats) -> EM:
+        row = 1.0 / _count(weights)
+        return EM(Z, weights / weights.sum(), self.covariance_type, float(self.reg_covar), row)
+
+    def _split(self, n_rows: int, rng: np.random.Generator) -> tuple[Any, Any]:
+        if self.criterion != "validation":
+            return np.arange(n_rows), np.empty(0, dtype=np.intp)
+        held_out = draw_rows(n_rows, max(n_rows // 5, 1), rng)
+        return np.setdiff1d(np.arange(n_rows), held_out), held_out
+
+    def _stop(
+        self,
+        growth: MixtureGrowth,
+        em: EM,
+        held_out: Floats,
+        weights: Floats,
+        held_out_weights: Floats,
+        bandwidths: Floats,
+    ) -> GrowthStop:
+        if self.criterion == "validation":
+            share = held_out_weights / held_out_weights.sum()
+            return GrowthStop(
+                lambda mixture: -float(share @ mixture.log_density(held_out)),
+                self.patience,
+                self.n_terms,
+            )
+        if self.criterion == "certificate":
+
+            def gap(mixture: Mixture) -> float:
+                found = self._certify(mixture, em, bandwidths, growth.start_value)
+                return found.relative_gap
+
+            return GrowthStop(gap, self.patience, self.n_terms, enough=float(self.tol))
+        total = _count(weights)
+
+        def bic(mixture: Mixture) -> float:
+            value = -float(em.weights @ mixture.log_density(em.X))
+            return float(value + 0.5 * np.log(total) * mixture.n_parameters / total)
+
+        return GrowthStop(bic, self.patience, self.n_terms)
+
+    def _certify(
+        self,
+        mixture: Mixture,
+        em: EM,
+        bandwidths: Floats,
+        start_value: float,
+    ) -> Certificate:
+        value = -float(em.weights @ mixture.log_density(em.X))
+        # The same rows every time, whatever was drawn before.
+        some = draw_rows(len(em.X), _CERTIFIED_CENTRES, np.random.default_rng(0))
+        gap = atoms_gap(mixture, em, em.X[some], bandwidths)
+        return Certificate(
+            np.array([value]),
+            np.array([value - gap]),
+            np.array([2.0 * start_value]),
+            "Frank-Wolfe",
+            over="the mixtures of fixed atoms at training rows",
+        )
+
+    def _warn_where_floored(self, mixture: Mixture) -> None:
+        if mixture.kind == "full":
+            least = np.linalg.eigvalsh(mixture.covariances()).min()
+        else:
+            least = float(mixture.factors.min()) ** 2
+        if least < 2.0 * self.reg_covar:
+            warnings.warn(
+                "a component has shrunk to the least variance allowed, which happens where points "
+                "coincide or lie in a plane: its likelihood means little. Remove duplicates or "
+                f"constant features, or raise reg_covar={self.reg_covar:g}.",
+                stacklevel=3,
+            )
+
+
+def _count(weights: Floats) -> float:
+    """Rows that the weights stand for: their sum, and no fewer than there are."""
+    return max(float(weights.sum()), float(len(weights)))

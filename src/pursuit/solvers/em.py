@@ -1,0 +1,228 @@
+"""Gaussian mixtures: densities, and the steps of expectation maximisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+KINDS = ("full", "diag", "spherical")
+_LOG_2PI = float(np.log(2.0 * np.pi))
+_WIDE = 16
+"""Features up to which products of pairs of features are formed once, for all components."""
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Σ_k a_k N(μ_k, Σ_k).
+
+    Attributes
+    ----------
+    weights : array of shape (k,)
+        a, summing to one.
+    means : array of shape (k, d)
+        μ.
+    factors : array of shape (k, d, d), (k, d) or (k,)
+        Lower Cholesky factors of full covariances; standard deviations of diagonal or spherical
+        ones.
+    kind : {"full", "diag", "spherical"}
+        Which.
+    """
+
+    weights: Floats
+    means: Floats
+    factors: Floats
+    kind: str
+
+    @property
+    def size(self) -> int:
+        """Number of components."""
+        return len(self.weights)
+
+    @property
+    def n_parameters(self) -> int:
+        """Free parameters: weights, means and covariances."""
+        k, d = self.means.shape
+        spread = {"full": d * (d + 1) // 2, "diag": d, "spherical": 1}[self.kind]
+        return int(k - 1 + k * (d + spread))
+
+    def log_joint(self, X: Floats) -> Floats:
+        """ln a_k + ln N(x; μ_k, Σ_k), shape (rows, k)."""
+        with np.errstate(divide="ignore"):
+            return log_densities(X, self.means, self.factors, self.kind) + np.log(self.weights)
+
+    def log_density(self, X: Floats) -> Floats:
+        """ln Σ_k a_k N(x; μ_k, Σ_k)."""
+        return log_sum_exp(self.log_joint(X))
+
+    def covariances(self) -> Floats:
+        """Σ_k, in the shape of scikit-learn's mixtures."""
+        if self.kind == "full":
+            return np.asarray(self.factors @ self.factors.transpose(0, 2, 1))
+        return np.asarray(self.factors**2)
+
+    def with_component(self, weight: float, mean: Floats, factor: Floats) -> Mixture:
+        """(1 - a) times this mixture, and a times one more component."""
+        return replace(
+            self,
+            weights=np.append((1.0 - weight) * self.weights, weight),
+            means=np.vstack([self.means, mean]),
+            factors=np.concatenate([self.factors, np.asarray(factor)[None]]),
+        )
+
+    def rescaled(self, scale: Floats, shift: Floats) -> Mixture:
+        """The mixture of scale * x + shift."""
+        if self.kind == "full":
+            factors = self.factors * scale[:, None]
+        elif self.kind == "diag":
+            factors = self.factors * scale
+        else:
+            factors = self.factors * scale[0]
+        return replace(self, means=self.means * scale + shift, factors=factors)
+
+
+def log_sum_exp(joint: Floats) -> Floats:
+    """ln Σ_k exp, row by row."""
+    largest = joint.max(axis=1)
+    scaled = np.exp(joint - largest[:, None])
+    return np.asarray(largest + np.log(scaled @ np.ones(joint.shape[1])))
+
+
+def log_densities(X: Floats, means: Floats, factors: Floats, kind: str) -> Floats:
+    """ln N(x; μ_k, Σ_k), shape (rows, k)."""
+    k, d = means.shape
+    if kind == "full":
+        whiten = np.linalg.inv(factors)
+        centre = np.einsum("kij,kj->ki", whiten, means).ravel()
+        white = X @ whiten.reshape(k * d, d).T
+        white -= centre
+        white *= white
+        # A product with ones: sums over a short last axis are slow.
+        squares = (white.reshape(-1, d) @ np.ones(d)).reshape(len(X), k)
+        log_volume = np.log(np.einsum("kii->ki", factors)).sum(axis=1)
+    else:
+        deviations = factors if kind == "diag" else np.repeat(factors[:, None], d, axis=1)
+        squares = np.empty((len(X), k))
+        for column, mean, deviation in zip(squares.T, means, deviations, strict=True):
+            white = (X - mean) / deviation
+            column[:] = np.einsum("ij,ij->i", white, white)
+        log_volume = np.log(deviations).sum(axis=1)
+    squares *= -0.5
+    squares -= log_volume + 0.5 * d * _LOG_2PI
+    return np.asarray(squares)
+
+
+class EM:
+    """Expectation maximisation on weighted rows.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, d)
+        Rows, centred and of unit scale.
+    weights : array of shape (n_rows,)
+        Weights ω that sum to one.
+    kind : {"full", "diag", "spherical"}
+        Covariances.
+    floor : float
+        Variance added to every direction of every component, so that no likelihood is unbounded.
+    row : float, optional
+        What a single row weighs; the mean of the weights by default.
+    """
+
+    def __init__(
+        self, X: Floats, weights: Floats, kind: str, floor: float, row: float | None = None
+    ) -> None:
+        self.X, self.weights, self.kind, self.floor = X, weights, kind, floor
+        self.row = 1.0 / len(X) if row is None else row
+        m, d = X.shape
+        self._pairs = (
+            (X[:, :, None] * X[:, None, :]).reshape(m, d * d)
+            if kind == "full" and d <= _WIDE
+            else None
+        )
+
+    def single(self) -> Mixture:
+        """The one Gaussian that fits best."""
+        mean, factor = self._component(self.weights)
+        return Mixture(np.ones(1), mean[None], np.asarray(factor)[None], self.kind)
+
+    def run(self, mixture: Mixture, steps: int, tolerance: float) -> tuple[Mixture, float]:
+        """At most so many steps on all components, until they gain less than the tolerance.
+
+        Components that hold less than a row are dropped. Gives the mixture and the mean log
+        likelihood before its last step.
+        """
+        before = -np.inf
+        for _ in range(steps):
+            joint = mixture.log_joint(self.X)
+            density = log_sum_exp(joint)
+            value = float(self.weights @ density)
+            if value - before < tolerance:
+                break
+            before = value
+            shares = np.exp(joint - density[:, None])
+            shares *= self.weights[:, None]
+            mixture = self._maximise(mixture, shares)
+        return mixture, before
+
+    def grow(
+        self, density: Floats, mean: Floats, factor: Floats, weight: float, steps: int
+    ) -> tuple[float, Floats, Floats, float] | None:
+        """Steps on a new component alone, the old ones being held in their ln density.
+
+        Gives its weight, mean, factor and the mean log likelihood, or None where it starves.
+        """
+        least = (self.X.shape[1] + 1) * self.row
+        for step in range(steps + 1):
+            own = log_densities(self.X, mean[None], np.asarray(factor)[None], self.kind)[:, 0]
+            mine = np.log(weight) + own
+            total = np.logaddexp(np.log1p(-weight) + density, mine)
+            if step == steps:
+                return weight, mean, factor, float(self.weights @ total)
+            shares = self.weights * np.exp(mine - total)
+            held = float(shares.sum())
+            if held < least:
+                return None
+            weight = min(held, 0.9)
+            mean, factor = self._component(shares)
+        return None
+
+    def _component(self, shares: Floats) -> tuple[Floats, Floats]:
+        """Mean and factor of rows that belong to a component by these shares."""
+        held = float(shares.sum())
+        mean = shares @ self.X / held
+        centred = self.X - mean
+        if self.kind == "full":
+            covariance = (shares[:, None] * centred).T @ centred / held
+            covariance[np.diag_indices_from(covariance)] += self.floor
+            return mean, np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+        variances = shares @ centred**2 / held + self.floor
+        if self.kind == "diag":
+            return mean, np.sqrt(variances)
+        return mean, np.sqrt(variances.mean())
+
+    def _maximise(self, mixture: Mixture, shares: Floats) -> Mixture:
+        held = shares.sum(axis=0)
+        alive = held >= self.row
+        if not alive.all():
+            shares, held = shares[:, alive], held[alive]
+        means = shares.T @ self.X / held[:, None]
+        if self._pairs is not None:
+            k, d = means.shape
+            second = (shares.T @ self._pairs).reshape(k, d, d) / held[:, None, None]
+            second -= means[:, :, None] * means[:, None, :]
+            second[:, np.arange(d), np.arange(d)] += self.floor
+            factors = self._factors(second, shares)
+        else:
+            factors = np.array([self._component(column)[1] for column in shares.T])
+        return Mixture(held / held.sum(), means, factors, self.kind)
+
+    def _factors(self, covariances: Floats, shares: Floats) -> Floats:
+        """Cholesky factors; centred sums where differences of squares have lost their digits."""
+        try:
+            return np.asarray(np.linalg.cholesky(covariances), dtype=np.float64)
+        except np.linalg.LinAlgError:
+            return np.array([self._component(column)[1] for column in shares.T])

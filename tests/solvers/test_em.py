@@ -1,0 +1,89 @@
+"""Densities and EM steps of Gaussian mixtures against loops over rows."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import multivariate_normal
+
+from pursuit.solvers import EM, Mixture
+
+KINDS = ["full", "diag", "spherical"]
+
+
+def covariance(factor, kind, d):
+    if kind == "full":
+        return factor @ factor.T
+    return np.diag(np.broadcast_to(factor, d) ** 2)
+
+
+def mixture(rng, kind, k=3, d=2):
+    factors = {
+        "full": np.tril(rng.normal(size=(k, d, d)), -1)
+        + np.eye(d) * rng.uniform(0.3, 1, (k, 1, 1)),
+        "diag": rng.uniform(0.3, 1, (k, d)),
+        "spherical": rng.uniform(0.3, 1, k),
+    }[kind]
+    return Mixture(rng.dirichlet(np.ones(k)), rng.normal(size=(k, d)), factors, kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(seed=st.integers(0, 2**31))
+def test_densities_are_those_of_scipy(kind, seed):
+    rng = np.random.default_rng(seed)
+    model, X = mixture(rng, kind), rng.normal(size=(6, 2))
+    expected = sum(
+        a * multivariate_normal(mean, covariance(factor, kind, 2)).pdf(X)
+        for a, mean, factor in zip(model.weights, model.means, model.factors, strict=True)
+    )
+    assert model.log_density(X) == pytest.approx(np.log(expected))
+    moved = model.rescaled(np.array([2.0, 2.0]), np.array([1.0, -3.0]))
+    assert moved.log_density(2 * X + [1.0, -3.0]) == pytest.approx(np.log(expected / 4))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(seed=st.integers(0, 2**31))
+def test_a_step_is_the_textbook_one_and_never_lowers_the_likelihood(kind, seed):
+    rng = np.random.default_rng(seed)
+    X, w = rng.normal(size=(40, 2)), rng.dirichlet(np.ones(40))
+    model, floor = mixture(rng, kind), 1e-6
+    after, before = EM(X, w, kind, floor).run(model, 1, -np.inf)
+    assert before == pytest.approx(w @ model.log_density(X))
+    assert w @ after.log_density(X) >= before - 1e-6
+    shares = np.exp(model.log_joint(X) - model.log_density(X)[:, None]) * w[:, None]
+    for k in range(after.size):
+        mean = shares[:, k] @ X / shares[:, k].sum()
+        scatter = (shares[:, k, None] * (X - mean)).T @ (X - mean) / shares[:, k].sum()
+        expected = {
+            "full": scatter + floor * np.eye(2),
+            "diag": np.diag(np.diag(scatter)) + floor * np.eye(2),
+            "spherical": (np.trace(scatter) / 2 + floor) * np.eye(2),
+        }[kind]
+        assert after.means[k] == pytest.approx(mean)
+        assert covariance(after.factors[k], kind, 2) == pytest.approx(expected, abs=1e-9)
+    assert after.weights == pytest.approx(shares.sum(axis=0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_features_take_the_path_without_pairs(kind):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 20))
+    em = EM(X, np.full(200, 1 / 200), kind, 1e-6)
+    start = em.single().with_component(0.3, X[0], em.single().factors[0])
+    after, before = em.run(start, 3, -np.inf)
+    assert after.log_density(X).mean() >= before
+
+
+def test_a_component_without_rows_is_dropped():
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    em = EM(X, np.full(50, 0.02), "full", 1e-6)
+    far = em.single().with_component(0.5, np.full(2, 100.0), 0.1 * np.eye(2))
+    assert em.run(far, 2, -np.inf)[0].size == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_parameters_are_counted(kind):
+    model = mixture(np.random.default_rng(0), kind, k=3, d=4)
+    assert (
+        model.n_parameters == {"full": 2 + 3 * 14, "diag": 2 + 3 * 8, "spherical": 2 + 3 * 5}[kind]
+    )
