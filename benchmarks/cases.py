@@ -10,9 +10,16 @@ from collections.abc import Callable
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
+from benchmarks.component_cases import components, denoising, novelty
 from benchmarks.data import kin40k, protein, robot_arm
 from benchmarks.exact_cases import exact_gp_case
 from benchmarks.harness import Figure, Measured, best_seconds, measure_solvers, traced_peak
+from benchmarks.hull_cases import (
+    hull_boosting,
+    hull_boosting_speed,
+    hull_lasso,
+    hull_mixture,
+)
 from benchmarks.landmark_cases import landmarks, landmarks_elsewhere, pipeline
 from benchmarks.learning_cases import evidence, large, learned
 from benchmarks.matching_cases import matching_omp, matching_size
@@ -242,6 +249,13 @@ CASES: dict[str, Case] = {
     "neighbors-strings": neighbors_strings,
     "matching-omp": matching_omp,
     "matching-size": matching_size,
+    "components": components,
+    "novelty": novelty,
+    "denoising": denoising,
+    "hull-lasso": hull_lasso,
+    "hull-boosting": hull_boosting,
+    "hull-boosting-speed": hull_boosting_speed,
+    "hull-mixture": hull_mixture,
 }
 
 

@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pursuit.bounds import Bound, Certificate, margin_bound, margin_scale
+from pursuit.bounds import Bound, margin_bound, margin_scale
 from pursuit.estimators.boostrounds import (
     Booster,
     Rounds,
@@ -24,7 +24,6 @@ from pursuit.estimators.boostrounds import (
     votes,
 )
 from pursuit.estimators.inputs import validate_weights
-from pursuit.greedy import Path
 from pursuit.linalg import Workers
 from pursuit.objectives import check_learner
 from pursuit.objectives.hull import STEPS
@@ -259,7 +258,7 @@ class HullBoostClassifier(ClassifierMixin, BaseEstimator):
             yield found[:, 0] if self._binary else found
 
     @property
-    def learners_(self) -> list[Any]:
+    def learners_(self) -> Any:
         """Weak learners."""
         return self._of_each("learners")
 
@@ -269,17 +268,17 @@ class HullBoostClassifier(ClassifierMixin, BaseEstimator):
         return self._of_each("weights")
 
     @property
-    def path_(self) -> Path | list[Path]:
+    def path_(self) -> Any:
         """Loss and gap after each round."""
         return self._of_each("path")
 
     @property
-    def certificate_(self) -> Certificate | list[Certificate | None] | None:
+    def certificate_(self) -> Any:
         """How far the loss can be from its minimum."""
         return self._of_each("certificate")
 
     @property
-    def rate_bound_(self) -> Bound | list[Bound | None] | None:
+    def rate_bound_(self) -> Any:
         """What Theorem 3.1 promised."""
         return self._of_each("rate_bound")
 

@@ -279,7 +279,7 @@ def figure4(
 ) -> PaperResult:
     """Fig. 4: classes among the first ten patterns of USPS.
 
-    Partly reproduced: seven are typical where the figure has nine, still more than random rows have.
+    Partly reproduced: seven are typical where the figure has nine; random rows have fewer.
 
     Parameters
     ----------

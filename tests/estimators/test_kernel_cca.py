@@ -1,0 +1,241 @@
+"""SparseKernelCCA: scikit-learn's CCA at full size, two kinds of views, and the bound."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import gammaln, logsumexp
+from sklearn.base import clone
+from sklearn.cross_decomposition import CCA
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.metrics.pairwise import rbf_kernel
+
+from pursuit import SparseKernelCCA, pairwise
+
+
+@pytest.fixture(scope="module")
+def pair(read_only):
+    """Two views of a hidden number, as in the specification."""
+    rng = np.random.default_rng(0)
+    m = 300
+    z = rng.normal(size=m)
+    X = np.column_stack([z + 0.3 * rng.normal(size=m), rng.normal(size=m)])
+    Y = np.column_stack([np.sin(z) + 0.3 * rng.normal(size=m), rng.normal(size=m)])
+    return read_only(X), read_only(Y)
+
+
+def linear_pair(seed=0, m=150, p=5, q=3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(m, p))
+    Y = X[:, :q] @ rng.normal(size=(q, q)) + 1.5 * rng.normal(size=(m, q)) + 4
+    return X * np.logspace(-1, 1, p) + 7, Y
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_linear_kernels_give_the_correlations_of_cca(seed):
+    X, Y = linear_pair(seed)
+    ours = SparseKernelCCA("linear", "linear", n_components=3, regularization=0).fit(X, Y)
+    theirs = CCA(3, max_iter=10_000, tol=1e-14).fit(X, Y)
+    left, right = theirs.transform(X, Y)
+    expected = [np.corrcoef(left[:, j], right[:, j])[0, 1] for j in range(3)]
+    np.testing.assert_allclose(ours.canonical_correlations_, expected, atol=1e-6)
+    assert len(ours.basis_x_) == 5
+    assert len(ours.basis_y_) == 3
+
+
+def test_the_toy_of_the_specification(pair):
+    model = SparseKernelCCA(n_basis=12).fit(*pair)
+    assert model.canonical_correlations_[0] == pytest.approx(0.895, abs=0.001)
+
+
+def test_it_is_regularised_cca_in_the_spans(pair):
+    """Directions of the largest regularised correlation among all functions of both spans."""
+    X, Y = pair
+    model = SparseKernelCCA(n_basis=10, n_components=2, regularization=0.05).fit(X, Y)
+    spans = []
+    for A in pair:
+        K = rbf_kernel(A, gamma=0.5)
+        S = model.basis_indices_
+        V = np.linalg.solve(np.linalg.cholesky(K[np.ix_(S, S)]), K[S]).T
+        spans.append(V - V.mean(axis=0))
+    P, Q = spans
+    A, B = P.T @ P / 300 + 0.05 * np.eye(10), Q.T @ Q / 300 + 0.05 * np.eye(10)
+    M = np.linalg.solve(A, P.T @ Q / 300) @ np.linalg.solve(B, Q.T @ P / 300)
+    values, vectors = np.linalg.eig(M)
+    order = np.argsort(-values.real)[:2]
+    left, right = model.transform(X, Y)
+    for j, at in enumerate(order):
+        a = vectors[:, at].real
+        b = np.linalg.solve(B, Q.T @ P @ a)
+        assert abs(np.corrcoef(P @ a, left[:, j])[0, 1]) == pytest.approx(1, abs=1e-9)
+        assert abs(np.corrcoef(Q @ b, right[:, j])[0, 1]) == pytest.approx(1, abs=1e-9)
+        assert model.canonical_correlations_[j] == pytest.approx(
+            np.corrcoef(P @ a, Q @ b)[0, 1], abs=1e-9
+        )
+
+
+def test_scores_have_unit_variance_and_their_correlation(pair):
+    X, Y = pair
+    model = SparseKernelCCA(n_basis=20, n_components=3).fit(X, Y)
+    left, right = model.transform(X, Y)
+    for scores in (left, right):
+        np.testing.assert_allclose(scores.mean(axis=0), 0, atol=1e-10)
+        np.testing.assert_allclose(scores.var(axis=0), 1, rtol=1e-9)
+    found = [np.corrcoef(left[:, j], right[:, j])[0, 1] for j in range(3)]
+    np.testing.assert_allclose(model.canonical_correlations_, found, atol=1e-9)
+    np.testing.assert_allclose(model.correlations(X, Y), found, atol=1e-9)
+    assert model.score(X, Y) == pytest.approx(np.mean(found))
+    np.testing.assert_array_equal(model.transform(X), left)
+    both = clone(model).fit_transform(X, Y)
+    np.testing.assert_array_equal(both[0], left)
+    np.testing.assert_array_equal(both[1], right)
+
+
+def test_it_finds_what_is_common_on_new_rows(pair):
+    X, Y = pair
+    model = SparseKernelCCA(n_basis=20).fit(X[:200], Y[:200])
+    assert model.score(X[200:], Y[200:]) > 0.75
+    shuffled = np.random.default_rng(0).permutation(100)
+    assert abs(model.score(X[200:], Y[200:][shuffled])) < 0.3
+
+
+def shared_pairs(a, b):
+    """Number of common pairs of neighbouring letters."""
+    left = {a[i : i + 2] for i in range(len(a) - 1)}
+    return float(len(left & {b[i : i + 2] for i in range(len(b) - 1)}))
+
+
+def test_vectors_beside_strings():
+    rng = np.random.default_rng(0)
+    words = ["low", "medium", "high"]
+    level = rng.integers(0, 3, 120)
+    X = level[:, None] + 0.2 * rng.normal(size=(120, 2))
+    text = [words[k] + rng.choice(["er", "est", "ish"]) for k in level]
+    model = SparseKernelCCA("rbf", pairwise(shared_pairs), n_basis=9).fit(X, text)
+    assert model.canonical_correlations_[0] > 0.95
+    assert model.transform(X[:5], text[:5])[1].shape == (5, 1)
+    turned = SparseKernelCCA(pairwise(shared_pairs), "rbf", n_basis=9).fit(text, X)
+    np.testing.assert_allclose(
+        turned.canonical_correlations_, model.canonical_correlations_, atol=1e-9
+    )
+    assert not hasattr(turned, "n_features_in_")
+
+
+def test_every_kind_of_input_gives_the_same(pair):
+    X, Y = pair
+    plain = SparseKernelCCA(n_basis=8).fit(X, Y)
+    K = rbf_kernel(Y, gamma=0.5)
+    others = [
+        (SparseKernelCCA(RBF(1.0), "rbf", n_basis=8), X, sparse.csr_array(Y)),
+        (SparseKernelCCA("rbf", "precomputed", n_basis=8), X, K),
+        (
+            SparseKernelCCA("rbf", rbf_kernel, n_basis=8, kernel_params_y={"gamma": 0.5}),
+            X,
+            Y.tolist(),
+        ),
+    ]
+    for model, A, B in others:
+        model.fit(A, B)
+        np.testing.assert_array_equal(model.basis_indices_, plain.basis_indices_)
+        for found, expected in zip(model.transform(A, B), plain.transform(X, Y), strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+def test_weights_are_copies(pair):
+    X, Y = pair[0][:60], pair[1][:60]
+    w = np.random.default_rng(1).integers(0, 3, 60)
+    weighted = SparseKernelCCA(n_basis=8).fit(X, Y, sample_weight=w)
+    repeated = SparseKernelCCA(n_basis=8).fit(np.repeat(X, w, axis=0), np.repeat(Y, w, axis=0))
+    np.testing.assert_allclose(weighted.basis_x_, repeated.basis_x_)
+    np.testing.assert_allclose(
+        weighted.canonical_correlations_, repeated.canonical_correlations_, rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        weighted.generalisation_bound_.value, repeated.generalisation_bound_.value, rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("options", [{"search": "fresh"}, {"pool_size": 90}, {"search": "full"}])
+def test_same_seed_same_model_whatever_the_threads(pair, options):
+    models = [
+        SparseKernelCCA(n_basis=8, random_state=3, n_jobs=n_jobs, **options).fit(*pair)
+        for n_jobs in (1, 2)
+    ]
+    np.testing.assert_array_equal(models[0].basis_indices_, models[1].basis_indices_)
+    np.testing.assert_array_equal(models[0].transform(pair[0]), models[1].transform(pair[0]))
+    assert models[0].canonical_correlations_[0] > 0.8
+
+
+def test_the_bound_counts_pairs_that_disagree(pair):
+    """Theorem 4 at the last size, from errors counted by hand."""
+    X, Y = pair
+    model = SparseKernelCCA(n_basis=6, tolerance=0.8).fit(X, Y)
+    left, right = model.transform(X, Y)
+    outside = np.setdiff1d(np.arange(300), model.basis_indices_)
+    t = int(np.sum(np.abs(left - right)[outside, 0] > 0.8))
+    m, k, M = 300, 6, 300 - 6 - t
+
+    def binomial(n, i):
+        return gammaln(n + 1) - gammaln(i + 1) - gammaln(n - i + 1)
+
+    labelings = logsumexp(binomial(4 * M, np.arange(2 * k + 2)))
+    nats = labelings + binomial(m, k) + binomial(m - k, t) + np.log(2 * m**2 / 0.05)
+    bound = model.generalisation_bound_
+    assert bound.size[-1] == 6
+    assert bound.value[-1] == pytest.approx(2 / M * nats / np.log(2), rel=1e-9)
+
+
+def test_tools(pair):
+    model = SparseKernelCCA(n_basis=8).fit(*pair)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.transform(*pair)[1], model.transform(*pair)[1])
+    assert model.n_features_in_ == 2
+    assert list(model.get_feature_names_out()) == ["sparsekernelcca0"]
+    assert len(model.path_) == model.n_basis_ == 8
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_components": 5, "n_basis": 3}, "n_components=5 is more than n_basis=3"),
+        ({"delta": 1.0}, "'delta' parameter"),
+        ({"regularization": -1.0}, "'regularization' parameter"),
+        ({"tolerance": 0.0}, "'tolerance' parameter"),
+        ({"kernel_y": "nothing"}, "kernel='nothing' is not a known name"),
+    ],
+)
+def test_wrong_parameters_are_named(pair, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        SparseKernelCCA(**parameters).fit(*pair)
+
+
+def test_wrong_views_are_named(pair):
+    X, Y = pair
+    with pytest.raises(ValueError, match="got 300 rows in X and 299 in Y"):
+        SparseKernelCCA().fit(X, Y[:-1])
+    with pytest.raises(ValueError, match="Y is constant"):
+        SparseKernelCCA().fit(X, np.ones((300, 2)))
+    with pytest.raises(ValueError, match="X is constant"):
+        SparseKernelCCA("linear").fit(np.full((300, 2), 3.0), Y)
+    with pytest.raises(ValueError, match="more than the 1 dimension"):
+        SparseKernelCCA("rbf", "linear", n_components=2).fit(X, Y[:, :1])
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        SparseKernelCCA().fit(X)
+    with pytest.raises(ValueError, match="Input Y contains NaN"):
+        SparseKernelCCA().fit(X, np.full((300, 1), np.nan))
+    with pytest.raises(ValueError, match="kernel_y='precomputed' needs a square kernel matrix"):
+        SparseKernelCCA("rbf", "precomputed").fit(X, Y)
+    model = SparseKernelCCA(n_basis=5).fit(X, Y)
+    with pytest.raises(ValueError, match="Y has 1 features, but the rows have 2"):
+        model.transform(X, Y[:, :1])
+    with pytest.raises(ValueError, match="got 300 rows in X and 10 in Y"):
+        model.score(X, Y[:10])
+
+
+def test_a_target_of_one_dimension_is_a_column(pair):
+    X, Y = pair
+    flat = SparseKernelCCA(n_basis=8).fit(X, Y[:, 0])
+    column = SparseKernelCCA(n_basis=8).fit(X, Y[:, :1])
+    np.testing.assert_array_equal(flat.transform(X), column.transform(X))
+    np.testing.assert_array_equal(flat.transform(X, Y[:, 0])[1], column.transform(X, Y[:, :1])[1])
