@@ -8,18 +8,20 @@ digit without its noise.
 """
 
 # %%
-# The digits of scikit-learn have 8 x 8 pixels; where the USPS digits are at hand, with 16 x 16, they
-# are used. Noise with a standard deviation of .5 is half the way from white to black.
+# The digits of scikit-learn have 8 x 8 pixels; the USPS digits, where they are at hand, 16 x 16,
+# and then they are used. Noise with a standard deviation of .5 is half the way from white to black.
+
+import os
 
 import numpy as np
 from sklearn.datasets import load_digits
 
 from pursuit.datasets import load_usps
 
-try:
+if os.environ.get("PURSUIT_DATA"):
     X, _, clean, _ = load_usps(return_X_y=True, split=0)
     X, clean = X.astype(float), clean.astype(float)[:500]
-except (ValueError, OSError):
+else:
     digits = load_digits().data / 16
     X, clean = digits[:1300], digits[1300:]
 noisy = clean + 0.5 * np.random.default_rng(0).normal(size=clean.shape)

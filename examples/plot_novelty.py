@@ -61,7 +61,7 @@ for ax, (name, score, level) in zip(
     strict=True,
 ):
     ax.contourf(x, y, score.reshape(x.shape), 12, cmap="Blues_r")
-    ax.contour(x, y, score.reshape(x.shape), [level], colors="#D55E00")
+    ax.contour(x, y, score.reshape(x.shape), [level], colors="#D55E00", linestyles="solid")
     ax.plot(*X.T, ".", color="black", markersize=2)
     ax.set_title(name)
 plt.show()

@@ -39,8 +39,8 @@ import matplotlib.pyplot as plt
 
 from pursuit import CorrelationDisplay
 
-display = CorrelationDisplay.from_estimator(cca, upper[test], lower[test])
-display.figure_.set_size_inches(7, 3.5)
+fig, ax = plt.subplots(figsize=(7, 3.5), layout="constrained")
+CorrelationDisplay.from_estimator(cca, upper[test], lower[test], ax=ax)
 plt.show()
 
 # %%
@@ -58,4 +58,5 @@ ax.set_ylabel("Second score")
 plt.show()
 
 model = LogisticRegression().fit(scores[train], digits.target[train])
-print(f"digits told apart by six scores of the upper half: {model.score(scores[test], digits.target[test]):.1%}")
+accuracy = model.score(scores[test], digits.target[test])
+print(f"digits told apart by six scores of the upper half: {accuracy:.1%}")

@@ -92,16 +92,16 @@ def test_figure_4(size):
         assert rate == pytest.approx(expected, rel=0.35)
 
 
-def test_table_1_compares_with_what_is_printed(monkeypatch):
-    """Times are the caller's own: here they are those of a clock that counts as printed."""
-    printed = iter([1.0] * 3 + [4.0] * 3 + [2.0] * 3 + [1.0] * 3 + [2.0] * 3 + [4.0] * 3)
-    rest = [1.0] * 3 + [2.0] * 3 + [4.0] * 3
-    times = iter([*printed, *rest])
-    monkeypatch.setattr(z03, "_seconds", lambda task: next(times))
+@pytest.mark.parametrize("kappa_grows_by", [2.0, 4.0])
+def test_table_1_compares_with_what_is_printed(monkeypatch, kappa_grows_by):
+    """O(km²) for greedy, O(κkm) for κ-greedy, O(k²m) for random, by a clock of our own."""
+    clock = [[1.0, 4.0, 2.0], [1.0, 2.0, kappa_grows_by], [1.0, 2.0, 4.0]]
+    ticks = iter(np.repeat(clock, 3))
+    monkeypatch.setattr(z03, "_seconds", lambda task: next(ticks))
     found = z03.table1(n_rows=50, n_basis=5)
-    assert found.arrays["seconds"].tolist() == [[1, 4, 2], [1, 2, 4], [1, 2, 4]]
-    assert not found.criteria["nothing grows much faster than printed"]
-    assert found.we_get == "4.0/2.0/2.0 and 2.0/4.0/4.0 times"
+    assert found.arrays["seconds"].tolist() == clock
+    assert found.we_get == f"4.0/2.0/2.0 and 2.0/{kappa_grows_by}/4.0 times"
+    assert found.criteria["nothing grows much faster than printed"] == (kappa_grows_by == 2.0)
 
 
 def test_progress_is_told():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -30,7 +31,15 @@ from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_cal
 from pursuit.estimators.searching import size_grid
 from pursuit.estimators.views import View
 from pursuit.gram import ColumnMatrix, SpannedView, kernel_times, paired_moments
-from pursuit.greedy import FreshSubset, MaxSize, Meter, Path, Pursuit, StopRule
+from pursuit.greedy import (
+    FreshSubset,
+    MaxSize,
+    Meter,
+    Path,
+    Pursuit,
+    StopRule,
+    catch_interrupt,
+)
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import CanonicalPairs, NotPositiveDefiniteError, Workers, canonical_pairs
 from pursuit.objectives import CorrelationPursuit
@@ -41,6 +50,7 @@ Indices = NDArray[np.intp]
 
 _FULL_ROWS = 2000
 _SUBSET = 59
+_CALLER = 4  # of fit, behind its two decorators
 
 
 class SparseKernelCCA(
@@ -220,12 +230,12 @@ class SparseKernelCCA(
             Sample(source, np.empty((source.n_rows, 0)), weights).take(present) for source in rows
         ]
         progress = Progress(self, n_stages=3)
-        with Workers(self.n_jobs) as workers:
+        with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
             try:
                 for sample, kernel in zip(samples, kernels, strict=True):
                     check_positive_definite(kernel, sample, rng)
                 tick = progress.begin("choose", int(self.n_basis))
-                chosen, path = self._choose(samples, kernels, workers, rng, tick)
+                chosen, path = self._choose(samples, kernels, workers, rng, interrupted, tick)
                 spans = [
                     view.span(sample, kernel, chosen, workers)
                     for view, sample, kernel in zip(views, samples, kernels, strict=True)
@@ -262,6 +272,12 @@ class SparseKernelCCA(
                 setattr(self, name, getattr(views[0], name))
             elif hasattr(self, name):
                 delattr(self, name)
+        if interrupted.requested:
+            warnings.warn(
+                f"fit was interrupted: the model holds the {self.n_basis_} pairs found so far.",
+                stacklevel=_CALLER,
+            )
+            raise KeyboardInterrupt
         return self
 
     def transform(self, X: Any, y: Any = None) -> Any:
@@ -339,6 +355,7 @@ class SparseKernelCCA(
         kernels: list[CountingKernel],
         workers: Workers,
         rng: np.random.Generator,
+        interrupted: StopRule,
         tick: Any,
     ) -> tuple[Indices, Path]:
         m, n = samples[0].n_rows, int(self.n_basis)
@@ -358,7 +375,7 @@ class SparseKernelCCA(
         )
         subset = _SUBSET if self.pool_size == "auto" else int(self.pool_size)
         candidates = FreshSubset(subset, rng) if fresh else None
-        rules: list[StopRule] = [MaxSize(n)]
+        rules: list[StopRule] = [MaxSize(n), interrupted]
         path = Pursuit(objective, Meter(kernels[0]), candidates=candidates, labels=index).run(
             rules, tick
         )

@@ -56,7 +56,7 @@ Floats = NDArray[np.float64]
 _MOST = 1024
 _SUBSET = 59
 _NOVELTY_SHARE = 0.95
-_CALLER = 4  # of fit, behind its two decorators
+_CALLER = 5  # of fit, behind its two decorators and _grow
 
 
 class SparseKernelPCA(

@@ -291,12 +291,12 @@ def table1(
             seconds[i, j] = min(_seconds(fit) for _ in range(_TIMES))
             tell(progress, f"{method}, {m} rows, {k} terms: {seconds[i, j]:.3g} s")
     growth = seconds[:, 1:] / seconds[:, :1]
-    printed = np.array([[4.0, 2.0], [2.0, 4.0], [2.0, 2.0]])
+    printed = np.array([[4.0, 2.0], [2.0, 2.0], [2.0, 4.0]])
     return PaperResult(
         name="Z03 Table 1, growth of the cost",
-        paper_says="twice the rows: 4/2/2 times the cost; twice the terms: 2/4/2 times",
+        paper_says="twice the rows: 4/2/2 times the cost; twice the terms: 2/2/4 times",
         we_get=f"{slashed(growth[:, 0], 1)} and {slashed(growth[:, 1], 1)} times",
-        spread=f"best of {_TIMES}; greedy, random, κ-greedy take {slashed(seconds[:, 0], 2)} s",
+        spread=f"best of {_TIMES}; greedy, κ-greedy, random take {slashed(seconds[:, 0], 2)} s",
         criteria={
             "nothing grows much faster than printed": bool(np.all(growth <= 1.5 * printed)),
         },
