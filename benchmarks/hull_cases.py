@@ -116,24 +116,23 @@ def hull_mixture(quick: bool, repeat: int) -> list[Figure]:
         def search(train: Floats = train, found: list[GaussianMixture] = found) -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                fits = [
-                    GaussianMixture(k, random_state=0).fit(train) for k in range(1, largest + 1)
-                ]
+                sizes = range(1, largest + 1)
+                fits = [GaussianMixture(k, random_state=0).fit(train) for k in sizes]
             found.append(min(fits, key=lambda fit: fit.bic(train)))
 
         spent["peer"] += seconds(search)
         reference = found[-1].score(test)
-        scores, times, sizes = [], [], []
+        scores, times, components = [], [], []
         for seed in range(n_seeds):
             model = HullMixture(random_state=seed)
             times.append(seconds(lambda model=model, train=train: model.fit(train)))
             scores.append(model.score(test) - reference)
-            sizes.append(model.n_terms_)
+            components.append(model.n_terms_)
         spent["ours"] += float(np.mean(times))
         differences.append(float(np.mean(scores)))
         figures += [
             Figure(f"{name}: components of GaussianMixture", float(found[-1].n_components)),
-            Figure(f"{name}: components of HullMixture", float(np.mean(sizes))),
+            Figure(f"{name}: components of HullMixture", float(np.mean(components))),
             Figure(f"{name}: log likelihood above", differences[-1], at_least=-0.02),
         ]
     above = np.array(differences)
@@ -159,11 +158,10 @@ def _classifications() -> Iterator[tuple[str, Floats, NDArray[np.bool_]]]:
     X, y = load_digits(return_X_y=True)
     yield "digits odd/even", X, y % 2 == 1
     try:
-        X, y, X_test, y_test = datasets.load_usps(return_X_y=True)
+        X, y = datasets.load_usps(return_X_y=True)
         rings, ages = datasets.load_abalone(return_X_y=True)
     except ValueError as missing:
         raise NotAvailableError(str(missing)) from missing
-    X, y = np.concatenate([X, X_test]), np.concatenate([y, y_test])
     fours = np.isin(y, (4, 9))
     yield "USPS 4-vs-9", X[fours].astype(np.float64), y[fours] == 4
     yield "abalone", rings, ages > np.median(ages)

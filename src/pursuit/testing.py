@@ -41,8 +41,8 @@ _SHIFTED = (
 )
 
 _FOLDS = (
-    "radius chosen by cross-validation only: a row of weight 2 is in one fold, two copies of it may "
-    "be in two, so other folds and another radius are chosen"
+    "radius chosen by cross-validation only: a row of weight 2 is in one fold, two copies of it "
+    "may be in two, so other folds and another radius are chosen"
 )
 
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {

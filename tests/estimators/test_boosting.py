@@ -1,6 +1,7 @@
 """Boosting over a hull: margins, certificates, probabilities, and beside AdaBoost."""
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linprog
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris
+from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import AdaBoostClassifier
 from sklearn.linear_model import LogisticRegression
@@ -69,13 +70,21 @@ def test_the_margin_bound_holds_where_the_margin_is_known(seed):
     assert share <= model.margin_bound_.value[-1]
 
 
+@cache
+def least_loss(scale):
+    """A lower bound on the loss that is met to 1e-6, by corrective steps."""
+    X, y = corners(80, d=3, flipped=0.1)
+    best = HullBoostClassifier(scale=scale, step="corrective", n_terms=400, tol=1e-6).fit(X, y)
+    assert best.path_.stop_reason == "tol"
+    return best.certificate_.lower
+
+
 @pytest.mark.parametrize("step", ["joint", "frank-wolfe", "corrective"])
 @pytest.mark.parametrize("scale", [2.0, 16.0])
 def test_loss_gap_and_rate(step, scale):
     X, y = corners(80, d=3, flipped=0.1)
     model = HullBoostClassifier(scale=scale, step=step, n_terms=60, tol=1e-9).fit(X, y)
-    best = HullBoostClassifier(scale=scale, step="corrective", n_terms=400, tol=1e-7).fit(X, y)
-    least = best.certificate_.lower
+    least = least_loss(scale)
     signs = np.where(y == 1, 1.0, -1.0)
     loss = LogExpLoss(signs, scale)
     vote = model.decision_function(X)
@@ -86,6 +95,7 @@ def test_loss_gap_and_rate(step, scale):
     gaps = model.certificate_.gap
     assert gaps >= model.path_.value[-1] - least - 1e-6
     assert np.all(model.learner_weights_ >= 0)
+    assert model.n_terms_ == np.count_nonzero(model.learner_weights_) <= 60
     assert model.learner_weights_.sum() <= 1 + 1e-9
 
 
@@ -144,23 +154,18 @@ def test_a_smaller_scale_is_chosen_under_label_noise():
     assert HullBoostClassifier(scale="cv", random_state=0, n_terms=50).fit(X, y).scale_ == 128
 
 
-@pytest.mark.parametrize("data", ["breast cancer", "digits"])
-def test_about_as_accurate_as_adaboost(data):
+def test_about_as_accurate_as_adaboost(size):
     """Not below by more than two standard errors of the paired difference."""
-    if data == "breast cancer":
-        X, y = load_breast_cancer(return_X_y=True)
-    else:
-        X, y = load_digits(return_X_y=True)
-        X, y = X[:800], y[:800] % 2
+    X, y = load_breast_cancer(return_X_y=True)
     differences = []
-    for seed in range(4):
+    for seed in range(size(4, 10)):
         parts = train_test_split(X, y, test_size=0.4, random_state=seed)
-        ours = HullBoostClassifier(n_terms=100, random_state=0).fit(parts[0], parts[2])
-        theirs = AdaBoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=100)
+        ours = HullBoostClassifier(n_terms=60, random_state=0).fit(parts[0], parts[2])
+        theirs = AdaBoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=60)
         theirs.fit(parts[0], parts[2])
         differences.append(ours.score(parts[1], parts[3]) - theirs.score(parts[1], parts[3]))
     error = np.std(differences, ddof=1) / np.sqrt(len(differences))
-    assert np.mean(differences) > -2 * error - 0.005
+    assert np.mean(differences) >= -2 * error
 
 
 @pytest.mark.parametrize(

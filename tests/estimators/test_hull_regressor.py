@@ -224,6 +224,7 @@ def test_a_target_of_zeros_has_nothing_to_learn():
         ({"atoms": np.ones((3, 5))}, "atoms has 5 features"),
         ({"atoms": np.ones((3, 2)), "kernel": "precomputed"}, "square kernel matrix"),
         ({"kernel": "nonsense"}, "not a known name"),
+        ({"atoms": "feature"}, "use 'kernel', 'features'"),
     ],
 )
 def test_wrong_arguments_are_named(options, message):

@@ -238,6 +238,7 @@ def test_the_result_does_not_depend_on_threads():
             "does not take sample_weight",
         ),
         (lambda f, P: LearnedAtoms("stump", P), TypeError, "classifier or regressor"),
+        (lambda f, P: LearnedAtoms(LinearRegression, P), TypeError, "classifier or regressor"),
         (
             lambda f, P: minimize_over_hull(
                 f, LearnedAtoms(DummyRegressor(strategy="constant", constant=3.0), P)

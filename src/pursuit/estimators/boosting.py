@@ -83,6 +83,8 @@ class HullBoostClassifier(ClassifierMixin, BaseEstimator):
         round, path and certificate.
     learners_, learner_weights_ : list, or list of lists for more than two classes
         Weak learners, and their weights in the vote.
+    n_terms_ : int, or list
+        How many have positive weight.
     margins_ : array of shape (n_rows,) or (n_rows, n_classes)
         y v(x) of the training rows of positive weight, in [-1, 1].
     margin_bound_ : Bound
@@ -261,6 +263,11 @@ class HullBoostClassifier(ClassifierMixin, BaseEstimator):
     def learners_(self) -> Any:
         """Weak learners."""
         return self._of_each("learners")
+
+    @property
+    def n_terms_(self) -> Any:
+        """Weak learners of positive weight."""
+        return self._of_each("n_terms")
 
     @property
     def learner_weights_(self) -> Any:

@@ -55,6 +55,11 @@ class Booster:
     certificate: Certificate | None
     rate_bound: Bound | None
 
+    @property
+    def n_terms(self) -> int:
+        """Learners of positive weight."""
+        return int(np.count_nonzero(self.weights))
+
     def values(self, X: Any) -> Floats:
         """Values of the learners on rows, one a column."""
         columns = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,8 +29,9 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from pursuit.estimators.searching import size_grid
+from pursuit.estimators.viewmoments import ViewMoments
 from pursuit.estimators.views import View
-from pursuit.gram import ColumnMatrix, SpannedView, kernel_times, paired_moments
+from pursuit.gram import ColumnMatrix, SpannedView, kernel_times
 from pursuit.greedy import (
     FreshSubset,
     MaxSize,
@@ -41,7 +42,7 @@ from pursuit.greedy import (
     catch_interrupt,
 )
 from pursuit.kernels import CountingKernel
-from pursuit.linalg import CanonicalPairs, NotPositiveDefiniteError, Workers, canonical_pairs
+from pursuit.linalg import NotPositiveDefiniteError, Workers
 from pursuit.objectives import CorrelationPursuit
 from pursuit.rows import RowSource, Sample, draw_rows, len_items
 
@@ -243,7 +244,7 @@ class SparseKernelCCA(
             except NotPositiveDefiniteError as error:
                 raise indefinite(int(present[error.index]), error.pivot) from error
             progress.begin("correlate")
-            moments = _Moments.of(spans, samples, workers)
+            moments = ViewMoments.of(spans, samples, workers)
             self._check_ranks(moments)
             pairs = moments.correlated(moments.sizes, self.regularization, self.n_components)
             for view, span, (coefficients, shift) in zip(
@@ -381,7 +382,7 @@ class SparseKernelCCA(
         )
         return index[objective.chosen], path
 
-    def _check_ranks(self, moments: _Moments) -> None:
+    def _check_ranks(self, moments: ViewMoments) -> None:
         for name, rank in zip("XY", moments.ranks(), strict=True):
             if rank == 0:
                 raise ValueError(
@@ -398,7 +399,7 @@ class SparseKernelCCA(
         self,
         views: tuple[View, View],
         spans: list[SpannedView],
-        moments: _Moments,
+        moments: ViewMoments,
         chosen: Indices,
         weights: Floats,
         workers: Workers,
@@ -442,73 +443,6 @@ class SparseKernelCCA(
         tags.target_tags.required = True
         tags.target_tags.two_d_labels = True
         return tags
-
-
-@dataclass(frozen=True)
-class _Moments:
-    """Means and covariances of both spans' coordinates, and what maps kernel values to them."""
-
-    means: tuple[Floats, Floats]
-    covariance: Floats
-    whiteners: tuple[Floats, Floats]
-    scales: tuple[float, float]
-    """Mean k(x, x) of each view, which the regularisation is relative to."""
-
-    @classmethod
-    def of(cls, spans: list[SpannedView], samples: list[Sample], workers: Workers) -> _Moments:
-        weights = samples[0].weights
-        total = paired_moments(spans, weights, workers) / weights.sum()
-        mean = total[-1, :-1]
-        n = len(spans[0].whitener)
-        scales = [
-            sum(float(w @ span.kernel.diag(items)) for (items, _, w) in sample.blocks())
-            / float(weights.sum())
-            for span, sample in zip(spans, samples, strict=True)
-        ]
-        return cls(
-            (mean[:n], mean[n:]),
-            total[:-1, :-1] - np.outer(mean, mean),
-            (spans[0].whitener, spans[1].whitener),
-            (scales[0], scales[1]),
-        )
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """Dimensions of the spans."""
-        return len(self.means[0]), len(self.means[1])
-
-    def ranks(self) -> list[int]:
-        """Dimensions that the rows vary in, beyond rounding."""
-        n = self.sizes[0]
-        blocks = self.covariance[:n, :n], self.covariance[n:, n:]
-        return [
-            int(np.sum(np.linalg.eigvalsh(block) > 1e-12 * scale))
-            for block, scale in zip(blocks, self.scales, strict=True)
-        ]
-
-    def correlated(self, dims: tuple[int, int], ridge: float, n_pairs: int) -> CanonicalPairs:
-        """CCA between the first functions of each span."""
-        n, C = self.sizes[0], self.covariance
-        left, right = slice(0, dims[0]), slice(n, n + dims[1])
-        return canonical_pairs(
-            C[left, left],
-            C[left, right],
-            C[right, right],
-            (ridge * self.scales[0], ridge * self.scales[1]),
-            n_pairs,
-        )
-
-    def maps(self, pairs: CanonicalPairs) -> list[tuple[Floats, Floats]]:
-        """For each view, coefficients on all of its kernel functions and what to take off."""
-        found = []
-        for directions, whitener, mean in zip(
-            (pairs.left, pairs.right), self.whiteners, self.means, strict=True
-        ):
-            n = len(directions)
-            coefficients = np.zeros((len(whitener), directions.shape[1]))
-            coefficients[:n] = whitener[:n, :n].T @ directions
-            found.append((coefficients, mean[:n] @ directions))
-        return found
 
 
 def _check_lengths(n_left: int, n_right: int) -> None:

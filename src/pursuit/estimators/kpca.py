@@ -23,7 +23,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from pursuit.bounds import Bound, compression_bound, kpca_bound
+from pursuit.bounds import Bound, kpca_bound
 from pursuit.estimators.inputs import (
     check_positive_definite,
     check_symmetric,
@@ -45,6 +45,7 @@ from pursuit.estimators.subspace import (
     SubspacePlan,
     SubspaceSearch,
 )
+from pursuit.estimators.subspacebounds import beside, continued, radius_caveat, subspace_bounds
 from pursuit.gram import kernel_times, over_span
 from pursuit.greedy import Path, Pool, catch_interrupt
 from pursuit.kernels import CountingKernel, is_gaussian
@@ -513,8 +514,8 @@ class SparseKernelPCA(
                 search = SubspaceSearch(plan, sample, kernel, workers=workers, rng=rng, start=start)
 
                 def bound(residuals: Floats) -> Floats:
-                    known = residuals if start is None else _beside(start, residuals)
-                    return _bounds(known, weight, diagonal, self.delta)[1].value
+                    known = residuals if start is None else beside(start, residuals)
+                    return subspace_bounds(known, weight, diagonal, self.delta)[1].value
 
                 found, path, tried = search.run(
                     [interrupted], tick, bound if n_basis == "bound" else None
@@ -524,8 +525,8 @@ class SparseKernelPCA(
             progress.begin("components")
             path = replace(path, index=n_seen + present[path.index])
             if start is not None:
-                tried = _beside(start, tried)
-                found, path = start.joined(found), _continued(self.path_, path)
+                tried = beside(start, tried)
+                found, path = start.joined(found), continued(self.path_, path)
             pool = Pool(found.pool.items, path.index)
             found, path = replace(found, pool=pool), replace(path, value=found.residuals)
             self._diagonal, self._n_rows = diagonal, n_seen + rows.n_rows
@@ -616,7 +617,7 @@ class SparseKernelPCA(
     def _store_bounds(self, residuals: Floats) -> None:
         """Bounds for the sizes that were tried."""
         self._tried, span, diagonal = residuals, self._span, self._diagonal
-        tight, printed = _bounds(residuals, span.weight, diagonal, float(self.delta))
+        tight, printed = subspace_bounds(residuals, span.weight, diagonal, float(self.delta))
         self.generalisation_bound_, self.printed_bound_ = tight, printed
         self.kpca_bound_: Bound = kpca_bound(
             np.maximum(np.linalg.eigvalsh(span.gram)[::-1], 0.0),
@@ -625,7 +626,7 @@ class SparseKernelPCA(
             span.weight,
             float(self.delta),
             radius=diagonal.largest,
-            caveat=_caveat(diagonal),
+            caveat=radius_caveat(diagonal),
         )
 
     def _n_explaining(self, share: float) -> int:
@@ -664,53 +665,3 @@ class SparseKernelPCA(
         tags.input_tags.sparse = not is_precomputed(self.kernel)
         tags.input_tags.pairwise = is_precomputed(self.kernel)
         return tags
-
-
-def _beside(start: Subspace, residuals: Floats) -> Floats:
-    """Residuals of new rows with those of the rows seen before."""
-    n = len(start)
-    known = np.append(start.residuals, np.full(max(len(residuals) - n, 0), start.residuals[-1]))
-    total: Floats = residuals + known[: len(residuals)]
-    return total
-
-
-def _continued(before: Path, after: Path) -> Path:
-    """One path after the other, at the cost of both."""
-    cumulative = {
-        name: np.concatenate(
-            [getattr(before, name), getattr(before, name)[-1] + getattr(after, name)]
-        )
-        for name in ("seconds", "entries", "passes")
-    }
-    return Path(
-        index=np.concatenate([before.index, after.index]),
-        value=np.concatenate([before.value, after.value]),
-        gap=np.concatenate([before.gap, after.gap]),
-        **cumulative,
-        stop_reason=after.stop_reason,
-    )
-
-
-def _caveat(diagonal: Diagonal) -> str:
-    if diagonal.largest - diagonal.least <= 1e-12 * diagonal.largest:
-        return ""
-    return "holds where k(x, x) is never larger than the largest seen"
-
-
-def _bounds(
-    residuals: Floats, weight: float, diagonal: Diagonal, delta: float
-) -> tuple[Bound, Bound]:
-    """HS08 Theorem 2 with the exact count, and as printed."""
-    tight, printed = (
-        compression_bound(
-            np.arange(1, len(residuals) + 1),
-            residuals,
-            weight,
-            delta,
-            radius=diagonal.largest,
-            printed=printed,
-            caveat=_caveat(diagonal),
-        )
-        for printed in (False, True)
-    )
-    return tight, printed

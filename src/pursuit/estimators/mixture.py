@@ -69,9 +69,9 @@ class HullMixture(DensityMixin, BaseEstimator):
     ----------
     n_terms_ : int
         Number of components.
-    weights_ : array of shape (n_terms_,)
+    weights_ : array of shape (n_terms,)
         Their weights.
-    means_ : array of shape (n_terms_, n_features)
+    means_ : array of shape (n_terms, n_features)
         Their means.
     covariances_ : array
         Their covariances, in the shape of scikit-learn's `GaussianMixture`.
@@ -191,7 +191,7 @@ class HullMixture(DensityMixin, BaseEstimator):
         if interrupted.requested:
             warnings.warn(
                 f"fit was interrupted: the mixture has the best {self.n_terms_} components so far.",
-                stacklevel=3,
+                stacklevel=4,
             )
             raise KeyboardInterrupt
         if self.verbose:
@@ -243,7 +243,7 @@ class HullMixture(DensityMixin, BaseEstimator):
 
         Returns
         -------
-        p : array of shape (n_rows, n_terms_)
+        p : array of shape (n_rows, n_terms)
         """
         joint = self._mixture_of().log_joint(self._rows(X))
         shares = np.exp(joint - joint.max(axis=1, keepdims=True))
@@ -388,7 +388,7 @@ class HullMixture(DensityMixin, BaseEstimator):
                 "a component has shrunk to the least variance allowed, which happens where points "
                 "coincide or lie in a plane: its likelihood means little. Remove duplicates or "
                 f"constant features, or raise reg_covar={self.reg_covar:g}.",
-                stacklevel=3,
+                stacklevel=4,
             )
 
 

@@ -89,8 +89,8 @@ class PooledSearch:
 
     One pass over ``sketch_rows`` rows (all when None) gives H; every step then costs O(P n),
     whatever the number of rows. Each further round keeps the chosen points and refreshes the rest
-    of the pool. The first ``n_kept`` points of the pool are taken before any choice. With ``evidence``
-    the sparse evidence is what candidates are chosen for, not the posterior.
+    of the pool. The first ``n_kept`` points of the pool are taken before any choice. With
+    ``evidence`` candidates are chosen for the sparse evidence, not for the posterior.
     """
 
     problem: Problem

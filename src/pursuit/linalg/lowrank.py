@@ -62,7 +62,7 @@ class LowRankPlusDiagonal:
         """
         roundoff = 0.5 * float(np.finfo(self.V.dtype).eps)
         share = roundoff**2 * self._trace / self.diagonal
-        return 0.5 * (share + np.sqrt(share**2 + 4.0 * share))
+        return float(0.5 * (share + np.sqrt(share**2 + 4.0 * share)))
 
     def solve(self, rhs: Floats) -> Floats:
         """M⁻¹ @ rhs."""

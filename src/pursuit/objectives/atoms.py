@@ -190,9 +190,9 @@ class OracleAtoms:
 class LearnedAtoms(OracleAtoms):
     """Predictions of a scikit-learn estimator, trained anew on weights at every step.
 
-    Where the gradient is g, the learner sees the classes sign(-g) with weights |g|: the better it
-    learns them, the steeper f falls in its direction. Nothing says that it found the best one, so
-    no certificate can be given.
+    Where the gradient is g, the learner sees the classes sign(-g) with weights abs(g): the better
+    it learns them, the steeper f falls in its direction. Nothing says that it found the best one,
+    so no certificate can be given.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ class LearnedAtoms(OracleAtoms):
 
 def check_learner(learner: Any) -> None:
     """Refuse a weak learner that cannot be trained on weights."""
-    if not hasattr(learner, "fit") or not hasattr(learner, "predict"):
+    if isinstance(learner, type) or not (hasattr(learner, "fit") and hasattr(learner, "predict")):
         raise TypeError(
             "a weak learner must be a scikit-learn classifier or regressor, got "
             f"{type(learner).__name__}."

@@ -109,7 +109,7 @@ class SquaredLoss(HullLoss):
 
 
 class HuberLoss(HullLoss):
-    """Mean of ½u² where |u| = |y - v| ≤ δ, else δ|u| - ½δ²; M = max mean p².
+    """Mean of ½u² where u = abs(y - v) ≤ δ, else δu - ½δ²; M = max mean p².
 
     Parameters
     ----------
