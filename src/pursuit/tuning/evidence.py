@@ -47,12 +47,12 @@ class Evidence:
         """
         kernel_of, gradient = compile_kernel(kernel)[0], kernel_gradient(kernel)
         assert gradient is not None
-        columns = kernel_of.columns(self.X)
-        chunks = Workers.slices(len(self.X), _CHUNK)
-        C = np.empty((len(self.X), len(self.X)))
+        # All is symmetric: what lies above the diagonal blocks is never formed. The longest first.
+        chunks = Workers.slices(len(self.X), _CHUNK)[::-1]
+        C = np.zeros((len(self.X), len(self.X)))
 
         def fill(rows: slice) -> None:
-            columns(self.X[rows], out=C[rows])
+            C[rows, : rows.stop] = kernel_of.tile(self.X[rows], self.X[: rows.stop])
 
         self.workers.map(fill, chunks)
         diagonal = np.diag_indices_from(C)
@@ -73,10 +73,10 @@ class Evidence:
         theta = gradient.inner_theta if isinstance(gradient, ScaledGradient) else gradient.theta
 
         def contract(rows: slice) -> Floats:
-            W = a[rows] @ a.T
-            W -= outputs * inverse[rows]
-            W *= 0.5
-            return theta(self.X[rows], self.X, W)
+            W = a[rows] @ a[: rows.stop].T
+            W -= outputs * inverse[rows, : rows.stop]
+            W[:, rows] *= 0.5  # the other blocks stand for their mirror images too
+            return theta(self.X[rows], self.X[: rows.stop], W)
 
         slopes = np.sum(self.workers.map(contract, chunks), axis=0)
         if isinstance(gradient, ScaledGradient):
