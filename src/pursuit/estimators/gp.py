@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -11,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, Options, StrOptions
@@ -28,16 +26,12 @@ from pursuit.estimators.finishing import (
     split_rows,
 )
 from pursuit.estimators.inputs import (
-    TargetScale,
-    check_lengths,
     indefinite,
     is_precomputed,
     positive,
     prediction_rows,
-    training_rows,
+    seeded,
     validate_items,
-    validate_targets,
-    validate_weights,
 )
 from pursuit.estimators.learning import settle
 from pursuit.estimators.prediction import latent_covariance, latent_variance
@@ -54,7 +48,6 @@ from pursuit.tuning import LearningReport
 Floats = NDArray[np.float64]
 
 _AUTO_STEPS = 100
-_CALLER = 4  # of fit, behind its two decorators
 
 
 class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, SpanModel):
@@ -298,20 +291,8 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         if self.noise != "learn":
             positive("noise", self.noise)
         self._check_arguments()
-        rows, X = training_rows(self, X)
-        targets = validate_targets(y)
-        check_lengths(X, targets)
-        weights = validate_weights(sample_weight, rows.n_rows)
-        present = np.flatnonzero(weights > 0)
-        Y = targets.reshape(len(targets), -1)
-        self._single_output = targets.ndim == 1
-        self._weighted = bool(np.any(weights != 1.0))
-        self._scale = TargetScale.fit(Y, weights, self.normalize_y)
-        sample = Sample(rows, self._scale.normalize(Y), weights)
-        if len(present) < rows.n_rows:
-            sample = sample.take(present)
-        seed = check_random_state(self.random_state).randint(2**31 - 1, size=4)
-        rng = np.random.default_rng(seed)
+        X, sample, present = self._take_in(X, y, sample_weight, normalize=self.normalize_y)
+        rng = seeded(self.random_state)
         progress = Progress(self, n_stages=10)
         with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
             try:
@@ -324,22 +305,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             self._certify_fit(fitted, certificate, problem, progress)
         progress.finish()
         self.learning_report_ = replace(report, seconds=progress.seconds)
-        if interrupted.requested:
-            warnings.warn(
-                f"fit was interrupted: the model holds the best {self.n_basis_} basis functions "
-                "found so far.",
-                stacklevel=_CALLER,
-            )
-            raise KeyboardInterrupt
-        found = self.certificate_
-        if self.tol is not None and found is not None and found.relative_gap > self.tol:
-            warnings.warn(
-                f"tol={self.tol:g} was not met: the relative gap at {self.n_basis_} functions "
-                f"is {found.relative_gap:.3g} ({found.kind} certificate). Raise n_basis or tol, or "
-                "use a tighter certificate.",
-                ConvergenceWarning,
-                stacklevel=_CALLER,
-            )
+        self._tell(interrupted)
         return self
 
     def predict(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -47,7 +48,7 @@ _SMALL = 2000
 _FOLDS = 5
 
 
-class HullModel(RegressorMixin, BaseEstimator):
+class HullModel(RegressorMixin, BaseEstimator, ABC):
     """Least squares over an l1 ball of atoms; subclasses say which radius."""
 
     atoms: Any
@@ -89,9 +90,9 @@ class HullModel(RegressorMixin, BaseEstimator):
         "verbose": ["verbose"],
     }
 
+    @abstractmethod
     def _radii(self) -> tuple[Floats | None, Any] | float:
         """The radius, or the radii and splits that choose it."""
-        raise NotImplementedError
 
     def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Self:
         rows, X, uses_kernel = self._rows(X, y)

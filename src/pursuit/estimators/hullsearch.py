@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -230,7 +230,7 @@ def minimize_over_hull(
 
 def _as_atoms(atoms: Any, bound: float | None) -> Atoms:
     if hasattr(atoms, "propose"):
-        return atoms  # type: ignore[no-any-return]
+        return cast(Atoms, atoms)
     if hasattr(atoms, "fit") and hasattr(atoms, "predict"):
         raise TypeError(
             "atoms is an estimator: pass LearnedAtoms(estimator, X), so that it can be trained."

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
-from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from pursuit.kernels import CountingKernel, Kernel, PrecomputedKernel, compile_kernel
@@ -187,6 +187,11 @@ def counting_kernel(kernel: Any, X: Any, **parameters: Any) -> tuple[CountingKer
         n_features = X.shape[1] if hasattr(X, "shape") and len(X.shape) == 2 else None
         compiled, white = compile_kernel(kernel, n_features=n_features, **parameters)
     return CountingKernel(compiled), white
+
+
+def seeded(random_state: Any) -> np.random.Generator:
+    """The generator behind everything random in a fit; an integer always gives the same."""
+    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
 
 
 def check_lengths(X: Any, y: Any) -> None:

@@ -16,7 +16,6 @@ from sklearn.base import (
     _fit_context,
 )
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -25,6 +24,7 @@ from pursuit.estimators.inputs import (
     check_positive_definite,
     indefinite,
     is_precomputed,
+    seeded,
     validate_weights,
 )
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
@@ -225,8 +225,7 @@ class SparseKernelCCA(
         present = np.flatnonzero(weights > 0)
         if len(present) < 2:
             raise ValueError("X and Y have 1 sample: at least 2 rows are needed to correlate.")
-        seed = check_random_state(self.random_state).randint(2**31 - 1, size=4)
-        rng = np.random.default_rng(seed)
+        rng = seeded(self.random_state)
         samples = [
             Sample(source, np.empty((source.n_rows, 0)), weights).take(present) for source in rows
         ]

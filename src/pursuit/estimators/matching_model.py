@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,6 +20,7 @@ from pursuit.estimators.inputs import (
     counting_kernel,
     is_precomputed,
     prediction_rows,
+    seeded,
     validate_items,
 )
 from pursuit.estimators.matching_fit import MatchingFit
@@ -172,8 +172,7 @@ class MatchingPursuitModel(CallbackSupportMixin, BaseEstimator):
         present = np.flatnonzero(sample.weights > 0)
         if len(present) < sample.n_rows:
             sample = sample.take(present)
-        seed = check_random_state(self.random_state).randint(2**31 - 1, size=4)
-        rng = np.random.default_rng(seed)
+        rng = seeded(self.random_state)
         self._level, self._n_outputs = level, sample.n_outputs
         several = isinstance(self.kernel, list | tuple)
         given = self.kernel if several else [self.kernel]

@@ -10,12 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, DensityMixin, _fit_context
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pursuit.bounds import Certificate
-from pursuit.estimators.inputs import validate_weights
+from pursuit.estimators.inputs import seeded, validate_weights
 from pursuit.estimators.mixturegrowth import CandidateAtoms, GrowthStop, MixtureGrowth, atoms_gap
 from pursuit.greedy import Meter, Pursuit, catch_interrupt
 from pursuit.linalg import Workers
@@ -159,8 +158,7 @@ class HullMixture(DensityMixin, BaseEstimator):
         X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
         weights = validate_weights(sample_weight, len(X))
         X, weights = X[weights > 0], weights[weights > 0]
-        seed = check_random_state(self.random_state).randint(2**31 - 1, size=4)
-        rng = np.random.default_rng(seed)
+        rng = seeded(self.random_state)
         shift, scale = self._units(X, weights)
         Z = (X - shift) / scale
         with catch_interrupt() as interrupted, Workers(self.n_jobs):
@@ -261,8 +259,7 @@ class HullMixture(DensityMixin, BaseEstimator):
         mixture = self._mixture_of()
         if n_samples < 1:
             raise ValueError(f"n_samples must be at least 1, got {n_samples}.")
-        seed = check_random_state(self.random_state).randint(2**31 - 1, size=4)
-        rng = np.random.default_rng(seed)
+        rng = seeded(self.random_state)
         counts = rng.multinomial(n_samples, mixture.weights / mixture.weights.sum())
         component = np.repeat(np.arange(mixture.size), counts)
         noise = rng.normal(size=(n_samples, mixture.means.shape[1]))

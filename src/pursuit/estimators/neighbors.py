@@ -17,7 +17,6 @@ from sklearn.base import (
     _fit_context,
 )
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
@@ -28,6 +27,7 @@ from pursuit.estimators.inputs import (
     indefinite,
     is_precomputed,
     prediction_rows,
+    seeded,
     training_rows,
 )
 from pursuit.gram import Found, NeighborSearch, Queries, kernel_features
@@ -217,8 +217,7 @@ class SpanNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if is_precomputed(self.kernel):
             check_symmetric(X)
         kernel = self._compiled(X)
-        seed = check_random_state(self.random_state).randint(2**31 - 1, size=4)
-        rng = np.random.default_rng(seed)
+        rng = seeded(self.random_state)
         sample = Sample(rows, np.empty((rows.n_rows, 0)), np.ones(rows.n_rows))
         squares = _diagonal(rows, kernel)
         if squares.min() < 0:

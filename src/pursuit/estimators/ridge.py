@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin, _fit_context, clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,13 +24,11 @@ from pursuit.bounds import (
 )
 from pursuit.estimators.certifying import KINDS
 from pursuit.estimators.inputs import (
-    TargetScale,
-    check_lengths,
     check_positive_definite,
     indefinite,
     positive,
     prediction_rows,
-    training_rows,
+    seeded,
     validate_targets,
     validate_weights,
 )
@@ -43,7 +39,6 @@ from pursuit.estimators.stepping import StepFit, fit_random, fit_steps
 from pursuit.gram import kernel_times
 from pursuit.greedy import Interrupted, Meter, Problem, SpanFit, catch_interrupt, kernel_matrix
 from pursuit.linalg import NotPositiveDefiniteError, StepSolution, Workers
-from pursuit.rows import Sample
 
 Floats = NDArray[np.float64]
 
@@ -54,7 +49,6 @@ EXACT_ROWS = 2000
 
 _SEARCH = {"greedy": "full", "kappa": "fresh", "random": "pooled", "subspace": "full"}
 """What each method amounts to: who the candidates of a step are."""
-_CALLER = 4  # of fit, behind its two decorators
 
 
 class SparseKernelRidge(CallbackSupportMixin, RegressorMixin, SpanModel):
@@ -238,24 +232,12 @@ class SparseKernelRidge(CallbackSupportMixin, RegressorMixin, SpanModel):
         """
         positive("alpha", self.alpha)
         self._check_tol()
-        rows, X = training_rows(self, X)
-        targets = self._targets(y)
-        check_lengths(X, targets)
-        weights = validate_weights(sample_weight, rows.n_rows)
-        present = np.flatnonzero(weights > 0)
-        Y = targets.reshape(len(targets), -1)
+        X, sample, present = self._take_in(X, y, sample_weight, normalize=False)
         self._check_subset(len(present))
-        self._single_output = targets.ndim == 1
-        self._weighted = bool(np.any(weights != 1.0))
-        self._scale = TargetScale.fit(Y, weights, normalize=False)
-        sample = Sample(rows, Y, weights)
-        if len(present) < rows.n_rows:
-            sample = sample.take(present)
         self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
         kernel, white = self._compiled(X)
         self.noise_ = float(self.alpha) + white
-        seed = check_random_state(self.random_state).randint(2**31 - 1, size=4)
-        rng = np.random.default_rng(seed)
+        rng = seeded(self.random_state)
         progress = Progress(self, n_stages=3)
         with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
             problem = Problem(sample, kernel, self.noise_, workers, Meter(kernel), rng)
@@ -500,25 +482,6 @@ class SparseKernelRidge(CallbackSupportMixin, RegressorMixin, SpanModel):
             raise ValueError(
                 f"subset_size must be from 1 to the number of rows, {n_rows}, got "
                 f"{self.subset_size}."
-            )
-
-    def _tell(self, interrupted: Interrupted) -> None:
-        """Say what the caller should know of the fit."""
-        if interrupted.requested:
-            warnings.warn(
-                f"fit was interrupted: the model holds the best {self.n_basis_} basis functions "
-                "found so far.",
-                stacklevel=_CALLER + 1,
-            )
-            raise KeyboardInterrupt
-        found = self.certificate_
-        if self.tol is not None and found is not None and found.relative_gap > self.tol:
-            warnings.warn(
-                f"tol={self.tol:g} was not met: the relative gap at {self.n_basis_} functions "
-                f"is {found.relative_gap:.3g} ({found.kind} certificate). Raise n_basis or tol, or "
-                "use a tighter certificate.",
-                ConvergenceWarning,
-                stacklevel=_CALLER + 1,
             )
 
     def __sklearn_tags__(self) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,6 +24,7 @@ from pursuit.estimators.inputs import (
     dense,
     is_precomputed,
     prediction_rows,
+    training_rows,
     validate_items,
     validate_targets,
     validate_weights,
@@ -36,6 +38,7 @@ from pursuit.estimators.searching import (
 )
 from pursuit.estimators.stepping import StepFit
 from pursuit.greedy import (
+    Interrupted,
     MaxSize,
     Meter,
     Path,
@@ -50,6 +53,7 @@ from pursuit.tuning import Calibration
 
 _AUTO_CERTIFICATE_ROWS = 10_000, 50_000
 AUTO_BASIS = 2048
+_CALLER = 5  # of fit, behind its two decorators, as seen from what fit calls
 
 
 class SpanModel(BaseEstimator):
@@ -240,6 +244,45 @@ class SpanModel(BaseEstimator):
         model._weighted = bool(np.any(weights != 1.0))
         model._calibrations, model.calibration_ = {}, None
         return model
+
+    def _take_in(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, *, normalize: bool
+    ) -> tuple[Any, Sample, NDArray[np.intp]]:
+        """Training data, checked: X, the rows that have weight, and their numbers among all."""
+        rows, X = training_rows(self, X)
+        targets = self._targets(y)
+        check_lengths(X, targets)
+        weights = validate_weights(sample_weight, rows.n_rows)
+        present = np.flatnonzero(weights > 0)
+        Y = targets.reshape(len(targets), -1)
+        self._single_output = targets.ndim == 1
+        self._weighted = bool(np.any(weights != 1.0))
+        self._scale = TargetScale.fit(Y, weights, normalize)
+        sample = Sample(rows, self._scale.normalize(Y), weights)
+        return X, sample.take(present) if len(present) < rows.n_rows else sample, present
+
+    def _targets(self, y: Any) -> NDArray[np.float64]:
+        """Checked targets."""
+        return validate_targets(y)
+
+    def _tell(self, interrupted: Interrupted) -> None:
+        """Say what the caller should know of the fit."""
+        if interrupted.requested:
+            warnings.warn(
+                f"fit was interrupted: the model holds the best {self.n_basis_} basis functions "
+                "found so far.",
+                stacklevel=_CALLER,
+            )
+            raise KeyboardInterrupt
+        found = self.certificate_
+        if self.tol is not None and found is not None and found.relative_gap > self.tol:
+            warnings.warn(
+                f"tol={self.tol:g} was not met: the relative gap at {self.n_basis_} functions "
+                f"is {found.relative_gap:.3g} ({found.kind} certificate). Raise n_basis or tol, or "
+                "use a tighter certificate.",
+                ConvergenceWarning,
+                stacklevel=_CALLER,
+            )
 
     def _check_tol(self) -> None:
         if self.tol is not None and self.certificate is None:
