@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from pursuit import HullRegressor, HullRegressorCV, pairwise
-from pursuit.estimators import hullatoms
+from pursuit.estimators.hull import atoms as hullatoms
 
 
 def wave(m, seed=0, d=2):

@@ -20,7 +20,7 @@ from sklearn.gaussian_process.kernels import (
 
 from pursuit import SparseGPRegressor
 from pursuit.datasets import make_robot_arm
-from pursuit.estimators import learning
+from pursuit.estimators.gp import learning
 from pursuit.tuning import Evidence
 from pursuit.tuning import learning as tuning
 
@@ -352,7 +352,7 @@ def test_moving_needs_a_gradient():
 
 
 def test_steps_that_do_not_pay_are_undone(few_evidence_rows, monkeypatch):
-    from pursuit.estimators import finishing
+    from pursuit.estimators.gp import finishing
 
     monkeypatch.setattr(finishing.Mover, "move", lambda self, Z, steps: Z + 100.0)
     data = arm(LARGE)

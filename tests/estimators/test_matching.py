@@ -27,7 +27,7 @@ from pursuit import (
     pairwise,
 )
 from pursuit.bounds import matching_pursuit_bound
-from pursuit.estimators import matching_search
+from pursuit.estimators.matching import search as matching_search
 from pursuit.rows import draw_rows
 
 SCALE = 0.8

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pursuit import HullMixture
-from pursuit.estimators.mixturegrowth import MixtureGrowth, atoms_gap
+from pursuit.estimators.hull.mixturegrowth import MixtureGrowth, atoms_gap
 from pursuit.solvers import EM
 
 

@@ -1,19 +1,19 @@
 """The scikit-learn face: wire rows, kernel, objective and stopping rule, and store the result."""
 
-from pursuit.estimators.boosting import HullBoostClassifier
-from pursuit.estimators.exact import ExactGPRegressor
-from pursuit.estimators.featuremap import GreedyFeatureMap
-from pursuit.estimators.gp import SparseGPRegressor
-from pursuit.estimators.hull import HullRegressor, HullRegressorCV
-from pursuit.estimators.hullsearch import HullSolution, minimize_over_hull
-from pursuit.estimators.kcca import SparseKernelCCA
-from pursuit.estimators.kpca import SparseKernelPCA
-from pursuit.estimators.matching import (
+from pursuit.estimators.components.kcca import SparseKernelCCA
+from pursuit.estimators.components.kpca import SparseKernelPCA
+from pursuit.estimators.gp.exact import ExactGPRegressor
+from pursuit.estimators.gp.sparse import SparseGPRegressor
+from pursuit.estimators.hull.boosting import HullBoostClassifier
+from pursuit.estimators.hull.mixture import HullMixture
+from pursuit.estimators.hull.regression import HullRegressor, HullRegressorCV
+from pursuit.estimators.hull.search import HullSolution, minimize_over_hull
+from pursuit.estimators.maps.featuremap import GreedyFeatureMap
+from pursuit.estimators.maps.neighbors import SpanNeighbors
+from pursuit.estimators.matching.estimators import (
     KernelMatchingPursuitClassifier,
     KernelMatchingPursuitRegressor,
 )
-from pursuit.estimators.mixture import HullMixture
-from pursuit.estimators.neighbors import SpanNeighbors
 from pursuit.estimators.ridge import SparseKernelRidge
 
 __all__ = [

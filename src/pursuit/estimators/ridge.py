@@ -22,7 +22,6 @@ from pursuit.bounds import (
     simple_rate_bound,
     span_rate_bound,
 )
-from pursuit.estimators.certifying import KINDS
 from pursuit.estimators.inputs import (
     check_positive_definite,
     indefinite,
@@ -33,9 +32,10 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
-from pursuit.estimators.searching import FULL_LIMIT, SearchPlan, fit_span, size_grid
-from pursuit.estimators.spanmodel import SpanModel
-from pursuit.estimators.stepping import StepFit, fit_random, fit_steps
+from pursuit.estimators.span.certifying import KINDS
+from pursuit.estimators.span.model import SpanModel
+from pursuit.estimators.span.searching import FULL_LIMIT, SearchPlan, fit_span, size_grid
+from pursuit.estimators.span.stepping import StepFit, fit_random, fit_steps
 from pursuit.gram import kernel_times
 from pursuit.greedy import Interrupted, Meter, Problem, SpanFit, catch_interrupt, kernel_matrix
 from pursuit.linalg import NotPositiveDefiniteError, StepSolution, Workers

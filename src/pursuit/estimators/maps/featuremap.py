@@ -31,10 +31,10 @@ from pursuit.estimators.inputs import (
     is_precomputed,
     validate_weights,
 )
-from pursuit.estimators.landmarking import RULES, LandmarkSearch, given_landmarks
-from pursuit.estimators.mapinputs import fitting_rows, mapping_rows, own_landmarks
+from pursuit.estimators.maps.landmarking import RULES, LandmarkSearch, given_landmarks
+from pursuit.estimators.maps.mapinputs import fitting_rows, mapping_rows, own_landmarks
+from pursuit.estimators.maps.projection import Projection, project
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
-from pursuit.estimators.projection import Projection, project
 from pursuit.gram import kernel_features
 from pursuit.greedy import Meter, Path, Pivots, catch_interrupt, subset_size
 from pursuit.kernels import CountingKernel

@@ -14,8 +14,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pursuit.bounds import Certificate
+from pursuit.estimators.hull.mixturegrowth import (
+    CandidateAtoms,
+    GrowthStop,
+    MixtureGrowth,
+    atoms_gap,
+)
 from pursuit.estimators.inputs import seeded, validate_weights
-from pursuit.estimators.mixturegrowth import CandidateAtoms, GrowthStop, MixtureGrowth, atoms_gap
 from pursuit.greedy import Meter, Pursuit, catch_interrupt
 from pursuit.linalg import Workers
 from pursuit.rows import draw_rows

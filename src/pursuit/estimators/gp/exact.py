@@ -17,7 +17,8 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate
-from pursuit.estimators.exactsystem import DirectSystem, ExactSystem, IterativeSystem
+from pursuit.estimators.gp.exactsystem import DirectSystem, ExactSystem, IterativeSystem
+from pursuit.estimators.gp.learning import settle
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
@@ -31,7 +32,6 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
-from pursuit.estimators.learning import settle
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from pursuit.gram import kernel_times
 from pursuit.greedy import Meter, Problem, catch_interrupt

@@ -11,7 +11,7 @@ from sklearn.base import _fit_context
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from pursuit.estimators.hullmodel import HullModel
+from pursuit.estimators.hull.model import HullModel
 
 Floats = NDArray[np.float64]
 

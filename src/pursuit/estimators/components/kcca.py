@@ -20,6 +20,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Bound, correlation_bound
+from pursuit.estimators.components.viewmoments import ViewMoments
+from pursuit.estimators.components.views import View
 from pursuit.estimators.inputs import (
     check_positive_definite,
     indefinite,
@@ -28,9 +30,7 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
-from pursuit.estimators.searching import size_grid
-from pursuit.estimators.viewmoments import ViewMoments
-from pursuit.estimators.views import View
+from pursuit.estimators.span.searching import size_grid
 from pursuit.gram import ColumnMatrix, SpannedView, kernel_times
 from pursuit.greedy import (
     FreshSubset,

@@ -24,6 +24,21 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Bound, kpca_bound
+from pursuit.estimators.components.preimages import RidgeMap, fixed_points
+from pursuit.estimators.components.subspace import (
+    BOUND_POOL,
+    FULL_ROWS,
+    Diagonal,
+    Subspace,
+    SubspacePlan,
+    SubspaceSearch,
+)
+from pursuit.estimators.components.subspacebounds import (
+    beside,
+    continued,
+    radius_caveat,
+    subspace_bounds,
+)
 from pursuit.estimators.inputs import (
     check_positive_definite,
     check_symmetric,
@@ -35,17 +50,7 @@ from pursuit.estimators.inputs import (
     training_rows,
     validate_weights,
 )
-from pursuit.estimators.preimages import RidgeMap, fixed_points
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
-from pursuit.estimators.subspace import (
-    BOUND_POOL,
-    FULL_ROWS,
-    Diagonal,
-    Subspace,
-    SubspacePlan,
-    SubspaceSearch,
-)
-from pursuit.estimators.subspacebounds import beside, continued, radius_caveat, subspace_bounds
 from pursuit.gram import kernel_times, over_span
 from pursuit.greedy import Path, Pool, catch_interrupt
 from pursuit.kernels import CountingKernel, is_gaussian

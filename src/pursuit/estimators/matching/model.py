@@ -23,10 +23,10 @@ from pursuit.estimators.inputs import (
     seeded,
     validate_items,
 )
-from pursuit.estimators.matching_fit import MatchingFit
-from pursuit.estimators.matching_judges import Judge
-from pursuit.estimators.matching_path import AtomPath, atoms_of
-from pursuit.estimators.matching_search import MatchingPlan
+from pursuit.estimators.matching.fit import MatchingFit
+from pursuit.estimators.matching.judges import Judge
+from pursuit.estimators.matching.path import AtomPath, atoms_of
+from pursuit.estimators.matching.search import MatchingPlan
 from pursuit.estimators.progress import CallbackSupportMixin, Progress
 from pursuit.gram import kernel_times
 from pursuit.greedy import Meter, Path, Pool, Problem, catch_interrupt

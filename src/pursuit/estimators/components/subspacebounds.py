@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit.bounds import Bound, compression_bound
-from pursuit.estimators.subspace import Diagonal, Subspace
+from pursuit.estimators.components.subspace import Diagonal, Subspace
 from pursuit.greedy import Path
 
 Floats = NDArray[np.float64]

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pursuit.bounds import Bound, margin_bound, margin_scale
-from pursuit.estimators.boostrounds import (
+from pursuit.estimators.hull.boostrounds import (
     Booster,
     Rounds,
     fit_temperature,

@@ -22,7 +22,7 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 
 from pursuit.bounds import SolvePath
-from pursuit.estimators.solverecord import SolveRecorder
+from pursuit.estimators.gp.solverecord import SolveRecorder
 from pursuit.gram import kernel_features, kernel_product
 from pursuit.greedy import Problem, block_pivots, kernel_matrix
 from pursuit.linalg import (

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 from sklearn.cluster import MiniBatchKMeans
 
 from pursuit.bounds import Certificate, relative_gap
-from pursuit.estimators.certifying import Certifier, Model, SecondPursuit
+from pursuit.estimators.span.certifying import Certifier, Model, SecondPursuit
 from pursuit.greedy import (
     Choice,
     Deadline,

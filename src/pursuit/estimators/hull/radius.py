@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pursuit.estimators.hullatoms import AtomSource, AtomSums, Split
-from pursuit.estimators.hullsearch import HullStop, pursue_hull
+from pursuit.estimators.hull.atoms import AtomSource, AtomSums, Split
+from pursuit.estimators.hull.search import HullStop, pursue_hull
 from pursuit.greedy import Meter
 from pursuit.objectives import BallRegression
 from pursuit.solvers import bounded_least_squares

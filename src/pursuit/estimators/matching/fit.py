@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit.bounds import matching_pursuit_bound
-from pursuit.estimators.matching_judges import Judge, Tally
-from pursuit.estimators.matching_path import AtomPath
-from pursuit.estimators.matching_search import MatchingPlan, MatchingSearch, draw_pool
+from pursuit.estimators.matching.judges import Judge, Tally
+from pursuit.estimators.matching.path import AtomPath
+from pursuit.estimators.matching.search import MatchingPlan, MatchingSearch, draw_pool
 from pursuit.estimators.progress import Progress
 from pursuit.greedy import MaxSize, Patience, Pool, Problem, StopRule
 from pursuit.kernels import Kernel

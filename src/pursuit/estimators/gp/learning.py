@@ -18,7 +18,7 @@ from pursuit.estimators.inputs import (
     feature_deviations,
     is_precomputed,
 )
-from pursuit.estimators.searching import SMALL
+from pursuit.estimators.span.searching import SMALL
 from pursuit.kernels import CountingKernel, kernel_gradient, without_white
 from pursuit.linalg import Workers
 from pursuit.rows import Sample, draw_rows

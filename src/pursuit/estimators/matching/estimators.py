@@ -21,8 +21,8 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
-from pursuit.estimators.matching_judges import MarginJudge, MissJudge
-from pursuit.estimators.matching_model import MatchingPursuitModel
+from pursuit.estimators.matching.judges import MarginJudge, MissJudge
+from pursuit.estimators.matching.model import MatchingPursuitModel
 from pursuit.estimators.progress import with_callbacks
 from pursuit.objectives import LogisticRows
 from pursuit.rows import Sample

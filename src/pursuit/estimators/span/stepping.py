@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit.bounds import Certificate
-from pursuit.estimators.searching import (
+from pursuit.estimators.span.searching import (
     SMALL,
     Begin,
     PublishedGap,

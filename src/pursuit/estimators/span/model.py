@@ -16,7 +16,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate, CertificatePath
-from pursuit.estimators.certifying import Certifier, check_kind
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
@@ -30,13 +29,14 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.progress import Progress
-from pursuit.estimators.searching import (
+from pursuit.estimators.span.certifying import Certifier, check_kind
+from pursuit.estimators.span.searching import (
     SearchPlan,
     grow_span,
     size_grid,
     span_model,
 )
-from pursuit.estimators.stepping import StepFit
+from pursuit.estimators.span.stepping import StepFit
 from pursuit.greedy import (
     Interrupted,
     MaxSize,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pursuit.estimators.matching_path import AtomPath
+from pursuit.estimators.matching.path import AtomPath
 from pursuit.gram import sum_along_path
 from pursuit.greedy import Meter, Path, Pool, Problem, Pursuit, Stalled, StopRule
 from pursuit.kernels import CountingKernel, Dictionary, Kernel

@@ -17,14 +17,14 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_y, check_is_fitted, validate_data
 
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
-from pursuit.estimators.hullatoms import (
+from pursuit.estimators.hull.atoms import (
     AtomSource,
     StackedKernel,
     StoredAtoms,
     kernel_source,
 )
-from pursuit.estimators.hullradius import RadiusPath, ball, choose_radius
-from pursuit.estimators.hullsearch import HullStop, pursue_hull
+from pursuit.estimators.hull.radius import RadiusPath, ball, choose_radius
+from pursuit.estimators.hull.search import HullStop, pursue_hull
 from pursuit.estimators.inputs import (
     check_lengths,
     counting_kernel,

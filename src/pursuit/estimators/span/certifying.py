@@ -21,7 +21,7 @@ from pursuit.bounds import (
     sparse_dual_floor,
     sparse_lower_bound,
 )
-from pursuit.estimators.twolevel import two_level_lower_bounds
+from pursuit.estimators.span.twolevel import two_level_lower_bounds
 from pursuit.gram import kernel_product, kernel_times, kernel_transpose_times
 from pursuit.greedy import MaxSize, Problem, Pursuit, solve_in_span
 from pursuit.greedy.candidates import Candidates

@@ -12,7 +12,7 @@ from scipy.special import expit
 from sklearn.base import clone
 
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
-from pursuit.estimators.hullsearch import HullStop, pursue_hull
+from pursuit.estimators.hull.search import HullStop, pursue_hull
 from pursuit.greedy import Meter, Path, Pursuit
 from pursuit.linalg import Workers
 from pursuit.objectives import HullObjective, LearnedAtoms, LogExpLoss, learner_values

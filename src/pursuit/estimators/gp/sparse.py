@@ -16,15 +16,16 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate, EvidenceBounds, evidence_bounds
-from pursuit.estimators.certifying import KINDS
-from pursuit.estimators.errorbars import variance_bounds, variance_bounds_to_tolerance
-from pursuit.estimators.finishing import (
+from pursuit.estimators.gp.errorbars import variance_bounds, variance_bounds_to_tolerance
+from pursuit.estimators.gp.finishing import (
     calibrate_fit,
     choose_size,
     length_units,
     move_basis,
     split_rows,
 )
+from pursuit.estimators.gp.learning import settle
+from pursuit.estimators.gp.prediction import latent_covariance, latent_variance
 from pursuit.estimators.inputs import (
     indefinite,
     is_precomputed,
@@ -33,11 +34,10 @@ from pursuit.estimators.inputs import (
     seeded,
     validate_items,
 )
-from pursuit.estimators.learning import settle
-from pursuit.estimators.prediction import latent_covariance, latent_variance
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
-from pursuit.estimators.searching import SMALL, fit_span, smallest_within
-from pursuit.estimators.spanmodel import SpanModel
+from pursuit.estimators.span.certifying import KINDS
+from pursuit.estimators.span.model import SpanModel
+from pursuit.estimators.span.searching import SMALL, fit_span, smallest_within
 from pursuit.gram import kernel_times
 from pursuit.greedy import Choice, Interrupted, Meter, Problem, SpanFit, catch_interrupt
 from pursuit.kernels import kernel_gradient, without_white

@@ -1,0 +1,1 @@
+"""Sparse kernel components of one view, and of two."""

@@ -1,0 +1,1 @@
+"""Gaussian processes: sparse by greedy choice, exact by preconditioned conjugate gradients."""

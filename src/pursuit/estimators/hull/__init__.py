@@ -1,0 +1,1 @@
+"""Greedy approximation over a convex hull: l1 regression, boosting, mixtures."""

@@ -1,0 +1,1 @@
+"""Low-rank feature maps, and neighbours found through them."""

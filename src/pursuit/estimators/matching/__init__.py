@@ -1,0 +1,1 @@
+"""Kernel matching pursuit, its size chosen by a bound."""

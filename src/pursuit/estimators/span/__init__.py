@@ -1,0 +1,1 @@
+"""Fits in the span of a chosen basis: choose, certify, truncate, grow."""
