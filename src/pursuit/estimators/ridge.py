@@ -33,9 +33,9 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from pursuit.estimators.span.certifying import KINDS
-from pursuit.estimators.span.model import SpanModel
 from pursuit.estimators.span.searching import FULL_LIMIT, SearchPlan, fit_span, size_grid
 from pursuit.estimators.span.stepping import StepFit, fit_random, fit_steps
+from pursuit.estimators.span.updating import UpdatingModel
 from pursuit.gram import kernel_times
 from pursuit.greedy import Interrupted, Meter, Problem, SpanFit, catch_interrupt, kernel_matrix
 from pursuit.linalg import NotPositiveDefiniteError, StepSolution, Workers
@@ -51,7 +51,7 @@ _SEARCH = {"greedy": "full", "kappa": "fresh", "random": "pooled", "subspace": "
 """What each method amounts to: who the candidates of a step are."""
 
 
-class SparseKernelRidge(CallbackSupportMixin, RegressorMixin, SpanModel):
+class SparseKernelRidge(CallbackSupportMixin, RegressorMixin, UpdatingModel):
     """Kernel ridge regression with few kernel functions, by four algorithms with proved rates.
 
     Minimises P(f) = ½Σw(y - f)² + ½α‖f‖² over f = Σ_j β_j k(·, x_j) with at most ``n_basis`` terms,

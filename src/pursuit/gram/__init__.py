@@ -17,7 +17,7 @@ from pursuit.gram.matrix import STORED_BYTES, KernelMatrix
 from pursuit.gram.neighbors import Found, NeighborSearch, Queries
 from pursuit.gram.products import kernel_features, kernel_product, kernel_times
 from pursuit.gram.spanned import SpannedView, over_span, paired_moments
-from pursuit.gram.statistics import GramStatistics, gram_statistics
+from pursuit.gram.statistics import GramStatistics, Ledger, gram_statistics
 
 __all__ = [
     "STORED_BYTES",
@@ -27,6 +27,7 @@ __all__ = [
     "GramStatistics",
     "InnerProducts",
     "KernelMatrix",
+    "Ledger",
     "MatrixProducts",
     "NeighborSearch",
     "PsdMatrix",

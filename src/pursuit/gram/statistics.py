@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -70,6 +70,22 @@ class GramStatistics:
         return replace(self, gram=self.gram[np.ix_(points, points)], cross=self.cross[points])
 
 
+class Ledger(Protocol):
+    """Remembers how far a pass has come, so that it can go on after a crash."""
+
+    def resume(self) -> GramStatistics | None:
+        """The sums recorded last, None at the start of a pass."""
+        ...
+
+    def record(self, so_far: GramStatistics) -> None:
+        """Take note of the sums over the first ``so_far.n_rows`` rows.
+
+        Until all rows are summed, ``gram`` holds what lies on and above its diagonal panels only.
+        The arrays change after the call returns.
+        """
+        ...
+
+
 def gram_statistics(
     sample: Sample,
     kernel: Kernel,
@@ -79,6 +95,7 @@ def gram_statistics(
     dtype: DTypeLike = np.float64,
     whitener: Floats | None = None,
     after_block: Callable[[int], None] | None = None,
+    ledger: Ledger | None = None,
 ) -> GramStatistics:
     """One pass over the sample.
 
@@ -99,26 +116,46 @@ def gram_statistics(
         digits that forming K_Z'WK_Z first and whitening it later would lose (SPEC 2.0, V-form).
     after_block : callable, optional
         Called with the number of rows done after each block, for progress.
+    ledger : Ledger, optional
+        Is told the sums after each block; rows that it has recorded are not summed again.
 
     Returns
     -------
     statistics : GramStatistics
     """
+    so_far = None if ledger is None else ledger.resume()
+    if so_far is not None and so_far.n_rows == sample.n_rows:
+        return so_far
     columns = kernel.columns(points, dtype=np.dtype(dtype).type)
     accumulator = _Accumulator(columns, sample.n_outputs, np.dtype(dtype), whitener, workers)
-    trace, weight, done = 0.0, 0.0, 0
+    trace, weight, done, seen = 0.0, 0.0, 0, 0
     norms = np.zeros(sample.n_outputs)
+    if so_far is not None:
+        accumulator.gram[:], accumulator.cross[:] = so_far.gram, so_far.cross
+        trace, weight, done = so_far.trace, so_far.weight, so_far.n_rows
+        norms += so_far.target_norms
+
+    def sums() -> GramStatistics:
+        return GramStatistics(accumulator.gram, accumulator.cross, norms, trace, weight, done)
+
     for items, y, w in sample.blocks():
+        seen += len(w)
+        if seen <= done:
+            continue
         for span in Workers.slices(len(w), BUFFER_ROWS):
             accumulator.add(items[span], y[span], w[span])
         trace += float(w @ kernel.diag(items))
         weight += float(w.sum())
         norms += w @ (y * y)
         done += len(w)
+        if ledger is not None and done < sample.n_rows:
+            ledger.record(sums())
         if after_block is not None:
             after_block(done)
     accumulator.mirror()
-    return GramStatistics(accumulator.gram, accumulator.cross, norms, trace, weight, done)
+    if ledger is not None:
+        ledger.record(sums())
+    return sums()
 
 
 class _Accumulator:

@@ -78,9 +78,23 @@ class SpanSolution:
 
     def with_noise(self, noise: float) -> SpanSolution:
         """The solution for another σ²."""
+        return SpanSolution.from_whitened(self.R, *self.whitened(), noise)
+
+    def whitened(self) -> tuple[Floats, Floats]:
+        """V'WV and V'Wy."""
         gram = self.L @ self.L.T
         gram[np.diag_indices_from(gram)] -= self.noise
-        return SpanSolution.from_whitened(self.R, gram, self.L @ self.z, noise)
+        return gram, self.L @ self.z
+
+    def plus(self, gram: Floats, cross: Floats) -> SpanSolution:
+        """The solution with V'WV and V'Wy of further rows added."""
+        own_gram, own_cross = self.whitened()
+        return SpanSolution.from_whitened(self.R, own_gram + gram, own_cross + cross, self.noise)
+
+    def emptied(self) -> SpanSolution:
+        """The solution without any rows."""
+        nothing = np.zeros_like(self.L)
+        return SpanSolution.from_whitened(self.R, nothing, np.zeros_like(self.z), self.noise)
 
     def gains(self) -> Floats:
         """½z²: what each basis function took off the objective, per output."""

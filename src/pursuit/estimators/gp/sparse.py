@@ -36,8 +36,8 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from pursuit.estimators.span.certifying import KINDS
-from pursuit.estimators.span.model import SpanModel
 from pursuit.estimators.span.searching import SMALL, fit_span, smallest_within
+from pursuit.estimators.span.updating import UpdatingModel
 from pursuit.gram import kernel_times
 from pursuit.greedy import Choice, Interrupted, Meter, Problem, SpanFit, catch_interrupt
 from pursuit.kernels import kernel_gradient, without_white
@@ -50,7 +50,7 @@ Floats = NDArray[np.float64]
 _AUTO_STEPS = 100
 
 
-class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, SpanModel):
+class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, UpdatingModel):
     """Gaussian process regression in the span of a few greedily chosen kernel functions.
 
     Minimises P(f) = ½Σw(y - f)² + ½σ²‖f‖² over f = Σ_j β_j k(·, x_j) with at most ``n_basis``
@@ -436,6 +436,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             )
         if tol is not None:
             positive("tol", tol)
+        self._warn_without_weights(sample_weight)
         queries = validate_items(self, X_new, reset=False)
         with Workers(self.n_jobs) as workers:
             n_rows = len_items(validate_items(self, X_train, reset=False))

@@ -133,6 +133,7 @@ class SpanModel(BaseEstimator):
         """
         check_is_fitted(self)
         check_kind(kind, options)
+        self._warn_without_weights(sample_weight)
         with Workers(self.n_jobs) as workers:
             problem = self._problem(X, y, sample_weight, workers)
             model = span_model(self._points, self._solution)
@@ -168,6 +169,7 @@ class SpanModel(BaseEstimator):
         """
         check_is_fitted(self)
         check_kind(kind, options)
+        self._warn_without_weights(sample_weight)
         grid = np.unique(size_grid(self.n_basis_) if sizes is None else np.asarray(sizes))
         whole = len(grid) > 0 and grid.dtype.kind in "iu"
         if not whole or grid[0] < 1 or grid[-1] > self.n_basis_:
@@ -231,6 +233,7 @@ class SpanModel(BaseEstimator):
         check_is_fitted(self)
         if not isinstance(n, numbers.Integral) or n <= self.n_basis_:
             raise ValueError(f"n must be a whole number above {self.n_basis_}, got {n!r}.")
+        self._warn_without_weights(sample_weight)
         model = copy.copy(self)
         weights = validate_weights(sample_weight, len_items(validate_items(self, X, reset=False)))
         present = np.flatnonzero(weights > 0)
@@ -321,12 +324,6 @@ class SpanModel(BaseEstimator):
         self, X: Any, y: Any, sample_weight: ArrayLike | None, workers: Workers
     ) -> Problem:
         """The problem that given rows pose to the fitted kernel and noise."""
-        if self._weighted and sample_weight is None:
-            warnings.warn(
-                "the model was fitted with sample_weight, and none is passed: this is about "
-                "the unweighted problem.",
-                stacklevel=3,
-            )
         rows, X = prediction_rows(self, X)
         if is_precomputed(self.kernel) and X.shape[0] != X.shape[1]:
             raise ValueError(
@@ -348,6 +345,14 @@ class SpanModel(BaseEstimator):
         kernel, _ = self._compiled(X)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         return Problem(sample, kernel, self.noise_, workers, Meter(kernel), rng)
+
+    def _warn_without_weights(self, sample_weight: ArrayLike | None) -> None:
+        if self._weighted and sample_weight is None:
+            warnings.warn(
+                "the model was fitted with sample_weight, and none is passed: this is about "
+                "the unweighted problem.",
+                stacklevel=3,
+            )
 
     def _positions(self, present: NDArray[np.intp], sample: Sample) -> NDArray[np.intp]:
         """Where the basis stands among the rows that have weight; -1 for points that are not."""

@@ -189,16 +189,18 @@ def _choose_pooled(
 
 def grow_span(plan: SearchPlan, problem: Problem, kept: Pool, rules: list[StopRule]) -> SpanFit:
     """Keep these points, add candidates of a new pool to them, and refit."""
+    return choose_again(plan, problem, kept, rules, n_kept=len(kept))
+
+
+def choose_again(
+    plan: SearchPlan, problem: Problem, held: Pool, rules: list[StopRule], n_kept: int = 0
+) -> SpanFit:
+    """Choose among these points and candidates of a new pool, and refit; the first are kept."""
     fresh = choose_pool(plan, problem)
-    fresh = fresh.take(np.flatnonzero((fresh.index < 0) | ~np.isin(fresh.index, kept.index)))
-    pool = kept + fresh if len(fresh) else kept
-    search = PooledSearch(
-        problem,
-        pool,
-        sketch_rows=_sketch_rows(plan, problem.sample.n_rows, len(pool)),
-        n_kept=len(kept),
-        evidence=plan.evidence,
-    )
+    fresh = fresh.take(np.flatnonzero((fresh.index < 0) | ~np.isin(fresh.index, held.index)))
+    pool = held + fresh if len(fresh) else held
+    sketch = _sketch_rows(plan, problem.sample.n_rows, len(pool))
+    search = PooledSearch(problem, pool, sketch_rows=sketch, n_kept=n_kept, evidence=plan.evidence)
     return refit(search.run(plan.n_basis, rules), problem, dtype=plan.dtype)
 
 

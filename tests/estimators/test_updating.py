@@ -1,0 +1,178 @@
+"""Rows that arrive in parts: updates are exact, parts merge, and what cannot be is refused."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF
+
+from pursuit import SparseGPRegressor, SparseKernelRidge
+
+
+def waves(m, seed=0, outputs=None):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.0, 2.0, (m, 2))
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.standard_normal(m)
+    return X, y if outputs is None else np.column_stack([y * (k + 1) for k in range(outputs)])
+
+
+def process(**arguments):
+    given = {"noise": 0.05, "n_basis": 15, "optimizer": None, "calibration": None}
+    return SparseGPRegressor(RBF(0.8), **{**given, "random_state": 0, **arguments})
+
+
+def in_span(model, X, y, weights=None):
+    """Coefficients of the ridge in the span of the model's basis, from the definition."""
+    K = model.kernel_(X, model.basis_)
+    W = np.ones(len(X)) if weights is None else weights
+    y = (y - model._scale.mean[0]) / model._scale.scale[0]
+    H = K.T @ (W[:, None] * K) + model.noise_ * model.kernel_(model.basis_)
+    return np.linalg.lstsq(H, K.T @ (W * y), rcond=None)[0]
+
+
+@given(st.integers(1, 200), st.booleans(), st.integers(0, 3))
+def test_partial_fit_is_the_ridge_of_all_rows_in_the_span(cut, weighted, seed):
+    X, y = waves(260, seed)
+    w = np.random.default_rng(seed).uniform(0.0, 2.0, 260) if weighted else None
+    head = process().fit(X[:50], y[:50], None if w is None else w[:50])
+    for rows in (slice(50, 50 + cut), slice(50 + cut, 260)):
+        head.partial_fit(X[rows], y[rows], None if w is None else w[rows])
+    expected = in_span(head, X, y, w)
+    K = head.kernel_(X, head.basis_)
+    np.testing.assert_allclose(K @ head.dual_coef_, K @ expected, atol=1e-8)
+    # P on all rows, for the model and every truncation.
+    W = np.ones(260) if w is None else w
+    r = (y - head._scale.mean[0]) / head._scale.scale[0] - K @ head.dual_coef_
+    norm = head.dual_coef_ @ head.kernel_(head.basis_) @ head.dual_coef_
+    primal = 0.5 * W @ r**2 + 0.5 * head.noise_ * norm
+    assert head.path_.value[-1] == pytest.approx(primal, rel=1e-8)
+    assert head.truncated(5).path_.value[-1] >= primal
+    assert head.certificate_ is None
+
+
+def test_the_first_partial_fit_is_a_fit():
+    X, y = waves(200)
+    np.testing.assert_array_equal(
+        process().partial_fit(X, y).predict(X), process().fit(X, y).predict(X)
+    )
+
+
+def test_an_update_certifies_and_bounds_its_evidence_as_a_fit_of_all_rows_would():
+    X, y = waves(300)
+    model = process(normalize_y=False).fit(X[:100], y[:100]).partial_fit(X[100:], y[100:])
+    K = model.kernel_(X) + model.noise_ * np.eye(300)
+    sign, logdet = np.linalg.slogdet(K)
+    exact = -0.5 * (y @ np.linalg.solve(K, y) + logdet + 300 * np.log(2 * np.pi))
+    found = model.log_evidence_bounds_
+    assert found.lower <= exact <= found.upper
+    certificate = model.certify(X, y)
+    assert certificate.upper == pytest.approx(model.path_.value[-1], rel=1e-9)
+
+
+@pytest.mark.parametrize("outputs", [None, 2])
+def test_parts_merge_into_the_model_of_all_rows(outputs):
+    X, y = waves(400, outputs=outputs)
+    first = process().fit(X[:100], y[:100])
+    parts = [first.emptied().partial_fit(X[r], y[r]) for r in (slice(100, 250), slice(250, 400))]
+    merged = first.merge(*parts)
+    stepwise = clone(first).fit(X[:100], y[:100]).partial_fit(X[100:], y[100:])
+    np.testing.assert_allclose(merged.predict(X), stepwise.predict(X), rtol=1e-9)
+    np.testing.assert_allclose(
+        merged.predict(X, return_std=True)[1], stepwise.predict(X, return_std=True)[1], rtol=1e-9
+    )
+    assert merged._sums["n_rows"] == 400
+    # The parts are as they were.
+    np.testing.assert_array_equal(first.predict(X), process().fit(X[:100], y[:100]).predict(X))
+
+
+def test_without_rows_a_model_predicts_the_prior():
+    X, y = waves(150)
+    model = process().fit(X, y)
+    mean, std = model.emptied().predict(X, return_std=True)
+    np.testing.assert_allclose(mean, model._scale.mean[0])
+    np.testing.assert_allclose(std, model._scale.scale[0] * np.sqrt(1.0 + model.noise_))
+
+
+def test_reselect_puts_the_basis_in_the_order_of_its_worth():
+    X, y = waves(500)
+    old = process().fit(X[:100], 0.0 * y[:100] + X[:100, 0]).partial_fit(X[100:], y[100:])
+    new = old.reselect()
+    np.testing.assert_allclose(new.predict(X), old.predict(X), atol=1e-7)
+    assert sorted(new.basis_indices_) == sorted(old.basis_indices_)
+    first = [
+        len(model.truncated(1).path_) and model.truncated(1).path_.value[0] for model in (new, old)
+    ]
+    assert first[0] <= first[1]
+    best = min(
+        0.5 * y_norm - 0.5 * gain
+        for y_norm, gain in [single_gain(old, X, np.r_[X[:100, 0], y[100:]], j) for j in range(15)]
+    )
+    assert first[0] == pytest.approx(best, rel=1e-8)
+    assert old.reselect(n_basis=4).n_basis_ == 4
+
+
+def single_gain(model, X, y, j):
+    """y'y, and what one basis function alone takes off twice the objective."""
+    t = (y - model._scale.mean[0]) / model._scale.scale[0]
+    k = model.kernel_(X, model.basis_[[j]])[:, 0]
+    return t @ t, (k @ t) ** 2 / (k @ k + model.noise_)
+
+
+def test_reselect_from_rows_chooses_for_them():
+    X, y = waves(600)
+    old = process(n_basis=8).fit(X[:60], y[:60])
+    new = old.reselect(X, y, n_basis=20)
+    assert new.n_basis_ == 20
+    assert new.noise_ == old.noise_
+    full = process(n_basis=20).fit(X, y)
+    assert new.path_.value[-1] <= 1.1 * full.path_.value[-1]
+    assert new.certificate_ is not None
+
+
+def test_precomputed_kernels_update_by_columns_of_the_first_rows():
+    X, y = waves(120)
+    K = RBF(0.8)(X)
+    model = process().set_params(kernel="precomputed")
+    model.fit(K[:80, :80], y[:80])
+    assert model.reselect(n_basis=3).predict(K[:, :80]).shape == (120,)
+    with pytest.raises(ValueError, match="square training matrix"):
+        model.partial_fit(K[80:, :80], y[80:])
+
+
+def test_models_of_steps_say_why_they_cannot_take_rows():
+    X, y = waves(100)
+    model = SparseKernelRidge(n_basis=5).fit(X, y)
+    assert not hasattr(model, "partial_fit")
+    with pytest.raises(AttributeError, match="partial_fit") as caught:
+        model.partial_fit(X, y)
+    assert "refit=True" in str(caught.value.__cause__)
+    refitted = SparseKernelRidge(n_basis=5, refit=True, random_state=0).fit(X[:50], y[:50])
+    expected = in_span_ridge(refitted, X, y)
+    refitted.partial_fit(X[50:], y[50:])
+    np.testing.assert_allclose(refitted.predict(X), expected, rtol=1e-8)
+
+
+def in_span_ridge(model, X, y):
+    K = RBF(np.sqrt(1.0))(X, model.basis_)
+    H = K.T @ K + model.noise_ * RBF(1.0)(model.basis_)
+    return K @ np.linalg.solve(H, K.T @ y)
+
+
+def test_bad_merges():
+    X, y = waves(200)
+    model = process().fit(X, y)
+    with pytest.raises(TypeError, match="merge takes models of class SparseGPRegressor"):
+        model.merge(SparseKernelRidge())
+    with pytest.raises(ValueError, match="same basis in the same order: start the parts from one"):
+        model.merge(process(random_state=1).fit(X[:90], y[:90]))
+    other = process(noise=0.1).fit(X, y)
+    with pytest.raises(ValueError, match="merge needs models with the same"):
+        model.merge(other)
+    scaled = process(normalize_y=False).fit(X, y)
+    with pytest.raises(ValueError, match="merge needs models"):
+        model.merge(scaled)
+    with pytest.raises(ValueError, match="n_basis must be a whole number"):
+        model.reselect(n_basis=0)
+    with pytest.raises(ValueError, match="features"):
+        model.partial_fit(X[:, :1], y)
