@@ -20,6 +20,7 @@ from pursuit.estimators import (
     SparseKernelCCA,
     SparseKernelPCA,
     SparseKernelRidge,
+    load,
     minimize_over_hull,
 )
 from pursuit.greedy import Path
@@ -79,6 +80,7 @@ __all__ = [
     "SparseKernelRidge",
     "SquaredLoss",
     "__version__",
+    "load",
     "minimize_over_hull",
     "pairwise",
 ]

@@ -17,6 +17,8 @@ from pursuit.bounds.duality import (
     sparse_lower_bound,
 )
 from pursuit.bounds.evidence import EvidenceBounds, evidence_bounds
+from pursuit.bounds.growthpath import GrowthPath
+from pursuit.bounds.machines import balanced, diagonal_quadratic, scaled_machine_bound
 from pursuit.bounds.rates import (
     IN_EXPECTATION,
     greedy_rate_bound,
@@ -44,10 +46,13 @@ __all__ = [
     "Certificate",
     "CertificatePath",
     "EvidenceBounds",
+    "GrowthPath",
     "SolvePath",
+    "balanced",
     "compression_bound",
     "correlation_bound",
     "dense_lower_bound",
+    "diagonal_quadratic",
     "evidence_bounds",
     "finite_mean_deviation",
     "greedy_rate_bound",
@@ -68,6 +73,7 @@ __all__ = [
     "relative_gap",
     "sampled_total",
     "scaled_lower_bound",
+    "scaled_machine_bound",
     "shifted_lower_bound",
     "simple_rate_bound",
     "span_rate_bound",

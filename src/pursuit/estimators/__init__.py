@@ -15,6 +15,7 @@ from pursuit.estimators.matching.estimators import (
     KernelMatchingPursuitRegressor,
 )
 from pursuit.estimators.ridge import SparseKernelRidge
+from pursuit.estimators.saving import load
 
 __all__ = [
     "ExactGPRegressor",
@@ -31,5 +32,6 @@ __all__ = [
     "SparseKernelCCA",
     "SparseKernelPCA",
     "SparseKernelRidge",
+    "load",
     "minimize_over_hull",
 ]

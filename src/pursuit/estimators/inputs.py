@@ -11,9 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
-from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils import (
+    check_array,
+    check_consistent_length,
+    check_random_state,
+    check_X_y,
+    column_or_1d,
+)
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from pursuit.estimators.sources import (
+    as_source,
+    held,
+    kernel_matrix_of,
+    n_features,
+    n_rows,
+    validate_source,
+)
 from pursuit.kernels import CountingKernel, Kernel, PrecomputedKernel, compile_kernel
 from pursuit.linalg import INDEFINITE, NotPositiveDefiniteError
 from pursuit.rows import IndexRows, RowSource, Sample, as_rows, draw_rows
@@ -46,9 +60,16 @@ def holds_objects(kernel: Any, X: Any) -> bool:
 
 
 def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
-    """X as rows can use it: a finite float array, CSR, or a list of objects."""
+    """X as rows can use it: a finite float array, CSR, a list of objects, or a source of rows."""
+    X = kernel_matrix_of(X) if is_precomputed(estimator.kernel) else X
+    source = as_source(X) if name == "X" else None
+    if source is not None:
+        return validate_source(estimator, source, reset=reset)
     if isinstance(X, str | bytes):
-        raise TypeError(f"{name} is a single string: pass a list of items, [{name}] for one item.")
+        raise TypeError(
+            f"{name} is a single string: pass a list of items, [{name}] for one item, or the path "
+            "of a file."
+        )
     if holds_objects(estimator.kernel, X):
         items = list(X)
         if not items:
@@ -75,11 +96,25 @@ def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> A
     )
 
 
+def validate_held(
+    estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool, **checks: Any
+) -> Any:
+    """As scikit-learn's `validate_data`, for estimators that hold all rows: sources are read."""
+    source = as_source(X)
+    if source is None:
+        return validate_data(estimator, X, y, reset=reset, **checks)
+    rows = held(estimator, validate_source(estimator, source, reset=reset))
+    if isinstance(y, str) and y == "no_validation":
+        return check_array(rows, estimator=estimator, **checks)
+    return check_X_y(rows, y, estimator=estimator, **checks)
+
+
 def validate_targets(y: Any) -> Floats:
     """Y as a finite float array of one or two dimensions."""
     if y is None:
         raise ValueError(
-            "requires y to be passed, but the target y is None: pass the targets as fit(X, y)."
+            "requires y to be passed, but the target y is None: pass the targets as fit(X, y), or "
+            "name their column by target=."
         )
     y = check_array(
         y, ensure_2d=False, dtype=np.float64, allow_nd=True, input_name="y", ensure_min_samples=0
@@ -184,8 +219,7 @@ def counting_kernel(kernel: Any, X: Any, **parameters: Any) -> tuple[CountingKer
     if is_precomputed(kernel):
         compiled, white = PrecomputedKernel(X), 0.0
     else:
-        n_features = X.shape[1] if hasattr(X, "shape") and len(X.shape) == 2 else None
-        compiled, white = compile_kernel(kernel, n_features=n_features, **parameters)
+        compiled, white = compile_kernel(kernel, n_features=n_features(X), **parameters)
     return CountingKernel(compiled), white
 
 
@@ -196,7 +230,12 @@ def seeded(random_state: Any) -> np.random.Generator:
 
 def check_lengths(X: Any, y: Any) -> None:
     """X and y must have as many rows."""
-    check_consistent_length(X, y)
+    if isinstance(X, RowSource) and n_rows(X) != len(y):
+        raise ValueError(
+            f"Found input variables with inconsistent numbers of samples: {[n_rows(X), len(y)]}"
+        )
+    if not isinstance(X, RowSource):
+        check_consistent_length(X, y)
 
 
 def positive(name: str, value: Any) -> float:

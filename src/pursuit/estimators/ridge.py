@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -32,6 +33,7 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
+from pursuit.estimators.sources import named_columns
 from pursuit.estimators.span.certifying import KINDS
 from pursuit.estimators.span.searching import FULL_LIMIT, SearchPlan, fit_span, size_grid
 from pursuit.estimators.span.stepping import StepFit, fit_random, fit_steps
@@ -214,17 +216,30 @@ class SparseKernelRidge(CallbackSupportMixin, RegressorMixin, UpdatingModel):
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
+    ) -> Any:
         """Choose basis functions among the rows and fit them.
 
         Parameters
         ----------
-        X : array, CSR, data frame or list of items, of n_rows rows
-            Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``.
+        X : array, CSR, data frame, list of items, path or table, of n_rows rows
+            Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``. Whatever
+            :func:`open_table` takes is read in blocks.
         y : array of shape (n_rows,) or (n_rows, n_outputs)
             Targets; several outputs need a method that refits.
         sample_weight : array of shape (n_rows,), optional
             Weights of the squared errors. A row of weight 0 is absent.
+        target : str or list of str, optional
+            The column, or columns, of X that hold the targets, in place of y.
+        weight : str, optional
+            The column of X that holds the weights, in place of ``sample_weight``.
 
         Returns
         -------
@@ -232,6 +247,7 @@ class SparseKernelRidge(CallbackSupportMixin, RegressorMixin, UpdatingModel):
         """
         positive("alpha", self.alpha)
         self._check_tol()
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         X, sample, present = self._take_in(X, y, sample_weight, normalize=False)
         self._check_subset(len(present))
         self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
@@ -274,7 +290,16 @@ class SparseKernelRidge(CallbackSupportMixin, RegressorMixin, UpdatingModel):
             fitted = kernel_times(rows, kernel, self._points, coefficients, workers)
         return fitted[:, 0] if self._single_output else fitted
 
-    def grow(self, n: int, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def grow(
+        self,
+        n: int,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
+    ) -> Self:
         """Keep the basis, add to it until it has n functions, and fit all rows in its span.
 
         Only for models that refit: with ``refit=False``, fit again with a larger ``n_basis``, which
@@ -284,7 +309,7 @@ class SparseKernelRidge(CallbackSupportMixin, RegressorMixin, UpdatingModel):
         ----------
         n : int
             More than ``n_basis_``.
-        X, y, sample_weight
+        X, y, sample_weight, target, weight
             The training data, as in :meth:`fit`.
 
         Returns
@@ -298,7 +323,7 @@ class SparseKernelRidge(CallbackSupportMixin, RegressorMixin, UpdatingModel):
                 f"grow needs a model that refits, and this is method={self.method!r} with "
                 "refit=False: fit again with a larger n_basis, which begins with the same steps."
             )
-        return super().grow(n, X, y, sample_weight)
+        return super().grow(n, X, y, sample_weight, target=target, weight=weight)
 
     @property
     def n_steps_(self) -> int:
@@ -317,7 +342,14 @@ class SparseKernelRidge(CallbackSupportMixin, RegressorMixin, UpdatingModel):
         return self._rate_bound(self._value, lower)
 
     def rate_bounds(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, steps: int = 20
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
+        steps: int = 20,
     ) -> list[Bound]:
         """All bounds on P(f) - P_min that theory offers for this path, with P_min known.
 
@@ -327,7 +359,7 @@ class SparseKernelRidge(CallbackSupportMixin, RegressorMixin, UpdatingModel):
 
         Parameters
         ----------
-        X, y, sample_weight
+        X, y, sample_weight, target, weight
             The training data, as in :meth:`fit`.
         steps : int, default 20
             Conjugate-gradient steps, a product with the kernel matrix each.
@@ -337,6 +369,7 @@ class SparseKernelRidge(CallbackSupportMixin, RegressorMixin, UpdatingModel):
         bounds : list of Bound
             Their ``trivial`` is the path's own distance from the minimum, as far as it is known.
         """
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         found = self.certify(X, y, sample_weight, kind="pcg", steps=steps)
         lower, least = found.lower, min(found.upper, self._value)
         if found.minimum_upper_per_output is not None:

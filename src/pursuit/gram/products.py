@@ -91,13 +91,15 @@ def kernel_features(
     whitener: Floats | None = None,
     scale: Floats | None = None,
     dtype: DTypeLike = np.float64,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """k(rows, points), or V = k(rows, points) R⁻ᵀ for ``whitener`` R⁻¹, as a stored array.
 
-    Rows are multiplied by ``scale``. Computed in float64, and rounded once to ``dtype``.
+    Rows are multiplied by ``scale``. Computed in float64, and rounded once to ``dtype``, or to the
+    type of ``out``, which is filled where it is given.
     """
     columns = kernel.columns(points)
-    result = np.empty((rows.n_rows, columns.n_columns), dtype=dtype)
+    result = np.empty((rows.n_rows, columns.n_columns), dtype=dtype) if out is None else out
     panels = Workers.slices(columns.n_columns, _PANEL)
     for start, items in rows.blocks():
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from pursuit.gram.parts import sum_parts
 from pursuit.kernels import Columns, Kernel
 from pursuit.linalg import Workers
-from pursuit.rows import Sample
+from pursuit.rows import DistributedRows, RowSource, Sample
 
 Floats = NDArray[np.float64]
 
@@ -102,7 +104,8 @@ def gram_statistics(
     Parameters
     ----------
     sample : Sample
-        Rows, targets, weights.
+        Rows, targets, weights. Of rows that lie elsewhere every part is summed there, and only its
+        sums travel.
     kernel : Kernel
         Gives tiles k(rows, points).
     points : items
@@ -126,6 +129,14 @@ def gram_statistics(
     so_far = None if ledger is None else ledger.resume()
     if so_far is not None and so_far.n_rows == sample.n_rows:
         return so_far
+    if isinstance(sample.rows, DistributedRows):
+        task = partial(_part, points=points, dtype=dtype, whitener=whitener)
+        found = sum_parts(sample.rows, kernel, task, sample.targets, sample.weights)
+        if ledger is not None:
+            ledger.record(found)
+        if after_block is not None:
+            after_block(found.n_rows)
+        return found
     columns = kernel.columns(points, dtype=np.dtype(dtype).type)
     accumulator = _Accumulator(columns, sample.n_outputs, np.dtype(dtype), whitener, workers)
     trace, weight, done, seen = 0.0, 0.0, 0, 0
@@ -156,6 +167,13 @@ def gram_statistics(
     if ledger is not None:
         ledger.record(sums())
     return sums()
+
+
+def _part(
+    rows: RowSource, kernel: Kernel, workers: Workers, y: Floats, w: Floats, **options: Any
+) -> GramStatistics:
+    """The statistics of one part of rows that lie elsewhere."""
+    return gram_statistics(Sample(rows, y, w), kernel, workers=workers, **options)
 
 
 class _Accumulator:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from pursuit.gram import GramStatistics, gram_statistics
+from pursuit.gram import GramStatistics, Ledger, gram_statistics
 from pursuit.greedy.path import Meter
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
@@ -33,6 +34,9 @@ class Problem:
         What has been spent.
     rng : numpy Generator
         Source of everything random.
+    ledgers : callable, optional
+        Gives the ledger of a pass over all rows from its points, the number of rows, the type of
+        its tiles and its whitener.
     """
 
     sample: Sample
@@ -41,6 +45,7 @@ class Problem:
     workers: Workers
     meter: Meter
     rng: np.random.Generator
+    ledgers: Callable[[Any, int, DTypeLike, Any], Ledger | None] | None = None
 
     def statistics(
         self, points: Any, rows: Sample | None = None, dtype: DTypeLike = np.float64, **options: Any
@@ -48,6 +53,9 @@ class Problem:
         """One pass over the rows, or over some of them, for the given points."""
         seen = self.sample if rows is None else rows
         self.meter.passes += seen.n_rows / self.sample.n_rows
+        if rows is None and self.ledgers is not None:
+            whitener = options.get("whitener")
+            options["ledger"] = self.ledgers(points, seen.n_rows, dtype, whitener)
         return gram_statistics(
             seen, self.kernel, points, workers=self.workers, dtype=dtype, **options
         )

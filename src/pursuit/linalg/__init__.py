@@ -16,7 +16,7 @@ from pursuit.linalg.cholesky import (
 )
 from pursuit.linalg.components import CanonicalPairs, PrincipalComponents, canonical_pairs
 from pursuit.linalg.linesearch import line_search
-from pursuit.linalg.lowrank import LowRankPlusDiagonal
+from pursuit.linalg.lowrank import Factor, LowRankPlusDiagonal
 from pursuit.linalg.operators import low_rank_inverse, low_rank_operator
 from pursuit.linalg.refinement import Iterate, Refined, refined_gradients
 from pursuit.linalg.span import SpanSolution
@@ -24,6 +24,7 @@ from pursuit.linalg.spanindex import SpanPoints, trusted_size
 from pursuit.linalg.spd import invert_spd
 from pursuit.linalg.spread import Spread
 from pursuit.linalg.steps import StepSolution
+from pursuit.linalg.tall import TallMatrix
 from pursuit.linalg.workers import Workers
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "CGSolution",
     "CanonicalPairs",
     "ConjugateGradients",
+    "Factor",
     "Iterate",
     "LowRankPlusDiagonal",
     "NotPositiveDefiniteError",
@@ -43,6 +45,7 @@ __all__ = [
     "SpanSolution",
     "Spread",
     "StepSolution",
+    "TallMatrix",
     "Workers",
     "bordered_cholesky",
     "canonical_pairs",

@@ -1,111 +1,143 @@
-"""Low rank plus a multiple of the identity: its inverse times vectors, and what rounding costs."""
+"""Low rank plus a diagonal: its inverse times vectors, and what rounding costs."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 
+from pursuit.linalg.tall import TallMatrix
 from pursuit.linalg.workers import Workers
 
 Floats = NDArray[np.float64]
 
-_BUFFER_ROWS = 2048
-_PANEL = 256
-_CHUNK_NUMBERS = 1 << 17
+
+class Factor(Protocol):
+    """V (m x n) known by its products; :class:`TallMatrix` is one."""
+
+    @property
+    def n_rows(self) -> int:
+        """m."""
+        ...
+
+    @property
+    def n_columns(self) -> int:
+        """n."""
+        ...
+
+    def gram(self, weights: Floats, dtype: DTypeLike = np.float64) -> Floats:
+        """V' diag(weights) V, its blocks multiplied in ``dtype``."""
+        ...
+
+    def times(self, coordinates: Floats) -> Floats:
+        """V @ coordinates."""
+        ...
+
+    def transposed_times(self, vectors: Floats) -> Floats:
+        """V' @ vectors."""
+        ...
 
 
 class LowRankPlusDiagonal:
-    """M = VV' + σ²I for V (m x n), as a preconditioner (SPEC 2.2).
+    """M = VV' + D for V (m x n) and a positive diagonal D (SPEC 2.2).
 
-    With LL' = V'V + σ²I it is M⁻¹ρ = (ρ - V (LL')⁻¹ V'ρ) / σ².
+    With LL' = I + V'D⁻¹V it is M⁻¹ρ = D⁻¹(ρ - Vp) for LL'p = V'D⁻¹ρ: O(mn²) once, O(mn) a product.
 
     V may be stored in float32; all sums are float64, so that M is symmetric and positive definite
     to float64's rounding for the V as it is stored.
 
     Parameters
     ----------
-    V : array of shape (m, n)
+    V : array of shape (m, n), or Factor
         float64 or float32.
-    diagonal : float
-        σ².
+    diagonal : float or array of shape (m,)
+        D; ∞ where nothing may change, so that a row of M⁻¹ is zero.
     workers : Workers
         Threads; their number does not change a bit of the result.
+    dtype : float64 or float32
+        In what V'D⁻¹V is multiplied; with float32 use :meth:`refined`, not :meth:`solve`.
     """
 
-    def __init__(self, V: NDArray[Any], diagonal: float, workers: Workers) -> None:
-        self.V, self.diagonal, self._workers = V, diagonal, workers
-        gram = self._gram()
-        self._trace = float(np.trace(gram))
-        gram[np.diag_indices_from(gram)] += diagonal
-        L, info = dpotrf(gram, lower=1, clean=1, overwrite_a=1) if len(gram) else (gram, 0)
+    def __init__(
+        self,
+        V: NDArray[Any] | Factor,
+        diagonal: float | Floats,
+        workers: Workers,
+        dtype: DTypeLike = np.float64,
+    ) -> None:
+        self._V = TallMatrix(V, len(V), workers) if isinstance(V, np.ndarray) else V
+        self._roundoff = 0.5 * float(np.finfo(getattr(V, "dtype", np.float64)).eps)
+        self._inverse = np.broadcast_to(1.0 / np.asarray(diagonal), self._V.n_rows)
+        inner = self._V.gram(self._inverse, dtype)
+        self._trace = float(np.trace(inner))
+        inner[np.diag_indices_from(inner)] += 1.0
+        L, info = dpotrf(inner, lower=1, clean=1, overwrite_a=1) if len(inner) else (inner, 0)
         if info != 0:
             raise ArithmeticError(
-                f"V'V + {diagonal:g} I lost positive definiteness to rounding at column {info - 1}."
+                f"I + V'D⁻¹V lost positive definiteness to rounding at column {info - 1}."
             )
         self._L = np.asarray(L)
 
     @property
     def rank(self) -> int:
         """n."""
-        return int(self.V.shape[1])
+        return self._V.n_columns
 
     @property
     def slack(self) -> float:
-        """ε such that M ≤ (1 + ε)(UU' + σ²I), where V is U rounded to its type.
+        """ε such that M ≤ (1 + ε)(UU' + D), where V is U rounded to its type.
 
-        With V = U + E and ‖E‖² ≤ e² = u² tr VV', u the unit roundoff, VV' ≤ (1 + ε)UU' +
-        (1 + 1/ε)e²I for every ε > 0; the ε returned has (1 + 1/ε)e² = εσ².
+        With D^-½V = D^-½U + E and ‖E‖² ≤ e² = u² tr V'D⁻¹V, u the unit roundoff, VV' ≤ (1 + ε)UU' +
+        (1 + 1/ε)e²D for every ε > 0; the ε returned has (1 + 1/ε)e² = ε.
         """
-        roundoff = 0.5 * float(np.finfo(self.V.dtype).eps)
-        share = roundoff**2 * self._trace / self.diagonal
+        share = self._roundoff**2 * self._trace
         return float(0.5 * (share + np.sqrt(share**2 + 4.0 * share)))
 
     def solve(self, rhs: Floats) -> Floats:
-        """M⁻¹ @ rhs."""
-        if self.rank == 0:
-            return rhs / self.diagonal
-        half = solve_triangular(self._L, self._transposed_times(rhs), lower=True)
-        inner = solve_triangular(self._L, half, lower=True, trans="T")
-        result = np.empty_like(rhs)
+        """M⁻¹ @ rhs, for an array of shape (m, k)."""
+        return self._expand(rhs, self._inner(self._project(rhs)))
 
-        def subtract(rows: slice) -> None:
-            chunk = self.V[rows].astype(np.float64, copy=False)
-            np.subtract(rhs[rows], chunk @ inner, out=result[rows])
+    def refined(self, rhs: Floats, tol: float, max_steps: int) -> tuple[Floats, Floats, float]:
+        """M⁻¹ @ rhs by iterative refinement.
 
-        self._workers.map(subtract, self._chunks(self.rank, rhs.shape[1]))
-        result /= self.diagonal
+        Returns x, V'x, and the share of it by which V'x and p still differ: they are equal where x
+        is exact, and Vp - VV'x is the residual ρ - Mx. Stops when it is below ``tol``, when it no
+        longer shrinks, and after ``max_steps``.
+        """
+        p = self._inner(self._project(rhs))
+        x = self._expand(rhs, p)
+        share = np.inf
+        for step in range(max_steps + 1):
+            seen = self._V.transposed_times(x)
+            before, share = share, _share(p - seen, p)
+            if share <= tol or share > 0.5 * before or step == max_steps:
+                break
+            p = p - self._inner(p - seen)
+            x = self._expand(rhs, p)
+        return x, seen, share
+
+    def _project(self, rhs: Floats) -> Floats:
+        return self._V.transposed_times(self._inverse[:, None] * rhs)
+
+    def _inner(self, vectors: Floats) -> Floats:
+        """(LL')⁻¹ @ vectors."""
+        if not self.rank:
+            return vectors
+        half = solve_triangular(self._L, vectors, lower=True)
+        inner: Floats = solve_triangular(self._L, half, lower=True, trans="T")
+        return inner
+
+    def _expand(self, rhs: Floats, p: Floats) -> Floats:
+        result = rhs - self._V.times(p)
+        result *= self._inverse[:, None]
         return result
 
-    def _transposed_times(self, rhs: Floats) -> Floats:
-        """V' @ rhs, a panel of V a task."""
-        product = np.zeros((self.rank, rhs.shape[1]))
-        chunks = self._chunks(_PANEL, rhs.shape[1])
 
-        def multiply(panel: slice) -> None:
-            for rows in chunks:
-                chunk = self.V[rows, panel].astype(np.float64, copy=False)
-                product[panel] += chunk.T @ rhs[rows]
-
-        self._workers.map(multiply, Workers.slices(self.rank, _PANEL))
-        return product
-
-    def _chunks(self, width: int, columns: int) -> list[slice]:
-        """Rows of V that are turned to float64 at a time: in cache, but no fewer than columns."""
-        return Workers.slices(len(self.V), max(_CHUNK_NUMBERS // width, 2 * columns, 16))
-
-    def _gram(self) -> Floats:
-        """V'V, of which the lower triangle is filled."""
-        gram = np.zeros((self.rank, self.rank))
-        panels = Workers.slices(self.rank, _PANEL)
-        for rows in Workers.slices(len(self.V), _BUFFER_ROWS):
-            buffer = self.V[rows].astype(np.float64, copy=False)
-
-            def add(panel: slice, buffer: Floats = buffer) -> None:
-                gram[panel, : panel.stop] += buffer[:, panel].T @ buffer[:, : panel.stop]
-
-            self._workers.map(add, reversed(panels))
-        return gram
+def _share(part: Floats, whole: Floats) -> float:
+    """Largest ratio of norms, column by column."""
+    norms = np.linalg.norm(whole, axis=0)
+    norms[norms == 0.0] = 1.0
+    return float((np.linalg.norm(part, axis=0) / norms).max(initial=0.0))

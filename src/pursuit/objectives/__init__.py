@@ -39,7 +39,12 @@ from pursuit.objectives.plane import PlanePursuit, RefittedPlanePursuit
 from pursuit.objectives.quadratic import QuadraticPursuit, dual_pursuit, gram_pursuit
 from pursuit.objectives.residual import ResidualPursuit, Rule
 from pursuit.objectives.residualgram import GramResidual
-from pursuit.objectives.rowloss import LogisticRows, RowLoss
+from pursuit.objectives.rowloss import (
+    LogisticRows,
+    RowLoss,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+)
 from pursuit.objectives.span import SpanPursuit
 
 __all__ = [
@@ -75,6 +80,8 @@ __all__ = [
     "SpanEvidence",
     "SpanObjective",
     "SpanPursuit",
+    "SquaredEpsilonInsensitive",
+    "SquaredHinge",
     "SquaredLoss",
     "check_learner",
     "dual_pursuit",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from pursuit.datasets import load_abalone
 
 Floats = NDArray[np.float64]
-Data = tuple[ArrayLike, ArrayLike]
+Data = Sequence[ArrayLike]
 Progress = Callable[[str], None]
 
 

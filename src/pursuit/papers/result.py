@@ -8,6 +8,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from pursuit.papers.chart import Chart, Pictures
+
 REPRODUCED, PARTLY, NOT = "reproduced", "partly reproduced", "not reproduced"
 
 
@@ -24,9 +26,11 @@ class PaperResult:
     criteria : mapping of str to bool
         What was to be shown, and whether the numbers show it.
     arrays : mapping of str to array
-        The numbers themselves, to tabulate or draw.
+        The numbers themselves.
     settings : str
         What was run.
+    chart : Chart or Pictures
+        The numbers as a table to write and a figure to draw.
     """
 
     name: str
@@ -36,6 +40,7 @@ class PaperResult:
     criteria: Mapping[str, bool]
     arrays: Mapping[str, NDArray[Any]]
     settings: str
+    chart: Chart | Pictures
 
     def __post_init__(self) -> None:
         if not self.criteria:

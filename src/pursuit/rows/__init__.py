@@ -4,21 +4,26 @@ A row source says how many rows there are, streams them in blocks and fetches so
 everything above works on sources and never asks what is behind one. To add a source, write the
 three methods of `RowSource` and run `pursuit.testing.check_row_source` on it.
 
-May import numpy and scipy.sparse; nothing else of this package.
+May import numpy and scipy.sparse, and pyarrow where a table needs it; nothing else of this package.
 """
 
-from pursuit.rows.base import BLOCK_ROWS, RowSource
+from pursuit.rows.base import BLOCK_ROWS, DistributedRows, RowSource
 from pursuit.rows.convert import as_rows
+from pursuit.rows.daskkinds import computed, is_dask
 from pursuit.rows.distinct import distinct_rows
 from pursuit.rows.draw import draw_rows
+from pursuit.rows.files import as_table, is_path, open_table
 from pursuit.rows.items import Items, concat, len_items
+from pursuit.rows.matrix import mapped
 from pursuit.rows.memory import ArrayRows, IndexRows, ListRows, SparseRows
 from pursuit.rows.sample import Sample
 from pursuit.rows.selected import SelectedRows
+from pursuit.rows.table import Table, check_columns, read_all
 
 __all__ = [
     "BLOCK_ROWS",
     "ArrayRows",
+    "DistributedRows",
     "IndexRows",
     "Items",
     "ListRows",
@@ -26,9 +31,18 @@ __all__ = [
     "Sample",
     "SelectedRows",
     "SparseRows",
+    "Table",
     "as_rows",
+    "as_table",
+    "check_columns",
+    "computed",
     "concat",
     "distinct_rows",
     "draw_rows",
+    "is_dask",
+    "is_path",
     "len_items",
+    "mapped",
+    "open_table",
+    "read_all",
 ]

@@ -6,13 +6,15 @@ by block in row order, and how to fetch a few of them by number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pursuit.rows.items import Items
+
+T = TypeVar("T")
 
 BLOCK_ROWS = 8192
 """Rows per logical block. Sums over rows are taken block by block, so this number is part of the
@@ -40,6 +42,29 @@ class RowSource(Protocol):
 
     def take(self, index: NDArray[np.intp]) -> Items:
         """Items at these row numbers, in the order of `index`, repeats included."""
+        ...
+
+
+@runtime_checkable
+class DistributedRows(RowSource, Protocol):
+    """Rows that lie in parts elsewhere, and to which work is sent instead of fetching them.
+
+    A task is called with the rows of one part, as a source in memory, and with what belongs to them
+    of every ``aligned`` array; it is sent to a part once, so it should hold what it needs and no
+    more. Another source of as many rows may be aligned, too: the task receives its rows as a source
+    in memory.
+    """
+
+    def map(self, task: Callable[..., T], *aligned: Any) -> list[T]:
+        """What the task gives for each part, in row order."""
+        ...
+
+    def reduce(self, task: Callable[..., T], *aligned: Any) -> T:
+        """What the task gives for the parts, added up by ``+`` in an order that sizes decide."""
+        ...
+
+    def restrict(self, index: NDArray[np.intp]) -> DistributedRows:
+        """Rows of increasing numbers as a source of their own; they stay where they are."""
         ...
 
 

@@ -12,6 +12,8 @@ import numpy as np
 from scipy import sparse
 
 from pursuit.rows.base import RowSource
+from pursuit.rows.daskkinds import is_dask
+from pursuit.rows.files import as_table
 from pursuit.rows.memory import ArrayRows, IndexRows, ListRows, SparseRows
 
 
@@ -20,10 +22,10 @@ def as_rows(X: Any) -> RowSource:
 
     Parameters
     ----------
-    X : ndarray, CSR matrix or array, sequence, range or RowSource
+    X : ndarray, CSR matrix or array, sequence, range, table or RowSource
         A 2-D array or CSR gives one item a row. A list, tuple or 1-D array of objects or strings
         gives its elements. ``range(m)`` stands for the row numbers of an m x m precomputed kernel
-        matrix.
+        matrix. A table is anything that `open_table` takes, paths included.
 
     Returns
     -------
@@ -51,8 +53,11 @@ def as_rows(X: Any) -> RowSource:
         if (X.start, X.step) != (0, 1):
             raise ValueError(f"X must be range(n_rows) to stand for row numbers, got {X}.")
         return IndexRows(len(X))
-    if isinstance(X, Sequence) and not isinstance(X, str | bytes):
+    if isinstance(X, Sequence) and not isinstance(X, str | bytes) and not is_dask(X):
         return ListRows(X)
+    table = as_table(X)
+    if table is not None:
+        return table
     raise TypeError(
         f"X of type {type(X).__name__} is not a source of rows: pass a 2-D array, a CSR matrix, a "
         "list of items, or an object with n_rows, blocks and take."

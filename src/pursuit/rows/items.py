@@ -6,6 +6,7 @@ or array, a list of any objects, and a 1-D integer array of row numbers (precomp
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -44,6 +45,16 @@ def concat(first: Items, second: Items) -> Items:
         "first and second must be items of the same kind, got "
         f"{type(first).__name__} and {type(second).__name__}: convert one of them."
     )
+
+
+def join(parts: Sequence[Any]) -> Items:
+    """All items of several parts, at least one, in their order."""
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    if sparse.issparse(parts[0]):
+        stacked: CSR = sparse.vstack(parts, format="csr")
+        return stacked
+    return [item for part in parts for item in part]
 
 
 def _check_item_shapes(first: tuple[int, ...], second: tuple[int, ...]) -> None:

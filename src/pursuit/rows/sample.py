@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit.rows.base import BLOCK_ROWS, RowSource
-from pursuit.rows.selected import SelectedRows
+from pursuit.rows.selected import select_rows
 
 Floats = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ class Sample:
 
     def take(self, index: NDArray[np.intp]) -> Sample:
         """The sample restricted to these rows, in this order."""
-        return Sample(SelectedRows(self.rows, index), self.targets[index], self.weights[index])
+        return Sample(select_rows(self.rows, index), self.targets[index], self.weights[index])
 
     def target_norms(self) -> Floats:
         """y'Wy for each output."""

@@ -6,12 +6,23 @@ Imports numpy and the rest of this room only.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pursuit.rows.base import BLOCK_ROWS, RowSource, checked_index, row_spans
-from pursuit.rows.items import Items
+from pursuit.rows.base import (
+    BLOCK_ROWS,
+    DistributedRows,
+    RowSource,
+    checked_index,
+    row_spans,
+)
+from pursuit.rows.items import Items, len_items
+from pursuit.rows.rechunk import in_blocks
+from pursuit.rows.table import Table
+
+_MANY_ROWS = 4 * BLOCK_ROWS
 
 
 class SelectedRows:
@@ -34,3 +45,35 @@ class SelectedRows:
     def take(self, index: NDArray[np.intp]) -> Items:
         """Items at these row numbers, counted within the selection."""
         return self.source.take(self.index[checked_index(index, self.n_rows)])
+
+
+class StreamedRows(SelectedRows):
+    """Many rows of a table in their order: blocks are left over from a stream of all rows."""
+
+    def blocks(self, size: int = BLOCK_ROWS) -> Iterator[tuple[int, Items]]:
+        """Yield (number of the first row, items), in row order."""
+        return in_blocks(self._kept(), size)
+
+    def _kept(self) -> Iterator[NDArray[Any]]:
+        for start, block in self.source.blocks():
+            here = slice(*np.searchsorted(self.index, [start, start + len_items(block)]))
+            if here.stop > here.start:
+                yield np.asarray(block)[self.index[here] - start]
+
+
+def select_rows(source: RowSource, index: NDArray[np.intp]) -> RowSource:
+    """Rows ``index`` of a source as a source of their own.
+
+    All rows in their order are the source itself. Of rows that lie elsewhere, many in their order
+    stay there; a few are worth fetching.
+    """
+    index = checked_index(index, source.n_rows)
+    ordered = bool(np.all(index[1:] > index[:-1]))
+    if ordered and len(index) == source.n_rows:
+        return source
+    many = len(index) > min(_MANY_ROWS, source.n_rows // 2)
+    if isinstance(source, DistributedRows) and ordered and many:
+        return source.restrict(index)
+    if isinstance(source, Table) and ordered and many:
+        return StreamedRows(source, index)
+    return SelectedRows(source, index)

@@ -5,6 +5,20 @@ Imports greedy and what lies below it.
 
 from pursuit.solvers.activeset import bounded_least_squares
 from pursuit.solvers.em import EM, Mixture
+from pursuit.solvers.interior_point import (
+    InteriorPointLog,
+    InteriorPointSolution,
+    interior_point,
+    ridge_start,
+)
+from pursuit.solvers.linear_programme import (
+    HighsMaster,
+    LinearLosses,
+    LinprogMaster,
+    Master,
+    MasterSolution,
+    make_master,
+)
 from pursuit.solvers.newton import NewtonSolution, newton
 from pursuit.solvers.simplex import reweight
 from pursuit.solvers.stumps import Bins, Stump, StumpAtoms
@@ -12,11 +26,21 @@ from pursuit.solvers.stumps import Bins, Stump, StumpAtoms
 __all__ = [
     "EM",
     "Bins",
+    "HighsMaster",
+    "InteriorPointLog",
+    "InteriorPointSolution",
+    "LinearLosses",
+    "LinprogMaster",
+    "Master",
+    "MasterSolution",
     "Mixture",
     "NewtonSolution",
     "Stump",
     "StumpAtoms",
     "bounded_least_squares",
+    "interior_point",
+    "make_master",
     "newton",
     "reweight",
+    "ridge_start",
 ]

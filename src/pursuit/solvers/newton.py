@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from pursuit.linalg import Workers
 from pursuit.objectives import RowLoss
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Features = Callable[[slice], NDArray[Any]]
 
-_BLOCK = 1024
+_BLOCK = 512
+_GRAM_BLOCK = 4096
 _WAVE = 16
 _HALVINGS = 40
 _SUFFICIENT = 1e-4
+_FALLS = 0.1
+"""A full step of Newton's method leaves less than this part of what the last one promised."""
+_HELD_MATRICES = 1 << 26
+_HELD_ROWS = 1 << 24
+"""Numbers in matrices, and in each array over the rows, that columns done together may take."""
 
 
 @dataclass(frozen=True)
@@ -31,19 +40,22 @@ class NewtonSolution:
     value : array of shape (n_outputs,)
         The objective.
     steps : int
-        Steps taken.
+        Most steps that a column took.
     converged : bool
         Whether the decrease that another step promises is below the tolerance in every column.
+    fitted : array of shape (m, n_outputs)
+        Fβ.
     """
 
     coefficients: Floats
     value: Floats
     steps: int
     converged: bool
+    fitted: Floats
 
 
 def newton(
-    features: Callable[[slice], Floats],
+    features: Features,
     loss: RowLoss,
     targets: Floats,
     weights: Floats,
@@ -56,18 +68,21 @@ def newton(
 ) -> NewtonSolution:
     """Minimise Σ_i w_i ℓ((Fβ)_i, y_i) + ½Σ_j ρ_j β_j² over β, every column of y by itself.
 
-    A step solves (F'DF + ρ)δ = gradient with D = diag(w ℓ''), O(m n²) for each column that has not
-    converged, and is halved until the objective falls.
+    A step solves (F'DF + ρ)δ = gradient with D = diag(w ℓ''), and is halved until the objective
+    falls. Rows without curvature do not enter F'DF; of a loss whose curvature is piecewise
+    constant, only rows that change between pieces enter it anew, so that a step costs O(n²) a
+    changed row beside two passes of O(m n).
 
     Parameters
     ----------
     features : callable
-        ``features(rows)`` gives F for a slice of rows; called twice a step.
+        ``features(rows)`` gives F for a slice of rows, in float64 or float32. Products of float32
+        features are added up in float64 over blocks, and gradients are float64 throughout.
     loss : RowLoss
         ℓ.
     targets : array of shape (m, n_outputs)
         y.
-    weights : array of shape (m,)
+    weights : array of shape (m,) or (m, n_outputs)
         w.
     start : array of shape (n, n_outputs)
         Where to begin.
@@ -85,35 +100,72 @@ def newton(
     -------
     solution : NewtonSolution
     """
-    blocks = Workers.slices(len(targets), _BLOCK)
-    beta = np.array(start, dtype=np.float64)
+    m, n_outputs = targets.shape
+    by_column = np.broadcast_to(weights.reshape(m, -1), targets.shape)
+    width = max(1, min(_HELD_MATRICES // max(len(start) ** 2, 1), _HELD_ROWS // max(m, 1)))
+    found = [
+        _minimise(
+            features,
+            loss,
+            targets[:, columns],
+            by_column[:, columns],
+            np.array(start[:, columns], dtype=np.float64),
+            ridge,
+            workers,
+            max_steps,
+            tol,
+        )
+        for columns in Workers.slices(n_outputs, width)
+    ]
+    if len(found) == 1:
+        return found[0]
+    return NewtonSolution(
+        np.hstack([part.coefficients for part in found]),
+        np.concatenate([part.value for part in found]),
+        max(part.steps for part in found),
+        all(part.converged for part in found),
+        np.hstack([part.fitted for part in found]),
+    )
 
-    def times(vectors: Floats) -> Floats:
-        return np.concatenate(workers.map(lambda rows: features(rows) @ vectors, blocks))
+
+def _minimise(
+    features: Features,
+    loss: RowLoss,
+    targets: Floats,
+    weights: Floats,
+    beta: Floats,
+    ridge: Floats,
+    workers: Workers,
+    max_steps: int,
+    tol: float,
+) -> NewtonSolution:
+    """A few columns at a time, all of them in the same passes."""
+    passes = _Passes(features, len(beta), Workers.slices(len(targets), _BLOCK), workers)
+    matrices = _CurvedGrams(features, len(beta), targets.shape, workers)
 
     def objective(fitted: Floats, beta: Floats) -> Floats:
-        value: Floats = weights @ loss.value(fitted, targets) + 0.5 * ridge @ beta**2
-        return value
+        losses: Floats = np.einsum("ij,ij->j", weights, loss.value(fitted, targets))
+        return losses + 0.5 * ridge @ beta**2
 
-    fitted = times(beta)
+    fitted = passes.times(beta)
     value = objective(fitted, beta)
-    enough = tol * (weights @ loss.value(np.zeros_like(targets), targets))
+    enough = tol * np.einsum("ij,ij->j", weights, loss.value(np.zeros_like(targets), targets))
     open_columns = np.arange(targets.shape[1])
+    last = np.full(targets.shape[1], np.inf)
     for step in range(max_steps):
-        slopes = weights[:, None] * loss.gradient(fitted, targets)
-        bends = weights[:, None] * loss.curvature(fitted, targets)
-        gradient, hessians = _derivatives(
-            features, blocks, slopes[:, open_columns], bends[:, open_columns], len(beta), workers
-        )
+        slopes = weights * loss.gradient(fitted, targets)
+        gradient = passes.transposed_times(slopes[:, open_columns])
         gradient += ridge[:, None] * beta[:, open_columns]
+        matrices.update(weights * loss.curvature(fitted, targets), open_columns)
         direction = np.zeros_like(beta)
-        direction[:, open_columns] = _solve(hessians, ridge, gradient)
         promise = np.zeros(targets.shape[1])
-        promise[open_columns] = -np.einsum("ij,ij->j", direction[:, open_columns], gradient)
+        for at, column in enumerate(open_columns):
+            direction[:, column] = _solve(matrices.gram[column], ridge, gradient[:, at])
+            promise[column] = -direction[:, column] @ gradient[:, at]
         open_columns = open_columns[0.5 * promise[open_columns] > enough[open_columns]]
         if not len(open_columns):
-            return NewtonSolution(beta, value, step, True)
-        ahead = times(direction)
+            return NewtonSolution(beta, value, step, True, fitted)
+        ahead = passes.times(direction)
         length = np.where(np.isin(np.arange(len(value)), open_columns), 1.0, 0.0)
         for _ in range(_HALVINGS):
             trial = objective(fitted + length * ahead, beta + length * direction)
@@ -126,43 +178,119 @@ def newton(
             # Rounding hides what is left to gain in these columns.
             length[bad] = 0.0
             open_columns = open_columns[~bad[open_columns]]
+        matrices.doubt(open_columns[promise[open_columns] > _FALLS * last[open_columns]])
+        last = promise
         fitted, beta = fitted + length * ahead, beta + length * direction
         value = objective(fitted, beta)
         if not len(open_columns):
-            return NewtonSolution(beta, value, step + 1, True)
-    return NewtonSolution(beta, value, max_steps, False)
+            return NewtonSolution(beta, value, step + 1, True, fitted)
+    return NewtonSolution(beta, value, max_steps, False, fitted)
 
 
-def _derivatives(
-    features: Callable[[slice], Floats],
-    blocks: list[slice],
-    slopes: Floats,
-    bends: Floats,
-    n: int,
-    workers: Workers,
-) -> tuple[Floats, Floats]:
-    """F's and F'DF for every column, added up block after block, a few blocks in flight."""
-    gradient, hessians = np.zeros((n, slopes.shape[1])), np.zeros((slopes.shape[1], n, n))
+@dataclass(frozen=True)
+class _Passes:
+    """Products with F and F', block by block."""
 
-    def part(rows: slice) -> tuple[Floats, Floats]:
-        F = features(rows)
-        curved = np.stack([F.T @ (bend[:, None] * F) for bend in bends[rows].T])
-        return F.T @ slopes[rows], curved
+    features: Features
+    n: int
+    blocks: list[slice]
+    workers: Workers
 
-    for at in range(0, len(blocks), _WAVE):
-        for first, second in workers.map(part, blocks[at : at + _WAVE]):
-            gradient += first
-            hessians += second
-    return gradient, hessians
+    def times(self, vectors: Floats) -> Floats:
+        """F @ vectors."""
+        parts = self.workers.map(lambda rows: self.features(rows) @ vectors, self.blocks)
+        return np.concatenate(parts)
+
+    def transposed_times(self, vectors: Floats) -> Floats:
+        """F' @ vectors; rows that are zero in all of them are not touched."""
+
+        def part(rows: slice) -> Floats | None:
+            here = np.flatnonzero(vectors[rows].any(axis=1))
+            if not len(here):
+                return None
+            F = self.features(rows)[here]
+            product: Floats = F.T.astype(np.float64, copy=False) @ vectors[rows][here]
+            return product
+
+        total = np.zeros((self.n, vectors.shape[1]))
+        for piece in self.workers.map(part, self.blocks):
+            if piece is not None:
+                total += piece
+        return total
 
 
-def _solve(hessians: Floats, ridge: Floats, gradient: Floats) -> Floats:
-    """-(H + ρ)⁻¹ gradient, column by column; scaled first, so that a flat ℓ does no harm."""
-    direction = np.empty_like(gradient)
-    for column, H in enumerate(hessians):
-        H[np.diag_indices_from(H)] += ridge
-        scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
-        H *= np.outer(scale, scale)
-        H[np.diag_indices_from(H)] += 1e-14
-        direction[:, column] = -scale * cho_solve(cho_factor(H), scale * gradient[:, column])
-    return direction
+class _CurvedGrams:
+    """F'DF for every column, brought up to date by the rows whose curvature has changed."""
+
+    def __init__(
+        self, features: Features, n: int, shape: tuple[int, ...], workers: Workers
+    ) -> None:
+        self.gram = np.zeros((shape[1], n, n))
+        self._features, self._workers = features, workers
+        self._bends = np.zeros(shape)
+        self._blocks = Workers.slices(shape[0], _GRAM_BLOCK)
+        self._exact = np.zeros(shape[1], dtype=bool)
+
+    def update(self, bends: Floats, columns: Indices) -> None:
+        """Make the matrices of these columns those of D = diag(bends)."""
+        tasks: list[tuple[int, slice]] = []
+        for column in columns:
+            changed = np.count_nonzero(bends[:, column] != self._bends[:, column])
+            if changed >= np.count_nonzero(bends[:, column]):
+                self._bends[:, column], self.gram[column] = 0.0, 0.0
+            tasks += [(int(column), rows) for rows in self._blocks]
+        for at in range(0, len(tasks), _WAVE):
+            some = tasks[at : at + _WAVE]
+            parts = self._workers.map(lambda task: self._change(*task, bends), some)
+            for (column, _), part in zip(some, parts, strict=True):
+                if part is not None:
+                    self.gram[column] += part
+        self._bends[:, columns] = bends[:, columns]
+
+    def doubt(self, columns: Indices) -> None:
+        """From now on sum these columns' matrices in float64, and from scratch.
+
+        Newton's method converges faster than it does with them: float32 may be the reason.
+        """
+        doubtful = columns[~self._exact[columns]]
+        if self._features(slice(0, 1)).dtype == np.float64:
+            return
+        self._exact[doubtful] = True
+        self._bends[:, doubtful], self.gram[doubtful] = 0.0, 0.0
+
+    def _change(self, column: int, rows: slice, bends: Floats) -> NDArray[Any] | None:
+        """What a block of rows adds to the matrix of a column."""
+        change = bends[rows, column] - self._bends[rows, column]
+        if not change.any():
+            return None
+        F = self._features(rows)
+        total: NDArray[Any] | None = None
+        for sign in (1.0, -1.0):
+            here = np.flatnonzero(sign * change > 0)
+            if not len(here):
+                continue
+            some = F[here]
+            if self._exact[column]:
+                some = some.astype(np.float64)
+            some *= np.sqrt(sign * change[here]).astype(some.dtype)[:, None]
+            # One array on both sides: half the work for BLAS.
+            product = some.T @ some
+            total = sign * product if total is None else total - product
+        return total
+
+
+def _solve(gram: Floats, ridge: Floats, gradient: Floats) -> Floats:
+    """-(F'DF + ρ)⁻¹ gradient; scaled first, so that a flat ℓ does no harm."""
+    diagonal = np.maximum(np.diag(gram) + ridge, 1e-300)
+    scale = 1.0 / np.sqrt(diagonal)
+    H = gram * np.outer(scale, scale)
+    jitter = 1e-14
+    while True:
+        H[np.diag_indices_from(H)] = 1.0 + jitter
+        try:
+            factor = cho_factor(H, check_finite=False)
+        except LinAlgError:
+            jitter *= 100.0
+            continue
+        solution: Floats = -scale * cho_solve(factor, scale * gradient, check_finite=False)
+        return solution

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -30,6 +31,8 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
+from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.sources import named_columns
 from pursuit.estimators.span.searching import size_grid
 from pursuit.gram import ColumnMatrix, SpannedView, kernel_times
 from pursuit.greedy import (
@@ -55,7 +58,11 @@ _CALLER = 4  # of fit, behind its two decorators
 
 
 class SparseKernelCCA(
-    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    SavedModel,
+    BaseEstimator,
 ):
     """Canonical correlations between the spans of a few rows, seen in two views.
 
@@ -191,7 +198,15 @@ class SparseKernelCCA(
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
+    ) -> Any:
         """Choose rows, and correlate the views in their spans.
 
         Parameters
@@ -202,6 +217,10 @@ class SparseKernelCCA(
             Second view of the same rows.
         sample_weight : array of shape (n_rows,), optional
             A row of weight w stands for w equal rows, also in the bound.
+        target : str or list of str, optional
+            The columns of X that are the second view, in place of y.
+        weight : str, optional
+            The column of X that holds the weights, in place of ``sample_weight``.
 
         Returns
         -------
@@ -212,6 +231,7 @@ class SparseKernelCCA(
                 f"n_components={self.n_components} is more than n_basis={self.n_basis}: directions "
                 "are combinations of basis functions. Raise n_basis or lower n_components."
             )
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         if y is None:
             raise ValueError(
                 "requires y to be passed, but the target y is None: pass both views, fit(X, Y)."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import numbers
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -51,6 +52,8 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
+from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.sources import named_columns
 from pursuit.gram import kernel_times, over_span
 from pursuit.greedy import Path, Pool, catch_interrupt
 from pursuit.kernels import CountingKernel, is_gaussian
@@ -66,7 +69,11 @@ _CALLER = 5  # of fit, behind its two decorators and _grow
 
 
 class SparseKernelPCA(
-    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    SavedModel,
+    BaseEstimator,
 ):
     """Kernel PCA inside the span of a few greedily chosen rows.
 
@@ -239,7 +246,15 @@ class SparseKernelPCA(
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
+    ) -> Any:
         """Choose rows, and find the principal components in their span.
 
         Parameters
@@ -250,12 +265,17 @@ class SparseKernelPCA(
             Not used, present for pipelines.
         sample_weight : array of shape (n_rows,), optional
             A row of weight w stands for w equal rows, also in the bound.
+        target : str or list of str, optional
+            Columns of X that are no features.
+        weight : str, optional
+            The column of X that holds the weights, in place of ``sample_weight``.
 
         Returns
         -------
         self : SparseKernelPCA
         """
         self._check_sizes()
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         rows, X = training_rows(self, X)
         if is_precomputed(self.kernel):
             check_symmetric(X)

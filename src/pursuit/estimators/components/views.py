@@ -18,6 +18,7 @@ from pursuit.estimators.inputs import (
     is_precomputed,
     validate_items,
 )
+from pursuit.estimators.sources import as_source
 from pursuit.gram import SpannedView, kernel_times
 from pursuit.greedy import Pool, kernel_matrix
 from pursuit.kernels import CountingKernel
@@ -98,6 +99,8 @@ class View(BaseEstimator):
 
     def _validated(self, items: Any, *, reset: bool) -> Any:
         if self.name == "X":
+            return validate_items(self, items, reset=reset)
+        if as_source(items) is not None:
             return validate_items(self, items, reset=reset)
         if not holds_objects(self.kernel, items) and np.asarray(items).ndim == 1:
             items = np.asarray(items).reshape(-1, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -33,6 +34,8 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
+from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.sources import held, named_columns
 from pursuit.gram import kernel_times
 from pursuit.greedy import Meter, Problem, catch_interrupt
 from pursuit.kernels import CountingKernel
@@ -49,7 +52,9 @@ _LATENT_FLOOR = 0.01
 _CALLER = 4  # of fit, behind its two decorators
 
 
-class ExactGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class ExactGPRegressor(
+    CallbackSupportMixin, MultiOutputMixin, RegressorMixin, SavedModel, BaseEstimator
+):
     """Gaussian process regression with every row, the kernel matrix never being stored.
 
     Solves (K + σ²W⁻¹)v = y by conjugate gradients, preconditioned with VV' + σ²I, where VV' is the
@@ -212,17 +217,30 @@ class ExactGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, B
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
+    ) -> Any:
         """Learn kernel and noise, and solve for the coefficients of all rows.
 
         Parameters
         ----------
-        X : array, CSR, data frame or list of items, of n_rows rows
-            Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``.
+        X : array, CSR, data frame, list of items, path or table, of n_rows rows
+            Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``. Whatever
+            :func:`open_table` takes is read in blocks.
         y : array of shape (n_rows,) or (n_rows, n_outputs)
             Targets.
         sample_weight : array of shape (n_rows,), optional
             Weights of the squared errors: noise variance σ²/w. A row of weight 0 is absent.
+        target : str or list of str, optional
+            The column, or columns, of X that hold the targets, in place of y.
+        weight : str, optional
+            The column of X that holds the weights, in place of ``sample_weight``.
 
         Returns
         -------
@@ -230,7 +248,9 @@ class ExactGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, B
         """
         if self.noise != "learn":
             positive("noise", self.noise)
-        rows, X = training_rows(self, X)
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
+        X = held(self, training_rows(self, X)[1])
+        rows = IndexRows(len(X)) if is_precomputed(self.kernel) else as_rows(X)
         targets = validate_targets(y)
         check_lengths(X, targets)
         weights = validate_weights(sample_weight, rows.n_rows)
@@ -340,7 +360,7 @@ class ExactGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, B
                 "training rows) does not hold: fit with a callable kernel instead."
             )
         positive("tol", tol)
-        queries = validate_items(self, X, reset=False)
+        queries = held(self, validate_items(self, X, reset=False))
         kernel = self._compiled(queries)
         offset = self.noise_ * (1.0 if include_noise else _LATENT_FLOOR)
         width = (1.0 + tol) ** 2 - 1.0

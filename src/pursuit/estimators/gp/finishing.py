@@ -61,7 +61,8 @@ def sketched(problem: Problem, rows: Indices, n_rows: int) -> Problem:
     """The problem on a random part of the given rows, its ridge in proportion."""
     some = rows[draw_rows(len(rows), n_rows, problem.rng)]
     share = len(some) / problem.sample.n_rows
-    return replace(problem, sample=problem.sample.take(some), noise=problem.noise * share)
+    noise = problem.noise * share
+    return replace(problem, sample=problem.sample.take(some), noise=noise, ledgers=None)
 
 
 def choose_size(choice: Choice, problem: Problem, allowed: Indices, reserved: Indices) -> Choice:

@@ -18,6 +18,7 @@ from pursuit.estimators.inputs import (
     feature_deviations,
     is_precomputed,
 )
+from pursuit.estimators.sources import n_features
 from pursuit.estimators.span.searching import SMALL
 from pursuit.kernels import CountingKernel, kernel_gradient, without_white
 from pursuit.linalg import Workers
@@ -139,11 +140,11 @@ def settle(
         name: getattr(estimator, name) for name in ("gamma", "coef0", "degree", "kernel_params")
     }
     kernel, power = estimator.kernel, target_power(sample)
-    n_features = X.shape[1] if hasattr(X, "shape") and X.ndim == 2 else None
-    numeric = n_features is not None and not is_precomputed(kernel)
+    width = n_features(X)
+    numeric = width is not None and not is_precomputed(kernel)
     deviations = feature_deviations(sample, rng) if numeric or kernel is None else None
     given = noise_range(kernel, estimator.noise, power)
-    learns = estimator.optimizer is not None and power > 0 and is_learnable(kernel, n_features)
+    learns = estimator.optimizer is not None and power > 0 and is_learnable(kernel, width)
     if kernel is not None:
         counting_kernel(kernel, X, **parameters)  # what is wrong is said before it is learned
     family, stages, warnings = LearningReport().family, [], []

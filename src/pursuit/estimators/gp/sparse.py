@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numbers
+import os
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -16,6 +18,7 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate, EvidenceBounds, evidence_bounds
+from pursuit.estimators.checkpoint import Checkpoint, NoCheckpoint
 from pursuit.estimators.gp.errorbars import variance_bounds, variance_bounds_to_tolerance
 from pursuit.estimators.gp.finishing import (
     calibrate_fit,
@@ -35,14 +38,15 @@ from pursuit.estimators.inputs import (
     validate_items,
 )
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
+from pursuit.estimators.sources import held, n_rows, named_columns
 from pursuit.estimators.span.certifying import KINDS
-from pursuit.estimators.span.searching import SMALL, fit_span, smallest_within
+from pursuit.estimators.span.searching import SMALL, Stage, fit_span, smallest_within
 from pursuit.estimators.span.updating import UpdatingModel
 from pursuit.gram import kernel_times
 from pursuit.greedy import Choice, Interrupted, Meter, Problem, SpanFit, catch_interrupt
 from pursuit.kernels import kernel_gradient, without_white
 from pursuit.linalg import NotPositiveDefiniteError, SpanSolution, Spread, Workers
-from pursuit.rows import Sample, len_items
+from pursuit.rows import Sample
 from pursuit.tuning import LearningReport
 
 Floats = NDArray[np.float64]
@@ -117,6 +121,11 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         Further parameters of a named or callable kernel.
     max_time : float or None, default None
         Seconds after which the best model so far is returned; gives up reproducibility.
+    checkpoint : path-like or None, default None
+        A folder in which the fit records what it has finished: kernel, basis and, after every
+        block of 8 192 rows, the sums of a pass. After a crash, the same call with the same data
+        goes on from there to the identical model. A finished fit is read back from it; the folder
+        may be removed then.
     dtype : {"float64", "float32"}, default "float64"
         Type of the kernel tiles of the final pass. Choosing and certifying always use float64.
     n_jobs : int or None, default None
@@ -209,6 +218,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         "degree": [None, Interval(numbers.Real, 0, None, closed="neither")],
         "kernel_params": [None, dict],
         "max_time": [None, Interval(numbers.Real, 0, None, closed="neither")],
+        "checkpoint": [None, str, os.PathLike],
         "dtype": [StrOptions({"float64", "float32"}), Options(type, {np.float32, np.float64})],
         "n_jobs": [None, numbers.Integral],
         "random_state": ["random_state"],
@@ -239,6 +249,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         degree: float | None = None,
         kernel_params: dict[str, Any] | None = None,
         max_time: float | None = None,
+        checkpoint: Any = None,
         dtype: Any = "float64",
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -265,6 +276,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         self.degree = degree
         self.kernel_params = kernel_params
         self.max_time = max_time
+        self.checkpoint = checkpoint
         self.dtype = dtype
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -272,17 +284,30 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
+    ) -> Any:
         """Choose a basis and fit all rows in its span.
 
         Parameters
         ----------
-        X : array, CSR, data frame or list of items, of n_rows rows
-            Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``.
+        X : array, CSR, data frame, list of items, path or table, of n_rows rows
+            Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``. Whatever
+            :func:`open_table` takes is read in blocks.
         y : array of shape (n_rows,) or (n_rows, n_outputs)
             Targets.
         sample_weight : array of shape (n_rows,), optional
             Weights of the squared errors: noise variance σ²/w. A row of weight 0 is absent.
+        target : str or list of str, optional
+            The column, or columns, of X that hold the targets, in place of y.
+        weight : str, optional
+            The column of X that holds the weights, in place of ``sample_weight``.
 
         Returns
         -------
@@ -291,18 +316,25 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         if self.noise != "learn":
             positive("noise", self.noise)
         self._check_arguments()
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         X, sample, present = self._take_in(X, y, sample_weight, normalize=self.normalize_y)
         rng = seeded(self.random_state)
         progress = Progress(self, n_stages=10)
         with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
+            checkpoint: Checkpoint | NoCheckpoint = NoCheckpoint()
+            if self.checkpoint is not None:
+                checkpoint = Checkpoint(self.checkpoint, self, sample, rng, interrupted)
             try:
-                problem, report = self._learn(sample, X, rng, workers, progress)
-                fitted, report, certificate = self._fit(problem, report, interrupted, progress)
+                problem, report = self._learn(sample, X, rng, workers, progress, checkpoint.stage)
+                problem = replace(problem, ledgers=checkpoint.ledgers)
+                fitted, report, certificate = self._fit(
+                    problem, report, interrupted, progress, checkpoint.stage
+                )
             except NotPositiveDefiniteError as error:
                 raise indefinite(int(present[error.index]), error.pivot) from error
             problem = replace(problem, noise=self.noise_)
             self._store(fitted, present, problem)
-            self._certify_fit(fitted, certificate, problem, progress)
+            self._certify_fit(fitted, certificate, problem, progress, checkpoint.stage)
         progress.finish()
         self.learning_report_ = replace(report, seconds=progress.seconds)
         self._tell(interrupted)
@@ -437,10 +469,10 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         if tol is not None:
             positive("tol", tol)
         self._warn_without_weights(sample_weight)
-        queries = validate_items(self, X_new, reset=False)
+        queries = held(self, validate_items(self, X_new, reset=False))
         with Workers(self.n_jobs) as workers:
-            n_rows = len_items(validate_items(self, X_train, reset=False))
-            nothing = np.zeros((n_rows, len(self._scale.mean)))
+            X_train = validate_items(self, X_train, reset=False)
+            nothing = np.zeros((n_rows(X_train), len(self._scale.mean)))
             problem = self._problem(X_train, nothing, sample_weight, workers)
             found: tuple[Any, ...]
             if tol is None:
@@ -467,16 +499,21 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         rng: np.random.Generator,
         workers: Workers,
         progress: Progress,
+        stage: Stage,
     ) -> tuple[Problem, LearningReport]:
         """Settle kernel and noise."""
         progress.begin("learn")
-        settled = settle(self, sample, X, rng, workers)
-        self.kernel_, self.noise_ = settled.kernel, settled.noise
-        self.feature_relevance_ = settled.report.relevance
-        self._deviations, self._learned = settled.deviations, settled.learned
-        self._noise_is_given = settled.noise_is_given
-        kernel = settled.compiled
-        return Problem(sample, kernel, self.noise_, workers, Meter(kernel), rng), settled.report
+
+        def learned() -> tuple[Any, ...]:
+            found = settle(self, sample, X, rng, workers)
+            settled = found.kernel, found.noise, found.report
+            return *settled, found.deviations, found.learned, found.noise_is_given
+
+        self.kernel_, self.noise_, report, *found = stage("learn", learned)
+        self._deviations, self._learned, self._noise_is_given = found
+        self.feature_relevance_ = report.relevance
+        kernel, _ = self._compiled(X)
+        return Problem(sample, kernel, self.noise_, workers, Meter(kernel), rng), report
 
     def _fit(
         self,
@@ -484,6 +521,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         report: LearningReport,
         interrupted: Interrupted,
         progress: Progress,
+        stage: Stage,
     ) -> tuple[SpanFit, LearningReport, Certificate | None]:
         """Choose, size, move, fit, calibrate; ``noise_`` becomes the calibrated ridge."""
         m, rng = problem.sample.n_rows, problem.rng
@@ -503,9 +541,8 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
                 return choice
             progress.begin("move")
             units = length_units(self.kernel_, np.asarray(self._deviations))
-            choice, moved = move_basis(
-                choice, problem, self.kernel_, units, steps, allowed, reserved
-            )
+            how = problem, self.kernel_, units, steps, allowed, reserved
+            choice, moved = stage("move", lambda: move_basis(choice, *how))
             return choice
 
         fitted, certificate = fit_span(
@@ -516,6 +553,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             after_choice=move if steps > 0 else None,
             interrupted=interrupted,
             begin=progress.begin,
+            stage=stage,
         )
         self._calibrations = {}
         self.calibration_ = None

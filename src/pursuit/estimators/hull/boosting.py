@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Bound, margin_bound, margin_scale
 from pursuit.estimators.hull.boostrounds import (
@@ -23,7 +24,9 @@ from pursuit.estimators.hull.boostrounds import (
     probabilities,
     votes,
 )
-from pursuit.estimators.inputs import validate_weights
+from pursuit.estimators.inputs import validate_held, validate_weights
+from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.sources import named_columns
 from pursuit.linalg import Workers
 from pursuit.objectives import check_learner
 from pursuit.objectives.hull import STEPS
@@ -37,7 +40,7 @@ _FOLDS = 3
 _CALIBRATION_ROWS = 10_000
 
 
-class HullBoostClassifier(ClassifierMixin, BaseEstimator):
+class HullBoostClassifier(ClassifierMixin, SavedModel, BaseEstimator):
     """Boosting over the convex hull of weak learners, with a certificate and a margin bound.
 
     Minimises ln mean exp(-A y v(x)) over votes v = Σ_j w_j p_j, w ≥ 0, Σw ≤ 1, of weak learners p
@@ -154,17 +157,29 @@ class HullBoostClassifier(ClassifierMixin, BaseEstimator):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> HullBoostClassifier:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
+    ) -> HullBoostClassifier:
         """Boost.
 
         Parameters
         ----------
-        X : array of shape (n_rows, n_features)
-            Training rows; CSR too where the weak learner takes it.
+        X : array, data frame, path or table, of shape (n_rows, n_features)
+            Training rows, which are held in memory; CSR too where the weak learner takes it.
         y : array of shape (n_rows,)
             Classes, two or more.
         sample_weight : array of shape (n_rows,), optional
             Weights of the rows. A row of weight 0 is absent.
+        target : str, optional
+            The column of X that holds the classes, in place of y.
+        weight : str, optional
+            The column of X that holds the weights, in place of ``sample_weight``.
 
         Returns
         -------
@@ -172,7 +187,10 @@ class HullBoostClassifier(ClassifierMixin, BaseEstimator):
         """
         if self.weak_learner is not None:
             check_learner(self.weak_learner)
-        X, y = validate_data(self, X, y, accept_sparse=self._accepts_sparse(), dtype=np.float64)
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
+        X, y = validate_held(
+            self, X, y, reset=True, accept_sparse=self._accepts_sparse(), dtype=np.float64
+        )
         check_classification_targets(y)
         weights = validate_weights(sample_weight, len(y))
         present = weights > 0
@@ -289,6 +307,12 @@ class HullBoostClassifier(ClassifierMixin, BaseEstimator):
         """What Theorem 3.1 promised."""
         return self._of_each("rate_bound")
 
+    def _saved_state(self) -> dict[str, Any]:
+        state = super()._saved_state()
+        state.pop("margins_", None)
+        slim = [replace(booster, point=booster.point[:0]) for booster in self.boosters_]
+        return {**state, "boosters_": slim}
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = bool(self._accepts_sparse())
@@ -303,7 +327,7 @@ class HullBoostClassifier(ClassifierMixin, BaseEstimator):
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
-        return validate_data(
+        return validate_held(
             self, X, reset=False, accept_sparse=self._accepts_sparse(), dtype=np.float64
         )
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, DensityMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate
 from pursuit.estimators.hull.mixturegrowth import (
@@ -20,7 +20,9 @@ from pursuit.estimators.hull.mixturegrowth import (
     MixtureGrowth,
     atoms_gap,
 )
-from pursuit.estimators.inputs import seeded, validate_weights
+from pursuit.estimators.inputs import seeded, validate_held, validate_weights
+from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.sources import named_columns
 from pursuit.greedy import Meter, Pursuit, catch_interrupt
 from pursuit.linalg import Workers
 from pursuit.rows import draw_rows
@@ -35,7 +37,7 @@ _FINAL_STEPS = 100
 _FINAL_TOLERANCE = 1e-5
 
 
-class HullMixture(DensityMixin, BaseEstimator):
+class HullMixture(DensityMixin, SavedModel, BaseEstimator):
     """Gaussian mixture that starts with one component and adds what raises the likelihood most.
 
     Atoms are Gaussians centred at training rows, of several bandwidths. The atom whose mixture
@@ -143,24 +145,37 @@ class HullMixture(DensityMixin, BaseEstimator):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> HullMixture:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
+    ) -> HullMixture:
         """Grow a mixture.
 
         Parameters
         ----------
-        X : array of shape (n_rows, n_features)
-            Training rows.
+        X : array, data frame, path or table, of shape (n_rows, n_features)
+            Training rows, which are held in memory.
         y : ignored
             Not used.
         sample_weight : array of shape (n_rows,), optional
             How often each row counts. A row of weight 0 is absent.
+        target : str or list of str, optional
+            Columns of X that are no features.
+        weight : str, optional
+            The column of X that holds the weights, in place of ``sample_weight``.
 
         Returns
         -------
         self : HullMixture
         """
         bandwidths = self._bandwidths()
-        X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
+        X = validate_held(self, X, reset=True, dtype=np.float64, ensure_min_samples=2)
         weights = validate_weights(sample_weight, len(X))
         X, weights = X[weights > 0], weights[weights > 0]
         rng = seeded(self.random_state)
@@ -300,7 +315,7 @@ class HullMixture(DensityMixin, BaseEstimator):
         return self._mixture
 
     def _rows(self, X: Any) -> Floats:
-        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
+        return np.asarray(validate_held(self, X, reset=False, dtype=np.float64))
 
     def _bandwidths(self) -> Floats:
         if isinstance(self.bandwidths, str):

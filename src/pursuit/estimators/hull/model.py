@@ -31,9 +31,12 @@ from pursuit.estimators.inputs import (
     is_precomputed,
     prediction_rows,
     training_rows,
+    validate_held,
     validate_items,
     validate_weights,
 )
+from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.sources import as_source, n_rows
 from pursuit.gram import kernel_times
 from pursuit.greedy import Meter, Path, catch_interrupt
 from pursuit.kernels import CountingKernel
@@ -48,7 +51,7 @@ _SMALL = 2000
 _FOLDS = 5
 
 
-class HullModel(RegressorMixin, BaseEstimator, ABC):
+class HullModel(RegressorMixin, SavedModel, BaseEstimator, ABC):
     """Least squares over an l1 ball of atoms; subclasses say which radius."""
 
     atoms: Any
@@ -98,7 +101,7 @@ class HullModel(RegressorMixin, BaseEstimator, ABC):
         rows, X, uses_kernel = self._rows(X, y)
         y = _check_y(y, y_numeric=True, estimator=self).astype(np.float64)
         check_lengths(X, y)
-        weights = validate_weights(sample_weight, len_items(X))
+        weights = validate_weights(sample_weight, n_rows(X))
         present = np.flatnonzero(weights > 0)
         self._drop("coef_", "kernel_indices_", "transformer_", "radii_", "mse_path_")
         rng = np.random.default_rng(
@@ -191,7 +194,8 @@ class HullModel(RegressorMixin, BaseEstimator, ABC):
     def _rows(self, X: Any, y: Any) -> tuple[Any, Any, bool]:
         if y is None:
             raise ValueError(
-                "requires y to be passed, but the target y is None: pass the targets as fit(X, y)."
+                "requires y to be passed, but the target y is None: pass the targets as fit(X, y), "
+                "or name their column by target=."
             )
         if isinstance(self.atoms, str) and self.atoms not in ("kernel", "features"):
             raise ValueError(
@@ -206,9 +210,9 @@ class HullModel(RegressorMixin, BaseEstimator, ABC):
         return None, self._checked(X, reset=True), False
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
-        if hasattr(self.atoms, "transform"):
+        if hasattr(self.atoms, "transform") and as_source(X) is None:
             return validate_data(self, X, reset=reset, skip_check_array=True)
-        return validate_data(
+        return validate_held(
             self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from pursuit.estimators.hull.model import HullModel
+from pursuit.estimators.sources import named_columns
 
 Floats = NDArray[np.float64]
 
@@ -139,22 +141,36 @@ class HullRegressor(HullModel):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> HullRegressor:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
+    ) -> HullRegressor:
         """Choose atoms and their weights.
 
         Parameters
         ----------
-        X : array, CSR, data frame or list of items, of n_rows rows
-            Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``.
+        X : array, CSR, data frame, list of items, path or table, of n_rows rows
+            Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``. Whatever
+            :func:`open_table` takes is read in blocks.
         y : array of shape (n_rows,)
             Targets.
         sample_weight : array of shape (n_rows,), optional
             Weights of the squared errors. A row of weight 0 is absent.
+        target : str, optional
+            The column of X that holds the targets, in place of y.
+        weight : str, optional
+            The column of X that holds the weights, in place of ``sample_weight``.
 
         Returns
         -------
         self : HullRegressor
         """
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         return self._fit(X, y, sample_weight)
 
     def _radii(self) -> tuple[Floats | None, Any] | float:
@@ -241,18 +257,27 @@ class HullRegressorCV(HullModel):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> HullRegressorCV:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
+    ) -> HullRegressorCV:
         """Choose the radius, then atoms and weights on all rows.
 
         Parameters
         ----------
-        X, y, sample_weight
+        X, y, sample_weight, target, weight
             As in `HullRegressor.fit`.
 
         Returns
         -------
         self : HullRegressorCV
         """
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         return self._fit(X, y, sample_weight)
 
     def _radii(self) -> tuple[Floats | None, Any] | float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -35,6 +36,8 @@ from pursuit.estimators.maps.landmarking import RULES, LandmarkSearch, given_lan
 from pursuit.estimators.maps.mapinputs import fitting_rows, mapping_rows, own_landmarks
 from pursuit.estimators.maps.projection import Projection, project
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
+from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.sources import named_columns
 from pursuit.gram import kernel_features
 from pursuit.greedy import Meter, Path, Pivots, catch_interrupt, subset_size
 from pursuit.kernels import CountingKernel
@@ -53,7 +56,11 @@ _CALLER = 4  # of fit, behind its two decorators
 
 
 class GreedyFeatureMap(
-    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    SavedModel,
+    BaseEstimator,
 ):
     """Features φ(x) = R⁻¹k_S(x) of a few greedily chosen landmarks S, K_SS = RR'.
 
@@ -225,24 +232,37 @@ class GreedyFeatureMap(
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
+    ) -> Any:
         """Choose landmarks among the rows.
 
         Parameters
         ----------
-        X : array, CSR, data frame or list of items, of n_rows rows
+        X : array, CSR, data frame, list of items, path or table, of n_rows rows
             Training rows; the n_rows x n_rows matrix, dense or sparse, when
-            ``kernel="precomputed"``.
+            ``kernel="precomputed"``. Whatever :func:`open_table` takes is read in blocks.
         y : ignored
             Not used, present for pipelines.
         sample_weight : array of shape (n_rows,), optional
             Weights of the rows in the residual. A row of weight 0 is absent.
+        target : str or list of str, optional
+            Columns of X that are no features.
+        weight : str, optional
+            The column of X that holds the weights, in place of ``sample_weight``.
 
         Returns
         -------
         self : GreedyFeatureMap
         """
         search = self._search()
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         rows, X = fitting_rows(self, X)
         weights = validate_weights(sample_weight, rows.n_rows)
         present = np.flatnonzero(weights > 0)

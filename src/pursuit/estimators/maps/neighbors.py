@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -30,6 +31,8 @@ from pursuit.estimators.inputs import (
     seeded,
     training_rows,
 )
+from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.sources import held, named_columns
 from pursuit.gram import Found, NeighborSearch, Queries, kernel_features
 from pursuit.greedy import Pivots, block_pivots
 from pursuit.kernels import CountingKernel
@@ -80,7 +83,7 @@ class SearchCost:
         )
 
 
-class SpanNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SpanNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedModel, BaseEstimator):
     """Exact nearest neighbours by the distance ‖φ(x)-φ(z)‖² = k(x,x) + k(z,z) - 2k(x,z).
 
     For kernels that are dear to evaluate: strings, graphs, anything a function can compare. Every
@@ -199,21 +202,25 @@ class SpanNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None, *, target: str | Sequence[str] | None = None) -> Any:
         """Choose landmarks and place the rows by them.
 
         Parameters
         ----------
-        X : array, CSR, data frame or list of items, of n_rows rows
+        X : array, CSR, data frame, list of items, path or table, of n_rows rows
             Training rows, which are kept; the n_rows x n_rows kernel matrix when
             ``kernel="precomputed"``.
         y : ignored
+        target : str or list of str, optional
+            Columns of X that are no features.
 
         Returns
         -------
         self : SpanNeighbors
         """
-        rows, X = training_rows(self, X)
+        X, _, _ = named_columns(X, target=target)
+        X = held(self, training_rows(self, X)[1])
+        rows = IndexRows(len(X)) if is_precomputed(self.kernel) else as_rows(X)
         if is_precomputed(self.kernel):
             check_symmetric(X)
         kernel = self._compiled(X)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,6 +25,7 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.matching.judges import MarginJudge, MissJudge
 from pursuit.estimators.matching.model import MatchingPursuitModel
 from pursuit.estimators.progress import with_callbacks
+from pursuit.estimators.sources import named_columns
 from pursuit.objectives import LogisticRows
 from pursuit.rows import Sample
 
@@ -134,23 +136,37 @@ class KernelMatchingPursuitRegressor(MultiOutputMixin, RegressorMixin, MatchingP
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
+    ) -> Any:
         """Choose functions and fit them.
 
         Parameters
         ----------
-        X : array, CSR, data frame or list of items, of n_rows rows
-            Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``.
+        X : array, CSR, data frame, list of items, path or table, of n_rows rows
+            Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``. Whatever
+            :func:`open_table` takes is read in blocks.
         y : array of shape (n_rows,) or (n_rows, n_outputs)
             Targets.
         sample_weight : array of shape (n_rows,), optional
             Weights of the squared errors; a row of weight w stands for w equal rows, also in the
             bound. There weights that add up to less than the number of rows are scaled up to it.
+        target : str or list of str, optional
+            The column, or columns, of X that hold the targets, in place of y.
+        weight : str, optional
+            The column of X that holds the weights, in place of ``sample_weight``.
 
         Returns
         -------
         self : KernelMatchingPursuitRegressor
         """
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         rows, X = training_rows(self, X)
         targets = validate_targets(y)
         check_lengths(X, targets)
@@ -303,17 +319,30 @@ class KernelMatchingPursuitClassifier(ClassifierMixin, MatchingPursuitModel):
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
+    ) -> Any:
         """Choose functions and fit them.
 
         Parameters
         ----------
-        X : array, CSR, data frame or list of items, of n_rows rows
-            Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``.
+        X : array, CSR, data frame, list of items, path or table, of n_rows rows
+            Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``. Whatever
+            :func:`open_table` takes is read in blocks.
         y : array of shape (n_rows,)
             Labels of at least two classes.
         sample_weight : array of shape (n_rows,), optional
             Weights of the losses; a row of weight w stands for w equal rows, also in the bound.
+        target : str, optional
+            The column of X that holds the labels, in place of y.
+        weight : str, optional
+            The column of X that holds the weights, in place of ``sample_weight``.
 
         Returns
         -------
@@ -324,6 +353,7 @@ class KernelMatchingPursuitClassifier(ClassifierMixin, MatchingPursuitModel):
                 "fitting='basic' needs loss='squared': logistic models are always refitted. "
                 "Raise refit_every to refit less often."
             )
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         rows, X = training_rows(self, X)
         if y is None:
             raise ValueError(

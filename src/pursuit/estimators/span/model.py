@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import numbers
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -29,9 +30,13 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.progress import Progress
+from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.sources import n_rows, named_columns
 from pursuit.estimators.span.certifying import Certifier, check_kind
 from pursuit.estimators.span.searching import (
     SearchPlan,
+    Stage,
+    computed,
     grow_span,
     size_grid,
     span_model,
@@ -48,7 +53,7 @@ from pursuit.greedy import (
 )
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import SpanSolution, Spread, StepSolution, Workers
-from pursuit.rows import Sample, len_items
+from pursuit.rows import Sample
 from pursuit.tuning import Calibration
 
 _AUTO_CERTIFICATE_ROWS = 10_000, 50_000
@@ -56,7 +61,7 @@ AUTO_BASIS = 2048
 _CALLER = 5  # of fit, behind its two decorators, as seen from what fit calls
 
 
-class SpanModel(BaseEstimator):
+class SpanModel(SavedModel, BaseEstimator):
     """Certify, truncate and grow a model f = Σ_j β_j k(·, x_j) fitted in the span of its basis.
 
     Subclasses take the parameters listed here in their constructors.
@@ -102,9 +107,12 @@ class SpanModel(BaseEstimator):
     def certify(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: ArrayLike | None = None,
         kind: str = "hybrid",
+        *,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
         **options: Any,
     ) -> Certificate:
         """Bound the distance of this model from the exact Gaussian process on (X, y).
@@ -114,7 +122,7 @@ class SpanModel(BaseEstimator):
 
         Parameters
         ----------
-        X, y, sample_weight
+        X, y, sample_weight, target, weight
             The training data, as in :meth:`fit`.
         kind : {"hybrid", "published", "dense", "scaled", "two-level", "pcg"}, default "hybrid"
             Which lower bound to use. ``"published"`` is SB01's second pursuit, and cannot fall
@@ -133,6 +141,7 @@ class SpanModel(BaseEstimator):
         """
         check_is_fitted(self)
         check_kind(kind, options)
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         self._warn_without_weights(sample_weight)
         with Workers(self.n_jobs) as workers:
             problem = self._problem(X, y, sample_weight, workers)
@@ -143,10 +152,12 @@ class SpanModel(BaseEstimator):
     def certify_path(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: ArrayLike | None = None,
         kind: str = "hybrid",
         *,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
         sizes: ArrayLike | None = None,
         floor: bool = False,
         **options: Any,
@@ -155,7 +166,7 @@ class SpanModel(BaseEstimator):
 
         Parameters
         ----------
-        X, y, sample_weight, kind, **options
+        X, y, sample_weight, target, weight, kind, **options
             As in :meth:`certify`.
         sizes : array of int, optional
             Numbers of basis functions; by default a grid of ratio 1.25 up to ``n_basis_``.
@@ -169,6 +180,7 @@ class SpanModel(BaseEstimator):
         """
         check_is_fitted(self)
         check_kind(kind, options)
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         self._warn_without_weights(sample_weight)
         grid = np.unique(size_grid(self.n_basis_) if sizes is None else np.asarray(sizes))
         whole = len(grid) > 0 and grid.dtype.kind in "iu"
@@ -215,14 +227,23 @@ class SpanModel(BaseEstimator):
         model.certificate_ = None
         return model
 
-    def grow(self, n: int, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def grow(
+        self,
+        n: int,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
+    ) -> Self:
         """Keep the basis, add to it until it has n functions, and fit all rows in its span.
 
         Parameters
         ----------
         n : int
             More than ``n_basis_``.
-        X, y, sample_weight
+        X, y, sample_weight, target, weight
             The training data, as in :meth:`fit`.
 
         Returns
@@ -233,9 +254,11 @@ class SpanModel(BaseEstimator):
         check_is_fitted(self)
         if not isinstance(n, numbers.Integral) or n <= self.n_basis_:
             raise ValueError(f"n must be a whole number above {self.n_basis_}, got {n!r}.")
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         self._warn_without_weights(sample_weight)
         model = copy.copy(self)
-        weights = validate_weights(sample_weight, len_items(validate_items(self, X, reset=False)))
+        X = validate_items(self, X, reset=False)
+        weights = validate_weights(sample_weight, n_rows(X))
         present = np.flatnonzero(weights > 0)
         plan = replace(self._plan(len(present)), n_basis=int(n))
         with Workers(self.n_jobs) as workers:
@@ -423,6 +446,7 @@ class SpanModel(BaseEstimator):
         found: Certificate | None,
         problem: Problem,
         progress: Progress,
+        stage: Stage = computed,
     ) -> None:
         """Store the certificate, computing it where the search has not, and its gap in the path."""
         kind = self._certificate_kind(problem.sample.n_rows)
@@ -432,7 +456,7 @@ class SpanModel(BaseEstimator):
         if found is None:
             norms = problem.sample.target_norms()
             model = span_model(fitted.pool.items, fitted.solution, norms)
-            [found] = Certifier(problem).certify([model], kind)
+            found = stage("certify", lambda: Certifier(problem).certify([model], kind)[0])
         tick(1)
         self.certificate_ = found
         path, meter = self.path_, problem.meter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -34,7 +34,8 @@ from pursuit.rows import BLOCK_ROWS, Sample, distinct_rows, draw_rows
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-Begin = Callable[[str, int], Callable[[int], None]]
+Begin = Callable[..., Callable[[int], None]]
+T = TypeVar("T")
 
 SMALL = 2_000
 """Up to this many rows nothing is sampled."""
@@ -45,6 +46,19 @@ _GROWTH_BETWEEN_LOOKS = 0.1
 _FIRST_SIZE = 256
 _STILL_GAINS = 0.8
 """A choice of which more than this part is worth its cost may have been too small."""
+
+
+class Stage(Protocol):
+    """Gives the result of a part of a fit, computed now or recorded before."""
+
+    def __call__(self, name: str, compute: Callable[[], T]) -> T:
+        """The result of the stage of this name."""
+        ...
+
+
+def computed(name: str, compute: Callable[[], T]) -> T:
+    """The result of a stage, computed now."""
+    return compute()
 
 
 @dataclass(frozen=True)
@@ -107,28 +121,39 @@ def fit_span(
     after_choice: Callable[[Choice], Choice] | None,
     interrupted: StopRule,
     begin: Begin,
+    stage: Stage = computed,
 ) -> tuple[SpanFit, Certificate | None]:
     """Choose a basis as planned and fit all rows in its span.
 
-    ``begin(stage, ticks)`` announces a stage. ``allowed`` are the rows that may choose and be
+    ``begin(stage, ticks, rows)`` announces a stage. ``allowed`` are the rows that may choose and be
     chosen, all when None. ``cut`` leaves of a choice what is worth its cost: sizes are then tried
     from small to large until it cuts. ``after_choice`` may change what was chosen before the fit.
-    The certificate is returned where the search has computed that of the final model.
+    ``stage(name, compute)`` gives what ``compute`` does, perhaps from a record. The certificate is
+    returned where the search has computed that of the final model.
     """
     chooser = problem if allowed is None else _restricted(problem, allowed)
-    for size in [plan.n_basis] if cut is None else _ladder(plan.n_basis):
-        choice, fitted, gap = _choose(replace(plan, n_basis=size), chooser, interrupted, begin)
-        if allowed is not None:
-            choice = choice.renumbered(allowed)
-        if cut is not None:
-            choice = cut(choice)
-        if choice.path.stop_reason != "n_basis" or len(choice.pool) < _STILL_GAINS * size:
-            break
+
+    def choose() -> tuple[Choice, SpanFit | None, PublishedGap | CertifiedGap | None]:
+        for size in [plan.n_basis] if cut is None else _ladder(plan.n_basis):
+            choice, fitted, gap = _choose(replace(plan, n_basis=size), chooser, interrupted, begin)
+            if allowed is not None:
+                choice = choice.renumbered(allowed)
+            if cut is not None:
+                choice = cut(choice)
+            if choice.path.stop_reason != "n_basis" or len(choice.pool) < _STILL_GAINS * size:
+                break
+        return choice, fitted, gap
+
+    if plan.search == "pooled":
+        choice, fitted, gap = stage("choose", lambda: choose()[0]), None, None
+    else:
+        choice, fitted, gap = choose()
     untouched = allowed is None and after_choice is None and cut is None
     if after_choice is not None:
         choice = after_choice(choice)
     if fitted is None or not untouched:
-        tick = begin("fit", -(-problem.sample.n_rows // BLOCK_ROWS))
+        m = problem.sample.n_rows
+        tick = begin("fit", -(-m // BLOCK_ROWS), m)
         fitted = refit(
             choice, problem, dtype=plan.dtype, after_block=lambda done: tick(-(-done // BLOCK_ROWS))
         )
@@ -147,7 +172,7 @@ def _choose(
     gap = gap_of(plan, problem)
     rules = [*gap_rules(plan, gap), MaxSize(plan.n_basis), interrupted]
     if plan.search != "fresh":
-        return _choose_pooled(plan, problem, rules, after_step), None, gap
+        return choose_pooled(plan, problem, rules, after_step), None, gap
     fitted = _fit_fresh(plan, problem, rules, after_step)
     return Choice(fitted.pool, fitted.path, None), fitted, gap
 
@@ -166,7 +191,7 @@ def _restricted(problem: Problem, rows: Indices) -> Problem:
     return replace(problem, sample=problem.sample.take(rows), noise=problem.noise * share)
 
 
-def _choose_pooled(
+def choose_pooled(
     plan: SearchPlan, problem: Problem, rules: list[StopRule], after_step: Callable[[int], None]
 ) -> Choice:
     """Choose from a pool by statistics on a sketch, or from all rows by all rows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -14,13 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit.estimators.inputs import validate_items, validate_weights
 from pursuit.estimators.progress import Progress
+from pursuit.estimators.sources import n_rows, named_columns
 from pursuit.estimators.span.model import SpanModel
 from pursuit.estimators.span.searching import choose_again
 from pursuit.gram import GramStatistics
 from pursuit.greedy import MaxSize, Meter, Pool, Pursuit
 from pursuit.linalg import SpanSolution, Workers, reordered
 from pursuit.objectives import gram_pursuit
-from pursuit.rows import len_items
 
 Floats = NDArray[np.float64]
 
@@ -43,7 +44,15 @@ class UpdatingModel(SpanModel):
         return True
 
     @available_if(_takes_rows)
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
+    ) -> Self:
         """Take in further rows, exactly: the fit to all rows so far in the span of the basis.
 
         The first call is a :meth:`fit`. Later ones keep basis, kernel, noise and the units of the
@@ -51,7 +60,7 @@ class UpdatingModel(SpanModel):
 
         Parameters
         ----------
-        X, y, sample_weight
+        X, y, sample_weight, target, weight
             New rows, as in :meth:`fit`.
 
         Returns
@@ -59,8 +68,9 @@ class UpdatingModel(SpanModel):
         self : the model
         """
         if not hasattr(self, "_solution"):
-            fitted: Self = self.fit(X, y, sample_weight)
+            fitted: Self = self.fit(X, y, sample_weight, target=target, weight=weight)
             return fitted
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         with Workers(self.n_jobs) as workers:
             problem = self._problem(X, y, sample_weight, workers)
             whitener = solve_triangular(self._factors.R, np.eye(self.n_basis_), lower=True)
@@ -129,6 +139,8 @@ class UpdatingModel(SpanModel):
         y: Any = None,
         sample_weight: ArrayLike | None = None,
         *,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
         n_basis: int | None = None,
     ) -> Self:
         """Choose again, with kernel and noise as they are.
@@ -140,7 +152,7 @@ class UpdatingModel(SpanModel):
 
         Parameters
         ----------
-        X, y, sample_weight : optional
+        X, y, sample_weight, target, weight : optional
             Rows, as in :meth:`fit`.
         n_basis : int, optional
             Most basis functions; by default ``n_basis_``.
@@ -157,7 +169,9 @@ class UpdatingModel(SpanModel):
         if X is None:
             return self._in_order_of_worth(int(size))
         model = self._copied()
-        weights = validate_weights(sample_weight, len_items(validate_items(self, X, reset=False)))
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
+        X = validate_items(self, X, reset=False)
+        weights = validate_weights(sample_weight, n_rows(X))
         present = np.flatnonzero(weights > 0)
         plan = replace(self._plan(len(present)), n_basis=int(size))
         with Workers(self.n_jobs) as workers:

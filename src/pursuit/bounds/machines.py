@@ -1,0 +1,42 @@
+"""Duality of support vector machines with an intercept (SPEC 2.2).
+
+With slacks ξ_i = max(0, 1 - y_i f(x_i)) for classes, or max(0, |y_i - f(x_i)| - ε), costs c_i and
+the loss ξ or ξ²,
+
+    P(f, b) = ½‖f‖² + Σ c_i ℓ(ξ_i)   ≥   D(a) = y'a - ε‖a‖₁ - ½a'(K + diag δ)a
+
+for every a with 1'a = 0 that is feasible: δ = 0 and |a_i| ≤ c_i for ξ, δ_i = 1/(2c_i) for ξ², and
+y_i a_i ≥ 0 for classes. Arrays have one column an output.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def balanced(a: Floats) -> Floats:
+    """The dual point with its heavier side scaled down, so that 1'a = 0 and a stays feasible."""
+    up = np.where(a > 0, a, 0.0).sum(axis=0)
+    down = -np.where(a < 0, a, 0.0).sum(axis=0)
+    least = np.minimum(up, down)
+    scale = [np.divide(least, side, out=np.zeros_like(side), where=side > 0) for side in (up, down)]
+    return np.where(a > 0, a * scale[0], a * scale[1])
+
+
+def scaled_machine_bound(linear: Floats, quadratic: Floats, limit: Floats) -> Floats:
+    """max of D(ta) over 0 ≤ t ≤ limit, from y'a - ε‖a‖₁ and a'(K + diag δ)a, or more than that."""
+    safe = np.where(quadratic > 0, quadratic, 1.0)
+    best = np.where(quadratic > 0, np.maximum(linear, 0.0) / safe, 0.0)
+    t = np.minimum(best, limit)
+    bound: Floats = t * linear - 0.5 * t**2 * quadratic
+    return bound
+
+
+def diagonal_quadratic(inner: Floats, a: Floats, residual: Floats) -> Floats:
+    """a'Ka ≤ ‖V'a‖² + (Σ|a_i|√d_i)² for K = VV' + E and d = diag E."""
+    missed = np.sqrt(np.maximum(residual, 0.0)) @ np.abs(a)
+    bound: Floats = inner + missed**2
+    return bound

@@ -1,0 +1,213 @@
+"""LP machines for classes and for numbers (SS00 §6.2)."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from pursuit.estimators.inputs import (
+    check_lengths,
+    training_rows,
+    validate_targets,
+    validate_weights,
+)
+from pursuit.estimators.lp.model import LPMachine
+from pursuit.estimators.progress import with_callbacks
+from pursuit.solvers import LinearLosses
+
+Floats = NDArray[np.float64]
+
+
+class LPMachineClassifier(ClassifierMixin, LPMachine):
+    """A classifier on few kernel functions: hinge loss, and an l1 penalty on the coefficients.
+
+    Minimises
+
+        Σ_j |a_j| + C Σ_i s_i max(0, 1 - y_i f(x_i)),    f = Σ_j a_j k(·, x_j) + b,
+
+    over all training rows j and b, which is not penalised. The penalty is what differs from a
+    support vector machine: it makes most a_j zero, also of rows on the wrong side, so the basis is
+    far smaller than a set of support vectors. It is a linear programme, solved by growing the
+    basis: the programme over the kernel functions chosen so far gives a price for every other one,
+    those worth most are added, and the solver goes on from where it was. Prices also bound the
+    minimum over *all* kernel functions from below, which is the certificate and the rule to stop.
+
+    Parameters
+    ----------
+    kernel : str, kernel object or callable, default "rbf"
+        A name of `pairwise_kernels`, a `sklearn.gaussian_process.kernels` object,
+        ``"precomputed"``, or a function k(A, B) of two blocks of items. It must be symmetric but
+        need not be positive definite.
+    C : float, default 1.0
+        Weight of the losses against the penalty, as in `SVC`: a larger C fits more closely, with
+        more kernel functions. In the form (1/m) Σ_i ξ_i + Λ Σ_j |a_j| it is C = 1 / (Λ m).
+    class_weight : dict, "balanced" or None, default None
+        Factors of C for the classes, 1 for those not named. ``"balanced"``: in inverse proportion
+        to the weight of a class.
+    tol : float, default 1e-4
+        Stop when the certificate's ``relative_gap`` is at most this.
+    n_basis : int or None, default None
+        Most kernel functions to choose from. None grows until ``tol`` is met.
+    batch_size : int, default 10
+        Kernel functions added a round, no two of them much alike.
+    pricing : "all" or int, default "all"
+        Whether every round prices the kernel functions of all rows, or those of a pool of so many;
+        when the pool has nothing left to offer all rows are priced, and the best of them are the
+        next pool. The result is as exact, after more but cheaper rounds.
+    solver : {"auto", "highs", "linprog"}, default "auto"
+        ``"highs"`` goes on from the last solution, and needs the package highspy
+        (``pip install "pursuit[lp]"``); ``"linprog"`` is SciPy's, which starts afresh every round.
+        ``"auto"`` takes the former if it is there.
+    max_time : float or None, default None
+        Seconds after which no further round begins.
+    gamma, coef0, degree : float, optional
+        Parameters of kernels given by name, as in `pairwise_kernels`.
+    kernel_params : dict, optional
+        Further parameters of a named or callable kernel.
+    n_jobs : int or None, default None
+        Threads; None is as many as BLAS would use. The result does not depend on it.
+    random_state : int, RandomState or None, default None
+        Seed of the first pool.
+    verbose : int, default 0
+        Print what was done, and the time it took.
+
+    Attributes
+    ----------
+    classes_ : array
+        Labels. For more than two, each is told from the rest by a machine of its own, and all
+        share one basis, the union of theirs.
+    dual_coef_ : array of shape (n_basis,) or (n_basis, n_classes)
+        a; a single column for two classes.
+    intercept_ : float or array of shape (n_classes,)
+        b; where several are best, the one in the middle.
+    basis_ : items or None
+        The x_j with a nonzero coefficient, in the order of choice; None for a precomputed kernel.
+    basis_indices_ : array of int
+        Their row numbers.
+    n_basis_ : int
+        How many; 0 where C is so small that the best f is a constant.
+    objective_ : float
+        The minimum found, summed over machines.
+    certificate_ : Certificate
+        ``upper`` is ``objective_``, ``lower`` a bound on the minimum over the kernel functions of
+        all rows. ``relative_gap`` compares with what the best constant loses.
+    path_ : GrowthPath
+        Both bounds, sizes, simplex iterations and time after every round.
+    n_iter_ : int
+        Rounds.
+    kernel_ : kernel
+        The kernel in use.
+    n_features_in_ : int
+        Number of features, for two-dimensional numeric input.
+
+    References
+    ----------
+    A. J. Smola and B. Schölkopf. Sparse greedy matrix approximation for machine learning. ICML,
+    2000, section 6.2.
+
+    Examples
+    --------
+    >>> from pursuit import LPMachineClassifier
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = LPMachineClassifier(gamma=1.0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95 and model.n_basis_ < 30)
+    True
+    >>> bool(model.certificate_.relative_gap <= 1e-4)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LPMachine._parameter_constraints,
+        "class_weight": [None, dict, StrOptions({"balanced"})],
+    }
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        C: float = 1.0,
+        class_weight: dict[Any, float] | str | None = None,
+        tol: float = 1e-4,
+        n_basis: int | None = None,
+        batch_size: int = 10,
+        pricing: int | str = "all",
+        solver: str = "auto",
+        max_time: float | None = None,
+        gamma: float | None = None,
+        coef0: float | None = None,
+        degree: float | None = None,
+        kernel_params: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.C = C
+        self.class_weight = class_weight
+        self.tol = tol
+        self.n_basis = n_basis
+        self.batch_size = batch_size
+        self.pricing = pricing
+        self.solver = solver
+        self.max_time = max_time
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.degree = degree
+        self.kernel_params = kernel_params
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
+        """Choose kernel functions and fit them.
+
+        Parameters
+        ----------
+        X : array, CSR, data frame or list of items, of n_rows rows
+            Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``.
+        y : array of shape (n_rows,)
+            Labels of at least two classes.
+        sample_weight : array of shape (n_rows,), optional
+            s, factors of C for the rows. A row of weight 0 is absent.
+
+        Returns
+        -------
+        self : LPMachineClassifier
+        """
+        rows, X = training_rows(self, X)
+        if y is None:
+            raise ValueError(
+                "requires y to be passed, but the target y is None: pass the labels as fit(X, y)."
+            )
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        labels = column_or_1d(y, warn=True)
+        check_lengths(X, labels)
+        weights = validate_weights(sample_weight, rows.n_rows)
+        present = np.flatnonzero(weights > 0)
+        self.classes_, codes = np.unique(labels[present], return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y holds one class only, {self.classes_.tolist()[0]!r}: at least two classes are "
+                "needed."
+            )
+        slopes = float(self.C) * weights[present] * self._class_factors(labels[present], weights[present])[codes]
+        several = len(self.classes_) > 2
+        self._single_output = not several
+        losses = [
+            LinearLosses.hinge(np.where(codes == code, 1.0, -1.0), slopes)
+            for code in range(0 if several else 1, len(self.classes_))
+        ]
+        b = self._grow(X, rows, present, losses, np.ones(len(losses)))
+        return self

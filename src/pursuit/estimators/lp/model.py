@@ -1,0 +1,175 @@
+"""What both LP machines share: growing the basis, storing it, evaluating it."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from pursuit.bounds import Certificate, GrowthPath
+from pursuit.estimators.inputs import (
+    check_symmetric,
+    counting_kernel,
+    is_precomputed,
+    prediction_rows,
+    seeded,
+)
+from pursuit.estimators.lp.growing import Growth, GrowthPlan
+from pursuit.estimators.progress import CallbackSupportMixin, Progress
+from pursuit.gram import kernel_times
+from pursuit.greedy import Meter, catch_interrupt
+from pursuit.kernels import CountingKernel
+from pursuit.linalg import Workers
+from pursuit.rows import RowSource, SelectedRows, draw_rows
+from pursuit.solvers import LinearLosses
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+_CALLER = 5  # of fit, behind its two decorators and _grow
+_CHECK_ROWS = 256
+
+
+class LPMachine(CallbackSupportMixin, BaseEstimator):
+    """Minimise Σ_j |a_j| + C Σ_i s_i ℓ(y_i, f(x_i)), f = Σ_j a_j k(·, x_j) + b, over all rows j."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "kernel": [str, callable, SklearnKernel],
+        "C": [Interval(numbers.Real, 0, None, closed="neither")],
+        "tol": [Interval(numbers.Real, 0, 1, closed="both")],
+        "n_basis": [None, Interval(numbers.Integral, 1, None, closed="left")],
+        "batch_size": [Interval(numbers.Integral, 1, None, closed="left")],
+        "pricing": [StrOptions({"all"}), Interval(numbers.Integral, 1, None, closed="left")],
+        "solver": [StrOptions({"auto", "highs", "linprog"})],
+        "max_time": [None, Interval(numbers.Real, 0, None, closed="neither")],
+        "gamma": [None, Interval(numbers.Real, 0, None, closed="left")],
+        "coef0": [None, numbers.Real],
+        "degree": [None, Interval(numbers.Real, 0, None, closed="neither")],
+        "kernel_params": [None, dict],
+        "n_jobs": [None, numbers.Integral],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    kernel: Any
+    C: float
+    tol: float
+    n_basis: int | None
+    batch_size: int
+    pricing: int | str
+    solver: str
+    max_time: float | None
+    gamma: float | None
+    coef0: float | None
+    degree: float | None
+    kernel_params: dict[str, Any] | None
+    n_jobs: int | None
+    random_state: Any
+    verbose: int
+
+    basis_: Any
+    basis_indices_: Indices
+    n_basis_: int
+    dual_coef_: Floats
+    intercept_: Any
+    objective_: float
+    certificate_: Certificate
+    path_: GrowthPath
+    n_iter_: int
+    _single_output: bool
+
+    def _grow(
+        self,
+        X: Any,
+        rows: RowSource,
+        present: Indices,
+        losses: list[LinearLosses],
+        spreads: Floats,
+    ) -> Floats:
+        """Solve for the losses of the rows ``present``, one an output; gives the intercepts.
+
+        ``spreads`` and the intercepts are those of `Growth`.
+        """
+        rows = rows if len(present) == rows.n_rows else SelectedRows(rows, present)
+        rng = seeded(self.random_state)
+        self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
+        kernel = self._compiled(X)
+        self._check_kernel(kernel, rows, rng)
+        plan = GrowthPlan(
+            tol=float(self.tol),
+            batch_size=self.batch_size,
+            n_basis=self.n_basis,
+            pool_size=None if isinstance(self.pricing, str) else self.pricing,
+            max_time=self.max_time,
+            solver=self.solver,
+        )
+        progress = Progress(self, n_stages=1)
+        with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
+            progress.begin("grow")
+            growth = Growth(plan, rows, losses, spreads, kernel, workers, Meter(kernel), rng)
+            self.path_ = growth.run(lambda: interrupted.requested)
+            chosen, a, b = growth.model()
+            self.certificate_ = growth.certificate()
+        progress.finish()
+        self.objective_ = self.certificate_.upper
+        self.n_iter_ = len(self.path_)
+        self.basis_indices_ = present[chosen]
+        self.basis_ = None if is_precomputed(self.kernel) else rows.take(chosen)
+        self.n_basis_ = len(chosen)
+        self.dual_coef_ = a[:, 0] if self._single_output else a
+        self._n_outputs = len(b)
+        if self.verbose:
+            print(f"[{type(self).__name__}] {self.path_}", flush=True)
+        .requested:
+            warnings.warn(
+                f"fit was interrupted: the model holds the best {self.n_basis_} kernel functions "
+                "found so far.",
+                stacklevel=_CALLER,
+            )
+            raise KeyboardInterrupt
+
+    def _check_kernel(
+        self, kernel: CountingKernel, rows: RowSource, rng: np.random.Generator
+    ) -> None:
+        """Refuse a kernel that is not symmetric on a few rows; it need not be definite."""
+        if kernel.positive_definite:
+            return
+        some = draw_rows(rows.n_rows, _CHECK_ROWS, rng)
+        items = rows.take(some)
+        check_symmetric(kernel.tile(items, items), some)
+
+    def _compiled(self, X: Any) -> CountingKernel:
+        return counting_kernel(
+            self.kernel_,
+            X,
+            gamma=self.gamma,
+            coef0=self.coef0,
+            degree=self.degree,
+            kernel_params=self.kernel_params,
+        )[0]
+
+    def _values(self, X: Any) -> Floats:
+        """f at the rows, one column an output."""
+        check_is_fitted(self)
+        rows, X = prediction_rows(self, X)
+        coefficients = self.dual_coef_.reshape(self.n_basis_, -1 if self.n_basis_ else self._n_outputs)
+        if not self.n_basis_:
+            return np.zeros((rows.n_rows, self._n_outputs)) + self.intercept_
+        points = self.basis_indices_ if self.basis_ is None else self.basis_
+        with Workers(self.n_jobs) as workers:
+            values = kernel_times(rows, self._compiled(X), points, coefficients, workers)
+        values += self.intercept_
+        return values
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not is_precomputed(self.kernel)
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
+        return tags

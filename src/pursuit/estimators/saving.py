@@ -1,0 +1,210 @@
+"""Models in files: ``model.save(path)`` and ``pursuit.load(path)``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from pursuit.estimators.encoding import Decoder, Encoder, Tree, describe, restored
+from pursuit.rows import len_items
+from pursuit.store import StoreError, read, write
+
+_CONTENT = "model"
+# What belongs to the process or the pipeline that a model was in, not to the model.
+_NOT_THE_MODEL = ("_skl_callbacks", "_callback_fit_ctx", "_metadata_request", "_sklearn_version")
+
+
+class SavedModel:
+    """Adds ``save`` to an estimator."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file of numbers and JSON, for :func:`pursuit.load`.
+
+        No training row is in it but those the model needs, so its size does not depend on how many
+        there were. An existing file is replaced in a single step: whatever goes wrong, it is there
+        as it was or as it should be.
+
+        Functions, random states and other objects passed as parameters are left out, and have to
+        be passed to :func:`pursuit.load` again.
+
+        Parameters
+        ----------
+        path : path-like
+            Name of the file.
+
+        Raises
+        ------
+        StoreError
+            If the model holds objects of other libraries, such as fitted weak learners.
+        """
+        check_is_fitted(self)
+        name = type(self).__name__
+        if models().get(name) is not type(self):
+            raise StoreError(
+                f"{name} is a class of your own: files hold pursuit's own estimators only; use "
+                "skops or pickle"
+            )
+        params, state = _split(self)
+        given, left_out = _given(params)
+        encoder = Encoder(given)
+        header = {
+            "content": _CONTENT,
+            "model": name,
+            "given": left_out,
+            "params": {key: encoder.encode(value, key) for key, value in params.items()},
+            "state": {key: encoder.encode(value, key) for key, value in state.items()},
+        }
+        write(path, header, encoder.arrays)
+
+    def _saved_state(self) -> dict[str, Any]:
+        """Attributes that a file keeps: all that do not grow with the number of training rows."""
+        state: dict[str, Any] = self.__getstate__()  # type: ignore[assignment]
+        return state
+
+
+def load(path: str | os.PathLike[str], **given: Any) -> Any:
+    """Read a model that was written by its ``save``.
+
+    The file is data, checked against damage: reading it cannot run code that somebody put there.
+
+    Parameters
+    ----------
+    path : path-like
+        Name of the file.
+    **given
+        Parameters that files do not hold, such as ``kernel=`` where it is a function of your own.
+
+    Returns
+    -------
+    model : estimator
+        Of the class that was saved; it predicts the same numbers to the last bit.
+
+    Raises
+    ------
+    StoreError
+        If the file is damaged, is not a saved model, needs a newer version of pursuit or a
+        parameter that is not passed. It is a ValueError.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> import pursuit
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> model = pursuit.SparseKernelRidge(alpha=0.1).fit(X, np.sin(X[:, 0]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "sine.pursuit")
+    ...     model.save(path)
+    ...     again = pursuit.load(path)
+    >>> np.array_equal(again.predict(X), model.predict(X))
+    True
+    """
+    header, arrays = read(path)
+    try:
+        return _restored(header, Decoder(arrays, given), given)
+    except StoreError as error:
+        raise StoreError(f"cannot load {os.fspath(path)!r}: {error}") from error
+
+
+@cache
+def models() -> dict[str, type[Any]]:
+    """Estimators by name; no other class can be saved or loaded."""
+    from pursuit import estimators
+
+    public = [getattr(estimators, name) for name in estimators.__all__]
+    return {one.__name__: one for one in public if isinstance(one, type) and _is_model(one)}
+
+
+def _is_model(one: type) -> bool:
+    return issubclass(one, BaseEstimator) and issubclass(one, SavedModel)
+
+
+def _split(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Constructor parameters, and everything that ``fit`` has set."""
+    params = model.get_params(deep=False)
+    state = {
+        name: value
+        for name, value in model._saved_state().items()
+        if name not in params and name not in _NOT_THE_MODEL
+    }
+    return params, state
+
+
+def _given(params: Mapping[str, Any]) -> tuple[dict[int, Tree], dict[str, str]]:
+    """Stand-ins, by id, for what files cannot hold; and what it is, by the parameter's name."""
+    stand_ins: dict[int, Tree] = {}
+    left_out: dict[str, str] = {}
+    for name, value in params.items():
+        if _storable(value):
+            continue
+        left_out[name] = describe(value)
+        stand_ins[id(value)] = {"!": "given", "name": name}
+        for i, item in enumerate(value if isinstance(value, list | tuple) else ()):
+            if not _storable(item):
+                stand_ins[id(item)] = {"!": "given", "name": name, "item": i}
+    return stand_ins, left_out
+
+
+def _storable(value: object) -> bool:
+    try:
+        Encoder({}).encode(value, "")
+    except StoreError:
+        return False
+    return True
+
+
+def _restored(header: dict[str, Any], decoder: Decoder, given: Mapping[str, Any]) -> Any:
+    """The model of a header."""
+    if header.get("content") != _CONTENT:
+        raise StoreError("it holds no model")
+    name, params, left_out = header.get("model"), header.get("params"), header.get("given")
+    if not isinstance(name, str) or not isinstance(params, dict) or not isinstance(left_out, dict):
+        raise StoreError("it is damaged: its header is not that of a model")
+    model = models().get(name)
+    if model is None:
+        raise StoreError(f"it holds a {name[:80]!r}, which this version of pursuit does not know")
+    known = model._get_param_names()
+    unknown = sorted(params.keys() - set(known))
+    if unknown:
+        raise StoreError(f"{name} has no parameter {unknown[0][:80]!r}: install a newer pursuit")
+    _check_given(name, left_out, given)
+    values = {key: decoder.decode(tree, key) for key, tree in params.items()}
+    state = decoder.fields(header.get("state"), model, name)
+    if state.keys() & set(known):
+        raise StoreError("it is damaged: a parameter is among the fitted attributes")
+    vars(made := model(**values)).update(vars(restored(model, state, name)))
+    _check_sizes(made)
+    return made
+
+
+def _check_given(name: str, left_out: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """What was left out has to be passed, and nothing else."""
+    for key in given:
+        if key not in left_out:
+            needs = f"it needs {', '.join(sorted(left_out))}" if left_out else "it needs none"
+            raise StoreError(f"{key}= cannot be changed when a model is loaded: {needs}")
+    for key, what in left_out.items():
+        if key not in given:
+            raise StoreError(
+                f"the {name} was made with {key[:80]} {str(what)[:80]}, which files do not hold: "
+                f"pass it again, pursuit.load(path, {key[:80]}=...)"
+            )
+
+
+def _check_sizes(model: Any) -> None:
+    """What must be as long as the basis is, and as wide as the rows were."""
+    held = vars(model)
+    n = held.get("n_basis_", held.get("n_terms_"))
+    for key in ("basis_", "basis_indices_", "dual_coef_"):
+        value = held.get(key)
+        sized = isinstance(value, list) or len(getattr(value, "shape", ())) > 0
+        if n is not None and value is not None and not (sized and len_items(value) == n):
+            raise StoreError(f"it is damaged: {key} and the size of the basis do not agree")
+    shape, width = getattr(held.get("basis_"), "shape", (0,)), held.get("n_features_in_")
+    if width is not None and shape[1:] not in ((), (width,)):
+        raise StoreError("it is damaged: basis_ and n_features_in_ do not agree")

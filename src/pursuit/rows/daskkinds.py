@@ -1,0 +1,268 @@
+"""What dask collections have in common: partitions of rows, their columns, and how long they are.
+
+Imports numpy, scipy.sparse and the rest of this room; dask and pandas when a collection is passed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import re
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pursuit.rows.table import check_columns, check_distinct, listed
+
+
+class Collection(Protocol):
+    """Partitions of rows in named or nameless columns."""
+
+    name: str
+    columns: tuple[str, ...] | None
+    n_features: int
+    dtype: np.dtype[Any]
+    lengths: list[int] | None
+    """Rows of each partition, None where only a pass can tell."""
+
+    def blocks(self) -> list[Any]:
+        """The partitions as delayed values."""
+        ...
+
+    def project(self, columns: Sequence[str]) -> Self:
+        """The same rows with these columns only."""
+        ...
+
+    def check_numeric(self) -> None:
+        """Refuse columns that are not numbers."""
+        ...
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a dask collection, or a list of them; dask need not be there to tell."""
+    if isinstance(X, list | tuple):
+        return len(X) > 0 and all(hasattr(block, "__dask_graph__") for block in X)
+    return hasattr(X, "__dask_graph__")
+
+
+def as_collection(X: Any) -> Collection:
+    """The partitions of a dask array, a dask data frame or a list of delayed blocks."""
+    if isinstance(X, list | tuple):
+        return BlockCollection(X)
+    if hasattr(X, "chunks") and hasattr(X, "rechunk"):
+        return ArrayCollection(X)
+    if hasattr(X, "npartitions") and hasattr(X, "columns"):
+        return FrameCollection(X)
+    raise TypeError(
+        f"X of type {type(X).__name__} is not a dask collection of rows: pass a dask array, a dask "
+        "data frame, or a list of delayed blocks, [block] for one."
+    )
+
+
+class ArrayCollection:
+    """A dask array in chunks of rows."""
+
+    name = "the dask array"
+    columns: tuple[str, ...] | None = None
+    lengths: list[int] | None
+
+    def __init__(self, X: Any) -> None:
+        if X.ndim != 2:
+            raise ValueError(
+                f"X must be 2-D (rows, features), got a dask array of {X.ndim} dimension(s): use "
+                "X.reshape(-1, 1) for a single feature."
+            )
+        if math.isnan(X.shape[1]):
+            raise ValueError(
+                "the number of columns of X is not known: call X.compute_chunk_sizes() first."
+            )
+        # Several chunks of columns would make a partition of several pieces.
+        self._X = X if len(X.chunks[1]) <= 1 else X.rechunk({1: -1})
+        self.n_features = int(X.shape[1])
+        self.dtype = float_type([X.dtype])
+        known = not any(math.isnan(length) for length in X.chunks[0])
+        self.lengths = [int(length) for length in X.chunks[0]] if known else None
+
+    def blocks(self) -> list[Any]:
+        """The chunks as delayed values."""
+        chunks: list[Any] = self._X.to_delayed().ravel().tolist()
+        return chunks
+
+    def project(self, columns: Sequence[str]) -> Self:
+        """Not possible: columns have no names."""
+        raise ValueError(
+            f"columns of {self.name} have no names to select {list(columns)} by: pass the targets "
+            "as an array, fit(X, y), or use a dask data frame."
+        )
+
+    def check_numeric(self) -> None:
+        """Refuse texts and objects."""
+        if self._X.dtype.kind not in "biuf":
+            raise ValueError(f"X must hold numbers, got a dask array of dtype {self._X.dtype}.")
+
+
+class FrameCollection:
+    """A dask data frame, expression-based or not."""
+
+    name = "the dask data frame"
+    columns: tuple[str, ...] | None
+    lengths: list[int] | None = None
+
+    def __init__(self, X: Any) -> None:
+        if X.ndim != 2:
+            raise ValueError("X is a single column: use X.to_frame() for one feature.")
+        self._X = X
+        self.columns = names = tuple(str(column) for column in X.columns)
+        check_distinct(names, self.name)
+        self.n_features = len(names)
+        self.dtype = float_type(X._meta.dtypes)
+
+    def blocks(self) -> list[Any]:
+        """The partitions as delayed values."""
+        return list(self._X.to_delayed())
+
+    def project(self, columns: Sequence[str]) -> Self:
+        """The data frame with these columns, which its source need not read more of."""
+        labels = dict(zip(self.columns or (), self._X.columns, strict=True))
+        check_columns(columns, tuple(labels), self.name)
+        check_distinct(columns, "the selection")
+        return type(self)(self._X[[labels[column] for column in columns]])
+
+    def check_numeric(self) -> None:
+        """Refuse columns that are not numbers."""
+        check_numeric_types(self._X._meta.dtypes, self.name)
+
+
+class BlockCollection:
+    """A list of delayed arrays, CSR matrices or data frames; one pass tells what they are."""
+
+    name = "the delayed blocks"
+    columns: tuple[str, ...] | None
+    lengths: list[int] | None = None
+
+    def __init__(self, X: Sequence[Any]) -> None:
+        self._X = list(X)
+        describe = import_dask().delayed(described, pure=False)
+        found = compute(self, [describe(block) for block in X])
+        self.lengths = [length for length, _, _ in found]
+        kinds = [(columns, types) for length, columns, types in found if length] or [((), {})]
+        self.columns, self._types = kinds[0]
+        self.n_features = len(self._types)
+        for number, (length, columns, types) in enumerate(found):
+            if length and (columns, len(types)) != (self.columns, self.n_features):
+                raise ValueError(
+                    f"delayed block {number} has {_looks(columns, len(types))}, but others have "
+                    f"{_looks(self.columns, self.n_features)}: all blocks need the same columns."
+                )
+        self.dtype = float_type(t for _, types in kinds for t in types.values())
+
+    def blocks(self) -> list[Any]:
+        """The blocks."""
+        return self._X
+
+    def project(self, columns: Sequence[str]) -> Self:
+        """The same blocks; columns are picked out when a block is read."""
+        if self.columns is None:
+            raise ValueError(
+                f"columns of {self.name} have no names to select {list(columns)} by: pass the "
+                "targets as an array, fit(X, y), or make the blocks data frames."
+            )
+        check_columns(columns, self.columns, self.name)
+        check_distinct(columns, "the selection")
+        selected = object.__new__(type(self))
+        selected._X, selected.lengths = self._X, self.lengths
+        selected._types = {column: self._types[column] for column in columns}
+        selected.columns, selected.n_features = tuple(columns), len(columns)
+        selected.dtype = float_type(selected._types.values())
+        return selected
+
+    def check_numeric(self) -> None:
+        """Refuse columns that are not numbers."""
+        check_numeric_types(self._types, self.name)
+
+
+def described(block: Any) -> tuple[int, tuple[str, ...] | None, dict[str, Any]]:
+    """Rows of a block, its columns' names where they have some, and their types."""
+    if hasattr(block, "columns") and hasattr(block, "dtypes"):
+        names = tuple(str(column) for column in block.columns)
+        return len(block), names, dict(zip(names, block.dtypes, strict=True))
+    if getattr(block, "ndim", 0) != 2:
+        raise TypeError(
+            "a delayed block must be a 2-D array, a CSR matrix or a data frame, got "
+            f"{type(block).__name__}."
+        )
+    return block.shape[0], None, {str(j): block.dtype for j in range(block.shape[1])}
+
+
+def float_type(types: Any) -> np.dtype[Any]:
+    """float32 if all types are, float64 otherwise."""
+    names = {str(dtype).lower().partition("[")[0] for dtype in types}
+    return np.dtype(np.float32 if names in ({"float32"}, {"float"}) else np.float64)
+
+
+def check_numeric_types(types: Any, name: str) -> None:
+    """Refuse columns that are not numbers."""
+    other = [f"{column} ({t})" for column, t in types.items() if t.kind not in "biuf"]
+    if other:
+        raise ValueError(
+            f"{name} has columns that are not numbers: {listed(other)}. Encode them, for instance "
+            "with categorize() and dask.dataframe.get_dummies, or leave them out."
+        )
+
+
+def import_dask() -> Any:
+    """The dask module, which whoever passes a dask collection has."""
+    return importlib.import_module("dask")
+
+
+def compute(
+    collection: Any, nodes: Iterable[Any], lengths: Sequence[int] | None = None
+) -> list[Any]:
+    """Values of nodes; if a partition of the collection cannot be computed, the error names it."""
+    with warnings.catch_warnings():
+        # Targets travel with the tasks: less than the rows, and never lost with a worker.
+        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+        try:
+            return list(import_dask().compute(*nodes, traverse=False))
+        except Exception as error:
+            if not is_named(error) and not _of_scheduler(error):
+                _blame(collection, lengths, error)
+            raise
+
+
+def _blame(collection: Any, lengths: Sequence[int] | None, error: Exception) -> None:
+    """Name the first partition that cannot be computed by itself, if there is one."""
+    describe = import_dask().delayed(described, pure=False)
+    for number, block in enumerate(collection.blocks()):
+        try:
+            describe(block).compute()
+        except Exception as found:
+            which = f"partition {number}"
+            if lengths is not None:
+                start = sum(lengths[:number])
+                which = f"{which} (rows {start} to {start + lengths[number] - 1})"
+            raise RuntimeError(
+                f"{which} of {collection.name} cannot be computed: {type(found).__name__}: {found}"
+            ) from error
+
+
+def is_named(error: BaseException) -> bool:
+    """Whether an error says which partition it comes from."""
+    return re.search(r"partition \d+ \(rows \d+ to \d+\)", str(error)) is not None
+
+
+def _of_scheduler(error: Exception) -> bool:
+    """Whether it is not a partition that failed, but what computes it."""
+    return type(error).__module__.partition(".")[0] in ("distributed", "concurrent", "asyncio")
+
+
+def computed(values: Any) -> NDArray[Any]:
+    """A dask array, series or frame of targets or weights as an array."""
+    return np.asarray(values.compute())
+
+
+def _looks(columns: tuple[str, ...] | None, n: int) -> str:
+    return f"{n} columns" + ("" if columns is None else f" ({listed(columns)})")

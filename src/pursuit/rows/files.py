@@ -1,0 +1,165 @@
+"""From a path, or data of other libraries, to a table.
+
+Libraries are recognised by what their objects can do or by the module they come from, and imported
+only when one of their objects is passed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pursuit.rows.arrow import ArrowTable, require_pyarrow, spooled
+from pursuit.rows.csv import read_csv
+from pursuit.rows.daskkinds import is_dask
+from pursuit.rows.matrix import MatrixTable
+from pursuit.rows.parquet import ParquetTable
+from pursuit.rows.table import Table
+
+_READERS: dict[str, Callable[[Sequence[Path], str], Any]] = {
+    ".parquet": ParquetTable,
+    ".parq": ParquetTable,
+    ".csv": read_csv,
+    ".tsv": read_csv,
+}
+_COMPRESSED = (".gz", ".bz2")
+_KINDS = ".npy, .parquet, .csv, or a folder of Parquet or of CSV files"
+_SOME_BATCH = 65_536
+
+
+def open_table(X: Any) -> Table:
+    """The table behind a path or an Arrow object, to look at, select columns of, and fit to.
+
+    Parameters
+    ----------
+    X : str, PathLike, Arrow table, stream or batch, polars.LazyFrame, or DuckDB relation
+        A path to a .npy, .parquet or .csv file (.csv.gz too), or to a folder of Parquet or of CSV
+        files, which are read in the order of their names. What comes as a stream, CSV files and
+        queries included, is written once to a temporary Arrow file, removed with the table.
+
+    Returns
+    -------
+    table : Table
+        With ``columns``, ``shape`` and ``select(columns)``; every estimator takes it as X.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from pursuit import open_table
+    >>> table = open_table(pa.table({"a": [1.0, 2.0], "b": ["x", "y"], "y": [0.5, 0.6]}))
+    >>> table.columns
+    ('a', 'b', 'y')
+    >>> table.select(["a", "y"]).shape
+    (2, 2)
+    """
+    table = as_table(X)
+    if table is None:
+        raise TypeError(
+            f"a table cannot be made of {type(X).__name__}: pass a path ({_KINDS}), an Arrow "
+            "table, a polars.LazyFrame or a DuckDB relation."
+        )
+    return table
+
+
+def as_table(X: Any) -> Table | None:
+    """The table behind X, or None where X lies in memory, as arrays, data frames and lists do."""
+    if isinstance(X, Table):
+        return X
+    if is_path(X):
+        return _of_path(Path(X))
+    if is_dask(X):
+        from pursuit.rows.dask import DaskTable  # which needs this module
+
+        return DaskTable(X)
+    module = type(X).__module__.partition(".")[0]
+    if module == "pyarrow":
+        return _of_arrow(X)
+    if module == "polars" and hasattr(X, "collect_batches"):
+        return _of_frames(X)
+    if module not in ("pandas", "polars", "dask") and hasattr(X, "__arrow_c_stream__"):
+        return _of_stream(X)
+    return None
+
+
+def is_path(X: Any) -> bool:
+    """Whether X is, or looks like, a path; other strings are items of a user's own."""
+    if isinstance(X, os.PathLike):
+        return True
+    if not isinstance(X, str):
+        return False
+    return os.sep in X or _kind(Path(X)) != "" or _exists(Path(X))
+
+
+def _of_path(path: Path) -> Table:
+    if not _exists(path):
+        raise FileNotFoundError(
+            f"there is no file or folder {str(path)!r}: give the path of a file ({_KINDS})."
+        )
+    if path.is_dir():
+        return _of_folder(path)
+    kind = _kind(path)
+    if kind == ".npy":
+        return MatrixTable.of_file(path)
+    if kind not in _READERS:
+        raise ValueError(f"{path.name} is of no kind that can be read: use {_KINDS}.")
+    table: Table = _READERS[kind]([path], path.name)
+    return table
+
+
+def _of_folder(folder: Path) -> Table:
+    files = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and _kind(path) in _READERS and path.name[0] not in "._"
+    )
+    readers = {_READERS[_kind(path)] for path in files}
+    if len(readers) != 1:
+        found = "both Parquet and CSV files" if readers else "no Parquet or CSV files"
+        raise ValueError(f"the folder {folder.name} holds {found}: use one kind of file.")
+    table: Table = readers.pop()(files, folder.name)
+    return table
+
+
+def _of_arrow(X: Any) -> Table | None:
+    pa = require_pyarrow("an Arrow table")
+    if isinstance(X, pa.RecordBatch):
+        X = pa.Table.from_batches([X])
+    if isinstance(X, pa.Table):
+        return ArrowTable(X, "the Arrow table")
+    return _of_stream(X) if hasattr(X, "__arrow_c_stream__") else None
+
+
+def _of_stream(X: Any) -> Table:
+    name = f"the {type(X).__name__}"
+    stream = require_pyarrow(name).RecordBatchReader.from_stream(X)
+    return spooled(stream.schema, stream, name)
+
+
+def _of_frames(X: Any) -> Table:
+    name = f"the {type(X).__name__}"
+    require_pyarrow(name)
+    schema = X.collect_schema().to_frame().to_arrow().schema
+    batches = (
+        batch.cast(schema)
+        for frame in X.collect_batches(chunk_size=_SOME_BATCH, maintain_order=True)
+        for batch in frame.to_arrow().to_batches()
+    )
+    return spooled(schema, batches, name)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a long text, or one with a null character, is no path
+        return False
+
+
+def _kind(path: Path) -> str:
+    """The last suffix but that of compression, if it is one that can be read."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes[-1:] and suffixes[-1] in _COMPRESSED:
+        suffixes = suffixes[:-1]
+    kind = suffixes[-1] if suffixes else ""
+    return kind if kind == ".npy" or kind in _READERS else ""

@@ -1,0 +1,472 @@
+"""Saved models: the same model back, whatever it is made of, in a file that does not grow."""
+
+import errno
+import functools
+import inspect
+import os
+import pathlib
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Kernel,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
+from sklearn.model_selection import KFold
+from sklearn.preprocessing import PolynomialFeatures
+from sklearn.tree import DecisionTreeClassifier
+
+import pursuit
+from pursuit import (
+    ExactGPRegressor,
+    GreedyFeatureMap,
+    HullBoostClassifier,
+    HullMixture,
+    HullRegressor,
+    HullRegressorCV,
+    KernelMatchingPursuitClassifier,
+    KernelMatchingPursuitRegressor,
+    SpanNeighbors,
+    SparseGPRegressor,
+    SparseKernelCCA,
+    SparseKernelPCA,
+    SparseKernelRidge,
+)
+from pursuit.store import StoreError, read, write
+
+EVERYTHING = (
+    ConstantKernel(2.0) * RBF([1.0, 2.0, 3.0])
+    + Matern(1.5, nu=2.5) * RationalQuadratic(alpha=0.7)
+    + DotProduct() ** 2
+    + WhiteKernel(0.1)
+)
+
+
+def rows(m=120, seed=0):
+    return np.random.default_rng(seed).standard_normal((m, 3))
+
+
+def targets(X):
+    rng = np.random.default_rng(1)
+    return np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.standard_normal(len(X))
+
+
+def classes(X, names=("no", "yes")):
+    return np.array(names)[np.digitize(targets(X), np.linspace(0, 2, len(names) - 1))]
+
+
+def regress(model, m=120):
+    X = rows(m)
+    return model.fit(X, targets(X))
+
+
+def classify(model, m=120, names=("no", "yes")):
+    X = rows(m)
+    return model.fit(X, classes(X, names))
+
+
+def describe(model, m=120):
+    return model.fit(rows(m))
+
+
+def answers(model):
+    """Everything a model says about new rows."""
+    X = rows(40, seed=9)
+    if isinstance(model, SparseKernelCCA):
+        return model.transform(X, X[:, :2])
+    if isinstance(model, SpanNeighbors):
+        return [*model.kneighbors(X, 3), model.component_indices_]
+    if isinstance(model, ExactGPRegressor):
+        return model.predict(X, return_std=True)
+    if isinstance(model, SparseGPRegressor):
+        return [*model.predict(X, return_std=True), model.predict(X, return_cov=True)[1]]
+    if isinstance(model, SparseKernelPCA):
+        return [model.transform(X), model.score_samples(X), model.generalisation_bound_.value]
+    names = ("predict", "decision_function", "predict_proba", "transform", "score_samples")
+    return [getattr(model, name)(X) for name in names if hasattr(model, name)]
+
+
+# One entry an estimator and way of being fitted.
+MODELS = {
+    "gp": lambda m=120: regress(SparseGPRegressor(n_basis=15, random_state=0), m),
+    "gp, kernel given": lambda m=120: regress(
+        SparseGPRegressor(EVERYTHING, optimizer=None, n_basis=15, random_state=0), m
+    ),
+    "exact gp": lambda m=120: regress(ExactGPRegressor(RBF(), noise=0.1, optimizer=None), m),
+    "exact gp, cg": lambda m=120: regress(
+        ExactGPRegressor(RBF(), noise=0.1, optimizer=None, solver="cg", random_state=0), m
+    ),
+    "ridge": lambda m=120: regress(SparseKernelRidge(n_basis=15, random_state=0), m),
+    "ridge, refit": lambda m=120: regress(
+        SparseKernelRidge(n_basis=15, method="subspace", gamma=0.3, random_state=0), m
+    ),
+    "map": lambda m=120: describe(GreedyFeatureMap(n_components=15, random_state=0), m),
+    "map, columns": lambda m=120: describe(
+        GreedyFeatureMap(n_components=15, projection="column", dtype=np.float32, random_state=0), m
+    ),
+    "neighbours": lambda m=120: describe(SpanNeighbors(n_components=15, random_state=0), m),
+    "matching": lambda m=120: regress(KernelMatchingPursuitRegressor(n_basis=15), m),
+    "matching, several": lambda m=120: regress(
+        KernelMatchingPursuitRegressor([RBF(0.5), "linear"], n_basis=15), m
+    ),
+    "matching, classes": lambda m=120: classify(KernelMatchingPursuitClassifier(n_basis=15), m),
+    "pca": lambda m=120: describe(SparseKernelPCA(n_basis=15, random_state=0), m),
+    "cca": lambda m=120: SparseKernelCCA(n_basis=15, random_state=0).fit(rows(m), rows(m)[:, :2]),
+    "hull": lambda m=120: regress(HullRegressor(n_terms=10, radius=5.0, random_state=0), m),
+    "hull, features": lambda m=120: regress(HullRegressor("features", radius=5.0), m),
+    "hull, cv": lambda m=120: regress(HullRegressorCV(n_terms=10, random_state=0), m),
+    "boosting": lambda m=120: classify(HullBoostClassifier(n_terms=10, random_state=0), m),
+    "boosting, classes": lambda m=120: classify(
+        HullBoostClassifier(n_terms=5, random_state=0), m, ("a", "b", "c")
+    ),
+    "mixture": lambda m=120: describe(HullMixture(n_terms=4, random_state=0), m),
+}
+# They compare with their training rows, so they have to keep them.
+KEEP_ROWS = {"exact gp", "exact gp, cg", "neighbours"}
+
+
+@functools.cache
+def fitted(name):
+    return MODELS[name]()
+
+
+def assert_same(found, expected):
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.pursuit"
+
+
+def again(model, path, **given):
+    """The model, saved and loaded; saving what was loaded gives the same bytes."""
+    model.save(path)
+    loaded = pursuit.load(path, **given)
+    first = path.read_bytes()
+    loaded.save(path)
+    assert path.read_bytes() == first
+    assert type(loaded) is type(model)
+    return loaded
+
+
+def test_every_estimator_is_tried():
+    public = [getattr(pursuit, name) for name in pursuit.__all__]
+    estimators = {c for c in public if inspect.isclass(c) and issubclass(c, BaseEstimator)}
+    assert {type(fitted(name)) for name in MODELS} == estimators
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_same_model_comes_back(name, path):
+    model = fitted(name)
+    loaded = again(model, path)
+    assert_same(answers(loaded), answers(model))
+    assert repr(loaded) == repr(model)
+
+
+@pytest.mark.parametrize("name", sorted(MODELS.keys() - KEEP_ROWS))
+def test_the_file_does_not_grow_with_the_rows(name, path, size):
+    """But for what is as large as the basis, which a bound may choose larger for more rows."""
+    sizes = []
+    for m in (300, size(1200, 20_000)):
+        MODELS[name](m).save(path)
+        sizes.append(path.stat().st_size)
+    assert sizes[1] < 1.1 * sizes[0] + 1000
+
+
+@pytest.mark.parametrize("name", ["gp", "ridge", "ridge, refit"])
+def test_a_loaded_model_goes_on(name, path):
+    """Truncate, certify and grow give what they give on the model itself."""
+    X = rows()
+    y = targets(X)
+    model = fitted(name)
+    loaded = again(model, path)
+    pairs = [(loaded.truncated(7), model.truncated(7))]
+    if name != "ridge":
+        pairs.append((loaded.grow(20, X, y), model.grow(20, X, y)))
+    for one, other in pairs:
+        assert_same(answers(one), answers(other))
+        np.testing.assert_array_equal(one.basis_indices_, other.basis_indices_)
+    for kind in ("hybrid", "published"):
+        assert loaded.certify(X, y, kind=kind).gap == model.certify(X, y, kind=kind).gap
+    assert str(loaded.certificate_) == str(model.certificate_)
+    assert str(loaded.path_) == str(model.path_)
+
+
+def test_a_truncated_model_can_be_saved(path):
+    model = fitted("gp").truncated(5)
+    loaded = again(model, path)
+    assert_same(answers(loaded), answers(model))
+    assert loaded.certificate_ is None
+
+
+def test_a_loaded_map_needs_its_rows_for_what_is_about_them(path):
+    X = rows()
+    model = fitted("map, columns")
+    loaded = again(model, path)
+    assert loaded.residual_bound().value == model.residual_bound().value
+    with pytest.raises(ValueError, match="pass the training rows as X="):
+        loaded.as_linear_operator()
+    product = loaded.as_linear_operator(X) @ np.ones(len(X))
+    np.testing.assert_array_equal(product, model.as_linear_operator(X) @ np.ones(len(X)))
+
+
+def test_a_loaded_booster_has_no_margins(path):
+    loaded = again(fitted("boosting"), path)
+    assert not hasattr(loaded, "margins_")
+    assert len(list(loaded.staged_predict(rows()))) == 10
+
+
+def test_the_learning_report_is_kept(path):
+    model = fitted("gp")
+    assert str(again(model, path).learning_report_) == str(model.learning_report_)
+
+
+@pytest.mark.parametrize("form", [sparse.csr_array, sparse.csr_matrix])
+def test_sparse_rows(path, form):
+    X = form(np.maximum(rows(), 0))
+    model = SparseKernelRidge(n_basis=10, random_state=0).fit(X, targets(rows()))
+    loaded = again(model, path)
+    assert type(loaded.basis_) is type(model.basis_)
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+def test_float32_rows_and_several_outputs(path):
+    X = rows().astype(np.float32)
+    Y = np.column_stack([targets(X), X[:, 0]])
+    model = SparseGPRegressor(n_basis=10, random_state=0, dtype=np.float32).fit(X, Y)
+    loaded = again(model, path)
+    assert loaded.basis_.dtype == np.float32
+    assert loaded.dtype is np.float32
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+def test_precomputed_kernels(path):
+    K = np.exp(-((rows()[:, None] - rows()[None]) ** 2).sum(axis=2))
+    model = SparseKernelRidge("precomputed", n_basis=10, random_state=0).fit(K, targets(rows()))
+    loaded = again(model, path)
+    assert loaded.basis_ is None
+    np.testing.assert_array_equal(loaded.predict(K), model.predict(K))
+
+
+def test_names_of_features_and_of_classes(path):
+    X = pd.DataFrame(rows(), columns=["längs", "quer", "hoch"])
+    y = pd.Series(classes(rows()), dtype=object)
+    model = KernelMatchingPursuitClassifier(n_basis=5).fit(X, y)
+    loaded = again(model, path)
+    assert loaded.feature_names_in_.tolist() == ["längs", "quer", "hoch"]
+    assert loaded.feature_names_in_.dtype == object
+    assert loaded.classes_.tolist() == ["no", "yes"]
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(X[["quer", "längs", "hoch"]])
+
+
+def test_the_output_of_transform_stays_set(path):
+    model = MODELS["pca"]().set_output(transform="pandas")
+    assert isinstance(again(model, path).transform(rows()), pd.DataFrame)
+
+
+def test_own_candidates_are_kept(path):
+    own = {"candidates": rows(20, seed=3), "kernel": RBF(), "noise": 0.1, "optimizer": None}
+    model = regress(SparseGPRegressor(n_basis=5, **own))
+    loaded = again(model, path)
+    np.testing.assert_array_equal(loaded.candidates, model.candidates)
+
+
+# What files do not hold
+
+
+def shared_letters(A, B):
+    return np.array([[float(len(set(a) & set(b))) for b in B] for a in A])
+
+
+def tanimoto(A, B):
+    return 1.0 / (1.0 + np.abs(A[:, None] - B[None]).sum(axis=2))
+
+
+def test_a_function_has_to_be_passed_again(path):
+    words = ["cat", "act", "dog", "god", "cow", "bat", "tab", "owl"]
+    lengths = np.arange(8.0)
+    model = SparseKernelRidge(shared_letters, alpha=0.1, n_basis=6).fit(words, lengths)
+    loaded = again(model, path, kernel=shared_letters)
+    assert loaded.basis_ == model.basis_
+    np.testing.assert_array_equal(loaded.predict(words), model.predict(words))
+    with pytest.raises(StoreError, match=r"kernel the function shared_letters.*kernel=\.\.\."):
+        pursuit.load(path)
+    with pytest.raises(StoreError, match=r"alpha= cannot be changed.*it needs kernel"):
+        pursuit.load(path, kernel=shared_letters, alpha=3)
+
+
+def test_bytes_and_wrapped_functions(path):
+    items = [b"abc", b"\xff\x00", b"ab", b"c"] * 3
+    kernel = pursuit.pairwise(lambda a, b: float(len(set(a) & set(b))))
+    model = SpanNeighbors(kernel, n_components=3).fit(items)
+    loaded = again(model, path, kernel=kernel)
+    assert_same(loaded.kneighbors(items[:4], 2), model.kneighbors(items[:4], 2))
+
+
+def test_one_function_among_several_kernels(path):
+    kernels = ["rbf", tanimoto]
+    model = regress(KernelMatchingPursuitRegressor(kernels, n_basis=12))
+    loaded = again(model, path, kernel=kernels)
+    assert_same(answers(loaded), answers(model))
+    with pytest.raises(StoreError, match="kernel must be a list or tuple like the one"):
+        pursuit.load(path, kernel=tanimoto)
+
+
+def test_two_views_with_functions(path):
+    X = rows()
+    model = SparseKernelCCA(tanimoto, "linear", n_basis=5, random_state=0).fit(X, X[:, :2])
+    loaded = again(model, path, kernel_x=tanimoto)
+    assert_same(answers(loaded), answers(model))
+
+
+def test_other_parameters_that_are_objects(path):
+    generator = np.random.RandomState(0)
+    model = regress(HullRegressorCV(n_terms=5, cv=KFold(3), random_state=generator))
+    with pytest.raises(StoreError, match=r"cv of type KFold.*pursuit.load\(path, cv=\.\.\.\)"):
+        again(model, path)
+    loaded = pursuit.load(path, cv=KFold(3), random_state=0)
+    assert loaded.random_state == 0
+    assert_same(answers(loaded), answers(model))
+
+
+class OwnKernel(RBF):
+    """Unknown to files."""
+
+
+class OwnModel(SparseKernelRidge):
+    """Unknown to files."""
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (HullBoostClassifier(DecisionTreeClassifier(max_depth=1), n_terms=3), "learners"),
+        (HullRegressor(PolynomialFeatures(2), radius=2.0), "transformer_"),
+        (SparseKernelRidge(OwnKernel(), n_basis=3), "kernel_ is of type OwnKernel"),
+        (OwnModel(n_basis=3), "OwnModel is a class of your own"),
+    ],
+)
+def test_what_others_have_written_is_refused(model, message, path):
+    fit = classify if isinstance(model, HullBoostClassifier) else regress
+    with pytest.raises(StoreError, match=rf"(?s){message}.*skops or pickle"):
+        fit(model).save(path)
+    assert not path.exists()
+
+
+# What can go wrong
+
+
+def test_an_unfitted_model_is_not_saved(path):
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        SparseGPRegressor().save(path)
+
+
+def test_a_folder_is_not_a_file(tmp_path):
+    with pytest.raises(StoreError, match="is a folder"):
+        fitted("ridge").save(tmp_path)
+    with pytest.raises(StoreError, match="is a folder"):
+        pursuit.load(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        pursuit.load(tmp_path / "missing")
+
+
+def test_paths_of_any_kind(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fitted("ridge").save("here")
+    assert pursuit.load(pathlib.Path("here")).n_basis_ == 15
+
+
+def test_a_full_disk_leaves_the_old_model(path, monkeypatch):
+    model = fitted("ridge")
+    model.save(path)
+    before = path.read_bytes()
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        model.truncated(3).save(path)
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ({}, "holds no model"),
+        ({"content": "model"}, "header is not that of a model"),
+        ({"model": "Popen"}, "holds a 'Popen', which this version"),
+        ({"model": "BaseEstimator"}, "which this version"),
+        ({"params": {"shell": True}}, "no parameter 'shell': install a newer pursuit"),
+        ({"state": {"predict": 3}}, "SparseKernelRidge.predict is not"),
+        ({"state": {"__class__": 3}}, "SparseKernelRidge.__class__ is not"),
+        ({"state": {"not a name": 3}}, "not a name is not"),
+        ({"state": {"alpha": 3}}, "a parameter is among the fitted attributes"),
+        ({"state": {"noise_": "loud"}}, "SparseKernelRidge.noise_ is not"),
+        ({"state": {"x": {"!": "record", "class": "Path", "fields": {}}}}, "x is not"),
+        ({"state": {"x": {"!": "record", "class": "Popen", "fields": {}}}}, "x is not"),
+        ({"state": {"x": {"!": "kernel", "class": "Popen", "params": {}}}}, "x is not"),
+        ({"state": {"x": {"!": "kernel", "class": "RBF", "params": {"k": 1}}}}, "no kernel"),
+        ({"state": {"x": {"!": "type", "name": "object"}}}, "x is not"),
+        ({"state": {"x": {"!": "dtype", "name": "O"}}}, "x is not"),
+        ({"state": {"x": {"!": "array", "at": "0"}}}, "x is not"),
+        ({"state": {"x": {"!": "import", "name": "os"}}}, "x is not"),
+        ({"state": {"x": {"!": "given", "name": "kernel"}}}, "x is not"),
+        ({"state": {"x": {}}}, "x is not"),
+        ({"state": 3}, "SparseKernelRidge is not"),
+        ({"state": {"n_basis_": 3, "basis_": [1.0]}}, "basis_ and the size of the basis"),
+    ],
+)
+def test_headers_that_no_model_has(path, header, message):
+    whole = {"content": "model", "model": "SparseKernelRidge", "given": {}, "params": {}}
+    if header not in ({}, {"content": "model"}):
+        header = {**whole, "state": {}, **header}
+    write(path, header, {})
+    with pytest.raises(StoreError, match=message):
+        pursuit.load(path)
+
+
+def test_sparse_indices_are_checked_before_compiled_code_trusts_them(path):
+    X = sparse.csr_array(np.maximum(rows(), 0))
+    SparseKernelRidge(n_basis=10, random_state=0).fit(X, targets(rows())).save(path)
+    header, arrays = read(path)
+    at = header["state"]["basis_"]["indices"]
+    write(path, header, {**arrays, at: arrays[at] + 1000})
+    with pytest.raises(StoreError, match="basis_ is no sparse matrix"):
+        pursuit.load(path)
+
+
+def test_parameters_that_are_not_in_an_old_file_have_their_default(path):
+    fitted("ridge").save(path)
+    header, arrays = read(path)
+    del header["params"]["max_time"]
+    write(path, header, arrays)
+    assert pursuit.load(path).max_time is None
+
+
+def test_every_kernel_of_scikit_learn_can_be_saved():
+    from pursuit.estimators.records import KERNELS
+
+    abstract = {"Kernel", "KernelOperator", "Hyperparameter"}
+    module = inspect.getmodule(Kernel)
+    own = {
+        name
+        for name, one in vars(module).items()
+        if inspect.isclass(one) and issubclass(one, Kernel) and one.__module__ == module.__name__
+    }
+    assert set(KERNELS) == own - abstract
