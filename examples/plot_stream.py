@@ -1,0 +1,63 @@
+"""
+Rows that arrive in parts
+=========================
+
+A sparse model is known by sums over rows, and sums can be continued. Here a model is fitted to the
+first rows of a stream, takes in the rest chunk by chunk, and is put together from parts that were
+never in one place.
+"""
+
+# %%
+# A stream of 60 000 readings. The basis is chosen, and kernel and noise are learned, from the first
+# 4 000 of them.
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from pursuit import SparseGPRegressor
+
+rng = np.random.default_rng(0)
+X = rng.uniform(-3.0, 3.0, (60_000, 2))
+truth = np.sin(2.0 * X[:, 0]) * np.cos(X[:, 1]) + 0.3 * X[:, 1]
+y = truth + 0.5 * rng.standard_normal(len(X))
+X_new = rng.uniform(-3.0, 3.0, (2_000, 2))
+truth_new = np.sin(2.0 * X_new[:, 0]) * np.cos(X_new[:, 1]) + 0.3 * X_new[:, 1]
+
+model = SparseGPRegressor(n_basis=100, refine=False, random_state=0).fit(X[:4000], y[:4000])
+first = model.emptied()  # same basis, kernel and noise, no rows: for the other machines below
+
+# %%
+# Chunk after chunk. ``partial_fit`` is exact: the model is the one that all rows so far determine
+# in the span of the basis.
+
+seen, errors, widths = [], [], []
+for start in range(4000, 60_000, 4000):
+    mean, std = model.predict(X_new, return_std=True, include_noise=False)
+    seen.append(start)
+    errors.append(np.sqrt(np.mean((mean - truth_new) ** 2)))
+    widths.append(std.mean())
+    model.partial_fit(X[start : start + 4000], y[start : start + 4000])
+
+figure, axes = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
+axes.plot(seen, errors, "o-", label="error of the mean")
+axes.plot(seen, widths, "s--", label="its standard deviation, as predicted")
+axes.set(xlabel="rows seen", ylabel="units of y", xscale="log", yscale="log")
+axes.legend(frameon=False)
+
+# %%
+# Two machines with other rows each begin with the same basis; ``merge`` adds up what they know.
+
+north = first.emptied().partial_fit(X[:30_000], y[:30_000])
+south = first.emptied().partial_fit(X[30_000:], y[30_000:])
+together = north.merge(south)
+print("largest difference:", np.abs(together.predict(X_new) - model.predict(X_new)).max())
+
+# %%
+# After many rows the first functions need not be the best ones any more. ``reselect`` puts them in
+# the order of their worth, or, given rows, chooses again.
+
+small = model.reselect(n_basis=60)
+again = model.reselect(X, y, n_basis=100)
+for name, each in [("first 60", model.truncated(60)), ("best 60", small), ("chosen again", again)]:
+    error = np.sqrt(np.mean((each.predict(X_new) - truth_new) ** 2))
+    print(f"{name:>13}: {each.n_basis_:3d} functions, error {error:.4f}")
