@@ -22,6 +22,7 @@ from benchmarks.hull_cases import (
 )
 from benchmarks.landmark_cases import landmarks, landmarks_elsewhere, pipeline
 from benchmarks.learning_cases import evidence, large, learned
+from benchmarks.lp_cases import lp_machine
 from benchmarks.matching_cases import matching_omp, matching_size
 from benchmarks.neighbor_cases import neighbors_strings, neighbors_usps
 from benchmarks.ridge_cases import kappa
@@ -256,6 +257,7 @@ CASES: dict[str, Case] = {
     "hull-boosting": hull_boosting,
     "hull-boosting-speed": hull_boosting_speed,
     "hull-mixture": hull_mixture,
+    "lp-machine": lp_machine,
 }
 
 

@@ -7,6 +7,7 @@ scratch wherever it is needed. Notation: K (m x m), S a list of rows, W = diag(w
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import linprog
 
 # Kernels, one pair at a time
 
@@ -236,3 +237,37 @@ def plane_greedy(K, y, w, s2, n_steps):
         taken.append(best)
         functions.append(a)
     return taken, functions
+
+
+# LP machines: Σ|a_j| + Σ_i c_i ℓ(y_i, f_i) with f = Ka + b, as linear programmes in a, b and slacks
+
+
+def hinge_programme(K, signs, costs):
+    """Minimum and f for the hinge loss, over all columns of K."""
+    return _programme(signs[:, None] * K, signs, np.ones(len(signs)), costs, K)
+
+
+def tube_programme(K, y, costs, epsilon):
+    """Minimum and f for the ε-insensitive loss, two constraints and one slack a row."""
+    return _programme(
+        np.vstack([K, -K]),
+        np.repeat([1.0, -1.0], len(y)),
+        np.concatenate([y - epsilon, -y - epsilon]),
+        costs,
+        K,
+    )
+
+
+def _programme(columns, ones, least, costs, K):
+    """Minimise Σ(p + q) + c'ξ over p, q, ξ ≥ 0 and b, columns (p - q) + ones b + ξ ≥ least."""
+    m, n = len(costs), K.shape[1]
+    slack = np.vstack([np.eye(m)] * (len(least) // m))
+    found = linprog(
+        np.concatenate([np.ones(2 * n), costs, [0.0]]),
+        A_ub=-np.hstack([columns, -columns, slack, ones[:, None]]),
+        b_ub=-least,
+        bounds=[(0, None)] * (2 * n + m) + [(None, None)],
+    )
+    assert found.status == 0
+    p, q, b = found.x[:n], found.x[n : 2 * n], found.x[-1]
+    return found.fun, K @ (p - q) + b

@@ -4,7 +4,14 @@ From many training rows `pursuit` picks a few basis functions greedily, fits in 
 how far the result can be from the full kernel solution.
 """
 
-from pursuit.bounds import Bound, Certificate, CertificatePath, EvidenceBounds, SolvePath
+from pursuit.bounds import (
+    Bound,
+    Certificate,
+    CertificatePath,
+    EvidenceBounds,
+    GrowthPath,
+    SolvePath,
+)
 from pursuit.estimators import (
     ExactGPRegressor,
     GreedyFeatureMap,
@@ -15,13 +22,21 @@ from pursuit.estimators import (
     HullSolution,
     KernelMatchingPursuitClassifier,
     KernelMatchingPursuitRegressor,
+    LowRankOneClassSVM,
+    LowRankSVC,
+    LowRankSVR,
+    LPMachineClassifier,
+    LPMachineRegressor,
     SpanNeighbors,
+    SparseGPClassifier,
     SparseGPRegressor,
     SparseKernelCCA,
     SparseKernelPCA,
     SparseKernelRidge,
     load,
     minimize_over_hull,
+    to_onnx,
+    trusted_types,
 )
 from pursuit.greedy import Path
 from pursuit.kernels import pairwise
@@ -40,10 +55,12 @@ from pursuit.plots import (
     CertificateDisplay,
     CorrelationDisplay,
     PathDisplay,
+    PredictionDisplay,
     RelevanceDisplay,
 )
 
 __version__ = "0.1.0"
+from pursuit.rows import open_table
 
 __all__ = [
     "Bound",
@@ -55,6 +72,7 @@ __all__ = [
     "EvidenceBounds",
     "ExactGPRegressor",
     "GreedyFeatureMap",
+    "GrowthPath",
     "HuberLoss",
     "HullBoostClassifier",
     "HullLoss",
@@ -65,15 +83,22 @@ __all__ = [
     "KernelAtoms",
     "KernelMatchingPursuitClassifier",
     "KernelMatchingPursuitRegressor",
+    "LPMachineClassifier",
+    "LPMachineRegressor",
     "LearnedAtoms",
     "LogExpLoss",
     "LogisticLoss",
+    "LowRankOneClassSVM",
+    "LowRankSVC",
+    "LowRankSVR",
     "NegativeLogLikelihood",
     "Path",
     "PathDisplay",
+    "PredictionDisplay",
     "RelevanceDisplay",
     "SolvePath",
     "SpanNeighbors",
+    "SparseGPClassifier",
     "SparseGPRegressor",
     "SparseKernelCCA",
     "SparseKernelPCA",
@@ -82,5 +107,8 @@ __all__ = [
     "__version__",
     "load",
     "minimize_over_hull",
+    "open_table",
     "pairwise",
+    "to_onnx",
+    "trusted_types",
 ]

@@ -35,7 +35,12 @@ from pursuit import (
     HullRegressorCV,
     KernelMatchingPursuitClassifier,
     KernelMatchingPursuitRegressor,
+    LowRankSVC,
+    LowRankSVR,
+    LPMachineClassifier,
+    LPMachineRegressor,
     SpanNeighbors,
+    SparseGPClassifier,
     SparseGPRegressor,
     SparseKernelCCA,
     SparseKernelPCA,
@@ -128,6 +133,18 @@ MODELS = {
     "boosting, classes": lambda m=120: classify(
         HullBoostClassifier(n_terms=5, random_state=0), m, ("a", "b", "c")
     ),
+    "svc": lambda m=120: classify(LowRankSVC(n_basis=15, random_state=0), m),
+    "svc, hinge": lambda m=120: classify(
+        LowRankSVC(n_basis=15, loss="hinge", probability=True, random_state=0), m, ("a", "b", "c")
+    ),
+    "svr": lambda m=120: regress(LowRankSVR(n_basis=15, random_state=0), m),
+    "lp": lambda m=120: regress(LPMachineRegressor(n_basis=15, tol=0.1, random_state=0), m),
+    "lp, classes": lambda m=120: classify(
+        LPMachineClassifier(n_basis=15, tol=0.1, random_state=0), m
+    ),
+    "gp, classes": lambda m=120: classify(
+        SparseGPClassifier(n_basis=15, random_state=0), m, ("a", "b", "c")
+    ),
     "mixture": lambda m=120: describe(HullMixture(n_terms=4, random_state=0), m),
 }
 # They compare with their training rows, so they have to keep them.
@@ -179,7 +196,7 @@ def test_the_same_model_comes_back(name, path):
 def test_the_file_does_not_grow_with_the_rows(name, path, size):
     """But for what is as large as the basis, which a bound may choose larger for more rows."""
     sizes = []
-    for m in (300, size(1200, 20_000)):
+    for m in (150, size(600, 5000)):
         MODELS[name](m).save(path)
         sizes.append(path.stat().st_size)
     assert sizes[1] < 1.1 * sizes[0] + 1000
@@ -283,6 +300,15 @@ def test_own_candidates_are_kept(path):
     model = regress(SparseGPRegressor(n_basis=5, **own))
     loaded = again(model, path)
     np.testing.assert_array_equal(loaded.candidates, model.candidates)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_skops_takes_the_models_too(name):
+    io = pytest.importorskip("skops.io")
+    model = fitted(name)
+    dumped = io.dumps(model)
+    assert set(io.get_untrusted_types(data=dumped)) <= set(pursuit.trusted_types())
+    assert_same(answers(io.loads(dumped, trusted=pursuit.trusted_types())), answers(model))
 
 
 # What files do not hold

@@ -19,10 +19,13 @@ import pursuit
 from pursuit import (
     HullBoostClassifier,
     KernelMatchingPursuitClassifier,
+    LowRankSVC,
     SparseGPRegressor,
     SparseKernelCCA,
     SparseKernelRidge,
 )
+from pursuit.estimators import saving
+from pursuit.estimators.records import KERNELS, hints, records
 from pursuit.store import FORMAT, StoreError
 
 PREFIX = 28
@@ -38,6 +41,7 @@ def models():
     yield SparseKernelRidge(n_basis=4, random_state=0).fit(sparse.csr_array(np.maximum(X, 0)), y)
     yield KernelMatchingPursuitClassifier(n_basis=4).fit(X, labels)
     yield HullBoostClassifier(n_terms=4, random_state=0).fit(X, labels)
+    yield LowRankSVC(n_basis=4, random_state=0).fit(X, labels)
     yield SparseKernelCCA(n_basis=4, random_state=0).fit(X, X)
 
 
@@ -199,7 +203,9 @@ FORGERY = [forge, forge_header, forge_header, transplant, forge_version]
 
 @pytest.fixture(scope="module")
 def watched():
-    """A list of what was run while it is emptied and read; the hook itself cannot be removed."""
+    """A list of what was run since it was emptied; the hook itself cannot be removed."""
+    for known in [*records().values(), *KERNELS.values(), *saving.models().values()]:
+        hints(known)  # the first look at annotations compiles them
     seen, watching = [], [True]
 
     def hook(event, arguments):
@@ -212,9 +218,19 @@ def watched():
 
 
 def peak_memory():
+    """MiB, where the system counts in KiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
 
 
+def loaded(path):
+    """The model, or None and why there is none; any error but a StoreError is a failure."""
+    try:
+        return pursuit.load(path), ""
+    except StoreError as error:
+        return None, str(error)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is counted in other units")
 def test_ten_thousand_broken_files(files, watched, tmp_path, size):
     """Every damage is an error with a text; what was forged is an error or a model."""
     rng = random.Random(0)
@@ -230,14 +246,12 @@ def test_ten_thousand_broken_files(files, watched, tmp_path, size):
             continue
         path.write_bytes(broken)
         del watched[:]
-        try:
-            model = pursuit.load(path)
-        except StoreError as error:
-            assert str(path) in str(error)
-            assert len(str(error)) > len(str(path)) + 20
-            assert not watched, (change, watched)
-            continue
+        model, error = loaded(path)
         assert not watched, (change, watched)
+        if model is None:
+            assert str(path) in error
+            assert len(error) > len(str(path)) + 20
+            continue
         assert change in FORGERY, f"{change.__name__} was not noticed"
         survived += 1
         with contextlib.suppress(Exception), warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Low rank plus a multiple of the identity, against the dense matrix."""
+"""Low rank plus a diagonal, against the dense matrix."""
 
 import numpy as np
 import pytest
@@ -74,3 +74,55 @@ def test_no_columns_leave_the_diagonal():
         M = LowRankPlusDiagonal(np.empty((5, 0), np.float32), 4.0, workers)
         np.testing.assert_array_equal(M.solve(np.ones((5, 2))), 0.25)
         assert M.slack == 0.0
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(0, 12), st.sampled_from(TYPES))
+def test_a_diagonal_of_its_own_for_every_row(seed, m, n, dtype):
+    rng = np.random.default_rng(seed)
+    V, rhs = rng.standard_normal((m, n)).astype(dtype), rng.standard_normal((m, 2))
+    D = 10.0 ** rng.uniform(-2, 2, m)
+    dense = V.astype(np.float64) @ V.T.astype(np.float64) + np.diag(D)
+    with Workers(1) as workers:
+        M = LowRankPlusDiagonal(V, D, workers)
+        x, seen, share = M.refined(rhs, 1e-12, 3)
+        np.testing.assert_allclose(M.solve(rhs), np.linalg.solve(dense, rhs), rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(dense @ x, rhs, atol=1e-10)
+    np.testing.assert_allclose(seen, V.T.astype(np.float64) @ x, atol=1e-9 * (1 + np.abs(x).max()))
+    assert share <= 1e-9
+
+
+def test_an_infinite_entry_keeps_a_row_out():
+    rng = np.random.default_rng(2)
+    V, rhs = rng.standard_normal((12, 3)), rng.standard_normal((12, 1))
+    D = np.where(np.arange(12) < 5, np.inf, 2.0)
+    with Workers(1) as workers:
+        found = LowRankPlusDiagonal(V, D, workers).solve(rhs)
+    assert not found[:5].any()
+    np.testing.assert_allclose(found[5:], np.linalg.solve(matrix(V[5:], 2.0), rhs[5:]), atol=1e-12)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_diagonal_over_many_orders_of_magnitude(seed):
+    """What is left of an equation is rounding, though entries of D differ by 24 orders."""
+    rng = np.random.default_rng(seed)
+    V, rhs = rng.standard_normal((200, 20)), rng.standard_normal((200, 1))
+    D = 10.0 ** rng.uniform(-12, 12, (200, 1))
+    D[:12] = 1e-12
+    with Workers(1) as workers:
+        x, seen, _ = LowRankPlusDiagonal(V, D[:, 0], workers).refined(rhs, 1e-12, 4)
+    left = rhs - (V @ (V.T @ x) + D * x)
+    terms = np.abs(V) @ (np.abs(V).T @ np.abs(x)) + D * np.abs(x) + np.abs(rhs)
+    assert np.all(np.abs(left) <= 1e-13 * terms)
+    np.testing.assert_allclose(seen, V.T @ x, atol=1e-14 * np.abs(x).sum())
+
+
+def test_refinement_mends_float32_sums():
+    rng = np.random.default_rng(3)
+    V, rhs = rng.standard_normal((300, 20)), rng.standard_normal((300, 1))
+    D = 10.0 ** rng.uniform(-2, 2, 300)
+    exact = np.linalg.solve(V @ V.T + np.diag(D), rhs)
+    with Workers(1) as workers:
+        M = LowRankPlusDiagonal(V, D, workers, np.float32)
+        rough = np.abs(M.solve(rhs) - exact).max()
+        x, _, _ = M.refined(rhs, 1e-12, 4)
+    assert np.abs(x - exact).max() < 1e-4 * rough

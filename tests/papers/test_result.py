@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pursuit.papers import PaperResult
+from pursuit.papers import Chart, Panel, PaperResult, Series
 
 
 def result(**criteria):
@@ -15,6 +15,7 @@ def result(**criteria):
         criteria={name.replace("_", " "): holds for name, holds in criteria.items()},
         arrays={"number": np.array([4.0])},
         settings="as printed",
+        chart=Chart([Panel([Series("here", [1.0], [4.0])], "x", "y")]),
     )
 
 

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from pursuit.linalg import Workers
-from pursuit.objectives import LogisticRows
+from pursuit.objectives import LogisticRows, SquaredEpsilonInsensitive, SquaredHinge
 from pursuit.solvers import newton
 
 
@@ -20,12 +20,12 @@ def problem(seed, m=60, n=4, n_outputs=2, scale=1.0):
     return F, Y, rng.uniform(0.2, 3.0, m)
 
 
-def solve(F, Y, w, ridge, n_jobs=1, start=None, **options):
+def solve(F, Y, w, ridge, n_jobs=1, start=None, loss=None, **options):
     start = np.zeros((F.shape[1], Y.shape[1])) if start is None else start
     with Workers(n_jobs) as workers:
         return newton(
             F.__getitem__,
-            LogisticRows(),
+            loss or LogisticRows(),
             Y,
             w,
             start=start,
@@ -129,13 +129,120 @@ def test_threads_do_not_change_a_bit():
     assert np.array_equal(one, three)
 
 
-@given(st.floats(-30, 30), st.sampled_from([-1.0, 1.0]))
-def test_slopes_and_curvatures(f, y):
-    loss, h = LogisticRows(), 1e-4
+LOSSES = {
+    "logistic": LogisticRows(),
+    "squared hinge": SquaredHinge(),
+    "squared epsilon-insensitive": SquaredEpsilonInsensitive(0.3),
+}
+
+
+@given(st.floats(-30, 30), st.sampled_from([-1.0, 1.0]), st.sampled_from(sorted(LOSSES)))
+def test_slopes_and_curvatures(f, y, name):
+    loss, h = LOSSES[name], 1e-4
+    corners = [y, y - 0.3, y + 0.3]
+    if name != "logistic" and min(abs(f - corner) for corner in corners) < 2 * h:
+        return  # the curvature jumps here
     here, target = np.array([f]), np.array([y])
     below, above = loss.value(here - h, target), loss.value(here + h, target)
-    assert loss.gradient(here, target)[0] == pytest.approx((above - below)[0] / (2 * h), abs=1e-7)
+    assert loss.gradient(here, target)[0] == pytest.approx(
+        (above - below)[0] / (2 * h), abs=1e-7, rel=1e-7
+    )
     slopes = loss.gradient(here - h, target), loss.gradient(here + h, target)
     bend = loss.curvature(here, target)[0]
     assert bend == pytest.approx((slopes[1] - slopes[0])[0] / (2 * h), abs=1e-7)
     assert 0 <= bend <= loss.most_curved
+
+
+def machine_objective(beta, F, y, w, ridge, epsilon):
+    """A squared hinge, or a squared tube of half width epsilon: value and gradient."""
+    f = F @ beta
+    if epsilon is None:
+        slack = y * np.maximum(1 - y * f, 0)
+    else:
+        slack = np.sign(y - f) * np.maximum(np.abs(y - f) - epsilon, 0)
+    return w @ slack**2 + 0.5 * ridge @ beta**2, -2 * F.T @ (w * slack) + ridge * beta
+
+
+@given(st.integers(0, 10**6), st.sampled_from([None, 0.3]), st.sampled_from([1e-2, 1.0, 1e3]))
+def test_of_machines_a_general_minimiser_finds_nothing_better(seed, epsilon, cost):
+    F, Y, w = problem(seed)
+    w = cost * w
+    loss = SquaredHinge() if epsilon is None else SquaredEpsilonInsensitive(epsilon)
+    rho = np.array([0.0, 1.0, 1.0, 1.0])
+    found = solve(F, Y, w, rho, loss=loss)
+    assert found.converged
+    np.testing.assert_allclose(found.fitted, F @ found.coefficients, rtol=1e-9, atol=1e-9)
+    for column, y in enumerate(Y.T):
+        arguments = (F, y, w, rho, epsilon)
+        other = minimize(machine_objective, np.zeros(4), arguments, jac=True, tol=1e-12)
+        at, slope = machine_objective(found.coefficients[:, column], *arguments)
+        assert at <= other.fun * (1 + 1e-8) + 1e-9
+        assert np.abs(slope).max() <= 1e-4 * w.sum()
+
+
+def test_rows_of_no_cost_in_a_column_are_not_there():
+    F, Y, _ = problem(17, n_outputs=2)
+    costs = np.ones(Y.shape)
+    costs[::3, 0], costs[1::2, 1] = 0.0, 0.0
+    rho = np.full(F.shape[1], 0.1)
+    found = solve(F, Y, costs, rho, loss=SquaredHinge()).coefficients
+    for column in range(2):
+        seen = costs[:, column] > 0
+        alone = solve(F[seen], Y[seen][:, [column]], np.ones(seen.sum()), rho, loss=SquaredHinge())
+        np.testing.assert_allclose(found[:, column], alone.coefficients[:, 0], atol=1e-9)
+
+
+@pytest.mark.parametrize("cost", [1.0, 1e4])
+def test_float32_features_have_their_own_minimum_found_in_float64(cost):
+    F, Y, w = problem(19, m=3000, n=40, n_outputs=2)
+    F = F.astype(np.float32)
+    rho = np.ones(40)
+    single = solve(F, Y, cost * w, rho, loss=SquaredHinge())
+    double = solve(F.astype(np.float64), Y, cost * w, rho, loss=SquaredHinge())
+    assert single.converged
+    np.testing.assert_allclose(single.value, double.value, rtol=1e-9)
+    np.testing.assert_allclose(single.coefficients, double.coefficients, rtol=1e-5, atol=1e-6)
+
+
+def test_float32_products_that_are_too_coarse_are_replaced():
+    rng = np.random.default_rng(2)
+    common = rng.normal(size=(2000, 1))
+    F = (common + 1e-4 * rng.normal(size=(2000, 10))).astype(np.float32)
+    Y = np.where(F @ rng.normal(size=(10, 1)) > 0, 1.0, -1.0)
+    found = solve(F, Y, np.full(2000, 1e6), np.ones(10), loss=SquaredHinge())
+    exact = solve(F.astype(np.float64), Y, np.full(2000, 1e6), np.ones(10), loss=SquaredHinge())
+    assert found.converged
+    np.testing.assert_allclose(found.value, exact.value, rtol=1e-8)
+    assert found.steps <= 2 * exact.steps + 5
+
+
+def test_columns_may_be_done_a_few_at_a_time(monkeypatch):
+    F, Y, w = problem(21, n_outputs=5)
+    rho = np.full(F.shape[1], 0.1)
+    together = solve(F, Y, w, rho)
+    monkeypatch.setattr("pursuit.solvers.newton._HELD_MATRICES", 2 * F.shape[1] ** 2)
+    apart = solve(F, Y, w, rho)
+    np.testing.assert_allclose(apart.coefficients, together.coefficients, atol=1e-12)
+    np.testing.assert_allclose(apart.fitted, together.fitted, atol=1e-12)
+
+
+def test_features_are_asked_for_by_slices_only():
+    F, Y, w = problem(23)
+    asked = []
+
+    def features(rows):
+        asked.append(rows)
+        return F[rows]
+
+    with Workers(1) as workers:
+        newton(
+            features,
+            SquaredHinge(),
+            Y,
+            w,
+            start=np.zeros((4, 2)),
+            ridge=np.ones(4),
+            workers=workers,
+        )
+    assert asked
+    assert all(isinstance(rows, slice) for rows in asked)

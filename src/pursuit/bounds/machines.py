@@ -22,16 +22,19 @@ def balanced(a: Floats) -> Floats:
     up = np.where(a > 0, a, 0.0).sum(axis=0)
     down = -np.where(a < 0, a, 0.0).sum(axis=0)
     least = np.minimum(up, down)
-    scale = [np.divide(least, side, out=np.zeros_like(side), where=side > 0) for side in (up, down)]
-    return np.where(a > 0, a * scale[0], a * scale[1])
+    share = [np.divide(least, side, out=np.zeros_like(side), where=side > 0) for side in (up, down)]
+    result: Floats = a * np.where(a > 0, share[0], share[1])
+    return result
 
 
 def scaled_machine_bound(linear: Floats, quadratic: Floats, limit: Floats) -> Floats:
     """max of D(ta) over 0 ≤ t ≤ limit, from y'a - ε‖a‖₁ and a'(K + diag δ)a, or more than that."""
-    safe = np.where(quadratic > 0, quadratic, 1.0)
-    best = np.where(quadratic > 0, np.maximum(linear, 0.0) / safe, 0.0)
-    t = np.minimum(best, limit)
-    bound: Floats = t * linear - 0.5 * t**2 * quadratic
+    # Without curvature, D rises as far as the limit lets it.
+    curved = quadratic > 0
+    best = np.where(curved, np.maximum(linear, 0.0) / np.where(curved, quadratic, 1.0), np.inf)
+    t = np.where(linear > 0, np.minimum(best, limit), 0.0)
+    t = np.where(np.isfinite(t), t, 0.0)
+    bound: Floats = t * (linear - 0.5 * t * np.maximum(quadratic, 0.0))
     return bound
 
 

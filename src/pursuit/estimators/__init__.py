@@ -2,20 +2,26 @@
 
 from pursuit.estimators.components.kcca import SparseKernelCCA
 from pursuit.estimators.components.kpca import SparseKernelPCA
+from pursuit.estimators.gp.classifier import SparseGPClassifier
 from pursuit.estimators.gp.exact import ExactGPRegressor
 from pursuit.estimators.gp.sparse import SparseGPRegressor
 from pursuit.estimators.hull.boosting import HullBoostClassifier
 from pursuit.estimators.hull.mixture import HullMixture
 from pursuit.estimators.hull.regression import HullRegressor, HullRegressorCV
 from pursuit.estimators.hull.search import HullSolution, minimize_over_hull
+from pursuit.estimators.lp.estimators import LPMachineClassifier, LPMachineRegressor
 from pursuit.estimators.maps.featuremap import GreedyFeatureMap
 from pursuit.estimators.maps.neighbors import SpanNeighbors
 from pursuit.estimators.matching.estimators import (
     KernelMatchingPursuitClassifier,
     KernelMatchingPursuitRegressor,
 )
+from pursuit.estimators.onnx_export.export import to_onnx
 from pursuit.estimators.ridge import SparseKernelRidge
-from pursuit.estimators.saving import load
+from pursuit.estimators.saving import load, trusted_types
+from pursuit.estimators.svm.oneclass import LowRankOneClassSVM
+from pursuit.estimators.svm.svc import LowRankSVC
+from pursuit.estimators.svm.svr import LowRankSVR
 
 __all__ = [
     "ExactGPRegressor",
@@ -27,11 +33,19 @@ __all__ = [
     "HullSolution",
     "KernelMatchingPursuitClassifier",
     "KernelMatchingPursuitRegressor",
+    "LPMachineClassifier",
+    "LPMachineRegressor",
+    "LowRankOneClassSVM",
+    "LowRankSVC",
+    "LowRankSVR",
     "SpanNeighbors",
+    "SparseGPClassifier",
     "SparseGPRegressor",
     "SparseKernelCCA",
     "SparseKernelPCA",
     "SparseKernelRidge",
     "load",
     "minimize_over_hull",
+    "to_onnx",
+    "trusted_types",
 ]

@@ -90,7 +90,9 @@ class Checkpoint:
         result = compute()
         if self._interrupted.requested:
             return result
-        given = {id(self._kernel): {"!": "given", "name": "kernel"}} if callable(self._kernel) else {}
+        # A function is not written: the one that the estimator has stands for it.
+        kernel = {id(self._kernel): {"!": "given", "name": "kernel"}}
+        given = kernel if callable(self._kernel) else {}
         tree, arrays = encode(result, given, name)
         write(self._path(name), {"result": tree, "state": _state(self._rng)}, arrays)
         return result

@@ -12,17 +12,20 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.utils import (
+    assert_all_finite,
     check_array,
     check_consistent_length,
     check_random_state,
     check_X_y,
     column_or_1d,
 )
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from pursuit.estimators.sources import (
     as_source,
     held,
+    in_memory_if_small,
     kernel_matrix_of,
     n_features,
     n_rows,
@@ -63,8 +66,12 @@ def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> A
     """X as rows can use it: a finite float array, CSR, a list of objects, or a source of rows."""
     X = kernel_matrix_of(X) if is_precomputed(estimator.kernel) else X
     source = as_source(X) if name == "X" else None
+    if source is not None and is_precomputed(estimator.kernel):
+        raise ValueError(
+            f"kernel='precomputed' takes a matrix in memory or a .npy file, got {type(X).__name__}."
+        )
     if source is not None:
-        return validate_source(estimator, source, reset=reset)
+        return in_memory_if_small(validate_source(estimator, source, reset=reset))
     if isinstance(X, str | bytes):
         raise TypeError(
             f"{name} is a single string: pass a list of items, [{name}] for one item, or the path "
@@ -124,6 +131,18 @@ def validate_targets(y: Any) -> Floats:
     if y.ndim != 2:
         raise ValueError(f"y must have one or two dimensions, got shape {y.shape}.")
     return np.asarray(y)
+
+
+def validate_labels(y: Any) -> NDArray[Any]:
+    """Y as a vector of class labels."""
+    if y is None:
+        raise ValueError(
+            "requires y to be passed, but the target y is None: pass the labels as fit(X, y), or "
+            "name their column by target=."
+        )
+    assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    return np.asarray(column_or_1d(y, warn=True))
 
 
 def validate_weights(sample_weight: Any, n_rows: int) -> Floats:

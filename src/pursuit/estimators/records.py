@@ -38,6 +38,7 @@ def records() -> dict[str, type]:
     from pursuit import bounds, gram, greedy, linalg, solvers, tuning
     from pursuit.estimators.components.subspace import Diagonal, Subspace
     from pursuit.estimators.components.views import View
+    from pursuit.estimators.gp.laplace import LaplaceFit
     from pursuit.estimators.hull.boostrounds import Booster
     from pursuit.estimators.inputs import TargetScale
     from pursuit.estimators.maps.neighbors import SearchCost
@@ -50,6 +51,7 @@ def records() -> dict[str, type]:
         AtomPath,
         Booster,
         Diagonal,
+        LaplaceFit,
         Mixture,
         Projection,
         SearchCost,
@@ -61,6 +63,7 @@ def records() -> dict[str, type]:
         bounds.Certificate,
         bounds.CertificatePath,
         bounds.EvidenceBounds,
+        bounds.GrowthPath,
         bounds.SolvePath,
         gram.GramStatistics,
         greedy.Choice,
@@ -74,6 +77,7 @@ def records() -> dict[str, type]:
         linalg.StepSolution,
         solvers.Stump,
         tuning.Calibration,
+        tuning.Confidence,
         tuning.LearningReport,
     ]
     return {record.__name__: record for record in classes}

@@ -32,13 +32,14 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
+from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from pursuit.estimators.sources import named_columns
 from pursuit.estimators.span.certifying import KINDS
 from pursuit.estimators.span.searching import FULL_LIMIT, SearchPlan, fit_span, size_grid
 from pursuit.estimators.span.stepping import StepFit, fit_random, fit_steps
 from pursuit.estimators.span.updating import UpdatingModel
-from pursuit.gram import kernel_times
+from pursuit.gram import kernel_diagonal, kernel_times
 from pursuit.greedy import Interrupted, Meter, Problem, SpanFit, catch_interrupt, kernel_matrix
 from pursuit.linalg import NotPositiveDefiniteError, StepSolution, Workers
 
@@ -53,7 +54,7 @@ _SEARCH = {"greedy": "full", "kappa": "fresh", "random": "pooled", "subspace": "
 """What each method amounts to: who the candidates of a step are."""
 
 
-class SparseKernelRidge(CallbackSupportMixin, RegressorMixin, UpdatingModel):
+class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, UpdatingModel):
     """Kernel ridge regression with few kernel functions, by four algorithms with proved rates.
 
     Minimises P(f) = ½Σw(y - f)² + ½α‖f‖² over f = Σ_j β_j k(·, x_j) with at most ``n_basis`` terms,
@@ -270,6 +271,7 @@ class SparseKernelRidge(CallbackSupportMixin, RegressorMixin, UpdatingModel):
         self._tell(interrupted)
         return self
 
+    @lazily
     def predict(self, X: Any) -> Floats:
         """Values of the function at some rows.
 
@@ -525,5 +527,5 @@ class SparseKernelRidge(CallbackSupportMixin, RegressorMixin, UpdatingModel):
 
 def _largest(problem: Problem) -> float:
     """M² = max_i w_i k(x_i, x_i)."""
-    parts = [w * problem.kernel.diag(items) for items, _, w in problem.sample.blocks()]
-    return float(np.max(np.concatenate(parts)))
+    sample = problem.sample
+    return float(np.max(sample.weights * kernel_diagonal(sample.rows, problem.kernel)))

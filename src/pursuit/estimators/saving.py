@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.estimators.encoding import Decoder, Encoder, Tree, describe, restored
-from pursuit.rows import len_items
+from pursuit.estimators.records import KERNELS, records
 from pursuit.store import StoreError, read, write
 
 _CONTENT = "model"
@@ -111,6 +111,24 @@ def load(path: str | os.PathLike[str], **given: Any) -> Any:
         raise StoreError(f"cannot load {os.fspath(path)!r}: {error}") from error
 
 
+def trusted_types() -> list[str]:
+    """Names of the classes that fitted models are made of, for ``skops.io.load(trusted=...)``.
+
+    Returns
+    -------
+    names : list of str
+        Estimators, their parts, and scikit-learn's Gaussian process kernels.
+
+    Examples
+    --------
+    >>> import pursuit
+    >>> "pursuit.greedy.path.Path" in pursuit.trusted_types()
+    True
+    """
+    classes = {*models().values(), *records().values(), *KERNELS.values()}
+    return sorted(f"{one.__module__}.{one.__qualname__}" for one in classes)
+
+
 @cache
 def models() -> dict[str, type[Any]]:
     """Estimators by name; no other class can be saved or loaded."""
@@ -202,8 +220,10 @@ def _check_sizes(model: Any) -> None:
     n = held.get("n_basis_", held.get("n_terms_"))
     for key in ("basis_", "basis_indices_", "dual_coef_"):
         value = held.get(key)
-        sized = isinstance(value, list) or len(getattr(value, "shape", ())) > 0
-        if n is not None and value is not None and not (sized and len_items(value) == n):
+        lengths = (len(value),) if isinstance(value, list) else getattr(value, "shape", ())
+        # Support vector machines have coefficients one row an output, others one column.
+        lengths = lengths if key == "dual_coef_" else lengths[:1]
+        if n is not None and value is not None and n not in lengths:
             raise StoreError(f"it is damaged: {key} and the size of the basis do not agree")
     shape, width = getattr(held.get("basis_"), "shape", (0,)), held.get("n_features_in_")
     if width is not None and shape[1:] not in ((), (width,)):

@@ -9,22 +9,27 @@ from typing import Any
 import numpy as np
 
 from pursuit.rows import (
+    DistributedRows,
     RowSource,
     Table,
     as_table,
     check_columns,
+    computed,
+    is_dask,
     is_path,
     mapped,
     read_all,
 )
 
+SMALL_BYTES = 1 << 27
+"""A table of up to so many bytes is read into memory, where everything is faster."""
 HELD_BYTES = 1 << 31
 """The most that an estimator which keeps its rows reads from a source."""
 
 
 def as_source(X: Any) -> RowSource | None:
     """The source behind X, or None where X lies in memory or is a string that is no path."""
-    return X if isinstance(X, RowSource) else as_table(X)
+    return X if isinstance(X, RowSource) and not is_dask(X) else as_table(X)
 
 
 def kernel_matrix_of(X: Any) -> Any:
@@ -72,6 +77,7 @@ def named_columns(
                 f"{argument}={name!r} names a column of X, and {given} is passed too: pass one of "
                 "them."
             )
+    y, sample_weight = computed(y), computed(sample_weight)
     table = as_table(X)
     X = X if table is None else table
     if target is None and weight is None:
@@ -142,6 +148,15 @@ def validate_source(estimator: Any, source: RowSource, *, reset: bool) -> RowSou
     return source
 
 
+def in_memory_if_small(source: RowSource) -> Any:
+    """All rows of a small table as an array; other sources as they are."""
+    if isinstance(source, DistributedRows) or not isinstance(source, Table):
+        return source
+    n_rows, n_columns = source.shape
+    small = n_rows * n_columns * source.dtype.itemsize <= SMALL_BYTES
+    return read_all(source) if small else source
+
+
 def held(estimator: Any, X: Any) -> Any:
     """X in memory, for an estimator that needs all rows there: a source is read if it is small."""
     if not isinstance(X, RowSource):
@@ -154,4 +169,5 @@ def held(estimator: Any, X: Any) -> Any:
             f"numbers would take {size / 2**30:.1f} GiB: use rows drawn at random, or an estimator "
             "that reads rows in blocks, such as SparseGPRegressor or SparseKernelRidge."
         )
-    return read_all(X) if isinstance(X, Table) else X.take(np.arange(X.n_rows))
+    streams = isinstance(X, Table) and not isinstance(X, DistributedRows)
+    return read_all(X) if streams else X.take(np.arange(X.n_rows))

@@ -15,7 +15,13 @@ from pursuit.gram.inner import (
 from pursuit.gram.matrices import ColumnMatrix, PsdMatrix, SquaredMatrix
 from pursuit.gram.matrix import STORED_BYTES, KernelMatrix
 from pursuit.gram.neighbors import Found, NeighborSearch, Queries
-from pursuit.gram.products import kernel_features, kernel_product, kernel_times
+from pursuit.gram.parts import map_parts
+from pursuit.gram.products import (
+    kernel_diagonal,
+    kernel_features,
+    kernel_product,
+    kernel_times,
+)
 from pursuit.gram.spanned import SpannedView, over_span, paired_moments
 from pursuit.gram.statistics import GramStatistics, Ledger, gram_statistics
 
@@ -37,10 +43,12 @@ __all__ = [
     "StreamedProducts",
     "cross_statistics",
     "gram_statistics",
+    "kernel_diagonal",
     "kernel_features",
     "kernel_product",
     "kernel_times",
     "kernel_transpose_times",
+    "map_parts",
     "over_span",
     "paired_moments",
     "residual_squares",

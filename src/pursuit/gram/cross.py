@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit.gram.parts import sum_parts
 from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
-from pursuit.rows import RowSource, Sample, len_items
+from pursuit.rows import DistributedRows, RowSource, Sample, len_items
 
 Floats = NDArray[np.float64]
 
@@ -20,6 +22,8 @@ def kernel_transpose_times(
     rows: RowSource, kernel: Kernel, points: Any, vectors: Floats, workers: Workers
 ) -> Floats:
     """k(points, rows) @ vectors: shape (n_points, n_columns)."""
+    if isinstance(rows, DistributedRows):
+        return sum_parts(rows, kernel, partial(_part_transpose, points), vectors)
     columns = kernel.columns(points)
     total = np.zeros((columns.n_columns, vectors.shape[1]))
     for start, items in rows.blocks():
@@ -38,6 +42,9 @@ def cross_statistics(
     sample: Sample, kernel: Kernel, points: Any, queries: Any, workers: Workers
 ) -> Floats:
     """K_S'WK_T: shape (n_points, n_queries)."""
+    if isinstance(sample.rows, DistributedRows):
+        task = partial(_part_cross, points, queries)
+        return sum_parts(sample.rows, kernel, task, sample.weights)
     basis, targets = kernel.columns(points), kernel.columns(queries)
     cross = np.zeros((basis.n_columns, targets.n_columns))
     for items, _, weights in sample.blocks():
@@ -61,6 +68,9 @@ def residual_squares(
     workers: Workers,
 ) -> Floats:
     """Σ_i w_i (k(x_i, t) - Σ_j k(x_i, z_j) β_jt)² for each query t."""
+    if isinstance(sample.rows, DistributedRows):
+        task = partial(_part_squares, points, coefficients, queries)
+        return sum_parts(sample.rows, kernel, task, sample.weights)
     basis, targets = kernel.columns(points), kernel.columns(queries)
     squares = np.zeros(targets.n_columns)
     for items, _, weights in sample.blocks():
@@ -74,3 +84,32 @@ def residual_squares(
         for square in workers.map(part, Workers.slices(len(weights), _CHUNK_ROWS)):
             squares += square
     return squares
+
+
+def _part_transpose(
+    points: Any, rows: RowSource, kernel: Kernel, workers: Workers, vectors: Floats
+) -> Floats:
+    return kernel_transpose_times(rows, kernel, points, vectors, workers)
+
+
+def _part_cross(
+    points: Any, queries: Any, rows: RowSource, kernel: Kernel, workers: Workers, weights: Floats
+) -> Floats:
+    return cross_statistics(_untargeted(rows, weights), kernel, points, queries, workers)
+
+
+def _part_squares(
+    points: Any,
+    coefficients: Floats,
+    queries: Any,
+    rows: RowSource,
+    kernel: Kernel,
+    workers: Workers,
+    weights: Floats,
+) -> Floats:
+    sample = _untargeted(rows, weights)
+    return residual_squares(sample, kernel, points, coefficients, queries, workers)
+
+
+def _untargeted(rows: RowSource, weights: Floats) -> Sample:
+    return Sample(rows, np.empty((len(weights), 0)), weights)

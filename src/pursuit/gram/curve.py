@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit.gram.parts import sum_parts
 from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
-from pursuit.rows import Sample
+from pursuit.rows import DistributedRows, RowSource, len_items
 
 Floats = NDArray[np.float64]
 
@@ -18,19 +20,20 @@ _TILE_ENTRIES = 1 << 18
 
 
 def sum_along_path(
-    sample: Sample,
+    rows: RowSource,
     kernel: Kernel,
     points: Any,
     coefficients: Floats,
     intercepts: Floats,
-    measure: Callable[[Floats, slice], Floats],
+    measure: Callable[..., Floats],
+    aligned: Sequence[NDArray[Any]],
     workers: Workers,
 ) -> Floats:
-    """Σ over rows of ``measure(F, rows)`` for the models f_s = k(·, points) β_s + c_s.
+    """Σ over rows of ``measure(F, *aligned)`` for the models f_s = k(·, points) β_s + c_s.
 
     Parameters
     ----------
-    sample : Sample
+    rows : RowSource
         The rows.
     kernel, points
         What the coefficients belong to.
@@ -39,8 +42,10 @@ def sum_along_path(
     intercepts : array of shape (n_sizes, n_outputs)
         c_s.
     measure : callable
-        Takes f_s at some rows, of shape (n_rows, n_sizes, n_outputs), and which rows they are, and
-        returns their sums, of shape (n_measures, n_sizes).
+        Takes f_s at some rows, of shape (n_rows, n_sizes, n_outputs), and what belongs to them of
+        every aligned array, and returns their sums, of shape (n_measures, n_sizes).
+    aligned : sequence of arrays
+        What else the measure needs to know, one entry a row.
     workers : Workers
         Threads.
 
@@ -48,20 +53,35 @@ def sum_along_path(
     -------
     sums : array of shape (n_measures, n_sizes)
     """
+    if isinstance(rows, DistributedRows):
+        task = partial(_part, points, coefficients, intercepts, measure)
+        return sum_parts(rows, kernel, task, *aligned)
     columns = kernel.columns(points)
     n_points, n_sizes, n_outputs = coefficients.shape
     flat = coefficients.reshape(n_points, -1)
     step = max(16, _TILE_ENTRIES // max(n_points, flat.shape[1], 1))
     total: Any = 0.0
-    start = 0
-    for items, _, weights in sample.blocks():
+    for start, items in rows.blocks():
 
         def part(span: slice, start: int = start, items: Any = items) -> Floats:
             fitted = (columns(items[span]) @ flat).reshape(-1, n_sizes, n_outputs)
             fitted += intercepts
-            return measure(fitted, slice(start + span.start, start + span.stop))
+            here = slice(start + span.start, start + span.stop)
+            return measure(fitted, *(array[here] for array in aligned))
 
-        for piece in workers.map(part, Workers.slices(len(weights), step)):
+        for piece in workers.map(part, Workers.slices(len_items(items), step)):
             total = total + piece
-        start += len(weights)
     return np.asarray(total)
+
+
+def _part(
+    points: Any,
+    coefficients: Floats,
+    intercepts: Floats,
+    measure: Callable[..., Floats],
+    rows: RowSource,
+    kernel: Kernel,
+    workers: Workers,
+    *aligned: NDArray[Any],
+) -> Floats:
+    return sum_along_path(rows, kernel, points, coefficients, intercepts, measure, aligned, workers)

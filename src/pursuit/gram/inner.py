@@ -7,17 +7,19 @@ pass over the rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pursuit.gram.matrix import KernelMatrix
+from pursuit.gram.parts import map_parts
 from pursuit.kernels import Columns, Kernel
 from pursuit.linalg import Workers
-from pursuit.rows import Sample
+from pursuit.rows import DistributedRows, RowSource, Sample
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -110,7 +112,8 @@ class StreamedProducts:
 
     The column of the last function taken is a further candidate of the next pass, which brings p up
     to date block by block before it is used. Blocks of rows are bound to the kernel once, which
-    takes about as much memory as the rows. ``after_pass`` is called after each pass.
+    takes about as much memory as the rows; rows that lie elsewhere stay there, and p travels.
+    ``after_pass`` is called after each pass.
     """
 
     def __init__(
@@ -122,42 +125,26 @@ class StreamedProducts:
     ) -> None:
         self._after_pass = after_pass
         self._rows, self._y, self._w = sample.rows, sample.targets, sample.weights
-        self._weighted = bool(np.any(sample.weights != 1.0))
-        self._workers = workers
+        self._workers, self._kernel = workers, kernel
         self._p = np.zeros_like(sample.targets)
         self._pending: tuple[int, float, float] | None = None
         self._blocks: list[tuple[slice, Columns]] = []
-        for start, items in sample.rows.blocks():
-            columns = kernel.columns(items)
-            self._blocks.append((slice(start, start + columns.n_columns), columns))
+        if not isinstance(sample.rows, DistributedRows):
+            self._blocks = _bound(sample.rows, kernel)
 
     def products(self, candidates: Indices) -> InnerProducts:
         """One pass over the rows."""
         pending = self._pending
         wanted = candidates if pending is None else np.append(candidates, pending[0])
         items: Any = self._rows.take(wanted)
-        n, o = len(candidates), self._y.shape[1]
-
-        def part(block: tuple[slice, Columns]) -> tuple[Floats, Floats, Floats, Floats]:
-            span, columns = block
-            tile, p, y = columns(items), self._p[span], self._y[span]
-            if pending is not None:
-                _, alpha, beta = pending
-                p *= beta
-                p += alpha * tile[-1][:, None]
-                tile = tile[:-1]
-            both = np.hstack([p, y])
-            if self._weighted:
-                both *= self._w[span, None]
-                squares = (tile * tile) @ self._w[span]
-            else:
-                squares = np.einsum("ij,ij->i", tile, tile)
-            return tile @ both, squares, _dots(both[:, :o], p), _dots(both[:, :o], y)
-
-        sums = [np.zeros((n, 2 * o)), np.zeros(n), np.zeros(o), np.zeros(o)]
-        for parts in self._workers.map(part, self._blocks):
-            for total, piece in zip(sums, parts, strict=True):
-                total += piece
+        step = None if pending is None else pending[1:]
+        arrays, o = (self._p, self._y, self._w), self._y.shape[1]
+        if isinstance(self._rows, DistributedRows):
+            parts = map_parts(self._rows, self._kernel, partial(_part, items, step), *arrays)
+            self._p = np.concatenate([p for p, _ in parts])
+            sums = _added(part for _, part in parts)
+        else:
+            sums = _sums(self._blocks, items, step, *arrays, self._workers)
         self._pending = None
         self._after_pass()
         both, squares, fitted_squares, fitted_targets = sums
@@ -177,6 +164,68 @@ class StreamedProducts:
     def replace(self, fitted: Floats) -> None:
         """Set p."""
         self._p, self._pending = fitted, None
+
+
+def _bound(rows: RowSource, kernel: Kernel) -> list[tuple[slice, Columns]]:
+    """Blocks of rows, each bound to the kernel."""
+    blocks = []
+    for start, items in rows.blocks():
+        columns = kernel.columns(items)
+        blocks.append((slice(start, start + columns.n_columns), columns))
+    return blocks
+
+
+def _sums(
+    blocks: list[tuple[slice, Columns]],
+    items: Any,
+    step: tuple[float, float] | None,
+    p: Floats,
+    y: Floats,
+    w: Floats,
+    workers: Workers,
+) -> list[Floats]:
+    """[k_i'Wp, k_i'Wy], k_i'Wk_i, p'Wp and p'Wy, after the step p ← βp + αk of the last item."""
+    o, weighted = y.shape[1], bool(np.any(w != 1.0))
+
+    def part(block: tuple[slice, Columns]) -> list[Floats]:
+        span, columns = block
+        tile, here = columns(items), p[span]
+        if step is not None:
+            alpha, beta = step
+            here *= beta
+            here += alpha * tile[-1][:, None]
+            tile = tile[:-1]
+        both = np.hstack([here, y[span]])
+        if weighted:
+            both *= w[span, None]
+            squares = (tile * tile) @ w[span]
+        else:
+            squares = np.einsum("ij,ij->i", tile, tile)
+        return [tile @ both, squares, _dots(both[:, :o], here), _dots(both[:, :o], y[span])]
+
+    return _added(workers.map(part, blocks))
+
+
+def _part(
+    items: Any,
+    step: tuple[float, float] | None,
+    rows: RowSource,
+    kernel: Kernel,
+    workers: Workers,
+    p: Floats,
+    y: Floats,
+    w: Floats,
+) -> tuple[Floats, list[Floats]]:
+    """The same for one part of rows that lie elsewhere, with p after the step."""
+    p = p.copy()
+    return p, _sums(_bound(rows, kernel), items, step, p, y, w, workers)
+
+
+def _added(parts: Iterable[list[Floats]]) -> list[Floats]:
+    sums: list[Floats] = []
+    for part in parts:
+        sums = [a + b for a, b in zip(sums, part, strict=True)] if sums else part
+    return sums
 
 
 def _dots(a: Floats, b: Floats) -> Floats:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pursuit.gram.matrix import KernelMatrix
 from pursuit.kernels import Kernel
 from pursuit.linalg import EPS, Workers
-from pursuit.rows import RowSource
+from pursuit.rows import RowSource, in_memory
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -44,6 +44,7 @@ class ColumnMatrix:
     """K of all rows: columns are computed as they are asked for, products by a KernelMatrix."""
 
     def __init__(self, rows: RowSource, kernel: Kernel, workers: Workers) -> None:
+        rows = in_memory(rows)
         self._rows, self._kernel, self._workers = rows, kernel, workers
         self._items: Any = rows.take(np.arange(rows.n_rows))
         self.diagonal = kernel.diag(self._items)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pursuit.gram.products import kernel_product
 from pursuit.kernels import Dot, Kernel, as_dot
 from pursuit.linalg import Workers
-from pursuit.rows import RowSource, len_items
+from pursuit.rows import RowSource, in_memory, len_items
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -40,6 +40,7 @@ class KernelMatrix:
         stored_bytes: int = STORED_BYTES,
         after_pass: Callable[[], None] = lambda: None,
     ) -> None:
+        rows = in_memory(rows)
         self._rows, self._kernel, self._workers = rows, kernel, workers
         self._after_pass = after_pass
         self._spans = Workers.slices(rows.n_rows, _ROWS)

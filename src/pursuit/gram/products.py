@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from pursuit.gram.parts import join_parts
 from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
-from pursuit.rows import RowSource, len_items
+from pursuit.rows import BLOCK_ROWS, DistributedRows, RowSource, StreamedRows, Table, len_items
 
 Floats = NDArray[np.float64]
 
@@ -28,6 +30,8 @@ def kernel_times(
     rows: RowSource, kernel: Kernel, points: Any, coefficients: Floats, workers: Workers
 ) -> Floats:
     """k(rows, points) @ coefficients, tile by tile: shape (n_rows, n_outputs)."""
+    if isinstance(rows, DistributedRows):
+        return join_parts(rows, kernel, partial(_part_times, points, coefficients))
     columns = kernel.columns(points)
     step = max(16, _TILE_ENTRIES // max(columns.n_columns, 1))
     result = np.empty((rows.n_rows, coefficients.shape[1]))
@@ -38,6 +42,12 @@ def kernel_times(
 
         workers.map(multiply, Workers.slices(len_items(items), step))
     return result
+
+
+def _part_times(
+    points: Any, coefficients: Floats, rows: RowSource, kernel: Kernel, workers: Workers
+) -> Floats:
+    return kernel_times(rows, kernel, points, coefficients, workers)
 
 
 def kernel_product(
@@ -58,6 +68,14 @@ def kernel_product(
     m = rows.n_rows
     result = np.zeros(vectors.shape)
     if m == 0:
+        return result
+    if isinstance(rows, DistributedRows | StreamedRows | Table):
+        # Every part multiplies every block: by symmetry, parts would wait for each other.
+        for start, items in rows.blocks(BLOCK_ROWS):
+            stop = start + len_items(items)
+            result += kernel_times(rows, kernel, items, vectors[start:stop], workers)
+            if after_block is not None:
+                after_block(stop)
         return result
     scale, factors = _in_range(vectors, np.dtype(dtype))
     wave = _TILE_ROWS * max(8, _WAVE_NUMBERS // (_BLOCK_ROWS * max(vectors.shape[1], 1)))
@@ -98,6 +116,12 @@ def kernel_features(
     Rows are multiplied by ``scale``. Computed in float64, and rounded once to ``dtype``, or to the
     type of ``out``, which is filled where it is given.
     """
+    if isinstance(rows, DistributedRows):
+        task = partial(_part_features, points, whitener, dtype if out is None else out.dtype)
+        found = join_parts(rows, kernel, task, *([] if scale is None else [scale]))
+        if out is not None:
+            out[:] = found
+        return found if out is None else out
     columns = kernel.columns(points)
     result = np.empty((rows.n_rows, columns.n_columns), dtype=dtype) if out is None else out
     panels = Workers.slices(columns.n_columns, _PANEL)
@@ -116,6 +140,31 @@ def kernel_features(
 
         workers.map(fill, Workers.slices(len_items(items), _FEATURE_ROWS))
     return result
+
+
+def _part_features(
+    points: Any,
+    whitener: Floats | None,
+    dtype: DTypeLike,
+    rows: RowSource,
+    kernel: Kernel,
+    workers: Workers,
+    scale: Floats | None = None,
+) -> NDArray[Any]:
+    return kernel_features(
+        rows, kernel, points, workers, whitener=whitener, scale=scale, dtype=dtype
+    )
+
+
+def kernel_diagonal(rows: RowSource, kernel: Kernel) -> Floats:
+    """k(x, x) for every row."""
+    if isinstance(rows, DistributedRows):
+        return join_parts(rows, kernel, _part_diagonal)
+    return np.concatenate([kernel.diag(items) for _, items in rows.blocks()])
+
+
+def _part_diagonal(rows: RowSource, kernel: Kernel, workers: Workers) -> Floats:
+    return kernel_diagonal(rows, kernel)
 
 
 def _in_range(vectors: Floats, dtype: np.dtype[Any]) -> tuple[Floats | float, NDArray[Any]]:

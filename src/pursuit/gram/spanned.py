@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit.gram.parts import sum_parts
 from pursuit.kernels import Columns, Kernel
 from pursuit.linalg import Workers
-from pursuit.rows import BLOCK_ROWS, RowSource, len_items
+from pursuit.rows import BLOCK_ROWS, DistributedRows, IndexRows, RowSource, len_items
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -55,6 +57,12 @@ class SpannedView:
 
 def paired_moments(views: Sequence[SpannedView], weights: Floats, workers: Workers) -> Floats:
     """Σ_i w_i z_i z_i' with z = [V_x, V_y, …, 1] for rows known by several views."""
+    first = views[0]
+    if isinstance(first.rows, DistributedRows):
+        # The other views' rows follow those of the first to where they lie.
+        spans = [replace(view, rows=IndexRows(0)) for view in views]
+        others = [view.rows for view in views[1:]]
+        return sum_parts(first.rows, first.kernel, partial(_part, spans), weights, *others)
     columns = [view.kernel.columns(view.points) for view in views]
     size = 1 + sum(column.n_columns for column in columns)
     total = np.zeros((size, size))
@@ -71,6 +79,19 @@ def paired_moments(views: Sequence[SpannedView], weights: Floats, workers: Worke
         for piece in workers.map(part, Workers.slices(n_rows, _CHUNK_ROWS)):
             total += piece
     return total
+
+
+def _part(
+    spans: Sequence[SpannedView],
+    rows: RowSource,
+    kernel: Kernel,
+    workers: Workers,
+    weights: Floats,
+    *others: RowSource,
+) -> Floats:
+    views = [replace(span, rows=mine) for span, mine in zip(spans, [rows, *others], strict=True)]
+    views[0] = replace(views[0], kernel=kernel)
+    return paired_moments(views, weights, workers)
 
 
 def _joined(views: Sequence[SpannedView], columns: Sequence[Columns], items: Sequence[Any]) -> Any:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from pursuit.gram import kernel_diagonal, map_parts
 from pursuit.greedy.path import Meter, Path, PathRecorder
 from pursuit.greedy.pool import Pool
 from pursuit.kernels import CountingKernel, Kernel
 from pursuit.linalg import INDEFINITE, NotPositiveDefiniteError, Workers
-from pursuit.rows import Sample, concat, len_items
+from pursuit.rows import DistributedRows, RowSource, Sample, concat, len_items
 
 Floats = NDArray[np.float64]
 
@@ -74,13 +77,14 @@ class LandmarkSpan:
         counted = kernel if isinstance(kernel, CountingKernel) else CountingKernel(kernel)
         self.meter = meter or Meter(counted)
         self.recorder = PathRecorder(self.meter)
-        self.diagonal = np.concatenate([kernel.diag(items) for _, items in sample.rows.blocks()])
+        self.diagonal = kernel_diagonal(sample.rows, kernel)
         self._start = self.diagonal
         self._squared_error = (kernel.rounding * self.diagonal) ** 2
         self.trace = self.residual = float(sample.weights @ self.diagonal)
         self.pool = Pool.of_rows(sample, np.empty(0, dtype=np.intp))
         self._R = np.zeros((n, n))
-        self._V = np.empty((m, n)) if m * n <= STORED else None
+        stored = m * n <= STORED and not isinstance(sample.rows, DistributedRows)
+        self._V = np.empty((m, n)) if stored else None
         self._W = np.zeros((n, n)) if self._V is None else None
 
     @property
@@ -148,41 +152,28 @@ class LandmarkSpan:
     def _pass(self, pool: Pool, V: Floats, R: Floats) -> tuple[Floats, Floats, Floats]:
         """Σ_i w_i v_i² for every new column v of V, and diagonal and its error without them."""
         n, k, points = self.rank, len(R), pool.items
-        inherited = self._inherited(pool, R)
-        stored = self._V
-        if stored is not None:
-            columns = self.kernel.columns(points)
+        inherited, weights = self._inherited(pool, R), self.sample.weights
+        rows, kernel, workers = self.sample.rows, self.kernel, self.workers
+        self.meter.passes += 1.0
+        if self._V is not None:
+            columns, stored = kernel.columns(points), self._V
             inverse = solve_triangular(R, np.eye(k), lower=True).T
+
+            def new_columns(items: Any, here: slice) -> Floats:
+                part = columns(items)
+                part -= stored[here, :n] @ V.T
+                return np.asarray(np.matmul(part, inverse, out=stored[here, n : n + k]))
+
+            left = _pass_over(rows, weights, inherited, new_columns, workers)
         else:
             everyone = points if n == 0 else concat(self.pool.items, points)
-            columns = self.kernel.columns(everyone)
-            whitener = self._whitener(V, R).T
-        diagonal, error, squares = self.diagonal.copy(), self._squared_error.copy(), np.zeros(k)
-        weights = self.sample.weights
-
-        def fill(span: slice, start: int, items: Any) -> Floats:
-            here = slice(start + span.start, start + span.stop)
-            part = columns(items[span])
-            if stored is None:
-                part = part @ whitener
+            task = partial(_formed_anew, everyone, self._whitener(V, R).T, inherited)
+            if isinstance(rows, DistributedRows):
+                left = _joined(map_parts(rows, kernel, task, weights))
             else:
-                part -= stored[here, :n] @ V.T
-                part = np.matmul(part, inverse, out=stored[here, n : n + k])
-            part = part * part
-            diagonal[here] -= part.sum(axis=1)
-            error[here] += part @ inherited
-            return np.asarray(weights[here] @ part)
-
-        for start, items in self.sample.rows.blocks():
-
-            def task(span: slice, start: int = start, items: Any = items) -> Floats:
-                return fill(span, start, items)
-
-            chunks = Workers.slices(len_items(items), _CHUNK_ROWS)
-            for part in self.workers.map(task, chunks):
-                squares += part
-        self.meter.passes += 1.0
-        return squares, diagonal, error
+                left = task(rows, kernel, workers, weights)
+        squares, less, more = left
+        return squares, self.diagonal - less, self._squared_error + more
 
     def _whitener(self, V: Floats, R: Floats) -> Floats:
         """The new rows of R⁻¹: -R_bb⁻¹ V W, R_bb⁻¹."""
@@ -211,3 +202,53 @@ class LandmarkSpan:
             return
         if np.all(np.diag(R) ** 2 > _LARGE_PIVOT * scale):
             raise NotPositiveDefiniteError(worst, float(diagonal[worst]))
+
+
+Left = tuple[Floats, Floats, Floats]
+"""Σ_i w_i v_i² for every new column v of V; Σ_v v_i² and Σ_v v_i² times its error for every row."""
+
+
+def _pass_over(
+    rows: RowSource,
+    weights: Floats,
+    inherited: Floats,
+    new_columns: Callable[[Any, slice], Floats],
+    workers: Workers,
+) -> Left:
+    squares = np.zeros(len(inherited))
+    less, more = np.empty(rows.n_rows), np.empty(rows.n_rows)
+    for start, items in rows.blocks():
+
+        def fill(span: slice, start: int = start, items: Any = items) -> Floats:
+            here = slice(start + span.start, start + span.stop)
+            part = new_columns(items[span], here)
+            part = part * part
+            less[here], more[here] = part.sum(axis=1), part @ inherited
+            return np.asarray(weights[here] @ part)
+
+        for part in workers.map(fill, Workers.slices(len_items(items), _CHUNK_ROWS)):
+            squares += part
+    return squares, less, more
+
+
+def _formed_anew(
+    points: Any,
+    whitener: Floats,
+    inherited: Floats,
+    rows: RowSource,
+    kernel: Kernel,
+    workers: Workers,
+    weights: Floats,
+) -> Left:
+    """The pass where V is not held: its new columns are k(x, points) @ whitener."""
+    columns = kernel.columns(points)
+
+    def new_columns(items: Any, here: slice) -> Floats:
+        return np.asarray(columns(items) @ whitener)
+
+    return _pass_over(rows, weights, inherited, new_columns, workers)
+
+
+def _joined(parts: list[Left]) -> Left:
+    squares, less, more = zip(*parts, strict=True)
+    return np.sum(squares, axis=0), np.concatenate(less), np.concatenate(more)

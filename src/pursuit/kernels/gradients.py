@@ -156,8 +156,8 @@ class StationaryGradient:
         return np.concatenate([np.asarray(e, dtype=float) for e in entries] or [np.empty(0)])
 
     def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
-        """(M'a - (M'1) b) / ℓ."""
-        a, b, D = self._distances(A, B)
+        """(M'a - (M'1) b) / ℓ; a float32 W makes all of it float32."""
+        a, b, D = self._distances(A, B, W.dtype)
         M = W * self._slope(D)
         gradient: Floats = (M.T @ a - M.sum(axis=0)[:, None] * b) / self.scale
         return gradient
@@ -168,17 +168,20 @@ class StationaryGradient:
             return slope
         return SLOPES[self.shape](D)
 
-    def _distances(self, A: Floats, B: Floats) -> tuple[Floats, Floats, Floats]:
-        """Scaled and centred coordinates, and r²."""
+    def _distances(
+        self, A: Floats, B: Floats, dtype: npt.DTypeLike = np.float64
+    ) -> tuple[Floats, Floats, Floats]:
+        """Scaled and centred coordinates, and r²; centred first, so that float32 loses little."""
         centre = B.mean(axis=0)
-        a, b = (A - centre) / self.scale, (B - centre) / self.scale
+        a, b = (np.asarray((X - centre) / self.scale, dtype=dtype) for X in (A, B))
         D = a @ b.T
         D *= -2.0
         norms = np.einsum("ij,ij->i", a, a), np.einsum("ij,ij->i", b, b)
         D += norms[0][:, None]
         D += norms[1]
         # What cancellation leaves of a zero distance is not a distance.
-        rounding = _ZERO_DISTANCE * (norms[0].max(initial=0.0) + norms[1].max(initial=0.0))
+        least = max(_ZERO_DISTANCE, 8.0 * float(np.finfo(D.dtype).eps))
+        rounding = least * (norms[0].max(initial=0.0) + norms[1].max(initial=0.0))
         D[rounding > D] = 0.0
         return a, b, D
 

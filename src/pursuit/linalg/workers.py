@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from types import TracebackType
 from typing import TypeVar
 
@@ -31,6 +32,28 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
     return n_jobs
 
 
+class _SingleThreadedBlas:
+    """BLAS on one thread while anyone needs it so, from whichever threads they come and go."""
+
+    def __init__(self) -> None:
+        self._lock, self._users = Lock(), 0
+
+    def enter(self) -> None:
+        with self._lock:
+            if self._users == 0:
+                self._limits = threadpool_limits(limits=1, user_api="blas")
+            self._users += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._limits.restore_original_limits()
+
+
+_SINGLE = _SingleThreadedBlas()
+
+
 class Workers:
     """A context in which BLAS runs on one thread and :meth:`map` spreads tasks over ``n_jobs``."""
 
@@ -39,7 +62,7 @@ class Workers:
 
     def __enter__(self) -> Workers:
         self.n_threads = resolve_n_jobs(self.n_jobs)
-        self._limits = threadpool_limits(limits=1, user_api="blas")
+        _SINGLE.enter()
         self._pool = ThreadPoolExecutor(self.n_threads) if self.n_threads > 1 else None
         return self
 
@@ -51,7 +74,7 @@ class Workers:
     ) -> None:
         if self._pool is not None:
             self._pool.shutdown()
-        self._limits.restore_original_limits()
+        _SINGLE.leave()
 
     def map(self, task: Callable[[T], U], items: Iterable[T]) -> list[U]:
         """``[task(i) for i in items]``, in that order; an exception of any task is raised."""

@@ -13,7 +13,7 @@ from pursuit.gram import GramStatistics
 from pursuit.kernels import Kernel
 from pursuit.linalg import EPS, PivotedCholesky, Workers
 from pursuit.objectives.base import Floats, Indices
-from pursuit.rows import RowSource
+from pursuit.rows import RowSource, in_memory
 
 _PIVOT_TOLERANCE = 1e-10
 """A candidate whose pivot fell to this part of its start is dependent on those chosen."""
@@ -194,6 +194,7 @@ def dual_pursuit(
     Columns of likely candidates are computed a few at a time: some of them in vain, but a tile is
     cheaper than as many single columns.
     """
+    rows = in_memory(rows)
     items: Any = rows.take(np.arange(rows.n_rows))
     diagonal = kernel.diag(items) + noise / weights
     steps = Workers.slices(rows.n_rows, _TILE_ROWS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from pursuit.kernels import Kernel
 from pursuit.linalg import PivotedCholesky, RowCholesky, SpanSolution, Workers
 from pursuit.objectives.base import Floats, Indices
-from pursuit.rows import Sample
+from pursuit.rows import Sample, in_memory
 
 _PIVOT_TOLERANCE = 1e-12
 _ROW_CHUNK = 2048
@@ -31,7 +32,7 @@ class SpanPursuit:
     def __init__(
         self, sample: Sample, kernel: Kernel, noise: float, *, capacity: int, workers: Workers
     ) -> None:
-        m = sample.n_rows
+        m, sample = sample.n_rows, replace(sample, rows=in_memory(sample.rows))
         self._sample, self._noise, self._workers, self._kernel = sample, noise, workers, kernel
         self._items: Any = sample.rows.take(np.arange(m))
         self.factor = PivotedCholesky(

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
+Floats = NDArray[np.float64]
 Task = Callable[[], object]
 
 
 _LEAST_SECONDS = 0.3
 
 
-def cpu_seconds(task: Task, times: int = 3) -> float:
-    """Processor seconds of one thread: the least of at least so many runs, more if it is short.
+def cpu_seconds(tasks: Sequence[Task], times: int = 3) -> Floats:
+    """Processor seconds of each task on one thread: the least of so many runs, more if short.
 
-    Other work on the machine lengthens what a clock on the wall shows, but hardly this.
+    The tasks take turns, so that whatever else the machine does slows all of them alike.
     """
-    found: list[float] = []
+    least = np.full(len(tasks), np.inf)
+    rounds, total = 0, 0.0
     with threadpool_limits(1):
-        while len(found) < times or sum(found) < _LEAST_SECONDS:
-            start = time.process_time()
-            task()
-            found.append(time.process_time() - start)
-    return min(found)
+        while rounds < times or total < _LEAST_SECONDS * len(tasks):
+            for i, task in enumerate(tasks):
+                start = time.process_time()
+                task()
+                spent = time.process_time() - start
+                least[i] = min(least[i], spent)
+                total += spent
+            rounds += 1
+    return least
 
 
 def peak_bytes(task: Task) -> float:

@@ -10,6 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from pursuit.datasets import load_boston
 from pursuit.estimators import KernelMatchingPursuitRegressor
+from pursuit.papers.chart import Chart, Panel, Series
 from pursuit.papers.common import Data, Floats, Progress, slashed, tell
 from pursuit.papers.hs08_kpca import figure1_left, figure1_right
 from pursuit.papers.result import PaperResult
@@ -123,6 +124,22 @@ def figure2(
             "test_argmin": test_argmin,
         },
         settings=f"back-fitting, no intercept, {n_train} rows, δ = .05, settings chosen to match",
+        chart=Chart(
+            [
+                Panel(
+                    [
+                        Series(f"2ω² = {width:g}, α = {alpha:g}", np.arange(1, n_sizes + 1), values)
+                        for (width, alpha), values in zip(settings, curves, strict=True)
+                    ],
+                    "Number of basis functions",
+                    label,
+                )
+                for curves, label in (
+                    (bound / _SCALED_BY, "Bound / 5"),
+                    (error, "Root mean squared test error"),
+                )
+            ]
+        ),
     )
 
 

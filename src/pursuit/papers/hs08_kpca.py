@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from pursuit.bounds import Bound, kpca_bound
 from pursuit.datasets import load_boston
 from pursuit.estimators import SparseKernelPCA
+from pursuit.papers.chart import Chart, Panel, Series
 from pursuit.papers.common import Floats, Progress, slashed, tell
 from pursuit.papers.result import PaperResult
 
@@ -111,6 +112,18 @@ def figure1_left(
         },
         arrays=arrays,
         settings=f"2ω² = {1 / gamma:g}, δ = .05, {n_train} rows to train on",
+        chart=Chart(
+            [
+                Panel(
+                    [
+                        Series(label, np.arange(1, arrays[name].shape[1] + 1), arrays[name])
+                        for name, label in _LEFT_CURVES
+                    ],
+                    _SIZE,
+                    "Squared distance from the span",
+                )
+            ]
+        ),
     )
 
 
@@ -189,10 +202,32 @@ def figure1_right(
         },
         arrays=arrays,
         settings=f"{n_rows} x {n_features} Gaussian, linear kernel over its largest value, δ = .05",
+        chart=Chart(
+            [
+                Panel(
+                    [
+                        Series(label, np.arange(1, len(values) + 1), values)
+                        for label, values in zip(spectra, arrays[name], strict=True)
+                    ],
+                    _SIZE,
+                    "Squared distance from the span, bound",
+                    title,
+                )
+                for name, title in (("bound", "Theorem 2"), ("kpca_bound", "KPCA bound"))
+            ]
+        ),
     )
 
 
+_SIZE = "Number of rows in the basis"
 _CURVES = ("bound", "tight_bound", "kpca_bound", "training", "test")
+_LEFT_CURVES: tuple[tuple[str, str], ...] = (
+    ("bound", "Theorem 2"),
+    ("tight_bound", "Theorem 2, exact count"),
+    ("kpca_bound", "KPCA bound"),
+    ("training", "training rows"),
+    ("test", "test rows"),
+)
 
 
 def _kpca(eigenvalues: Floats, n_rows: int, n_sizes: int, squares: float | None = None) -> Bound:

@@ -65,6 +65,7 @@ def traces_beside_pca(
 
 
 def trace_panel(greedy: Floats, pca: Floats) -> Panel:
+    """Both curves."""
     n = np.arange(1, len(pca) + 1)
     series = [Series("greedy", n, greedy), Series("principal components", n, pca)]
     return Panel(series, SIZE_LABEL, TRACE_LABEL, "Residual trace", "y")

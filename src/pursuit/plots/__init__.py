@@ -8,6 +8,7 @@ from pursuit.plots.bound import BoundDisplay
 from pursuit.plots.certificate import CertificateDisplay
 from pursuit.plots.correlation import CorrelationDisplay
 from pursuit.plots.path import PathDisplay
+from pursuit.plots.prediction import PredictionDisplay
 from pursuit.plots.relevance import RelevanceDisplay
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "CertificateDisplay",
     "CorrelationDisplay",
     "PathDisplay",
+    "PredictionDisplay",
     "RelevanceDisplay",
 ]

@@ -117,7 +117,8 @@ class PathDisplay:
         Parameters
         ----------
         path : object with array attributes ``value``, ``gap`` and ``seconds``
-            One entry per step; only what is plotted need be there.
+            One entry per step; only what is plotted need be there. Where a step is not one basis
+            function, ``sizes`` says how many there are.
         x : {"n_basis", "seconds"}, default="n_basis"
             What to plot against.
         y : {"value", "gap"}, default="value"
@@ -139,7 +140,9 @@ class PathDisplay:
                 f"path has no finite {y} to draw: pass y={'value' if y == 'gap' else 'gap'!r}, or "
                 "fit with a certificate to have gaps"
             )
-        steps = np.arange(1, len(heights) + 1) if x == "n_basis" else _column(path, x)
+        steps = np.arange(1.0, len(heights) + 1.0)
+        if x == "seconds" or hasattr(path, "sizes"):
+            steps = _column(path, "sizes" if x == "n_basis" else x)
         if len(steps) != len(heights):
             raise ValueError(
                 f"path.{x} and path.{y} must have one entry per step, got {len(steps)} and "

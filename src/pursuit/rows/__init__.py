@@ -8,16 +8,17 @@ May import numpy and scipy.sparse, and pyarrow where a table needs it; nothing e
 """
 
 from pursuit.rows.base import BLOCK_ROWS, DistributedRows, RowSource
-from pursuit.rows.convert import as_rows
+from pursuit.rows.convert import as_rows, in_memory
 from pursuit.rows.daskkinds import computed, is_dask
 from pursuit.rows.distinct import distinct_rows
 from pursuit.rows.draw import draw_rows
 from pursuit.rows.files import as_table, is_path, open_table
 from pursuit.rows.items import Items, concat, len_items
+from pursuit.rows.lazy import map_lazily
 from pursuit.rows.matrix import mapped
 from pursuit.rows.memory import ArrayRows, IndexRows, ListRows, SparseRows
 from pursuit.rows.sample import Sample
-from pursuit.rows.selected import SelectedRows
+from pursuit.rows.selected import SelectedRows, StreamedRows
 from pursuit.rows.table import Table, check_columns, read_all
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Sample",
     "SelectedRows",
     "SparseRows",
+    "StreamedRows",
     "Table",
     "as_rows",
     "as_table",
@@ -39,9 +41,11 @@ __all__ = [
     "concat",
     "distinct_rows",
     "draw_rows",
+    "in_memory",
     "is_dask",
     "is_path",
     "len_items",
+    "map_lazily",
     "mapped",
     "open_table",
     "read_all",

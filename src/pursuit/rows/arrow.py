@@ -97,7 +97,7 @@ class BatchedTable(TableShape):
 
     def take(self, index: NDArray[np.intp]) -> NDArray[Any]:
         """Rows at these numbers, in this order; only the parts that hold them are read."""
-        self.check_numeric()
+        self._check_types()
         index = checked_index(index, self.n_rows)
         rows, places = np.unique(index, return_inverse=True)
         result = np.empty((len(rows), self.n_features), dtype=self.dtype)
@@ -116,17 +116,21 @@ class BatchedTable(TableShape):
     def read(self, columns: Sequence[str]) -> list[NDArray[Any]]:
         """Whole columns, numbers or not, in one pass that reads nothing else."""
         check_columns(columns, self.columns, self.name)
-        pieces: list[list[NDArray[Any]]] = [[] for _ in columns]
+        found: list[NDArray[Any]] = []
         start = 0
         for batch in self._all_batches(columns):
-            for column, held, array in zip(columns, pieces, batch.columns, strict=True):
+            pieces = []
+            for column, array in zip(columns, batch.columns, strict=True):
                 self._check_present(column, array, start, "y")
-                held.append(array.to_numpy(zero_copy_only=False))
+                pieces.append(array.to_numpy(zero_copy_only=False))
+            found = found or [np.empty(self.n_rows, dtype=piece.dtype) for piece in pieces]
+            for whole, piece in zip(found, pieces, strict=True):
+                whole[start : start + len(piece)] = piece
             start += batch.num_rows
-        return [_joined(held) for held in pieces]
+        return found or [np.empty(0) for _ in columns]
 
     def _arrays(self) -> Iterator[NDArray[Any]]:
-        self.check_numeric()
+        self._check_types()
         start = 0
         for batch in self._all_batches(self.columns):
             yield self._matrix(batch, start)
@@ -164,6 +168,20 @@ class BatchedTable(TableShape):
             raise not_finite(True, f"column {column!r}", self.name, start + row, argument)
 
     def check_numeric(self) -> None:
+        """Refuse columns that are not numbers, and, where they are counted, missing values."""
+        self._check_types()
+        for part in range(len(self._ends)):
+            for column in self._with_nulls(part):
+                start = self._start(part)
+                for batch in self._batches(part, [column]):
+                    self._check_present(column, batch.columns[0], start)
+                    start += batch.num_rows
+
+    def _with_nulls(self, part: int) -> list[str]:
+        """Columns that are known, without a look, to have missing values in this part."""
+        return []
+
+    def _check_types(self) -> None:
         """Refuse columns that are not numbers."""
         types = require_pyarrow(self.name).types
         tests = types.is_integer, types.is_floating, types.is_boolean, types.is_decimal
@@ -225,8 +243,3 @@ class _Held(list[Any]):
 def _remove(path: str) -> None:
     with contextlib.suppress(OSError):
         Path(path).unlink()
-
-
-def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
-    """Pieces as one array; numbers of several types as the widest."""
-    return np.concatenate(pieces) if pieces else np.empty(0)

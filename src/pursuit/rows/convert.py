@@ -15,6 +15,7 @@ from pursuit.rows.base import RowSource
 from pursuit.rows.daskkinds import is_dask
 from pursuit.rows.files import as_table
 from pursuit.rows.memory import ArrayRows, IndexRows, ListRows, SparseRows
+from pursuit.rows.selected import SelectedRows
 
 
 def as_rows(X: Any) -> RowSource:
@@ -39,7 +40,7 @@ def as_rows(X: Any) -> RowSource:
     ValueError
         If `X` is an array of numbers that is not 2-D, or a range other than 0, 1, 2, ...
     """
-    if isinstance(X, RowSource):
+    if isinstance(X, RowSource) and not is_dask(X):
         return X
     if isinstance(X, np.ndarray):
         if X.ndim == 1 and X.dtype.kind in "OSUT":
@@ -62,3 +63,11 @@ def as_rows(X: Any) -> RowSource:
         f"X of type {type(X).__name__} is not a source of rows: pass a 2-D array, a CSR matrix, a "
         "list of items, or an object with n_rows, blocks and take."
     )
+
+
+def in_memory(source: RowSource) -> RowSource:
+    """The same rows in memory, for algorithms that come back to all of them at every step."""
+    behind = source.source if isinstance(source, SelectedRows) else source
+    if isinstance(behind, ArrayRows | SparseRows | ListRows | IndexRows):
+        return source
+    return as_rows(source.take(np.arange(source.n_rows)))

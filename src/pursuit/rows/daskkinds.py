@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pursuit.rows.table import check_columns, check_distinct, listed
 
@@ -52,13 +51,15 @@ def as_collection(X: Any) -> Collection:
     """The partitions of a dask array, a dask data frame or a list of delayed blocks."""
     if isinstance(X, list | tuple):
         return BlockCollection(X)
+    if isinstance(X, importlib.import_module("dask.delayed").Delayed):
+        raise TypeError("X is a single delayed value: pass a list of delayed blocks, [X] for one.")
     if hasattr(X, "chunks") and hasattr(X, "rechunk"):
         return ArrayCollection(X)
     if hasattr(X, "npartitions") and hasattr(X, "columns"):
         return FrameCollection(X)
     raise TypeError(
         f"X of type {type(X).__name__} is not a dask collection of rows: pass a dask array, a dask "
-        "data frame, or a list of delayed blocks, [block] for one."
+        "data frame, or a list of delayed blocks."
     )
 
 
@@ -130,6 +131,10 @@ class FrameCollection:
         check_columns(columns, tuple(labels), self.name)
         check_distinct(columns, "the selection")
         return type(self)(self._X[[labels[column] for column in columns]])
+
+    def template(self) -> Any:
+        """A few made-up rows in the columns of this data frame."""
+        return self._X._meta_nonempty
 
     def check_numeric(self) -> None:
         """Refuse columns that are not numbers."""
@@ -259,9 +264,9 @@ def _of_scheduler(error: Exception) -> bool:
     return type(error).__module__.partition(".")[0] in ("distributed", "concurrent", "asyncio")
 
 
-def computed(values: Any) -> NDArray[Any]:
-    """A dask array, series or frame of targets or weights as an array."""
-    return np.asarray(values.compute())
+def computed(values: Any) -> Any:
+    """Targets or weights that are a dask collection as an array, anything else as it is."""
+    return np.asarray(values.compute()) if hasattr(values, "__dask_graph__") else values
 
 
 def _looks(columns: tuple[str, ...] | None, n: int) -> str:

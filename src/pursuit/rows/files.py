@@ -65,18 +65,18 @@ def open_table(X: Any) -> Table:
 
 def as_table(X: Any) -> Table | None:
     """The table behind X, or None where X lies in memory, as arrays, data frames and lists do."""
+    if is_dask(X):  # first: a delayed value claims to be able to do anything
+        from pursuit.rows.dask import DaskTable  # which needs this module
+
+        return DaskTable(X)
     if isinstance(X, Table):
         return X
     if is_path(X):
         return _of_path(Path(X))
-    if is_dask(X):
-        from pursuit.rows.dask import DaskTable  # which needs this module
-
-        return DaskTable(X)
     module = type(X).__module__.partition(".")[0]
     if module == "pyarrow":
         return _of_arrow(X)
-    if module == "polars" and hasattr(X, "collect_batches"):
+    if module == "polars" and hasattr(X, "collect_schema") and hasattr(X, "collect"):
         return _of_frames(X)
     if module not in ("pandas", "polars", "dask") and hasattr(X, "__arrow_c_stream__"):
         return _of_stream(X)
@@ -87,7 +87,7 @@ def is_path(X: Any) -> bool:
     """Whether X is, or looks like, a path; other strings are items of a user's own."""
     if isinstance(X, os.PathLike):
         return True
-    if not isinstance(X, str):
+    if not isinstance(X, str) or not X:
         return False
     return os.sep in X or _kind(Path(X)) != "" or _exists(Path(X))
 
@@ -141,11 +141,12 @@ def _of_frames(X: Any) -> Table:
     name = f"the {type(X).__name__}"
     require_pyarrow(name)
     schema = X.collect_schema().to_frame().to_arrow().schema
-    batches = (
-        batch.cast(schema)
-        for frame in X.collect_batches(chunk_size=_SOME_BATCH, maintain_order=True)
-        for batch in frame.to_arrow().to_batches()
+    frames = (
+        X.collect_batches(chunk_size=_SOME_BATCH, maintain_order=True)
+        if hasattr(X, "collect_batches")
+        else X.collect().iter_slices(_SOME_BATCH)
     )
+    batches = (batch.cast(schema) for frame in frames for batch in frame.to_arrow().to_batches())
     return spooled(schema, batches, name)
 
 

@@ -49,6 +49,20 @@ class ParquetTable(BatchedTable):
                 # Files may hold the columns in another order than they are asked for in.
                 yield batch.select(list(columns))
 
+    def _with_nulls(self, part: int) -> list[str]:
+        _, metadata, group = self._parts[part]
+        chunks = metadata.row_group(group)
+        wanted = set(self.columns)
+        found = []
+        for j in range(chunks.num_columns):
+            chunk = chunks.column(j)
+            if chunk.path_in_schema not in wanted or not chunk.is_stats_set:
+                continue
+            statistics = chunk.statistics
+            if statistics.has_null_count and statistics.null_count:
+                found.append(chunk.path_in_schema)
+        return found
+
 
 def _opened(path: Path, metadata: Any = None) -> Any:
     try:

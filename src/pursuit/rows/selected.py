@@ -6,6 +6,7 @@ Imports numpy and the rest of this room only.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,19 +62,43 @@ class StreamedRows(SelectedRows):
                 yield np.asarray(block)[self.index[here] - start]
 
 
+class FetchedRows(SelectedRows):
+    """A few rows of a source that is slow to fetch from: fetched once, when they are first read."""
+
+    def blocks(self, size: int = BLOCK_ROWS) -> Iterator[tuple[int, Items]]:
+        """Yield (number of the first row, items), in the order of ``index``."""
+        for span in row_spans(self.n_rows, size):
+            yield span.start, self._items[span]
+
+    def take(self, index: NDArray[np.intp]) -> Items:
+        """Items at these row numbers, counted within the selection."""
+        index = checked_index(index, self.n_rows)
+        items = self._items
+        return [items[i] for i in index] if isinstance(items, list) else items[index]
+
+    @cached_property
+    def _items(self) -> Any:
+        return self.source.take(self.index)
+
+
 def select_rows(source: RowSource, index: NDArray[np.intp]) -> RowSource:
     """Rows ``index`` of a source as a source of their own.
 
-    All rows in their order are the source itself. Of rows that lie elsewhere, many in their order
-    stay there; a few are worth fetching.
+    All rows in their order are the source itself. Of rows that lie elsewhere, on disk or on other
+    machines, a few are worth fetching; many in their order stay there.
     """
     index = checked_index(index, source.n_rows)
     ordered = bool(np.all(index[1:] > index[:-1]))
     if ordered and len(index) == source.n_rows:
         return source
-    many = len(index) > min(_MANY_ROWS, source.n_rows // 2)
-    if isinstance(source, DistributedRows) and ordered and many:
+    if isinstance(source, StreamedRows):
+        return select_rows(source.source, source.index[index])
+    if not isinstance(source, DistributedRows | Table):
+        return SelectedRows(source, index)
+    if len(index) <= min(_MANY_ROWS, source.n_rows // 2):
+        return FetchedRows(source, index)
+    if not ordered:
+        return SelectedRows(source, index)
+    if isinstance(source, DistributedRows):
         return source.restrict(index)
-    if isinstance(source, Table) and ordered and many:
-        return StreamedRows(source, index)
-    return SelectedRows(source, index)
+    return StreamedRows(source, index)

@@ -20,6 +20,7 @@ from pursuit.solvers.linear_programme import (
     make_master,
 )
 from pursuit.solvers.newton import NewtonSolution, newton
+from pursuit.solvers.programme import LowRank
 from pursuit.solvers.simplex import reweight
 from pursuit.solvers.stumps import Bins, Stump, StumpAtoms
 
@@ -31,6 +32,7 @@ __all__ = [
     "InteriorPointSolution",
     "LinearLosses",
     "LinprogMaster",
+    "LowRank",
     "Master",
     "MasterSolution",
     "Mixture",

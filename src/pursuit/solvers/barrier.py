@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 _POWER_STEPS = 3
 _REFINEMENTS = 3
-_ACCURACY = 1e-6
+_ACCURACY = 1e-4
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class Iterate:
         fitted = programme.V.times(coordinates)[:, 0]
         slope = np.where(moving, programme.diagonal * a + fitted + programme.linear, 0.0)
         E = programme.equality * moving
-        multipliers = -np.linalg.lstsq(E.T, slope)[0]
+        multipliers = -np.asarray(np.linalg.lstsq(E.T, slope)[0], dtype=np.float64)
         slope += multipliers @ E
-        rise = 0.5 * float(np.abs(slope).sum()) / max(np.count_nonzero(moving), 1) or 1.0
+        rise = 0.5 * float(np.abs(slope).sum()) / max(int(moving.sum()), 1) or 1.0
         return cls(
             a,
             np.where(below, a - programme.lower, 1.0),
@@ -144,13 +144,11 @@ class NewtonSystem:
         rhs = -self._residual + change_z / here.s - change_w / here.t
         return np.where(self._programme.moving, rhs, 0.0)
 
-    def _direction(
-        self, x: Floats, image: Floats, change_z: Floats, change_w: Floats
-    ) -> Direction:
+    def _direction(self, x: Floats, image: Floats, change_z: Floats, change_w: Floats) -> Direction:
         """From (VV' + D)⁻¹ of the right side: dλ makes Ea = e."""
         here, programme = self._here, self._programme
         off = programme.equality @ x + self._violation
-        multipliers = np.linalg.lstsq(self._schur, off)[0]
+        multipliers = np.asarray(np.linalg.lstsq(self._schur, off)[0], dtype=np.float64)
         da = x - self._over_equality @ multipliers
         ds, dt = np.where(programme.below, da, 0.0), np.where(programme.above, -da, 0.0)
         return Direction(

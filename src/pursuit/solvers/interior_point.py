@@ -17,6 +17,7 @@ _TO_BOUNDARY = 0.995
 _SHORTEST = 1e-8
 _LEAST_CURVATURE = 1e-12
 _NEGLIGIBLE = 1e-8
+_ENDLESS = 1e20
 _INACCURATE = 1e-2
 _FARTHER, _WORTH, _SPREAD = 0.3, 0.03, 10.0
 
@@ -165,30 +166,26 @@ def interior_point(
         V, diagonal, linear, lower, upper, equality, equality_value, workers
     )
     here = Iterate.at(programme, programme.inside(start))
+    size = np.abs(here.a).max(initial=1.0)
     floor = _LEAST_CURVATURE * largest_eigenvalue(programme)
-    log = [_entry(programme, here, 1.0)]
-    negligible = _NEGLIGIBLE * max(abs(log[0][0]), abs(log[0][1]))
-    converged = _converged(log[-1], tol, negligible)
-    for _ in range(max_steps):
-        if converged:
-            break
+    record = _Record(programme, here)
+    while not record.converged(tol) and record.steps < max_steps:
         system, dtype = _factored(programme, here, floor, workers, dtype)
         direction, length = _best_direction(programme, here, system)
         if system.error > _INACCURATE:
             dtype = np.float64
-        if length < _SHORTEST:
+        ahead = here.moved(direction, length, programme)
+        if length < _SHORTEST or np.abs(ahead.a).max() > _ENDLESS * size:
             break
-        here = here.moved(direction, length, programme)
-        log.append(_entry(programme, here, length))
-        converged = _converged(log[-1], tol, negligible)
+        here = ahead
+        record.add(here, length)
     return InteriorPointSolution(
         here.a,
         here.multipliers,
         here.coordinates,
-        log[-1][0],
-        log[-1][1],
-        InteriorPointLog(*np.array(log).T),
-        converged,
+        *record.lines[-1][:2],
+        InteriorPointLog(*np.array(record.lines).T),
+        record.converged(tol),
     )
 
 
@@ -262,19 +259,38 @@ def _complementarity(programme: Programme, here: Iterate) -> float:
     return float(here.s @ here.z + here.t @ here.w) / max(_count(programme), 1)
 
 
-def _entry(
-    programme: Programme, here: Iterate, step: float
-) -> tuple[float, float, float, float, float]:
-    """A line of the log."""
-    primal = programme.primal(here.a, here.coordinates)
-    dual, violation = programme.dual(here.coordinates, here.fitted, here.multipliers)
-    _, off = programme.equality_residual(here.a)
-    return primal, dual, _complementarity(programme, here), max(off, violation), step
+class _Record:
+    """The log as it is written, and when it is long enough.
 
+    Shares of what vanishes at a solution mean nothing, so that no size is taken for less than 1e-8
+    of what it was at the start, or of what the minimum along c would be.
+    """
 
-def _converged(
-    entry: tuple[float, float, float, float, float], tol: float, negligible: float
-) -> bool:
-    primal, dual, _, infeasibility, _ = entry
-    scale = max(min(abs(primal), abs(dual)), negligible)
-    return abs(primal - dual) <= tol * scale and infeasibility <= tol
+    def __init__(self, programme: Programme, start: Iterate) -> None:
+        self._programme = programme
+        self.lines: list[tuple[float, float, float, float, float]] = []
+        self._least_terms = _NEGLIGIBLE * programme.equality_residual(start.a)[1]
+        self.add(start, 1.0)
+        sizes = [abs(self.lines[0][0]), programme.steepest()[1]]
+        sizes = [size for size in sizes if 0.0 < size < np.inf]
+        self._least_value = _NEGLIGIBLE * min(sizes, default=1.0)
+
+    @property
+    def steps(self) -> int:
+        return len(self.lines) - 1
+
+    def add(self, here: Iterate, step: float) -> None:
+        programme = self._programme
+        primal = programme.primal(here.a, here.coordinates)
+        dual, violation = programme.dual(here.coordinates, here.fitted, here.multipliers)
+        off, terms = programme.equality_residual(here.a)
+        terms = np.maximum(terms, self._least_terms)
+        shares = np.abs(off) / np.where(terms > 0.0, terms, 1.0)
+        infeasibility = max(violation, float(shares.max(initial=0.0)))
+        mean = _complementarity(programme, here)
+        self.lines.append((primal, dual, mean, infeasibility, step))
+
+    def converged(self, tol: float) -> bool:
+        primal, dual, _, infeasibility, _ = self.lines[-1]
+        scale = max(min(abs(primal), abs(dual)), self._least_value)
+        return abs(primal - dual) <= tol * scale and infeasibility <= tol

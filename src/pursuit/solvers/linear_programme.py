@@ -154,12 +154,17 @@ class HighsMaster:
         The losses.
     highspy : module
         The package of that name.
+
+    Attributes
+    ----------
+    highs : highspy.Highs
+        The solver with its model and options.
     """
 
     def __init__(self, losses: LinearLosses, highspy: Any) -> None:
         self._shape = losses.gain.shape
         self._highspy = highspy
-        self._highs = highs = highspy.Highs()
+        self.highs = highs = highspy.Highs()
         for name, value in (
             ("output_flag", False),
             ("threads", 1),
@@ -188,7 +193,7 @@ class HighsMaster:
         q = columns.shape[1]
         values = np.tile(columns.T, self._shape[0])
         n = values.shape[1]
-        self._highs.addRows(
+        self.highs.addRows(
             q,
             np.full(q, -1.0),
             np.full(q, 1.0),
@@ -200,7 +205,7 @@ class HighsMaster:
 
     def solve(self) -> MasterSolution:
         """Solve, from the basis of the last solution."""
-        highs, optimal = self._highs, self._highspy.HighsModelStatus.kOptimal
+        highs, optimal = self.highs, self._highspy.HighsModelStatus.kOptimal
         highs.run()
         iterations = highs.getInfo().simplex_iteration_count
         if highs.getModelStatus() != optimal:
@@ -243,13 +248,14 @@ class LinprogMaster:
         n_terms, m = losses.gain.shape
         n = n_terms * m
         rows = np.vstack([np.ones(n), np.tile(self._columns.T, n_terms)])
-        ranges = csr_array((1, q)) if q == 0 else -eye_array(q + 1, q, k=-1)
-        bounds = np.column_stack([losses.lower.ravel(), losses.upper.ravel()])
+        constraints: Any = hstack([csr_array(rows), -eye_array(q + 1, q, k=-1)], format="csr")
+        boxes = np.column_stack([losses.lower.ravel(), losses.upper.ravel()])
+        bounds: Any = np.vstack([boxes, np.tile([-1.0, 1.0], (q, 1))])
         found = linprog(
             np.append(-losses.gain.ravel(), np.zeros(q)),
-            A_eq=hstack([csr_array(rows), ranges], format="csr"),
+            A_eq=constraints,
             b_eq=np.zeros(q + 1),
-            bounds=np.vstack([bounds, np.tile([-1.0, 1.0], (q, 1))]),
+            bounds=bounds,
             method="highs-ds",
             options={
                 "presolve": False,
@@ -257,11 +263,10 @@ class LinprogMaster:
                 "dual_feasibility_tolerance": _FEASIBILITY,
             },
         )
-        if found.status != 0:
+        if found.status != 0 or found.x is None:
             raise _not_solved(found.message)
-        return MasterSolution(
-            found.x[:n].reshape(n_terms, m), -found.eqlin.marginals[1:], int(found.nit)
-        )
+        a = -found.eqlin.marginals[1:]
+        return MasterSolution(found.x[:n].reshape(n_terms, m), a, int(found.nit))
 
 
 def _not_solved(status: str) -> RuntimeError:

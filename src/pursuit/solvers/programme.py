@@ -1,4 +1,4 @@
-"""A convex quadratic programme with bounds and a few equalities: its data and its two objectives."""
+"""A convex quadratic programme with bounds and a few equalities: data and both objectives."""
 
 from __future__ import annotations
 
@@ -109,12 +109,10 @@ class Programme:
         violation = np.abs(h[endless]).max(initial=0.0)
         return float(value), float(violation / scale if scale > 0.0 else violation)
 
-    def equality_residual(self, a: Floats) -> tuple[Floats, float]:
-        """Ea - e, and its largest entry as a share of the terms it is made of."""
-        residual = self.equality @ a - self.value
+    def equality_residual(self, a: Floats) -> tuple[Floats, Floats]:
+        """Ea - e, and the size of the terms it is made of."""
         terms = np.abs(self.equality) @ np.abs(a) + np.abs(self.value)
-        share = np.abs(residual) / np.where(terms > 0.0, terms, 1.0)
-        return residual, float(share.max(initial=0.0))
+        return self.equality @ a - self.value, terms
 
     def inside(self, start: Floats | None) -> Floats:
         """The guess, or the middle of the box, kept a tenth of the box's width from its bounds.
@@ -122,24 +120,36 @@ class Programme:
         Where there is one bound only, a natural size of the solution stands for the width.
         """
         both = self.below & self.above
-        width = np.where(both, self.upper - self.lower, 0.0)
+        width = np.zeros(len(both))
+        width[both] = self.upper[both] - self.lower[both]
         lone = (self.below | self.above) & ~both
         if lone.any():
             width[lone] = self._size() / (1.0 if start is not None else _INSIDE)
         a = np.zeros(len(width)) if start is None else np.array(start, dtype=np.float64)
         if start is None:
-            a[both] = 0.5 * (self.lower + self.upper)[both]
+            a[both] = self.lower[both] + 0.5 * width[both]
         np.maximum(a, self.lower + _INSIDE * width, out=a, where=self.below)
         np.minimum(a, self.upper - _INSIDE * width, out=a, where=self.above)
         return np.where(self.moving, a, self.lower)
 
-    def _size(self) -> float:
-        """Size of the minimiser along c, or of the smallest solution of Ea = e if that is more."""
+    def steepest(self) -> tuple[float, float]:
+        """Length of the step from 0 to the minimum along -c, and the decrease: ½(c'c)²/c'Qc.
+
+        Where nothing bends, both are infinite.
+        """
         c = self.linear
         image = self.V.transposed_times(c[:, None])
         curvature = float(np.sum(image**2) + self.diagonal @ c**2)
-        steepest = c * (c @ c) / curvature if curvature > 0.0 else np.zeros_like(c)
+        if curvature == 0.0:
+            return np.inf, np.inf
+        length = float(c @ c) / curvature
+        return length, 0.5 * length * float(c @ c)
+
+    def _size(self) -> float:
+        """Size of the entries of the minimiser along c, or of the smallest solution of Ea = e."""
+        length, _ = self.steepest()
+        along = length * np.sqrt(np.mean(self.linear**2)) if np.isfinite(length) else 0.0
         origin = np.where(np.isfinite(self.lower), self.lower, 0.0)
         smallest = np.linalg.lstsq(self.equality, self.value - self.equality @ origin)[0]
-        size = np.sqrt(max(np.mean(steepest**2), np.mean(smallest**2)))
+        size = max(along, np.sqrt(np.mean(smallest**2)))
         return float(size) if size > 0.0 else 1.0

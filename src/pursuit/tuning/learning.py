@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -78,12 +78,19 @@ def family_kernel(
 def learn_family(
     data: Evidence, scales: Floats, variance: float, noise: NoiseRange, **search: Any
 ) -> Learned:
-    """Compare the families on the first rows, then learn the winner on more.
+    """Compare the families on the first rows, then learn the winner on more."""
+    winner = best_family(first_rows(data), scales, variance, noise, **search)
+    return second_stage(data, winner, noise)
+
+
+def best_family(
+    first: Evidence, scales: Floats, variance: float, noise: NoiseRange, **search: Any
+) -> Learned:
+    """The family with most evidence, with the stages of all.
 
     Families within 1e-3 a row of the best are ties, and the roughest of them is taken: it fails
     more gently.
     """
-    first = _head(data, FIRST_ROWS)
 
     def compare(starts: Floats) -> list[Learned]:
         return [
@@ -99,8 +106,7 @@ def learn_family(
     best = max(candidate.evidence_per_row for candidate in found)
     ties = [candidate for candidate in found if candidate.evidence_per_row >= best - _TIE]
     winner = max(ties, key=lambda one: (FAMILIES.index(one.family), one.evidence_per_row))
-    stages = [stage for candidate in found for stage in candidate.stages]
-    return _second_stage(data, winner, noise, stages)
+    return replace(winner, stages=[stage for candidate in found for stage in candidate.stages])
 
 
 def _noise_evidence(data: Evidence) -> float:
@@ -146,21 +152,22 @@ def _correlation_ratios(data: Evidence) -> Floats:
 
 def learn_given(data: Evidence, kernel: Any, noise: NoiseRange, **search: Any) -> Learned:
     """Learn the free hyper-parameters of a kernel within its own bounds."""
-    first = maximise(_head(data, FIRST_ROWS), kernel, noise, "given", **search)
-    return _second_stage(data, first, noise, first.stages)
+    first = maximise(first_rows(data), kernel, noise, "given", **search)
+    return second_stage(data, first, noise)
 
 
-def _second_stage(
-    data: Evidence, start: Learned, noise: NoiseRange, stages: list[Stage]
-) -> Learned:
-    if len(data.X) > FIRST_ROWS:
-        again = NoiseRange(start.noise, noise.low, noise.high, noise.fixed)
-        start = maximise(data, start.kernel, again, start.family, steps=_SECOND_STEPS)
-        stages = stages + start.stages
-    return Learned(start.kernel, start.noise, start.evidence_per_row, stages, start.family)
+def second_stage(data: Evidence, start: Learned, noise: NoiseRange) -> Learned:
+    """Go on with all rows, if there are more than have been seen."""
+    if len(data.X) <= FIRST_ROWS:
+        return start
+    again = NoiseRange(start.noise, noise.low, noise.high, noise.fixed)
+    found = maximise(data, start.kernel, again, start.family, steps=_SECOND_STEPS)
+    return replace(found, stages=start.stages + found.stages)
 
 
-def _head(data: Evidence, n: int) -> Evidence:
+def first_rows(data: Evidence) -> Evidence:
+    """The rows on which families are compared."""
+    n = FIRST_ROWS
     return Evidence(data.X[:n], data.y[:n], data.weights[:n], data.workers)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from pursuit.greedy import Problem, kernel_matrix
 from pursuit.kernels import Pullback
 from pursuit.linalg import Workers
-from pursuit.rows import Sample, draw_rows
+from pursuit.rows import Sample, as_rows, draw_rows
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -23,6 +24,7 @@ _DECAYS = 0.9, 0.99
 _CHUNK = 512
 _JITTER = 1e-9
 _SINGLE_FROM = 256  # points: below, float64 costs little, and steps do not depend on units
+_FETCHED_NUMBERS = 1 << 22
 _SINGLE_PIVOT = 1e-5
 """Float32 sums do not resolve smaller pivots than this part of the largest diagonal entry."""
 
@@ -61,8 +63,7 @@ class Mover:
         Z = np.array(Z, dtype=np.float64)
         first, second = np.zeros_like(Z), np.zeros_like(Z)
         dtype: type[np.floating[Any]] = np.float32 if len(Z) >= _SINGLE_FROM else np.float64
-        for step in range(steps):
-            batch = self._batch()
+        for step, batch in enumerate(self._batches(steps, Z.shape[1])):
             slope = self.slope(Z, batch, dtype)
             if slope is None:
                 # Rounding has made H indefinite: the rest is done in float64.
@@ -78,11 +79,19 @@ class Mover:
             Z -= rate * self.units * mean / (spread + 1e-12 * spread.max() + 1e-300)
         return Z
 
-    def _batch(self) -> Sample:
+    def _batches(self, steps: int, n_features: int) -> Iterator[Sample]:
+        """Rows of each step; those of many steps are fetched at once, in one look at a file."""
         size = min(BATCH_ROWS, len(self.rows))
-        return self.problem.sample.take(
-            self.rows[draw_rows(len(self.rows), size, self.problem.rng)]
-        )
+        at_once = max(1, _FETCHED_NUMBERS // max(size * n_features, 1))
+        drawn = [draw_rows(len(self.rows), size, self.problem.rng) for _ in range(steps)]
+        for first in range(0, steps, at_once):
+            rows = [self.rows[batch] for batch in drawn[first : first + at_once]]
+            index = np.unique(np.concatenate(rows))
+            fetched = self.problem.sample.take(index)
+            items = as_rows(fetched.rows.take(np.arange(len(index))))
+            held = Sample(items, fetched.targets, fetched.weights)
+            for batch in rows:
+                yield held.take(np.searchsorted(index, batch))
 
     def slope(
         self, Z: Floats, batch: Sample, dtype: type[np.floating[Any]] = np.float64
@@ -111,11 +120,13 @@ class Mover:
         if beta is None:
             return None
         thin = beta.astype(dtype)
+        # Residuals may be what cancellation leaves; their products with slopes are added up.
+        single = np.float32 if len(Z) >= _SINGLE_FROM else dtype
 
         def pull(pair: tuple[Floats, slice]) -> Floats:
             tile, rows = pair
             residual = y[rows] - tile @ thin
-            W = (roots[rows] * residual) @ -thin.T
+            W = (roots[rows] * residual).astype(single) @ -beta.astype(single).T
             return np.asarray(self.gradient.points(X[rows], Z, W), dtype=np.float64)
 
         slope = np.sum(problem.workers.map(pull, list(zip(tiles, chunks, strict=True))), axis=0)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit.tuning.calibration import Calibration
+from pursuit.tuning.confidence import Confidence
 from pursuit.tuning.learning import Stage
 
 Floats = NDArray[np.float64]
@@ -32,7 +33,7 @@ class LearningReport:
         Names to print the relevance with.
     moved : str
         What became of moving the basis.
-    calibration : Calibration, optional
+    calibration : Calibration or Confidence, optional
         What leave-one-out changed.
     warnings : list of str
         What to look at, and what to do about it.
@@ -44,13 +45,13 @@ class LearningReport:
     relevance: Floats | None = None
     feature_names: list[str] = field(default_factory=list)
     moved: str = "not moved"
-    calibration: Calibration | None = None
+    calibration: Calibration | Confidence | None = None
     warnings: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         lines = [f"kernel family: {self.family}"]
         lines += [
-            f"  {stage.family:<9} {stage.n_rows:>5} rows  evidence a row "
+            f"  {stage.family:<13} {stage.n_rows:>5} rows  evidence a row "
             f"{stage.evidence_per_row:9.4f}  {stage.n_evaluations:>3} evaluations  "
             f"{stage.seconds:6.2f} s"
             for stage in self.stages

@@ -47,7 +47,7 @@ from pursuit.greedy import (
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import NotPositiveDefiniteError, Workers
 from pursuit.objectives import CorrelationPursuit
-from pursuit.rows import RowSource, Sample, draw_rows, len_items
+from pursuit.rows import RowSource, Sample, as_table, draw_rows, is_dask, len_items
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -231,6 +231,7 @@ class SparseKernelCCA(
                 f"n_components={self.n_components} is more than n_basis={self.n_basis}: directions "
                 "are combinations of basis functions. Raise n_basis or lower n_components."
             )
+        y = as_table(y) if is_dask(y) else y  # a view, not targets to be computed
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         if y is None:
             raise ValueError(
@@ -316,9 +317,8 @@ class SparseKernelCCA(
         y_scores : array of shape (n_rows, n_components), if ``y`` is given
         """
         check_is_fitted(self)
-        with Workers(self.n_jobs) as workers:
-            left = self._views[0].scores(X, workers)
-            return left if y is None else (left, self._views[1].scores(y, workers))
+        left = self._views[0].scores(X, self.n_jobs)
+        return left if y is None else (left, self._views[1].scores(y, self.n_jobs))
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit, and return the scores of both views, as scikit-learn's `CCA` does."""
@@ -353,6 +353,7 @@ class SparseKernelCCA(
         -------
         correlations : array of shape (n_components,)
         """
+        X, y = (as_table(view) if is_dask(view) else view for view in (X, y))
         left, right = self.transform(X, y)
         _check_lengths(len(left), len(right))
         w = validate_weights(sample_weight, len(left))

@@ -51,10 +51,11 @@ from pursuit.estimators.inputs import (
     training_rows,
     validate_weights,
 )
+from pursuit.estimators.lazily import lazily
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from pursuit.estimators.saving import SavedModel
 from pursuit.estimators.sources import named_columns
-from pursuit.gram import kernel_times, over_span
+from pursuit.gram import kernel_diagonal, kernel_times, over_span
 from pursuit.greedy import Path, Pool, catch_interrupt
 from pursuit.kernels import CountingKernel, is_gaussian
 from pursuit.linalg import NotPositiveDefiniteError, PrincipalComponents, Workers
@@ -345,6 +346,7 @@ class SparseKernelPCA(
         model._store_bounds(self._tried[: int(n)])
         return model
 
+    @lazily
     def transform(self, X: Any) -> Floats:
         """Uncorrelated components, those of largest variance first.
 
@@ -404,6 +406,7 @@ class SparseKernelPCA(
             coefficients = solve_triangular(self._span.factor, V.T, lower=True, trans="T").T
             return fixed_points(coefficients, points, kernel, start, workers)
 
+    @lazily
     def reconstruction_error(
         self, X: Any, n_components: int | None = None, *, diagonal: ArrayLike | None = None
     ) -> Floats:
@@ -445,6 +448,7 @@ class SparseKernelPCA(
             )
         return np.concatenate(parts)
 
+    @lazily
     def score_samples(self, X: Any, *, diagonal: ArrayLike | None = None) -> Floats:
         """How familiar rows are: the larger, the more they are like the training rows.
 
@@ -668,7 +672,7 @@ class SparseKernelPCA(
                     "diagonal is for kernel='precomputed': leave it out, k(x, x) is known."
                 )
             kernel = self._compiled(X)
-            return np.concatenate([kernel.diag(items) for _, items in rows.blocks()])
+            return kernel_diagonal(rows, kernel)
         if diagonal is not None:
             given = np.asarray(diagonal, dtype=np.float64)
             if given.shape != (rows.n_rows,) or not np.all(np.isfinite(given)):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from pursuit.gram import ColumnMatrix, gram_statistics
+from pursuit.gram import ColumnMatrix, gram_statistics, kernel_diagonal
 from pursuit.greedy import (
     FreshSubset,
     MaxSize,
@@ -50,7 +50,7 @@ class Diagonal:
     @classmethod
     def of(cls, sample: Sample, kernel: CountingKernel) -> tuple[Diagonal, int]:
         """In one pass over the rows; and the row of the least."""
-        values = np.concatenate([kernel.diag(items) for _, items in sample.rows.blocks()])
+        values = kernel_diagonal(sample.rows, kernel)
         w = sample.weights
         found = cls(
             float(w @ values), float(w @ values**2), float(values.min()), float(values.max())

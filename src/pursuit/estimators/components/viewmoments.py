@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pursuit.gram import SpannedView, paired_moments
+from pursuit.gram import SpannedView, kernel_diagonal, paired_moments
 from pursuit.linalg import CanonicalPairs, Workers, canonical_pairs
 from pursuit.rows import Sample
 
@@ -32,8 +32,7 @@ class ViewMoments:
         mean = total[-1, :-1]
         n = len(spans[0].whitener)
         scales = [
-            sum(float(w @ span.kernel.diag(items)) for (items, _, w) in sample.blocks())
-            / float(weights.sum())
+            float(weights @ kernel_diagonal(sample.rows, span.kernel)) / float(weights.sum())
             for span, sample in zip(spans, samples, strict=True)
         ]
         return cls(

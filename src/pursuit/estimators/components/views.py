@@ -18,6 +18,7 @@ from pursuit.estimators.inputs import (
     is_precomputed,
     validate_items,
 )
+from pursuit.estimators.lazily import lazily
 from pursuit.estimators.sources import as_source
 from pursuit.gram import SpannedView, kernel_times
 from pursuit.greedy import Pool, kernel_matrix
@@ -90,11 +91,13 @@ class View(BaseEstimator):
         """Keep what maps new items: k(·, points) @ coefficients - shift."""
         self.points_, self.coefficients_, self.shift_ = points, coefficients, shift
 
-    def scores(self, items: Any, workers: Workers) -> Floats:
+    @lazily
+    def scores(self, items: Any, n_jobs: int | None) -> Floats:
         """Components of new items."""
         rows, items = self.rows(items, reset=False)
         kernel = self.compiled(items)
-        found = kernel_times(rows, kernel, self.points_, self.coefficients_, workers)
+        with Workers(n_jobs) as workers:
+            found = kernel_times(rows, kernel, self.points_, self.coefficients_, workers)
         return found - self.shift_
 
     def _validated(self, items: Any, *, reset: bool) -> Any:

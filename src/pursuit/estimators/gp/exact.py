@@ -33,6 +33,7 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
+from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from pursuit.estimators.saving import SavedModel
 from pursuit.estimators.sources import held, named_columns
@@ -53,7 +54,7 @@ _CALLER = 4  # of fit, behind its two decorators
 
 
 class ExactGPRegressor(
-    CallbackSupportMixin, MultiOutputMixin, RegressorMixin, SavedModel, BaseEstimator
+    CallbackSupportMixin, MultiOutputMixin, ScoredRows, RegressorMixin, SavedModel, BaseEstimator
 ):
     """Gaussian process regression with every row, the kernel matrix never being stored.
 
@@ -295,6 +296,7 @@ class ExactGPRegressor(
         self._tell_the_end()
         return self
 
+    @lazily
     def predict(self, X: Any, return_std: bool = False, *, include_noise: bool = True) -> Any:
         """Mean of the prediction and, when asked for, its standard deviation, in units of y.
 

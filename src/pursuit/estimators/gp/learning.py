@@ -34,6 +34,7 @@ from pursuit.tuning import (
     learn_family,
     learn_given,
     learn_noise,
+    learn_shape,
 )
 
 Floats = NDArray[np.float64]
@@ -86,8 +87,13 @@ def learn(
     restarts: int,
     rng: np.random.Generator,
     workers: Workers,
+    classes: bool = False,
 ) -> Learned:
-    """Maximise the evidence on a random subset of the rows; the kernel's White terms are noise."""
+    """Maximise the evidence on a random subset of the rows; the kernel's White terms are noise.
+
+    With ``classes`` the targets are ±1, and a kernel that is not given may have one length scale
+    for all features.
+    """
     rows = rng.permutation(draw_rows(sample.n_rows, EVIDENCE_ROWS, rng))
     subset = sample.take(rows)
     items = subset.rows.take(np.arange(len(rows)))
@@ -95,6 +101,8 @@ def learn(
     data = Evidence(X, subset.targets, subset.weights, workers)
     search = {"restarts": restarts, "rng": rng}
     if kernel is None:
+        if classes:
+            return learn_shape(data, deviations, target_power(sample), noise, **search)
         scales = deviations * np.sqrt(len(deviations))
         return learn_family(data, scales, target_power(sample), noise, **search)
     core, _ = without_white(kernel)
@@ -129,12 +137,19 @@ class Settled:
 
 
 def settle(
-    estimator: Any, sample: Sample, X: Any, rng: np.random.Generator, workers: Workers
+    estimator: Any,
+    sample: Sample,
+    X: Any,
+    rng: np.random.Generator,
+    workers: Workers,
+    *,
+    classes: bool = False,
 ) -> Settled:
     """Learn, or take as given, the kernel and noise of an estimator.
 
     The estimator has the parameters kernel, noise, optimizer, n_restarts, gamma, coef0, degree and
-    kernel_params.
+    kernel_params. With ``classes`` the targets are ±1, and the noise only serves the choice of a
+    basis.
     """
     parameters = {
         name: getattr(estimator, name) for name in ("gamma", "coef0", "degree", "kernel_params")
@@ -157,10 +172,11 @@ def settle(
             restarts=estimator.n_restarts,
             rng=rng,
             workers=workers,
+            classes=classes,
         )
         kernel, noise = learned.kernel, learned.noise
         family, stages = learned.family, learned.stages
-        warnings = _bound_warnings(kernel, noise, power)
+        warnings = _bound_warnings(kernel, None if classes else noise, power)
     elif kernel is None:
         assert deviations is not None
         kernel = default_kernel(deviations, power)
@@ -201,13 +217,13 @@ def _keep_noise(
     return learn_noise(sample, kernel, rng=rng, workers=workers, all_rows_up_to=SMALL)
 
 
-def _bound_warnings(kernel: Any, noise: float, power: float) -> list[str]:
+def _bound_warnings(kernel: Any, noise: float | None, power: float) -> list[str]:
     """What sits at its bound, and what to do."""
     texts = [
         f"{name}: widen its bounds, or fix it if that is what you want"
         for name in at_bounds(kernel)
     ]
-    if noise <= NOISE_FLOOR * power * 1.01:
+    if noise is not None and noise <= NOISE_FLOOR * power * 1.01:
         texts.append(
             f"the noise sits at its floor of {NOISE_FLOOR:g} of the targets' variance: give "
             "noise= a smaller number if the targets are that exact"

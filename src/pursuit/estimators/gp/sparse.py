@@ -37,6 +37,7 @@ from pursuit.estimators.inputs import (
     seeded,
     validate_items,
 )
+from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from pursuit.estimators.sources import held, n_rows, named_columns
 from pursuit.estimators.span.certifying import KINDS
@@ -54,7 +55,9 @@ Floats = NDArray[np.float64]
 _AUTO_STEPS = 100
 
 
-class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, UpdatingModel):
+class SparseGPRegressor(
+    CallbackSupportMixin, MultiOutputMixin, ScoredRows, RegressorMixin, UpdatingModel
+):
     """Gaussian process regression in the span of a few greedily chosen kernel functions.
 
     Minimises P(f) = ½Σw(y - f)² + ½σ²‖f‖² over f = Σ_j β_j k(·, x_j) with at most ``n_basis``
@@ -340,6 +343,7 @@ class SparseGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         self._tell(interrupted)
         return self
 
+    @lazily
     def predict(
         self,
         X: Any,

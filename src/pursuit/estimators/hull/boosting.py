@@ -25,6 +25,7 @@ from pursuit.estimators.hull.boostrounds import (
     votes,
 )
 from pursuit.estimators.inputs import validate_held, validate_weights
+from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.saving import SavedModel
 from pursuit.estimators.sources import named_columns
 from pursuit.linalg import Workers
@@ -40,7 +41,7 @@ _FOLDS = 3
 _CALIBRATION_ROWS = 10_000
 
 
-class HullBoostClassifier(ClassifierMixin, SavedModel, BaseEstimator):
+class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator):
     """Boosting over the convex hull of weak learners, with a certificate and a margin bound.
 
     Minimises ln mean exp(-A y v(x)) over votes v = Σ_j w_j p_j, w ≥ 0, Σw ≤ 1, of weak learners p
@@ -218,6 +219,7 @@ class HullBoostClassifier(ClassifierMixin, SavedModel, BaseEstimator):
             print(f"[HullBoostClassifier] scale {self.scale_:g}: {self.path_}", flush=True)
         return self
 
+    @lazily
     def decision_function(self, X: Any) -> Floats:
         """Votes in [-1, 1]: of the second class, or of each class against the rest.
 
@@ -229,6 +231,7 @@ class HullBoostClassifier(ClassifierMixin, SavedModel, BaseEstimator):
         found = votes(self.boosters_, X)
         return found[:, 0] if self._binary else found
 
+    @lazily
     def predict(self, X: Any) -> NDArray[Any]:
         """The class with the larger vote.
 
@@ -239,6 +242,7 @@ class HullBoostClassifier(ClassifierMixin, SavedModel, BaseEstimator):
         X = self._rows(X)
         return self._decide(votes(self.boosters_, X))
 
+    @lazily
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the classes, calibrated on rows left out.
 

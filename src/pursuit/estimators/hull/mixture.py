@@ -21,6 +21,7 @@ from pursuit.estimators.hull.mixturegrowth import (
     atoms_gap,
 )
 from pursuit.estimators.inputs import seeded, validate_held, validate_weights
+from pursuit.estimators.lazily import lazily
 from pursuit.estimators.saving import SavedModel
 from pursuit.estimators.sources import named_columns
 from pursuit.greedy import Meter, Pursuit, catch_interrupt
@@ -216,6 +217,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
             print(f"[HullMixture] {self.n_terms_} components: {self.path_}", flush=True)
         return self
 
+    @lazily
     def score_samples(self, X: Any) -> Floats:
         """Log density of each row.
 
@@ -247,6 +249,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         found = self.score_samples(X)
         return float(np.average(found, weights=validate_weights(sample_weight, len(found))))
 
+    @lazily
     def predict(self, X: Any) -> NDArray[np.intp]:
         """The component each row most likely came from.
 
@@ -256,6 +259,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         """
         return np.asarray(self._mixture_of().log_joint(self._rows(X)).argmax(axis=1))
 
+    @lazily
     def predict_proba(self, X: Any) -> Floats:
         """Probability of each component, given the row.
 

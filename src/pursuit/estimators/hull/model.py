@@ -35,6 +35,7 @@ from pursuit.estimators.inputs import (
     validate_items,
     validate_weights,
 )
+from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.saving import SavedModel
 from pursuit.estimators.sources import as_source, n_rows
 from pursuit.gram import kernel_times
@@ -51,7 +52,7 @@ _SMALL = 2000
 _FOLDS = 5
 
 
-class HullModel(RegressorMixin, SavedModel, BaseEstimator, ABC):
+class HullModel(ScoredRows, RegressorMixin, SavedModel, BaseEstimator, ABC):
     """Least squares over an l1 ball of atoms; subclasses say which radius."""
 
     atoms: Any
@@ -147,6 +148,7 @@ class HullModel(RegressorMixin, SavedModel, BaseEstimator, ABC):
             print(f"[{type(self).__name__}] radius {self.radius_:.4g}: {self.path_}", flush=True)
         return self
 
+    @lazily
     def predict(self, X: Any) -> Floats:
         """Values of the fitted function.
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pursuit.bounds import Certificate, GrowthPath, relative_gap
 from pursuit.estimators.lp.machine import Machine
 from pursuit.estimators.lp.pricing import Prices, diverse
-from pursuit.gram import kernel_features, kernel_times
+from pursuit.gram import kernel_diagonal, kernel_features, kernel_times
 from pursuit.greedy import Meter
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
@@ -77,7 +77,7 @@ class Growth:
     ) -> None:
         self._plan, self._rows, self._kernel = plan, rows, kernel
         self._workers, self._meter = workers, meter
-        self._diagonal = np.concatenate([kernel.diag(items) for _, items in rows.blocks()])
+        self._diagonal = kernel_diagonal(rows, kernel)
         self._scale = float(np.abs(self._diagonal).max()) or 1.0
         self._units = spreads / self._scale
         self.machines = [Machine.of(each.times(self._scale), plan.solver) for each in losses]
@@ -88,8 +88,10 @@ class Growth:
         self._prices = self._priced(pool)
         self._rounds: list[dict[str, float]] = []
 
-    def run(self, interrupted: Callable[[], bool]) -> GrowthPath:
-        """Grow until a rule says stop."""
+    def run(
+        self, interrupted: Callable[[], bool], after_round: Callable[[str], None]
+    ) -> GrowthPath:
+        """Grow until a rule says stop; every round is told in a line."""
         reason: str | None = None
         while reason is None:
             self._solve()
@@ -99,6 +101,10 @@ class Growth:
             if reason is None and not self._extend():
                 reason = self._judge("n_basis")
             self._record(size)
+            after_round(
+                f"round {len(self._rounds)}: {size} kernel functions, minimum between "
+                f"{self._rounds[-1]['lower']:.6g} and {self._rounds[-1]['value']:.6g}"
+            )
         rounds = self._rounds
         whole = {"sizes": np.intp, "iterations": np.intp, "entries": np.int64}
         arrays: dict[str, Any] = {

@@ -23,6 +23,7 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.lp.growing import Growth, GrowthPlan
 from pursuit.estimators.progress import CallbackSupportMixin, Progress
+from pursuit.estimators.saving import SavedModel
 from pursuit.gram import kernel_times
 from pursuit.greedy import Meter, catch_interrupt
 from pursuit.kernels import CountingKernel
@@ -37,7 +38,7 @@ _CALLER = 5  # of fit, behind its two decorators and _grow
 _CHECK_ROWS = 256
 
 
-class LPMachine(CallbackSupportMixin, BaseEstimator):
+class LPMachine(CallbackSupportMixin, SavedModel, BaseEstimator):
     """Minimise Σ_j |a_j| + C Σ_i s_i ℓ(y_i, f(x_i)), f = Σ_j a_j k(·, x_j) + b, over all rows j."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -84,6 +85,7 @@ class LPMachine(CallbackSupportMixin, BaseEstimator):
     path_: GrowthPath
     n_iter_: int
     _single_output: bool
+    _n_outputs: int
 
     def _grow(
         self,
@@ -91,11 +93,12 @@ class LPMachine(CallbackSupportMixin, BaseEstimator):
         rows: RowSource,
         present: Indices,
         losses: list[LinearLosses],
+        shifts: Floats,
         spreads: Floats,
-    ) -> Floats:
-        """Solve for the losses of the rows ``present``, one an output; gives the intercepts.
+    ) -> None:
+        """Solve for the losses of the rows ``present``, one an output, and store what is found.
 
-        ``spreads`` and the intercepts are those of `Growth`.
+        0 and 1 in the losses are ``shifts`` and ``shifts + spreads`` in units of y.
         """
         rows = rows if len(present) == rows.n_rows else SelectedRows(rows, present)
         rng = seeded(self.random_state)
@@ -114,7 +117,7 @@ class LPMachine(CallbackSupportMixin, BaseEstimator):
         with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
             progress.begin("grow")
             growth = Growth(plan, rows, losses, spreads, kernel, workers, Meter(kernel), rng)
-            self.path_ = growth.run(lambda: interrupted.requested)
+            self.path_ = growth.run(lambda: interrupted.requested, self._tell)
             chosen, a, b = growth.model()
             self.certificate_ = growth.certificate()
         progress.finish()
@@ -124,16 +127,20 @@ class LPMachine(CallbackSupportMixin, BaseEstimator):
         self.basis_ = None if is_precomputed(self.kernel) else rows.take(chosen)
         self.n_basis_ = len(chosen)
         self.dual_coef_ = a[:, 0] if self._single_output else a
+        b = shifts + spreads * b
+        self.intercept_ = float(b[0]) if self._single_output else b
         self._n_outputs = len(b)
-        if self.verbose:
-            print(f"[{type(self).__name__}] {self.path_}", flush=True)
-        .requested:
+        if interrupted.requested:
             warnings.warn(
                 f"fit was interrupted: the model holds the best {self.n_basis_} kernel functions "
                 "found so far.",
                 stacklevel=_CALLER,
             )
             raise KeyboardInterrupt
+
+    def _tell(self, line: str) -> None:
+        if self.verbose > 1:
+            print(f"[{type(self).__name__}] {line}", flush=True)
 
     def _check_kernel(
         self, kernel: CountingKernel, rows: RowSource, rng: np.random.Generator
@@ -159,10 +166,11 @@ class LPMachine(CallbackSupportMixin, BaseEstimator):
         """f at the rows, one column an output."""
         check_is_fitted(self)
         rows, X = prediction_rows(self, X)
-        coefficients = self.dual_coef_.reshape(self.n_basis_, -1 if self.n_basis_ else self._n_outputs)
         if not self.n_basis_:
-            return np.zeros((rows.n_rows, self._n_outputs)) + self.intercept_
+            constant: Floats = np.zeros((rows.n_rows, self._n_outputs)) + self.intercept_
+            return constant
         points = self.basis_indices_ if self.basis_ is None else self.basis_
+        coefficients = self.dual_coef_.reshape(self.n_basis_, self._n_outputs)
         with Workers(self.n_jobs) as workers:
             values = kernel_times(rows, self._compiled(X), points, coefficients, workers)
         values += self.intercept_

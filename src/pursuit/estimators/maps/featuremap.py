@@ -32,6 +32,7 @@ from pursuit.estimators.inputs import (
     is_precomputed,
     validate_weights,
 )
+from pursuit.estimators.lazily import lazily
 from pursuit.estimators.maps.landmarking import RULES, LandmarkSearch, given_landmarks
 from pursuit.estimators.maps.mapinputs import fitting_rows, mapping_rows, own_landmarks
 from pursuit.estimators.maps.projection import Projection, project
@@ -317,6 +318,7 @@ class GreedyFeatureMap(
             return self.transform(X)
         return self._features.astype(self._fitted_type)
 
+    @lazily
     def transform(self, X: Any) -> Any:
         """R⁻¹k_S(x) for every row, block by block.
 

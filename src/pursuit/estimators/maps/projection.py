@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from pursuit.gram import kernel_features, kernel_product, residual_squares
+from pursuit.gram import kernel_diagonal, kernel_features, kernel_product, residual_squares
 from pursuit.greedy import Pivots
 from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
@@ -108,7 +108,7 @@ def _keep_chosen(found: Pivots, sample: Sample, kernel: Kernel) -> Projection:
             "projection='kronecker' keeps chosen columns of the kernel matrix, but some landmarks "
             "are not rows: use projection='function'."
         )
-    left = np.concatenate([kernel.diag(items) for _, items in sample.rows.blocks()])
+    left = kernel_diagonal(sample.rows, kernel)
     left *= sample.weights
     left[index] = 0.0
     trace, largest = float(left.sum()), float(left.max(initial=0.0))

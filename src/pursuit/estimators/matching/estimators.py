@@ -22,6 +22,7 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
+from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.matching.judges import MarginJudge, MissJudge
 from pursuit.estimators.matching.model import MatchingPursuitModel
 from pursuit.estimators.progress import with_callbacks
@@ -35,7 +36,9 @@ _AUTO_TOLERANCE = 0.25
 _AUTO_SHORTFALL = 0.5
 
 
-class KernelMatchingPursuitRegressor(MultiOutputMixin, RegressorMixin, MatchingPursuitModel):
+class KernelMatchingPursuitRegressor(
+    MultiOutputMixin, ScoredRows, RegressorMixin, MatchingPursuitModel
+):
     """Regression on a few kernel functions, as many as a generalisation bound advises.
 
     Fits f = Σ_j β_j k(·, c_j) + c by least squares, adding one function at a time. There is no
@@ -188,6 +191,7 @@ class KernelMatchingPursuitRegressor(MultiOutputMixin, RegressorMixin, MatchingP
         self._fit_model(X, sample, MissJudge(alpha), None, level, (quantity, caveats))
         return self
 
+    @lazily
     def predict(self, X: Any) -> Floats:
         """Value of the model.
 
@@ -210,7 +214,7 @@ def _is_logistic(model: Any) -> bool:
     return True
 
 
-class KernelMatchingPursuitClassifier(ClassifierMixin, MatchingPursuitModel):
+class KernelMatchingPursuitClassifier(ScoredRows, ClassifierMixin, MatchingPursuitModel):
     """Classification on a few kernel functions, as many as a generalisation bound advises.
 
     One column of targets ±1 for two classes, one for each class against the rest for more, all on
@@ -386,6 +390,7 @@ class KernelMatchingPursuitClassifier(ClassifierMixin, MatchingPursuitModel):
         self._fit_model(X, Sample(rows, Y, weights), judge, loss, level, (quantity, []))
         return self
 
+    @lazily
     def decision_function(self, X: Any) -> Floats:
         """Values f of the columns, for two classes those of the second.
 
@@ -402,6 +407,7 @@ class KernelMatchingPursuitClassifier(ClassifierMixin, MatchingPursuitModel):
         values = self._values(X)
         return values[:, 0] if self._single_output else values
 
+    @lazily
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row.
 
@@ -420,6 +426,7 @@ class KernelMatchingPursuitClassifier(ClassifierMixin, MatchingPursuitModel):
         return labels
 
     @available_if(_is_logistic)
+    @lazily
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the classes, for ``loss="logistic"``.
 

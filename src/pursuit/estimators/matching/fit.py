@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pursuit.bounds import matching_pursuit_bound
-from pursuit.estimators.matching.judges import Judge, Tally
-from pursuit.estimators.matching.path import AtomPath
+from pursuit.estimators.matching.judges import Judge, Tally, sum_losses
+from pursuit.estimators.matching.path import AtomPath, Measure
 from pursuit.estimators.matching.search import MatchingPlan, MatchingSearch, draw_pool
 from pursuit.estimators.progress import Progress
 from pursuit.greedy import MaxSize, Patience, Pool, Problem, StopRule
@@ -71,7 +72,7 @@ class MatchingFit:
         n = len(found)
         errors, losses = found.sums(
             self._kernels,
-            self._problem.sample,
+            self._problem.sample.rows,
             self._measure(found.centers.index, 1, n),
             self._problem.workers,
         )
@@ -113,7 +114,7 @@ class MatchingFit:
         def look(first: int, last: int) -> Floats:
             self._centers = search.rows_of(search.atoms[:last])
             measure = self._measure(self._centers, first, last)
-            sums = search.sums(self._problem.sample, first, last, measure)
+            sums = search.sums(self._problem.sample.rows, first, last, measure)
             self.errors = np.append(self.errors, sums[0])
             return self.bound(printed=True)[first - 1 :]
 
@@ -126,11 +127,8 @@ class MatchingFit:
             path = replace(path.truncated(n), stop_reason="bound")
         return search.fitted(n, path)
 
-    def _measure(
-        self, centers: NDArray[np.intp], first: int, last: int
-    ) -> Callable[[Floats, slice], Floats]:
-        sizes, entered = np.arange(first, last + 1), self._tally.entered(centers)
-        return lambda F, rows: self._tally.measure(F, rows, sizes, entered)
+    def _measure(self, centers: NDArray[np.intp], first: int, last: int) -> Measure:
+        return self._tally.measure(centers, np.arange(first, last + 1))
 
     def _validated_size(
         self, interrupted: StopRule, tick: Callable[[int], None]
@@ -149,11 +147,11 @@ class MatchingFit:
         search = self._search(replace(self._problem, sample=sample.take(kept)), self._limit)
         judged = sample.take(held)
 
-        def loss(F: Floats, rows: slice) -> Floats:
-            return judged.weights[None, rows] @ self._judge.losses(F, judged.targets[rows])
-
+        measure = partial(sum_losses, self._judge), (judged.targets, judged.weights)
         patience = Patience(
-            lambda first, last: search.sums(judged, first, last, loss)[0], _PATIENCE, "no gain"
+            lambda first, last: search.sums(judged.rows, first, last, measure)[0],
+            _PATIENCE,
+            "no gain",
         )
         path = search.run([patience, MaxSize(self._limit), interrupted], tick)
         patience.look(len(path))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit.estimators.matching.path import Measure
 from pursuit.objectives import RowLoss
 from pursuit.rows import Sample
 
@@ -130,19 +132,11 @@ class Tally:
         w = sample.weights
         self.counts: Floats = w * max(1.0, len(w) / float(w.sum()))
 
-    def measure(self, F: Floats, rows: slice, sizes: Indices, entered: Floats) -> Floats:
-        """Errors and losses of some rows, shape (2, sizes).
-
-        ``entered`` is the size from which on a row is a centre.
-        """
-        Y, w, c = (
-            self._sample.targets[rows],
-            self._sample.weights[rows, None],
-            self.counts[rows, None],
-        )
-        inside = np.minimum(c, 1.0) * (entered[rows, None] <= sizes)
-        errors = np.sum((c - inside) * self._judge.errors(F, Y), axis=0)
-        return np.stack([errors, np.sum(w * self._judge.losses(F, Y), axis=0)])
+    def measure(self, centers: Indices, sizes: Indices) -> Measure:
+        """Errors and losses of models of some sizes with these centres: two numbers a size."""
+        sample = self._sample
+        aligned = sample.targets, sample.weights, self.counts, self.entered(centers)
+        return partial(_errors_and_losses, self._judge, sizes), aligned
 
     def entered(self, centers: Indices) -> Floats:
         """For every row the size at which it becomes a centre, infinite if it never does."""
@@ -159,3 +153,27 @@ class Tally:
         added = np.zeros(len(centers))
         np.add.at(added, entered[once].astype(np.intp) - 1, np.minimum(self.counts[once], 1.0))
         return np.cumsum(added)
+
+
+def sum_losses(judge: Judge, F: Floats, targets: Floats, weights: Floats) -> Floats:
+    """Σ of weighted losses, shape (1, sizes)."""
+    return weights[None] @ judge.losses(F, targets)
+
+
+def _errors_and_losses(
+    judge: Judge,
+    sizes: Indices,
+    F: Floats,
+    targets: Floats,
+    weights: Floats,
+    counts: Floats,
+    entered: Floats,
+) -> Floats:
+    """Σ of errors outside the basis and of losses, shape (2, sizes).
+
+    ``entered`` is the size from which on a row is a centre.
+    """
+    c = counts[:, None]
+    inside = np.minimum(c, 1.0) * (entered[:, None] <= sizes)
+    errors = np.sum((c - inside) * judge.errors(F, targets), axis=0)
+    return np.stack([errors, np.sum(weights[:, None] * judge.losses(F, targets), axis=0)])

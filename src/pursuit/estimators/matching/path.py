@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +13,13 @@ from pursuit.gram import sum_along_path
 from pursuit.greedy import Path, Pool
 from pursuit.kernels import Dictionary, Kernel
 from pursuit.linalg import Workers
-from pursuit.rows import Sample
+from pursuit.rows import RowSource
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
+
+Measure = tuple[Callable[..., Floats], Sequence[NDArray[Any]]]
+"""What to add up for models of many sizes, and the arrays it looks at beside their values."""
 
 
 @dataclass(frozen=True)
@@ -58,18 +62,18 @@ class AtomPath:
     def sums(
         self,
         kernels: Sequence[Kernel],
-        sample: Sample,
-        measure: Callable[[Floats, slice], Floats],
+        rows: RowSource,
+        measure: Measure,
         workers: Workers,
     ) -> Floats:
-        """Σ over the rows of a sample of what the models of all sizes do there."""
+        """Σ over the rows of what the models of all sizes do there."""
         return sum_along_path(
-            sample,
+            rows,
             Dictionary(tuple(kernels), self.centers.items),
             atoms_of(self.kernel_of),
             self.coefficients,
             self.intercepts,
-            measure,
+            *measure,
             workers,
         )
 

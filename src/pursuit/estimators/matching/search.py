@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pursuit.estimators.matching.path import AtomPath
+from pursuit.estimators.matching.path import AtomPath, Measure
 from pursuit.gram import sum_along_path
 from pursuit.greedy import Meter, Path, Pool, Problem, Pursuit, Stalled, StopRule
 from pursuit.kernels import CountingKernel, Dictionary, Kernel
@@ -22,7 +22,7 @@ from pursuit.objectives import (
     PrefitPursuit,
     RowLoss,
 )
-from pursuit.rows import Sample, distinct_rows, draw_rows
+from pursuit.rows import RowSource, Sample, distinct_rows, draw_rows
 from pursuit.solvers import newton
 
 Floats = NDArray[np.float64]
@@ -130,19 +130,17 @@ class MatchingSearch:
         """Coefficients and intercepts of sizes first, …, last."""
         return _split(self.objective, first, last, self._plan.intercept)
 
-    def sums(
-        self, sample: Sample, first: int, last: int, measure: Callable[[Floats, slice], Floats]
-    ) -> Floats:
-        """Σ over the rows of a sample of what the models of sizes first, …, last do there."""
+    def sums(self, rows: RowSource, first: int, last: int, measure: Measure) -> Floats:
+        """Σ over some rows of what the models of sizes first, …, last do there."""
         coefficients, intercepts = self.models(first, last)
-        self.problem.meter.passes += sample.n_rows / self.problem.sample.n_rows
+        self.problem.meter.passes += rows.n_rows / self.problem.sample.n_rows
         return sum_along_path(
-            sample,
+            rows,
             self.problem.kernel,
             self.atoms[:last],
             coefficients,
             intercepts,
-            measure,
+            *measure,
             self.problem.workers,
         )
 

@@ -17,7 +17,13 @@ from pursuit.estimators.span.searching import (
     gap_rules,
     smallest_within,
 )
-from pursuit.gram import ColumnProducts, KernelMatrix, MatrixProducts, StreamedProducts
+from pursuit.gram import (
+    ColumnProducts,
+    KernelMatrix,
+    MatrixProducts,
+    StreamedProducts,
+    kernel_diagonal,
+)
 from pursuit.greedy import (
     Choice,
     Deadline,
@@ -144,5 +150,4 @@ def _products(problem: Problem, subset_size: int | None) -> ColumnProducts:
 
 
 def _diagonal(problem: Problem) -> Floats:
-    parts = [problem.kernel.diag(items) for _, items in problem.sample.rows.blocks()]
-    return np.concatenate(parts)
+    return kernel_diagonal(problem.sample.rows, problem.kernel)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,7 +103,10 @@ class SpanFeatures:
         """[V, 1] of some rows."""
         if self.stored is not None:
             return self.stored[rows]
-        items = self._rows.take(np.arange(rows.start, rows.stop))
+        return self._computed(np.arange(rows.start, rows.stop))
+
+    def _computed(self, rows: Indices) -> NDArray[Any]:
+        items = self._rows.take(rows)
         features = np.ones((len_items(items), self.n + 1), dtype=self.dtype)
         if self._columns is not None:
             features[:, : self.n] = self._columns(items) @ self._whitener.T
@@ -111,6 +115,16 @@ class SpanFeatures:
     def span_only(self, rows: slice) -> NDArray[Any]:
         """V of some rows."""
         return self(rows)[:, : self.n]
+
+    def span_rows(self, rows: Indices) -> NDArray[Any] | Callable[[slice], NDArray[Any]]:
+        """V of these rows, increasing: an array where it is stored, else for slices of them."""
+        everything = len(rows) == self.n_rows
+        if self.stored is not None:
+            V = self.stored[:, : self.n]
+            return V if everything else V[rows]
+        if everything:
+            return self.span_only
+        return lambda some: self._computed(rows[some])[:, : self.n]
 
     def squares(self, workers: Workers) -> Floats:
         """‖V_i‖² for every row."""

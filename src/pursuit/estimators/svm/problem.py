@@ -71,8 +71,12 @@ class MachineProblem:
         return 0.5 * squared_norms + losses
 
     def zero_value(self) -> Floats:
-        """P of f = 0 and b = 0."""
-        return self.value(np.zeros_like(self.targets), np.zeros(self.n_outputs))
+        """P of f = 0, and b = 0 for classes, the mean target for numbers."""
+        intercepts = np.zeros(self.n_outputs)
+        if self.epsilon is not None:
+            total = np.maximum(self.costs.sum(axis=0), np.finfo(float).tiny)
+            intercepts = np.einsum("ij,ij->j", self.costs, self.targets) / total
+        return self.value(np.broadcast_to(intercepts, self.targets.shape), np.zeros(self.n_outputs))
 
     def dual_point(self, fitted: Floats) -> Floats:
         """For ξ²: a = -c ℓ'(f + b) = 2cξ with its sign, feasible whatever f is, up to 1'a = 0."""

@@ -1,0 +1,117 @@
+"""Fits to files: more rows than one would hold in memory, and the flights from New York in 2013."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.data import NotAvailableError
+from benchmarks.file_fit import model
+from benchmarks.harness import Figure
+from pursuit.datasets import make_robot_arm
+
+Floats = NDArray[np.float64]
+
+MILLION = 1_000_000
+GIGABYTE = 2.0**30
+_CHUNK = 250_000
+_ROW_GROUP = 100_000
+_COMPARED = 1000
+
+
+def parquet(quick: bool, repeat: int) -> list[Figure]:
+    """A sparse process fitted to 1 and 10 million rows of Parquet: memory, and time a row."""
+    sizes = (200_000, 2 * MILLION) if quick else (MILLION, 10 * MILLION)
+    figures, costs = [], {}
+    with tempfile.TemporaryDirectory() as folder:
+        for n_rows in sizes:
+            path = Path(folder) / f"{n_rows}.parquet"
+            write_arm(path, n_rows)
+            for kind, options in (("given", []), ("learned", ["--learn"])):
+                found = min((_fit(path, options) for _ in range(repeat)), key=lambda one: one["fit"])
+                name = f"{n_rows} rows, kernel {kind}"
+                costs[n_rows, kind] = found["fit"] / n_rows * MILLION
+                figures += [
+                    Figure(f"{name}: fit", found["fit"], "s"),
+                    Figure(f"{name}: peak memory", found["peak"] / GIGABYTE, "GiB", at_most=1.5),
+                    Figure(f"{name}: per million rows", costs[n_rows, kind], "s"),
+                ]
+            path.unlink()
+        figures += [
+            Figure(
+                f"time a row at {sizes[1]} over that at {sizes[0]} rows, kernel {kind}",
+                costs[sizes[1], kind] / costs[sizes[0], kind],
+                "x",
+                at_most=1.1,
+            )
+            for kind in ("given", "learned")
+        ]
+        return figures + _same_model(Path(folder), 50_000 if quick else 500_000)
+
+
+def write_arm(path: Path, n_rows: int) -> None:
+    """The simulated arm, its angles and, as y, the distance to its goal, in odd row groups."""
+    pa, pq = _arrow()
+    names = [f"angle{j}" for j in range(8)]
+    schema = pa.schema([(name, pa.float64()) for name in [*names, "y"]])
+    with pq.ParquetWriter(path, schema) as writer:
+        for seed, start in enumerate(range(0, n_rows, _CHUNK)):
+            arm = make_robot_arm(min(_CHUNK, n_rows - start), random_state=seed)
+            columns = dict(zip(names, arm.data.T, strict=True), y=10.0 * arm.target)
+            writer.write_table(pa.table(columns, schema=schema), row_group_size=_ROW_GROUP)
+
+
+def _fit(path: Path, options: list[str]) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.file_fit", str(path), *options]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def _same_model(folder: Path, n_rows: int) -> list[Figure]:
+    """The model of a file beside that of the same rows in memory."""
+    from pursuit.estimators import sources
+
+    _, pq = _arrow()
+    path = folder / "compared.parquet"
+    write_arm(path, n_rows)
+    table = pq.read_table(path)
+    X = np.column_stack([table[name].to_numpy() for name in table.column_names[:-1]])
+    y = table["y"].to_numpy()
+    figures = []
+    small = sources.SMALL_BYTES
+    for kind in ("given", "learned"):
+        memory = model(learn=kind == "learned", dtype="float64").fit(X, y)
+        sources.SMALL_BYTES = 0  # else so few rows would be read into memory
+        file = model(learn=kind == "learned", dtype="float64").fit(path, target="y")
+        sources.SMALL_BYTES = small
+        same = np.mean(file.basis_indices_ == memory.basis_indices_)
+        if kind == "learned":
+            same = float(np.allclose(file.basis_, memory.basis_, rtol=1e-8, atol=0.0))
+        expected = memory.predict(X[:_COMPARED])
+        got = file.predict(path)[:_COMPARED]
+        difference = np.abs(got - expected).max() / np.abs(expected).max()
+        name = f"{n_rows} rows, file beside memory, kernel {kind}"
+        figures += [
+            Figure(f"{name}: basis that is the same", same, "", at_least=1.0),
+            Figure(f"{name}: relative difference of predictions", difference, "", at_most=1e-8),
+        ]
+    path.unlink()
+    return figures
+
+
+def _arrow() -> tuple[object, object]:
+    if find_spec("pyarrow") is None:
+        raise NotAvailableError('pyarrow is not installed: pip install "pursuit[parquet]"')
+    import pyarrow
+    import pyarrow.parquet
+
+    return pyarrow, pyarrow.parquet

@@ -1,0 +1,5 @@
+"""`python -m pursuit.cli` is the `pursuit` command."""
+
+from pursuit.cli import app
+
+app()

@@ -1,0 +1,1 @@
+"""Fitted models as ONNX graphs, which run where there is no Python."""

@@ -1,0 +1,70 @@
+"""Classes as columns: one against the rest, or every pair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.class_weight import compute_class_weight
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+def class_weights(
+    class_weight: Mapping[Any, float] | str | None, classes: NDArray[Any], labels: Indices
+) -> Floats:
+    """A weight for each class; names of classes that are absent are refused."""
+    if isinstance(class_weight, Mapping):
+        absent = [name for name in class_weight if name not in classes.tolist()]
+        if absent:
+            raise ValueError(
+                f"class_weight names {absent}, but the classes in y are {classes.tolist()}: drop "
+                "those that are absent."
+            )
+        wrong = {name: w for name, w in class_weight.items() if not 0 < w < np.inf}
+        if wrong:
+            raise ValueError(
+                f"class_weight must be positive and finite, got {wrong}: to leave a class out, "
+                "leave out its rows."
+            )
+    weights: Floats = compute_class_weight(class_weight, classes=classes, y=classes[labels])
+    return weights
+
+
+def against_rest(labels: Indices, n_classes: int) -> Floats:
+    """±1 targets: a single column for two classes, which is the second's, else one a class."""
+    columns = np.arange(1, 2) if n_classes == 2 else np.arange(n_classes)
+    return np.where(labels[:, None] == columns, 1.0, -1.0)
+
+
+def pairs(n_classes: int) -> list[tuple[int, int]]:
+    """(0, 1), (0, 2), …, in the order of scikit-learn's SVC."""
+    return [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
+
+
+def against_each_other(labels: Indices, n_classes: int) -> tuple[Floats, NDArray[np.bool_]]:
+    """±1 targets of every pair, 1 for the first of it, and which rows belong to the pair."""
+    both = pairs(n_classes)
+    targets = np.column_stack([np.where(labels == i, 1.0, -1.0) for i, _ in both])
+    inside = np.column_stack([(labels == i) | (labels == j) for i, j in both])
+    return targets, inside
+
+
+def votes(values: Floats, n_classes: int) -> Floats:
+    """One column a class from values of all pairs: pairs won, ties broken by how clearly.
+
+    The sum of a class's values, squeezed to less than a third of a vote, is added to its votes, as
+    in scikit-learn's SVC.
+    """
+    won = np.zeros((len(values), n_classes))
+    total = np.zeros((len(values), n_classes))
+    for column, (i, j) in enumerate(pairs(n_classes)):
+        first = values[:, column] > 0
+        won[:, i] += first
+        won[:, j] += ~first
+        total[:, i] += values[:, column]
+        total[:, j] -= values[:, column]
+    return np.asarray(won + total / (3.0 * (np.abs(total) + 1.0)))

@@ -1,0 +1,427 @@
+"""What all machines in a span share: choosing, solving, certifying and predicting."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
+from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from pursuit.bounds import Certificate
+from pursuit.estimators.gp.finishing import length_units
+from pursuit.estimators.inputs import (
+    check_positive_definite,
+    counting_kernel,
+    feature_deviations,
+    indefinite,
+    is_precomputed,
+    positive,
+    prediction_rows,
+    seeded,
+    validate_items,
+)
+from pursuit.estimators.progress import CallbackSupportMixin, Progress
+from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.span.searching import SMALL, SearchPlan
+from pursuit.estimators.svm.certifying import exact_certificate
+from pursuit.estimators.svm.features import Span, SpanFeatures
+from pursuit.estimators.svm.fitting import MachineFit, MachineFitter, Moving, Solver
+from pursuit.estimators.svm.problem import MachineProblem
+from pursuit.estimators.svm.solving import MachineSolution, newton_in_span
+from pursuit.gram import kernel_times
+from pursuit.greedy import Meter, Path, Pool, Problem, catch_interrupt
+from pursuit.kernels import CountingKernel, kernel_gradient, without_white
+from pursuit.linalg import NotPositiveDefiniteError, Workers
+from pursuit.rows import RowSource, Sample
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+_RIDGE = 5.0
+"""Times 1/C: the ridge of the choice, ten times what the loss would have. Half a point of accuracy
+on kin40k, nothing on protein: a sketch of the rows calls for more of it than all rows do."""
+_AUTO_STEPS = 50
+_MOST_MOVED_FEATURES = 256
+_AUTO_CERTIFICATE_ROWS = 10_000
+_CALLER = 5  # of fit, behind its two decorators and _fit_machine
+
+
+class LowRankMachine(CallbackSupportMixin, SavedModel, BaseEstimator):
+    """Fit f + b, f = Σ_j β_j k(·, z_j), with a support vector loss, and certify the result.
+
+    A subclass says what the problem is (`MachineProblem`), and which solver it takes.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "kernel": [str, callable, SklearnKernel],
+        "C": [numbers.Real],
+        "n_basis": [Interval(numbers.Integral, 1, None, closed="left")],
+        "tol": [None, Interval(numbers.Real, 0, None, closed="neither")],
+        "search": [StrOptions({"pooled", "full"})],
+        "pool_size": [StrOptions({"auto"}), Interval(numbers.Integral, 1, None, closed="left")],
+        "selection_rows": [
+            None,
+            StrOptions({"auto"}),
+            Interval(numbers.Integral, 1, None, closed="left"),
+        ],
+        "rounds": [Interval(numbers.Integral, 1, None, closed="left")],
+        "candidates": [StrOptions({"rows", "kmeans"}), "array-like", "sparse matrix", list],
+        "refine": [
+            StrOptions({"auto"}),
+            Options(bool, {False}),
+            Interval(numbers.Integral, 0, None, closed="left"),
+        ],
+        "certificate": [None, StrOptions({"auto", "exact", "diagonal"})],
+        "gamma": [
+            None,
+            StrOptions({"scale", "auto"}),
+            Interval(numbers.Real, 0, None, closed="left"),
+        ],
+        "coef0": [None, numbers.Real],
+        "degree": [None, Interval(numbers.Real, 0, None, closed="neither")],
+        "kernel_params": [None, dict],
+        "dtype": [
+            StrOptions({"auto", "float64", "float32"}),
+            Options(type, {np.float32, np.float64}),
+        ],
+        "n_jobs": [None, numbers.Integral],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    basis_: Any
+    basis_indices_: Indices
+    n_basis_: int
+    dual_coef_: Floats
+    intercept_: Floats
+    support_: Indices
+    n_iter_: int
+    path_: Path
+    certificate_: Certificate | None
+    kernel_: Any
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        C: float = 1.0,
+        n_basis: int = 500,
+        tol: float | None = None,
+        search: str = "pooled",
+        pool_size: int | str = "auto",
+        selection_rows: int | str | None = "auto",
+        rounds: int = 1,
+        candidates: Any = "rows",
+        refine: int | str | bool = "auto",
+        certificate: str | None = "auto",
+        gamma: float | str | None = None,
+        coef0: float | None = None,
+        degree: float | None = None,
+        kernel_params: dict[str, Any] | None = None,
+        dtype: Any = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.C = C
+        self.n_basis = n_basis
+        self.tol = tol
+        self.search = search
+        self.pool_size = pool_size
+        self.selection_rows = selection_rows
+        self.rounds = rounds
+        self.candidates = candidates
+        self.refine = refine
+        self.certificate = certificate
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.degree = degree
+        self.kernel_params = kernel_params
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _solver(self) -> Solver:
+        """What minimises the problem in a span."""
+        return newton_in_span
+
+    def _ridge(self) -> float:
+        """The σ² by which least squares chooses the basis."""
+        return _RIDGE / positive("C", self.C)
+
+    def _fit_machine(
+        self,
+        X: Any,
+        rows: RowSource,
+        targets: Floats,
+        weights: Floats,
+        problem: MachineProblem,
+        centred: bool = True,
+    ) -> tuple[MachineFit, Indices, Progress]:
+        """Choose a basis for these targets, fit the machine in its span, and store it.
+
+        Parameters
+        ----------
+        X, rows
+            As `training_rows` gives them.
+        targets : array of shape (n_rows, n_targets)
+            What the basis is chosen for, by least squares.
+        weights : array of shape (n_rows,)
+            Weights of the rows in that choice; a row of weight 0 is absent everywhere.
+        problem : MachineProblem
+            What is fitted, on the same rows.
+        centred : bool
+            Whether the targets' means are taken off first, as an intercept will.
+
+        Returns
+        -------
+        fitted : MachineFit
+            The machine, on the rows that have weight.
+        present : array of int
+            The numbers of these rows.
+        progress : Progress
+            Still to be finished, and :meth:`_tell` to be called.
+        """
+        ridge = self._ridge()
+        self._check_machine_arguments()
+        present = np.flatnonzero(weights > 0)
+        mean = (weights / weights.sum()) @ targets if centred else 0.0
+        sample = Sample(rows, targets - mean, weights)
+        if len(present) < rows.n_rows:
+            sample, problem = sample.take(present), problem.take(present)
+        self._gamma = self._resolved_gamma(rows)
+        self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
+        kernel, rng = self._compiled(X), seeded(self.random_state)
+        progress = Progress(self, n_stages=6)
+        with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
+            try:
+                check_positive_definite(kernel, sample, rng)
+                chooser = Problem(sample, kernel, ridge, workers, Meter(kernel), rng)
+                fitter = MachineFitter(
+                    self._plan(sample.n_rows),
+                    chooser,
+                    problem,
+                    self._solver(),
+                    self._moving(sample, rng),
+                    self.dtype,
+                    progress.begin,
+                )
+                fitted = fitter.run(interrupted)
+            except NotPositiveDefiniteError as error:
+                raise indefinite(int(present[error.index]), error.pivot) from error
+        self._interrupted = interrupted.requested
+        self._store(fitted, present)
+        return fitted, present, progress
+
+    def _store(self, fitted: MachineFit, present: Indices) -> None:
+        """Keep the machine; row numbers are those of the rows passed to fit."""
+        span, solution, index = fitted.span, fitted.solution, fitted.span.pool.index
+        self.n_basis_ = len(span)
+        self.basis_ = None if is_precomputed(self.kernel) else span.pool.items
+        self.basis_indices_ = np.where(index >= 0, present[index], -1)
+        self.dual_coef_ = span.coefficients(solution.coordinates).T
+        self.intercept_ = solution.intercepts
+        self.support_ = present[np.flatnonzero(solution.dual.any(axis=1))]
+        self.n_iter_ = solution.steps
+        self.certificate_ = fitted.certificate
+        self.path_ = fitted.path
+        self.path_.index[:] = self.basis_indices_
+        self._squared_norms = solution.squared_norms
+        self._converged = solution.converged
+
+    @property
+    def _strained(self) -> str:
+        """What makes a problem hard."""
+        return f"C={self.C!r}"
+
+    def _tell(self) -> None:
+        """Say what the caller should know of the fit."""
+        interrupted = self.__dict__.pop("_interrupted")
+        if interrupted:
+            warnings.warn(
+                f"fit was interrupted: the model holds {self.n_basis_} basis functions.",
+                stacklevel=_CALLER,
+            )
+            raise KeyboardInterrupt
+        if not self.__dict__.pop("_converged"):
+            warnings.warn(
+                f"the solver did not converge in {self.n_iter_} steps: {self._strained} may be "
+                "too large for the scale of the kernel.",
+                ConvergenceWarning,
+                stacklevel=_CALLER,
+            )
+        found = self.certificate_
+        if self.tol is not None and (found is None or found.relative_gap > self.tol):
+            reached = "unknown" if found is None else f"{found.relative_gap:.3g}"
+            warnings.warn(
+                f"tol={self.tol:g} was not met: the relative gap at {self.n_basis_} functions is "
+                f"{reached}. Raise n_basis or tol.",
+                ConvergenceWarning,
+                stacklevel=_CALLER,
+            )
+
+    def _certified(
+        self, X: Any, rows: RowSource, problem: MachineProblem, weights: Floats
+    ) -> Certificate:
+        """The exact-pass certificate of the fitted machine for the problem that rows pose."""
+        present = np.flatnonzero(weights > 0)
+        sample = Sample(rows, problem.targets, weights)
+        if len(present) < rows.n_rows:
+            sample, problem = sample.take(present), problem.take(present)
+        kernel = self._compiled(X)
+        with Workers(self.n_jobs) as workers:
+            fitted = self._values_at(sample.rows, kernel, workers)
+            if problem.squared:
+                dual = problem.dual_point(fitted)
+            else:
+                dual = self._dual_in_span(problem, sample, kernel, workers).dual
+            found, _ = exact_certificate(
+                problem, fitted, self._squared_norms, dual, sample.rows, kernel, workers
+            )
+        return found
+
+    def _dual_in_span(
+        self, problem: MachineProblem, sample: Sample, kernel: CountingKernel, workers: Workers
+    ) -> MachineSolution:
+        """Solve again: of a loss with corners, f does not say what the dual point is."""
+        rng = seeded(self.random_state)
+        chooser = Problem(sample, kernel, 1.0, workers, Meter(kernel), rng)
+        span = Span.of(Pool(self._points, self.basis_indices_), chooser)
+        features = SpanFeatures(sample.rows, kernel, span, workers, self.dtype)
+        return self._solver()(problem, features, workers, rng)
+
+    def _values(self, X: Any) -> Floats:
+        """f + b at the rows, one column an output."""
+        check_is_fitted(self)
+        rows, X = prediction_rows(self, X)
+        with Workers(self.n_jobs) as workers:
+            return self._values_at(rows, self._compiled(X), workers)
+
+    def _values_at(self, rows: RowSource, kernel: CountingKernel, workers: Workers) -> Floats:
+        if self.n_basis_ == 0:
+            return np.tile(self.intercept_, (rows.n_rows, 1))
+        values = kernel_times(rows, kernel, self._points, self.dual_coef_.T, workers)
+        values += self.intercept_
+        return values
+
+    def _saved_state(self) -> dict[str, Any]:
+        state = super()._saved_state()
+        state.pop("support_", None)
+        return state
+
+    @property
+    def _points(self) -> Any:
+        """What the compiled kernel is bound to: basis points, or columns of a given matrix."""
+        return self.basis_indices_ if self.basis_ is None else self.basis_
+
+    def _compiled(self, X: Any) -> CountingKernel:
+        return counting_kernel(
+            self.kernel_,
+            X,
+            gamma=self._gamma,
+            coef0=self.coef0,
+            degree=self.degree,
+            kernel_params=self.kernel_params,
+        )[0]
+
+    def _resolved_gamma(self, rows: RowSource) -> float | None:
+        """``"scale"`` and ``"auto"`` as in scikit-learn's SVC."""
+        if not isinstance(self.gamma, str):
+            return self.gamma
+        if not hasattr(self, "n_features_in_") or is_precomputed(self.kernel):
+            raise ValueError(f"gamma={self.gamma!r} needs rows of numbers: give gamma a number.")
+        d = int(self.n_features_in_)
+        if self.gamma == "auto":
+            return 1.0 / d
+        variance = _variance(rows, d)
+        return 1.0 / (d * variance) if variance > 0 else 1.0
+
+    def _check_machine_arguments(self) -> None:
+        if self.tol is not None and self.certificate in (None, "diagonal"):
+            raise ValueError(
+                "tol stops the growth of the basis by the exact certificate: use "
+                f"certificate='auto' or 'exact' instead of {self.certificate!r}, or tol=None."
+            )
+        rows_only = isinstance(self.candidates, str) and self.candidates == "rows"
+        if not rows_only and self.search == "full":
+            raise ValueError(
+                "search='full' chooses among the rows: candidates other than 'rows' need "
+                "search='pooled'."
+            )
+        if not rows_only and is_precomputed(self.kernel):
+            raise ValueError("kernel='precomputed' knows only its rows: use candidates='rows'.")
+
+    def _plan(self, n_rows: int) -> SearchPlan:
+        kind = self.certificate
+        if kind == "auto":
+            exact = self.tol is not None or n_rows <= _AUTO_CERTIFICATE_ROWS
+            kind = "exact" if exact else "diagonal"
+        candidates = self.candidates
+        if not isinstance(candidates, str):
+            candidates = validate_items(self, candidates, reset=False, name="candidates")
+        return SearchPlan(
+            n_basis=int(self.n_basis),
+            search=self.search,
+            pool_size=self.pool_size,
+            selection_rows=self.selection_rows,
+            rounds=self.rounds,
+            candidates=candidates,
+            evidence=False,
+            tol=self.tol,
+            certificate=kind,
+            max_time=None,
+            dtype=np.float64,
+        )
+
+    def _moving(self, sample: Sample, rng: np.random.Generator) -> Moving | None:
+        """How the points are moved; None where they are not."""
+        steps = _AUTO_STEPS if self.refine == "auto" else int(self.refine)
+        if steps == 0 or sample.n_rows <= SMALL:
+            return None
+        kernel = self.kernel_
+        features = int(getattr(self, "n_features_in_", 0))
+        if isinstance(kernel, str) and kernel == "rbf" and features:
+            gamma = 1.0 / features if self._gamma is None else self._gamma
+            kernel = RBF(np.sqrt(0.5 / gamma))
+        core = without_white(kernel)[0] if isinstance(kernel, SklearnKernel) else None
+        gradient = None if core is None or not features else kernel_gradient(core)
+        if self.refine == "auto":
+            dense = isinstance(sample.rows.take(np.arange(1)), np.ndarray)
+            if gradient is None or not dense or features > _MOST_MOVED_FEATURES:
+                return None
+        if gradient is None:
+            raise ValueError(
+                f"refine={self.refine!r} moves points along the kernel's gradient, which "
+                f"{self.kernel_!r} does not have: use refine=False."
+            )
+        units = length_units(core, feature_deviations(sample, rng))
+        return Moving(gradient, units, steps)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not is_precomputed(self.kernel)
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
+        return tags
+
+
+def _variance(rows: RowSource, n_features: int) -> float:
+    """Of all entries of X together."""
+    count = rows.n_rows * n_features
+    blocks: Any = rows.blocks
+    mean = sum(float(items.sum(dtype=np.float64)) for _, items in blocks()) / count
+    squares = 0.0
+    for _, items in blocks():
+        stored = items.data if hasattr(items, "nnz") else np.asarray(items, dtype=np.float64)
+        zeros = items.shape[0] * n_features - stored.size
+        squares += float(((stored - mean) ** 2).sum()) + zeros * mean**2
+    return squares / count

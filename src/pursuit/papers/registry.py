@@ -1,0 +1,172 @@
+"""Every table and figure of the five papers by its name, in the order in which they are run.
+
+``minutes`` were measured on two cores. A quick run has the paper's setting with fewer seeds or
+sizes wherever that leaves the verdict's criteria as they are.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from pursuit.papers import hs08, sb01, sb01_cost, ss00, z02, z03
+from pursuit.papers.experiment import Experiment
+
+PAPERS = {
+    "sb01": "Smola and Bartlett, Sparse greedy Gaussian process regression (2001)",
+    "ss00": "Smola and Schölkopf, Sparse greedy matrix approximation for machine learning (2000)",
+    "z03": "Zhang, Approximation bounds for some sparse kernel regression algorithms",
+    "z02": "Zhang, A general greedy approximation algorithm with applications (2002)",
+    "hs08": "Hussain and Shawe-Taylor, Theory of matching pursuit (2008)",
+}
+
+EXPERIMENTS = (
+    Experiment(
+        "sb01-fig1",
+        sb01.figure1,
+        minutes=(0.3, 2.0),
+        data=("abalone",),
+        repeats="n_runs",
+        quick={"n_runs": 1, "subsets": (1, 5, 20, 50, 100)},
+        full={"n_runs": 5},
+    ),
+    Experiment("sb01-table1", sb01_cost.table1, minutes=(0.6, 1.5), quick={"times": 1}),
+    Experiment(
+        "sb01-table2-posterior",
+        sb01.table2_posterior,
+        minutes=(0.4, 2.0),
+        data=("abalone",),
+        repeats="n_runs",
+        quick={"n_runs": 1},
+        full={"n_runs": 6},
+    ),
+    Experiment(
+        "sb01-table2-errorbars",
+        sb01.table2_errorbars,
+        minutes=(0.7, 3.0),
+        data=("abalone",),
+        quick={"n_test": 40},
+    ),
+    Experiment(
+        "sb01-testerror",
+        sb01.generalization_error,
+        minutes=(0.1, 0.5),
+        data=("abalone",),
+        repeats="n_runs",
+        quick={"n_runs": 2},
+    ),
+    Experiment(
+        "sb01-logposterior",
+        sb01.log_posterior,
+        minutes=(0.1, 0.5),
+        data=("abalone",),
+        repeats="n_runs",
+        quick={"n_runs": 2},
+    ),
+    Experiment(
+        "sb01-synthetic",
+        sb01.synthetic,
+        minutes=(0.5, 1.6),
+        repeats="n_runs",
+        quick={"n_runs": 2},
+    ),
+    Experiment(
+        "ss00-fig1",
+        ss00.figure1,
+        minutes=(0.3, 1.0),
+        data=("abalone", "boston", "usps"),
+        repeats="n_runs",
+        quick={"n_runs": 1, "subsets": (1, 5, 20, 50, 100)},
+    ),
+    Experiment(
+        "ss00-fig2",
+        ss00.figure2,
+        minutes=(0.15, 0.5),
+        data=("abalone",),
+        repeats="n_runs",
+        quick={"n_runs": 1},
+        full={"n_runs": 3},
+    ),
+    Experiment(
+        "ss00-fig3",
+        ss00.figure3,
+        minutes=(0.1, 0.1),
+        data=("abalone",),
+        repeats="n_runs",
+        quick={"n_runs": 1},
+    ),
+    Experiment(
+        "ss00-fig4",
+        ss00.figure4,
+        minutes=(0.1, 0.1),
+        data=("usps",),
+        repeats="n_runs",
+        quick={"n_runs": 5},
+    ),
+    Experiment(
+        "ss00-fig5",
+        ss00.figure5,
+        minutes=(0.1, 0.1),
+        data=("boston",),
+        repeats="n_runs",
+        quick={"n_runs": 3},
+        full={"n_runs": 10},
+    ),
+    Experiment("z03-table1", z03.table1, minutes=(0.3, 0.6), quick={"times": 1}),
+    Experiment("z03-fig1", z03.figure1, minutes=(0.1, 0.1), repeats="n_runs", quick={"n_runs": 2}),
+    Experiment("z03-fig2", z03.figure2, minutes=(0.1, 0.1), repeats="n_runs", quick={"n_runs": 3}),
+    Experiment("z03-fig3", z03.figure3, minutes=(0.1, 0.2), repeats="n_runs", quick={"n_runs": 1}),
+    Experiment("z03-fig4", z03.figure4, minutes=(0.1, 0.2), repeats="n_runs", quick={"n_runs": 1}),
+    Experiment("z02-rate", z02.rate, minutes=(0.1, 0.4), repeats="n_runs", quick={"n_runs": 1}),
+    Experiment(
+        "z02-margin",
+        z02.margin,
+        minutes=(0.1, 0.2),
+        repeats="n_runs",
+        quick={"n_runs": 1},
+    ),
+    Experiment(
+        "hs08-fig1-left",
+        hs08.figure1_left,
+        minutes=(0.1, 0.1),
+        data=("boston",),
+        repeats="n_splits",
+        quick={"n_splits": 2},
+    ),
+    Experiment("hs08-fig1-right", hs08.figure1_right, minutes=(0.1, 0.1)),
+    Experiment(
+        "hs08-fig2",
+        hs08.figure2,
+        minutes=(0.1, 0.1),
+        data=("boston",),
+        repeats="n_splits",
+    ),
+    # What the papers say outside tables and figures.
+    Experiment("sb01-theorem2", sb01.theorem2, minutes=(0.1, 0.1), data=("abalone",)),
+    Experiment(
+        "ss00-section6-3",
+        ss00.section6_3,
+        minutes=(0.1, 0.1),
+        data=("abalone",),
+        repeats="n_runs",
+        quick={"n_runs": 2},
+    ),
+    Experiment("z03-section8", z03.section8, minutes=(0.1, 0.1), repeats="n_runs"),
+)
+
+BY_NAME = {experiment.name: experiment for experiment in EXPERIMENTS}
+
+
+def chosen(names: list[str] | tuple[str, ...]) -> tuple[Experiment, ...]:
+    """Experiments of these names, all if there are none, each once and in the registry's order.
+
+    Raises
+    ------
+    LookupError
+        For a name that is not known, with those nearest to it.
+    """
+    for name in names:
+        if name not in BY_NAME:
+            near = get_close_matches(name.lower(), BY_NAME, n=3, cutoff=0.4)
+            hint = f"did you mean {' or '.join(near)}?" if near else "see `pursuit papers list`."
+            raise LookupError(f"there is no experiment {name!r}: {hint}")
+    return tuple(e for e in EXPERIMENTS if not names or e.name in names)

@@ -1,0 +1,464 @@
+"""Estimators fitted to files: the model of the same rows in memory, whatever the rows lie in."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF
+
+from pursuit import (
+    ExactGPRegressor,
+    GreedyFeatureMap,
+    HullBoostClassifier,
+    HullMixture,
+    HullRegressor,
+    HullRegressorCV,
+    KernelMatchingPursuitClassifier,
+    KernelMatchingPursuitRegressor,
+    SpanNeighbors,
+    SparseGPRegressor,
+    SparseKernelCCA,
+    SparseKernelPCA,
+    SparseKernelRidge,
+    open_table,
+    pairwise,
+)
+from pursuit.estimators import sources
+from pursuit.rows import ArrayRows, ListRows
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+csv = pytest.importorskip("pyarrow.csv")
+
+M = 3000
+FEATURES = ["size", "age", "height"]
+
+
+def frame(m=M, seed=0):
+    """Rows with three features, a target, labels, and weights of which some are zero."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((m, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.standard_normal(m)
+    columns = {"y": y, **dict(zip(FEATURES, X.T, strict=True))}
+    columns["label"] = np.where(y > 1, "high", "low")
+    columns["w"] = rng.integers(0, 3, m).astype(float)
+    return pd.DataFrame(columns)
+
+
+def written(folder, data):
+    """Parquet in two files with odd row groups."""
+    folder.mkdir(exist_ok=True)
+    table = pa.Table.from_pandas(data, preserve_index=False)
+    cut = len(data) // 3
+    pq.write_table(table.slice(0, cut), folder / "1.parquet", row_group_size=377)
+    pq.write_table(table.slice(cut), folder / "2.parquet", row_group_size=1013)
+    return folder
+
+
+@pytest.fixture
+def streamed(monkeypatch):
+    """Tables are never read into memory, however small."""
+    monkeypatch.setattr(sources, "SMALL_BYTES", -1)
+
+
+GIVEN = {"kernel": RBF(1.0), "noise": 0.01, "optimizer": None}
+
+
+REGRESSORS = {
+    "SparseGPRegressor": lambda: SparseGPRegressor(n_basis=30, random_state=0),
+    "SparseGPRegressor given": lambda: SparseGPRegressor(**GIVEN, n_basis=30, random_state=0),
+    "SparseGPRegressor fresh": lambda: SparseGPRegressor(
+        **GIVEN, n_basis=8, search="fresh", random_state=0
+    ),
+    "SparseKernelRidge greedy": lambda: SparseKernelRidge(n_basis=8, random_state=0),
+    "SparseKernelRidge kappa": lambda: SparseKernelRidge(method="kappa", n_basis=8, random_state=0),
+    "SparseKernelRidge random": lambda: SparseKernelRidge(
+        method="random", n_basis=20, certificate="hybrid", random_state=0
+    ),
+    "KernelMatchingPursuitRegressor": lambda: KernelMatchingPursuitRegressor(
+        n_basis=8, random_state=0
+    ),
+    "HullRegressor": lambda: HullRegressor(radius=5.0, n_terms=8, random_state=0),
+    "HullRegressor features": lambda: HullRegressor(
+        "features", radius=5.0, n_terms=3, random_state=0
+    ),
+    "HullRegressorCV": lambda: HullRegressorCV(radii=[1.0, 4.0], cv=2, n_terms=8, random_state=0),
+    "ExactGPRegressor": lambda: ExactGPRegressor("rbf", noise=0.1, random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_regressors_fit_the_same_model(name, tmp_path, streamed):
+    data = frame()
+    path = written(tmp_path / "data", data.drop(columns="label"))
+    memory = REGRESSORS[name]().fit(data[FEATURES], data["y"], data["w"])
+    file = REGRESSORS[name]().fit(path, target="y", weight="w")
+    assert list(file.feature_names_in_) == FEATURES
+    assert file.n_features_in_ == 3
+    if hasattr(memory, "basis_indices_"):
+        assert np.array_equal(file.basis_indices_, memory.basis_indices_)
+    if name == "ExactGPRegressor":  # which passes over the training rows in other blocks
+        assert np.allclose(file.predict(path), memory.predict(data[FEATURES]), rtol=1e-10)
+    else:
+        assert np.array_equal(file.predict(path), memory.predict(data[FEATURES]))
+
+
+MAPS = {
+    "GreedyFeatureMap": lambda: GreedyFeatureMap(n_components=10, random_state=0),
+    "SparseKernelPCA": lambda: SparseKernelPCA(n_basis=10, random_state=0),
+    "SpanNeighbors": lambda: SpanNeighbors(n_components=10, random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_maps_fit_the_same_map(name, tmp_path, streamed):
+    data = frame(1500)[["y", *FEATURES]]
+    path = written(tmp_path / "data", data)
+    memory = MAPS[name]().fit(data[FEATURES])
+    file = MAPS[name]().fit(path, target="y")
+    assert list(file.feature_names_in_) == FEATURES
+    got, expected = file.transform(path), memory.transform(data[FEATURES])
+    if name == "SpanNeighbors":
+        got, expected = got.toarray(), expected.toarray()
+    assert np.array_equal(got, expected)
+
+
+def test_mixtures_fit_the_same_density(tmp_path):
+    data = frame(300)[[*FEATURES, "w"]]
+    path = written(tmp_path / "data", data)
+    memory = HullMixture(n_terms=3, random_state=0).fit(data[FEATURES], None, data["w"])
+    file = HullMixture(n_terms=3, random_state=0).fit(path, weight="w")
+    assert np.array_equal(file.score_samples(path), memory.score_samples(data[FEATURES]))
+    assert list(file.feature_names_in_) == FEATURES
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: KernelMatchingPursuitClassifier(n_basis=8, random_state=0),
+        lambda: HullBoostClassifier(n_terms=5, random_state=0),
+    ],
+)
+def test_classifiers_take_labels_of_any_kind(make, tmp_path, streamed):
+    data = frame(600).drop(columns="y")
+    path = written(tmp_path / "data", data)
+    memory = make().fit(data[FEATURES], data["label"], data["w"])
+    file = make().fit(path, target="label", weight="w")
+    assert file.classes_.tolist() == ["high", "low"]
+    assert np.array_equal(file.predict(path), memory.predict(data[FEATURES]))
+
+
+def test_both_views_of_a_cca(tmp_path, streamed):
+    data = frame(500)
+    X, Y = data[["size", "age"]], data[["height", "y"]]
+    memory = SparseKernelCCA(n_basis=10, random_state=0).fit(X, Y)
+    left, right = written(tmp_path / "left", X), written(tmp_path / "right", Y)
+    two = SparseKernelCCA(n_basis=10, random_state=0).fit(left, right)
+    assert np.array_equal(two.basis_indices_, memory.basis_indices_)
+    for got, expected in zip(two.transform(left, right), memory.transform(X, Y), strict=True):
+        assert np.array_equal(got, expected)
+    both = written(tmp_path / "both", data[["size", "age", "height", "y"]])
+    one = SparseKernelCCA(n_basis=10, random_state=0).fit(both, target=["height", "y"])
+    assert np.array_equal(one.transform(both), memory.transform(X))
+
+
+def lazy(data):
+    polars = pytest.importorskip("polars")
+    return polars.from_pandas(data).lazy().filter(polars.col("w") >= 0)
+
+
+def relation(data):
+    duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect()
+    connection.register("rows", data)
+    return connection.sql("select * from rows")
+
+
+def text(folder, data):
+    # Shortest digits that give the number back, as Python writes them.
+    data.to_csv(folder / "data.csv", index=False)
+    return folder / "data.csv"
+
+
+SOURCES = {
+    "parquet": lambda folder, data: written(folder / "data", data),
+    "csv": text,
+    "arrow table": lambda folder, data: pa.Table.from_pandas(data, preserve_index=False),
+    "arrow stream": lambda folder, data: pa.Table.from_pandas(data, preserve_index=False).to_reader(
+        max_chunksize=500
+    ),
+    "polars lazy frame": lambda folder, data: lazy(data),
+    "polars data frame": lambda folder, data: lazy(data).collect(),
+    "duckdb relation": lambda folder, data: relation(data),
+    "pandas": lambda folder, data: data,
+    "table": lambda folder, data: open_table(written(folder / "data", data)).select(
+        ["w", *FEATURES, "y"]
+    ),
+}
+
+
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize("kind", SOURCES)
+def test_every_source_gives_the_same_model(kind, held, tmp_path, monkeypatch):
+    if not held:
+        monkeypatch.setattr(sources, "SMALL_BYTES", -1)
+    data = frame(2500).drop(columns="label")
+    memory = SparseGPRegressor(**GIVEN, n_basis=20, random_state=0)
+    memory.fit(data[FEATURES], data["y"], data["w"])
+    file = clone(memory).fit(SOURCES[kind](tmp_path, data), target="y", weight="w")
+    assert np.array_equal(file.basis_, memory.basis_)
+    assert np.array_equal(file.predict(data[FEATURES]), memory.predict(data[FEATURES]))
+
+
+def test_numpy_files_and_memory_maps(tmp_path, streamed):
+    data = frame(2500)
+    X, y = data[FEATURES].to_numpy(), data["y"].to_numpy()
+    np.save(tmp_path / "X.npy", X)
+    memory = SparseGPRegressor(**GIVEN, n_basis=20, random_state=0).fit(X, y)
+    for source in (tmp_path / "X.npy", str(tmp_path / "X.npy"), np.load(tmp_path / "X.npy", "r")):
+        file = clone(memory).fit(source, y)
+        assert not hasattr(file, "feature_names_in_")
+        assert np.array_equal(file.basis_indices_, memory.basis_indices_)
+        assert np.array_equal(file.predict(source), memory.predict(X))
+
+
+def test_float32_columns_give_the_model_of_float32_rows(tmp_path, streamed):
+    data = frame(2500)[["y", *FEATURES]].astype(np.float32)
+    memory = SparseGPRegressor(**GIVEN, n_basis=20, random_state=0)
+    memory.fit(data[FEATURES], data["y"])
+    file = clone(memory).fit(written(tmp_path / "data", data), target="y")
+    assert file.basis_.dtype == np.float32
+    assert np.array_equal(file.predict(data[FEATURES]), memory.predict(data[FEATURES]))
+
+
+def test_a_kernel_matrix_in_a_file(tmp_path):
+    data = frame(200)
+    X, y = data[FEATURES].to_numpy(), data["y"].to_numpy()
+    K = RBF(1.0)(X)
+    np.save(tmp_path / "K.npy", K)
+    memory = SparseGPRegressor("precomputed", noise=0.1, n_basis=20).fit(K, y)
+    file = SparseGPRegressor("precomputed", noise=0.1, n_basis=20).fit(tmp_path / "K.npy", y)
+    assert np.array_equal(file.predict(tmp_path / "K.npy"), memory.predict(K))
+
+
+def test_several_targets(tmp_path, streamed):
+    data = frame(2500)[["y", *FEATURES]]
+    memory = SparseGPRegressor(RBF(1.0), noise=0.1, n_basis=20, random_state=0)
+    memory.fit(data[["size", "age"]], data[["height", "y"]])
+    path = written(tmp_path / "data", data)
+    file = clone(memory).fit(path, target=["height", "y"])
+    assert file.predict(path).shape == (2500, 2)
+    assert np.array_equal(file.predict(path), memory.predict(data[["size", "age"]]))
+    one = clone(memory).fit(path, target=["y"])
+    assert one.predict(path).shape == (2500, 1)
+
+
+def test_what_a_fitted_model_does_with_its_rows_it_does_from_a_file(tmp_path, streamed):
+    data = frame(2500).drop(columns="label")
+    path, X = written(tmp_path / "data", data), data[FEATURES]
+    memory = SparseGPRegressor(**GIVEN, n_basis=20, random_state=0).fit(X, data["y"], data["w"])
+    file = clone(memory).fit(path, target="y", weight="w")
+    rows, columns = (X, data["y"], data["w"]), {"target": "y", "weight": "w"}
+    for kind in ("published", "hybrid", "two-level"):
+        expected = memory.certify(*rows, kind=kind)
+        got = file.certify(path, kind=kind, **columns)
+        assert np.isclose(got.lower, expected.lower, rtol=1e-10)
+        assert np.isclose(got.upper, expected.upper, rtol=1e-10)
+    expected = memory.certify_path(*rows, sizes=[5, 10])
+    got = file.certify_path(path, **columns, sizes=[5, 10])
+    assert np.allclose(got.relative_gap, expected.relative_gap, rtol=1e-8)
+    got, expected = file.grow(25, path, **columns), memory.grow(25, *rows)
+    assert np.array_equal(got.predict(path), expected.predict(X))
+    got = file.reselect(path, **columns, n_basis=10).predict(path)
+    assert np.array_equal(got, memory.reselect(*rows, n_basis=10).predict(X))
+    got = np.array(file.std_bounds(path, path, data["w"]))
+    assert np.allclose(got, memory.std_bounds(X, X, data["w"]), rtol=1e-10)
+    std = file.predict(path, return_std=True)[1]
+    assert np.array_equal(std, memory.predict(X, return_std=True)[1])
+    file.partial_fit(path, **columns)
+    memory.partial_fit(*rows)
+    assert np.array_equal(file.predict(path), memory.predict(X))
+    ridge = SparseKernelRidge(method="random", n_basis=10, random_state=0)
+    got = ridge.fit(path, **columns).rate_bounds(path, **columns)
+    expected = ridge.fit(*rows).rate_bounds(*rows)
+    assert [bound.value[-1] for bound in got] == pytest.approx(
+        [bound.value[-1] for bound in expected], rel=1e-8
+    )
+
+
+class TestPrediction:
+    @pytest.fixture
+    def model(self):
+        data = frame(300)
+        return SparseGPRegressor(RBF(1.0), noise=0.1, n_basis=20).fit(data[FEATURES], data["y"])
+
+    def test_finds_its_columns_by_name(self, model, tmp_path, streamed):
+        data = frame(100, seed=1)
+        path = written(tmp_path / "data", data[["label", "height", "w", "age", "size"]])
+        assert np.array_equal(model.predict(path), model.predict(data[FEATURES]))
+
+    def test_says_which_columns_are_missing(self, model, tmp_path):
+        path = written(tmp_path / "data", frame(100).rename(columns={"height": "heigth"}))
+        with pytest.raises(ValueError, match=r"no column 'height' \(did you mean 'heigth'"):
+            model.predict(path)
+
+    def test_refuses_words_and_gaps_in_its_columns(self, model, tmp_path):
+        data = frame(100)
+        words = written(tmp_path / "words", data.assign(age=data["label"]))
+        with pytest.raises(ValueError, match="data that are not|not numbers: 'age"):
+            model.predict(words)
+        data.loc[40, "age"] = np.nan
+        with pytest.raises(ValueError, match="Input X contains NaN: column 'age' of gaps, in row"):
+            model.predict(written(tmp_path / "gaps", data))
+
+    def test_counts_columns_where_there_are_no_names(self, tmp_path):
+        data = frame(100)
+        model = SparseGPRegressor(RBF(1.0), noise=0.1, n_basis=20)
+        model.fit(data[FEATURES].to_numpy(), data["y"])
+        path = written(tmp_path / "data", data[FEATURES])
+        assert model.predict(path).shape == (100,)
+        with pytest.raises(ValueError, match="X has 4 features, but SparseGPRegressor is expect"):
+            model.predict(written(tmp_path / "more", data[[*FEATURES, "w"]]))
+
+
+class TestWrongCalls:
+    """Every wrong call says what to do."""
+
+    @pytest.fixture
+    def path(self, tmp_path):
+        return written(tmp_path / "data", frame(100).drop(columns="label"))
+
+    @pytest.fixture
+    def model(self):
+        return SparseGPRegressor(RBF(1.0), noise=0.1, n_basis=10)
+
+    def test_a_target_in_two_places(self, model, path):
+        with pytest.raises(ValueError, match="target='y' names a column of X, and y is passed too"):
+            model.fit(path, np.zeros(100), target="y")
+        with pytest.raises(ValueError, match="weight='w' names .* and sample_weight is passed too"):
+            model.fit(path, sample_weight=np.ones(100), target="y", weight="w")
+
+    def test_no_target(self, model, path):
+        with pytest.raises(ValueError, match="name their column by target="):
+            model.fit(path)
+        with pytest.raises(TypeError, match="y is the string 'y': .* pass target='y'"):
+            model.fit(path, "y")
+
+    def test_names_that_are_no_columns(self, model, path):
+        with pytest.raises(ValueError, match=r"target: data has no column 'yy' \(did you mean 'y'"):
+            model.fit(path, target="yy")
+        with pytest.raises(ValueError, match="weight: data has no column 'weight'"):
+            model.fit(path, target="y", weight="weight")
+        with pytest.raises(ValueError, match="name a column twice"):
+            model.fit(path, target="y", weight="y")
+        with pytest.raises(ValueError, match="no columns beside target and weight"):
+            model.fit(path, target=["y", *FEATURES], weight="w")
+
+    def test_names_of_columns_that_have_none(self, model, tmp_path):
+        np.save(tmp_path / "X.npy", np.zeros((9, 2)))
+        for X in (np.zeros((9, 2)), tmp_path / "X.npy"):
+            with pytest.raises(TypeError, match="target= names a column, and the columns of X"):
+                model.fit(X, target="y")
+
+    def test_paths(self, model, tmp_path):
+        with pytest.raises(FileNotFoundError, match="there is no file or folder"):
+            model.fit(tmp_path / "gone.parquet", target="y")
+        with pytest.raises(TypeError, match="X is a single string"):
+            model.fit("gone", target=None)
+
+    def test_no_rows(self, model, tmp_path):
+        (tmp_path / "none.csv").write_text("a,y\n")
+        with pytest.raises(ValueError, match=r"none\.csv holds no rows"):
+            model.fit(tmp_path / "none.csv", target="y")
+
+    def test_lengths(self, model, path):
+        with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[100, 99\]"):
+            model.fit(path, np.zeros(99))
+
+    def test_words_are_refused_before_targets_are_read(self, model, tmp_path, monkeypatch):
+        path = written(tmp_path / "data", frame(100))
+        table = open_table(path)
+        monkeypatch.setattr(type(table), "read", lambda *_: pytest.fail("a pass was made"))
+        with pytest.raises(ValueError, match=r"'label \("):
+            model.fit(table, target="y")
+
+    def test_more_rows_than_memory_should_hold(self, path, monkeypatch):
+        monkeypatch.setattr(sources, "SMALL_BYTES", -1)
+        monkeypatch.setattr(sources, "HELD_BYTES", 1000)
+        for model in (ExactGPRegressor(), SpanNeighbors(), HullMixture()):
+            with pytest.raises(ValueError, match="holds all rows in memory, and 100 rows"):
+                model.fit(path, target="y")
+
+
+class Own:
+    """A source of a user's own: the three methods, and nothing else."""
+
+    def __init__(self, rows):
+        self._rows = rows
+        self.most_taken = 0
+
+    @property
+    def n_rows(self):
+        return self._rows.n_rows
+
+    def blocks(self, size=8192):
+        return self._rows.blocks(size)
+
+    def take(self, index):
+        self.most_taken = max(self.most_taken, len(index))
+        return self._rows.take(index)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SparseGPRegressor(n_basis=20, pool_size=200, random_state=0),
+        lambda: SparseGPRegressor(**GIVEN, n_basis=20, pool_size=200, random_state=0),
+        lambda: SparseKernelRidge(method="random", n_basis=20, random_state=0),
+        lambda: GreedyFeatureMap(n_components=20, random_state=0),
+        lambda: SparseKernelPCA(n_basis=20, pool_size=100, random_state=0),
+        lambda: KernelMatchingPursuitRegressor(n_basis=10, pool_size=100, random_state=0),
+        lambda: HullRegressor(radius=5.0, n_terms=10, pool_size=100, random_state=0),
+    ],
+)
+def test_a_fit_that_reads_in_blocks_never_asks_for_all_rows(make):
+    data = frame(12_000)
+    X, y = data[FEATURES].to_numpy(), data["y"].to_numpy()
+    source = Own(ArrayRows(X))
+    file, memory = make().fit(source, y), make().fit(X, y)
+    assert source.most_taken < 11_000
+    read = "predict" if hasattr(file, "predict") else "transform"
+    assert np.array_equal(getattr(file, read)(source), getattr(memory, read)(X))
+    assert file.n_features_in_ == 3
+
+
+def test_a_source_of_words():
+    words = [f"{i % 7}{'ab' * (i % 5)}{i % 3}" for i in range(120)]
+    y = np.array([len(word) for word in words], dtype=float)
+
+    @pairwise
+    def shared(a, b):
+        return float(len(set(a) & set(b))) + (a == b)
+
+    model = SparseGPRegressor(shared, noise=0.1, n_basis=10, random_state=0)
+    source = Own(ListRows(words))
+    file, memory = clone(model).fit(source, y), clone(model).fit(words, y)
+    assert file.basis_ == memory.basis_
+    assert np.array_equal(file.predict(source), memory.predict(words))
+    assert not hasattr(file, "n_features_in_")
+
+
+def test_names_are_forgotten_when_a_model_is_fitted_again(tmp_path):
+    data = frame(100)
+    model = SparseGPRegressor(RBF(1.0), noise=0.1, n_basis=10)
+    model.fit(written(tmp_path / "data", data[["y", *FEATURES]]), target="y")
+    assert list(model.feature_names_in_) == FEATURES
+    np.save(tmp_path / "X.npy", data[["size", "age"]].to_numpy())
+    model.fit(tmp_path / "X.npy", data["y"])
+    assert not hasattr(model, "feature_names_in_")
+    assert model.n_features_in_ == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(data[["size", "age"]].to_numpy())

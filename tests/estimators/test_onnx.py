@@ -1,0 +1,275 @@
+"""ONNX graphs give what the models give, run by onnxruntime."""
+
+import builtins
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+import pursuit
+from pursuit import (
+    ExactGPRegressor,
+    GreedyFeatureMap,
+    HullMixture,
+    KernelMatchingPursuitClassifier,
+    KernelMatchingPursuitRegressor,
+    LowRankSVC,
+    LowRankSVR,
+    LPMachineClassifier,
+    LPMachineRegressor,
+    SparseGPClassifier,
+    SparseGPRegressor,
+    SparseKernelPCA,
+    SparseKernelRidge,
+)
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+KERNELS = {
+    "rbf": RBF(1.3),
+    "rbf, scales": ConstantKernel(2.5) * RBF([0.7, 1.5, 20.0]),
+    "matern 1/2": ConstantKernel(0.3) * Matern([1.0, 2.0, 3.0], nu=0.5),
+    "matern 3/2": Matern(1.5, nu=1.5),
+    "matern 5/2": ConstantKernel(3.0) * Matern([1.5, 1.0, 2.0], nu=2.5),
+    "matern ∞": Matern(1.5, nu=np.inf),
+    "rational quadratic": ConstantKernel(1.7) * RationalQuadratic(1.2, alpha=0.6),
+    "dot": DotProduct(0.5),
+    "polynomial": (DotProduct(1.0) ** 3) * ConstantKernel(0.01),
+    "sum": RBF(1.0) + 0.1 * DotProduct() + ConstantKernel(0.2) + WhiteKernel(0.05),
+    "product": RBF([1.0, 2.0, 3.0]) * (Matern(2.0, nu=1.5) + 0.5 * DotProduct()) * 2.0,
+}
+
+
+def rows(m=150, seed=0, shift=0.0):
+    return np.random.default_rng(seed).standard_normal((m, 3)) + shift
+
+
+def targets(X):
+    X = X - np.round(X.mean())
+    rng = np.random.default_rng(1)
+    return 5 + np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.standard_normal(len(X))
+
+
+def run(graph, X):
+    """Outputs by name."""
+    session = onnxruntime.InferenceSession(graph.SerializeToString())
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, {"X": X}), strict=True))
+
+
+def near_and_far(X):
+    """New rows, training rows themselves, rows next to them, and one far away."""
+    return np.vstack([rows(40, seed=5, shift=X.mean()), X[:20], X[:20] + 1e-7, X[:1] + 30.0])
+
+
+def fitted_gp(kernel, X, y, **options):
+    noise = {} if "White" in repr(kernel) else {"noise": 0.05}
+    model = SparseGPRegressor(kernel, n_basis=40, optimizer=None, random_state=0, **noise)
+    return model.set_params(**options).fit(X, y)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("shift", [0.0, 1e4])
+def test_mean_and_standard_deviation(name, shift):
+    X = rows(shift=shift)
+    if shift and "dot" in repr(KERNELS[name]).lower():
+        X = X - shift + 1.0  # an inner product far from 0 has no digits left in any arithmetic
+    model = fitted_gp(KERNELS[name], X, targets(X))
+    new = near_and_far(X)
+    mean, std = model.predict(new, return_std=True)
+    found = run(pursuit.to_onnx(model, return_std=True), new)
+    assert list(found) == ["y", "std"]
+    assert found["y"].dtype == np.float64
+    np.testing.assert_allclose(found["y"], mean, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found["std"], std, rtol=1e-5)
+
+
+def test_a_learned_and_calibrated_model():
+    X = rows(400)
+    model = SparseGPRegressor(n_basis=60, random_state=0).fit(X, targets(X))
+    new = near_and_far(X)
+    mean, std = model.predict(new, return_std=True)
+    found = run(pursuit.to_onnx(model, return_std=True), new)
+    np.testing.assert_allclose(found["y"], mean, rtol=1e-5)
+    np.testing.assert_allclose(found["std"], std, rtol=1e-5)
+
+
+def test_calibrated_spread_far_from_the_basis():
+    """Below 1 the factor of what the basis misses rises to 1 where it misses everything."""
+    X = rows()
+    model = fitted_gp(RBF(1.0), X, targets(X))
+    model._spread = pursuit.linalg.Spread(0.04, 0.3)
+    new = np.vstack([near_and_far(X), 3 * rows(40, seed=8)])
+    std = model.predict(new, return_std=True)[1]
+    found = run(pursuit.to_onnx(model, return_std=True), new)["std"]
+    np.testing.assert_allclose(found, std, rtol=1e-5)
+
+
+def test_one_feature_and_one_basis_function():
+    """The sizes at which constants have a single entry."""
+    X = rows()[:, :1]
+    for n in (1, 40):
+        model = fitted_gp(ConstantKernel(1000.3) * RBF(0.7), X, targets(rows()), n_basis=n)
+        mean, std = model.predict(X, return_std=True)
+        found = run(pursuit.to_onnx(model, return_std=True), X)
+        np.testing.assert_allclose(found["y"], mean, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(found["std"], std, rtol=1e-5)
+
+
+def test_several_outputs_and_truncation():
+    X = rows()
+    Y = np.column_stack([targets(X), 100 * X[:, 0]])
+    model = fitted_gp(RBF(1.0), X, Y).truncated(13)
+    mean, std = model.predict(X, return_std=True)
+    found = run(pursuit.to_onnx(model, return_std=True), X)
+    assert found["y"].shape == (len(X), 2)
+    np.testing.assert_allclose(found["y"], mean, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found["std"], std, rtol=1e-5)
+
+
+def test_float32_rows_are_computed_in_float64():
+    X = rows().astype(np.float32)
+    model = fitted_gp(RBF(1.0), X, targets(X), dtype=np.float32)
+    mean, std = model.predict(X, return_std=True)
+    found = run(pursuit.to_onnx(model, return_std=True, dtype=np.float32), X)
+    assert found["y"].dtype == found["std"].dtype == np.float32
+    np.testing.assert_allclose(found["y"], mean, rtol=1e-6)
+    np.testing.assert_allclose(found["std"], std, rtol=1e-6)
+
+
+OTHERS = {
+    "ridge": lambda X, y: SparseKernelRidge(n_basis=20, random_state=0).fit(X, y),
+    "ridge, polynomial": lambda X, y: SparseKernelRidge(
+        "poly", degree=2, gamma=0.5, coef0=2.0, n_basis=20, method="subspace", random_state=0
+    ).fit(X, y),
+    "ridge, several outputs": lambda X, y: SparseKernelRidge(
+        "linear", n_basis=3, method="subspace", random_state=0
+    ).fit(X, np.column_stack([y, X])),
+    "exact": lambda X, y: ExactGPRegressor(RBF(), noise=0.1, optimizer=None).fit(X, y),
+    "matching": lambda X, y: KernelMatchingPursuitRegressor(n_basis=12).fit(X, y),
+    "matching, several kernels": lambda X, y: KernelMatchingPursuitRegressor(
+        [RBF(0.5), RBF(5.0), "linear"], n_basis=12
+    ).fit(X, y),
+    "matching, no constant": lambda X, y: KernelMatchingPursuitRegressor(
+        n_basis=12, fit_intercept=False
+    ).fit(X, np.column_stack([y, -y])),
+    "matching, classes": lambda X, y: KernelMatchingPursuitClassifier(n_basis=8).fit(X, y > 6),
+    "matching, three classes": lambda X, y: KernelMatchingPursuitClassifier(n_basis=8).fit(
+        X, np.digitize(y, [5, 6])
+    ),
+    "lp": lambda X, y: LPMachineRegressor(random_state=0).fit(X, y),
+    "lp, classes": lambda X, y: LPMachineClassifier(random_state=0).fit(X, y > 6),
+    "svc": lambda X, y: LowRankSVC(n_basis=20, random_state=0).fit(X, y > 6),
+    "svc, scaled, three classes": lambda X, y: LowRankSVC(
+        n_basis=20, gamma="scale", random_state=0
+    ).fit(X, np.digitize(y, [5, 6])),
+    "svr": lambda X, y: LowRankSVR(n_basis=20, random_state=0).fit(X, y),
+    "gp, classes": lambda X, y: SparseGPClassifier(
+        RBF(), optimizer=None, n_basis=20, random_state=0
+    ).fit(X, y > 6),
+    "map": lambda X, y: GreedyFeatureMap(n_components=20, random_state=0).fit(X),
+    "pca": lambda X, y: SparseKernelPCA(n_basis=20, n_components=3, random_state=0).fit(X),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_models(name):
+    X = rows(100)
+    model = OTHERS[name](X, targets(X))
+    new = near_and_far(X)
+    [(output, found)] = run(pursuit.to_onnx(model), new).items()
+    method = {"y": "predict", "decision": "decision_function"}.get(output, "transform")
+    expected = getattr(model, method)(new)
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7 * np.abs(expected).max())
+
+
+def test_models_of_sparse_rows():
+    X = sparse.csr_array(np.maximum(rows(), 0))
+    model = SparseKernelRidge(n_basis=20, random_state=0).fit(X, targets(rows()))
+    found = run(pursuit.to_onnx(model), X.toarray())["y"]
+    np.testing.assert_allclose(found, model.predict(X), rtol=1e-5)
+
+
+def test_a_loaded_model_can_be_exported_to_a_file(tmp_path):
+    X = rows()
+    fitted_gp(RBF(1.0), X, targets(X)).save(tmp_path / "model")
+    model = pursuit.load(tmp_path / "model")
+    pursuit.to_onnx(model, tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    np.testing.assert_allclose(session.run(None, {"X": X})[0], model.predict(X), rtol=1e-5)
+
+
+def test_no_rows_and_one_row():
+    X = rows()
+    graph = pursuit.to_onnx(fitted_gp(Matern(nu=0.5), X, targets(X)), return_std=True)
+    assert run(graph, X[:0])["std"].shape == (0,)
+    assert run(graph, X[:1])["y"].shape == (1,)
+
+
+# What cannot be exported
+
+
+def test_a_kernel_that_is_called():
+    X = rows()[:, :1]
+    for kernel in (
+        RBF() + ExpSineSquared(),
+        lambda A, B: np.exp(-((A[:, None] - B[None]) ** 2).sum(2)),
+    ):
+        model = SparseKernelRidge(kernel, n_basis=5).fit(X, targets(rows()))
+        with pytest.raises(ValueError, match="is a kernel that is called, and ONNX has no Python"):
+            pursuit.to_onnx(model)
+
+
+def test_errors_name_what_to_do(tmp_path):
+    X = rows()
+    y = targets(X)
+    with pytest.raises(NotFittedError):
+        pursuit.to_onnx(SparseGPRegressor())
+    with pytest.raises(TypeError, match="HullMixture cannot be exported to ONNX; these can: Ex"):
+        pursuit.to_onnx(HullMixture(n_terms=2).fit(X))
+    precomputed = SparseKernelRidge("precomputed", n_basis=5).fit(X @ X.T, y)
+    with pytest.raises(ValueError, match="kernel='precomputed' leaves the kernel"):
+        pursuit.to_onnx(precomputed)
+    words = ["a", "ab", "b"]
+    letters = SparseKernelRidge(pursuit.pairwise(lambda a, b: len(set(a) & set(b)))).fit(
+        words, [1.0, 2.0, 3.0]
+    )
+    with pytest.raises(ValueError, match="needs rows of numbers"):
+        pursuit.to_onnx(letters)
+    ridge = SparseKernelRidge(n_basis=5).fit(X, y)
+    with pytest.raises(ValueError, match="return_std=True needs a SparseGPRegressor"):
+        pursuit.to_onnx(ridge, return_std=True)
+    with pytest.raises(ValueError, match="dtype must be float32 or float64, got float16"):
+        pursuit.to_onnx(ridge, dtype=np.float16)
+
+
+def test_votes_of_pairs_are_no_sum():
+    X = rows()
+    model = LowRankSVC(n_basis=9, multi_class="ovo").fit(X, np.digitize(targets(X), [5, 6]))
+    with pytest.raises(ValueError, match="fit with multi_class='ovr' to export"):
+        pursuit.to_onnx(model)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    real = builtins.__import__
+
+    def without_onnx(name, *args, **kwargs):
+        if name == "onnx":
+            raise ImportError("No module named 'onnx'")
+        return real(name, *args, **kwargs)
+
+    model = SparseKernelRidge(n_basis=5).fit(rows(), targets(rows()))
+    monkeypatch.setattr(builtins, "__import__", without_onnx)
+    with pytest.raises(ImportError, match=r'pip install "pursuit\[onnx\]"'):
+        pursuit.to_onnx(model)

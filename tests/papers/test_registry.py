@@ -1,0 +1,74 @@
+"""Every table and figure has a name, runs with both sets of arguments, and tells what was tried."""
+
+import inspect
+
+import pytest
+
+from pursuit import datasets
+from pursuit.papers import registry
+
+# The tables and figures of the five papers.
+PROMISED = """
+sb01-fig1 sb01-table1 sb01-table2-posterior sb01-table2-errorbars sb01-testerror sb01-logposterior
+sb01-synthetic ss00-fig1 ss00-fig2 ss00-fig3 ss00-fig4 ss00-fig5 z03-table1 z03-fig1 z03-fig2
+z03-fig3 z03-fig4 z02-rate z02-margin hs08-fig1-left hs08-fig1-right hs08-fig2
+""".split()
+
+
+def test_all_that_was_promised_comes_first_and_in_order():
+    assert [experiment.name for experiment in registry.EXPERIMENTS][: len(PROMISED)] == PROMISED
+    assert len(registry.BY_NAME) == len(registry.EXPERIMENTS)
+
+
+@pytest.mark.parametrize("experiment", registry.EXPERIMENTS, ids=lambda e: e.name)
+def test_an_experiment_is_complete(experiment):
+    parameters = inspect.signature(experiment.function).parameters
+    for quick in (True, False):
+        arguments = experiment.arguments(quick=quick)
+        assert set(arguments) <= set(parameters)
+    assert "progress" in parameters
+    assert all(parameter.default is not parameter.empty for parameter in parameters.values())
+    assert experiment.paper in registry.PAPERS
+    assert all(hasattr(datasets, f"load_{name}") for name in experiment.data)
+    assert 0 < experiment.minutes[0] <= experiment.minutes[1]
+    assert experiment.title
+    assert "Parameters" not in experiment.notes
+    assert "Arguments" not in experiment.notes
+
+
+def test_a_quick_run_of_everything_is_announced_as_under_ten_minutes():
+    assert sum(experiment.minutes[0] for experiment in registry.EXPERIMENTS) < 10
+
+
+@pytest.mark.parametrize("experiment", registry.EXPERIMENTS, ids=lambda e: e.name)
+def test_seeds_are_passed_on(experiment):
+    arguments = experiment.arguments(quick=True, seeds=13)
+    if experiment.repeats:
+        assert arguments[experiment.repeats] == 13
+    else:
+        assert arguments == experiment.arguments(quick=True)
+
+
+def test_chosen_names_come_in_order_and_once():
+    found = registry.chosen(["z02-rate", "sb01-fig1", "z02-rate"])
+    assert [experiment.name for experiment in found] == ["sb01-fig1", "z02-rate"]
+    assert registry.chosen([]) == registry.EXPERIMENTS
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("sb01-figure1", "did you mean sb01-fig1"),
+        ("Z02-RATE", "did you mean z02-rate"),
+        ("qqqq", "see `pursuit papers list`"),
+    ],
+)
+def test_an_unknown_name_brings_the_nearest(name, hint):
+    with pytest.raises(LookupError, match=f"there is no experiment '{name}': {hint}"):
+        registry.chosen(["z02-rate", name])
+
+
+def test_notes_tell_what_was_tried():
+    notes = registry.BY_NAME["ss00-fig4"].notes
+    assert notes.startswith("Found: seven are typical")
+    assert "Tried: pixels" in notes

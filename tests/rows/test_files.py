@@ -1,0 +1,384 @@
+"""Rows in files and of other libraries: the same rows whatever holds them, and clear refusals."""
+
+import decimal
+import gc
+import itertools
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pursuit.rows import Table, as_rows, is_path, open_table, read_all
+from pursuit.rows.selected import FetchedRows, SelectedRows, StreamedRows, select_rows
+from pursuit.testing import check_row_source
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+csv = pytest.importorskip("pyarrow.csv")
+
+M = 137
+NAMES = ("a", "b", "c")
+
+
+def matrix(m=M, d=3, seed=0):
+    return np.random.default_rng(seed).standard_normal((m, d))
+
+
+def arrow(X):
+    return pa.table(dict(zip(NAMES, X.T, strict=True)))
+
+
+def write_parquet(folder, X, *, cuts=(), row_group=10):
+    """The rows in one file, or in several that are cut at these rows."""
+    folder.mkdir(exist_ok=True)
+    edges = [0, *cuts, len(X)]
+    for number, (start, stop) in enumerate(itertools.pairwise(edges)):
+        part = arrow(X).slice(start, stop - start)
+        pq.write_table(part, folder / f"{number:03}.parquet", row_group_size=row_group)
+    return folder
+
+
+def write_csv(path, X):
+    csv.write_csv(arrow(X), path)
+    return path
+
+
+def numpy_file(path, X):
+    np.save(path, X)
+    return path
+
+
+def lazy_frame(X):
+    polars = pytest.importorskip("polars")
+    return polars.DataFrame(dict(zip(NAMES, X.T, strict=True))).lazy().select(NAMES)
+
+
+def relation(X):
+    duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect()
+    connection.register("numbers", arrow(X))
+    return connection.sql("select * from numbers")
+
+
+SOURCES = {
+    "parquet": lambda folder, X: write_parquet(folder / "one", X) / "000.parquet",
+    "parquet folder": lambda folder, X: write_parquet(folder / "some", X, cuts=(1, 50, 51)),
+    "csv": lambda folder, X: write_csv(folder / "rows.csv", X),
+    "npy": lambda folder, X: numpy_file(folder / "rows.npy", X),
+    "arrow table": lambda folder, X: arrow(X),
+    "arrow record batch": lambda folder, X: arrow(X).to_batches()[0],
+    "arrow stream": lambda folder, X: arrow(X).to_reader(max_chunksize=11),
+    "polars lazy frame": lambda folder, X: lazy_frame(X),
+    "duckdb relation": lambda folder, X: relation(X),
+}
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_every_source_holds_the_same_rows(kind, tmp_path):
+    X = matrix()
+    table = open_table(SOURCES[kind](tmp_path, X))
+    check_row_source(table, X)
+    assert isinstance(table, Table)
+    assert table.shape == X.shape
+    assert table.ndim == 2
+    assert table.dtype == np.float64
+    assert table.columns == (None if kind == "npy" else NAMES)
+    assert str(M) in repr(table)
+
+
+@given(
+    row_group=st.integers(1, 60),
+    cuts=st.lists(st.integers(0, 60), max_size=3),
+    size=st.integers(1, 80),
+    index=st.lists(st.integers(0, 59), max_size=40),
+)
+def test_how_parquet_is_cut_does_not_matter(tmp_path_factory, row_group, cuts, size, index):
+    X = matrix(60)
+    folder = write_parquet(
+        tmp_path_factory.mktemp("cut"), X, cuts=tuple(sorted(cuts)), row_group=row_group
+    )
+    table = open_table(folder)
+    blocks = list(table.blocks(size))
+    assert [start for start, _ in blocks] == list(range(0, 60, size))
+    assert np.array_equal(np.concatenate([block for _, block in blocks]), X)
+    rows = np.array(index, dtype=np.intp)
+    assert np.array_equal(table.take(rows), X[rows])
+
+
+def test_take_reads_only_the_row_groups_that_hold_the_rows(tmp_path, monkeypatch):
+    table = open_table(write_parquet(tmp_path / "f", matrix(), cuts=(70,), row_group=10))
+    read, whole = [], type(table)._batches
+
+    def watched(self, part, columns):
+        read.append(part)
+        return whole(self, part, columns)
+
+    monkeypatch.setattr(type(table), "_batches", watched)
+    table.take(np.array([75, 3, 5, 75]))
+    assert read == [0, 7]
+
+
+def test_selected_columns_come_in_the_order_asked_for(tmp_path):
+    X = matrix()
+    table = open_table(write_parquet(tmp_path / "f", X)).select(["c", "a"])
+    check_row_source(table, X[:, [2, 0]])
+    assert table.columns == ("c", "a")
+    [b, c] = open_table(tmp_path / "f").read(["b", "c"])
+    assert np.array_equal(b, X[:, 1])
+    assert np.array_equal(c, X[:, 2])
+
+
+def test_any_numbers_become_floats(tmp_path):
+    table = pa.table(
+        {
+            "whole": pa.array([1, 2, 2**40]),
+            "flag": [True, False, True],
+            "single": pa.array([0.5, 1.5, 2.5], type=pa.float32()),
+            "exact": pa.array([decimal.Decimal("1.25")] * 3),
+        }
+    )
+    pq.write_table(table, tmp_path / "numbers.parquet")
+    found = open_table(tmp_path / "numbers.parquet")
+    expected = [[1, 1, 0.5, 1.25], [2, 0, 1.5, 1.25], [2**40, 1, 2.5, 1.25]]
+    assert found.dtype == np.float64
+    assert np.array_equal(read_all(found), expected)
+    assert found.select(["single"]).dtype == np.float32
+    np.save(tmp_path / "whole.npy", np.arange(6, dtype=np.int32).reshape(3, 2))
+    whole = open_table(tmp_path / "whole.npy")
+    check_row_source(whole, np.arange(6.0).reshape(3, 2))
+
+
+def test_columns_of_words_can_be_read_but_are_no_features():
+    table = open_table(pa.table({"a": [1.0, 2.0], "word": ["x", "y"], "n": [3, 4]}))
+    [word, n] = table.read(["word", "n"])
+    assert word.tolist() == ["x", "y"]
+    assert n.tolist() == [3, 4]
+    assert n.dtype.kind == "i"
+    with pytest.raises(ValueError, match=r"not numbers: 'word \(string\)'\. Encode them"):
+        table.take(np.array([0]))
+    with pytest.raises(ValueError, match="not numbers"):
+        table.check_numeric()
+    assert table.select(["a", "n"]).take(np.array([1])).tolist() == [[2.0, 4.0]]
+
+
+class TestCsv:
+    def read(self, tmp_path, text, name="some.csv"):
+        (tmp_path / name).write_text(text)
+        return open_table(tmp_path / name)
+
+    def test_whole_numbers_may_become_others_later(self, tmp_path):
+        lines = "".join(f"{i},{i}\n" for i in range(200_000))
+        table = self.read(tmp_path, f"a,b\n{lines}1.5,7\n")
+        assert table.take(np.array([200_000, 3])).tolist() == [[1.5, 7.0], [3.0, 3.0]]
+        assert table.read(["b"])[0].dtype.kind == "i"
+
+    def test_words_far_below_make_a_column_of_words(self, tmp_path):
+        lines = "".join(f"{i},{i}\n" for i in range(200_000))
+        table = self.read(tmp_path, f"a,b\n{lines}abc,7\n")
+        with pytest.raises(ValueError, match=r"some.csv has columns that are not numbers: 'a \("):
+            table.check_numeric()
+        assert table.select(["b"]).take(np.array([200_000])).tolist() == [[7.0]]
+
+    def test_ragged_rows_are_named(self, tmp_path):
+        with pytest.raises(ValueError, match=r"some\.csv, line 3: 1 values where the header has 2"):
+            self.read(tmp_path, "a,b\n1,2\n3\n4,5\n")
+        lines = "".join(f"{i},{i}\n" for i in range(200_000))
+        with pytest.raises(ValueError, match=r"some\.csv, line 200002: 3 values"):
+            self.read(tmp_path, f"a,b\n{lines}1,2,3\n")
+
+    def test_missing_values_are_named(self, tmp_path):
+        with pytest.raises(ValueError, match=r"Input X contains NaN: column 'b' of some\.csv, in "):
+            list(self.read(tmp_path, "a,b\n1,2\n3,\n").blocks())
+
+    def test_files_that_are_none(self, tmp_path):
+        with pytest.raises(ValueError, match=r"some\.csv is empty"):
+            self.read(tmp_path, "")
+        assert self.read(tmp_path, "a,b\n").n_rows == 0
+        with pytest.raises(ValueError, match="begins with numbers"):
+            self.read(tmp_path, "1,2\n3,4\n")
+        with pytest.raises(ValueError, match="more than one column 'a'"):
+            self.read(tmp_path, "a,a\n3,4\n")
+
+    def test_several_files_and_other_forms(self, tmp_path):
+        folder = tmp_path / "parts"
+        folder.mkdir()
+        self.read(folder, "a,b\n1,2\n", "1.csv")
+        self.read(folder, "a,b\n3,4.5\n", "2.csv")
+        assert read_all(open_table(folder)).tolist() == [[1.0, 2.0], [3.0, 4.5]]
+        (folder / "3.csv").write_text("a,c\n3,4.5\n")
+        with pytest.raises(ValueError, match=r"3\.csv has the columns"):
+            open_table(folder)
+        assert self.read(tmp_path, "a\tb\n1\t2\n", "tabs.tsv").shape == (1, 2)
+
+    def test_the_temporary_file_goes_with_the_last_selection(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        table = self.read(tmp_path, "a,b\n1,2\n3,4\n")
+        selection = table.select(["b"])
+        [spool] = tmp_path.glob("*.arrow")
+        del table
+        gc.collect()
+        assert spool.exists()
+        assert selection.take(np.array([1])).tolist() == [[4.0]]
+        del selection
+        gc.collect()
+        assert not spool.exists()
+
+    def test_a_failed_read_leaves_no_temporary_file(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        with pytest.raises(ValueError, match="line 3"):
+            self.read(tmp_path, "a,b\n1,2\n3\n4,5\n")
+        assert not list(tmp_path.glob("*.arrow"))
+
+
+class TestBadValues:
+    @pytest.mark.parametrize(
+        ("value", "words"), [(np.nan, "NaN"), (np.inf, "infinity"), (None, "NaN")]
+    )
+    def test_are_named_with_column_and_row(self, tmp_path, value, words):
+        column = pa.array([0.0] * 29 + [value] + [0.0] * 10, type=pa.float64())
+        pq.write_table(
+            pa.table({"fine": np.zeros(40), "bad": column}),
+            tmp_path / "x.parquet",
+            row_group_size=16,
+        )
+        table = open_table(tmp_path / "x.parquet")
+        message = rf"Input X contains {words}.*: column 'bad' of x\.parquet, in row 29"
+        with pytest.raises(ValueError, match=message):
+            list(table.blocks())
+        with pytest.raises(ValueError, match=message):
+            table.take(np.array([3, 29, 8]))
+        assert table.select(["fine"]).take(np.array([29])).tolist() == [[0.0]]
+
+    def test_nulls_are_refused_before_a_pass_where_the_file_counts_them(self, tmp_path):
+        pq.write_table(pa.table({"a": [1.0, None], "b": [1.0, 2.0]}), tmp_path / "x.parquet")
+        table = open_table(tmp_path / "x.parquet")
+        with pytest.raises(ValueError, match=r"Input X contains NaN: column 'a' of x\.parquet"):
+            table.check_numeric()
+        table.select(["b"]).check_numeric()
+
+    def test_in_a_matrix(self, tmp_path):
+        X = np.zeros((50, 2))
+        X[33, 1] = np.nan
+        np.save(tmp_path / "x.npy", X)
+        table = open_table(tmp_path / "x.npy")
+        for read in (lambda: list(table.blocks()), lambda: table.take(np.array([1, 33]))):
+            with pytest.raises(ValueError, match=r"NaN: column 1 of x\.npy, in row 33"):
+                read()
+
+    def test_values_that_only_add_up_to_infinity_are_fine(self):
+        table = open_table(pa.table({"a": [1e308, 1e308, 1e308]}))
+        assert table.take(np.array([2])).tolist() == [[1e308]]
+
+    def test_missing_targets_are_refused(self):
+        table = open_table(pa.table({"a": [1.0, 2.0], "y": [None, 2.0]}))
+        with pytest.raises(ValueError, match="Input y contains NaN: column 'y'"):
+            table.read(["y"])
+
+
+class TestRefusals:
+    def test_paths(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match=r"there is no file or folder .*gone\.parquet"):
+            open_table(tmp_path / "gone.parquet")
+        (tmp_path / "notes.txt").write_text("none")
+        with pytest.raises(ValueError, match=r"notes\.txt is of no kind that can be read"):
+            open_table(tmp_path / "notes.txt")
+        with pytest.raises(ValueError, match="holds no Parquet or CSV files"):
+            open_table(tmp_path)
+        for kind in ("parquet", "npy"):
+            (tmp_path / f"false.{kind}").write_text("not what it says")
+            with pytest.raises(ValueError, match=rf"false\.{kind} is not a"):
+                open_table(tmp_path / f"false.{kind}")
+        write_csv(tmp_path / "1.csv", matrix())
+        with pytest.raises(ValueError, match="holds both Parquet and CSV"):
+            open_table(tmp_path)
+
+    def test_a_matrix_that_is_none(self, tmp_path):
+        np.save(tmp_path / "line.npy", np.arange(3.0))
+        with pytest.raises(ValueError, match=r"line\.npy must hold a 2-D array of numbers"):
+            open_table(tmp_path / "line.npy")
+        np.save(tmp_path / "x.npy", matrix())
+        with pytest.raises(ValueError, match="have no names"):
+            open_table(tmp_path / "x.npy").select(["a"])
+
+    def test_files_of_a_folder_that_do_not_match(self, tmp_path):
+        pq.write_table(pa.table({"a": [1.0], "b": [1.0]}), tmp_path / "1.parquet")
+        pq.write_table(pa.table({"a": [1.0]}), tmp_path / "2.parquet")
+        with pytest.raises(ValueError, match=r"2\.parquet has no column 'b'"):
+            open_table(tmp_path)
+        pq.write_table(pa.table({"a": [1.0], "b": ["x"]}), tmp_path / "2.parquet")
+        with pytest.raises(ValueError, match=r"column 'b' of 2\.parquet is of type string"):
+            open_table(tmp_path)
+        pq.write_table(pa.table({"b": [2.0], "a": [3.0]}), tmp_path / "2.parquet")
+        assert read_all(open_table(tmp_path)).tolist() == [[1.0, 1.0], [3.0, 2.0]]
+
+    def test_columns(self):
+        table = open_table(pa.table({"distance": [1.0], "delay": [1.0]}))
+        with pytest.raises(ValueError, match=r"no column 'delai' \(did you mean 'delay'\?\)"):
+            table.select(["delai"])
+        with pytest.raises(ValueError, match="Its columns are 'distance', 'delay'"):
+            table.read(["zzz"])
+        with pytest.raises(ValueError, match="more than one column 'delay'"):
+            table.select(["delay", "delay"])
+
+    def test_other_things(self):
+        with pytest.raises(TypeError, match="a table cannot be made of ndarray"):
+            open_table(matrix())
+
+    def test_without_pyarrow(self, tmp_path, monkeypatch):
+        write_parquet(tmp_path, matrix())
+        for module in ("pyarrow", "pyarrow.parquet"):
+            monkeypatch.setitem(sys.modules, module, None)
+        with pytest.raises(ImportError, match=r'pip install "pursuit\[parquet\]"'):
+            open_table(tmp_path)
+
+
+class TestSelections:
+    """Of a table, a few rows are fetched once, and many are left over from a stream."""
+
+    def table(self, tmp_path, m=300):
+        X = matrix(m)
+        return open_table(write_parquet(tmp_path / "f", X, cuts=(99,), row_group=40)), X
+
+    def test_many_rows_in_order(self, tmp_path):
+        table, X = self.table(tmp_path)
+        index = np.flatnonzero(np.arange(300) % 7)
+        found = select_rows(table, index)
+        assert type(found) is StreamedRows
+        check_row_source(found, X[index])
+        again = select_rows(found, np.array([5, 2, 2]))
+        assert again.source is table
+        check_row_source(again, X[index[[5, 2, 2]]])
+
+    def test_a_few_rows(self, tmp_path, monkeypatch):
+        table, X = self.table(tmp_path)
+        index = np.array([250, 3, 3, 17])
+        found, looks = select_rows(table, index), []
+        take = type(table).take
+        monkeypatch.setattr(
+            type(table), "take", lambda self, rows: looks.append(1) or take(self, rows)
+        )
+        assert type(found) is FetchedRows
+        assert not looks
+        check_row_source(found, X[index])
+        assert len(looks) == 1
+
+    def test_others(self, tmp_path):
+        table, X = self.table(tmp_path)
+        backwards = np.arange(300)[::-1]
+        found = select_rows(table, backwards)
+        assert type(found) is SelectedRows
+        check_row_source(found, X[::-1])
+        assert select_rows(table, np.arange(300)) is table
+        assert type(select_rows(as_rows(X), np.arange(5))) is SelectedRows
+
+
+def test_what_is_a_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    for path in (Path("x"), "a/b", "a.parquet", "a.CSV", "a.csv.gz", "folder"):
+        assert is_path(path)
+    for other in ("gaussian", "", "x" * 5000, "a\0b", b"a.csv", 3, ["a.csv"]):
+        assert not is_path(other)
