@@ -27,6 +27,13 @@ from benchmarks.matching_cases import matching_omp, matching_size
 from benchmarks.neighbor_cases import neighbors_strings, neighbors_usps
 from benchmarks.ridge_cases import kappa
 from benchmarks.solvers import Solver, nystroem_ridge, sparse_gp, subset_gp
+from benchmarks.svm_cases import (
+    svm_certificate,
+    svm_memory,
+    svm_speed,
+    svm_synthetic,
+    svm_usps,
+)
 from pursuit.gram import gram_statistics
 from pursuit.greedy import MaxSize, Meter, Pursuit
 from pursuit.kernels import CountingKernel, compile_kernel
@@ -258,6 +265,11 @@ CASES: dict[str, Case] = {
     "hull-boosting-speed": hull_boosting_speed,
     "hull-mixture": hull_mixture,
     "lp-machine": lp_machine,
+    "svm-speed": svm_speed,
+    "svm-synthetic": svm_synthetic,
+    "svm-certificate": svm_certificate,
+    "svm-usps": svm_usps,
+    "svm-memory": svm_memory,
 }
 
 

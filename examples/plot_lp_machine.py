@@ -49,9 +49,9 @@ print(machine.path_)
 print(machine.certificate_)
 
 # %%
-# Circles are what a model is made of: support vectors lie along the border and all over the
-# overlap, while the functions of the LP machine are spread out, as there is no use for two of a
-# kind. Its circles grow with the coefficients.
+# Circles are what a model is made of. Support vectors line the border and fill the overlap; the
+# functions of the LP machine are few and lie where they explain most. Its circles grow with the
+# coefficients.
 
 import matplotlib.pyplot as plt
 from matplotlib.colors import LinearSegmentedColormap
@@ -76,7 +76,9 @@ for ax, model, points, sizes, title in (
 ):
     values = np.clip(model.decision_function(grid), -1.5, 1.5).reshape(220, 220)
     ax.contourf(plane, plane, values, np.linspace(-1.5, 1.5, 25), cmap=shades, alpha=0.55)
-    ax.contour(plane, plane, values, [-1, 0, 1], colors=dark, linewidths=[0.6, 1.6, 0.6])
+    ax.contour(
+        plane, plane, values, [-1, 0, 1], colors=dark, linewidths=[0.6, 1.6, 0.6], linestyles="-"
+    )
     for label, colour in enumerate((blue, orange)):
         ax.plot(*X[y == label].T, ".", color=colour, markersize=3)
     ax.scatter(*points.T, s=sizes, facecolors="none", edgecolors=dark, linewidths=0.9)

@@ -141,10 +141,11 @@ def test_any_partitioning_gives_the_same_model(task, chunks, weighted):
     assert other.path_.entries[-1] == one.path_.entries[-1]
 
 
-def test_learning_moving_and_calibrating_need_no_more_than_rows_by_number(task):
+def test_learning_moving_and_calibrating_give_the_same_model(task, monkeypatch):
+    monkeypatch.setattr("pursuit.estimators.gp.learning.EVIDENCE_ROWS", 200)
     X, y, new = task
     one, other = (
-        SparseGPRegressor(n_basis=30, refine=3, random_state=0).fit(rows, y)
+        SparseGPRegressor(RBF(1.0), n_basis=30, refine=3, random_state=0).fit(rows, y)
         for rows in (X, da.from_array(X, chunks=(900, 3)))
     )
     assert one.learning_report_.moved == other.learning_report_.moved
@@ -279,16 +280,39 @@ def cluster():
 
 @pytest.fixture
 def workers(cluster):
-    """``workers(n)``: bring the cluster to n workers, and give their process numbers."""
+    """``workers(n)``: bring the cluster to at least n workers, and give their process numbers."""
     distributed = pytest.importorskip("distributed")
 
     def scale(n):
-        cluster.scale(n)
         client = distributed.default_client()
+        cluster.scale(max(n, len(cluster.workers)))
         client.wait_for_workers(n, timeout=60)
-        return client.run(os.getpid).values()
+        return set(client.run(os.getpid).values())
 
     return scale
+
+
+def test_a_partition_that_fails_on_a_worker_is_named(workers):
+    workers(1)
+
+    def load(block):
+        if block[0, 0] == 2:
+            raise OSError("the disk is gone")
+        return block
+
+    rows = da.from_array(np.arange(40.0).reshape(40, 1) // 10, chunks=(10, 1))
+    rows = rows.map_blocks(load, meta=np.empty((0, 1)))
+    with pytest.raises(RuntimeError, match=r"partition 2 \(rows 20 to 29\) .* disk is gone"):
+        SparseKernelRidge().fit(rows, np.ones(40))
+
+
+def test_predictions_of_a_data_frame_on_a_worker(task, workers):
+    workers(1)
+    X, y, _ = task
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = gaussian_process().fit(frame, y)
+    lazy = model.predict(dd.from_pandas(frame, npartitions=3))
+    np.testing.assert_allclose(lazy.compute(), model.predict(frame), rtol=1e-12)
 
 
 def halting_kernel(folder):
@@ -320,13 +344,16 @@ def test_one_two_and_four_workers_and_one_that_is_killed_give_one_model(task, wo
     kernel = halting_kernel(tmp_path)
 
     def fit(X, y):
-        return SparseGPRegressor(kernel, noise=0.1, n_basis=30, random_state=0).fit(X, y)
+        model = SparseGPRegressor(
+            kernel, noise=0.1, n_basis=30, pool_size=200, certificate=None, random_state=0
+        )
+        return model.fit(X, y)
 
     models = {}
     for n in (1, 2, 4):
-        assert len(set(workers(n))) == n
+        assert len(workers(n)) == n
         models[n] = fit(rows, targets)
-    pids = set(workers(4))
+    pids = workers(4)
     (tmp_path / "armed").touch()
     murder = threading.Thread(target=kill_when_written, args=(tmp_path / "process",))
     murder.start()
@@ -334,7 +361,7 @@ def test_one_two_and_four_workers_and_one_that_is_killed_give_one_model(task, wo
     murder.join()
     victim = int((tmp_path / "process").read_text())
     assert victim in pids
-    assert victim not in set(workers(4))
+    assert victim not in workers(4)
     for model in models.values():
         for mine, first in zip(fitted_numbers(model), fitted_numbers(models[1]), strict=True):
             np.testing.assert_array_equal(mine, first)
@@ -347,26 +374,3 @@ def kill_when_written(path):
     while not path.exists() or not path.read_text():
         time.sleep(0.01)
     os.kill(int(path.read_text()), signal.SIGKILL)
-
-
-def test_a_partition_that_fails_on_a_worker_is_named(workers):
-    workers(1)
-
-    def load(block):
-        if block[0, 0] == 2:
-            raise OSError("the disk is gone")
-        return block
-
-    rows = da.from_array(np.arange(40.0).reshape(40, 1) // 10, chunks=(10, 1))
-    rows = rows.map_blocks(load, meta=np.empty((0, 1)))
-    with pytest.raises(RuntimeError, match=r"partition 2 \(rows 20 to 29\) .* disk is gone"):
-        SparseKernelRidge().fit(rows, np.ones(40))
-
-
-def test_predictions_of_a_data_frame_on_a_worker(task, workers):
-    workers(1)
-    X, y, _ = task
-    frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    model = gaussian_process().fit(frame, y)
-    lazy = model.predict(dd.from_pandas(frame, npartitions=3))
-    np.testing.assert_allclose(lazy.compute(), model.predict(frame), rtol=1e-12)

@@ -47,6 +47,11 @@ def frame(m=M, seed=0):
     return pd.DataFrame(columns)
 
 
+def rows(data, columns=FEATURES):
+    """Columns, row by row in memory; a data frame holds them otherwise, which rounds otherwise."""
+    return np.ascontiguousarray(data[columns].to_numpy())
+
+
 def written(folder, data):
     """Parquet in two files with odd row groups."""
     folder.mkdir(exist_ok=True)
@@ -55,6 +60,12 @@ def written(folder, data):
     pq.write_table(table.slice(0, cut), folder / "1.parquet", row_group_size=377)
     pq.write_table(table.slice(cut), folder / "2.parquet", row_group_size=1013)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def quick_learning(monkeypatch):
+    """Few rows are enough to see that they are the same ones."""
+    monkeypatch.setattr("pursuit.estimators.gp.learning.EVIDENCE_ROWS", 150)
 
 
 @pytest.fixture
@@ -93,16 +104,16 @@ REGRESSORS = {
 def test_regressors_fit_the_same_model(name, tmp_path, streamed):
     data = frame()
     path = written(tmp_path / "data", data.drop(columns="label"))
-    memory = REGRESSORS[name]().fit(data[FEATURES], data["y"], data["w"])
+    memory = REGRESSORS[name]().fit(rows(data), data["y"], data["w"])
     file = REGRESSORS[name]().fit(path, target="y", weight="w")
     assert list(file.feature_names_in_) == FEATURES
     assert file.n_features_in_ == 3
     if hasattr(memory, "basis_indices_"):
         assert np.array_equal(file.basis_indices_, memory.basis_indices_)
     if name == "ExactGPRegressor":  # which passes over the training rows in other blocks
-        assert np.allclose(file.predict(path), memory.predict(data[FEATURES]), rtol=1e-10)
+        assert np.allclose(file.predict(path), memory.predict(rows(data)), rtol=1e-10)
     else:
-        assert np.array_equal(file.predict(path), memory.predict(data[FEATURES]))
+        assert np.array_equal(file.predict(path), memory.predict(rows(data)))
 
 
 MAPS = {
@@ -116,10 +127,10 @@ MAPS = {
 def test_maps_fit_the_same_map(name, tmp_path, streamed):
     data = frame(1500)[["y", *FEATURES]]
     path = written(tmp_path / "data", data)
-    memory = MAPS[name]().fit(data[FEATURES])
+    memory = MAPS[name]().fit(rows(data))
     file = MAPS[name]().fit(path, target="y")
     assert list(file.feature_names_in_) == FEATURES
-    got, expected = file.transform(path), memory.transform(data[FEATURES])
+    got, expected = file.transform(path), memory.transform(rows(data))
     if name == "SpanNeighbors":
         got, expected = got.toarray(), expected.toarray()
     assert np.array_equal(got, expected)
@@ -128,9 +139,9 @@ def test_maps_fit_the_same_map(name, tmp_path, streamed):
 def test_mixtures_fit_the_same_density(tmp_path):
     data = frame(300)[[*FEATURES, "w"]]
     path = written(tmp_path / "data", data)
-    memory = HullMixture(n_terms=3, random_state=0).fit(data[FEATURES], None, data["w"])
+    memory = HullMixture(n_terms=3, random_state=0).fit(rows(data), None, data["w"])
     file = HullMixture(n_terms=3, random_state=0).fit(path, weight="w")
-    assert np.array_equal(file.score_samples(path), memory.score_samples(data[FEATURES]))
+    assert np.array_equal(file.score_samples(path), memory.score_samples(rows(data)))
     assert list(file.feature_names_in_) == FEATURES
 
 
@@ -144,17 +155,18 @@ def test_mixtures_fit_the_same_density(tmp_path):
 def test_classifiers_take_labels_of_any_kind(make, tmp_path, streamed):
     data = frame(600).drop(columns="y")
     path = written(tmp_path / "data", data)
-    memory = make().fit(data[FEATURES], data["label"], data["w"])
+    memory = make().fit(rows(data), data["label"], data["w"])
     file = make().fit(path, target="label", weight="w")
     assert file.classes_.tolist() == ["high", "low"]
-    assert np.array_equal(file.predict(path), memory.predict(data[FEATURES]))
+    assert np.array_equal(file.predict(path), memory.predict(rows(data)))
 
 
 def test_both_views_of_a_cca(tmp_path, streamed):
     data = frame(500)
-    X, Y = data[["size", "age"]], data[["height", "y"]]
+    X, Y = rows(data, ["size", "age"]), rows(data, ["height", "y"])
     memory = SparseKernelCCA(n_basis=10, random_state=0).fit(X, Y)
-    left, right = written(tmp_path / "left", X), written(tmp_path / "right", Y)
+    left = written(tmp_path / "left", data[["size", "age"]])
+    right = written(tmp_path / "right", data[["height", "y"]])
     two = SparseKernelCCA(n_basis=10, random_state=0).fit(left, right)
     assert np.array_equal(two.basis_indices_, memory.basis_indices_)
     for got, expected in zip(two.transform(left, right), memory.transform(X, Y), strict=True):
@@ -206,15 +218,16 @@ def test_every_source_gives_the_same_model(kind, held, tmp_path, monkeypatch):
         monkeypatch.setattr(sources, "SMALL_BYTES", -1)
     data = frame(2500).drop(columns="label")
     memory = SparseGPRegressor(**GIVEN, n_basis=20, random_state=0)
-    memory.fit(data[FEATURES], data["y"], data["w"])
+    memory.fit(rows(data), data["y"], data["w"])
     file = clone(memory).fit(SOURCES[kind](tmp_path, data), target="y", weight="w")
     assert np.array_equal(file.basis_, memory.basis_)
-    assert np.array_equal(file.predict(data[FEATURES]), memory.predict(data[FEATURES]))
+    rest = pa.Table.from_pandas(data[FEATURES], preserve_index=False)
+    assert np.array_equal(file.predict(rest), memory.predict(rows(data)))
 
 
 def test_numpy_files_and_memory_maps(tmp_path, streamed):
     data = frame(2500)
-    X, y = data[FEATURES].to_numpy(), data["y"].to_numpy()
+    X, y = rows(data), data["y"].to_numpy()
     np.save(tmp_path / "X.npy", X)
     memory = SparseGPRegressor(**GIVEN, n_basis=20, random_state=0).fit(X, y)
     for source in (tmp_path / "X.npy", str(tmp_path / "X.npy"), np.load(tmp_path / "X.npy", "r")):
@@ -227,62 +240,63 @@ def test_numpy_files_and_memory_maps(tmp_path, streamed):
 def test_float32_columns_give_the_model_of_float32_rows(tmp_path, streamed):
     data = frame(2500)[["y", *FEATURES]].astype(np.float32)
     memory = SparseGPRegressor(**GIVEN, n_basis=20, random_state=0)
-    memory.fit(data[FEATURES], data["y"])
+    memory.fit(rows(data), data["y"])
     file = clone(memory).fit(written(tmp_path / "data", data), target="y")
     assert file.basis_.dtype == np.float32
-    assert np.array_equal(file.predict(data[FEATURES]), memory.predict(data[FEATURES]))
+    path = tmp_path / "data"
+    assert np.array_equal(file.predict(path), memory.predict(rows(data)))
 
 
 def test_a_kernel_matrix_in_a_file(tmp_path):
     data = frame(200)
-    X, y = data[FEATURES].to_numpy(), data["y"].to_numpy()
+    X, y = rows(data), data["y"].to_numpy()
     K = RBF(1.0)(X)
     np.save(tmp_path / "K.npy", K)
-    memory = SparseGPRegressor("precomputed", noise=0.1, n_basis=20).fit(K, y)
-    file = SparseGPRegressor("precomputed", noise=0.1, n_basis=20).fit(tmp_path / "K.npy", y)
+    model = SparseGPRegressor("precomputed", noise=0.1, n_basis=20, random_state=0)
+    memory, file = clone(model).fit(K, y), clone(model).fit(tmp_path / "K.npy", y)
     assert np.array_equal(file.predict(tmp_path / "K.npy"), memory.predict(K))
 
 
 def test_several_targets(tmp_path, streamed):
     data = frame(2500)[["y", *FEATURES]]
-    memory = SparseGPRegressor(RBF(1.0), noise=0.1, n_basis=20, random_state=0)
-    memory.fit(data[["size", "age"]], data[["height", "y"]])
+    memory = SparseGPRegressor(**GIVEN, n_basis=20, random_state=0)
+    memory.fit(rows(data, ["size", "age"]), rows(data, ["height", "y"]))
     path = written(tmp_path / "data", data)
     file = clone(memory).fit(path, target=["height", "y"])
     assert file.predict(path).shape == (2500, 2)
-    assert np.array_equal(file.predict(path), memory.predict(data[["size", "age"]]))
+    assert np.array_equal(file.predict(path), memory.predict(rows(data, ["size", "age"])))
     one = clone(memory).fit(path, target=["y"])
     assert one.predict(path).shape == (2500, 1)
 
 
 def test_what_a_fitted_model_does_with_its_rows_it_does_from_a_file(tmp_path, streamed):
     data = frame(2500).drop(columns="label")
-    path, X = written(tmp_path / "data", data), data[FEATURES]
+    path, X = written(tmp_path / "data", data), rows(data)
     memory = SparseGPRegressor(**GIVEN, n_basis=20, random_state=0).fit(X, data["y"], data["w"])
     file = clone(memory).fit(path, target="y", weight="w")
-    rows, columns = (X, data["y"], data["w"]), {"target": "y", "weight": "w"}
+    known, columns = (X, data["y"], data["w"]), {"target": "y", "weight": "w"}
     for kind in ("published", "hybrid", "two-level"):
-        expected = memory.certify(*rows, kind=kind)
+        expected = memory.certify(*known, kind=kind)
         got = file.certify(path, kind=kind, **columns)
         assert np.isclose(got.lower, expected.lower, rtol=1e-10)
         assert np.isclose(got.upper, expected.upper, rtol=1e-10)
-    expected = memory.certify_path(*rows, sizes=[5, 10])
+    expected = memory.certify_path(*known, sizes=[5, 10])
     got = file.certify_path(path, **columns, sizes=[5, 10])
     assert np.allclose(got.relative_gap, expected.relative_gap, rtol=1e-8)
-    got, expected = file.grow(25, path, **columns), memory.grow(25, *rows)
+    got, expected = file.grow(25, path, **columns), memory.grow(25, *known)
     assert np.array_equal(got.predict(path), expected.predict(X))
     got = file.reselect(path, **columns, n_basis=10).predict(path)
-    assert np.array_equal(got, memory.reselect(*rows, n_basis=10).predict(X))
+    assert np.array_equal(got, memory.reselect(*known, n_basis=10).predict(X))
     got = np.array(file.std_bounds(path, path, data["w"]))
     assert np.allclose(got, memory.std_bounds(X, X, data["w"]), rtol=1e-10)
     std = file.predict(path, return_std=True)[1]
     assert np.array_equal(std, memory.predict(X, return_std=True)[1])
     file.partial_fit(path, **columns)
-    memory.partial_fit(*rows)
+    memory.partial_fit(*known)
     assert np.array_equal(file.predict(path), memory.predict(X))
     ridge = SparseKernelRidge(method="random", n_basis=10, random_state=0)
     got = ridge.fit(path, **columns).rate_bounds(path, **columns)
-    expected = ridge.fit(*rows).rate_bounds(*rows)
+    expected = ridge.fit(*known).rate_bounds(*known)
     assert [bound.value[-1] for bound in got] == pytest.approx(
         [bound.value[-1] for bound in expected], rel=1e-8
     )
@@ -292,12 +306,13 @@ class TestPrediction:
     @pytest.fixture
     def model(self):
         data = frame(300)
-        return SparseGPRegressor(RBF(1.0), noise=0.1, n_basis=20).fit(data[FEATURES], data["y"])
+        model = SparseGPRegressor(**GIVEN, n_basis=20, random_state=0)
+        return model.fit(data[FEATURES], data["y"])
 
     def test_finds_its_columns_by_name(self, model, tmp_path, streamed):
         data = frame(100, seed=1)
         path = written(tmp_path / "data", data[["label", "height", "w", "age", "size"]])
-        assert np.array_equal(model.predict(path), model.predict(data[FEATURES]))
+        assert np.allclose(model.predict(path), model.predict(data[FEATURES]), rtol=1e-10)
 
     def test_says_which_columns_are_missing(self, model, tmp_path):
         path = written(tmp_path / "data", frame(100).rename(columns={"height": "heigth"}))
@@ -307,7 +322,7 @@ class TestPrediction:
     def test_refuses_words_and_gaps_in_its_columns(self, model, tmp_path):
         data = frame(100)
         words = written(tmp_path / "words", data.assign(age=data["label"]))
-        with pytest.raises(ValueError, match="data that are not|not numbers: 'age"):
+        with pytest.raises(ValueError, match="not numbers: 'age"):
             model.predict(words)
         data.loc[40, "age"] = np.nan
         with pytest.raises(ValueError, match="Input X contains NaN: column 'age' of gaps, in row"):
@@ -316,7 +331,7 @@ class TestPrediction:
     def test_counts_columns_where_there_are_no_names(self, tmp_path):
         data = frame(100)
         model = SparseGPRegressor(RBF(1.0), noise=0.1, n_basis=20)
-        model.fit(data[FEATURES].to_numpy(), data["y"])
+        model.fit(rows(data), data["y"])
         path = written(tmp_path / "data", data[FEATURES])
         assert model.predict(path).shape == (100,)
         with pytest.raises(ValueError, match="X has 4 features, but SparseGPRegressor is expect"):
@@ -337,13 +352,13 @@ class TestWrongCalls:
     def test_a_target_in_two_places(self, model, path):
         with pytest.raises(ValueError, match="target='y' names a column of X, and y is passed too"):
             model.fit(path, np.zeros(100), target="y")
-        with pytest.raises(ValueError, match="weight='w' names .* and sample_weight is passed too"):
+        with pytest.raises(ValueError, match=r"weight='w' names .* sample_weight is passed too"):
             model.fit(path, sample_weight=np.ones(100), target="y", weight="w")
 
     def test_no_target(self, model, path):
         with pytest.raises(ValueError, match="name their column by target="):
             model.fit(path)
-        with pytest.raises(TypeError, match="y is the string 'y': .* pass target='y'"):
+        with pytest.raises(TypeError, match=r"y is the string 'y': .* pass target='y'"):
             model.fit(path, "y")
 
     def test_names_that_are_no_columns(self, model, path):
@@ -425,7 +440,7 @@ class Own:
 )
 def test_a_fit_that_reads_in_blocks_never_asks_for_all_rows(make):
     data = frame(12_000)
-    X, y = data[FEATURES].to_numpy(), data["y"].to_numpy()
+    X, y = rows(data), data["y"].to_numpy()
     source = Own(ArrayRows(X))
     file, memory = make().fit(source, y), make().fit(X, y)
     assert source.most_taken < 11_000
@@ -455,10 +470,10 @@ def test_names_are_forgotten_when_a_model_is_fitted_again(tmp_path):
     model = SparseGPRegressor(RBF(1.0), noise=0.1, n_basis=10)
     model.fit(written(tmp_path / "data", data[["y", *FEATURES]]), target="y")
     assert list(model.feature_names_in_) == FEATURES
-    np.save(tmp_path / "X.npy", data[["size", "age"]].to_numpy())
+    np.save(tmp_path / "X.npy", rows(data, ["size", "age"]))
     model.fit(tmp_path / "X.npy", data["y"])
     assert not hasattr(model, "feature_names_in_")
     assert model.n_features_in_ == 2
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model.predict(data[["size", "age"]].to_numpy())
+        model.predict(rows(data, ["size", "age"]))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_moons
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
@@ -72,6 +72,14 @@ def test_classifier_reaches_the_minimum_of_the_full_programme(C, solver, size):
     assert model.path_.stop_reason in ("tol", "no gain")
 
 
+def test_the_minimum_is_found_where_it_is_a_tiny_part_of_the_loss_of_a_constant():
+    X, y = moons(80)
+    model = LPMachineClassifier(gamma=50.0, C=1e7).fit(X, y)
+    minimum, _ = oracles.hinge_programme(rbf_kernel(X, gamma=50.0), signs(y), np.full(80, 1e7))
+    assert minimum < 1e-5 * model.path_.value[0]
+    assert model.objective_ == pytest.approx(minimum, rel=2e-6)
+
+
 @pytest.mark.parametrize(("C", "epsilon"), [(0.1, 0.05), (1.0, 0.3), (50.0, 0.1)])
 def test_regressor_reaches_the_minimum_of_the_full_programme(C, epsilon, size):
     m = size(150, 600)
@@ -101,6 +109,18 @@ def test_each_class_against_the_rest(size):
     assert len(np.unique(model.basis_indices_)) == model.n_basis_
     assert model.decision_function(X).shape == (150, 3)
     assert model.score(X, y) > 0.93
+
+
+def test_a_cap_holds_for_the_union_of_all_bases():
+    X, y = load_iris(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    model = LPMachineClassifier(gamma=0.5, C=5.0, n_basis=7).fit(X, y)
+    assert model.path_.stop_reason == "n_basis"
+    assert model.path_.sizes[-1] == 7 >= model.n_basis_
+    full = LPMachineClassifier(gamma=0.5, C=5.0).fit(X, y)
+    found, best = model.certificate_, full.certificate_.upper_per_output
+    assert np.all(found.lower_per_output <= best * (1 + 1e-9))
+    assert np.all(found.upper_per_output >= best * (1 - 1e-9))
 
 
 def test_each_output_by_itself():
@@ -515,6 +535,26 @@ def test_data_that_cannot_be_fitted():
         LPMachineClassifier().fit(X, X[:, 0])
     with pytest.raises(ValueError, match="kernel is not symmetric"):
         LPMachineClassifier("precomputed").fit(np.triu(np.ones((20, 20))), y)
+
+
+def test_what_rounding_leaves_is_told():
+    X, y = waves(100)
+    model = LPMachineRegressor("linear", C=1.0)
+    with pytest.warns(ConvergenceWarning, match=r"tol=1e-06 is beyond the rounding.*scale") as said:
+        model.fit(1e8 * X, y)
+    assert said[0].filename == __file__
+    assert model.path_.stop_reason == "no gain"
+    assert model.certificate_.gap > 1e-6 * model.objective_
+
+
+def test_columns_may_be_named(tmp_path):
+    X, y = waves(60)
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(y=y, w=np.arange(60) % 3)
+    expected = LPMachineRegressor(gamma=GAMMA).fit(X, y, sample_weight=np.arange(60) % 3)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    for source in (frame, tmp_path / "rows.csv"):
+        model = LPMachineRegressor(gamma=GAMMA).fit(source, target="y", weight="w")
+        np.testing.assert_allclose(model.predict(frame[["a", "b"]]), expected.predict(X))
 
 
 def test_highspy_missing(monkeypatch):

@@ -23,6 +23,7 @@ from pursuit import (
     HullMixture,
     KernelMatchingPursuitClassifier,
     KernelMatchingPursuitRegressor,
+    LowRankOneClassSVM,
     LowRankSVC,
     LowRankSVR,
     LPMachineClassifier,
@@ -173,6 +174,7 @@ OTHERS = {
     "svc, scaled, three classes": lambda X, y: LowRankSVC(
         n_basis=20, gamma="scale", random_state=0
     ).fit(X, np.digitize(y, [5, 6])),
+    "one class": lambda X, y: LowRankOneClassSVM(n_basis=20, random_state=0).fit(X),
     "svr": lambda X, y: LowRankSVR(n_basis=20, random_state=0).fit(X, y),
     "gp, classes": lambda X, y: SparseGPClassifier(
         RBF(), optimizer=None, n_basis=20, random_state=0

@@ -35,6 +35,7 @@ from pursuit import (
     HullRegressorCV,
     KernelMatchingPursuitClassifier,
     KernelMatchingPursuitRegressor,
+    LowRankOneClassSVM,
     LowRankSVC,
     LowRankSVR,
     LPMachineClassifier,
@@ -138,12 +139,13 @@ MODELS = {
         LowRankSVC(n_basis=15, loss="hinge", probability=True, random_state=0), m, ("a", "b", "c")
     ),
     "svr": lambda m=120: regress(LowRankSVR(n_basis=15, random_state=0), m),
+    "one class": lambda m=120: describe(LowRankOneClassSVM(n_basis=15, random_state=0), m),
     "lp": lambda m=120: regress(LPMachineRegressor(n_basis=15, tol=0.1, random_state=0), m),
     "lp, classes": lambda m=120: classify(
         LPMachineClassifier(n_basis=15, tol=0.1, random_state=0), m
     ),
     "gp, classes": lambda m=120: classify(
-        SparseGPClassifier(n_basis=15, random_state=0), m, ("a", "b", "c")
+        SparseGPClassifier(RBF(), optimizer=None, n_basis=15, random_state=0), m, ("a", "b", "c")
     ),
     "mixture": lambda m=120: describe(HullMixture(n_terms=4, random_state=0), m),
 }
@@ -329,10 +331,30 @@ def test_a_function_has_to_be_passed_again(path):
     loaded = again(model, path, kernel=shared_letters)
     assert loaded.basis_ == model.basis_
     np.testing.assert_array_equal(loaded.predict(words), model.predict(words))
-    with pytest.raises(StoreError, match=r"kernel the function shared_letters.*kernel=\.\.\."):
+    with pytest.raises(StoreError, match=r"is the function shared_letters.*kernel=\.\.\."):
         pursuit.load(path)
+    with pytest.raises(StoreError, match="must be the function shared_letters again, got 'rbf'"):
+        pursuit.load(path, kernel="rbf")
     with pytest.raises(StoreError, match=r"alpha= cannot be changed.*it needs kernel"):
         pursuit.load(path, kernel=shared_letters, alpha=3)
+
+
+def test_many_strings(path):
+    words = [f"{i:b}é" + "\ud800" * (i % 2) for i in range(300)]
+    model = SpanNeighbors(shared_letters, n_components=3).fit(words)
+    loaded = again(model, path, kernel=shared_letters)
+    assert words == loaded._X
+    header, arrays = read(path)
+    where = header["state"]["_X"]
+    for key, array in [
+        ("ends", -arrays[where["ends"]]),
+        ("ends", arrays[where["ends"]][:-1]),
+        ("data", np.full_like(arrays[where["data"]], 255)),
+        ("data", arrays[where["data"]].astype(float)),
+    ]:
+        write(path, header, {**arrays, where[key]: array})
+        with pytest.raises(StoreError, match="_X is not what it must be"):
+            pursuit.load(path, kernel=shared_letters)
 
 
 def test_bytes_and_wrapped_functions(path):
@@ -362,7 +384,9 @@ def test_two_views_with_functions(path):
 def test_other_parameters_that_are_objects(path):
     generator = np.random.RandomState(0)
     model = regress(HullRegressorCV(n_terms=5, cv=KFold(3), random_state=generator))
-    with pytest.raises(StoreError, match=r"cv of type KFold.*pursuit.load\(path, cv=\.\.\.\)"):
+    with pytest.raises(
+        StoreError, match=r"cv of the .* is of type KFold.*pursuit.load\(path, cv=\.\.\.\)"
+    ):
         again(model, path)
     loaded = pursuit.load(path, cv=KFold(3), random_state=0)
     assert loaded.random_state == 0

@@ -67,7 +67,7 @@ def test_the_same_numbers_give_the_same_bytes(tmp_path):
 
 def test_nothing_is_there_before_something_is_written(folder):
     assert folder.records() == []
-    with pytest.raises(ValueError, match="there are no results in .*pursuit papers run"):
+    with pytest.raises(ValueError, match=r"there are no results in .*pursuit papers run"):
         report_page(folder)
 
 

@@ -1,5 +1,6 @@
 """Losses with two slopes, and masters that grow by columns."""
 
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -163,6 +164,21 @@ def test_what_cannot_happen_is_explained(monkeypatch):
     monkeypatch.setattr(programmes, "linprog", lambda *args, **options: failed)
     with pytest.raises(RuntimeError, match=r"numerical difficulties.*v = 0 is feasible.*smaller C"):
         LinprogMaster(losses).solve()
+
+
+def test_beside_another_use_of_highs_with_threads_of_its_own():
+    code = (
+        "import highspy, numpy as np\n"
+        "other = highspy.Highs()\n"
+        "other.setOptionValue('output_flag', False)\n"
+        "other.setOptionValue('threads', 2)\n"
+        "other.maximize(other.addVariable(lb=0, ub=1))\n"
+        "from pursuit.solvers import LinearLosses, make_master\n"
+        "losses = LinearLosses.hinge(np.array([1.0, -1.0]), np.ones(2))\n"
+        "print(make_master('highs', losses).solve().dual)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[[ 1. -1.]]"
 
 
 def test_highs_tries_a_fresh_start_before_it_gives_up():

@@ -24,13 +24,14 @@ class GrowthPath:
     lower : array
         The best lower bound known, summed over outputs; 0 until there is one.
     gap : array
-        Relative gap between the two.
+        The certificate's relative gap.
     iterations : array of int
         Simplex iterations of the round.
     seconds, entries : arrays
         Cumulative time and kernel entries evaluated.
     stop_reason : str
-        tol, no gain (no function is worth adding), n_basis, time or interrupted.
+        tol, no gain (no function is worth adding, yet rounding leaves a gap), n_basis, time or
+        interrupted.
     """
 
     sizes: Indices

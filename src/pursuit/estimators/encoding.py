@@ -25,6 +25,7 @@ Tree: TypeAlias = Any
 """What JSON can express."""
 
 _KIND = "!"
+_MANY = 100
 _PLAIN = (type(None), bool, int, float, str)
 _CSR = {"csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}
 _DTYPES = {np.dtype(code).str for code in "? b B h H i I q Q e f d".split()}
@@ -88,6 +89,8 @@ class Encoder:
         if type(value) in _PLAIN:
             return value
         if type(value) is list:
+            if len(value) >= _MANY and all(type(item) is str for item in value):
+                return self._texts(value)
             return self._items(value, where)
         if type(value) is tuple:
             return {_KIND: "tuple", "items": self._items(value, where)}
@@ -145,6 +148,13 @@ class Encoder:
             raise StoreError(f"{where} has dtype {value.dtype}, which a file cannot hold")
         return {_KIND: "array", "at": self._keep(value)}
 
+    def _texts(self, values: list[str]) -> Tree:
+        """Many strings as bytes, which may be more than a header should hold."""
+        coded = [value.encode("utf-8", "surrogatepass") for value in values]
+        data = np.frombuffer(b"".join(coded), dtype=np.uint8)
+        ends = np.cumsum([len(value) for value in coded], dtype=np.int64)
+        return {_KIND: "texts", "data": self._keep(data), "ends": self._keep(ends)}
+
     def _csr(self, value: Any) -> Tree:
         parts = {part: self._keep(getattr(value, part)) for part in ("data", "indices", "indptr")}
         return {_KIND: "csr", "class": type(value).__name__, "shape": list(value.shape), **parts}
@@ -166,6 +176,7 @@ class Decoder:
             "dict": self._dict,
             "array": self._array,
             "objects": self._objects,
+            "texts": self._texts,
             "number": self._number,
             "csr": self._csr,
             "dtype": self._dtype,
@@ -235,6 +246,22 @@ class Decoder:
         for i, item in enumerate(items):
             array[i] = self.decode(item, f"{where}[{i}]")
         return array.reshape(shape)
+
+    def _texts(self, tree: dict[str, Tree], where: str) -> Any:
+        data, ends = self._at(tree.get("data"), where), self._at(tree.get("ends"), where)
+        if (
+            data.dtype != np.uint8
+            or ends.dtype != np.int64
+            or (data.ndim, ends.ndim) != (1, 1)
+            or np.any(np.diff(ends, prepend=0) < 0)
+            or (ends[-1] if len(ends) else 0) != len(data)
+        ):
+            _damaged(where)
+        parts = np.split(data, ends[:-1])
+        try:
+            return [part.tobytes().decode("utf-8", "surrogatepass") for part in parts]
+        except UnicodeDecodeError:
+            _damaged(where)
 
     def _number(self, tree: dict[str, Tree], where: str) -> Any:
         array = self._at(tree.get("at"), where)

@@ -153,14 +153,17 @@ def _split(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return params, state
 
 
-def _given(params: Mapping[str, Any]) -> tuple[dict[int, Tree], dict[str, str]]:
-    """Stand-ins, by id, for what files cannot hold; and what it is, by the parameter's name."""
+def _given(params: Mapping[str, Any]) -> tuple[dict[int, Tree], dict[str, Tree]]:
+    """Stand-ins, by id, for what files cannot hold.
+
+    And, by the parameter's name, what it is and whether it can be called.
+    """
     stand_ins: dict[int, Tree] = {}
-    left_out: dict[str, str] = {}
+    left_out: dict[str, Tree] = {}
     for name, value in params.items():
         if _storable(value):
             continue
-        left_out[name] = describe(value)
+        left_out[name] = [describe(value), callable(value)]
         stand_ins[id(value)] = {"!": "given", "name": name}
         for i, item in enumerate(value if isinstance(value, list | tuple) else ()):
             if not _storable(item):
@@ -207,11 +210,15 @@ def _check_given(name: str, left_out: Mapping[str, Any], given: Mapping[str, Any
             needs = f"it needs {', '.join(sorted(left_out))}" if left_out else "it needs none"
             raise StoreError(f"{key}= cannot be changed when a model is loaded: {needs}")
     for key, what in left_out.items():
+        if not isinstance(what, list) or len(what) != 2:
+            raise StoreError("it is damaged: its header is not that of a model")
         if key not in given:
             raise StoreError(
-                f"the {name} was made with {key[:80]} {str(what)[:80]}, which files do not hold: "
-                f"pass it again, pursuit.load(path, {key[:80]}=...)"
+                f"{key[:80]} of the {name} is {str(what[0])[:80]}, which files do not hold: pass "
+                f"it again, pursuit.load(path, {key[:80]}=...)"
             )
+        if what[1] is True and not callable(given[key]):
+            raise StoreError(f"{key[:80]} must be {str(what[0])[:80]} again, got {given[key]!r}")
 
 
 def _check_sizes(model: Any) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pursuit.rows import (
     DistributedRows,
+    MatrixTable,
     RowSource,
     Table,
     as_table,
@@ -17,7 +17,7 @@ from pursuit.rows import (
     computed,
     is_dask,
     is_path,
-    mapped,
+    open_table,
     read_all,
 )
 
@@ -34,7 +34,8 @@ def as_source(X: Any) -> RowSource | None:
 
 def kernel_matrix_of(X: Any) -> Any:
     """A kernel matrix: that of a .npy file mapped into memory, any other as it is."""
-    return mapped(Path(X)) if is_path(X) else X
+    table = open_table(X) if is_path(X) else X
+    return table.matrix if isinstance(table, MatrixTable) else X
 
 
 def n_features(X: Any) -> int | None:
@@ -169,5 +170,6 @@ def held(estimator: Any, X: Any) -> Any:
             f"numbers would take {size / 2**30:.1f} GiB: use rows drawn at random, or an estimator "
             "that reads rows in blocks, such as SparseGPRegressor or SparseKernelRidge."
         )
-    streams = isinstance(X, Table) and not isinstance(X, DistributedRows)
-    return read_all(X) if streams else X.take(np.arange(X.n_rows))
+    if isinstance(X, Table) and not isinstance(X, DistributedRows):
+        return read_all(X)
+    return X.take(np.arange(X.n_rows))

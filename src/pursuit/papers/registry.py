@@ -29,7 +29,7 @@ EXPERIMENTS = (
         quick={"n_runs": 1, "subsets": (1, 5, 20, 50, 100)},
         full={"n_runs": 5},
     ),
-    Experiment("sb01-table1", sb01_cost.table1, minutes=(0.6, 1.5), quick={"times": 1}),
+    Experiment("sb01-table1", sb01_cost.table1, minutes=(0.3, 0.5), quick={"times": 3}),
     Experiment(
         "sb01-table2-posterior",
         sb01.table2_posterior,
@@ -111,7 +111,7 @@ EXPERIMENTS = (
         quick={"n_runs": 3},
         full={"n_runs": 10},
     ),
-    Experiment("z03-table1", z03.table1, minutes=(0.3, 0.6), quick={"times": 1}),
+    Experiment("z03-table1", z03.table1, minutes=(0.4, 0.6), quick={"times": 2}),
     Experiment("z03-fig1", z03.figure1, minutes=(0.1, 0.1), repeats="n_runs", quick={"n_runs": 2}),
     Experiment("z03-fig2", z03.figure2, minutes=(0.1, 0.1), repeats="n_runs", quick={"n_runs": 3}),
     Experiment("z03-fig3", z03.figure3, minutes=(0.1, 0.2), repeats="n_runs", quick={"n_runs": 1}),

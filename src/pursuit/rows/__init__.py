@@ -15,7 +15,7 @@ from pursuit.rows.draw import draw_rows
 from pursuit.rows.files import as_table, is_path, open_table
 from pursuit.rows.items import Items, concat, len_items
 from pursuit.rows.lazy import map_lazily
-from pursuit.rows.matrix import mapped
+from pursuit.rows.matrix import MatrixTable
 from pursuit.rows.memory import ArrayRows, IndexRows, ListRows, SparseRows
 from pursuit.rows.sample import Sample
 from pursuit.rows.selected import SelectedRows, StreamedRows
@@ -28,6 +28,7 @@ __all__ = [
     "IndexRows",
     "Items",
     "ListRows",
+    "MatrixTable",
     "RowSource",
     "Sample",
     "SelectedRows",
@@ -46,7 +47,6 @@ __all__ = [
     "is_path",
     "len_items",
     "map_lazily",
-    "mapped",
     "open_table",
     "read_all",
 ]

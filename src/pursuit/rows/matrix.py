@@ -30,31 +30,35 @@ class MatrixTable(TableShape):
                 f"{name} must hold a 2-D array of numbers, got dtype {matrix.dtype} and shape "
                 f"{matrix.shape}."
             )
-        self.name, self._matrix = name, matrix
+        self.name, self.matrix = name, matrix
         self.n_rows, self.n_features = (int(n) for n in matrix.shape)
 
     @classmethod
     def of_file(cls, path: Path) -> MatrixTable:
         """Map a .npy file into memory."""
-        return cls(mapped(path), path.name)
+        try:
+            matrix: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError, OSError) as error:
+            raise ValueError(f"{path.name} is not a .npy file that can be read: {error}") from error
+        return cls(matrix, path.name)
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the blocks."""
-        single = self._matrix.dtype == np.float32
+        single = self.matrix.dtype == np.float32
         return np.dtype(np.float32 if single else np.float64)
 
     def blocks(self, size: int = BLOCK_ROWS) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (number of the first row, array), in row order."""
         return (
-            (span.start, self._checked(self._matrix[span], span.start))
+            (span.start, self._checked(self.matrix[span], span.start))
             for span in row_spans(self.n_rows, size)
         )
 
     def take(self, index: NDArray[np.intp]) -> NDArray[Any]:
         """Rows at these numbers, in this order."""
         index = checked_index(index, self.n_rows)
-        rows = np.asarray(self._matrix[index], dtype=self.dtype)
+        rows = np.asarray(self.matrix[index], dtype=self.dtype)
         for place in np.flatnonzero(~np.isfinite(rows).all(axis=1))[:1]:
             check_finite(rows[place : place + 1], None, self.name, int(index[place]))
         return rows
@@ -74,12 +78,3 @@ class MatrixTable(TableShape):
         block = np.asarray(rows, dtype=self.dtype)
         check_finite(block, None, self.name, start)
         return block
-
-
-def mapped(path: Path) -> NDArray[Any]:
-    """The array of a .npy file, mapped into memory."""
-    try:
-        matrix: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"{path.name} is not a .npy file that can be read: {error}") from error
-    return matrix

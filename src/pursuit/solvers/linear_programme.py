@@ -25,6 +25,7 @@ from scipy.sparse import csr_array, eye_array, hstack
 Floats = NDArray[np.float64]
 
 _FEASIBILITY = 1e-9
+_WIDER = 1e-7
 _SMALL_ENTRY = 1e-12
 _ROUNDING = 1e-12
 
@@ -167,7 +168,8 @@ class HighsMaster:
         self.highs = highs = highspy.Highs()
         for name, value in (
             ("output_flag", False),
-            ("threads", 1),
+            # A number of threads other than the process's first one would be an error.
+            ("parallel", "off"),
             ("solver", "simplex"),
             # Presolve would throw the basis away.
             ("presolve", "off"),
@@ -209,8 +211,10 @@ class HighsMaster:
         highs.run()
         iterations = highs.getInfo().simplex_iteration_count
         if highs.getModelStatus() != optimal:
-            # A basis can be too ill-conditioned to go on from; a fresh start is not.
+            # A basis may be too ill-conditioned to go on from, and a tolerance too tight.
             highs.clearSolver()
+            highs.setOptionValue("primal_feasibility_tolerance", _WIDER)
+            highs.setOptionValue("dual_feasibility_tolerance", _WIDER)
             highs.run()
             iterations += highs.getInfo().simplex_iteration_count
         if highs.getModelStatus() != optimal:

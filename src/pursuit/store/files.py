@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -59,12 +60,14 @@ def write(
     OSError
         If the disk does not take the file.
     """
-    target = os.path.realpath(path)
+    target = os.path.realpath(os.fsdecode(path))
+    folder, name = os.path.split(target)
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", folder)
     if os.path.isdir(target):
         raise StoreError(f"{os.fspath(path)!r} is a folder: give the name of a file in it")
     described = [describe(name, array) for name, array in arrays.items()]
     start = pack(header, [block for block, _ in described], _library())
-    folder, name = os.path.split(target)
     beside = os.path.join(folder, f".{name}.{secrets.token_hex(6)}.part")
     try:
         with open(beside, "xb") as file:

@@ -31,7 +31,7 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
-from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.sources import named_columns
 from pursuit.estimators.span.searching import size_grid
 from pursuit.gram import ColumnMatrix, SpannedView, kernel_times
@@ -61,7 +61,7 @@ class SparseKernelCCA(
     CallbackSupportMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
-    SavedModel,
+    ReportedModel,
     BaseEstimator,
 ):
     """Canonical correlations between the spans of a few rows, seen in two views.

@@ -53,7 +53,7 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.lazily import lazily
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
-from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.sources import named_columns
 from pursuit.gram import kernel_diagonal, kernel_times, over_span
 from pursuit.greedy import Path, Pool, catch_interrupt
@@ -73,7 +73,7 @@ class SparseKernelPCA(
     CallbackSupportMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
-    SavedModel,
+    ReportedModel,
     BaseEstimator,
 ):
     """Kernel PCA inside the span of a few greedily chosen rows.

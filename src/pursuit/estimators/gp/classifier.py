@@ -35,7 +35,7 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
-from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.sources import named_columns
 from pursuit.estimators.span.searching import SMALL, SearchPlan
 from pursuit.gram import kernel_times, over_span
@@ -60,7 +60,7 @@ def _knows_itself(model: Any) -> bool:
     return True
 
 
-class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, SavedModel, BaseEstimator):
+class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, ReportedModel, BaseEstimator):
     """Gaussian process classification in the span of a few greedily chosen kernel functions.
 
     Log-odds f = Σ_j β_j k(·, x_j) of a class have a Gaussian process with covariance s·k as prior;

@@ -35,7 +35,7 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
-from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.sources import held, named_columns
 from pursuit.gram import kernel_times
 from pursuit.greedy import Meter, Problem, catch_interrupt
@@ -54,7 +54,7 @@ _CALLER = 4  # of fit, behind its two decorators
 
 
 class ExactGPRegressor(
-    CallbackSupportMixin, MultiOutputMixin, ScoredRows, RegressorMixin, SavedModel, BaseEstimator
+    CallbackSupportMixin, MultiOutputMixin, ScoredRows, RegressorMixin, ReportedModel, BaseEstimator
 ):
     """Gaussian process regression with every row, the kernel matrix never being stored.
 

@@ -91,7 +91,7 @@ def fit_laplace(
     workers: Workers,
     *,
     start: Floats | None = None,
-    tol: float = 1e-10,
+    tol: float = 1e-14,
 ) -> LaplaceFit:
     """Find the mode by Newton's method, and the curvature there; every column by itself."""
     found = newton(

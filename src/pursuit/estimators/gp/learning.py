@@ -41,6 +41,8 @@ Floats = NDArray[np.float64]
 
 EVIDENCE_ROWS = 2000
 _DENSE_FEATURES = 4096
+_CLASS_FLOOR = 0.01
+"""Least noise of a regression on ±1, which is exact and yet no function of the rows."""
 
 
 def target_power(sample: Sample) -> float:
@@ -60,14 +62,16 @@ def is_learnable(kernel: Any, n_features: int | None) -> bool:
     return core is not None and len(core.theta) > 0 and kernel_gradient(core) is not None
 
 
-def noise_range(kernel: Any, noise: float | str, power: float) -> NoiseRange:
+def noise_range(
+    kernel: Any, noise: float | str, power: float, floor: float = NOISE_FLOOR
+) -> NoiseRange:
     """Where the noise may go: given, or within a White term's bounds, or wide."""
     whites = without_white(kernel)[1] if isinstance(kernel, SklearnKernel) else []
     if noise != "learn":
         total = float(noise) + float(sum(white.noise_level for white in whites))
         return NoiseRange(total, total, total, fixed=True)
     if not whites:
-        return NoiseRange(0.1 * power, NOISE_FLOOR * power, 10.0 * power)
+        return NoiseRange(0.1 * power, floor * power, 10.0 * power)
     level = float(sum(white.noise_level for white in whites))
     if all(isinstance(white.noise_level_bounds, str) for white in whites):
         return NoiseRange(level, level, level, fixed=True)
@@ -158,7 +162,8 @@ def settle(
     width = n_features(X)
     numeric = width is not None and not is_precomputed(kernel)
     deviations = feature_deviations(sample, rng) if numeric or kernel is None else None
-    given = noise_range(kernel, estimator.noise, power)
+    floor = _CLASS_FLOOR if classes else NOISE_FLOOR
+    given = noise_range(kernel, estimator.noise, power, floor)
     learns = estimator.optimizer is not None and power > 0 and is_learnable(kernel, width)
     if kernel is not None:
         counting_kernel(kernel, X, **parameters)  # what is wrong is said before it is learned

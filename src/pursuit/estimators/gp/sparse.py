@@ -475,8 +475,9 @@ class SparseGPRegressor(
         self._warn_without_weights(sample_weight)
         queries = held(self, validate_items(self, X_new, reset=False))
         with Workers(self.n_jobs) as workers:
-            X_train = validate_items(self, X_train, reset=False)
-            nothing = np.zeros((n_rows(X_train), len(self._scale.mean)))
+            X_train, _, _ = named_columns(X_train)
+            m = n_rows(validate_items(self, X_train, reset=False))
+            nothing = np.zeros((m, len(self._scale.mean)))
             problem = self._problem(X_train, nothing, sample_weight, workers)
             found: tuple[Any, ...]
             if tol is None:

@@ -36,7 +36,7 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.lazily import ScoredRows, lazily
-from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.sources import as_source, n_rows
 from pursuit.gram import kernel_times
 from pursuit.greedy import Meter, Path, catch_interrupt
@@ -52,7 +52,7 @@ _SMALL = 2000
 _FOLDS = 5
 
 
-class HullModel(ScoredRows, RegressorMixin, SavedModel, BaseEstimator, ABC):
+class HullModel(ScoredRows, RegressorMixin, ReportedModel, BaseEstimator, ABC):
     """Least squares over an l1 ball of atoms; subclasses say which radius."""
 
     atoms: Any

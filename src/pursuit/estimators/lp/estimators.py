@@ -56,8 +56,9 @@ class LPMachineClassifier(ClassifierMixin, LPMachine):
         Factors of C for the classes, 1 for those not named. ``"balanced"``: in inverse proportion
         to the number of rows of a class.
     tol : float, default 1e-6
-        Stop when the certificate's ``relative_gap`` is at most this. The simplex method ends at
-        the optimum, not near it: a wide tolerance saves few rounds.
+        Stop when the certificate's ``gap`` is at most this part of ``objective_``, and
+        ``relative_gap`` is at most this as well. The simplex method ends at the optimum, not near
+        it: a wide tolerance saves few rounds.
     n_basis : int or None, default None
         Most kernel functions to choose from. None grows until ``tol`` is met.
     batch_size : int, default 10

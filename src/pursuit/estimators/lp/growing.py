@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pursuit.bounds import Certificate, GrowthPath, relative_gap
+from pursuit.bounds import Certificate, GrowthPath
 from pursuit.estimators.lp.machine import Machine
 from pursuit.estimators.lp.pricing import Prices, diverse
 from pursuit.gram import kernel_diagonal, kernel_features, kernel_times
@@ -25,6 +25,8 @@ Indices = NDArray[np.intp]
 _VIOLATED = 1e-8
 """A column prices itself in when it is above 1 by more than the solver's rounding."""
 _TIE = 1e-10
+_STEEP = 100.0
+"""Largest slope of a loss: with more the duals would have to cancel to more digits than there are."""
 _PULL = 0.7
 """Weight of the centre where columns are ranked: a fifth fewer simplex iterations than with 0."""
 
@@ -45,8 +47,9 @@ class Growth:
     """Linear programmes of several outputs over kernel columns at the rows, grown together.
 
     Each output has a master of its own; the prices of all of them come from one product with the
-    kernel matrix. Kernel values are divided by the largest k(x, x) and losses multiplied by it,
-    which changes neither f nor the problem, and leaves the solver numbers near 1.
+    kernel matrix. Kernel values are divided, and losses multiplied, by the largest k(x, x), or by
+    less where slopes of the losses would become large. This changes neither f nor the problem, and
+    leaves the solver numbers it can work with.
 
     Parameters
     ----------
@@ -78,7 +81,9 @@ class Growth:
         self._plan, self._rows, self._kernel = plan, rows, kernel
         self._workers, self._meter = workers, meter
         self._diagonal = kernel_diagonal(rows, kernel)
-        self._scale = float(np.abs(self._diagonal).max()) or 1.0
+        steepest = max(float(np.maximum(each.upper, -each.lower).max()) for each in losses)
+        largest = float(np.abs(self._diagonal).max()) or 1.0
+        self._scale = max(min(largest, _STEEP / steepest), largest / 1e6)
         self._units = spreads / self._scale
         self.machines = [Machine.of(each.times(self._scale), plan.solver) for each in losses]
         self.basis: list[int] = []
@@ -174,8 +179,8 @@ class Growth:
                 for machine in self.machines:
                     machine.centre = None
             return reason
-        found = [relative_gap(each.upper, each.lower, 2.0 * each.zero) for each in self.machines]
-        return "tol" if max(found) <= self._plan.tol else "no gain"
+        met = all(machine.gap(machine.lower) <= self._plan.tol for machine in self.machines)
+        return "tol" if met else "no gain"
 
     def _extend(self) -> bool:
         """Add a batch to every open master; whether anything was added."""
@@ -222,7 +227,9 @@ class Growth:
         return self._prices.candidates[found[np.argsort(-ranks, kind="stable")]]
 
     def _done(self, output: int) -> bool:
-        return self.machines[output].gap() <= self._plan.tol or not len(self._wanted(output))
+        machine = self.machines[output]
+        near = machine.gap(machine.bound()) <= self._plan.tol
+        return near or not len(self._wanted(output))
 
     def _priced(self, candidates: Indices | None) -> Prices:
         return Prices(self._rows, candidates, self._kernel, self._scale, self._workers)

@@ -91,9 +91,14 @@ class Machine:
     def bound(self) -> float:
         """The centre's bound; the upper one where rounding cannot tell them apart."""
         assert self.centre is not None
-        within = self.upper - self.centre.bound <= _ROUNDING * self.zero
+        within = self.upper - self.centre.bound <= _ROUNDING * self.upper
         return self.upper if within else self.centre.bound
 
-    def gap(self) -> float:
-        """Relative gap to the centre's bound."""
-        return relative_gap(self.upper, self.bound(), 2.0 * self.zero)
+    def gap(self, lower: float) -> float:
+        """Gap to a lower bound, relative to the value and to what the model takes off ``zero``.
+
+        The larger of the two: with a large C the best value may be a tiny part of ``zero``, with a
+        small one nearly all of it.
+        """
+        share = (self.upper - lower) / self.upper if self.upper > lower else 0.0
+        return max(share, relative_gap(self.upper, lower, 2.0 * self.zero))

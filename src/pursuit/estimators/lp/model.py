@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -23,7 +24,7 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.lp.growing import Growth, GrowthPlan
 from pursuit.estimators.progress import CallbackSupportMixin, Progress
-from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.reporting import ReportedModel
 from pursuit.gram import kernel_times
 from pursuit.greedy import Meter, catch_interrupt
 from pursuit.kernels import CountingKernel
@@ -38,7 +39,7 @@ _CALLER = 5  # of fit, behind its two decorators and _grow
 _CHECK_ROWS = 256
 
 
-class LPMachine(CallbackSupportMixin, SavedModel, BaseEstimator):
+class LPMachine(CallbackSupportMixin, ReportedModel, BaseEstimator):
     """Minimise Σ_j |a_j| + C Σ_i s_i ℓ(y_i, f(x_i)), f = Σ_j a_j k(·, x_j) + b, over all rows j."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -130,6 +131,15 @@ class LPMachine(CallbackSupportMixin, SavedModel, BaseEstimator):
         b = shifts + spreads * b
         self.intercept_ = float(b[0]) if self._single_output else b
         self._n_outputs = len(b)
+        if self.path_.stop_reason == "no gain":
+            warnings.warn(
+                f"tol={self.tol} is beyond the rounding of the linear programmes: no kernel "
+                "function would bring a gain, and the gap that is left is "
+                f"{self.certificate_.gap:.3g} of {self.certificate_.upper:.6g}. Raise tol, scale "
+                "the features or the kernel, or use a smaller C.",
+                ConvergenceWarning,
+                stacklevel=_CALLER,
+            )
         if interrupted.requested:
             warnings.warn(
                 f"fit was interrupted: the model holds the best {self.n_basis_} kernel functions "

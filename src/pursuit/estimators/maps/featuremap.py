@@ -37,7 +37,7 @@ from pursuit.estimators.maps.landmarking import RULES, LandmarkSearch, given_lan
 from pursuit.estimators.maps.mapinputs import fitting_rows, mapping_rows, own_landmarks
 from pursuit.estimators.maps.projection import Projection, project
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
-from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.sources import named_columns
 from pursuit.gram import kernel_features
 from pursuit.greedy import Meter, Path, Pivots, catch_interrupt, subset_size
@@ -60,7 +60,7 @@ class GreedyFeatureMap(
     CallbackSupportMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
-    SavedModel,
+    ReportedModel,
     BaseEstimator,
 ):
     """Features φ(x) = R⁻¹k_S(x) of a few greedily chosen landmarks S, K_SS = RR'.

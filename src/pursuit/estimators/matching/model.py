@@ -28,7 +28,7 @@ from pursuit.estimators.matching.judges import Judge
 from pursuit.estimators.matching.path import AtomPath, atoms_of
 from pursuit.estimators.matching.search import MatchingPlan
 from pursuit.estimators.progress import CallbackSupportMixin, Progress
-from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.reporting import ReportedModel
 from pursuit.gram import kernel_times
 from pursuit.greedy import Meter, Path, Pool, Problem, catch_interrupt
 from pursuit.kernels import CountingKernel, Dictionary
@@ -44,7 +44,7 @@ _CALLER = 5  # of fit, behind its two decorators and _fit_model
 _THEOREM = "Hussain & Shawe-Taylor 2008, Theorem 3"
 
 
-class MatchingPursuitModel(CallbackSupportMixin, SavedModel, BaseEstimator):
+class MatchingPursuitModel(CallbackSupportMixin, ReportedModel, BaseEstimator):
     """Fit f = Σ_j β_j k(·, c_j) + c by matching pursuit, at a size that a bound may choose."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -23,6 +23,7 @@ from pursuit.estimators.matching.estimators import (
 from pursuit.estimators.onnx_export.graph import Graph
 from pursuit.estimators.onnx_export.kernels import block
 from pursuit.estimators.ridge import SparseKernelRidge
+from pursuit.estimators.svm.oneclass import LowRankOneClassSVM
 from pursuit.estimators.svm.svc import LowRankSVC
 from pursuit.estimators.svm.svr import LowRankSVR
 from pursuit.kernels import Kernel
@@ -127,16 +128,16 @@ def _matching(model: Any) -> Expansion:
 
 def _machine(model: Any) -> Expansion:
     """Support vector machines, whose coefficients lie as in scikit-learn: one row an output."""
-    classifies = hasattr(model, "classes_")
-    if classifies and len(model.classes_) > 2 and model.multi_class == "ovo":
+    if len(getattr(model, "classes_", ())) > 2 and model.multi_class == "ovo":
         raise ValueError(
             "multi_class='ovo' counts votes of pairs, which are no sums of kernel functions: fit "
             "with multi_class='ovr' to export."
         )
     [kernel] = _compiled(model)
-    single = len(model.intercept_) == 1 if classifies else model._single_output
+    regresses = isinstance(model, LowRankSVR)
+    single = model._single_output if regresses else len(model.intercept_) == 1
     terms = [(kernel, _points(model.basis_), model.dual_coef_.T)]
-    return Expansion("decision" if classifies else "y", terms, model.intercept_, single)
+    return Expansion("y" if regresses else "decision", terms, model.intercept_, single)
 
 
 def _features(model: Any) -> Expansion:
@@ -159,6 +160,7 @@ _KINDS: dict[type, Callable[[Any], Expansion]] = {
     KernelMatchingPursuitRegressor: _matching,
     LPMachineClassifier: _decision,
     LPMachineRegressor: _regression,
+    LowRankOneClassSVM: _machine,
     LowRankSVC: _machine,
     LowRankSVR: _machine,
     SparseGPClassifier: _decision,

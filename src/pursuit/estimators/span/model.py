@@ -30,7 +30,7 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.progress import Progress
-from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.sources import n_rows, named_columns
 from pursuit.estimators.span.certifying import Certifier, check_kind
 from pursuit.estimators.span.searching import (
@@ -61,7 +61,7 @@ AUTO_BASIS = 2048
 _CALLER = 5  # of fit, behind its two decorators, as seen from what fit calls
 
 
-class SpanModel(SavedModel, BaseEstimator):
+class SpanModel(ReportedModel, BaseEstimator):
     """Certify, truncate and grow a model f = Σ_j β_j k(·, x_j) fitted in the span of its basis.
 
     Subclasses take the parameters listed here in their constructors.
@@ -257,8 +257,7 @@ class SpanModel(SavedModel, BaseEstimator):
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         self._warn_without_weights(sample_weight)
         model = copy.copy(self)
-        X = validate_items(self, X, reset=False)
-        weights = validate_weights(sample_weight, n_rows(X))
+        weights = validate_weights(sample_weight, n_rows(validate_items(self, X, reset=False)))
         present = np.flatnonzero(weights > 0)
         plan = replace(self._plan(len(present)), n_basis=int(n))
         with Workers(self.n_jobs) as workers:

@@ -170,8 +170,7 @@ class UpdatingModel(SpanModel):
             return self._in_order_of_worth(int(size))
         model = self._copied()
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
-        X = validate_items(self, X, reset=False)
-        weights = validate_weights(sample_weight, n_rows(X))
+        weights = validate_weights(sample_weight, n_rows(validate_items(self, X, reset=False)))
         present = np.flatnonzero(weights > 0)
         plan = replace(self._plan(len(present)), n_basis=int(size))
         with Workers(self.n_jobs) as workers:

@@ -29,7 +29,7 @@ from pursuit.estimators.inputs import (
     validate_items,
 )
 from pursuit.estimators.progress import CallbackSupportMixin, Progress
-from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.span.searching import SMALL, SearchPlan
 from pursuit.estimators.svm.certifying import exact_certificate
 from pursuit.estimators.svm.features import Span, SpanFeatures
@@ -54,7 +54,7 @@ _AUTO_CERTIFICATE_ROWS = 10_000
 _CALLER = 5  # of fit, behind its two decorators and _fit_machine
 
 
-class LowRankMachine(CallbackSupportMixin, SavedModel, BaseEstimator):
+class LowRankMachine(CallbackSupportMixin, ReportedModel, BaseEstimator):
     """Fit f + b, f = Σ_j β_j k(·, z_j), with a support vector loss, and certify the result.
 
     A subclass says what the problem is (`MachineProblem`), and which solver it takes.

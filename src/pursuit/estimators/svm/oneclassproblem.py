@@ -15,10 +15,13 @@ from pursuit.solvers import interior_point
 
 Floats = NDArray[np.float64]
 
-_PRECISE_GAP, _ROUGH_GAP = 1e-8, 1e-4
+_PRECISE_GAP, _ROUGH_GAP = 1e-11, 1e-4
 _MAX_STEPS = 60
 _NEGLIGIBLE = 1e-7
 _TIE = 1e-12
+_RIM = 1e-7
+"""Support vectors with f = ρ are inside, also where rounding is against it: ρ is lowered by so much
+of the largest f."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ def one_class_in_span(
     fitted = V.times(found.coordinates[:, None])
     return MachineSolution(
         found.coordinates[:, None],
-        np.array([-problem.offset(fitted)]),
+        -problem.offset(fitted) + _RIM * np.abs(fitted).max(axis=0),
         fitted,
         np.where(found.a > _NEGLIGIBLE * s, found.a, 0.0)[:, None],
         found.steps,

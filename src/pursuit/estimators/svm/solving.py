@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 _FIRST_PART = 8
 """Newton's method begins on one row in so many, where that leaves enough rows."""
 _FIRST_TOL = 1e-4
-_PRECISE_GAP, _ROUGH_GAP = 1e-8, 1e-4
+_PRECISE_GAP, _ROUGH_GAP = 1e-10, 1e-4
 """Where interior point stops: the accuracy is that of the optimum from 1e-3 on."""
 _MAX_STEPS = 60
 _NEGLIGIBLE = 1e-7
@@ -145,7 +145,9 @@ def interior_in_span(
             found = solve_tube(V, y, c, problem.epsilon, **options)
         coordinates[:, column], intercepts[column] = found.coordinates, found.multipliers[0]
         dual[rows, column] = np.where(np.abs(found.a) > _NEGLIGIBLE * c, found.a, 0.0)
-        steps, converged = max(steps, found.steps), converged and found.converged
+        steps = max(steps, found.steps)
+        # Rounding may end the method before the last of these digits.
+        converged = converged and found.primal - found.dual <= _ROUGH_GAP * abs(found.primal)
     stacked = np.vstack([coordinates, intercepts])
     parts = workers.map(lambda r: features(r) @ stacked, Workers.slices(features.n_rows, 512))
     return MachineSolution(coordinates, intercepts, np.concatenate(parts), dual, steps, converged)

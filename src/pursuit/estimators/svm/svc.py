@@ -106,9 +106,10 @@ class LowRankSVC(ClassifierMixin, LowRankMachine):
         for kernels with a known gradient (RBF, Matérn and others by object, ``"rbf"`` by name),
         dense rows of at most 256 features, and more than 2 000 rows; else 0.
     certificate : {"auto", "exact", "diagonal", None}, default "auto"
-        ``"exact"`` takes one pass over all pairs of support vectors, ``"diagonal"`` no kernel value
-        beyond k(x, x) but seldom says anything; then ``certificate_`` is None. ``"auto"`` is exact
-        up to 10 000 rows, diagonal beyond; :meth:`certify` computes the exact one later.
+        ``"exact"`` takes one pass over all pairs of support vectors. ``"diagonal"`` takes no kernel
+        value beyond k(x, x) but seldom says anything, and is None unless it shows the minimum to be
+        at least half of what the model has. ``"auto"`` is exact up to 10 000 rows, diagonal beyond;
+        :meth:`certify` computes the exact one later.
     gamma : float, "scale", "auto" or None, default None
         Of kernels given by name. None and ``"auto"`` are 1/n_features, ``"scale"`` divides that by
         the variance of X, as `SVC` does.

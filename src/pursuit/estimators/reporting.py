@@ -1,0 +1,316 @@
+"""From a fitted model to a page that tells what it is: ``model.report(path)``."""
+
+from __future__ import annotations
+
+import os
+import time
+from importlib.metadata import version
+from pathlib import Path as FilePath
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from pursuit.estimators.inputs import dense
+from pursuit.estimators.saving import SavedModel
+from pursuit.plots.report import Curve, Report, Table, render
+
+Floats = NDArray[np.float64]
+
+_JUDGED_ROWS = 2000
+_CERTIFIED_ROWS = 5000
+_SHOWN_BASIS, _SHOWN_FEATURES = 50, 8
+_RATIO = 1.25
+_LEVELS = (0.1, 0.25, 0.5, 0.68, 0.8, 0.9, 0.95, 0.99)
+
+
+class ReportedModel(SavedModel):
+    """Adds ``report`` to an estimator that can be saved."""
+
+    def report(
+        self, path: str | os.PathLike[str], X: Any = None, y: ArrayLike | None = None
+    ) -> None:
+        """Write one page of HTML about the fitted model, which needs no network.
+
+        It shows the data, the hyper-parameters, what each size of the model would give and cost,
+        the certificate, the chosen basis and where the time went.
+
+        Parameters
+        ----------
+        path : path-like
+            File to write; an existing one is replaced.
+        X, y : optional
+            Rows to judge the model by, best those it has not seen: errors at every size, and how
+            many observations lie within its intervals. At most 2 000 of them are used. Of as many
+            rows as the model was fitted to, and up to 5 000, every size is certified as well.
+        """
+        check_is_fitted(self)
+        if (X is None) != (y is None):
+            raise ValueError("X and y belong together: pass both or neither.")
+        page = render(describe(self, X, y), version("pursuit"))
+        FilePath(path).write_text(page, encoding="utf-8")
+
+
+def describe(model: Any, X: Any = None, y: ArrayLike | None = None) -> Report:
+    """What there is to tell of a fitted model."""
+    judged = None if X is None else _judged(X, y)
+    sizes, counted = _sizes(model)
+    curves = [*_path_curves(model, sizes, X, y)]
+    if judged is not None and len(sizes):
+        curves.insert(0, _errors(model, sizes, *judged))
+    curves += _cost_curves(model, sizes, judged)
+    name = type(model).__name__
+    return Report(
+        title=name,
+        summary=_summary(model),
+        data=_data(model, X),
+        settings=_settings(model),
+        sizes=sizes,
+        counted=counted,
+        curves=[curve for curve in curves if any(_known(value) for value in curve.values)],
+        certificate=_certificate(model),
+        relevance=_relevance(model),
+        coverage=_coverage(model, *judged) if judged is not None else (),
+        basis=_basis(model),
+        cost=_seconds(model),
+        notes=_notes(model),
+    )
+
+
+def _known(value: float | None) -> bool:
+    return value is not None and bool(np.isfinite(value))
+
+
+def _judged(X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+    """Some of the rows, spread over all of them."""
+    if _num_samples(X) != len(y):
+        raise ValueError(f"X has {_num_samples(X)} rows and y has {len(y)}: pass as many.")
+    some = np.unique(np.linspace(0, len(y) - 1, _JUDGED_ROWS).astype(int))
+    return _safe_indexing(X, some), np.asarray(y)[some]
+
+
+def _sizes(model: Any) -> tuple[list[int], str]:
+    """Where the slider stops, and what it counts."""
+    path = getattr(model, "path_", None)
+    if path is None or not len(path):
+        return [], "basis functions"
+    if hasattr(path, "sizes"):
+        return [int(n) for n in path.sizes if n > 0], "kernel functions tried"
+    if not hasattr(path, "index"):
+        return list(range(1, len(path) + 1)), "iterations"
+    n, sizes = len(path), {len(path)}
+    while n > 1:
+        n = min(n - 1, int(n / _RATIO))
+        sizes.add(n)
+    return sorted(sizes), "basis functions"
+
+
+def _positions(model: Any, sizes: list[int]) -> NDArray[np.intp]:
+    """Where the path has its numbers for these sizes."""
+    if hasattr(model.path_, "sizes"):
+        return np.flatnonzero(np.asarray(model.path_.sizes) > 0)
+    return np.asarray(sizes, dtype=np.intp) - 1
+
+
+def _path_curves(model: Any, sizes: list[int], X: Any, y: Any) -> list[Curve]:
+    """What the path, and a certificate on the rows passed, tell of every size."""
+    if not sizes:
+        return []
+    at, path = _positions(model, sizes), model.path_
+    curves = []
+    for name, title in (("value", "Objective"), ("residual", "Relative residual")):
+        if hasattr(path, name):
+            values = np.asarray(getattr(path, name), dtype=float)[at]
+            curves.append(Curve(title, "", values.tolist(), logarithmic=True))
+    gap = np.asarray(getattr(path, "gap", np.full(len(path), np.nan)), dtype=float)[at]
+    if _are_training_rows(model, X) and _num_samples(X) <= _CERTIFIED_ROWS and np.isnan(gap).any():
+        found = model.certify_path(X, y, sizes=sizes)
+        gap = np.array([each.relative_gap for each in found.certificates])
+    curves.append(Curve("Relative gap to the exact solution", "", gap.tolist(), logarithmic=True))
+    return curves
+
+
+def _are_training_rows(model: Any, X: Any) -> bool:
+    """Whether the rows passed are, by their number, those that a certificate is about."""
+    fitted = getattr(model, "_sums", {}).get("n_rows")
+    return X is not None and hasattr(model, "certify_path") and _num_samples(X) == fitted
+
+
+def _errors(model: Any, sizes: list[int], X: Any, y: NDArray[Any]) -> Curve:
+    """Error of the truncated models on rows passed, where a model can be cut."""
+    classes = hasattr(model, "classes_")
+    values: list[float | None] = []
+    for n in sizes:
+        cut = n == sizes[-1] or hasattr(model, "truncated")
+        found = (model if n == sizes[-1] else model.truncated(n)) if cut else None
+        if found is None or not hasattr(found, "predict"):
+            values.append(None)
+            continue
+        predicted = np.asarray(found.predict(X))
+        if classes:
+            values.append(float(np.mean(predicted != y)))
+        else:
+            values.append(float(np.sqrt(np.mean((predicted - y) ** 2))))
+    if classes:
+        return Curve("Part of rows in the wrong class", "", values)
+    return Curve("Root mean square error", "units of y", values, logarithmic=True)
+
+
+def _cost_curves(model: Any, sizes: list[int], judged: Any) -> list[Curve]:
+    """Prediction time in proportion to the size, and what a file of the model takes."""
+    if not sizes or not hasattr(model.path_, "index"):
+        return []
+    curves = []
+    rows = judged[0] if judged is not None else _points(model)
+    method = getattr(model, "predict", None) or getattr(model, "transform", None)
+    if rows is not None and method is not None and _num_samples(rows):
+        seconds = min(_timed(method, rows) for _ in range(3)) / _num_samples(rows)
+        values = [1e6 * seconds * n / sizes[-1] for n in sizes]
+        curves.append(Curve("Prediction of a row, in proportion", "µs", values))
+    features = getattr(model, "n_features_in_", None)
+    if features is not None:
+        kilobytes = [8e-3 * n * (n + features) for n in sizes]
+        curves.append(Curve("Numbers in the model", "kB", kilobytes))
+    return curves
+
+
+def _timed(method: Any, rows: Any) -> float:
+    start = time.perf_counter()
+    method(rows)
+    return time.perf_counter() - start
+
+
+def _points(model: Any) -> Any:
+    """Basis points as rows that the model would take."""
+    basis = getattr(model, "basis_", None)
+    if basis is None or getattr(model, "feature_names_in_", None) is not None:
+        return None
+    return basis
+
+
+def _coverage(model: Any, X: Any, y: NDArray[Any]) -> list[tuple[float, float]]:
+    """Parts of the rows within intervals of several widths."""
+    if hasattr(model, "classes_") or not hasattr(model, "predict"):
+        return []
+    try:
+        mean, std = model.predict(X, return_std=True)
+    except (TypeError, ValueError):
+        return []
+    score = np.abs(np.asarray(y, dtype=float) - mean) / std
+    normal = NormalDist()
+    return [
+        (level, float(np.mean(score <= normal.inv_cdf(0.5 + 0.5 * level)))) for level in _LEVELS
+    ]
+
+
+def _summary(model: Any) -> str:
+    path = getattr(model, "path_", None)
+    text = f"{getattr(model, 'n_basis_', len(path) if path is not None else 0)} basis functions"
+    stopped = getattr(path, "stop_reason", "")
+    rows = getattr(model, "_sums", {}).get("n_rows")
+    text += f", fitted to {rows:,} rows" if rows else ""
+    return f"{text}; stopped by {stopped}." if stopped else f"{text}."
+
+
+def _data(model: Any, X: Any) -> Table:
+    rows = []
+    seen = getattr(model, "_sums", {}).get("n_rows")
+    if seen:
+        rows.append(("Rows fitted", f"{seen:,}"))
+    if hasattr(model, "n_features_in_"):
+        rows.append(("Features", f"{model.n_features_in_:,}"))
+    if hasattr(model, "classes_"):
+        rows.append(("Classes", ", ".join(map(str, model.classes_[:12]))))
+    scale = getattr(model, "_scale", None)
+    if scale is not None:
+        for name, values in (("mean", scale.mean), ("standard deviation", scale.scale)):
+            rows.append((f"Target, {name}", ", ".join(f"{v:.4g}" for v in np.ravel(values)[:6])))
+    if X is not None:
+        rows.append(("Rows it is judged by", f"{min(_num_samples(X), _JUDGED_ROWS):,}"))
+    return Table([], rows)
+
+
+def _settings(model: Any) -> Table:
+    rows = []
+    for name, title in (("kernel_", "Kernel"), ("noise_", "Noise variance"), ("C", "C")):
+        value = getattr(model, name, None)
+        if value is not None:
+            rows.append((title, f"{value:.4g}" if isinstance(value, float) else _named(value)))
+    learned = getattr(model, "learning_report_", None)
+    if learned is not None:
+        rows.append(("Kernel family", learned.family))
+    defaults = type(model)()
+    changed = {
+        name: value
+        for name, value in model.get_params(deep=False).items()
+        if name != "kernel" and repr(value) != repr(getattr(defaults, name))
+    }
+    rows += [(name, _named(value)) for name, value in changed.items()]
+    return Table([], rows)
+
+
+def _named(value: Any) -> str:
+    text = getattr(value, "__name__", None) or str(value)
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def _certificate(model: Any) -> str:
+    found = getattr(model, "certificate_", None)
+    return "" if found is None else str(found)
+
+
+def _relevance(model: Any) -> list[tuple[str, float]]:
+    relevance = getattr(model, "feature_relevance_", None)
+    if relevance is None:
+        return []
+    names = _feature_names(model, len(relevance))
+    order = np.argsort(-np.asarray(relevance), kind="stable")[:20]
+    return [(names[j], float(relevance[j])) for j in order]
+
+
+def _feature_names(model: Any, n: int) -> list[str]:
+    names = getattr(model, "feature_names_in_", None)
+    return [f"x{j}" for j in range(n)] if names is None else [str(name) for name in names]
+
+
+def _basis(model: Any) -> Table:
+    basis, index = getattr(model, "basis_", None), getattr(model, "basis_indices_", None)
+    if basis is None:
+        basis, index = getattr(model, "components_", None), getattr(model, "component_indices_", 0)
+    if basis is None or isinstance(basis, tuple):
+        return Table([], [])
+    n = min(_num_samples(basis), _SHOWN_BASIS)
+    numbers = [""] * n if index is None or np.ndim(index) == 0 else list(np.asarray(index)[:n])
+    rows = ["moved" if isinstance(i, np.integer) and i < 0 else str(i) for i in numbers]
+    if isinstance(basis, list):
+        cells = [[_named(item)[:80]] for item in basis[:n]]
+        columns = ["item"]
+    else:
+        values = np.asarray(dense(basis[:n]), dtype=float)[:, :_SHOWN_FEATURES]
+        cells = [[f"{value:.4g}" for value in row] for row in values]
+        columns = _feature_names(model, basis.shape[1])[:_SHOWN_FEATURES]
+        if basis.shape[1] > _SHOWN_FEATURES:
+            columns[-1] += f" … ({basis.shape[1]} features)"
+    body = [[str(k + 1), row, *cell] for k, (row, cell) in enumerate(zip(rows, cells, strict=True))]
+    return Table(["", "row", *columns], body)
+
+
+def _notes(model: Any) -> list[str]:
+    learned = getattr(model, "learning_report_", None)
+    if learned is None:
+        return []
+    notes = [f"Basis: {learned.moved}."]
+    if getattr(model, "calibration_", None) is not None:
+        notes.append(f"Calibration: {model.calibration_}.")
+    return [*notes, *learned.warnings]
+
+
+def _seconds(model: Any) -> list[tuple[str, float]]:
+    learned = getattr(model, "learning_report_", None)
+    if learned is not None and learned.seconds:
+        return [(name, float(value)) for name, value in learned.seconds.items()]
+    seconds = getattr(getattr(model, "path_", None), "seconds", None)
+    return [] if seconds is None or not len(seconds) else [("fit", float(seconds[-1]))]

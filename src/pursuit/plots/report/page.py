@@ -1,0 +1,228 @@
+"""From a report to one file of HTML that needs no network and no other file."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from pursuit.plots.report.content import Curve, Report, Table
+
+_BAR = 100.0
+_SIDE, _EDGE = 220, 34
+
+
+def render(report: Report, version: str) -> str:
+    """The page.
+
+    Parameters
+    ----------
+    report : Report
+        What to show.
+    version : str
+        Of the library, for the foot of the page.
+
+    Returns
+    -------
+    html : str
+        Every text of the report is escaped; the numbers of the slider lie in a block of JSON.
+    """
+    parts = files("pursuit.plots.report")
+    style = parts.joinpath("style.css").read_text(encoding="utf-8")
+    script = parts.joinpath("script.js").read_text(encoding="utf-8")
+    sections = [
+        _section("Data", _table(report.data)),
+        _section("Hyper-parameters", _table(report.settings)),
+        _path(report),
+        _certificate(report),
+        _relevance(report),
+        _coverage(report),
+        _basis(report),
+        _cost(report),
+        _notes(report),
+    ]
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{escape(report.title)}</title>
+<link rel="icon" href="data:,">
+<style>
+{style}</style>
+</head>
+<body>
+<header>
+<h1>{escape(report.title)}</h1>
+<p class="lead">{escape(report.summary)}</p>
+</header>
+<main>
+{"".join(sections)}</main>
+<footer><p>Written by pursuit {escape(version)}.</p></footer>
+<script type="application/json" id="numbers">{_numbers(report)}</script>
+<script>
+{script}</script>
+</body>
+</html>
+"""
+
+
+def _numbers(report: Report) -> str:
+    """The slider's numbers; ``<`` is written so that no text can close the element."""
+    curves = [
+        {
+            "name": curve.name,
+            "unit": curve.unit,
+            "values": [_finite(value) for value in curve.values],
+            "logarithmic": curve.logarithmic,
+        }
+        for curve in report.curves
+    ]
+    numbers = {"sizes": [int(n) for n in report.sizes], "counted": report.counted, "curves": curves}
+    text = json.dumps(numbers, allow_nan=False)
+    return text.replace("<", "\\u003c")
+
+
+def _finite(value: Any) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def _section(title: str, content: str, kind: str = "") -> str:
+    if not content:
+        return ""
+    name = title.lower().replace(" ", "-")
+    return (
+        f'<section class="{kind}" aria-labelledby="{name}">\n<h2 id="{name}">{escape(title)}</h2>\n'
+        f"{content}</section>\n"
+    )
+
+
+def _table(table: Table) -> str:
+    if not table.rows:
+        return ""
+    if not table.columns:
+        cells = "".join(
+            f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>\n"
+            for name, value in table.rows
+        )
+        return f"<dl>\n{cells}</dl>\n"
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>\n"
+        for row in table.rows
+    )
+    # Wide tables scroll by themselves, and must be reachable by key to do so.
+    return (
+        '<div class="scrolls" tabindex="0" role="region" aria-label="Table">\n'
+        f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n</div>\n"
+    )
+
+
+def _path(report: Report) -> str:
+    if not len(report.sizes):
+        return ""
+    last, counted = len(report.sizes) - 1, escape(report.counted)
+    cards = "".join(
+        f'<div class="card"><dt>{escape(curve.name)}</dt>'
+        f'<dd><output id="value{i}" for="size">{escape(_shown(curve, last))}</output></dd>'
+        f'<svg class="curve" id="curve{i}" viewBox="0 0 220 90" role="img" '
+        f'aria-label="{escape(curve.name)} against the number of {counted}"></svg></div>\n'
+        for i, curve in enumerate(report.curves)
+    )
+    content = f"""<p><label for="size">Number of {counted}:</label>
+<output id="chosen" for="size">{report.sizes[last]:,}</output></p>
+<input type="range" id="size" min="0" max="{last}" value="{last}" step="1"
+ aria-valuetext="{report.sizes[last]} {counted}">
+<dl class="cards" aria-live="polite">
+{cards}</dl>
+"""
+    return _section("Size and what it buys", content, "wide")
+
+
+def _shown(curve: Curve, at: int) -> str:
+    value = _finite(curve.values[at])
+    if value is None:
+        return "not computed"
+    # As the script writes them.
+    return f"{_precise(value)} {curve.unit}".strip()
+
+
+def _precise(value: float) -> str:
+    """Four digits."""
+    if value == 0:
+        return "0"
+    if 1e-4 <= abs(value) < 1e7:
+        digits = max(0, 3 - math.floor(math.log10(abs(value))))
+        text = f"{value:,.{digits}f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{value:.3e}"
+
+
+def _certificate(report: Report) -> str:
+    text = report.certificate and f"<p>{escape(report.certificate)}</p>\n"
+    return _section("Certificate", text, "wide")
+
+
+def _bars(values: Sequence[tuple[str, float]], unit: str) -> str:
+    """A list of bars with their numbers, readable without the picture."""
+    largest = max((value for _, value in values), default=0.0) or 1.0
+    rows = "".join(
+        f'<li><span class="name">{escape(name)}</span>'
+        f'<span class="bar" style="width:{_BAR * value / largest:.1f}%" aria-hidden="true"></span>'
+        f'<span class="number">{escape(f"{_precise(value)} {unit}".strip())}</span></li>\n'
+        for name, value in values
+    )
+    return f'<ul class="bars">\n{rows}</ul>\n' if values else ""
+
+
+def _relevance(report: Report) -> str:
+    return _section("What the kernel listens to", _bars(report.relevance, ""))
+
+
+def _cost(report: Report) -> str:
+    return _section("Cost of the fit", _bars(report.cost, "s"))
+
+
+def _coverage(report: Report) -> str:
+    if not report.coverage:
+        return ""
+    size = _SIDE + 2 * _EDGE
+
+    def place(asked: float, found: float) -> tuple[float, float]:
+        return _EDGE + _SIDE * asked, _EDGE + _SIDE * (1.0 - found)
+
+    line = " ".join("{:.1f},{:.1f}".format(*place(*pair)) for pair in report.coverage)
+    dots = "".join(
+        '<circle cx="{:.1f}" cy="{:.1f}" r="3.5"/>'.format(*place(*pair))
+        for pair in report.coverage
+    )
+    rows = Table(
+        ["asked", "found"], [[f"{asked:.0%}", f"{found:.1%}"] for asked, found in report.coverage]
+    )
+    chart = (
+        f'<svg class="coverage" viewBox="0 0 {size} {size}" role="img" '
+        'aria-label="Part of the observations within intervals, against the part asked for">'
+        f'<rect x="{_EDGE}" y="{_EDGE}" width="{_SIDE}" height="{_SIDE}"/>'
+        f'<line x1="{_EDGE}" y1="{_EDGE + _SIDE}" x2="{_EDGE + _SIDE}" y2="{_EDGE}"/>'
+        f'<polyline points="{line}"/>{dots}'
+        f'<text x="{size / 2}" y="{size - 8}">asked for</text>'
+        f'<text x="{size / 2}" y="{_EDGE - 12}">found</text></svg>\n'
+    )
+    return _section("Calibration of the intervals", f'<div class="two">{chart}{_table(rows)}</div>')
+
+
+def _basis(report: Report) -> str:
+    return _section("Chosen basis", _table(report.basis), "wide")
+
+
+def _notes(report: Report) -> str:
+    return _section("Notes", _items(report.notes), "wide")
+
+
+def _items(texts: Iterable[str]) -> str:
+    items = "".join(f"<li>{escape(text)}</li>\n" for text in texts)
+    return f"<ul>\n{items}</ul>\n" if items else ""

@@ -1,0 +1,178 @@
+"""The page holds the model's numbers, escapes what people name, and stands alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process.kernels import RBF
+
+import pursuit
+from pursuit.plots.report import Curve, Report, Table, render
+
+VOID = {"meta", "link", "input"}
+
+
+class Balanced(HTMLParser):
+    """Fails on tags that are not closed in their order; collects ids and references."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.ids, self.references = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in VOID:
+            self.open.append(tag)
+        found = dict(attributes)
+        self.ids += [found["id"]] if "id" in found else []
+        for name in ("for", "aria-labelledby"):
+            self.references += [found[name]] if name in found else []
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def checked(page):
+    parser = Balanced()
+    parser.feed(page)
+    assert not parser.open
+    assert len(set(parser.ids)) == len(parser.ids)
+    assert set(parser.references) <= set(parser.ids)
+    # No address but that of the SVG name space, which is never fetched.
+    assert set(re.findall(r"https?://[^\"' ]*", page)) <= {"http://www.w3.org/2000/svg"}
+    return page
+
+
+def numbers(page):
+    return json.loads(re.search(r'id="numbers">(.*?)</script>', page, re.S).group(1))
+
+
+def waves(m=300):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (m, 3))
+    return X, np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.1 * rng.standard_normal(m)
+
+
+MODELS = {
+    "SparseGPRegressor": {"n_basis": 20},
+    "SparseKernelRidge": {"n_basis": 10},
+    "ExactGPRegressor": {"kernel": RBF(1.0), "noise": 0.1, "solver": "cg"},
+    "KernelMatchingPursuitRegressor": {"n_basis": 10},
+    "KernelMatchingPursuitClassifier": {"n_basis": 10},
+    "GreedyFeatureMap": {"n_components": 10},
+    "SparseKernelPCA": {"n_basis": 10},
+    "HullRegressor": {"n_terms": 10},
+    "LowRankSVC": {"n_basis": 20},
+    "LowRankSVR": {"n_basis": 20},
+    "LowRankOneClassSVM": {"n_basis": 20},
+    "SparseGPClassifier": {"n_basis": 20},
+    "LPMachineClassifier": {},
+    "LPMachineRegressor": {},
+}
+
+
+def fitted(name):
+    X, y = waves()
+    model = getattr(pursuit, name)(**MODELS[name])
+    if "random_state" in model.get_params():
+        model.set_params(random_state=0)
+    target = np.where(y > 0, "up", "down") if "Classifier" in name or name == "LowRankSVC" else y
+    return model.fit(X, target), X, target
+
+
+def test_every_estimator_that_offers_a_report_is_tried():
+    offered = {name for name in pursuit.__all__ if hasattr(getattr(pursuit, name), "report")} - {
+        "SparseKernelCCA",
+        "HullRegressorCV",
+    }  # two views; the same as HullRegressor
+    assert offered == set(MODELS)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_page_for_every_estimator(name, tmp_path):
+    model, X, y = fitted(name)
+    path = tmp_path / "report.html"
+    model.report(path)
+    checked(path.read_text(encoding="utf-8"))
+    if hasattr(model, "predict") and name != "LowRankOneClassSVM":
+        model.report(path, X, y)
+        page = checked(path.read_text(encoding="utf-8"))
+        error = numbers(page)["curves"][0]
+        predicted = model.predict(X)
+        if hasattr(model, "classes_"):
+            assert error["values"][-1] == pytest.approx(np.mean(predicted != y))
+        else:
+            expected = np.sqrt(np.mean((predicted - y) ** 2))
+            assert error["values"][-1] == pytest.approx(expected)
+    assert path.stat().st_size < 3e6
+
+
+def test_numbers_of_every_size_are_those_of_the_path():
+    X, y = waves()
+    model = pursuit.SparseGPRegressor(n_basis=20, random_state=0).fit(X, y)
+    from pursuit.estimators.reporting import describe
+
+    report = describe(model, X, y)
+    curves = {curve.name: curve for curve in report.curves}
+    at = np.array(report.sizes) - 1
+    np.testing.assert_array_equal(curves["Objective"].values, model.path_.value[at])
+    certified = model.certify_path(X, y, sizes=report.sizes)
+    np.testing.assert_allclose(
+        curves["Relative gap to the exact solution"].values,
+        [each.relative_gap for each in certified.certificates],
+    )
+    some = report.sizes[3]
+    error = np.sqrt(np.mean((model.truncated(some).predict(X) - y) ** 2))
+    assert curves["Root mean square error"].values[3] == pytest.approx(error)
+    mean, std = model.predict(X, return_std=True)
+    within = dict(report.coverage)[0.95]
+    assert within == pytest.approx(np.mean(np.abs(y - mean) <= 1.959964 * std), abs=1e-3)
+
+
+def test_names_are_escaped(tmp_path):
+    X, y = waves()
+    frame = pd.DataFrame(X, columns=["<script>alert(1)</script>", "a&b", '"c"'])
+    model = pursuit.SparseGPRegressor(n_basis=5, random_state=0).fit(frame, y)
+    model.report(tmp_path / "page.html")
+    page = checked((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    hostile = Report(
+        "</title><b>", "x", Table([], []), Table([], []), [1], [Curve("</script><i>", "", [1.0])]
+    )
+    page = checked(render(hostile, "0"))
+    assert "<b>" not in page
+    assert "<i>" not in page
+    assert numbers(page)["curves"][0]["name"] == "</script><i>"
+
+
+def test_what_is_not_known_is_said():
+    curve = Curve("gap", "", [None, float("nan"), 0.5])
+    page = render(Report("t", "s", Table([], []), Table([], []), [1, 2, 3], [curve]), "0")
+    assert numbers(page)["curves"][0]["values"] == [None, None, 0.5]
+    unknown = Curve("gap", "", [1.0, None])
+    page = render(Report("t", "s", Table([], []), Table([], []), [1, 2], [unknown]), "0")
+    assert ">not computed</output>" in page
+
+
+def test_wrong_calls(tmp_path):
+    X, y = waves()
+    path = tmp_path / "page.html"
+    with pytest.raises(NotFittedError):
+        pursuit.SparseGPRegressor().report(path)
+    model = pursuit.SparseKernelRidge(n_basis=3).fit(X, y)
+    with pytest.raises(ValueError, match="pass both or neither"):
+        model.report(path, X)
+    with pytest.raises(ValueError, match="X has 300 rows and y has 299"):
+        model.report(path, X, y[1:])
+    assert not path.exists()
