@@ -10,9 +10,12 @@ from collections.abc import Callable
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
+from benchmarks.classifier_cases import gp_classifier
 from benchmarks.component_cases import components, denoising, novelty
+from benchmarks.dask_cases import dask_pass
 from benchmarks.data import kin40k, protein, robot_arm
 from benchmarks.exact_cases import exact_gp_case
+from benchmarks.file_cases import flight_delays, parquet
 from benchmarks.harness import Figure, Measured, best_seconds, measure_solvers, traced_peak
 from benchmarks.hull_cases import (
     hull_boosting,
@@ -264,12 +267,16 @@ CASES: dict[str, Case] = {
     "hull-boosting": hull_boosting,
     "hull-boosting-speed": hull_boosting_speed,
     "hull-mixture": hull_mixture,
+    "gp-classifier": gp_classifier,
     "lp-machine": lp_machine,
+    "dask": dask_pass,
     "svm-speed": svm_speed,
     "svm-synthetic": svm_synthetic,
     "svm-certificate": svm_certificate,
     "svm-usps": svm_usps,
     "svm-memory": svm_memory,
+    "parquet": parquet,
+    "flights": flight_delays,
 }
 
 

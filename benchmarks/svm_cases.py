@@ -169,7 +169,7 @@ def svm_certificate(quick: bool, repeat: int) -> list[Figure]:
 def svm_usps(quick: bool, repeat: int) -> list[Figure]:
     """Ten classes on one basis, beside one-vs-one SVC."""
     try:
-        X, y, X_test, y_test = datasets.load_usps(return_X_y=True)
+        X, y, X_test, y_test = datasets.load_usps(return_X_y=True, split=0)
     except ValueError as missing:
         raise NotAvailableError(str(missing)) from missing
     rows, n = (1000, 50) if quick else (None, 500)

@@ -9,7 +9,13 @@ import re
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
-COLUMNS = {"name": "Name", "paper": "Paper", "here": "Here", "spread": "Spread", "verdict": "Verdict"}
+COLUMNS = {
+    "name": "Name",
+    "paper": "Paper",
+    "here": "Here",
+    "spread": "Spread",
+    "verdict": "Verdict",
+}
 
 
 def plain(text: str) -> str:

@@ -7,7 +7,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from pursuit.cli import app
+from pursuit.cli.app import app
 from pursuit.cli.papers import StatusLine
 from pursuit.papers import registry
 from pursuit.papers.registry import BY_NAME

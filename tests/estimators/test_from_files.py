@@ -17,7 +17,12 @@ from pursuit import (
     HullRegressorCV,
     KernelMatchingPursuitClassifier,
     KernelMatchingPursuitRegressor,
+    LowRankSVC,
+    LowRankSVR,
+    LPMachineClassifier,
+    LPMachineRegressor,
     SpanNeighbors,
+    SparseGPClassifier,
     SparseGPRegressor,
     SparseKernelCCA,
     SparseKernelPCA,
@@ -96,6 +101,8 @@ REGRESSORS = {
         "features", radius=5.0, n_terms=3, random_state=0
     ),
     "HullRegressorCV": lambda: HullRegressorCV(radii=[1.0, 4.0], cv=2, n_terms=8, random_state=0),
+    "LowRankSVR": lambda: LowRankSVR(n_basis=20, random_state=0),
+    "LPMachineRegressor": lambda: LPMachineRegressor(n_basis=8, random_state=0),
     "ExactGPRegressor": lambda: ExactGPRegressor("rbf", noise=0.1, random_state=0),
 }
 
@@ -150,6 +157,9 @@ def test_mixtures_fit_the_same_density(tmp_path):
     [
         lambda: KernelMatchingPursuitClassifier(n_basis=8, random_state=0),
         lambda: HullBoostClassifier(n_terms=5, random_state=0),
+        lambda: LowRankSVC(n_basis=20, random_state=0),
+        lambda: SparseGPClassifier(RBF(1.0), n_basis=20, optimizer=None, random_state=0),
+        lambda: LPMachineClassifier(n_basis=8, random_state=0),
     ],
 )
 def test_classifiers_take_labels_of_any_kind(make, tmp_path, streamed):
@@ -366,6 +376,8 @@ class TestWrongCalls:
             model.fit(path, target="yy")
         with pytest.raises(ValueError, match="weight: data has no column 'weight'"):
             model.fit(path, target="y", weight="weight")
+        with pytest.raises(ValueError, match="target: data has no column 3"):
+            model.fit(path, target=3)
         with pytest.raises(ValueError, match="name a column twice"):
             model.fit(path, target="y", weight="y")
         with pytest.raises(ValueError, match="no columns beside target and weight"):

@@ -79,7 +79,7 @@ def test_latent_functions_are_those_of_a_dense_solution(scale):
     assert model.n_basis_ == 60
     assert model.scale_ == scale
     assert_allclose(model.decision_function(new), K_new @ a, rtol=1e-6)
-    assert_allclose(model.log_marginal_likelihood_value_, evidence, rtol=1e-9)
+    assert_allclose(model.log_marginal_likelihood_value_, evidence, rtol=1e-6)
     explained = np.linalg.solve(K + np.diag(1 / D), K_new.T)
     variance = scale * ROUGH.diag(new) - np.einsum("ij,ji->i", K_new, explained)
     z, h = np.polynomial.hermite.hermgauss(60)
@@ -172,7 +172,8 @@ def test_the_scale_has_more_evidence_than_any_other():
         sum(dense_laplace(scale * V @ V.T, y, w)[3] for y in Y.T)
         for scale in np.geomspace(1e-2, 1e4, 13)
     ]
-    assert found.log_evidence.sum() > max(evidence) - 0.1
+    # A step that gains less than 1e-3 for each of the 240 values is not taken.
+    assert found.log_evidence.sum() > max(evidence) - 0.24
     assert min(evidence) < max(evidence) - 10
 
 

@@ -267,8 +267,12 @@ def test_a_tube_that_holds_everything_leaves_a_constant(waves):
         predicted = model.predict(data.new)
         np.testing.assert_allclose(predicted, predicted[0], atol=1e-6)
         assert np.abs(data.y - predicted[0]).max() <= 100.0
-        assert model.certificate_.gap <= 1e-9
+        assert model.certificate_.gap == 0.0
+        assert model.certificate_.relative_gap == 0.0
         assert len(model.support_) == 0
+        same = LowRankSVR(loss=loss).fit(data.X, np.full(50, 3.0))
+        np.testing.assert_allclose(same.predict(data.new), 3.0, atol=0.1)
+        assert same.certificate_.relative_gap == 0.0
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(0, 6), st.integers(1, 3))

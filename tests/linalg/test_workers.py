@@ -72,3 +72,14 @@ def test_no_threads_is_refused():
 )
 def test_slices(size, width, expected):
     assert [(s.start, s.stop) for s in Workers.slices(size, width)] == expected
+
+
+def test_blas_keeps_its_number_when_contexts_of_several_threads_overlap():
+    before = blas_threads()
+    first, second = Workers(1), Workers(1)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert set(blas_threads()) == {1}
+    second.__exit__(None, None, None)
+    assert blas_threads() == before

@@ -40,7 +40,7 @@ def test_what_is_written(folder):
     ]
     assert (folder.path / "z02-rate.csv").read_text().splitlines() == [
         "panel,series,size,mean,deviation,lowest,highest,runs",
-        "gap,here,1,0.333333,0,0.333333,0.333333,1",
+        "gap,here,1,0.33333,0,0.33333,0.33333,1",
         "gap,here,2,4,0,4,4,1",
     ]
     assert record.line == "z02-rate | paper: 3 < 4 | here: 4 | ± 1 | partly reproduced"

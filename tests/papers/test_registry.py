@@ -1,11 +1,13 @@
 """Every table and figure has a name, runs with both sets of arguments, and tells what was tried."""
 
 import inspect
+from pathlib import Path
 
 import pytest
 
 from pursuit import datasets
 from pursuit.papers import registry
+from pursuit.papers.folder import ResultFolder
 
 # The tables and figures of the five papers.
 PROMISED = """
@@ -72,3 +74,15 @@ def test_notes_tell_what_was_tried():
     notes = registry.BY_NAME["ss00-fig4"].notes
     assert notes.startswith("Found: seven are typical")
     assert "Tried: pixels" in notes
+
+
+def test_the_documentation_has_the_results_of_a_full_run():
+    folder = ResultFolder(Path(__file__).parents[2] / "docs" / "papers" / "results")
+    records = folder.records()
+    assert [record.name for record in records] == list(registry.BY_NAME)
+    assert {record.run for record in records} == {"full"}
+    for record in records:
+        table = folder.path / f"table-{record.name.partition('-')[0]}.csv"
+        assert f"{record.name}," in table.read_text(encoding="utf-8")
+        for kind in ("svg", "csv"):
+            assert 0 < (folder.path / f"{record.name}.{kind}").stat().st_size < 200_000

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import oracles
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pursuit.solvers import HighsMaster, LinearLosses, LinprogMaster, make_master
@@ -55,6 +55,7 @@ def test_losses_are_those_of_a_loop_over_rows(kind, m, seed):
     assert losses.times(3.0).value(f) == pytest.approx(3 * expected, rel=1e-12, abs=1e-12)
 
 
+@example(kind="hinge", m=2, seed=394)  # one class only: any large b will do
 @given(kind=st.sampled_from(["hinge", "tube"]), m=st.integers(1, 30), seed=st.integers(0, 999))
 def test_the_intercept_has_the_least_loss(kind, m, seed):
     _, z, costs = task(m, seed)
@@ -179,6 +180,12 @@ def test_beside_another_use_of_highs_with_threads_of_its_own():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[[ 1. -1.]]"
+
+
+def test_numbers_beyond_the_solver_are_refused():
+    losses = losses_of("hinge", np.array([1.0, -1.0]), np.ones(2))
+    with pytest.raises(RuntimeError, match=r"more than 1e15.*scale the features"):
+        make_master("highs", losses).add(np.full((2, 1), 1e20))
 
 
 def test_highs_tries_a_fresh_start_before_it_gives_up():

@@ -1,4 +1,4 @@
-"""Probabilities from latent functions: averages against quadrature, and how far they are trusted."""
+"""Probabilities from latent functions: averages by quadrature, and how far they are trusted."""
 
 import numpy as np
 import pytest

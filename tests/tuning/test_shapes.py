@@ -7,11 +7,20 @@ from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from pursuit.linalg import Workers
-from pursuit.tuning import Evidence, NoiseRange, learn_shape
-from pursuit.tuning.learning import FIRST_ROWS, Learned
+from pursuit.tuning import Evidence, NoiseRange, learn_shape, learning, shapes
+from pursuit.tuning.learning import Learned
 from pursuit.tuning.shapes import class_loss
 
 NOISE = NoiseRange(0.1, 0.01, 10.0)
+FIRST = 150
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Families are compared on fewer rows than in earnest, and judged by fewer."""
+    monkeypatch.setattr(learning, "FIRST_ROWS", FIRST)
+    monkeypatch.setattr(shapes, "FIRST_ROWS", FIRST)
+    monkeypatch.setattr(shapes, "_JUDGING_ROWS", FIRST)
 
 
 @pytest.fixture(scope="module")
@@ -43,16 +52,16 @@ def all_matter(m, seed=0):
 
 
 def test_one_feature_that_decides_has_a_length_scale_of_its_own(workers):
-    X, labels = one_matters(1100)
+    X, labels = one_matters(350)
     found = learn_shape(evidence(X, labels, workers), X.std(axis=0), 1.0, NOISE)
     scales = found.kernel.k2.length_scale
     assert scales.shape == (6,)
     assert scales[0] < 0.2 * scales[1:].min()
-    assert found.stages[-1].n_rows == 1100
+    assert found.stages[-1].n_rows == 350
 
 
 def test_features_that_are_alike_share_one_in_units_of_their_deviations(workers):
-    X, labels = all_matter(1100)
+    X, labels = all_matter(350)
     data = evidence(X, labels, workers)
     deviations = X.std(axis=0)
     found = learn_shape(data, deviations, 1.0, NOISE)
@@ -70,7 +79,7 @@ def test_few_rows_are_judged_by_penalised_evidence(workers):
     found = learn_shape(evidence(X, labels, workers), X.std(axis=0), 1.0, NOISE)
     scales = np.broadcast_to(found.kernel.k2.length_scale, 30)
     assert len(np.unique(np.round(scales / X.std(axis=0), 6))) == 1 or np.ptp(scales) == 0
-    X, labels = one_matters(300)
+    X, labels = one_matters(150)
     found = learn_shape(evidence(X, labels, workers), X.std(axis=0), 1.0, NOISE)
     assert found.kernel.k2.length_scale.shape == (6,)
 
@@ -84,13 +93,13 @@ def test_a_single_feature(workers):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_loss_of_rows_left_over(workers, n_classes):
     rng = np.random.default_rng(0)
-    m = FIRST_ROWS + 80
+    m = FIRST + 80
     X = rng.normal(size=(m, 2))
     labels = np.clip(np.floor(X[:, 0] + 1.5), 0, n_classes - 1).astype(int)
     weights = rng.uniform(0.5, 2.0, m)
     data = evidence(X, labels, workers, weights)
     kernel = ConstantKernel(2.0) * RBF(0.9)
-    first, rest = np.arange(m) < FIRST_ROWS, np.arange(m) >= FIRST_ROWS
+    first, rest = np.arange(m) < FIRST, np.arange(m) >= FIRST
     C = kernel(X[first]) + np.diag(0.2 / weights[first])
     mean = kernel(X[rest], X[first]) @ np.linalg.solve(C, data.y[first])
     if n_classes == 2:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import typer
-
-from pursuit.cli import papers
-
-app = typer.Typer(
-    name="pursuit",
-    help="Sparse kernel learning with proofs.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-app.add_typer(papers.app, name="papers")
+import sys
 
 
-@app.callback()
 def main() -> None:
-    """Sparse kernel learning with proofs."""
+    """Run the command; without typer, say what to install."""
+    try:
+        from pursuit.cli.app import app
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("pursuit"):
+            raise
+        sys.exit(
+            f"pursuit: the command line needs {error.name}: install it with "
+            '`pip install "pursuit[cli]"`'
+        )
+    app()

@@ -1,5 +1,5 @@
 """`python -m pursuit.cli` is the `pursuit` command."""
 
-from pursuit.cli import app
+from pursuit.cli import main
 
-app()
+main()

@@ -102,7 +102,7 @@ class Checkpoint:
         digest = hashlib.sha256(f"{n_rows} {np.dtype(dtype).str} ".encode())
         _digest_items(digest, points)
         if whitener is not None:
-            digest.update(np.ascontiguousarray(whitener))
+            digest.update(_bytes(whitener))
         return FileLedger(self._path(f"pass-{digest.hexdigest()[:16]}"))
 
     def _remove_unfinished(self) -> None:
@@ -153,7 +153,8 @@ class FileLedger:
         """The sums recorded last."""
         with contextlib.suppress(FileNotFoundError, StoreError):
             header, arrays = read(self._path)
-            return GramStatistics(**arrays, **header)
+            values: dict[str, Any] = {**arrays, **header}
+            return GramStatistics(**values)
         return None
 
     def record(self, so_far: GramStatistics) -> None:
@@ -168,18 +169,22 @@ def fingerprint(sample: Sample) -> str:
     digest = hashlib.sha256(f"{sample.n_rows} {sample.n_outputs}".encode())
     for values in (sample.targets, sample.weights):
         for start in range(0, len(values), 1 << 16):
-            digest.update(np.ascontiguousarray(values[start : start + (1 << 16)]))
+            digest.update(_bytes(values[start : start + (1 << 16)]))
     spread = np.unique(np.linspace(0, sample.n_rows - 1, _PROBED_ROWS).astype(np.intp))
     _digest_items(digest, sample.rows.take(spread))
     return digest.hexdigest()[:16]
 
 
+def _bytes(values: Any) -> bytes:
+    return np.ascontiguousarray(values).tobytes()
+
+
 def _digest_items(digest: Any, items: Items) -> None:
     if sparse.issparse(items):
         for part in (items.data, items.indices, items.indptr):
-            digest.update(np.ascontiguousarray(part))
+            digest.update(_bytes(part))
     elif isinstance(items, np.ndarray) and items.dtype.kind in "biuf":
-        digest.update(np.ascontiguousarray(items))
+        digest.update(_bytes(items))
     else:
         digest.update(repr(items).encode())
 
@@ -191,7 +196,7 @@ def _parameters(estimator: Any) -> dict[str, str]:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, np.ndarray) or sparse.issparse(value):
+    if hasattr(value, "shape"):
         digest = hashlib.sha256()
         _digest_items(digest, value)
         return f"array {value.shape} {digest.hexdigest()[:16]}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,8 +83,8 @@ def named_columns(
     X = X if table is None else table
     if target is None and weight is None:
         return X, y, sample_weight
-    columns, several = _known_columns(X, target, weight), not isinstance(target, str)
-    targets = [] if target is None else list(target) if several else [str(target)]
+    columns = _known_columns(X, target, weight)
+    targets, several = _labels(target)
     weights = [] if weight is None else [weight]
     label = getattr(X, "name", "X") if table is not None else "X"
     check_columns(targets, columns, label, "target")
@@ -104,6 +104,15 @@ def named_columns(
     if targets:
         y = np.column_stack(found[: len(targets)]) if several else found[0]
     return X, y, found[-1] if weights else sample_weight
+
+
+def _labels(target: Any) -> tuple[list[Any], bool]:
+    """The columns that are meant, and whether the targets are a matrix."""
+    if target is None:
+        return [], False
+    if isinstance(target, str) or not isinstance(target, Iterable):
+        return [target], False
+    return list(target), True
 
 
 def _known_columns(X: Any, target: Any, weight: Any) -> list[str]:

@@ -147,6 +147,8 @@ class Pictures:
 
 
 def _draw_panel(ax: Axes, panel: Panel) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     prepare_axes(ax)
     lines = [series for series in panel.series if series.style == "line"]
     colours = dict(zip([id(series) for series in lines], _colours(len(lines)), strict=True))
@@ -168,6 +170,9 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
             )
     if "x" in panel.log:
         ax.set_xscale("log")
+    else:
+        # Steps, sizes and runs are counted.
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if "y" in panel.log:
         ax.set_yscale("log")
     ax.set(xlabel=panel.x_label, ylabel=panel.y_label, title=panel.title)

@@ -123,12 +123,12 @@ class ResultFolder:
 
 
 def write_table(path: Path, columns: dict[str, list[Any]]) -> None:
-    """Write columns as CSV, numbers with six digits."""
+    """Write columns as CSV, numbers with five digits."""
     with path.open("w", newline="", encoding="utf-8") as text:
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(columns)
         for row in zip(*columns.values(), strict=True):
-            writer.writerow([f"{x:.6g}" if isinstance(x, float) else x for x in row])
+            writer.writerow([f"{x:.5g}" if isinstance(x, float) else x for x in row])
 
 
 def save_figure(path: Path, chart: Chart | Pictures, name: str) -> None:

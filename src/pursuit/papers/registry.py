@@ -44,7 +44,7 @@ EXPERIMENTS = (
         sb01.table2_errorbars,
         minutes=(0.7, 3.0),
         data=("abalone",),
-        quick={"n_test": 40},
+        quick={"widths": (10, 20, 50)},
     ),
     Experiment(
         "sb01-testerror",

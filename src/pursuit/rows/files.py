@@ -34,7 +34,8 @@ def open_table(X: Any) -> Table:
 
     Parameters
     ----------
-    X : str, PathLike, Arrow table, stream or batch, polars.LazyFrame, or DuckDB relation
+    X : str, PathLike, Arrow table, stream or batch, polars.LazyFrame, DuckDB relation, or dask \
+            array, data frame or list of delayed blocks
         A path to a .npy, .parquet or .csv file (.csv.gz too), or to a folder of Parquet or of CSV
         files, which are read in the order of their names. What comes as a stream, CSV files and
         queries included, is written once to a temporary Arrow file, removed with the table.

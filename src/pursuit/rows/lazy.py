@@ -81,7 +81,7 @@ def _tuple(value: Any) -> tuple[Any, ...]:
 
 def _partitions(
     X: Any, columns: Sequence[str] | None, n_features: int | None
-) -> tuple[list[Any], list[float], Callable[[int], Any]]:
+) -> tuple[list[Any], list[Any], Callable[[int], Any]]:
     """Delayed blocks, their lengths or NaN, and rows of ones that look like theirs."""
     if isinstance(X, list | tuple):
         return list(X), [np.nan] * len(X), lambda n: _ones(n, n_features or 1, columns)
@@ -95,8 +95,9 @@ def _partitions(
     assert isinstance(collection, ArrayCollection)
     collection.check_numeric()
     blocks = collection.blocks()
-    lengths = collection.lengths or [np.nan] * len(blocks)
-    return blocks, list(lengths), lambda n: np.ones((n, collection.n_features), collection.dtype)
+    known = collection.lengths
+    lengths: list[Any] = [np.nan] * len(blocks) if known is None else list(known)
+    return blocks, lengths, lambda n: np.ones((n, collection.n_features), collection.dtype)
 
 
 def _ones(n_rows: int, n_features: int, columns: Sequence[str] | None) -> Any:

@@ -101,7 +101,7 @@ def check_columns(
         return
     parts = []
     for column in unknown[:_NAMES_SHOWN]:
-        near = difflib.get_close_matches(str(column), known, n=3, cutoff=0.5)
+        near = difflib.get_close_matches(str(column), list(map(str, known)), n=3, cutoff=0.5)
         parts.append(
             f"{column!r}" + (f" (did you mean {' or '.join(map(repr, near))}?)" if near else "")
         )

@@ -90,7 +90,8 @@ class LinearLosses:
     def intercept(self, fitted: Floats) -> float:
         """The b of least loss of f + b, in the middle where several are.
 
-        The slope in b is -Σu where b is low, and rises by u_k - l_k at b = g_k - f_k.
+        The slope in b is -Σu where b is low, and rises by u_k - l_k at b = g_k - f_k. Where it does
+        not rise above 0 again, the least such b is taken.
         """
         kinks = (self.gain - fitted).ravel()
         order = np.argsort(kinks, kind="stable")
@@ -98,7 +99,8 @@ class LinearLosses:
         slope = np.cumsum(rises) - float(self.upper.sum())
         level = _ROUNDING * float(rises.sum())
         first = int(np.argmax(slope >= -level))
-        last = int(np.argmax(slope > level))
+        rising = slope > level
+        last = int(np.argmax(rising)) if rising.any() else first
         return float(0.5 * (kinks[first] + kinks[last]))
 
 
@@ -195,7 +197,7 @@ class HighsMaster:
         q = columns.shape[1]
         values = np.tile(columns.T, self._shape[0])
         n = values.shape[1]
-        self.highs.addRows(
+        status = self.highs.addRows(
             q,
             np.full(q, -1.0),
             np.full(q, 1.0),
@@ -204,6 +206,8 @@ class HighsMaster:
             np.tile(np.arange(n, dtype=np.int32), q),
             values.ravel(),
         )
+        if status == self._highspy.HighsStatus.kError:
+            raise _not_solved("a column has entries of more than 1e15")
 
     def solve(self) -> MasterSolution:
         """Solve, from the basis of the last solution."""

@@ -22,8 +22,8 @@ _GRAM_BLOCK = 4096
 _WAVE = 16
 _HALVINGS = 40
 _SUFFICIENT = 1e-4
-_FALLS = 0.1
-"""A full step of Newton's method leaves less than this part of what the last one promised."""
+_PATIENCE, _FALLS = 8, 0.1
+"""After so many steps, each should leave less than this part of what the one before promised."""
 _HELD_MATRICES = 1 << 26
 _HELD_ROWS = 1 << 24
 """Numbers in matrices, and in each array over the rows, that columns done together may take."""
@@ -178,7 +178,8 @@ def _minimise(
             # Rounding hides what is left to gain in these columns.
             length[bad] = 0.0
             open_columns = open_columns[~bad[open_columns]]
-        matrices.doubt(open_columns[promise[open_columns] > _FALLS * last[open_columns]])
+        if step >= _PATIENCE:
+            matrices.doubt(open_columns[promise[open_columns] > _FALLS * last[open_columns]])
         last = promise
         fitted, beta = fitted + length * ahead, beta + length * direction
         value = objective(fitted, beta)

@@ -34,6 +34,7 @@ from pursuit.estimators.inputs import (
     validate_items,
     validate_weights,
 )
+from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.sources import named_columns
@@ -60,7 +61,9 @@ def _knows_itself(model: Any) -> bool:
     return True
 
 
-class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, ReportedModel, BaseEstimator):
+class SparseGPClassifier(
+    CallbackSupportMixin, ScoredRows, ClassifierMixin, ReportedModel, BaseEstimator
+):
     """Gaussian process classification in the span of a few greedily chosen kernel functions.
 
     Log-odds f = Σ_j β_j k(·, x_j) of a class have a Gaussian process with covariance s·k as prior;
@@ -349,6 +352,7 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, ReportedModel, B
             raise KeyboardInterrupt
         return self
 
+    @lazily
     def decision_function(self, X: Any) -> Floats:
         """Mean of the log-odds f of each class, for two classes those of the second.
 
@@ -368,6 +372,7 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, ReportedModel, B
             values = kernel_times(rows, self._compiled(X), self._points, coefficients, workers)
         return values if self._columns > 1 else values[:, 0]
 
+    @lazily
     def predict(self, X: Any) -> NDArray[Any]:
         """The class with the largest mean log-odds.
 
@@ -389,6 +394,7 @@ class SparseGPClassifier(CallbackSupportMixin, ClassifierMixin, ReportedModel, B
         return labels
 
     @available_if(_knows_itself)
+    @lazily
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the classes: the logistic function of the log-odds, averaged over them.
 

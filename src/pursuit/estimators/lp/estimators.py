@@ -18,6 +18,7 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
+from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.lp.model import LPMachine
 from pursuit.estimators.progress import with_callbacks
 from pursuit.estimators.sources import named_columns
@@ -29,7 +30,7 @@ Floats = NDArray[np.float64]
 _TIE = 1e-10
 
 
-class LPMachineClassifier(ClassifierMixin, LPMachine):
+class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
     """A classifier on few kernel functions: hinge loss, and an l1 penalty on the coefficients.
 
     Minimises
@@ -225,6 +226,7 @@ class LPMachineClassifier(ClassifierMixin, LPMachine):
         self._grow(X, rows, present, losses, np.zeros(len(losses)), np.ones(len(losses)))
         return self
 
+    @lazily
     def decision_function(self, X: Any) -> Floats:
         """Values of f, for two classes those of the second.
 
@@ -240,6 +242,7 @@ class LPMachineClassifier(ClassifierMixin, LPMachine):
         values = self._values(X)
         return values[:, 0] if self._single_output else values
 
+    @lazily
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row.
 
@@ -263,7 +266,7 @@ class LPMachineClassifier(ClassifierMixin, LPMachine):
         return labels
 
 
-class LPMachineRegressor(MultiOutputMixin, RegressorMixin, LPMachine):
+class LPMachineRegressor(MultiOutputMixin, ScoredRows, RegressorMixin, LPMachine):
     """Regression on few kernel functions: ε-insensitive loss, l1 penalty on the coefficients.
 
     Minimises
@@ -404,6 +407,7 @@ class LPMachineRegressor(MultiOutputMixin, RegressorMixin, LPMachine):
         self._grow(X, rows, present, losses, shifts, spreads)
         return self
 
+    @lazily
     def predict(self, X: Any) -> Floats:
         """Values of f.
 

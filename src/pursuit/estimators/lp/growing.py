@@ -26,7 +26,7 @@ _VIOLATED = 1e-8
 """A column prices itself in when it is above 1 by more than the solver's rounding."""
 _TIE = 1e-10
 _STEEP = 100.0
-"""Largest slope of a loss: with more the duals would have to cancel to more digits than there are."""
+"""Largest slope of a loss: with more, duals would have to cancel to more digits than there are."""
 _PULL = 0.7
 """Weight of the centre where columns are ranked: a fifth fewer simplex iterations than with 0."""
 
@@ -83,7 +83,7 @@ class Growth:
         self._diagonal = kernel_diagonal(rows, kernel)
         steepest = max(float(np.maximum(each.upper, -each.lower).max()) for each in losses)
         largest = float(np.abs(self._diagonal).max()) or 1.0
-        self._scale = max(min(largest, _STEEP / steepest), largest / 1e6)
+        self._scale = min(largest, _STEEP / steepest)
         self._units = spreads / self._scale
         self.machines = [Machine.of(each.times(self._scale), plan.solver) for each in losses]
         self.basis: list[int] = []

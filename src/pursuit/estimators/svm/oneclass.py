@@ -17,6 +17,7 @@ from pursuit.estimators.inputs import (
     training_rows,
     validate_weights,
 )
+from pursuit.estimators.lazily import lazily
 from pursuit.estimators.progress import with_callbacks
 from pursuit.estimators.sources import named_columns
 from pursuit.estimators.svm.fitting import Moving, Solver
@@ -217,6 +218,7 @@ class LowRankOneClassSVM(OutlierMixin, LowRankMachine):
         self._tell()
         return self
 
+    @lazily
     def decision_function(self, X: Any) -> Floats:
         """f - ρ: negative for novel rows.
 
@@ -231,6 +233,7 @@ class LowRankOneClassSVM(OutlierMixin, LowRankMachine):
         """
         return self.score_samples(X) - self.offset_
 
+    @lazily
     def score_samples(self, X: Any) -> Floats:
         """f: the larger, the more like the training rows.
 
@@ -245,6 +248,7 @@ class LowRankOneClassSVM(OutlierMixin, LowRankMachine):
         """
         return self._values(X)[:, 0]
 
+    @lazily
     def predict(self, X: Any) -> NDArray[np.intp]:
         """1 for rows like those of the training, -1 for novel ones.
 

@@ -145,9 +145,12 @@ def interior_in_span(
             found = solve_tube(V, y, c, problem.epsilon, **options)
         coordinates[:, column], intercepts[column] = found.coordinates, found.multipliers[0]
         dual[rows, column] = np.where(np.abs(found.a) > _NEGLIGIBLE * c, found.a, 0.0)
+        if not dual[:, column].any():
+            coordinates[:, column] = 0.0
         steps = max(steps, found.steps)
         # Rounding may end the method before the last of these digits.
-        converged = converged and found.primal - found.dual <= _ROUGH_GAP * abs(found.primal)
+        close = abs(found.primal - found.dual) <= _ROUGH_GAP * abs(found.primal)
+        converged = converged and (found.converged or close)
     stacked = np.vstack([coordinates, intercepts])
     parts = workers.map(lambda r: features(r) @ stacked, Workers.slices(features.n_rows, 512))
     return MachineSolution(coordinates, intercepts, np.concatenate(parts), dual, steps, converged)

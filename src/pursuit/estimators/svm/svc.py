@@ -25,6 +25,7 @@ from pursuit.estimators.inputs import (
     training_rows,
     validate_weights,
 )
+from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import with_callbacks
 from pursuit.estimators.sources import named_columns
 from pursuit.estimators.svm.classes import (
@@ -52,7 +53,7 @@ def _has_probabilities(model: Any) -> bool:
     return True
 
 
-class LowRankSVC(ClassifierMixin, LowRankMachine):
+class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
     """Support vector classification in the span of a few kernel functions, with a certificate.
 
     Minimises ½‖f‖² + C Σ s_i ξ_i² or C Σ s_i ξ_i, with slacks ξ_i = max(0, 1 - y_i(f(x_i) + b)),
@@ -302,6 +303,7 @@ class LowRankSVC(ClassifierMixin, LowRankMachine):
         self._tell()
         return self
 
+    @lazily
     def decision_function(self, X: Any) -> Floats:
         """Values f + b.
 
@@ -320,6 +322,7 @@ class LowRankSVC(ClassifierMixin, LowRankMachine):
             return values[:, 0]
         return self._by_class(values) if self.decision_function_shape == "ovr" else values
 
+    @lazily
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row.
 
@@ -341,6 +344,7 @@ class LowRankSVC(ClassifierMixin, LowRankMachine):
         return labels
 
     @available_if(_has_probabilities)
+    @lazily
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the classes, for ``probability=True``.
 

@@ -22,6 +22,7 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
+from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import with_callbacks
 from pursuit.estimators.sources import named_columns
 from pursuit.estimators.svm.fitting import Solver
@@ -34,7 +35,7 @@ Floats = NDArray[np.float64]
 _SQUARED = "squared_epsilon_insensitive"
 
 
-class LowRankSVR(RegressorMixin, LowRankMachine):
+class LowRankSVR(ScoredRows, RegressorMixin, LowRankMachine):
     """Support vector regression in the span of a few kernel functions, with a certificate.
 
     Minimises ½‖f‖² + C Σ s_i ξ_i² or C Σ s_i ξ_i, with ξ_i = max(0, |y_i - f(x_i) - b| - ε), over
@@ -247,6 +248,7 @@ class LowRankSVR(RegressorMixin, LowRankMachine):
         self._tell()
         return self
 
+    @lazily
     def predict(self, X: Any) -> Floats:
         """Values f + b.
 

@@ -1,0 +1,41 @@
+"""The commands, put together."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from pursuit.cli import papers
+from pursuit.cli.demo import demo
+from pursuit.cli.fit import fit
+from pursuit.cli.inspect import inspect, report
+from pursuit.cli.predict import predict
+
+app = typer.Typer(
+    name="pursuit",
+    help="Sparse kernel learning with proofs.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+for command in (fit, predict, inspect, report, demo):
+    app.command()(command)
+app.add_typer(papers.app, name="papers")
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"pursuit {version('pursuit')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Sparse kernel learning with proofs: from a table to a small model with error bars."""

@@ -1,0 +1,111 @@
+"""What the commands say, and how they end: 0 fine, 1 a failure, 2 a wrong call, 130 Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+FAILURE, WRONG_CALL, INTERRUPTED = 1, 2, 130
+
+TableFile = Annotated[
+    Path, typer.Argument(help="A .csv or .parquet file, or a folder of .parquet files.")
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show where in the program it failed.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+
+
+class WrongCallError(Exception):
+    """The call cannot be what was meant; the text says what to change."""
+
+
+def say(text: str = "", *, quiet: bool = False) -> None:
+    """A line on standard output, never wrapped."""
+    if not quiet:
+        print(text, flush=True)
+
+
+def tell(text: str, *, quiet: bool = False) -> None:
+    """A line on standard error: progress and warnings, which a pipe must not carry."""
+    if not quiet:
+        print(text, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def ending(debug: bool) -> Iterator[None]:
+    """Turn errors into one line and an exit code, and warnings into lines."""
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            yield
+    except WrongCallError as error:
+        raise _ended(str(error), WRONG_CALL, debug) from error
+    except KeyboardInterrupt as error:
+        raise _ended("interrupted", INTERRUPTED, debug) from error
+    except BrokenPipeError as error:
+        # Whoever reads has seen enough; nothing must be flushed to them at the end either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(FAILURE) from error
+    except (ArithmeticError, ImportError, MemoryError, OSError, TypeError, ValueError) as error:
+        raise _ended(_sentence(error), FAILURE, debug) from error
+
+
+def _ended(text: str, code: int, debug: bool) -> typer.Exit:
+    if debug:
+        traceback.print_exc()
+    tell(f"pursuit: {text}")
+    return typer.Exit(code)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        where = f" {error.filename!r}" if error.filename is not None else ""
+        return f"{error.strerror.lower()}:{where}"
+    return str(error) or type(error).__name__
+
+
+def _show_warning(message: Any, *_: Any, **__: Any) -> None:
+    tell(f"warning: {message}")
+
+
+def refuse_existing(path: Path, force: bool) -> None:
+    """An output that exists is replaced only when asked to, and its folder must be there."""
+    if path.is_dir():
+        raise WrongCallError(f"{path} is a folder: give the name of a file in it.")
+    if path.exists() and not force:
+        raise WrongCallError(f"{path} exists: add --force to replace it, or name another file.")
+    if not path.absolute().parent.is_dir():
+        raise WrongCallError(
+            f"there is no folder {path.absolute().parent} to write {path.name} to."
+        )
+
+
+@contextlib.contextmanager
+def progress_of(model: Any, quiet: bool) -> Iterator[None]:
+    """A progress bar on a terminal, plain lines elsewhere; both on standard error."""
+    if quiet:
+        yield
+        return
+    with contextlib.redirect_stdout(sys.stderr):
+        if not (sys.stderr.isatty() and _with_bar(model)):
+            model.set_params(verbose=1)
+        yield
+    model.set_params(verbose=0)
+
+
+def _with_bar(model: Any) -> bool:
+    try:
+        from sklearn.callback import ProgressBar
+
+        model.set_callbacks(ProgressBar())
+    except (AttributeError, ImportError):
+        return False
+    return True

@@ -1,0 +1,213 @@
+"""`pursuit fit`: from a table to a model in a file."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pursuit.cli.console import (
+    Debug,
+    Force,
+    Quiet,
+    WrongCallError,
+    ending,
+    progress_of,
+    refuse_existing,
+    say,
+    tell,
+)
+
+_STREAMED_BYTES = 1 << 29
+"""A file beyond this size is streamed, and must hold numbers only."""
+
+
+class Task(StrEnum):
+    """What is learned."""
+
+    regression = "regression"
+    classification = "classification"
+
+
+class Impute(StrEnum):
+    """What becomes of missing values."""
+
+    median = "median"
+    drop = "drop"
+
+
+def fit(
+    data: Annotated[
+        Path, typer.Argument(help="A .csv or .parquet file, or a folder of the latter.")
+    ],
+    target: Annotated[str, typer.Option("--target", "-t", help="Column to predict.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write the model to.")],
+    task: Annotated[Task, typer.Option(help="Numbers or classes to predict.")] = Task.regression,
+    n_basis: Annotated[
+        int | None, typer.Option(min=1, help="Most basis functions; 512 by default.")
+    ] = None,
+    auto: Annotated[bool, typer.Option("--auto", help="Choose the number of functions.")] = False,
+    max_time: Annotated[float | None, typer.Option(help="Seconds to spend at most.")] = None,
+    features: Annotated[
+        list[str] | None, typer.Option("--feature", help="Use this column; repeat for more.")
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option("--drop", help="Leave this column out; repeat for more.")
+    ] = None,
+    weight: Annotated[str | None, typer.Option(help="Column of weights.")] = None,
+    impute: Annotated[
+        Impute | None, typer.Option(help="Fill missing values, or drop their rows.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Folder in which a killed fit can be resumed.")
+    ] = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Fit a sparse Gaussian process to a table and write it to a file.
+
+    Texts become one feature a category, dates become days. Nothing has to be tuned.
+    """
+    with ending(debug):
+        refuse_existing(output, force)
+        if auto and n_basis is not None:
+            raise WrongCallError("--auto chooses the number of functions: leave --n-basis out.")
+        asked = _Asked(data, target, weight, features or [], drop or [], impute)
+        model = _model(task, "auto" if auto else n_basis, max_time, checkpoint, seed)
+        began = time.perf_counter()
+        rows = _fit(model, asked, task, quiet)
+        model.save(output)
+        _tell_result(model, rows, time.perf_counter() - began, output, quiet)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What of the table is to be used, and how."""
+
+    data: Path
+    target: str
+    weight: str | None
+    features: list[str]
+    drop: list[str]
+    impute: Impute | None
+
+    def columns(self, there: list[str]) -> list[str]:
+        """The columns of the features."""
+        from pursuit.cli.columns import require_columns
+
+        named = [self.target, *self.features, *self.drop, *([self.weight] if self.weight else [])]
+        require_columns(named, there)
+        aside = {self.target, self.weight, *self.drop}
+        chosen = [name for name in self.features or there if name not in aside]
+        if not chosen:
+            raise WrongCallError("no column is left for the features.")
+        return chosen
+
+    def used(self, columns: list[str]) -> list[str]:
+        """These, and those of the targets and weights."""
+        return [*columns, self.target, *([self.weight] if self.weight else [])]
+
+
+def _model(
+    task: Task,
+    n_basis: int | str | None,
+    max_time: float | None,
+    checkpoint: Path | None,
+    seed: int,
+) -> Any:
+    import pursuit
+
+    chosen: dict[str, Any] = {"random_state": seed}
+    if n_basis is not None:
+        chosen["n_basis"] = n_basis
+    if task is Task.classification:
+        for name, value in (("--max-time", max_time), ("--checkpoint", checkpoint)):
+            if value is not None:
+                raise WrongCallError(f"{name} is for --task regression.")
+        return pursuit.SparseGPClassifier(**chosen)
+    return pursuit.SparseGPRegressor(max_time=max_time, checkpoint=checkpoint, **chosen)
+
+
+def _fit(model: Any, asked: _Asked, task: Task, quiet: bool) -> int:
+    """Fit, keep beside the model how columns became features, and return the number of rows."""
+    from pursuit.cli.columns import kind_of
+    from pursuit.cli.tables import schema_of
+
+    schema = schema_of(asked.data)
+    columns = asked.columns(schema.names)
+    if task is Task.regression and kind_of(schema.field(asked.target).type) != "number":
+        raise WrongCallError(
+            f"the target {asked.target!r} holds {schema.field(asked.target).type}, not numbers: "
+            "add --task classification to predict classes."
+        )
+    if _bytes(asked.data) > _STREAMED_BYTES:
+        return _fit_streamed(model, asked, columns, schema, quiet)
+    return _fit_read(model, asked, columns, task, quiet)
+
+
+def _fit_streamed(model: Any, asked: _Asked, columns: list[str], schema: Any, quiet: bool) -> int:
+    """Fit a file too large to read: numbers only, and no gaps."""
+    from pursuit.cli.columns import Column, Encoding, kind_of
+    from pursuit.rows import open_table
+
+    for name in columns:
+        if kind_of(schema.field(name).type) != "number":
+            raise WrongCallError(
+                f"{asked.data} is streamed, being large, and column {name!r} does not hold "
+                f"numbers: leave it out with --drop {name}, or encode it first."
+            )
+    table = open_table(str(asked.data)).select(asked.used(columns))
+    with progress_of(model, quiet):
+        model.fit(table, target=asked.target, weight=asked.weight)
+    model.table_ = Encoding([Column(name, "number") for name in columns], asked.target).as_json()
+    return int(table.n_rows)
+
+
+def _fit_read(model: Any, asked: _Asked, columns: list[str], task: Task, quiet: bool) -> int:
+    """Fit a table in memory: texts and dates encoded, gaps treated as asked."""
+    from pursuit.cli.columns import learn_encoding, named, without_gaps
+    from pursuit.cli.tables import read_table
+
+    table = read_table(asked.data, asked.used(columns))
+    if asked.impute is Impute.drop:
+        table = without_gaps(table)
+    elif asked.impute is Impute.median:
+        table = table.filter(table.column(asked.target).is_valid())
+    if table.num_rows < 2:
+        raise WrongCallError(f"{asked.data} has {table.num_rows} rows to learn from.")
+    seen = table.select([*columns, asked.target])
+    encoding = learn_encoding(seen, asked.target, asked.impute.value if asked.impute else None)
+    X, _ = encoding.encode(seen)
+    y = table.column(asked.target)
+    targets = y.to_pylist() if task is Task.classification else y.cast("float64").to_numpy()
+    weights = None if asked.weight is None else table.column(asked.weight).to_numpy()
+    tell(f"{len(X):,} rows, {X.shape[1]} features", quiet=quiet)
+    with progress_of(model, quiet):
+        model.fit(named(X, encoding.features), targets, weights)
+    model.table_ = encoding.as_json()
+    return len(X)
+
+
+def _bytes(path: Path) -> int:
+    parts = path.glob("*.parquet") if path.is_dir() else [path]
+    return sum(part.stat().st_size for part in parts)
+
+
+def _tell_result(model: Any, rows: int, seconds: float, output: Path, quiet: bool) -> None:
+    found = getattr(model, "calibration_", None)
+    say(
+        f"{output}: {model.n_basis_} basis functions for {rows:,} rows, {seconds:.1f} s",
+        quiet=quiet,
+    )
+    if found is not None and hasattr(found, "rmse"):
+        error = found.rmse * float(model._scale.scale[0])
+        say(f"error on rows left out: {error:.4g} (root mean square)", quiet=quiet)
+    if getattr(model, "certificate_", None) is not None:
+        say(str(model.certificate_), quiet=quiet)
+    say(f"next: pursuit predict {output} NEW.csv -o out.csv, pursuit inspect {output}", quiet=quiet)

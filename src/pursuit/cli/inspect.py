@@ -1,0 +1,119 @@
+"""`pursuit inspect` and `pursuit report`: what is in a model's file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pursuit.cli.console import (
+    Debug,
+    Force,
+    Quiet,
+    WrongCallError,
+    ending,
+    refuse_existing,
+    say,
+)
+
+ModelFile = Annotated[Path, typer.Argument(help="A model that `pursuit fit` wrote.")]
+
+
+def inspect(
+    model: ModelFile,
+    as_json: Annotated[bool, typer.Option("--json", help="For other programs.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Say what a model is: kernel, noise, size, certificate, and what its features are."""
+    with ending(debug):
+        from pursuit.cli.stored import load_model
+
+        found = _facts(load_model(model))
+        if as_json:
+            say(json.dumps(found, indent=2))
+            return
+        width = max(map(len, found))
+        for name, value in found.items():
+            say(f"{name:{width}}  {_shown(value)}")
+
+
+def report(
+    model: ModelFile,
+    data: Annotated[
+        Path | None, typer.Argument(help="Rows to judge it by, with their targets.")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
+    force: Force = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Write one page of HTML about a model, which needs no network."""
+    with ending(debug):
+        refuse_existing(output, force)
+        from pursuit.cli.stored import load_model
+
+        loaded = load_model(model)
+        if not hasattr(loaded, "report"):
+            raise WrongCallError(f"{type(loaded).__name__} has no report.")
+        loaded.report(output, *(_judged(loaded, model, data) if data is not None else ()))
+        say(str(output), quiet=quiet)
+
+
+def _judged(loaded: Any, path: Path, data: Path) -> tuple[Any, Any]:
+    """Rows and targets of a table."""
+    import numpy as np
+
+    from pursuit.cli.columns import named, require_columns
+    from pursuit.cli.stored import encoding_of
+    from pursuit.cli.tables import read_table
+
+    encoding, table = encoding_of(loaded, path), read_table(data)
+    require_columns([encoding.target], table.column_names)
+    X, _ = encoding.encode(table)
+    return named(X, encoding.features), np.asarray(table.column(encoding.target).to_pylist())
+
+
+def _facts(model: Any) -> dict[str, Any]:
+    facts: dict[str, Any] = {"model": type(model).__name__}
+    table = getattr(model, "table_", None)
+    if table is not None:
+        facts["target"] = table["target"]
+        facts["columns"] = [column["name"] for column in table["columns"]]
+    elif hasattr(model, "feature_names_in_"):
+        facts["columns"] = [str(name) for name in model.feature_names_in_]
+    if hasattr(model, "classes_"):
+        facts["classes"] = [str(name) for name in model.classes_]
+    rows = getattr(model, "_sums", {}).get("n_rows")
+    if rows is not None:
+        facts["rows"] = int(rows)
+    for name, label in (
+        ("n_basis_", "basis functions"),
+        ("kernel_", "kernel"),
+        ("noise_", "noise"),
+    ):
+        value = getattr(model, name, None)
+        if value is not None:
+            facts[label] = value if isinstance(value, int | float) else str(value)
+    path = getattr(model, "path_", None)
+    if path is not None:
+        facts["stopped by"] = path.stop_reason
+    certificate = getattr(model, "certificate_", None)
+    facts["certificate"] = None if certificate is None else str(certificate)
+    relevance = getattr(model, "feature_relevance_", None)
+    if relevance is not None and table is not None:
+        from pursuit.cli.columns import Encoding
+
+        names = Encoding.from_json(table).features
+        order = sorted(range(len(names)), key=lambda j: -relevance[j])[:10]
+        facts["relevance"] = {names[j]: round(float(relevance[j]), 4) for j in order}
+    return facts
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {number:g}" for name, number in value.items())
+    if isinstance(value, list):
+        return ", ".join(value)
+    return f"{value:.4g}" if isinstance(value, float) else "none" if value is None else str(value)

@@ -1,0 +1,36 @@
+"""Models that `pursuit fit` wrote, with what they know of their tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pursuit.cli.console import WrongCallError
+
+if TYPE_CHECKING:
+    from pursuit.cli.columns import Encoding
+
+
+def load_model(path: Path) -> Any:
+    """The model in a file."""
+    import pursuit
+
+    if not path.exists():
+        raise WrongCallError(f"there is no file {path}.")
+    return pursuit.load(path)
+
+
+def encoding_of(model: Any, path: Path) -> Encoding:
+    """How the model's table became numbers."""
+    from pursuit.cli.columns import Column, Encoding
+
+    found = getattr(model, "table_", None)
+    if found is not None:
+        return Encoding.from_json(found)
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        raise WrongCallError(
+            f"{path} does not know the names of its columns: it was not written by pursuit fit, "
+            "nor fitted to a table with names."
+        )
+    return Encoding([Column(str(name), "number") for name in names], "")
