@@ -8,10 +8,10 @@ it bounds how much lower the objective of the full machine can be, without that 
 """
 
 # %%
-# Two problems of 3 000 rows, each with 5 % of the labels wrong. In the first, three features decide;
-# in the second five do, and fifteen more say nothing. With a kernel that looks at all features alike,
-# the second has rows that are all far from each other: its kernel matrix has no small set of columns
-# that speak for the others.
+# Two problems of 3 000 rows, each with 5 % of the labels wrong. In the first, three features
+# decide; in the second five do, and fifteen more say nothing. With a kernel that looks at all
+# features alike, rows of the second are all far from each other: its kernel matrix has no small set
+# of columns that speak for the others.
 
 import numpy as np
 
@@ -97,5 +97,5 @@ print(moved.certificate_)
 
 # %%
 # They beat the full machine on new rows, and the gap is smaller but still there. Both are true: the
-# certificate is about the objective with this kernel and this C, of which the full machine does reach
-# a lower value; it says nothing about new rows.
+# certificate is about the objective with this kernel and this C, of which the full machine does
+# reach a lower value; it says nothing about new rows.

@@ -286,9 +286,8 @@ def test_moving_on_some_of_the_rows_is_moving(monkeypatch):
 def test_probabilities_are_calibrated_on_rows_left_out(multi_class):
     X, y = rough(600, flips=0.2)
     y = np.where(X[:, 0] > 1, 2, y)
-    model = LowRankSVC(
-        C=100.0, gamma=1.0, probability=True, multi_class=multi_class, random_state=0
-    ).fit(X[:400], y[:400])
+    options = {"C": 100.0, "gamma": 1.0, "n_basis": 100, "multi_class": multi_class}
+    model = LowRankSVC(probability=True, random_state=0, **options).fit(X[:400], y[:400])
     p = model.predict_proba(X[400:])
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
     shares = [(y[:400] == c).mean() for c in model.classes_]
@@ -296,9 +295,7 @@ def test_probabilities_are_calibrated_on_rows_left_out(multi_class):
     assert log_loss(y[400:], p, labels=model.classes_) < chance
     # Sigmoids fitted to the rows that the machine was fitted to would be far too sure.
     assert p.max() < 0.99
-    again = LowRankSVC(
-        C=100.0, gamma=1.0, probability=True, multi_class=multi_class, random_state=0
-    ).fit(X[:400], y[:400])
+    again = LowRankSVC(probability=True, random_state=0, **options).fit(X[:400], y[:400])
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
@@ -405,6 +402,19 @@ def test_a_pipeline_clones_pickles_and_saves(tmp_path):
     assert np.array_equal(copy.decision_function(X), pipe.decision_function(X))
     fresh = clone(pipe).fit(X, y)
     assert np.array_equal(fresh.decision_function(X), pipe.decision_function(X))
+
+
+def test_labels_may_be_a_column_of_a_table():
+    pd = pytest.importorskip("pandas")
+    X, y = rough(200)
+    table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(label=np.where(y > 0, "up", "down"))
+    table["w"] = 1.0 + (y > 0)
+    model = LowRankSVC(n_basis=30).fit(table, target="label", weight="w")
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    plain = LowRankSVC(n_basis=30).fit(X, table["label"], sample_weight=table["w"])
+    np.testing.assert_allclose(
+        model.decision_function(table[["a", "b", "c"]]), plain.decision_function(X), atol=1e-9
+    )
 
 
 def test_rows_that_are_all_alike_have_the_majority():

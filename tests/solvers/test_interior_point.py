@@ -1,5 +1,7 @@
 """Interior point against weak duality, which no wrong answer passes, and against LIBSVM."""
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from sklearn.svm import SVC, SVR, OneClassSVM
 
 from pursuit.linalg import Workers
 from pursuit.solvers import interior_point, ridge_start
+from pursuit.solvers.barrier import NewtonSystem
 
 
 def solve(V, *args, n_jobs=1, **options):
@@ -270,6 +273,31 @@ def test_what_cannot_be_solved_does_not_converge():
     hurried = solve(V, 0.0, -np.ones(20), 0.0, 1.0, max_steps=1)
     assert not hurried.converged
     assert hurried.steps == 1
+
+
+def test_a_floor_that_is_too_low_is_raised(monkeypatch):
+    """Nearly without a floor I + V'D⁻¹V cannot be factored to the end of such a problem."""
+    X, V, _ = full_rank(4, gamma=0.01)
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    y[::7] *= -1
+    lower, upper = np.where(y > 0, 0.0, -1e6), np.where(y > 0, 1e6, 0.0)
+    usual = solve(V, 0.0, -y, lower, upper, equality=np.ones(len(y)), tol=1e-9)
+    module = sys.modules["pursuit.solvers.interior_point"]
+    failures = []
+
+    def watched(*args):
+        try:
+            return NewtonSystem(*args)
+        except ArithmeticError as error:
+            failures.append(error)
+            raise
+
+    monkeypatch.setattr(module, "_LEAST_CURVATURE", 1e-30)
+    monkeypatch.setattr(module, "NewtonSystem", watched)
+    found = solve(V, 0.0, -y, lower, upper, equality=np.ones(len(y)), tol=1e-9)
+    assert failures
+    assert found.converged
+    assert found.primal == pytest.approx(usual.primal, rel=1e-8)
 
 
 def test_bad_input():

@@ -123,7 +123,6 @@ def table2_errorbars(
     *,
     widths: Sequence[int] = WIDTHS,
     n_train: int = 4000,
-    n_test: int | None = None,
     random_state: int = 0,
     n_jobs: int | None = None,
     progress: Progress | None = None,
@@ -141,8 +140,6 @@ def table2_errorbars(
         As in :func:`table2_posterior`.
     n_train : int
         The first so many rows are for training, the error bars are at the others.
-    n_test : int, optional
-        Only at so many of them.
 
     Returns
     -------
@@ -151,7 +148,7 @@ def table2_errorbars(
     """
     _check_widths(widths)
     X, y = standardised(data)
-    X_test = X[n_train:][:n_test]
+    X_test = X[n_train:]
     kernels = np.empty((len(widths), len(X_test)))
     for i, width in enumerate(widths):
         model = _algorithm1(width, random_state, n_jobs, n_basis=1).fit(X[:n_train], y[:n_train])

@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 _TO_BOUNDARY = 0.995
 _SHORTEST = 1e-8
-_LEAST_CURVATURE = 1e-12
+_LEAST_CURVATURE, _RAISE = 1e-12, 100.0
 _NEGLIGIBLE = 1e-8
 _ENDLESS = 1e20
 _INACCURATE = 1e-2
@@ -175,7 +175,7 @@ def interior_point(
         if system.error > _INACCURATE:
             dtype = np.float64
         ahead = here.moved(direction, length, programme)
-        if length < _SHORTEST or np.abs(ahead.a).max() > _ENDLESS * size:
+        if length < _SHORTEST or not np.abs(ahead.a).max() <= _ENDLESS * size:
             break
         here = ahead
         record.add(here, length)
@@ -206,7 +206,10 @@ def ridge_start(
 def _factored(
     programme: Programme, here: Iterate, floor: float, workers: Workers, dtype: DTypeLike
 ) -> tuple[NewtonSystem, DTypeLike]:
-    """The system to solve, in float64 where ``dtype`` cannot hold it; and the type it is in."""
+    """The system to solve, in float64 where ``dtype`` cannot hold it; and the type it is in.
+
+    The floor is an estimate from below, and is raised where it was too low.
+    """
     if np.dtype(dtype) != np.float64:
         try:
             system = NewtonSystem(programme, here, floor, workers, dtype)
@@ -215,7 +218,11 @@ def _factored(
         else:
             if system.error <= _INACCURATE:
                 return system, dtype
-    return NewtonSystem(programme, here, floor, workers, np.float64), np.float64
+    while True:
+        try:
+            return NewtonSystem(programme, here, floor, workers, np.float64), np.float64
+        except ArithmeticError:
+            floor *= _RAISE
 
 
 def _best_direction(
@@ -227,7 +234,7 @@ def _best_direction(
     affine = system.affine
     length = min(1.0, here.longest(affine))
     ahead = sum(float(p.sum()) for p in here.products(affine, length))
-    # After the predictor's step the mean product would be `ahead`; Mehrotra aims at its cube.
+    # Mehrotra: the mean product, times the cube of the share that the predictor leaves of it.
     aim = mean * (ahead / (mean * _count(programme))) ** 3 if mean > 0.0 else 0.0
     change_z = np.where(below, aim - here.s * here.z - affine.s * affine.z, 0.0)
     change_w = np.where(above, aim - here.t * here.w - affine.t * affine.w, 0.0)

@@ -14,7 +14,7 @@ from pursuit.gram import kernel_product
 from pursuit.greedy import Meter
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
-from pursuit.rows import RowSource, SelectedRows
+from pursuit.rows import RowSource, SelectedRows, as_rows
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -53,7 +53,7 @@ def exact_certificate(
     """
     a = problem.feasible(dual)
     support = np.flatnonzero(a.any(axis=1))
-    product = kernel_product(SelectedRows(rows, support), kernel, a[support], workers)
+    product = kernel_product(held(rows, support), kernel, a[support], workers)
     if meter is not None:
         meter.passes += len(support) / max(rows.n_rows, 1)
     lower = problem.lower_bound(a, np.einsum("io,io->o", a[support], product))
@@ -92,3 +92,10 @@ def _certificate(
     upper = problem.value(fitted, squared_norms)
     # No model at all, f = 0, plays the part of ½y'Wy.
     return Certificate(upper, lower, 2.0 * problem.zero_value(), kind)
+
+
+def held(rows: RowSource, index: Indices) -> RowSource:
+    """Some rows as a source in memory: they will be read many times."""
+    items = rows.take(index)
+    numbered = isinstance(items, np.ndarray) and items.ndim == 1
+    return SelectedRows(rows, index) if numbered else as_rows(items)

@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 from pursuit.bounds import Certificate
 from pursuit.estimators.inputs import dense
 from pursuit.estimators.span.searching import Begin, SearchPlan, choose_pooled
-from pursuit.estimators.svm.certifying import DualPass, diagonal_certificate, exact_certificate
+from pursuit.estimators.svm.certifying import (
+    DualPass,
+    diagonal_certificate,
+    exact_certificate,
+    held,
+)
 from pursuit.estimators.svm.features import Span, SpanFeatures
 from pursuit.estimators.svm.problem import MachineProblem
 from pursuit.estimators.svm.solving import MachineSolution, newton_in_span
@@ -238,9 +243,8 @@ class MachineFitter:
         chooser, kept = self.chooser, span.pool
         rows = chooser.sample.rows
         squares = features.squares(chooser.workers)[seen.support]
-        diagonal = np.concatenate(
-            [chooser.kernel.diag(i) for _, i in SelectedRows(rows, seen.support).blocks()]
-        )
+        support = held(rows, seen.support)
+        diagonal = np.concatenate([chooser.kernel.diag(items) for _, items in support.blocks()])
         missed = (seen.dual**2).sum(axis=1) * np.maximum(diagonal - squares, 0.0)
         missed[np.isin(seen.support, kept.index)] = 0.0
         order = np.argsort(-missed, kind="stable")[: _CANDIDATES * (n - len(span))]
@@ -249,7 +253,7 @@ class MachineFitter:
             return kept
         pool = kept + Pool.of_rows(chooser.sample, seen.support[order])
         inside = kernel_transpose_times(
-            SelectedRows(rows, seen.support), chooser.kernel, kept.items, seen.dual, chooser.workers
+            support, chooser.kernel, kept.items, seen.dual, chooser.workers
         )
         K = kernel_matrix(chooser.kernel, pool.items, chooser.workers)
         objective = QuadraticPursuit(
