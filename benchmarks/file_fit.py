@@ -1,8 +1,8 @@
 """One fit to a Parquet file in a process of its own; run as a module.
 
 ``python -m benchmarks.file_fit PATH [--learn]`` fits the column y with 512 basis functions and
-float32 tiles, kernel and noise given or learned, and prints a JSON object: rows, seconds and CPU seconds of
-the fit, those of its stages, and the peak memory of the whole process.
+float32 tiles, kernel and noise given or learned, and prints a JSON object: rows, seconds and CPU
+seconds of the fit, seconds of its stages, and the peak memory of the whole process.
 """
 
 from __future__ import annotations

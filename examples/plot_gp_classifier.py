@@ -2,9 +2,9 @@
 How sure of a class
 ===================
 
-A classifier that says "class 1" says little. ``SparseGPClassifier`` gives probabilities: near 1 or 0
-where rows agree, near one half where classes overlap, and near one half again where no row has ever
-been seen.
+A classifier that says "class 1" says little. ``SparseGPClassifier`` gives probabilities: near 1 or
+0 where rows agree, near one half where classes overlap, and near one half again where no row has
+ever been seen.
 """
 
 # %%

@@ -82,9 +82,9 @@ def test_latent_functions_are_those_of_a_dense_solution(scale):
     assert_allclose(model.log_marginal_likelihood_value_, evidence, rtol=1e-6)
     explained = np.linalg.solve(K + np.diag(1 / D), K_new.T)
     variance = scale * ROUGH.diag(new) - np.einsum("ij,ji->i", K_new, explained)
-    z, h = np.polynomial.hermite.hermgauss(60)
-    points = K_new @ a + np.sqrt(2 * variance) * z[:, None]
-    averaged = (h @ expit(points)) / np.sqrt(np.pi)
+    z = np.linspace(-9, 9, 2001)[:, None]
+    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+    averaged = np.trapezoid(expit(K_new @ a + np.sqrt(variance) * z) * density, z, axis=0)
     assert_allclose(model.predict_proba(new)[:, 1], averaged, atol=5e-4)
 
 

@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 _TO_BOUNDARY = 0.995
 _SHORTEST = 1e-8
-_LEAST_CURVATURE, _RAISE = 1e-12, 100.0
+_LEAST_CURVATURE, _MOST_CURVATURE, _RAISE = 1e-12, 1e-8, 100.0
 _NEGLIGIBLE = 1e-8
 _ENDLESS = 1e20
 _INACCURATE = 1e-2
@@ -167,13 +167,10 @@ def interior_point(
     )
     here = Iterate.at(programme, programme.inside(start))
     size = np.abs(here.a).max(initial=1.0)
-    floor = _LEAST_CURVATURE * largest_eigenvalue(programme)
+    systems = _Systems(programme, workers, dtype)
     record = _Record(programme, here)
     while not record.converged(tol) and record.steps < max_steps:
-        system, dtype = _factored(programme, here, floor, workers, dtype)
-        direction, length = _best_direction(programme, here, system)
-        if system.error > _INACCURATE:
-            dtype = np.float64
+        direction, length = _best_direction(programme, here, systems.at(here))
         ahead = here.moved(direction, length, programme)
         if length < _SHORTEST or not np.abs(ahead.a).max() <= _ENDLESS * size:
             break
@@ -203,26 +200,29 @@ def ridge_start(
     return start
 
 
-def _factored(
-    programme: Programme, here: Iterate, floor: float, workers: Workers, dtype: DTypeLike
-) -> tuple[NewtonSystem, DTypeLike]:
-    """The system to solve, in float64 where ``dtype`` cannot hold it; and the type it is in.
+class _Systems:
+    """Newton systems that can be trusted: of a wider type, or damped more, where they cannot."""
 
-    The floor is an estimate from below, and is raised where it was too low.
-    """
-    if np.dtype(dtype) != np.float64:
-        try:
-            system = NewtonSystem(programme, here, floor, workers, dtype)
-        except ArithmeticError:
-            pass
-        else:
-            if system.error <= _INACCURATE:
-                return system, dtype
-    while True:
-        try:
-            return NewtonSystem(programme, here, floor, workers, np.float64), np.float64
-        except ArithmeticError:
-            floor *= _RAISE
+    def __init__(self, programme: Programme, workers: Workers, dtype: DTypeLike) -> None:
+        self._programme, self._workers, self._dtype = programme, workers, np.dtype(dtype)
+        largest = largest_eigenvalue(programme)
+        self._floor, self._most = _LEAST_CURVATURE * largest, _MOST_CURVATURE * largest
+
+    def at(self, here: Iterate) -> NewtonSystem:
+        """The system of an iterate; what it takes is kept for those to come."""
+        while True:
+            try:
+                system = NewtonSystem(
+                    self._programme, here, self._floor, self._workers, self._dtype
+                )
+            except ArithmeticError:
+                pass
+            else:
+                if system.error <= _INACCURATE or self._floor >= self._most:
+                    return system
+            if self._dtype == np.float64:
+                self._floor *= _RAISE
+            self._dtype = np.dtype(np.float64)
 
 
 def _best_direction(
