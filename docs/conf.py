@@ -12,6 +12,7 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.doctest",  # for testsetup: what the code of a page needs and a reader does not
     "sphinx.ext.mathjax",
     "sphinx_gallery.gen_gallery",
     "sphinxcontrib.bibtex",
@@ -23,6 +24,7 @@ autodoc_typehints = "none"  # the numpydoc sections say the types in words
 autosummary_generate = True
 numpydoc_show_class_members = False  # the class template lists them
 bibtex_bibfiles = ["references.bib"]
+myst_enable_extensions = ["deflist"]
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
@@ -35,12 +37,20 @@ sphinx_gallery_conf = {
 
 html_theme = "pydata_sphinx_theme"
 html_title = "pursuit"
-html_theme_options = {"show_prev_next": False}
+html_logo = html_favicon = "_static/logo.svg"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "logo": {"text": "pursuit", "alt_text": "pursuit, to the first page"},
+    "header_links_before_dropdown": 7,
+    "navbar_align": "left",
+    "show_prev_next": False,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
 # Pages without pages below them have nothing to list beside the text.
-PLAIN_PAGES = (
-    "install getting_started guide certificates matching_pursuit neighbors architecture references "
-    "changelog"
-)
+PLAIN_PAGES = "index getting_started choose benchmarks install architecture references changelog"
 html_sidebars = {page: [] for page in PLAIN_PAGES.split()}
 
 
