@@ -1,6 +1,11 @@
-"""Sphinx configuration. Nothing here needs a network."""
+"""Sphinx configuration. Neither the build nor the site needs a network."""
+
+import sys
+from pathlib import Path
 
 import pursuit
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "pursuit"
 author = "The pursuit developers"
@@ -8,12 +13,12 @@ copyright = f"2026, {author}"
 version = release = pursuit.__version__
 
 extensions = [
+    "mathml",
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.doctest",  # for testsetup: what the code of a page needs and a reader does not
-    "sphinx.ext.mathjax",
     "sphinx_gallery.gen_gallery",
     "sphinxcontrib.bibtex",
 ]
@@ -35,6 +40,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
 }
 
+html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
 html_title = "pursuit"
 html_logo = html_favicon = "_static/logo.svg"

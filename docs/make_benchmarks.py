@@ -84,11 +84,6 @@ def tables():
         for name, sentence in sentences.items()
         if name in found
     ]
-    missing = [f"``{name}``" for name in sentences if name not in found]
-    if missing:
-        parts.append(
-            f"Not measured for this page\n--------------------------\n\n{', '.join(missing)}.\n"
-        )
     head = ".. Written by make_benchmarks.py.\n"
     return "\n".join([head, *parts])
 

@@ -16,7 +16,7 @@ DOCS = Path(__file__).parent
 CHOICES = {
     "Numbers": [
         ("a prediction with error bars", ["SparseGPRegressor"]),
-        ("no approximation, up to some 50 000 rows", ["ExactGPRegressor"]),
+        ("no approximation, to 50 000 rows", ["ExactGPRegressor"]),
         ("kernel ridge: alpha is known", ["SparseKernelRidge"]),
         ("errors below ε do not count", ["LowRankSVR"]),
         ("as few functions as can be", ["LPMachineRegressor"]),
@@ -102,7 +102,7 @@ def choose():
             y = top + (number + 0.5) * row
             lines.append(branch(250, centre, wish_x - 4, y))
             boxes.append(f'<text x="{wish_x}" y="{y + 4.5:g}">{escape(wish)}</text>')
-            first = 0.5 * (leaf_width + 60) if len(classes) > 1 else leaf_width
+            first = 124 if len(classes) > 1 else leaf_width + 4
             places = [(leaf_x, first - 4), (leaf_x + first, leaf_width - first)]
             for name, (x, width) in zip(classes, places, strict=False):
                 href = f"generated/pursuit.{name}.html"

@@ -13,7 +13,8 @@ ROOT = Path(__file__).parent.parent
 NOT_RUN = {"docs/how_to_cluster.rst": "needs a cluster; tests/estimators/test_dask.py has one"}
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DIRECTIVE = re.compile(
-    r"^\.\. (?:code-block:: (?P<language>\w+)|(?P<setup>testsetup)::)\n\n(?P<text>(?:(?: +.*)?\n)+)",
+    r"^\.\. (?:code-block:: (?P<language>\w+)|(?P<setup>testsetup)::)\n\n"
+    r"(?P<text>(?:(?: +.*)?\n)+)",
     re.MULTILINE,
 )
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")

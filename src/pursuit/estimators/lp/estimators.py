@@ -33,7 +33,7 @@ _TIE = 1e-10
 class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
     """A classifier on few kernel functions: hinge loss, and an l1 penalty on the coefficients.
 
-    Minimises
+    Minimises::
 
         Σ_j |a_j| + C Σ_i s_i max(0, 1 - y_i f(x_i)),    f = Σ_j a_j k(·, x_j) + b,
 
@@ -52,7 +52,7 @@ class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
         need not be positive definite.
     C : float, default 1.0
         Weight of the losses against the penalty, as in `SVC`: a larger C fits more closely, with
-        more kernel functions. In the form (1/m) Σ_i ξ_i + Λ Σ_j |a_j| it is C = 1 / (Λ m).
+        more kernel functions. In the form (1/m) Σ_i ξ_i + Λ Σ_j abs(a_j) it is C = 1 / (Λ m).
     class_weight : dict, "balanced" or None, default None
         Factors of C for the classes, 1 for those not named. ``"balanced"``: in inverse proportion
         to the number of rows of a class.
@@ -269,7 +269,7 @@ class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
 class LPMachineRegressor(MultiOutputMixin, ScoredRows, RegressorMixin, LPMachine):
     """Regression on few kernel functions: ε-insensitive loss, l1 penalty on the coefficients.
 
-    Minimises
+    Minimises::
 
         Σ_j |a_j| + C Σ_i s_i max(0, |y_i - f(x_i)| - ε),    f = Σ_j a_j k(·, x_j) + b,
 

@@ -38,7 +38,7 @@ _SQUARED = "squared_epsilon_insensitive"
 class LowRankSVR(ScoredRows, RegressorMixin, LowRankMachine):
     """Support vector regression in the span of a few kernel functions, with a certificate.
 
-    Minimises ½‖f‖² + C Σ s_i ξ_i² or C Σ s_i ξ_i, with ξ_i = max(0, |y_i - f(x_i) - b| - ε), over
+    Minimises ½‖f‖² + C Σ s_i ξ_i² or C Σ s_i ξ_i, ``ξ_i = max(0, |y_i - f(x_i) - b| - ε)``, over
     f = Σ_j β_j k(·, z_j) with at most ``n_basis`` terms, the same for all outputs. The points z_j
     are rows chosen greedily for the targets, then moved along the gradient of the objective. The
     certificate bounds the distance to the minimum over *all* functions of the kernel: to the
