@@ -31,8 +31,9 @@ lint: $(VENV)/.installed-lint  ## style, types and the import contract
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: $(VENV)/.installed-docs  ## documentation into docs/_build/html, warnings are errors
+docs: $(VENV)/.installed-docs  ## documentation into docs/_build/html; warnings and broken links are errors
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html
 
 clean:  ## remove .venv, caches and everything built
 	rm -rf $(VENV) build dist docs/_build docs/auto_examples docs/generated

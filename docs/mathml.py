@@ -1,4 +1,4 @@
-"""Sphinx extension: formulas as MathML, which browsers draw themselves, with no script or network."""
+"""Sphinx extension: formulas as MathML, which browsers draw with no script and no network."""
 
 import re
 
@@ -13,6 +13,7 @@ logger = logging.getLogger(__name__)
 def mathml(tex, *, block):
     """The formula as a <math> element."""
     tex = re.sub(r"\\dots\b", r"\\ldots", tex).replace("½", r"\tfrac12")
+    tex = re.sub(r"(frac)\s*(\d)(\d)", r"\1{\2}{\3}", tex)  # else 12 is one number
     if block and (r"\\" in tex or "&" in tex) and r"\begin" not in tex:
         tex = rf"\begin{{aligned}}{tex}\end{{aligned}}"
     return tex2mathml(tex, as_block=block)
@@ -25,7 +26,7 @@ def renderer(block):
         except MathError as error:
             logger.warning("formula not understood: %s", error, location=node)
             found = f"<code>{self.encode(node.astext())}</code>"
-        self.body.append(f'<div class="math">{found}</div>\n' if block else found)
+        self.body.append(f'<div class="formula">{found}</div>\n' if block else found)
         raise nodes.SkipNode
 
     return visit, None

@@ -84,3 +84,10 @@ def test_broken_links_are_found(tmp_path):
         ("index.html", "gone%20too.png", "no such file"),
         ("index.html", "../outside.html", "no such file"),
     ]
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_links_to_files_of_the_repository_are_there(page):
+    links = re.findall(r"\]\(([^)#:]+)\)", text(page))
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []

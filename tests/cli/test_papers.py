@@ -45,7 +45,7 @@ def test_a_run_prints_a_line_each_and_writes_files(done):
     assert all(len(line.split(" | ")) == 5 for line in lines)
     assert len(lines[0]) > 100
     assert found.stderr.splitlines() == [
-        f"2 experiments, about 0.2 minutes on two cores; results go to {folder}"
+        f"2 experiments, about 0.2 minutes; results go to {folder}"
     ]
     for name in CHEAP:
         for kind in ("svg", "png", "csv"):

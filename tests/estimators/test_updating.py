@@ -62,7 +62,7 @@ def test_an_update_certifies_and_bounds_its_evidence_as_a_fit_of_all_rows_would(
     X, y = waves(300)
     model = process(normalize_y=False).fit(X[:100], y[:100]).partial_fit(X[100:], y[100:])
     K = model.kernel_(X) + model.noise_ * np.eye(300)
-    sign, logdet = np.linalg.slogdet(K)
+    logdet = np.linalg.slogdet(K)[1]
     exact = -0.5 * (y @ np.linalg.solve(K, y) + logdet + 300 * np.log(2 * np.pi))
     found = model.log_evidence_bounds_
     assert found.lower <= exact <= found.upper

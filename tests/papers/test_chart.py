@@ -75,3 +75,18 @@ def test_pictures_have_the_table_of_their_chart():
     titles = [ax.get_title() for ax in figure.axes]
     assert titles == [*"abcdefghijkl", *[""] * 8]
     np.testing.assert_array_equal(figure.axes[3].images[0].get_array(), pictures.images[3])
+
+
+@pytest.mark.parametrize("n", [0, 1, 30, 1000])
+def test_long_curves_are_drawn_at_some_of_their_points(n):
+    x = np.arange(1, n + 1)
+    figure = Figure()
+    Chart([Panel([Series("a", x, 2.0 * x)], "x", "y", log="x")]).draw(figure)
+    drawn = figure.axes[0].lines[0].get_xydata()
+    np.testing.assert_array_equal(drawn[:, 1], 2 * drawn[:, 0])
+    if n <= 36:
+        assert drawn[:, 0].tolist() == x.tolist()
+    else:
+        assert 18 <= len(drawn) <= 36
+        assert {1, 2, n} <= set(drawn[:, 0])
+        assert np.diff(drawn[:, 0]).max() <= n / 15

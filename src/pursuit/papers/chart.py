@@ -26,6 +26,7 @@ STATISTICS = ("mean", "deviation", "lowest", "highest", "runs")
 PANEL_INCHES = (4.6, 3.8)
 
 _FEW = 12
+_DRAWN = 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +155,8 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
     colours = dict(zip([id(series) for series in lines], _colours(len(lines)), strict=True))
     for series in panel.series:
         measured = series.statistics()
+        shown = _some(len(measured["x"]))
+        measured = {name: values[shown] for name, values in measured.items()}
         x, mean = measured["x"], measured["mean"]
         if series.style == "paper":
             ax.plot(x, mean, "kx", label=series.label)
@@ -180,6 +183,14 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
         # A panel whose curves are all empty has nothing to name.
         warnings.simplefilter("ignore", UserWarning)
         ax.legend(fontsize=8)
+
+
+def _some(n: int) -> NDArray[np.intp]:
+    """Positions to draw of n: all of a few, else some that are even on either kind of axis."""
+    even = np.linspace(0, n - 1, _DRAWN)
+    rising = np.geomspace(1, max(n, 1), _DRAWN) - 1
+    positions = np.arange(n) if n <= 2 * _DRAWN else np.concatenate([even, rising])
+    return np.unique(np.round(positions).astype(np.intp))
 
 
 def _colours(n: int) -> Sequence[Any]:

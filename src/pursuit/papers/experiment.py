@@ -22,7 +22,7 @@ class Experiment:
     function : callable
         Runs it; takes ``progress`` beside what ``full`` and ``quick`` hold.
     minutes : (float, float)
-        How long it takes on two cores, quick and full.
+        Processor time of a quick and of a full run.
     data : tuple of str
         Data sets it reads, of those that need a folder or a download.
     repeats : str
