@@ -209,6 +209,8 @@ def test_wrong_calls(houses, model, tmp_path):
     assert "leave --n-basis out" in refused(
         "fit", data, "-t", "price", "-o", out, "--auto", "--n-basis", 9
     )
+    words = ["fit", data, "-t", "kind", "-o", out, "--task", "classification"]
+    assert "--auto is for --task regression" in refused(*words, "--auto")
     assert run("fit", data).exit_code == 2, "missing options are typer's own business"
     assert not out.exists()
 

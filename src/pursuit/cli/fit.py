@@ -127,7 +127,9 @@ def _model(
     if n_basis is not None:
         chosen["n_basis"] = n_basis
     if task is Task.classification:
-        for name, value in (("--max-time", max_time), ("--checkpoint", checkpoint)):
+        auto = "auto" if n_basis == "auto" else None
+        given = {"--max-time": max_time, "--checkpoint": checkpoint, "--auto": auto}
+        for name, value in given.items():
             if value is not None:
                 raise WrongCallError(f"{name} is for --task regression.")
         return pursuit.SparseGPClassifier(**chosen)

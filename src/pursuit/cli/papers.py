@@ -74,8 +74,7 @@ def run_experiments(
     minutes = sum(experiment.minutes[0 if quick else 1] for experiment in experiments)
     many = "experiment" if len(experiments) == 1 else "experiments"
     print(
-        f"{len(experiments)} {many}, about {minutes:.1f} minutes; results go to "
-        f"{output}",
+        f"{len(experiments)} {many}, about {minutes:.1f} minutes; results go to {output}",
         file=sys.stderr,
     )
     status = StatusLine(sys.stderr, len(experiments))

@@ -26,7 +26,7 @@ STATISTICS = ("mean", "deviation", "lowest", "highest", "runs")
 PANEL_INCHES = (4.6, 3.8)
 
 _FEW = 12
-_DRAWN = 18
+_DRAWN = 15
 
 
 @dataclass(frozen=True, eq=False)
