@@ -15,7 +15,8 @@ _STYLE = """
 :root { color-scheme: light dark; }
 body { font: 1rem/1.5 system-ui, sans-serif; max-width: 68rem; margin: 0 auto; padding: 1rem; }
 table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; vertical-align: top; padding: .3rem .6rem; }
+th, td { text-align: left; vertical-align: top; padding: .3rem .6rem; overflow-wrap: anywhere; }
+td:first-child { white-space: nowrap; }
 tr { border-bottom: 1px solid #8886; }
 section { margin: 2.5rem 0; }
 img { max-width: 100%; background: white; }
@@ -45,9 +46,9 @@ def report_page(folder: ResultFolder) -> str:
     counts = Counter(record.verdict for record in records)
     tally = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _SIGNS if counts[verdict])
     rows = "\n".join(
-        f'<tr><td><a href="#{record.name}">{record.name}</a></td><td>{escape(record.paper)}</td>'
-        f"<td>{escape(record.here)}</td><td>{escape(record.spread)}</td>"
-        f"<td>{_verdict(record)}</td></tr>"
+        f'<tr><td><a href="#{record.name}">{record.name}</a></td><td>{_verdict(record)}</td>'
+        f"<td>{escape(record.paper)}</td><td>{escape(record.here)}</td>"
+        f"<td>{escape(record.spread)}</td></tr>"
         for record in records
     )
     return f"""<!DOCTYPE html>
@@ -63,7 +64,7 @@ def report_page(folder: ResultFolder) -> str:
 <p>{len(records)} tables and figures: {tally}. Verdicts are computed from the numbers by the
 criteria given with each.</p>
 <div class="scroll"><table>
-<thead><tr><th>Name</th><th>Paper</th><th>Here</th><th>Spread</th><th>Verdict</th></tr></thead>
+<thead><tr><th>Name</th><th>Verdict</th><th>Paper</th><th>Here</th><th>Spread</th></tr></thead>
 <tbody>
 {rows}
 </tbody>

@@ -167,7 +167,9 @@ def _listed(exponents: Floats) -> str:
     """Exponents as m^p n^q."""
     parts: dict[str, list[str]] = {}
     for cost, (p, q) in zip(PRINTED, exponents, strict=True):
-        growth = f"m^{p:.1f}" if math.isnan(q) else f"m^{p:.1f} n^{q:.1f}"
+        # Adding zero takes the sign from a zero.
+        in_rows, in_basis = (f"{round(power, 1) + 0.0:.1f}" for power in (p, q))
+        growth = f"m^{in_rows}" if math.isnan(q) else f"m^{in_rows} n^{in_basis}"
         parts.setdefault(cost.method, []).append(f"{cost.what} {growth}")
     return "; ".join(f"{method}: {', '.join(costs)}" for method, costs in parts.items())
 
