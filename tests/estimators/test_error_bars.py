@@ -28,10 +28,14 @@ def exact_std(kernel, X, new, noise, weights=None, scale=1.0):
 
 
 def relative_distance(lower, upper, prior):
-    """2(Q* - l)/(-Q* - l): how far apart the bounds of the explained variance are (SPEC 2.3)."""
+    """2(Q* - l)/(-Q* - l): how far apart the bounds of the explained variance are (SPEC 2.3).
+
+    The explained variance is what the squares leave of the prior, known to the prior's rounding.
+    """
     least, most = prior - upper**2, prior - lower**2
+    apart = np.maximum(most - least - 8 * np.finfo(float).eps * prior, 0.0)
     # Where nothing is explained the bounds agree.
-    return 2 * (most - least) / np.maximum(least + most, np.finfo(float).tiny)
+    return 2 * apart / np.maximum(least + most, np.finfo(float).tiny)
 
 
 def assert_between(lower, exact, upper, rtol=1e-7):

@@ -150,12 +150,17 @@ def test_leaving_a_group_out_of_the_working_regression(seed, n, scale, twins):
         f = V @ fit.mode[:, column]
         p = expit(f)
         D = w * p * (1 - p)
-        working = f + w * (0.5 * (Y[:, column] + 1) - p) / D
+        pull = w * (0.5 * (Y[:, column] + 1) - p)
+        working = f + pull / D
+        # Where Newton's method has stopped another step would still move the mode a little.
+        H = V.T @ (D[:, None] * V) + np.eye(n) / scale
+        step = np.linalg.solve(H, V.T @ pull - fit.mode[:, column] / scale)
+        still = 1e-6 + 10.0 * np.abs(V @ step).max()
         for i in range(m):
             rest = group != group[i]
             H = V[rest].T @ (D[rest, None] * V[rest]) + np.eye(n) / scale
             b = np.linalg.solve(H, V[rest].T @ (D[rest] * working[rest]))
-            assert_allclose(found.mean[i, column], V[i] @ b, rtol=1e-5, atol=1e-6)
+            assert_allclose(found.mean[i, column], V[i] @ b, rtol=1e-5, atol=still)
             variance = V[i] @ np.linalg.solve(H, V[i])
             assert_allclose(found.variance[i, column], variance, rtol=1e-6)
 
