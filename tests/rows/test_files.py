@@ -382,3 +382,16 @@ def test_what_is_a_path(tmp_path, monkeypatch):
         assert is_path(path)
     for other in ("gaussian", "", "x" * 5000, "a\0b", b"a.csv", 3, ["a.csv"]):
         assert not is_path(other)
+
+
+def test_a_lazy_frame_is_known_without_what_it_would_have_to_compute():
+    polars = pytest.importorskip("polars")
+    computed = property(lambda self: pytest.fail("an attribute of the lazy frame was computed"))
+    # All that a Table has: looking for any of them, in whatever order, would fail.
+    names = [name for name in dir(Table) if not name.startswith("_")]
+    frame = lazy_frame(matrix())
+    kind = type("LazyFrame", (polars.LazyFrame,), {"__module__": "polars.lazyframe"})
+    for name in {*names, "name", "n_rows", "columns", "width"}:
+        setattr(kind, name, computed)
+    frame.__class__ = kind
+    assert open_table(frame).columns == tuple(NAMES)

@@ -70,8 +70,6 @@ def as_table(X: Any) -> Table | None:
         from pursuit.rows.dask import DaskTable  # which needs this module
 
         return DaskTable(X)
-    if isinstance(X, Table):
-        return X
     if is_path(X):
         return _of_path(Path(X))
     module = type(X).__module__.partition(".")[0]
@@ -81,7 +79,8 @@ def as_table(X: Any) -> Table | None:
         return _of_frames(X)
     if module not in ("pandas", "polars", "dask") and hasattr(X, "__arrow_c_stream__"):
         return _of_stream(X)
-    return None
+    # Last: it looks up attributes, which a lazy frame or a relation would compute.
+    return X if isinstance(X, Table) else None
 
 
 def is_path(X: Any) -> bool:
