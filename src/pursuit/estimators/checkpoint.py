@@ -26,16 +26,6 @@ _FREE_TO_CHANGE = frozenset({"checkpoint", "n_jobs", "verbose", "random_state", 
 """Parameters of an estimator that a resumed fit may have changed."""
 
 
-class NoCheckpoint:
-    """Nothing is recorded: stages are computed, passes have no ledger."""
-
-    ledgers = None
-
-    def stage(self, name: str, compute: Callable[[], T]) -> T:
-        """The stage's result."""
-        return compute()
-
-
 class Checkpoint:
     """A folder with the stages that a fit has finished, and how far its passes have come.
 
@@ -75,7 +65,7 @@ class Checkpoint:
             write(self._path("begin"), header, {})
             return
         header, _ = begun
-        self._check("data", header, data)
+        self._check_data(header.get("data"), data)
         self._check_parameters(header.get("parameters"), parameters)
         _restore(rng, header.get("state"))
 
@@ -121,11 +111,10 @@ class Checkpoint:
         except FileNotFoundError:
             return None
 
-    def _check(self, what: str, header: dict[str, Any], now: str) -> None:
-        begun = header.get(what)
+    def _check_data(self, begun: Any, now: str) -> None:
         if begun != now:
             raise ValueError(
-                f"checkpoint {self._folder!r} was begun with other {what} (fingerprint {begun}) "
+                f"checkpoint {self._folder!r} was begun with other data (fingerprint {begun}) "
                 f"than is passed now ({now}): pass what it was begun with, or another folder."
             )
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from pursuit.estimators.inputs import dense
 from pursuit.estimators.saving import SavedModel
+from pursuit.greedy import size_grid
 from pursuit.plots.report import Curve, Report, Table, render
 
 Floats = NDArray[np.float64]
@@ -23,7 +24,6 @@ Floats = NDArray[np.float64]
 _JUDGED_ROWS = 2000
 _CERTIFIED_ROWS = 5000
 _SHOWN_BASIS, _SHOWN_FEATURES = 50, 8
-_RATIO = 1.25
 _LEVELS = (0.1, 0.25, 0.5, 0.68, 0.8, 0.9, 0.95, 0.99)
 
 
@@ -101,11 +101,7 @@ def _sizes(model: Any) -> tuple[list[int], str]:
         return [int(n) for n in path.sizes if n > 0], "kernel functions tried"
     if not hasattr(path, "index"):
         return list(range(1, len(path) + 1)), "iterations"
-    n, sizes = len(path), {len(path)}
-    while n > 1:
-        n = min(n - 1, int(n / _RATIO))
-        sizes.add(n)
-    return sorted(sizes), "basis functions"
+    return size_grid(len(path)), "basis functions"
 
 
 def _positions(model: Any, sizes: list[int]) -> NDArray[np.intp]:

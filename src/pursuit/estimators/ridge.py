@@ -36,11 +36,19 @@ from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from pursuit.estimators.sources import named_columns
 from pursuit.estimators.span.certifying import KINDS
-from pursuit.estimators.span.searching import FULL_LIMIT, SearchPlan, fit_span, size_grid
+from pursuit.estimators.span.searching import FULL_LIMIT, SearchPlan, fit_span
 from pursuit.estimators.span.stepping import StepFit, fit_random, fit_steps
 from pursuit.estimators.span.updating import UpdatingModel
 from pursuit.gram import kernel_diagonal, kernel_times
-from pursuit.greedy import Interrupted, Meter, Problem, SpanFit, catch_interrupt, kernel_matrix
+from pursuit.greedy import (
+    Interrupted,
+    Meter,
+    Problem,
+    SpanFit,
+    catch_interrupt,
+    kernel_matrix,
+    size_grid,
+)
 from pursuit.linalg import NotPositiveDefiniteError, StepSolution, Workers
 
 Floats = NDArray[np.float64]
@@ -252,7 +260,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         X, sample, present = self._take_in(X, y, sample_weight, normalize=False)
         self._check_subset(len(present))
         self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
-        kernel, white = self._compiled(X)
+        kernel, white = self._compile(self.kernel_, X)
         self.noise_ = float(self.alpha) + white
         rng = seeded(self.random_state)
         progress = Progress(self, n_stages=3)
@@ -286,7 +294,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         """
         check_is_fitted(self)
         rows, X = prediction_rows(self, X)
-        kernel, _ = self._compiled(X)
+        kernel = self._compiled(X)
         coefficients = self.dual_coef_.reshape(self.n_basis_, len(self._scale.mean))
         with Workers(self.n_jobs) as workers:
             fitted = kernel_times(rows, kernel, self._points, coefficients, workers)

@@ -6,7 +6,7 @@ Imports objectives and what lies below it.
 from pursuit.greedy.candidates import AllCandidates, FreshSubset, RandomPivot, subset_size
 from pursuit.greedy.landmarks import Pivots
 from pursuit.greedy.loop import Pursuit, best_candidate
-from pursuit.greedy.path import Meter, Path
+from pursuit.greedy.path import Meter, Path, size_grid
 from pursuit.greedy.patience import Patience
 from pursuit.greedy.pivots import block_pivots, given_pivots, rearranged
 from pursuit.greedy.pool import Choice, Pool, PooledSearch, kernel_matrix
@@ -51,6 +51,7 @@ __all__ = [
     "kernel_matrix",
     "rearranged",
     "refit",
+    "size_grid",
     "solve_in_span",
     "subset_size",
 ]

@@ -49,6 +49,18 @@ class Meter:
         return 0 if self._kernel is None else self._kernel.entries
 
 
+_GRID_RATIO = 1.25
+
+
+def size_grid(n: int) -> list[int]:
+    """1, …, n in steps of ratio 1.25."""
+    sizes = {n}
+    while n > 1:
+        n = min(n - 1, int(n / _GRID_RATIO))
+        sizes.add(n)
+    return sorted(sizes)
+
+
 @dataclass(frozen=True)
 class Path:
     """One entry a basis function, in the order of choice.

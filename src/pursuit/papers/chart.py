@@ -5,7 +5,6 @@ Both come from the same numbers, so that a figure never shows what its table doe
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -179,9 +178,8 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
     if "y" in panel.log:
         ax.set_yscale("log")
     ax.set(xlabel=panel.x_label, ylabel=panel.y_label, title=panel.title)
-    with warnings.catch_warnings():
-        # A panel whose curves are all empty has nothing to name.
-        warnings.simplefilter("ignore", UserWarning)
+    # A panel whose curves are all empty has nothing to name.
+    if ax.get_legend_handles_labels()[0]:
         ax.legend(fontsize=8)
 
 

@@ -33,7 +33,6 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.sources import named_columns
-from pursuit.estimators.span.searching import size_grid
 from pursuit.gram import ColumnMatrix, SpannedView, kernel_times
 from pursuit.greedy import (
     FreshSubset,
@@ -43,6 +42,7 @@ from pursuit.greedy import (
     Pursuit,
     StopRule,
     catch_interrupt,
+    size_grid,
 )
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import NotPositiveDefiniteError, Workers

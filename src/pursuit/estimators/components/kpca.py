@@ -43,7 +43,6 @@ from pursuit.estimators.components.subspacebounds import (
 from pursuit.estimators.inputs import (
     check_positive_definite,
     check_symmetric,
-    counting_kernel,
     dense,
     indefinite,
     is_precomputed,
@@ -51,6 +50,7 @@ from pursuit.estimators.inputs import (
     training_rows,
     validate_weights,
 )
+from pursuit.estimators.kernelmodel import BasisModel
 from pursuit.estimators.lazily import lazily
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
@@ -73,6 +73,7 @@ class SparseKernelPCA(
     CallbackSupportMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
+    BasisModel,
     ReportedModel,
     BaseEstimator,
 ):
@@ -603,21 +604,6 @@ class SparseKernelPCA(
             search = "full"
         return SubspacePlan(search, size, limit, least)
 
-    def _compiled(self, X: Any) -> CountingKernel:
-        kernel, _ = counting_kernel(
-            self.kernel_,
-            X,
-            gamma=self.gamma,
-            coef0=self.coef0,
-            degree=self.degree,
-            kernel_params=self.kernel_params,
-        )
-        return kernel
-
-    @property
-    def _points(self) -> Any:
-        return self.basis_indices_ if self.basis_ is None else self.basis_
-
     def _store(self, span: Subspace, path: Path) -> None:
         """PCA in the span."""
         self._span, self.path_ = span, path
@@ -688,9 +674,3 @@ class SparseKernelPCA(
             "residuals need k(x, x) of the rows, which a precomputed matrix of k(x, training rows) "
             "does not hold: pass it as diagonal=, or fit with a callable kernel."
         )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = not is_precomputed(self.kernel)
-        tags.input_tags.pairwise = is_precomputed(self.kernel)
-        return tags

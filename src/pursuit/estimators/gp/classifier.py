@@ -13,18 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
-from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit.estimators.classes import distinct_classes
 from pursuit.estimators.gp.classfit import ClassFit, whitened
 from pursuit.estimators.gp.laplace import LaplaceFit
 from pursuit.estimators.gp.learning import settle
 from pursuit.estimators.inputs import (
     check_lengths,
-    counting_kernel,
     indefinite,
     is_precomputed,
     positive,
@@ -32,8 +30,10 @@ from pursuit.estimators.inputs import (
     seeded,
     training_rows,
     validate_items,
+    validate_labels,
     validate_weights,
 )
+from pursuit.estimators.kernelmodel import BasisModel
 from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
@@ -41,7 +41,7 @@ from pursuit.estimators.sources import named_columns
 from pursuit.estimators.span.searching import SMALL, SearchPlan
 from pursuit.gram import kernel_times, over_span
 from pursuit.greedy import Meter, Path, Problem, SpanFit, catch_interrupt
-from pursuit.kernels import CountingKernel, kernel_gradient, without_white
+from pursuit.kernels import kernel_gradient, without_white
 from pursuit.linalg import NotPositiveDefiniteError, Workers
 from pursuit.rows import Sample
 from pursuit.tuning import Confidence, LearningReport
@@ -62,7 +62,7 @@ def _knows_itself(model: Any) -> bool:
 
 
 class SparseGPClassifier(
-    CallbackSupportMixin, ScoredRows, ClassifierMixin, ReportedModel, BaseEstimator
+    CallbackSupportMixin, ScoredRows, ClassifierMixin, BasisModel, ReportedModel, BaseEstimator
 ):
     """Gaussian process classification in the span of a few greedily chosen kernel functions.
 
@@ -425,22 +425,11 @@ class SparseGPClassifier(
     ) -> tuple[Any, Sample, NDArray[np.intp]]:
         """Training data, checked: X, the rows that have weight, and their numbers among all."""
         rows, X = training_rows(self, X)
-        if y is None:
-            raise ValueError(
-                "requires y to be passed, but the target y is None: pass the labels as fit(X, y)."
-            )
-        assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
-        labels = column_or_1d(y, warn=True)
+        labels = validate_labels(y)
         check_lengths(X, labels)
         weights = validate_weights(sample_weight, rows.n_rows)
         present = np.flatnonzero(weights > 0)
-        self.classes_ = np.unique(labels[present])
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y holds one class only, {self.classes_.tolist()[0]!r}: at least two classes are "
-                "needed."
-            )
+        self.classes_ = distinct_classes(labels[present])
         columns = self.classes_ if len(self.classes_) > 2 else self.classes_[1:]
         Y = np.where(labels[:, None] == columns, 1.0, -1.0)
         sample = Sample(rows, Y, weights)
@@ -523,24 +512,3 @@ class SparseGPClassifier(
     def _columns(self) -> int:
         """Latent functions: one for two classes, else one a class."""
         return len(self.classes_) if len(self.classes_) > 2 else 1
-
-    @property
-    def _points(self) -> Any:
-        """What the compiled kernel is bound to: basis points, or columns of a given matrix."""
-        return self.basis_indices_ if self.basis_ is None else self.basis_
-
-    def _compiled(self, X: Any) -> CountingKernel:
-        return counting_kernel(
-            self.kernel_,
-            X,
-            gamma=self.gamma,
-            coef0=self.coef0,
-            degree=self.degree,
-            kernel_params=self.kernel_params,
-        )[0]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = not is_precomputed(self.kernel)
-        tags.input_tags.pairwise = is_precomputed(self.kernel)
-        return tags

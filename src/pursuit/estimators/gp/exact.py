@@ -23,7 +23,6 @@ from pursuit.estimators.gp.learning import settle
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
-    counting_kernel,
     indefinite,
     is_precomputed,
     positive,
@@ -33,6 +32,7 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
+from pursuit.estimators.kernelmodel import KernelModel
 from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
@@ -54,7 +54,13 @@ _CALLER = 4  # of fit, behind its two decorators
 
 
 class ExactGPRegressor(
-    CallbackSupportMixin, MultiOutputMixin, ScoredRows, RegressorMixin, ReportedModel, BaseEstimator
+    CallbackSupportMixin,
+    MultiOutputMixin,
+    ScoredRows,
+    RegressorMixin,
+    KernelModel,
+    ReportedModel,
+    BaseEstimator,
 ):
     """Gaussian process regression with every row, the kernel matrix never being stored.
 
@@ -400,17 +406,6 @@ class ExactGPRegressor(
         rows = IndexRows(int(self.train_indices_[-1]) + 1)
         return Sample(SelectedRows(rows, self.train_indices_), targets, self._weights)
 
-    def _compiled(self, X: Any) -> CountingKernel:
-        kernel, _ = counting_kernel(
-            self.kernel_,
-            X,
-            gamma=self.gamma,
-            coef0=self.coef0,
-            degree=self.degree,
-            kernel_params=self.kernel_params,
-        )
-        return kernel
-
     def _problem(self, sample: Sample, kernel: CountingKernel, workers: Workers) -> Problem:
         rng = np.random.default_rng(self._seeds[1])
         return Problem(sample, kernel, self.noise_, workers, Meter(kernel), rng)
@@ -440,9 +435,3 @@ class ExactGPRegressor(
                 ConvergenceWarning,
                 stacklevel=_CALLER + 1,
             )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = not is_precomputed(self.kernel)
-        tags.input_tags.pairwise = is_precomputed(self.kernel)
-        return tags

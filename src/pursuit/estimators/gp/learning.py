@@ -12,7 +12,6 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from pursuit.estimators.inputs import (
     check_positive_definite,
-    counting_kernel,
     default_kernel,
     dense,
     feature_deviations,
@@ -155,9 +154,6 @@ def settle(
     kernel_params. With ``classes`` the targets are ±1, and the noise only serves the choice of a
     basis.
     """
-    parameters = {
-        name: getattr(estimator, name) for name in ("gamma", "coef0", "degree", "kernel_params")
-    }
     kernel, power = estimator.kernel, target_power(sample)
     width = n_features(X)
     numeric = width is not None and not is_precomputed(kernel)
@@ -166,7 +162,7 @@ def settle(
     given = noise_range(kernel, estimator.noise, power, floor)
     learns = estimator.optimizer is not None and power > 0 and is_learnable(kernel, width)
     if kernel is not None:
-        counting_kernel(kernel, X, **parameters)  # what is wrong is said before it is learned
+        estimator._compile(kernel, X)  # what is wrong is said before it is learned
     family, stages, warnings = LearningReport().family, [], []
     if learns:
         learned = learn(
@@ -187,7 +183,7 @@ def settle(
         kernel = default_kernel(deviations, power)
     elif isinstance(kernel, SklearnKernel):
         kernel = clone(kernel)
-    compiled, white = counting_kernel(kernel, X, **parameters)
+    compiled, white = estimator._compile(kernel, X)
     check_positive_definite(compiled, sample, rng)
     if not learns:
         noise = _keep_noise(estimator.noise, white, sample, compiled, rng, workers)

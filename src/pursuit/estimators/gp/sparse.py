@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate, EvidenceBounds, evidence_bounds
-from pursuit.estimators.checkpoint import Checkpoint, NoCheckpoint
+from pursuit.estimators.checkpoint import Checkpoint
 from pursuit.estimators.gp.errorbars import variance_bounds, variance_bounds_to_tolerance
 from pursuit.estimators.gp.finishing import (
     calibrate_fit,
@@ -41,7 +41,7 @@ from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from pursuit.estimators.sources import held, n_rows, named_columns
 from pursuit.estimators.span.certifying import KINDS
-from pursuit.estimators.span.searching import SMALL, Stage, fit_span, smallest_within
+from pursuit.estimators.span.searching import SMALL, Stage, computed, fit_span, smallest_within
 from pursuit.estimators.span.updating import UpdatingModel
 from pursuit.gram import kernel_times
 from pursuit.greedy import Choice, Interrupted, Meter, Problem, SpanFit, catch_interrupt
@@ -324,20 +324,22 @@ class SparseGPRegressor(
         rng = seeded(self.random_state)
         progress = Progress(self, n_stages=10)
         with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
-            checkpoint: Checkpoint | NoCheckpoint = NoCheckpoint()
+            stage: Stage = computed
+            ledgers = None
             if self.checkpoint is not None:
                 checkpoint = Checkpoint(self.checkpoint, self, sample, rng, interrupted)
+                stage, ledgers = checkpoint.stage, checkpoint.ledgers
             try:
-                problem, report = self._learn(sample, X, rng, workers, progress, checkpoint.stage)
-                problem = replace(problem, ledgers=checkpoint.ledgers)
+                problem, report = self._learn(sample, X, rng, workers, progress, stage)
+                problem = replace(problem, ledgers=ledgers)
                 fitted, report, certificate = self._fit(
-                    problem, report, interrupted, progress, checkpoint.stage
+                    problem, report, interrupted, progress, stage
                 )
             except NotPositiveDefiniteError as error:
                 raise indefinite(int(present[error.index]), error.pivot) from error
             problem = replace(problem, noise=self.noise_)
             self._store(fitted, present, problem)
-            self._certify_fit(fitted, certificate, problem, progress, checkpoint.stage)
+            self._certify_fit(fitted, certificate, problem, progress, stage)
         progress.finish()
         self.learning_report_ = replace(report, seconds=progress.seconds)
         self._tell(interrupted)
@@ -383,7 +385,7 @@ class SparseGPRegressor(
                 "return_std and return_cov need k(x, x), which a precomputed matrix of "
                 "k(x, training rows) does not hold: fit with a callable kernel instead."
             )
-        kernel, _ = self._compiled(X)
+        kernel = self._compiled(X)
         coefficients = self.dual_coef_.reshape(self.n_basis_, len(self._scale.mean))
         noise = self._spread.noise if include_noise else 0.0
         with Workers(self.n_jobs) as workers:
@@ -517,7 +519,7 @@ class SparseGPRegressor(
         self.kernel_, self.noise_, report, *found = stage("learn", learned)
         self._deviations, self._learned, self._noise_is_given = found
         self.feature_relevance_ = report.relevance
-        kernel, _ = self._compiled(X)
+        kernel = self._compiled(X)
         return Problem(sample, kernel, self.noise_, workers, Meter(kernel), rng), report
 
     def _fit(

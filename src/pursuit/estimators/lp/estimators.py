@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from pursuit.estimators.classes import against_rest, class_weights, distinct_classes
 from pursuit.estimators.inputs import (
     check_lengths,
     training_rows,
@@ -22,7 +23,6 @@ from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.lp.model import LPMachine
 from pursuit.estimators.progress import with_callbacks
 from pursuit.estimators.sources import named_columns
-from pursuit.estimators.svm.classes import against_rest, class_weights
 from pursuit.solvers import LinearLosses
 
 Floats = NDArray[np.float64]
@@ -212,12 +212,8 @@ class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
         check_lengths(X, names)
         weights = validate_weights(sample_weight, rows.n_rows)
         present = np.flatnonzero(weights > 0)
-        self.classes_, labels = np.unique(names[present], return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y holds one class only, {self.classes_.tolist()[0]!r}: at least two classes are "
-                "needed."
-            )
+        self.classes_ = distinct_classes(names[present])
+        labels = np.searchsorted(self.classes_, names[present])
         self.class_weight_ = class_weights(self.class_weight, self.classes_, labels)
         slopes = float(self.C) * weights[present] * self.class_weight_[labels]
         signs = against_rest(labels, len(self.classes_))

@@ -17,11 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 from pursuit.bounds import Certificate, GrowthPath
 from pursuit.estimators.inputs import (
     check_symmetric,
-    counting_kernel,
     is_precomputed,
     prediction_rows,
     seeded,
 )
+from pursuit.estimators.kernelmodel import KernelModel
 from pursuit.estimators.lp.growing import Growth, GrowthPlan
 from pursuit.estimators.progress import CallbackSupportMixin, Progress
 from pursuit.estimators.reporting import ReportedModel
@@ -39,7 +39,7 @@ _CALLER = 5  # of fit, behind its two decorators and _grow
 _CHECK_ROWS = 256
 
 
-class LPMachine(CallbackSupportMixin, ReportedModel, BaseEstimator):
+class LPMachine(CallbackSupportMixin, KernelModel, ReportedModel, BaseEstimator):
     """Minimise Σ_j |a_j| + C Σ_i s_i ℓ(y_i, f(x_i)), f = Σ_j a_j k(·, x_j) + b, over all rows j."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -162,16 +162,6 @@ class LPMachine(CallbackSupportMixin, ReportedModel, BaseEstimator):
         items = rows.take(some)
         check_symmetric(kernel.tile(items, items), some)
 
-    def _compiled(self, X: Any) -> CountingKernel:
-        return counting_kernel(
-            self.kernel_,
-            X,
-            gamma=self.gamma,
-            coef0=self.coef0,
-            degree=self.degree,
-            kernel_params=self.kernel_params,
-        )[0]
-
     def _values(self, X: Any) -> Floats:
         """f at the rows, one column an output."""
         check_is_fitted(self)
@@ -185,9 +175,3 @@ class LPMachine(CallbackSupportMixin, ReportedModel, BaseEstimator):
             values = kernel_times(rows, self._compiled(X), points, coefficients, workers)
         values += self.intercept_
         return values
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = not is_precomputed(self.kernel)
-        tags.input_tags.pairwise = is_precomputed(self.kernel)
-        return tags

@@ -27,11 +27,11 @@ from sklearn.utils.validation import check_is_fitted
 from pursuit.bounds import Bound, sampled_total
 from pursuit.estimators.inputs import (
     check_positive_definite,
-    counting_kernel,
     indefinite,
     is_precomputed,
     validate_weights,
 )
+from pursuit.estimators.kernelmodel import KernelModel
 from pursuit.estimators.lazily import lazily
 from pursuit.estimators.maps.landmarking import RULES, LandmarkSearch, given_landmarks
 from pursuit.estimators.maps.mapinputs import fitting_rows, mapping_rows, own_landmarks
@@ -60,6 +60,7 @@ class GreedyFeatureMap(
     CallbackSupportMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
+    KernelModel,
     ReportedModel,
     BaseEstimator,
 ):
@@ -552,16 +553,8 @@ class GreedyFeatureMap(
             )
         return self._features
 
-    def _compiled(self, X: Any) -> CountingKernel:
-        kernel, _ = counting_kernel(
-            self.kernel,
-            X,
-            gamma=self.gamma,
-            coef0=self.coef0,
-            degree=self.degree,
-            kernel_params=self.kernel_params,
-        )
-        return kernel
+    def _kernels_used(self) -> list[Any]:
+        return [self.kernel]
 
     def _feature_type(self, X: Any) -> Any:
         single = getattr(X, "dtype", None) == np.float32

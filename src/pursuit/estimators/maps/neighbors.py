@@ -24,13 +24,13 @@ from sklearn.utils.validation import check_is_fitted
 from pursuit.estimators.inputs import (
     check_positive_definite,
     check_symmetric,
-    counting_kernel,
     indefinite,
     is_precomputed,
     prediction_rows,
     seeded,
     training_rows,
 )
+from pursuit.estimators.kernelmodel import KernelModel
 from pursuit.estimators.saving import SavedModel
 from pursuit.estimators.sources import held, named_columns
 from pursuit.gram import Found, NeighborSearch, Queries, kernel_features
@@ -83,7 +83,9 @@ class SearchCost:
         )
 
 
-class SpanNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedModel, BaseEstimator):
+class SpanNeighbors(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel, SavedModel, BaseEstimator
+):
     """Exact nearest neighbours by the distance ‖φ(x)-φ(z)‖² = k(x,x) + k(z,z) - 2k(x,z).
 
     For kernels that are dear to evaluate: strings, graphs, anything a function can compare. Every
@@ -385,16 +387,8 @@ class SpanNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedMode
             )
         return self.kneighbors_graph(X, self.n_neighbors + 1, mode="distance")
 
-    def _compiled(self, X: Any) -> CountingKernel:
-        kernel, _ = counting_kernel(
-            self.kernel,
-            X,
-            gamma=self.gamma,
-            coef0=self.coef0,
-            degree=self.degree,
-            kernel_params=self.kernel_params,
-        )
-        return kernel
+    def _kernels_used(self) -> list[Any]:
+        return [self.kernel]
 
     def _place(
         self,
@@ -538,12 +532,6 @@ class SpanNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedMode
         columns = np.concatenate(indices)
         data = np.concatenate(distances) if mode == "distance" else np.ones(len(columns))
         return sparse.csr_matrix((data, columns, starts), shape=(len(indices), self.n_samples_fit_))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = not is_precomputed(self.kernel)
-        tags.input_tags.pairwise = is_precomputed(self.kernel)
-        return tags
 
 
 def _diagonal(rows: RowSource, kernel: CountingKernel) -> Floats:

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin, _fit_context
-from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit.estimators.classes import distinct_classes
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
     training_rows,
+    validate_labels,
     validate_targets,
     validate_weights,
 )
@@ -359,21 +359,10 @@ class KernelMatchingPursuitClassifier(ScoredRows, ClassifierMixin, MatchingPursu
             )
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         rows, X = training_rows(self, X)
-        if y is None:
-            raise ValueError(
-                "requires y to be passed, but the target y is None: pass the labels as fit(X, y)."
-            )
-        assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
-        labels = column_or_1d(y, warn=True)
+        labels = validate_labels(y)
         check_lengths(X, labels)
         weights = validate_weights(sample_weight, rows.n_rows)
-        self.classes_ = np.unique(labels[weights > 0])
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y holds one class only, {self.classes_.tolist()[0]!r}: at least two classes are "
-                "needed."
-            )
+        self.classes_ = distinct_classes(labels[weights > 0])
         several = len(self.classes_) > 2
         columns = self.classes_ if several else self.classes_[1:]
         Y = np.where(labels[:, None] == columns, 1.0, -1.0)

@@ -17,12 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Bound
 from pursuit.estimators.inputs import (
-    counting_kernel,
     is_precomputed,
     prediction_rows,
     seeded,
     validate_items,
 )
+from pursuit.estimators.kernelmodel import KernelModel
 from pursuit.estimators.matching.fit import MatchingFit
 from pursuit.estimators.matching.judges import Judge
 from pursuit.estimators.matching.path import AtomPath, atoms_of
@@ -31,7 +31,7 @@ from pursuit.estimators.progress import CallbackSupportMixin, Progress
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.gram import kernel_times
 from pursuit.greedy import Meter, Path, Pool, Problem, catch_interrupt
-from pursuit.kernels import CountingKernel, Dictionary
+from pursuit.kernels import Dictionary
 from pursuit.linalg import Workers
 from pursuit.objectives import RowLoss
 from pursuit.rows import Sample
@@ -44,7 +44,7 @@ _CALLER = 5  # of fit, behind its two decorators and _fit_model
 _THEOREM = "Hussain & Shawe-Taylor 2008, Theorem 3"
 
 
-class MatchingPursuitModel(CallbackSupportMixin, ReportedModel, BaseEstimator):
+class MatchingPursuitModel(CallbackSupportMixin, KernelModel, ReportedModel, BaseEstimator):
     """Fit f = Σ_j β_j k(·, c_j) + c by matching pursuit, at a size that a bound may choose."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -178,7 +178,7 @@ class MatchingPursuitModel(CallbackSupportMixin, ReportedModel, BaseEstimator):
         several = isinstance(self.kernel, list | tuple)
         given = self.kernel if several else [self.kernel]
         self._set_kernels([clone(k) if isinstance(k, SklearnKernel) else k for k in given], several)
-        kernels = self._compiled(X)
+        kernels = self._compiled_kernels(X)
         progress = Progress(self, n_stages=3)
         with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
             problem = Problem(sample, kernels[0], 0.0, workers, Meter(kernels[0]), rng)
@@ -256,18 +256,8 @@ class MatchingPursuitModel(CallbackSupportMixin, ReportedModel, BaseEstimator):
         self._kernels = kernels
         self.kernel_ = kernels if several else kernels[0]
 
-    def _compiled(self, X: Any) -> list[CountingKernel]:
-        return [
-            counting_kernel(
-                kernel,
-                X,
-                gamma=self.gamma,
-                coef0=self.coef0,
-                degree=self.degree,
-                kernel_params=self.kernel_params,
-            )[0]
-            for kernel in self._kernels
-        ]
+    def _kernels_used(self) -> list[Any]:
+        return self._kernels
 
     def _store(self, found: AtomPath) -> None:
         """Keep the largest model, and with it all smaller ones."""
@@ -286,7 +276,7 @@ class MatchingPursuitModel(CallbackSupportMixin, ReportedModel, BaseEstimator):
         check_is_fitted(self)
         rows, X = prediction_rows(self, X)
         points = self.basis_indices_ if self.basis_ is None else self.basis_
-        dictionary = Dictionary(tuple(self._compiled(X)), points)
+        dictionary = Dictionary(tuple(self._compiled_kernels(X)), points)
         coefficients = self.dual_coef_.reshape(self.n_basis_, self._n_outputs)
         with Workers(self.n_jobs) as workers:
             values = kernel_times(
@@ -294,9 +284,3 @@ class MatchingPursuitModel(CallbackSupportMixin, ReportedModel, BaseEstimator):
             )
         values += self.intercept_
         return values
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = not is_precomputed(self.kernel)
-        tags.input_tags.pairwise = is_precomputed(self.kernel)
-        return tags

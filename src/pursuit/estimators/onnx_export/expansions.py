@@ -80,10 +80,8 @@ def expansion(model: Any) -> Expansion:
 
 def _compiled(model: Any) -> list[Kernel]:
     """The kernels of a model without their counters."""
-    found = model._compiled(np.empty((0, model.n_features_in_)))
-    if isinstance(found, tuple):
-        found, _white = found
-    return [counter.kernel for counter in (found if isinstance(found, list) else [found])]
+    found = model._compiled_kernels(np.empty((0, model.n_features_in_)))
+    return [counter.kernel for counter in found]
 
 
 def _points(points: Any) -> Floats:

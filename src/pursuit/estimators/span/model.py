@@ -20,7 +20,6 @@ from pursuit.bounds import Certificate, CertificatePath
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
-    counting_kernel,
     dense,
     is_precomputed,
     prediction_rows,
@@ -29,6 +28,7 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
+from pursuit.estimators.kernelmodel import BasisModel
 from pursuit.estimators.progress import Progress
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.sources import n_rows, named_columns
@@ -38,7 +38,6 @@ from pursuit.estimators.span.searching import (
     Stage,
     computed,
     grow_span,
-    size_grid,
     span_model,
 )
 from pursuit.estimators.span.stepping import StepFit
@@ -50,8 +49,8 @@ from pursuit.greedy import (
     Pool,
     Problem,
     SpanFit,
+    size_grid,
 )
-from pursuit.kernels import CountingKernel
 from pursuit.linalg import SpanSolution, Spread, StepSolution, Workers
 from pursuit.rows import Sample
 from pursuit.tuning import Calibration
@@ -61,7 +60,7 @@ AUTO_BASIS = 2048
 _CALLER = 5  # of fit, behind its two decorators, as seen from what fit calls
 
 
-class SpanModel(ReportedModel, BaseEstimator):
+class SpanModel(BasisModel, ReportedModel, BaseEstimator):
     """Certify, truncate and grow a model f = Σ_j β_j k(·, x_j) fitted in the span of its basis.
 
     Subclasses take the parameters listed here in their constructors.
@@ -327,21 +326,6 @@ class SpanModel(ReportedModel, BaseEstimator):
         if is_precomputed(self.kernel) and (given_points or self.candidates != "rows"):
             raise ValueError("kernel='precomputed' knows only its rows: use candidates='rows'.")
 
-    @property
-    def _points(self) -> Any:
-        """What the compiled kernel is bound to: basis points, or columns of a given matrix."""
-        return self.basis_indices_ if self.basis_ is None else self.basis_
-
-    def _compiled(self, X: Any) -> tuple[CountingKernel, float]:
-        return counting_kernel(
-            self.kernel_,
-            X,
-            gamma=self.gamma,
-            coef0=self.coef0,
-            degree=self.degree,
-            kernel_params=self.kernel_params,
-        )
-
     def _problem(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, workers: Workers
     ) -> Problem:
@@ -364,7 +348,7 @@ class SpanModel(ReportedModel, BaseEstimator):
         sample = Sample(rows, Y, weights)
         if not np.all(weights > 0):
             sample = sample.take(np.flatnonzero(weights > 0))
-        kernel, _ = self._compiled(X)
+        kernel = self._compiled(X)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         return Problem(sample, kernel, self.noise_, workers, Meter(kernel), rng)
 
@@ -461,9 +445,3 @@ class SpanModel(ReportedModel, BaseEstimator):
         path, meter = self.path_, problem.meter
         path.gap[-1], path.seconds[-1] = found.relative_gap, meter.seconds
         path.entries[-1], path.passes[-1] = meter.entries, meter.passes
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = not is_precomputed(self.kernel)
-        tags.input_tags.pairwise = is_precomputed(self.kernel)
-        return tags

@@ -25,6 +25,7 @@ from pursuit.greedy import (
     SpanFit,
     StopRule,
     refit,
+    size_grid,
     subset_size,
 )
 from pursuit.linalg import SpanSolution, StepSolution
@@ -41,7 +42,6 @@ SMALL = 2_000
 """Up to this many rows nothing is sampled."""
 FULL_LIMIT = 20_000
 """Beyond this many rows a full search would need gigabytes for its m x m matrix."""
-_GRID_RATIO = 1.25
 _GROWTH_BETWEEN_LOOKS = 0.1
 _FIRST_SIZE = 256
 _STILL_GAINS = 0.8
@@ -342,12 +342,3 @@ def smallest_within(
     if not within:
         return fitted, certificates[-1]
     return fitted.truncated(sizes[within[0]], "tol"), certificates[within[0]]
-
-
-def size_grid(n: int) -> list[int]:
-    """1, …, n in steps of ratio 1.25."""
-    sizes = {n}
-    while n > 1:
-        n = min(n - 1, int(n / _GRID_RATIO))
-        sizes.add(n)
-    return sorted(sizes)

@@ -19,7 +19,6 @@ from pursuit.bounds import Certificate
 from pursuit.estimators.gp.finishing import length_units
 from pursuit.estimators.inputs import (
     check_positive_definite,
-    counting_kernel,
     feature_deviations,
     indefinite,
     is_precomputed,
@@ -28,6 +27,7 @@ from pursuit.estimators.inputs import (
     seeded,
     validate_items,
 )
+from pursuit.estimators.kernelmodel import BasisModel
 from pursuit.estimators.progress import CallbackSupportMixin, Progress
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.span.searching import SMALL, SearchPlan
@@ -54,7 +54,7 @@ _AUTO_CERTIFICATE_ROWS = 10_000
 _CALLER = 5  # of fit, behind its two decorators and _fit_machine
 
 
-class LowRankMachine(CallbackSupportMixin, ReportedModel, BaseEstimator):
+class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstimator):
     """Fit f + b, f = Σ_j β_j k(·, z_j), with a support vector loss, and certify the result.
 
     A subclass says what the problem is (`MachineProblem`), and which solver it takes.
@@ -319,20 +319,8 @@ class LowRankMachine(CallbackSupportMixin, ReportedModel, BaseEstimator):
         state.pop("support_", None)
         return state
 
-    @property
-    def _points(self) -> Any:
-        """What the compiled kernel is bound to: basis points, or columns of a given matrix."""
-        return self.basis_indices_ if self.basis_ is None else self.basis_
-
-    def _compiled(self, X: Any) -> CountingKernel:
-        return counting_kernel(
-            self.kernel_,
-            X,
-            gamma=self._gamma,
-            coef0=self.coef0,
-            degree=self.degree,
-            kernel_params=self.kernel_params,
-        )[0]
+    def _kernel_parameters(self) -> dict[str, Any]:
+        return {**super()._kernel_parameters(), "gamma": self._gamma}
 
     def _resolved_gamma(self, rows: RowSource) -> float | None:
         """``"scale"`` and ``"auto"`` as in scikit-learn's SVC."""
@@ -406,12 +394,6 @@ class LowRankMachine(CallbackSupportMixin, ReportedModel, BaseEstimator):
             )
         units = length_units(core, feature_deviations(sample, rng))
         return Moving(gradient, units, steps)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = not is_precomputed(self.kernel)
-        tags.input_tags.pairwise = is_precomputed(self.kernel)
-        return tags
 
 
 def _variance(rows: RowSource, n_features: int) -> float:

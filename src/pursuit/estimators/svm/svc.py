@@ -9,13 +9,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, _fit_context
-from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate
+from pursuit.estimators.classes import (
+    against_each_other,
+    against_rest,
+    class_weights,
+    distinct_classes,
+    votes,
+)
 from pursuit.estimators.inputs import (
     check_lengths,
     is_precomputed,
@@ -23,17 +28,12 @@ from pursuit.estimators.inputs import (
     prediction_rows,
     seeded,
     training_rows,
+    validate_labels,
     validate_weights,
 )
 from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import with_callbacks
 from pursuit.estimators.sources import named_columns
-from pursuit.estimators.svm.classes import (
-    against_each_other,
-    against_rest,
-    class_weights,
-    votes,
-)
 from pursuit.estimators.svm.fitting import MachineFit, Solver
 from pursuit.estimators.svm.model import LowRankMachine
 from pursuit.estimators.svm.probability import fit_sigmoids, folds, probabilities
@@ -278,15 +278,10 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
             )
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         rows, X = training_rows(self, X)
-        names = _labels(y)
+        names = validate_labels(y)
         check_lengths(X, names)
         weights = validate_weights(sample_weight, rows.n_rows)
-        self.classes_ = np.unique(names[weights > 0])
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y holds one class only, {self.classes_.tolist()[0]!r}: at least two classes are "
-                "needed."
-            )
+        self.classes_ = distinct_classes(names[weights > 0])
         # Labels that occur without weight only belong to no class, and their rows are absent.
         labels = np.minimum(np.searchsorted(self.classes_, names), len(self.classes_) - 1)
         self.class_weight_ = class_weights(self.class_weight, self.classes_, labels[weights > 0])
@@ -388,7 +383,7 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
             raise ValueError(
                 f"kernel='precomputed' needs the square training matrix, got shape {X.shape}."
             )
-        names = _labels(y)
+        names = validate_labels(y)
         check_lengths(X, names)
         weights = validate_weights(sample_weight, rows.n_rows)
         unknown = np.setdiff1d(names[weights > 0], self.classes_)
@@ -438,15 +433,3 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
                 values[left_out] = found.fitted[left_out]
         inside = against_rest(labels, len(self.classes_)) > 0
         return fit_sigmoids(self._by_class(values), inside, weights / weights.mean())
-
-
-def _labels(y: Any) -> NDArray[Any]:
-    """Y as a vector of labels, checked."""
-    if y is None:
-        raise ValueError(
-            "requires y to be passed, but the target y is None: pass the labels as fit(X, y), or "
-            "name their column by target=."
-        )
-    assert_all_finite(y, input_name="y")
-    check_classification_targets(y)
-    return np.asarray(column_or_1d(y, warn=True))

@@ -13,6 +13,16 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 
+def distinct_classes(names: NDArray[Any]) -> NDArray[Any]:
+    """The classes that occur, sorted; one alone is refused."""
+    classes: NDArray[Any] = np.unique(names)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y holds one class only, {classes.tolist()[0]!r}: at least two classes are needed."
+        )
+    return classes
+
+
 def class_weights(
     class_weight: Mapping[Any, float] | str | None, classes: NDArray[Any], labels: Indices
 ) -> Floats:
