@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin, _fit_context, clone
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils import column_or_1d
-from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import (
@@ -23,6 +23,7 @@ from pursuit.bounds import (
     simple_rate_bound,
     span_rate_bound,
 )
+from pursuit.estimators.constraints import DTYPE, EXECUTION, KERNEL
 from pursuit.estimators.inputs import (
     check_positive_definite,
     indefinite,
@@ -173,15 +174,10 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         "subset_size": [numbers.Integral],
         "tol": [None, Interval(numbers.Real, 0, None, closed="neither")],
         "certificate": [None, StrOptions({"auto", *KINDS})],
-        "gamma": [None, Interval(numbers.Real, 0, None, closed="left")],
-        "coef0": [None, numbers.Real],
-        "degree": [None, Interval(numbers.Real, 0, None, closed="neither")],
-        "kernel_params": [None, dict],
+        **KERNEL,
         "max_time": [None, Interval(numbers.Real, 0, None, closed="neither")],
-        "n_jobs": [None, numbers.Integral],
-        "dtype": [StrOptions({"float64", "float32"}), Options(type, {np.float32, np.float64})],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        "dtype": DTYPE,
+        **EXECUTION,
     }
 
     def __init__(

@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from pursuit.bounds import Bound, correlation_bound
 from pursuit.estimators.components.viewmoments import ViewMoments
 from pursuit.estimators.components.views import View
+from pursuit.estimators.constraints import EXECUTION, POOLED
 from pursuit.estimators.inputs import (
     check_positive_definite,
     indefinite,
@@ -149,14 +150,12 @@ class SparseKernelCCA(
         "n_components": [Interval(numbers.Integral, 1, None, closed="left")],
         "regularization": [Interval(numbers.Real, 0, None, closed="left")],
         "search": [StrOptions({"pooled", "fresh", "full"})],
-        "pool_size": [StrOptions({"auto"}), Interval(numbers.Integral, 1, None, closed="left")],
+        "pool_size": POOLED["pool_size"],
         "tolerance": [Interval(numbers.Real, 0, None, closed="neither")],
         "delta": [Interval(numbers.Real, 0, 1, closed="neither")],
         "kernel_params_x": [None, dict],
         "kernel_params_y": [None, dict],
-        "n_jobs": [None, numbers.Integral],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **EXECUTION,
     }
 
     canonical_correlations_: Floats

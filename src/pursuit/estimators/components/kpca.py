@@ -40,6 +40,7 @@ from pursuit.estimators.components.subspacebounds import (
     radius_caveat,
     subspace_bounds,
 )
+from pursuit.estimators.constraints import EXECUTION, KERNEL, POOLED
 from pursuit.estimators.inputs import (
     check_positive_definite,
     check_symmetric,
@@ -197,15 +198,10 @@ class SparseKernelPCA(
         "delta": [Interval(numbers.Real, 0, 1, closed="neither")],
         "center": ["boolean"],
         "search": [StrOptions({"pooled", "fresh", "full"})],
-        "pool_size": [StrOptions({"auto"}), Interval(numbers.Integral, 1, None, closed="left")],
+        "pool_size": POOLED["pool_size"],
         "preimage": [StrOptions({"auto", "ridge", "fixed-point"})],
-        "gamma": [None, Interval(numbers.Real, 0, None, closed="left")],
-        "coef0": [None, numbers.Real],
-        "degree": [None, Interval(numbers.Real, 0, None, closed="neither")],
-        "kernel_params": [None, dict],
-        "n_jobs": [None, numbers.Integral],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **KERNEL,
+        **EXECUTION,
     }
 
     _diagonal: Diagonal

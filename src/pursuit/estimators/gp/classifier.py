@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
-from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.estimators.classes import distinct_classes
+from pursuit.estimators.constraints import EXECUTION, KERNEL, POOLED
 from pursuit.estimators.gp.classfit import ClassFit, whitened
 from pursuit.estimators.gp.laplace import LaplaceFit
 from pursuit.estimators.gp.learning import settle
@@ -195,32 +196,12 @@ class SparseGPClassifier(
         "n_basis": [Interval(numbers.Integral, 1, None, closed="left")],
         "scale": [numbers.Real, StrOptions({"auto"})],
         "search": [StrOptions({"pooled", "fresh", "full"})],
-        "pool_size": [
-            StrOptions({"auto"}),
-            Interval(numbers.Integral, 1, None, closed="left"),
-        ],
-        "selection_rows": [
-            None,
-            StrOptions({"auto"}),
-            Interval(numbers.Integral, 1, None, closed="left"),
-        ],
-        "rounds": [Interval(numbers.Integral, 1, None, closed="left")],
-        "candidates": [StrOptions({"rows", "kmeans"}), "array-like", "sparse matrix", list],
         "optimizer": [None, StrOptions({"evidence"})],
         "n_restarts": [Interval(numbers.Integral, 0, None, closed="left")],
-        "refine": [
-            StrOptions({"auto"}),
-            Options(bool, {False}),
-            Interval(numbers.Integral, 0, None, closed="left"),
-        ],
+        **POOLED,
         "calibration": [None, StrOptions({"auto", "loo"})],
-        "gamma": [None, Interval(numbers.Real, 0, None, closed="left")],
-        "coef0": [None, numbers.Real],
-        "degree": [None, Interval(numbers.Real, 0, None, closed="neither")],
-        "kernel_params": [None, dict],
-        "n_jobs": [None, numbers.Integral],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **KERNEL,
+        **EXECUTION,
     }
 
     def __init__(

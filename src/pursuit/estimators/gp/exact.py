@@ -14,10 +14,11 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_c
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate
+from pursuit.estimators.constraints import DTYPE, EXECUTION, KERNEL
 from pursuit.estimators.gp.exactsystem import DirectSystem, ExactSystem, IterativeSystem
 from pursuit.estimators.gp.learning import settle
 from pursuit.estimators.inputs import (
@@ -173,14 +174,9 @@ class ExactGPRegressor(
         "optimizer": [None, StrOptions({"evidence"})],
         "n_restarts": [Interval(numbers.Integral, 0, None, closed="left")],
         "normalize_y": ["boolean"],
-        "gamma": [None, Interval(numbers.Real, 0, None, closed="left")],
-        "coef0": [None, numbers.Real],
-        "degree": [None, Interval(numbers.Real, 0, None, closed="neither")],
-        "kernel_params": [None, dict],
-        "dtype": [StrOptions({"float64", "float32"}), Options(type, {np.float32, np.float64})],
-        "n_jobs": [None, numbers.Integral],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **KERNEL,
+        "dtype": DTYPE,
+        **EXECUTION,
     }
 
     def __init__(

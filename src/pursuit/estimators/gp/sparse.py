@@ -14,11 +14,12 @@ from scipy.linalg import eigh
 from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate, EvidenceBounds, evidence_bounds
 from pursuit.estimators.checkpoint import Checkpoint
+from pursuit.estimators.constraints import DTYPE, EXECUTION, KERNEL, POOLED
 from pursuit.estimators.gp.errorbars import variance_bounds, variance_bounds_to_tolerance
 from pursuit.estimators.gp.finishing import (
     calibrate_fit,
@@ -194,38 +195,18 @@ class SparseGPRegressor(
         ],
         "tol": [None, Interval(numbers.Real, 0, None, closed="neither")],
         "search": [StrOptions({"pooled", "fresh", "full"})],
-        "pool_size": [
-            StrOptions({"auto"}),
-            Interval(numbers.Integral, 1, None, closed="left"),
-        ],
-        "selection_rows": [
-            None,
-            StrOptions({"auto"}),
-            Interval(numbers.Integral, 1, None, closed="left"),
-        ],
-        "rounds": [Interval(numbers.Integral, 1, None, closed="left")],
         "selection": [StrOptions({"posterior", "evidence"})],
-        "candidates": [StrOptions({"rows", "kmeans"}), "array-like", "sparse matrix", list],
         "optimizer": [None, StrOptions({"evidence"})],
         "n_restarts": [Interval(numbers.Integral, 0, None, closed="left")],
-        "refine": [
-            StrOptions({"auto"}),
-            Options(bool, {False}),
-            Interval(numbers.Integral, 0, None, closed="left"),
-        ],
+        **POOLED,
         "calibration": [None, StrOptions({"auto", "loo"})],
         "normalize_y": ["boolean"],
         "certificate": [None, StrOptions({"auto", *KINDS})],
-        "gamma": [None, Interval(numbers.Real, 0, None, closed="left")],
-        "coef0": [None, numbers.Real],
-        "degree": [None, Interval(numbers.Real, 0, None, closed="neither")],
-        "kernel_params": [None, dict],
+        **KERNEL,
         "max_time": [None, Interval(numbers.Real, 0, None, closed="neither")],
         "checkpoint": [None, str, os.PathLike],
-        "dtype": [StrOptions({"float64", "float32"}), Options(type, {np.float32, np.float64})],
-        "n_jobs": [None, numbers.Integral],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        "dtype": DTYPE,
+        **EXECUTION,
     }
 
     def __init__(

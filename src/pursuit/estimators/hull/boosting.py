@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Bound, margin_bound, margin_scale
+from pursuit.estimators.constraints import EXECUTION
 from pursuit.estimators.hull.boostrounds import (
     Booster,
     Rounds,
@@ -129,9 +130,7 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         "step": [StrOptions(set(STEPS))],
         "margin": [Interval(numbers.Real, 0, 1, closed="neither")],
         "tol": [None, Interval(numbers.Real, 0, None, closed="neither")],
-        "n_jobs": [None, numbers.Integral],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **EXECUTION,
     }
 
     def __init__(

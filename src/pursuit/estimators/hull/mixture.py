@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate
+from pursuit.estimators.constraints import EXECUTION
 from pursuit.estimators.hull.mixturegrowth import (
     CandidateAtoms,
     GrowthStop,
@@ -115,9 +116,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         "patience": [Interval(numbers.Integral, 1, None, closed="left")],
         "tol": [Interval(numbers.Real, 0, None, closed="neither")],
         "reg_covar": [Interval(numbers.Real, 0, None, closed="neither")],
-        "n_jobs": [None, numbers.Integral],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **EXECUTION,
     }
 
     def __init__(

@@ -17,6 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_y, check_is_fitted, validate_data
 
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
+from pursuit.estimators.constraints import EXECUTION, KERNEL, POOLED
 from pursuit.estimators.hull.atoms import (
     AtomSource,
     StackedKernel,
@@ -84,14 +85,9 @@ class HullModel(ScoredRows, RegressorMixin, ReportedModel, BaseEstimator, ABC):
         "n_terms": [Interval(numbers.Integral, 1, None, closed="left")],
         "step": [StrOptions(set(STEPS))],
         "tol": [None, Interval(numbers.Real, 0, None, closed="neither")],
-        "pool_size": [StrOptions({"auto"}), Interval(numbers.Integral, 1, None, closed="left")],
-        "gamma": [None, Interval(numbers.Real, 0, None, closed="left")],
-        "coef0": [None, numbers.Real],
-        "degree": [None, Interval(numbers.Real, 0, None, closed="neither")],
-        "kernel_params": [None, dict],
-        "n_jobs": [None, numbers.Integral],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        "pool_size": POOLED["pool_size"],
+        **KERNEL,
+        **EXECUTION,
     }
 
     @abstractmethod

@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate, GrowthPath
+from pursuit.estimators.constraints import EXECUTION, KERNEL
 from pursuit.estimators.inputs import (
     check_symmetric,
     is_precomputed,
@@ -51,13 +52,8 @@ class LPMachine(CallbackSupportMixin, KernelModel, ReportedModel, BaseEstimator)
         "pricing": [StrOptions({"all"}), Interval(numbers.Integral, 1, None, closed="left")],
         "solver": [StrOptions({"auto", "highs", "linprog"})],
         "max_time": [None, Interval(numbers.Real, 0, None, closed="neither")],
-        "gamma": [None, Interval(numbers.Real, 0, None, closed="left")],
-        "coef0": [None, numbers.Real],
-        "degree": [None, Interval(numbers.Real, 0, None, closed="neither")],
-        "kernel_params": [None, dict],
-        "n_jobs": [None, numbers.Integral],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **KERNEL,
+        **EXECUTION,
     }
 
     kernel: Any

@@ -21,10 +21,11 @@ from sklearn.base import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Bound, sampled_total
+from pursuit.estimators.constraints import DTYPE, EXECUTION, KERNEL
 from pursuit.estimators.inputs import (
     check_positive_definite,
     indefinite,
@@ -165,10 +166,7 @@ class GreedyFeatureMap(
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [str, callable, SklearnKernel],
-        "gamma": [None, Interval(numbers.Real, 0, None, closed="left")],
-        "coef0": [None, numbers.Real],
-        "degree": [None, Interval(numbers.Real, 0, None, closed="neither")],
-        "kernel_params": [None, dict],
+        **KERNEL,
         "n_components": [Interval(numbers.Integral, 1, None, closed="left")],
         "tol": [None, Interval(numbers.Real, 0, 1, closed="neither")],
         "rule": [StrOptions(set(RULES))],
@@ -177,10 +175,8 @@ class GreedyFeatureMap(
         "subset_size": [Interval(numbers.Integral, 1, None, closed="left"), tuple],
         "landmarks": [None, "array-like", "sparse matrix", list],
         "rearrange": ["boolean"],
-        "dtype": [StrOptions({"float64", "float32"}), Options(type, {np.float32, np.float64})],
-        "n_jobs": [None, numbers.Integral],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        "dtype": DTYPE,
+        **EXECUTION,
     }
 
     component_indices_: Indices

@@ -21,6 +21,7 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit.estimators.constraints import EXECUTION, KERNEL
 from pursuit.estimators.inputs import (
     check_positive_definite,
     check_symmetric,
@@ -167,13 +168,8 @@ class SpanNeighbors(
         "n_components": [Interval(numbers.Integral, 1, None, closed="left")],
         "n_neighbors": [Interval(numbers.Integral, 1, None, closed="left")],
         "radius": [Interval(numbers.Real, 0, None, closed="left")],
-        "gamma": [None, Interval(numbers.Real, 0, None, closed="left")],
-        "coef0": [None, numbers.Real],
-        "degree": [None, Interval(numbers.Real, 0, None, closed="neither")],
-        "kernel_params": [None, dict],
-        "n_jobs": [None, numbers.Integral],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **KERNEL,
+        **EXECUTION,
     }
 
     def __init__(

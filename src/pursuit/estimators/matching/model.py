@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Bound
+from pursuit.estimators.constraints import EXECUTION, KERNEL, POOLED
 from pursuit.estimators.inputs import (
     is_precomputed,
     prediction_rows,
@@ -62,23 +63,11 @@ class MatchingPursuitModel(CallbackSupportMixin, KernelModel, ReportedModel, Bas
         "delta": [Interval(numbers.Real, 0, 1, closed="neither")],
         "fit_intercept": ["boolean"],
         "centers": [None, "array-like", "sparse matrix", list],
-        "pool_size": [
-            StrOptions({"auto"}),
-            Interval(numbers.Integral, 1, None, closed="left"),
-        ],
-        "selection_rows": [
-            None,
-            StrOptions({"auto"}),
-            Interval(numbers.Integral, 1, None, closed="left"),
-        ],
+        "pool_size": POOLED["pool_size"],
+        "selection_rows": POOLED["selection_rows"],
         "validation_fraction": [Interval(numbers.Real, 0, 1, closed="neither")],
-        "gamma": [None, Interval(numbers.Real, 0, None, closed="left")],
-        "coef0": [None, numbers.Real],
-        "degree": [None, Interval(numbers.Real, 0, None, closed="neither")],
-        "kernel_params": [None, dict],
-        "n_jobs": [None, numbers.Integral],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **KERNEL,
+        **EXECUTION,
     }
 
     path_: Path

@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate
+from pursuit.estimators.constraints import EXECUTION, KERNEL, POOLED
 from pursuit.estimators.gp.finishing import length_units
 from pursuit.estimators.inputs import (
     check_positive_definite,
@@ -66,35 +67,15 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
         "n_basis": [Interval(numbers.Integral, 1, None, closed="left")],
         "tol": [None, Interval(numbers.Real, 0, None, closed="neither")],
         "search": [StrOptions({"pooled", "full"})],
-        "pool_size": [StrOptions({"auto"}), Interval(numbers.Integral, 1, None, closed="left")],
-        "selection_rows": [
-            None,
-            StrOptions({"auto"}),
-            Interval(numbers.Integral, 1, None, closed="left"),
-        ],
-        "rounds": [Interval(numbers.Integral, 1, None, closed="left")],
-        "candidates": [StrOptions({"rows", "kmeans"}), "array-like", "sparse matrix", list],
-        "refine": [
-            StrOptions({"auto"}),
-            Options(bool, {False}),
-            Interval(numbers.Integral, 0, None, closed="left"),
-        ],
+        **POOLED,
         "certificate": [None, StrOptions({"auto", "exact", "diagonal"})],
-        "gamma": [
-            None,
-            StrOptions({"scale", "auto"}),
-            Interval(numbers.Real, 0, None, closed="left"),
-        ],
-        "coef0": [None, numbers.Real],
-        "degree": [None, Interval(numbers.Real, 0, None, closed="neither")],
-        "kernel_params": [None, dict],
+        **KERNEL,
+        "gamma": [*KERNEL["gamma"], StrOptions({"scale", "auto"})],
         "dtype": [
             StrOptions({"auto", "float64", "float32"}),
             Options(type, {np.float32, np.float64}),
         ],
-        "n_jobs": [None, numbers.Integral],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **EXECUTION,
     }
 
     basis_: Any

@@ -1,0 +1,46 @@
+"""Parameters that many estimators have, in the terms of scikit-learn's validation."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, Options, StrOptions
+
+Constraints = dict[str, list[Any]]
+
+KERNEL: Constraints = {
+    "gamma": [None, Interval(numbers.Real, 0, None, closed="left")],
+    "coef0": [None, numbers.Real],
+    "degree": [None, Interval(numbers.Real, 0, None, closed="neither")],
+    "kernel_params": [None, dict],
+}
+"""Parameters of a kernel given by name."""
+
+POOLED: Constraints = {
+    "pool_size": [StrOptions({"auto"}), Interval(numbers.Integral, 1, None, closed="left")],
+    "selection_rows": [
+        None,
+        StrOptions({"auto"}),
+        Interval(numbers.Integral, 1, None, closed="left"),
+    ],
+    "rounds": [Interval(numbers.Integral, 1, None, closed="left")],
+    "candidates": [StrOptions({"rows", "kmeans"}), "array-like", "sparse matrix", list],
+    "refine": [
+        StrOptions({"auto"}),
+        Options(bool, {False}),
+        Interval(numbers.Integral, 0, None, closed="left"),
+    ],
+}
+"""Of a search in a pool of candidates, and of moving the points it chose."""
+
+EXECUTION: Constraints = {
+    "n_jobs": [None, numbers.Integral],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+}
+"""Of how a fit runs."""
+
+DTYPE: list[Any] = [StrOptions({"float64", "float32"}), Options(type, {np.float32, np.float64})]
+"""Type of the kernel tiles."""
