@@ -1,7 +1,6 @@
 """Passes over rows in parts are passes over the rows, and count what they cost."""
 
 import pickle
-from functools import reduce
 from itertools import pairwise
 
 import numpy as np
@@ -27,14 +26,15 @@ from pursuit.gram import (
 from pursuit.greedy import block_pivots
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
-from pursuit.rows import ArrayRows, DistributedRows, Sample
+from pursuit.rows import BLOCK_ROWS, ArrayRows, DistributedRows, Sample
 
 
 class Parts(ArrayRows):
     """Rows cut at given places, each part sent away and back by pickle as to another process."""
 
-    def __init__(self, X, cuts):
+    def __init__(self, X, cuts, level=0):
         super().__init__(X)
+        self.level = level
         self.spans = [slice(*pair) for pair in pairwise(cuts)]
 
     def map(self, task, *aligned):
@@ -44,8 +44,9 @@ class Parts(ArrayRows):
             for span in self.spans
         ]
 
-    def reduce(self, task, *aligned):
-        return reduce(lambda a, b: a + b, self.map(task, *aligned))
+    def sums(self, task, *aligned, start=0):
+        assert start == 0
+        return ([(self.level, value)] for value in self.map(task, *aligned))
 
     def restrict(self, index):
         raise NotImplementedError
@@ -67,11 +68,17 @@ def task():
 
 def passes(task, rows, kernel, workers):
     """What every pass gives, by name."""
+    yield "product", kernel_product(rows, kernel, task.Y, workers)
+    yield from sums(task, rows, kernel, workers)
+
+
+def sums(task, rows, kernel, workers):
+    """What every pass gives that adds up blocks of rows or says something of each row."""
     X, sample = task.X, Sample(rows, task.Y, task.w)
     points, queries = X[:6], X[10:14]
     rng = np.random.default_rng(1)
     whitener, beta = np.tril(rng.normal(size=(6, 6))), rng.normal(size=(6, 4))
-    out = np.empty((M, 6), dtype=np.float32)
+    out = np.empty((len(X), 6), dtype=np.float32)
     plain = gram_statistics(sample, kernel, points, workers=workers)
     white = gram_statistics(sample, kernel, points, workers=workers, whitener=whitener)
     yield "gram", plain.gram
@@ -79,7 +86,6 @@ def passes(task, rows, kernel, workers):
     yield "sums", np.append(plain.target_norms, [plain.trace, plain.weight, plain.n_rows])
     yield "whitened", white.gram
     yield "times", kernel_times(rows, kernel, points, beta, workers)
-    yield "product", kernel_product(rows, kernel, task.Y, workers)
     yield "diagonal", kernel_diagonal(rows, kernel)
     yield "features", kernel_features(rows, kernel, points, workers, whitener=whitener)
     yield "scaled", kernel_features(rows, kernel, points, workers, scale=task.w, out=out)
@@ -119,6 +125,18 @@ def test_every_pass_over_parts_is_the_pass_over_the_rows(task, cuts):
         np.testing.assert_allclose(there[name], expected, rtol=0, atol=1e-12 * scale, err_msg=name)
 
 
+@pytest.mark.parametrize("level", [0, 1])
+def test_parts_of_whole_blocks_do_not_change_a_bit(level):
+    m = 9 * BLOCK_ROWS + 77
+    task = make_task(np.random.default_rng(2), m, n_outputs=2, weighted=True)
+    cuts = [*range(0, m, BLOCK_ROWS * 8**level), m]
+    with Workers(1) as workers:
+        there = dict(sums(task, Parts(task.X, cuts, level), task.kernel, workers))
+        here = dict(sums(task, ArrayRows(task.X), task.kernel, workers))
+    for name, expected in here.items():
+        np.testing.assert_array_equal(there[name], expected, err_msg=name)
+
+
 def test_entries_that_were_evaluated_elsewhere_are_counted(task):
     kernels = [CountingKernel(task.kernel.kernel) for _ in range(2)]
     for kernel, rows in zip(kernels, (ArrayRows(task.X), Parts(task.X, [0, 7, M])), strict=True):
@@ -144,15 +162,15 @@ def test_landmarks_are_the_same_and_their_features_are_not_held(task, cuts):
     assert there.features is None
 
 
-def test_a_pass_tells_its_ledger_and_its_progress_when_it_is_done(task):
+def test_a_pass_tells_its_ledger_and_its_progress_part_by_part(task):
     seen = []
 
     class Ledger:
         def resume(self):
-            return None
+            return []
 
-        def record(self, so_far):
-            seen.append(so_far.n_rows)
+        def record(self, sums):
+            seen.append(sum(part.n_rows for part in sums))
 
     sample = Sample(Parts(task.X, [0, 9, M]), task.Y, task.w)
     with Workers(1) as workers:
@@ -162,6 +180,6 @@ def test_a_pass_tells_its_ledger_and_its_progress_when_it_is_done(task):
             task.X[:2],
             workers=workers,
             ledger=Ledger(),
-            after_block=seen.append,
+            after_block=lambda done: seen.append(-done),
         )
-    assert seen == [M, M]
+    assert seen == [9, -9, -M, M]

@@ -1,6 +1,7 @@
 """Rows in the partitions of dask collections, on the local scheduler."""
 
 import threading
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ from pursuit.rows import (
     DistributedRows,
     Sample,
     Table,
+    TreeSum,
     as_rows,
     computed,
     in_memory,
+    in_tree,
     is_dask,
     map_lazily,
     open_table,
@@ -34,6 +37,12 @@ X = np.arange(42.0).reshape(14, 3)
 def _one_thread():
     with dask.config.set(scheduler="synchronous"):
         yield
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks of 5 rows, so that a few rows are many."""
+    monkeypatch.setattr("pursuit.rows.dask.BLOCK_ROWS", 5)
 
 
 def frame():
@@ -98,21 +107,25 @@ def test_a_restriction_is_a_source_whatever_the_partitions(lengths, kept):
     check_row_source(source.restrict(np.array([0, len(index) - 1])), rows[index[[0, -1]]])
 
 
-def test_parts_receive_their_own_slices_in_row_order():
-    source = as_rows(da.from_array(X, chunks=((5, 0, 6, 3), (3,))))
-    found = source.map(lambda rows, y: (rows.n_rows, y.tolist()), np.arange(14))
-    assert found == [(5, [0, 1, 2, 3, 4]), (6, [5, 6, 7, 8, 9, 10]), (3, [11, 12, 13])]
-    some = source.restrict(np.array([0, 4, 5, 13]))
-    found = some.map(
-        lambda rows, y: (rows.take(np.arange(rows.n_rows))[:, 0].tolist(), y.tolist()), np.arange(4)
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("chunks", [(5, 0, 6, 3), (14,), (1,) * 14])
+def test_tasks_receive_whole_blocks_in_row_order_whatever_the_partitions(chunks):
+    source = as_rows(da.from_array(X, chunks=(chunks, (3,))))
+    found = source.map(lambda rows, y: (rows_of(rows)[0][:, 0].tolist(), y.tolist()), np.arange(14))
+    spans = [slice(0, 5), slice(5, 10), slice(10, 14)]
+    assert found == [(X[span, 0].tolist(), [*range(14)][span]) for span in spans]
+    index = np.array([0, 4, 5, 6, 8, 9, 13])
+    found = source.restrict(index).map(
+        lambda rows, y: (rows_of(rows)[0][:, 0].tolist(), y.tolist()), np.arange(7)
     )
-    assert found == [([0.0, 12.0], [0, 1]), ([15.0], [2]), ([39.0], [3])]
+    assert found == [(X[index[span], 0].tolist(), [*range(7)][span]) for span in spans[:2]]
 
 
+@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("chunk", [3, 4, 14])
 @pytest.mark.parametrize("beside", ["dask", "array"])
 def test_another_source_comes_along_whatever_its_partitions(chunk, beside):
-    source = as_rows(da.from_array(X, chunks=(5, 3)))
+    source = as_rows(da.from_array(X, chunks=(6, 3)))
     other = as_rows(da.from_array(-X, chunks=(chunk, 3))) if beside == "dask" else ArrayRows(-X)
 
     def difference(rows, others):
@@ -125,17 +138,65 @@ def test_another_source_comes_along_whatever_its_partitions(chunk, beside):
     assert not np.any(np.concatenate(parts))
 
 
-@pytest.mark.parametrize("n_parts", [1, 2, 9, 70])
-def test_sums_do_not_depend_on_who_is_first(n_parts):
+def wild_rows(m):
+    """Numbers whose sum depends on the order in its last digits."""
     rng = np.random.default_rng(0)
-    rows = rng.normal(size=(70, 2)) * 10.0 ** rng.integers(-8, 8, size=(70, 1))
-    source = as_rows(da.from_array(rows, chunks=(70 // n_parts, 2)))
-    totals = []
-    for scheduler in ("synchronous", "threads"):
-        with dask.config.set(scheduler=scheduler):
-            totals.append(source.reduce(lambda part: rows_of(part)[0].sum(axis=0)))
-    assert np.array_equal(*totals)
-    np.testing.assert_allclose(totals[0], rows.sum(axis=0), rtol=1e-12)
+    return rng.normal(size=(m, 2)) * 10.0 ** rng.integers(-8, 8, size=(m, 1))
+
+
+def block_sum(part):
+    """Blocks of 5 rows, in a tree."""
+    return in_tree(block.sum(axis=0) for _, block in part.blocks(5))
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
+@pytest.mark.parametrize("chunk", [19, 43, 90, 703])
+def test_partitions_and_who_is_first_do_not_change_a_bit_of_a_sum(chunk, scheduler, monkeypatch):
+    monkeypatch.setattr("pursuit.rows.dask._FEWEST_TASKS", 4)
+    rows = wild_rows(703)
+    source = as_rows(da.from_array(rows, chunks=(chunk, 2)))
+    tree = TreeSum()
+    with dask.config.set(scheduler=scheduler):
+        for level, value in chain.from_iterable(source.sums(block_sum)):
+            tree.add(value, level)
+        parts = source.map(block_sum)
+    expected = block_sum(ArrayRows(rows))
+    np.testing.assert_array_equal(tree.total(), expected)
+    np.testing.assert_array_equal(in_tree(parts), expected)
+    np.testing.assert_allclose(expected, rows.sum(axis=0), rtol=1e-12)
+    assert not np.array_equal(expected, rows.sum(axis=0))
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_tasks_are_no_larger_than_partitions_and_not_too_few(monkeypatch):
+    monkeypatch.setattr("pursuit.rows.dask._FEWEST_TASKS", 16)
+    sizes = []
+    for chunk in (4 * 5, 20 * 5, 703):
+        source = as_rows(da.from_array(wild_rows(703), chunks=(chunk, 2)))
+        sizes.append(max(source.map(lambda rows: rows.n_rows)))
+    assert sizes == [5, 40, 40]
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize(("first", "times"), [(0, 18), (1, 17), (64, 10), (83, 7), (140, 1)])
+def test_sums_are_told_a_few_tasks_at_a_time_from_any_block_on(first, times, monkeypatch):
+    monkeypatch.setattr("pursuit.rows.dask.slots", lambda: 1)
+    rows, asked = wild_rows(703), []
+    source = as_rows(da.from_array(rows, chunks=(5, 2)))
+    compute = type(source)._compute
+    monkeypatch.setattr(
+        type(source), "_compute", lambda self, nodes: asked.append(0) or compute(self, nodes)
+    )
+    done = 5 * first
+    for level, value in chain.from_iterable(source.sums(block_sum, start=done)):
+        assert level <= 1  # 8 blocks are 8 tasks for the one who computes
+        stop = min(done + 5 * 8**level, 703)
+        np.testing.assert_array_equal(value, block_sum(ArrayRows(rows[done:stop])))
+        done = stop
+    assert done == 703
+    # From a block within a subtree on, the tasks that complete it go with those of the next.
+    assert len(asked) == times
 
 
 def test_only_chosen_rows_travel(monkeypatch):
@@ -252,14 +313,16 @@ def test_a_partition_that_cannot_be_read_is_named():
 @pytest.mark.parametrize(
     ("error", "kind"), [(KeyError, RuntimeError), (ValueError, ValueError), (TypeError, TypeError)]
 )
-def test_a_partition_on_which_a_task_fails_is_named(error, kind):
+def test_partitions_on_which_a_task_fails_are_named(small_blocks, error, kind):
     def task(rows):
         if rows.n_rows == 4:
             raise error("no")
         return 0
 
-    with pytest.raises(kind, match=rf"partition 2 \(rows 10 to 13\): {error.__name__}: "):
-        as_rows(da.from_array(X, chunks=(5, 3))).reduce(task)
+    with pytest.raises(kind, match=rf"^partition 2 \(rows 10 to 13\): {error.__name__}: "):
+        list(as_rows(da.from_array(X, chunks=(5, 3))).sums(task))
+    with pytest.raises(kind, match=rf"^partitions 3 to 4 \(rows 9 to 13\): {error.__name__}: "):
+        list(as_rows(da.from_array(X, chunks=(3, 3))).sums(task))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -268,7 +331,10 @@ def test_numbers_that_are_none_are_found_where_they_lie(value):
     broken[7, 1] = value
     where = r"column 1 of partition 1 \(rows 5 to 9\), in row 7"
     with pytest.raises(ValueError, match=where):
-        as_rows(da.from_array(broken, chunks=(5, 3))).take(np.array([6]))
+        as_rows(da.from_array(broken, chunks=(5, 3))).take(np.array([6, 8]))
+    for chunk in (5, 3):
+        with pytest.raises(ValueError, match=r"column 1 of partition \d .* in row 7"):
+            as_rows(da.from_array(broken, chunks=(chunk, 3))).map(lambda rows: 0)
     whole = frame()[["a", "count"]]
     whole.loc[9, "count"] = pd.NA
     with pytest.raises(ValueError, match=r"NaN: column 'count' of partition \d .* in row 9"):
@@ -341,11 +407,11 @@ def test_many_threads_may_ask_at_once():
     source = as_rows(da.from_array(X, chunks=(5, 3)))
     found = []
     threads = [
-        threading.Thread(target=lambda: found.append(source.reduce(lambda rows: rows.n_rows)))
+        threading.Thread(target=lambda: found.extend(source.sums(lambda rows: rows.n_rows)))
         for _ in range(4)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [14] * 4
+    assert [value for [(_, value)] in found] == [14] * 4

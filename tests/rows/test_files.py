@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pursuit.rows import Table, as_rows, is_path, open_table, read_all
+from pursuit.rows import Table, as_rows, is_path, open_file, open_table, read_all
 from pursuit.rows.selected import FetchedRows, SelectedRows, StreamedRows, select_rows
 from pursuit.testing import check_row_source
 
@@ -395,3 +395,34 @@ def test_a_lazy_frame_is_known_without_what_it_would_have_to_compute():
         setattr(kind, name, computed)
     frame.__class__ = kind
     assert open_table(frame).columns == tuple(NAMES)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_the_header_says_what_separates_values(tmp_path, separator):
+    header = separator.join(['"a, b; c | d"', "two", "three"])
+    rows = [separator.join(map(str, (i, i + 0.5, 2 * i))) for i in range(5)]
+    (tmp_path / "t.csv").write_text("\n".join([header, *rows]) + "\n")
+    table = open_table(tmp_path / "t.csv")
+    assert table.columns == ("a, b; c | d", "two", "three")
+    expected = [[i, i + 0.5, 2 * i] for i in range(5)]
+    np.testing.assert_array_equal(table.take(np.arange(5)), expected)
+
+
+@pytest.mark.parametrize("before", [0, 300_000], ids=["at once", "far down"])
+def test_a_file_that_is_not_utf8_is_refused(tmp_path, before):
+    lines = [b"x,town", *[b"1,Graz"] * before, "2,Köln".encode("latin-1")]
+    (tmp_path / "t.csv").write_bytes(b"\n".join(lines) + b"\n")
+    with pytest.raises(ValueError, match=r"t\.csv is not in UTF-8: convert it"):
+        open_table(tmp_path / "t.csv")
+
+
+def test_columns_asked_for_as_texts_are_not_read_as_numbers(tmp_path):
+    (tmp_path / "t.csv").write_text("code,x,?\n007,1,a\n12,?,b\n,3,NA\n")
+    table = open_file(tmp_path / "t.csv", ["code", "elsewhere"])
+    assert [field.type for field in table.schema] == ["string", "int64", "string"]
+    [batch] = table.batches(["code", "?", "x"])
+    assert batch.to_pydict() == {
+        "code": ["007", "12", None],
+        "?": ["a", "b", None],
+        "x": [1, None, 3],
+    }

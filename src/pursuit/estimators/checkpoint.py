@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -56,6 +55,8 @@ class Checkpoint:
     ) -> None:
         self._folder, self._rng, self._interrupted = os.fspath(folder), rng, interrupted
         self._kernel = estimator.kernel
+        if os.path.exists(self._folder) and not os.path.isdir(self._folder):
+            raise ValueError(f"checkpoint {self._folder!r} is a file: name a folder.")
         os.makedirs(self._folder, exist_ok=True)
         self._remove_unfinished()
         data, parameters = fingerprint(sample), _parameters(estimator)
@@ -129,6 +130,10 @@ class Checkpoint:
             )
 
 
+_ARRAYS = ("gram", "cross", "target_norms")
+_NUMBERS = ("trace", "weight", "n_rows")
+
+
 class FileLedger:
     """Sums of a pass in a file, replaced after every block.
 
@@ -138,19 +143,23 @@ class FileLedger:
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def resume(self) -> GramStatistics | None:
+    def resume(self) -> list[GramStatistics]:
         """The sums recorded last."""
         with contextlib.suppress(FileNotFoundError, StoreError):
             header, arrays = read(self._path)
-            values: dict[str, Any] = {**arrays, **header}
-            return GramStatistics(**values)
-        return None
+            numbers: list[dict[str, Any]] = header["parts"]
+            for i, part in enumerate(numbers):
+                part.update({name: arrays[f"{name}-{i}"] for name in _ARRAYS})
+            return [GramStatistics(**part) for part in numbers]
+        return []
 
-    def record(self, so_far: GramStatistics) -> None:
+    def record(self, sums: Sequence[GramStatistics]) -> None:
         """Replace the file; a kill at any moment leaves the sums before or after."""
-        values = asdict(so_far)
-        arrays = {name: values.pop(name) for name in ("gram", "cross", "target_norms")}
-        write(self._path, values, arrays, sync=False)
+        arrays = {
+            f"{name}-{i}": getattr(part, name) for i, part in enumerate(sums) for name in _ARRAYS
+        }
+        numbers = [{name: getattr(part, name) for name in _NUMBERS} for part in sums]
+        write(self._path, {"parts": numbers}, arrays, sync=False)
 
 
 def fingerprint(sample: Sample) -> str:

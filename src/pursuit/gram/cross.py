@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pursuit.gram.parts import sum_parts
 from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
-from pursuit.rows import DistributedRows, RowSource, Sample, len_items
+from pursuit.rows import DistributedRows, RowSource, Sample, TreeSum, in_order, len_items
 
 Floats = NDArray[np.float64]
 
@@ -25,7 +25,7 @@ def kernel_transpose_times(
     if isinstance(rows, DistributedRows):
         return sum_parts(rows, kernel, partial(_part_transpose, points), vectors)
     columns = kernel.columns(points)
-    total = np.zeros((columns.n_columns, vectors.shape[1]))
+    tree: TreeSum[Floats] = TreeSum()
     for start, items in rows.blocks():
 
         def part(span: slice, start: int = start, items: Any = items) -> Floats:
@@ -33,9 +33,9 @@ def kernel_transpose_times(
             product: Floats = columns(items[span]).T @ here
             return product
 
-        for piece in workers.map(part, Workers.slices(len_items(items), _CHUNK_ROWS)):
-            total += piece
-    return total
+        chunks = Workers.slices(len_items(items), _CHUNK_ROWS)
+        tree.add(in_order(workers.map(part, chunks)))
+    return tree.total(np.zeros((columns.n_columns, vectors.shape[1])))
 
 
 def cross_statistics(
@@ -46,7 +46,7 @@ def cross_statistics(
         task = partial(_part_cross, points, queries)
         return sum_parts(sample.rows, kernel, task, sample.weights)
     basis, targets = kernel.columns(points), kernel.columns(queries)
-    cross = np.zeros((basis.n_columns, targets.n_columns))
+    tree: TreeSum[Floats] = TreeSum()
     for items, _, weights in sample.blocks():
 
         def part(span: slice, items: Any = items, weights: Floats = weights) -> Floats:
@@ -54,9 +54,8 @@ def cross_statistics(
             product: Floats = basis(items[span]).T @ weighted
             return product
 
-        for piece in workers.map(part, Workers.slices(len(weights), _CHUNK_ROWS)):
-            cross += piece
-    return cross
+        tree.add(in_order(workers.map(part, Workers.slices(len(weights), _CHUNK_ROWS))))
+    return tree.total(np.zeros((basis.n_columns, targets.n_columns)))
 
 
 def residual_squares(
@@ -72,7 +71,7 @@ def residual_squares(
         task = partial(_part_squares, points, coefficients, queries)
         return sum_parts(sample.rows, kernel, task, sample.weights)
     basis, targets = kernel.columns(points), kernel.columns(queries)
-    squares = np.zeros(targets.n_columns)
+    tree: TreeSum[Floats] = TreeSum()
     for items, _, weights in sample.blocks():
 
         def part(span: slice, items: Any = items, weights: Floats = weights) -> Floats:
@@ -81,9 +80,8 @@ def residual_squares(
             square: Floats = np.einsum("ij,ij,i->j", left, left, weights[span])
             return square
 
-        for square in workers.map(part, Workers.slices(len(weights), _CHUNK_ROWS)):
-            squares += square
-    return squares
+        tree.add(in_order(workers.map(part, Workers.slices(len(weights), _CHUNK_ROWS))))
+    return tree.total(np.zeros(targets.n_columns))
 
 
 def _part_transpose(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pursuit.gram.parts import sum_parts
 from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
-from pursuit.rows import DistributedRows, RowSource, len_items
+from pursuit.rows import DistributedRows, RowSource, TreeSum, in_order, len_items
 
 Floats = NDArray[np.float64]
 
@@ -60,7 +60,7 @@ def sum_along_path(
     n_points, n_sizes, n_outputs = coefficients.shape
     flat = coefficients.reshape(n_points, -1)
     step = max(16, _TILE_ENTRIES // max(n_points, flat.shape[1], 1))
-    total: Any = 0.0
+    tree: TreeSum[Floats] = TreeSum()
     for start, items in rows.blocks():
 
         def part(span: slice, start: int = start, items: Any = items) -> Floats:
@@ -69,9 +69,8 @@ def sum_along_path(
             here = slice(start + span.start, start + span.stop)
             return measure(fitted, *(array[here] for array in aligned))
 
-        for piece in workers.map(part, Workers.slices(len_items(items), step)):
-            total = total + piece
-    return np.asarray(total)
+        tree.add(in_order(workers.map(part, Workers.slices(len_items(items), step))))
+    return tree.total()
 
 
 def _part(

@@ -7,7 +7,7 @@ pass over the rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -19,7 +19,7 @@ from pursuit.gram.matrix import KernelMatrix
 from pursuit.gram.parts import map_parts
 from pursuit.kernels import Columns, Kernel
 from pursuit.linalg import Workers
-from pursuit.rows import DistributedRows, RowSource, Sample
+from pursuit.rows import DistributedRows, RowSource, Sample, in_tree
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -142,19 +142,18 @@ class StreamedProducts:
         if isinstance(self._rows, DistributedRows):
             parts = map_parts(self._rows, self._kernel, partial(_part, items, step), *arrays)
             self._p = np.concatenate([p for p, _ in parts])
-            sums = _added(part for _, part in parts)
+            sums = in_tree(part for _, part in parts)
         else:
             sums = _sums(self._blocks, items, step, *arrays, self._workers)
         self._pending = None
         self._after_pass()
-        both, squares, fitted_squares, fitted_targets = sums
         return InnerProducts(
-            both[:, :o],
-            both[:, o:],
-            squares,
+            sums.both[:, :o],
+            sums.both[:, o:],
+            sums.squares,
             self._p[candidates],
-            fitted_squares,
-            fitted_targets,
+            sums.fitted_squares,
+            sums.fitted_targets,
         )
 
     def advance(self, candidate: int, alpha: float, beta: float) -> None:
@@ -175,6 +174,24 @@ def _bound(rows: RowSource, kernel: Kernel) -> list[tuple[slice, Columns]]:
     return blocks
 
 
+@dataclass(frozen=True)
+class _Sums:
+    """[k_i'Wp, k_i'Wy], k_i'Wk_i, p'Wp and p'Wy over some rows."""
+
+    both: Floats
+    squares: Floats
+    fitted_squares: Floats
+    fitted_targets: Floats
+
+    def __add__(self, other: _Sums) -> _Sums:
+        return _Sums(
+            self.both + other.both,
+            self.squares + other.squares,
+            self.fitted_squares + other.fitted_squares,
+            self.fitted_targets + other.fitted_targets,
+        )
+
+
 def _sums(
     blocks: list[tuple[slice, Columns]],
     items: Any,
@@ -183,11 +200,11 @@ def _sums(
     y: Floats,
     w: Floats,
     workers: Workers,
-) -> list[Floats]:
-    """[k_i'Wp, k_i'Wy], k_i'Wk_i, p'Wp and p'Wy, after the step p ← βp + αk of the last item."""
+) -> _Sums:
+    """The sums after the step p ← βp + αk of the last item."""
     o, weighted = y.shape[1], bool(np.any(w != 1.0))
 
-    def part(block: tuple[slice, Columns]) -> list[Floats]:
+    def part(block: tuple[slice, Columns]) -> _Sums:
         span, columns = block
         tile, here = columns(items), p[span]
         if step is not None:
@@ -201,9 +218,10 @@ def _sums(
             squares = (tile * tile) @ w[span]
         else:
             squares = np.einsum("ij,ij->i", tile, tile)
-        return [tile @ both, squares, _dots(both[:, :o], here), _dots(both[:, :o], y[span])]
+        dots = _dots(both[:, :o], here), _dots(both[:, :o], y[span])
+        return _Sums(tile @ both, squares, *dots)
 
-    return _added(workers.map(part, blocks))
+    return in_tree(workers.map(part, blocks))
 
 
 def _part(
@@ -215,17 +233,10 @@ def _part(
     p: Floats,
     y: Floats,
     w: Floats,
-) -> tuple[Floats, list[Floats]]:
+) -> tuple[Floats, _Sums]:
     """The same for one part of rows that lie elsewhere, with p after the step."""
     p = p.copy()
     return p, _sums(_bound(rows, kernel), items, step, p, y, w, workers)
-
-
-def _added(parts: Iterable[list[Floats]]) -> list[Floats]:
-    sums: list[Floats] = []
-    for part in parts:
-        sums = [a + b for a, b in zip(sums, part, strict=True)] if sums else part
-    return sums
 
 
 def _dots(a: Floats, b: Floats) -> Floats:

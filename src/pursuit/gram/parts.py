@@ -1,12 +1,12 @@
 """Passes over rows that lie elsewhere: the same pass on every part, on one thread, where it lies.
 
-What a pass adds up, parts add up; what it finds for every row is put together in row order. Kernel
-entries that were evaluated elsewhere are counted here.
+What a pass adds up, parts add up in the same tree of blocks; what it finds for every row is put
+together in row order. Kernel entries that were evaluated elsewhere are counted here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pursuit.kernels import CountingKernel, Kernel
 from pursuit.linalg import Workers
-from pursuit.rows import DistributedRows, RowSource
+from pursuit.rows import DistributedRows, RowSource, TreeSum
 
 T = TypeVar("T")
 
@@ -42,12 +42,23 @@ def _counted(task: Pass[T], kernel: Kernel, rows: RowSource, *aligned: Any) -> _
         return _Counted(task(rows, counter, workers, *aligned), counter.entries)
 
 
+def sum_subtrees(
+    rows: DistributedRows, kernel: Kernel, task: Pass[T], *aligned: Any, start: int = 0
+) -> Iterator[list[tuple[int, T]]]:
+    """What a pass gives for one group of subtrees of blocks after the other, with their levels."""
+    plain, counter = _apart(kernel)
+    for group in rows.sums(partial(_counted, task, plain), *aligned, start=start):
+        counter(sum(found.entries for _, found in group))
+        yield [(level, found.value) for level, found in group]
+
+
 def sum_parts(rows: DistributedRows, kernel: Kernel, task: Pass[T], *aligned: Any) -> T:
     """Add up what a pass gives for the parts."""
-    plain, counter = _apart(kernel)
-    found = rows.reduce(partial(_counted, task, plain), *aligned)
-    counter(found.entries)
-    return found.value
+    tree: TreeSum[T] = TreeSum()
+    for group in sum_subtrees(rows, kernel, task, *aligned):
+        for level, value in group:
+            tree.add(value, level)
+    return tree.total()
 
 
 def map_parts(rows: DistributedRows, kernel: Kernel, task: Pass[T], *aligned: Any) -> list[T]:

@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from pursuit.gram.parts import sum_parts
 from pursuit.kernels import Columns, Kernel
 from pursuit.linalg import Workers
-from pursuit.rows import BLOCK_ROWS, DistributedRows, IndexRows, RowSource, len_items
+from pursuit.rows import (
+    BLOCK_ROWS,
+    DistributedRows,
+    IndexRows,
+    RowSource,
+    TreeSum,
+    in_order,
+    len_items,
+)
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -64,8 +72,7 @@ def paired_moments(views: Sequence[SpannedView], weights: Floats, workers: Worke
         others = [view.rows for view in views[1:]]
         return sum_parts(first.rows, first.kernel, partial(_part, spans), weights, *others)
     columns = [view.kernel.columns(view.points) for view in views]
-    size = 1 + sum(column.n_columns for column in columns)
-    total = np.zeros((size, size))
+    tree: TreeSum[Floats] = TreeSum()
     blocks = [view.rows.blocks(BLOCK_ROWS) for view in views]
     for parts in zip(*blocks, strict=True):
         start, n_rows = parts[0][0], len_items(parts[0][1])
@@ -76,9 +83,8 @@ def paired_moments(views: Sequence[SpannedView], weights: Floats, workers: Worke
             product: Floats = Z.T @ Z
             return product
 
-        for piece in workers.map(part, Workers.slices(n_rows, _CHUNK_ROWS)):
-            total += piece
-    return total
+        tree.add(in_order(workers.map(part, Workers.slices(n_rows, _CHUNK_ROWS))))
+    return tree.total()
 
 
 def _part(

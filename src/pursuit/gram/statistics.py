@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from pursuit.gram.parts import sum_parts
+from pursuit.gram.parts import sum_subtrees
 from pursuit.kernels import Columns, Kernel
 from pursuit.linalg import Workers
-from pursuit.rows import DistributedRows, RowSource, Sample
+from pursuit.rows import BLOCK_ROWS, DistributedRows, RowSource, Sample, TreeSum, len_items
 
 Floats = NDArray[np.float64]
 
@@ -75,15 +75,15 @@ class GramStatistics:
 class Ledger(Protocol):
     """Remembers how far a pass has come, so that it can go on after a crash."""
 
-    def resume(self) -> GramStatistics | None:
-        """The sums recorded last, None at the start of a pass."""
+    def resume(self) -> list[GramStatistics]:
+        """The sums recorded last, none at the start of a pass."""
         ...
 
-    def record(self, so_far: GramStatistics) -> None:
-        """Take note of the sums over the first ``so_far.n_rows`` rows.
+    def record(self, sums: Sequence[GramStatistics]) -> None:
+        """Take note of sums over consecutive runs of rows, from the first on (see `TreeSum`).
 
-        Until all rows are summed, ``gram`` holds what lies on and above its diagonal panels only.
-        The arrays change after the call returns.
+        Until all rows are summed, and then there is one, ``gram`` holds what lies on and above its
+        diagonal panels only.
         """
         ...
 
@@ -98,14 +98,17 @@ def gram_statistics(
     whitener: Floats | None = None,
     after_block: Callable[[int], None] | None = None,
     ledger: Ledger | None = None,
+    enough: Callable[[], bool] = lambda: False,
 ) -> GramStatistics:
     """One pass over the sample.
+
+    One sum a block of 8 192 rows, and these in a tree (`TreeSum`): whoever adds up a subtree,
+    threads, machines or a run before a crash, the result is the same to the last bit.
 
     Parameters
     ----------
     sample : Sample
-        Rows, targets, weights. Of rows that lie elsewhere every part is summed there, and only its
-        sums travel.
+        Rows, targets, weights. Rows that lie elsewhere are summed there, and only sums travel.
     kernel : Kernel
         Gives tiles k(rows, points).
     points : items
@@ -118,55 +121,69 @@ def gram_statistics(
         R⁻¹ with R R' = K_ZZ. The statistics are then those of v(x) = R⁻¹k_Z(x), which keeps the
         digits that forming K_Z'WK_Z first and whitening it later would lose (SPEC 2.0, V-form).
     after_block : callable, optional
-        Called with the number of rows done after each block, for progress.
+        Called with the number of rows done after each block, or each group of blocks of rows that
+        lie elsewhere, for progress.
     ledger : Ledger, optional
-        Is told the sums after each block; rows that it has recorded are not summed again.
+        Is told the sums as often; rows that it has recorded are not summed again.
+    enough : callable, optional
+        Asked as often: where it says yes the pass ends, with the sums over the rows so far.
 
     Returns
     -------
     statistics : GramStatistics
     """
-    so_far = None if ledger is None else ledger.resume()
-    if so_far is not None and so_far.n_rows == sample.n_rows:
-        return so_far
+    recorded = [] if ledger is None else ledger.resume()
+    done = sum(part.n_rows for part in recorded)
+    if recorded and done == sample.n_rows:
+        return recorded[0]
+    tree = TreeSum((-(-part.n_rows // BLOCK_ROWS), part) for part in recorded)
+    how = {"points": points, "dtype": dtype, "whitener": whitener}
     if isinstance(sample.rows, DistributedRows):
-        task = partial(_part, points=points, dtype=dtype, whitener=whitener)
-        found = sum_parts(sample.rows, kernel, task, sample.targets, sample.weights)
-        if ledger is not None:
-            ledger.record(found)
+        aligned = sample.targets, sample.weights
+        found = sum_subtrees(sample.rows, kernel, partial(_part, **how), *aligned, start=done)
+    else:
+        found = _blocks(sample, kernel, workers, done, **how)
+    for group in found:
+        for level, part in group:
+            tree.add(part, level)
+            done += part.n_rows
+        if ledger is not None and done < sample.n_rows:
+            ledger.record(tree.parts())
         if after_block is not None:
-            after_block(found.n_rows)
-        return found
+            after_block(done)
+        if enough():
+            break
+    P, o = len_items(points), sample.n_outputs
+    total = tree.total(GramStatistics(np.zeros((P, P)), np.zeros((P, o)), np.zeros(o), 0.0, 0.0, 0))
+    _mirror(total.gram)
+    if ledger is not None and done == sample.n_rows:
+        ledger.record([total])
+    return total
+
+
+def _blocks(
+    sample: Sample,
+    kernel: Kernel,
+    workers: Workers,
+    done: int,
+    points: Any,
+    dtype: DTypeLike,
+    whitener: Floats | None,
+) -> Iterator[list[tuple[int, GramStatistics]]]:
+    """The statistics of one block after the other, those of the first ``done`` rows left out."""
     columns = kernel.columns(points, dtype=np.dtype(dtype).type)
     accumulator = _Accumulator(columns, sample.n_outputs, np.dtype(dtype), whitener, workers)
-    trace, weight, done, seen = 0.0, 0.0, 0, 0
-    norms = np.zeros(sample.n_outputs)
-    if so_far is not None:
-        accumulator.gram[:], accumulator.cross[:] = so_far.gram, so_far.cross
-        trace, weight, done = so_far.trace, so_far.weight, so_far.n_rows
-        norms += so_far.target_norms
-
-    def sums() -> GramStatistics:
-        return GramStatistics(accumulator.gram, accumulator.cross, norms, trace, weight, done)
-
+    seen = 0
     for items, y, w in sample.blocks():
         seen += len(w)
         if seen <= done:
             continue
         for span in Workers.slices(len(w), BUFFER_ROWS):
             accumulator.add(items[span], y[span], w[span])
-        trace += float(w @ kernel.diag(items))
-        weight += float(w.sum())
-        norms += w @ (y * y)
-        done += len(w)
-        if ledger is not None and done < sample.n_rows:
-            ledger.record(sums())
-        if after_block is not None:
-            after_block(done)
-    accumulator.mirror()
-    if ledger is not None:
-        ledger.record(sums())
-    return sums()
+        trace = float(w @ kernel.diag(items))
+        norms = w @ (y * y)
+        found = GramStatistics(*accumulator.taken(), norms, trace, float(w.sum()), len(w))
+        yield [(0, found)]
 
 
 def _part(
@@ -189,8 +206,8 @@ class _Accumulator:
     ) -> None:
         P = columns.n_columns
         self.columns, self.workers, self.whitener = columns, workers, whitener
-        self.gram = np.zeros((P, P))
-        self.cross = np.zeros((P, n_outputs))
+        self._shapes = (P, P), (P, n_outputs)
+        self.gram, self.cross = (np.zeros(shape) for shape in self._shapes)
         self._kernel_values = np.empty((BUFFER_ROWS, P), dtype=dtype)
         self._features = self._kernel_values if whitener is None else np.empty((BUFFER_ROWS, P))
         self._panels = Workers.slices(P, _PANEL)
@@ -227,7 +244,14 @@ class _Accumulator:
             self.workers.map(whiten, reversed(self._panels))
         self.workers.map(sum_panel, self._panels)
 
-    def mirror(self) -> None:
-        """Copy the upper triangle of G to the lower one."""
-        for panel in self._panels:
-            self.gram[panel.stop :, panel] = self.gram[panel, panel.stop :].T
+    def taken(self) -> tuple[Floats, Floats]:
+        """The sums so far, which begin again."""
+        sums = self.gram, self.cross
+        self.gram, self.cross = (np.zeros(shape) for shape in self._shapes)
+        return sums
+
+
+def _mirror(gram: Floats) -> None:
+    """Copy what lies above the diagonal panels to below them."""
+    for panel in Workers.slices(len(gram), _PANEL):
+        gram[panel.stop :, panel] = gram[panel, panel.stop :].T

@@ -16,7 +16,16 @@ from pursuit.greedy.path import Meter, Path, PathRecorder
 from pursuit.greedy.pool import Pool
 from pursuit.kernels import CountingKernel, Kernel
 from pursuit.linalg import INDEFINITE, NotPositiveDefiniteError, Workers
-from pursuit.rows import DistributedRows, RowSource, Sample, concat, len_items
+from pursuit.rows import (
+    DistributedRows,
+    RowSource,
+    Sample,
+    TreeSum,
+    concat,
+    in_order,
+    in_tree,
+    len_items,
+)
 
 Floats = NDArray[np.float64]
 
@@ -215,7 +224,7 @@ def _pass_over(
     new_columns: Callable[[Any, slice], Floats],
     workers: Workers,
 ) -> Left:
-    squares = np.zeros(len(inherited))
+    tree: TreeSum[Floats] = TreeSum()
     less, more = np.empty(rows.n_rows), np.empty(rows.n_rows)
     for start, items in rows.blocks():
 
@@ -226,9 +235,9 @@ def _pass_over(
             less[here], more[here] = part.sum(axis=1), part @ inherited
             return np.asarray(weights[here] @ part)
 
-        for part in workers.map(fill, Workers.slices(len_items(items), _CHUNK_ROWS)):
-            squares += part
-    return squares, less, more
+        chunks = Workers.slices(len_items(items), _CHUNK_ROWS)
+        tree.add(in_order(workers.map(fill, chunks)))
+    return tree.total(), less, more
 
 
 def _formed_anew(
@@ -251,4 +260,4 @@ def _formed_anew(
 
 def _joined(parts: list[Left]) -> Left:
     squares, less, more = zip(*parts, strict=True)
-    return np.sum(squares, axis=0), np.concatenate(less), np.concatenate(more)
+    return in_tree(squares), np.concatenate(less), np.concatenate(more)

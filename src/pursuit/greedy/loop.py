@@ -26,6 +26,11 @@ def best_candidate(
 ) -> tuple[int, float]:
     """The candidate of largest gain; of those within 1e-10 of it the one of lowest label wins."""
     largest = float(gains.max())
+    if np.isnan(largest):
+        raise ValueError(
+            "kernel values overflow on these rows, and their scores are not numbers: scale the "
+            "features, or use a kernel that grows more slowly."
+        )
     tied = candidates[gains >= largest - _TIE * abs(largest)]
     if labels is not None and len(tied) > 1:
         return int(tied[np.argmin(labels[tied])]), largest

@@ -33,12 +33,14 @@ class SpanFit:
     path: Path
     trace: float
     """tr(WK) over all rows, which evidence bounds need."""
+    n_rows: int | None = None
+    """How many rows, from the first on, it is fitted to; None is all of them."""
 
     def truncated(self, n: int, stop_reason: str) -> SpanFit:
         """The model of the first n basis functions."""
         path = replace(self.path.truncated(n), stop_reason=stop_reason)
         pool = self.pool.take(np.arange(n))
-        return SpanFit(pool, self.solution.truncated(n), path, self.trace)
+        return replace(self, pool=pool, solution=self.solution.truncated(n), path=path)
 
 
 def refit(
@@ -48,12 +50,14 @@ def refit(
     dtype: DTypeLike = np.float64,
     reorder: bool = True,
     after_block: Callable[[int], None] | None = None,
+    enough: Callable[[], bool] = lambda: False,
 ) -> SpanFit:
     """Fit all rows in the span of the chosen points.
 
     The points are put in the order in which a pursuit on the final statistics takes them, so that
     the first n of them are a good model of size n for every n, unless ``reorder`` is False. Points
-    that are dependent are left out.
+    that are dependent are left out. A pass ends, after any block, where ``enough`` says so: the fit
+    is then to the rows so far.
     """
     pool, statistics = choice.pool, choice.statistics
     K = kernel_matrix(problem.kernel, pool.items, problem.workers)
@@ -65,7 +69,9 @@ def refit(
         pool, K = pool.take(kept), K[np.ix_(kept, kept)]
         statistics = statistics.restricted(kept) if statistics is not None else None
     if statistics is None:
-        statistics = problem.statistics(pool.items, dtype=dtype, after_block=after_block)
+        statistics = problem.statistics(
+            pool.items, dtype=dtype, after_block=after_block, enough=enough
+        )
     objective = gram_pursuit(
         statistics,
         K.copy(),
@@ -74,7 +80,6 @@ def refit(
         workers=problem.workers,
         rounding=problem.kernel.rounding,
     )
-    half_norm = 0.5 * float(statistics.target_norms.sum())
     pursuit = Pursuit(objective, problem.meter, labels=pool.index)
     if not reorder:
         pursuit.take(range(len(pool)))
@@ -85,13 +90,17 @@ def refit(
     path = path.extended(pool.index[rest])
     pool = pool.take(order)
     R = reordered(K, R, order)
-    solution = _solve(problem, pool, R, statistics.restricted(order), dtype)
+    solution, final = _solve(problem, pool, R, statistics.restricted(order), dtype, enough)
+    half_norm = 0.5 * float(final.target_norms.sum())
     value = half_norm - np.cumsum(solution.gains().sum(axis=1))
     stopped = "rank" if len(order) < len(choice.pool) else choice.path.stop_reason
+    n_rows = final.n_rows if final.n_rows < problem.sample.n_rows else None
+    if n_rows is not None:
+        stopped = "interrupted"
     same = np.array_equal(path.index, choice.path.index)
     gap = choice.path.gap if same else path.gap
     path = replace(path, value=value, gap=gap, stop_reason=stopped)
-    return SpanFit(pool, solution, path, statistics.trace)
+    return SpanFit(pool, solution, path, final.trace, n_rows)
 
 
 def solve_in_span(problem: Problem, points: Any) -> tuple[Any, SpanSolution]:
@@ -100,7 +109,7 @@ def solve_in_span(problem: Problem, points: Any) -> tuple[Any, SpanSolution]:
     K = kernel_matrix(problem.kernel, points, problem.workers)
     R, kept = robust_cholesky(K, rounding=problem.kernel.rounding)
     pool = pool.take(kept)
-    return pool.items, _solve(problem, pool, R, problem.statistics(pool.items))
+    return pool.items, _solve(problem, pool, R, problem.statistics(pool.items))[0]
 
 
 def _solve(
@@ -109,14 +118,16 @@ def _solve(
     R: Floats,
     statistics: GramStatistics,
     dtype: DTypeLike = np.float64,
-) -> SpanSolution:
+    enough: Callable[[], bool] = lambda: False,
+) -> tuple[SpanSolution, GramStatistics]:
     """From statistics of the pool, or from a second, whitened pass where they have lost digits."""
     if not _loses_digits(statistics, R, problem.noise, dtype):
         with contextlib.suppress(ArithmeticError):
-            return SpanSolution.from_gram(R, statistics.gram, statistics.cross, problem.noise)
+            found = SpanSolution.from_gram(R, statistics.gram, statistics.cross, problem.noise)
+            return found, statistics
     whitener = solve_triangular(R, np.eye(len(R)), lower=True)
-    final = problem.statistics(pool.items, whitener=whitener)
-    return SpanSolution.from_whitened(R, final.gram, final.cross, problem.noise)
+    final = problem.statistics(pool.items, whitener=whitener, enough=enough)
+    return SpanSolution.from_whitened(R, final.gram, final.cross, problem.noise), final
 
 
 def _loses_digits(statistics: GramStatistics, R: Floats, noise: float, dtype: DTypeLike) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
@@ -95,11 +97,24 @@ class Deadline:
         return "time" if spent + self._reserve(pursuit.size) >= self.seconds else None
 
 
+PATIENCE_SECONDS = 2.0
+"""So long a pass that the model needs may go on after Ctrl-C."""
+
+
 class Interrupted:
     """Stop when the user asked for it; see :func:`catch_interrupt`."""
 
     def __init__(self) -> None:
         self.requested = False
+        self._since = math.inf
+
+    def request(self) -> None:
+        """The user asks."""
+        self.requested, self._since = True, time.perf_counter()
+
+    def overdue(self) -> bool:
+        """Whether the user has waited for some time."""
+        return time.perf_counter() - self._since >= PATIENCE_SECONDS
 
     def __call__(self, pursuit: Pursuit) -> str | None:
         """Reason interrupted."""
@@ -122,7 +137,7 @@ def catch_interrupt() -> Iterator[Interrupted]:
         return
 
     def request(number: int, frame: FrameType | None) -> None:
-        rule.requested = True
+        rule.request()
         signal.signal(signal.SIGINT, previous)
 
     signal.signal(signal.SIGINT, request)

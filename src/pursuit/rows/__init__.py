@@ -12,7 +12,7 @@ from pursuit.rows.convert import as_rows, in_memory
 from pursuit.rows.daskkinds import computed, is_dask
 from pursuit.rows.distinct import distinct_rows
 from pursuit.rows.draw import draw_rows
-from pursuit.rows.files import as_table, is_path, open_table
+from pursuit.rows.files import as_table, file_kind, is_path, open_file, open_table
 from pursuit.rows.items import Items, concat, len_items
 from pursuit.rows.lazy import map_lazily
 from pursuit.rows.matrix import MatrixTable
@@ -20,6 +20,7 @@ from pursuit.rows.memory import ArrayRows, IndexRows, ListRows, SparseRows
 from pursuit.rows.sample import Sample
 from pursuit.rows.selected import SelectedRows, StreamedRows
 from pursuit.rows.table import Table, check_columns, read_all
+from pursuit.rows.tree import TreeSum, in_order, in_tree
 
 __all__ = [
     "BLOCK_ROWS",
@@ -35,6 +36,7 @@ __all__ = [
     "SparseRows",
     "StreamedRows",
     "Table",
+    "TreeSum",
     "as_rows",
     "as_table",
     "check_columns",
@@ -42,11 +44,15 @@ __all__ = [
     "concat",
     "distinct_rows",
     "draw_rows",
+    "file_kind",
     "in_memory",
+    "in_order",
+    "in_tree",
     "is_dask",
     "is_path",
     "len_items",
     "map_lazily",
+    "open_file",
     "open_table",
     "read_all",
 ]

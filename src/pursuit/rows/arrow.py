@@ -62,7 +62,7 @@ class BatchedTable(TableShape):
 
     def __init__(self, schema: Any, part_rows: Sequence[int], name: str) -> None:
         self.name = name
-        self._schema = schema
+        self.schema = schema
         self._ends = np.cumsum(np.asarray(part_rows, dtype=np.intp))
         self.n_rows = int(self._ends[-1]) if len(self._ends) else 0
         check_distinct(schema.names, name)
@@ -80,7 +80,7 @@ class BatchedTable(TableShape):
     @property
     def dtype(self) -> np.dtype[Any]:
         """float32 if all columns are, float64 otherwise."""
-        types = {str(self._schema.field(column).type) for column in self.columns}
+        types = {str(self.schema.field(column).type) for column in self.columns}
         return np.dtype(np.float32 if types == {"float"} else np.float64)
 
     def select(self, columns: Sequence[str]) -> Self:
@@ -118,7 +118,7 @@ class BatchedTable(TableShape):
         check_columns(columns, self.columns, self.name)
         found: list[NDArray[Any]] = []
         start = 0
-        for batch in self._all_batches(columns):
+        for batch in self.batches(columns):
             pieces = []
             for column, array in zip(columns, batch.columns, strict=True):
                 self._check_present(column, array, start, "y")
@@ -132,11 +132,12 @@ class BatchedTable(TableShape):
     def _arrays(self) -> Iterator[NDArray[Any]]:
         self._check_types()
         start = 0
-        for batch in self._all_batches(self.columns):
+        for batch in self.batches(self.columns):
             yield self._matrix(batch, start)
             start += batch.num_rows
 
-    def _all_batches(self, columns: Sequence[str]) -> Iterator[Any]:
+    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Record batches with these columns, in row order, whatever they hold."""
         return itertools.chain.from_iterable(
             self._batches(part, columns) for part in range(len(self._ends))
         )
@@ -185,7 +186,7 @@ class BatchedTable(TableShape):
         """Refuse columns that are not numbers."""
         types = require_pyarrow(self.name).types
         tests = types.is_integer, types.is_floating, types.is_boolean, types.is_decimal
-        kinds = {column: self._schema.field(column).type for column in self.columns}
+        kinds = {column: self.schema.field(column).type for column in self.columns}
         empty = [column for column, kind in kinds.items() if types.is_null(kind)]
         if empty and self.n_rows:
             raise not_finite(True, f"column {empty[0]!r}", self.name, 0)

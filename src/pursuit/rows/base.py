@@ -49,18 +49,25 @@ class RowSource(Protocol):
 class DistributedRows(RowSource, Protocol):
     """Rows that lie in parts elsewhere, and to which work is sent instead of fetching them.
 
-    A task is called with the rows of one part, as a source in memory, and with what belongs to them
-    of every ``aligned`` array; it is sent to a part once, so it should hold what it needs and no
-    more. Another source of as many rows may be aligned, too: the task receives its rows as a source
-    in memory.
+    A task is called with the rows of a run of whole blocks, as a source in memory, and with what
+    belongs to them of every ``aligned`` array; it is sent once for all of them, so it should hold
+    what it needs and no more. Another source of as many rows may be aligned, too: the task receives
+    its rows as a source in memory. Runs are subtrees of the tree that `TreeSum` adds up, so that
+    where the parts end does not change a bit of a sum.
     """
 
     def map(self, task: Callable[..., T], *aligned: Any) -> list[T]:
-        """What the task gives for each part, in row order."""
+        """What the task gives for each run, in row order; all of them subtrees of one level."""
         ...
 
-    def reduce(self, task: Callable[..., T], *aligned: Any) -> T:
-        """What the task gives for the parts, added up by ``+`` in an order that sizes decide."""
+    def sums(
+        self, task: Callable[..., T], *aligned: Any, start: int = 0
+    ) -> Iterator[list[tuple[int, T]]]:
+        """Subtrees from row ``start``, a whole number of blocks, on: their levels, and their sums.
+
+        What the task gives for the runs of a subtree is added up by ``+`` as `TreeSum` does. They
+        come in groups that were computed together.
+        """
         ...
 
     def restrict(self, index: NDArray[np.intp]) -> DistributedRows:

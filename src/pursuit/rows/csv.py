@@ -14,16 +14,20 @@ from pursuit.rows.arrow import ArrowTable, require_pyarrow, spooled
 from pursuit.rows.table import check_distinct
 
 _CONVERSION = re.compile(r"In CSV column #(\d+): .*CSV conversion error to (\w+)")
+_SEPARATORS = ",;\t|"
+_HEADER_BYTES = 1 << 16
 
 
-def read_csv(files: Sequence[Path], name: str) -> ArrowTable:
+def read_csv(files: Sequence[Path], name: str, texts: Sequence[str] = ()) -> ArrowTable:
     """Rows of CSV files with a header line each, one file after the other.
 
     The types of columns are read off the first rows, and widened where later rows ask for it:
-    whole numbers to numbers, anything to text.
+    whole numbers to numbers, anything to text. Columns named in ``texts`` are text, whatever is in
+    them. Values are separated by what separates the names in the header line: a comma, semicolon,
+    tab or vertical bar.
     """
     pa = require_pyarrow(name)
-    types: dict[str, Any] = {}
+    types: dict[str, Any] = dict.fromkeys(texts, pa.string())
     while True:
         try:
             schema = _schema(files[0], types)
@@ -37,6 +41,8 @@ def _schema(path: Path, types: dict[str, Any]) -> Any:
     pa = require_pyarrow(path.name)
     reader = _opened(path, types)
     check_distinct(reader.schema.names, path.name)
+    if any(pa.types.is_binary(column.type) for column in reader.schema):
+        raise _not_utf8(path.name)
     if all(_is_number(column) for column in reader.schema.names):
         raise ValueError(
             f"{path.name} begins with numbers, not with the names of its columns: write a header "
@@ -70,16 +76,39 @@ def _checked(reader: Any, path: Path) -> Iterator[Any]:
 
 def _opened(path: Path, types: dict[str, Any]) -> Any:
     pa, csv = require_pyarrow(path.name), require_pyarrow(path.name, "pyarrow.csv")
+    missing = [*csv.ConvertOptions().null_values, "?"]
     try:
-        return csv.open_csv(
+        reader = csv.open_csv(
             path,
             # One thread only: others lose count of the lines.
             read_options=csv.ReadOptions(use_threads=False),
-            parse_options=csv.ParseOptions(delimiter="\t" if ".tsv" in path.suffixes else ","),
-            convert_options=csv.ConvertOptions(column_types=types),
+            parse_options=csv.ParseOptions(delimiter=_separator(path)),
+            convert_options=csv.ConvertOptions(
+                column_types=types, null_values=missing, strings_can_be_null=True
+            ),
         )
+        reader.schema.names  # noqa: B018  # decoded only when looked at
     except pa.ArrowInvalid as error:
         raise _readable(error, path) from error
+    except UnicodeDecodeError as error:
+        raise _not_utf8(path.name) from error
+    return reader
+
+
+def _separator(path: Path) -> str:
+    """What stands most often between the names of the header line; a comma if there is one name."""
+    if ".tsv" in path.suffixes:
+        return "\t"
+    with require_pyarrow(path.name).input_stream(path) as stream:
+        header = bytes(stream.read(_HEADER_BYTES)).split(b"\n", 1)[0]
+    unquoted = re.sub(r'"[^"]*"', "", header.decode("latin-1"))
+    return max(_SEPARATORS, key=unquoted.count)
+
+
+def _not_utf8(name: str) -> ValueError:
+    return ValueError(
+        f"{name} is not in UTF-8: convert it, for instance with iconv -f latin1 -t utf-8."
+    )
 
 
 def _readable(error: Exception, path: Path) -> Exception:
@@ -106,6 +135,8 @@ def _widen(types: dict[str, Any], schema: Any, error: Exception, name: str) -> N
     if found is None:
         raise error
     column = schema.field(int(found.group(1)))
+    if pa.types.is_string(column.type):
+        raise _not_utf8(name) from error
     wider = pa.float64() if pa.types.is_integer(column.type) else pa.string()
     types.update({field.name: field.type for field in schema})
     types[column.name] = wider

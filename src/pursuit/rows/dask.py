@@ -17,26 +17,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit.rows.base import BLOCK_ROWS, RowSource, checked_index
-from pursuit.rows.daskkinds import as_collection, compute, described, import_dask
+from pursuit.rows.daskkinds import as_collection, compute, described, import_dask, slots
 from pursuit.rows.items import Items, join
 from pursuit.rows.partitions import (
     Form,
     Pieces,
     Place,
     Shared,
-    add,
     pick,
     read_columns,
     run,
 )
 from pursuit.rows.rechunk import in_blocks
 from pursuit.rows.table import TableShape, check_columns
+from pursuit.rows.tree import FAN_IN, in_order, subtrees
 
 T = TypeVar("T")
 Indices = NDArray[np.intp]
 
-_FAN_IN = 8
-"""Results that are added up at a time; part of the result's last bits, as partitions are."""
+_FEWEST_TASKS = 64
+"""Tasks hold several blocks where so many of them remain."""
+_ROUNDS = 8
+"""Tasks that each of those who compute at a time gets, and partitions that are read, between two
+looks at what was found."""
 _AHEAD = 2
 """Partitions that are fetched at a time when rows are streamed."""
 
@@ -94,17 +97,26 @@ class DaskTable(TableShape):
         return taken
 
     def map(self, task: Callable[..., T], *aligned: Any) -> list[T]:
-        """What the task gives for each partition, in row order."""
-        return self._compute(self._tasks(task, aligned))
+        """What the task gives for one run of blocks after the other."""
+        spans = subtrees(0, self._n_blocks, self._level)
+        return self._compute(self._tasks(task, aligned, [span[1:] for span in spans]))
 
-    def reduce(self, task: Callable[..., T], *aligned: Any) -> T:
-        """What the task gives for the partitions, added up in a tree of fixed shape."""
-        nodes, together = self._tasks(task, aligned), self._delayed(add)
-        while len(nodes) > 1:
-            groups = [nodes[i : i + _FAN_IN] for i in range(0, len(nodes), _FAN_IN)]
-            nodes = [together(group) if len(group) > 1 else group[0] for group in groups]
-        total: T = self._compute(nodes)[0]
-        return total
+    def sums(
+        self, task: Callable[..., T], *aligned: Any, start: int = 0
+    ) -> Iterator[list[tuple[int, T]]]:
+        """Levels and values of subtrees of blocks from row ``start`` on, a few tasks at a time."""
+        level = self._level
+        enough = _ROUNDS * max(slots() * FAN_IN**level, self._partition_blocks)
+        while FAN_IN ** (level + 1) <= enough:
+            level += 1
+        waiting: list[tuple[int, int, int]] = []
+        for subtree in subtrees(start // BLOCK_ROWS, self._n_blocks, level):
+            waiting.append(subtree)
+            if subtree[2] - waiting[0][1] >= enough:
+                yield self._added(task, aligned, waiting)
+                waiting = []
+        if waiting:
+            yield self._added(task, aligned, waiting)
 
     def restrict(self, index: Indices) -> Self:
         """Rows of increasing numbers as a source of their own, in the same partitions."""
@@ -176,42 +188,92 @@ class DaskTable(TableShape):
 
     def _pick(self, ordered: Indices) -> list[Any]:
         """Nodes for increasing row numbers, one for each partition that holds some of them."""
-        picked, form = self._delayed(pick), self._form
-        nodes = []
+        pieces = []
         for (place, block), first, stop in zip(
             self._parts, self._stops[:-1], self._stops[1:], strict=True
         ):
             low, high = np.searchsorted(ordered, [first, stop])
             if low < high:
-                local = ordered[low:high] - first
-                keep = local if place.keep is None else place.keep[local]
-                nodes.append(picked(block, replace(place, keep=keep), form))
-        return nodes
+                pieces.append((place.picked(ordered[low:high] - first), block))
+        return self._picked(pieces)
 
     def _stream(self) -> Iterator[Any]:
         for i in range(0, len(self._parts), _AHEAD):
-            first, stop = self._stops[i], self._stops[min(i + _AHEAD, len(self._parts))]
-            yield from self._compute(self._pick(np.arange(first, stop)))
+            yield from self._compute(self._picked(self._parts[i : i + _AHEAD]))
 
-    def _tasks(self, task: Callable[..., T], aligned: Sequence[Any]) -> list[Any]:
-        """A node a partition."""
+    @property
+    def _n_blocks(self) -> int:
+        return -(-self.n_rows // BLOCK_ROWS)
+
+    @property
+    def _partition_blocks(self) -> float:
+        """Blocks in a partition, on average."""
+        return self._n_blocks / max(1, len(self._parts))
+
+    @property
+    def _level(self) -> int:
+        """Tasks are subtrees of this level: no larger than partitions, and many."""
+        level = 0
+        while FAN_IN ** (level + 1) <= min(self._partition_blocks, self._n_blocks / _FEWEST_TASKS):
+            level += 1
+        return level
+
+    def _added(
+        self, task: Callable[..., T], aligned: Sequence[Any], wanted: list[tuple[int, int, int]]
+    ) -> list[tuple[int, T]]:
+        """Levels and values of subtrees, added up where they are computed."""
+        together, roots = self._delayed(in_order), []
+        for level, first, stop in wanted:
+            spans = subtrees(first, stop, min(level, self._level))
+            nodes = self._tasks(task, aligned, [span[1:] for span in spans])
+            while len(nodes) > 1:
+                groups = [nodes[i : i + FAN_IN] for i in range(0, len(nodes), FAN_IN)]
+                nodes = [together(group) if len(group) > 1 else group[0] for group in groups]
+            roots += nodes
+        levels = [level for level, _, _ in wanted]
+        return list(zip(levels, self._compute(roots), strict=True))
+
+    def _tasks(
+        self,
+        task: Callable[..., T],
+        aligned: Sequence[Any],
+        blocks: Sequence[tuple[int, int]],
+    ) -> list[Any]:
+        """A node for each run of blocks, given by its first and its end."""
         # A node that all others refer to is sent once, and again by dask if it is lost.
         shared = import_dask().delayed(Shared(task, self._form), pure=False, traverse=False)
-        one = self._delayed(run)
-        spans = [slice(*pair) for pair in zip(self._stops[:-1], self._stops[1:], strict=True)]
-        return [
-            one(block, place, shared, *(self._cut(other, span) for other in aligned))
-            for (place, block), span in zip(self._parts, spans, strict=True)
-        ]
+        one, nodes = self._delayed(run), []
+        for first, stop in blocks:
+            rows = slice(first * BLOCK_ROWS, min(stop * BLOCK_ROWS, self.n_rows))
+            pieces = self._pieces(rows)
+            places = tuple(place for place, _ in pieces)
+            found = [block for _, block in pieces] if len(pieces) == 1 else self._picked(pieces)
+            nodes.append(one(found, places, shared, *(self._cut(other, rows) for other in aligned)))
+        return nodes
+
+    def _pieces(self, rows: slice) -> list[tuple[Place, Any]]:
+        """Partitions that hold some rows, and which of their rows these are."""
+        first = int(np.searchsorted(self._stops, rows.start, side="right")) - 1
+        pieces = []
+        for (place, block), start in zip(self._parts[first:], self._stops[first:], strict=False):
+            if start >= rows.stop:
+                break
+            low, high = max(rows.start - start, 0), min(rows.stop - start, place.n_rows)
+            pieces.append((place.narrowed(int(low), int(high)), block))
+        return pieces
+
+    def _picked(self, pieces: Sequence[tuple[Place, Any]]) -> list[Any]:
+        """A node for each piece, so that no other rows of its partition travel."""
+        picked, form = self._delayed(pick), self._form
+        return [picked(block, place, form) for place, block in pieces]
 
     def _cut(self, other: Any, rows: slice) -> Any:
         """What belongs to some rows of an array, or of another source."""
         if not isinstance(other, RowSource):
             return np.ascontiguousarray(other[rows])
-        index = np.arange(rows.start, rows.stop)
         if isinstance(other, DaskTable):
-            return self._delayed(Pieces)(other._pick(index))
-        return Pieces([other.take(index)])
+            return self._delayed(Pieces)(other._picked(other._pieces(rows)))
+        return Pieces([other.take(np.arange(rows.start, rows.stop))])
 
     def _compute(self, nodes: Iterable[Any]) -> list[Any]:
         return compute(self._collection, nodes, self._lengths[0] if self._lengths else None)

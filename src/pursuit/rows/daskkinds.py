@@ -5,9 +5,12 @@ Imports numpy, scipy.sparse and the rest of this room; dask and pandas when a co
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import math
+import os
 import re
+import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, Self
@@ -223,6 +226,14 @@ def import_dask() -> Any:
     return importlib.import_module("dask")
 
 
+def slots() -> int:
+    """How many tasks are computed at a time."""
+    with contextlib.suppress(KeyError, ValueError):
+        threads = sys.modules["distributed"].default_client().nthreads()
+        return max(1, sum(map(int, threads.values())))
+    return os.cpu_count() or 1
+
+
 def compute(
     collection: Any, nodes: Iterable[Any], lengths: Sequence[int] | None = None
 ) -> list[Any]:
@@ -256,7 +267,7 @@ def _blame(collection: Any, lengths: Sequence[int] | None, error: Exception) -> 
 
 def is_named(error: BaseException) -> bool:
     """Whether an error says which partition it comes from."""
-    return re.search(r"partition \d+ \(rows \d+ to \d+\)", str(error)) is not None
+    return re.search(r"partitions? \d+ (to \d+ )?\(rows \d+ to \d+\)", str(error)) is not None
 
 
 def _of_scheduler(error: Exception) -> bool:

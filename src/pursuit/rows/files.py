@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pursuit.rows.arrow import ArrowTable, require_pyarrow, spooled
+from pursuit.rows.arrow import ArrowTable, BatchedTable, require_pyarrow, spooled
 from pursuit.rows.csv import read_csv
 from pursuit.rows.daskkinds import is_dask
 from pursuit.rows.matrix import MatrixTable
 from pursuit.rows.parquet import ParquetTable
 from pursuit.rows.table import Table
 
-_READERS: dict[str, Callable[[Sequence[Path], str], Any]] = {
+_READERS: dict[str, Callable[..., BatchedTable]] = {
     ".parquet": ParquetTable,
     ".parq": ParquetTable,
     ".csv": read_csv,
@@ -89,7 +89,24 @@ def is_path(X: Any) -> bool:
         return True
     if not isinstance(X, str) or not X:
         return False
-    return os.sep in X or _kind(Path(X)) != "" or _exists(Path(X))
+    return os.sep in X or file_kind(Path(X)) != "" or _exists(Path(X))
+
+
+def open_file(path: Path, texts: Sequence[str] = ()) -> BatchedTable:
+    """The table of a Parquet or CSV file, or of a folder of them.
+
+    Parameters
+    ----------
+    path : Path
+        Where it is.
+    texts : sequence of str
+        Columns that a CSV file holds texts in, even if they all look like numbers.
+    """
+    files = _files(path) if path.is_dir() else [path]
+    name = path.resolve().name
+    if _READERS[file_kind(files[0])] is read_csv:
+        return read_csv(files, name, texts)
+    return ParquetTable(files, name)
 
 
 def _of_path(path: Path) -> Table:
@@ -97,29 +114,26 @@ def _of_path(path: Path) -> Table:
         raise FileNotFoundError(
             f"there is no file or folder {str(path)!r}: give the path of a file ({_KINDS})."
         )
-    if path.is_dir():
-        return _of_folder(path)
-    kind = _kind(path)
-    if kind == ".npy":
+    kind = file_kind(path)
+    if kind == ".npy" and not path.is_dir():
         return MatrixTable.of_file(path)
-    if kind not in _READERS:
+    if kind not in _READERS and not path.is_dir():
         raise ValueError(f"{path.name} is of no kind that can be read: use {_KINDS}.")
-    table: Table = _READERS[kind]([path], path.name)
-    return table
+    return open_file(path)
 
 
-def _of_folder(folder: Path) -> Table:
+def _files(folder: Path) -> list[Path]:
+    """The Parquet or CSV files in a folder, by name."""
     files = sorted(
         path
         for path in folder.rglob("*")
-        if path.is_file() and _kind(path) in _READERS and path.name[0] not in "._"
+        if path.is_file() and file_kind(path) in _READERS and path.name[0] not in "._"
     )
-    readers = {_READERS[_kind(path)] for path in files}
+    readers = {_READERS[file_kind(path)] for path in files}
     if len(readers) != 1:
         found = "both Parquet and CSV files" if readers else "no Parquet or CSV files"
-        raise ValueError(f"the folder {folder.name} holds {found}: use one kind of file.")
-    table: Table = readers.pop()(files, folder.name)
-    return table
+        raise ValueError(f"the folder {folder.resolve().name} holds {found}: use one kind of file.")
+    return files
 
 
 def _of_arrow(X: Any) -> Table | None:
@@ -157,8 +171,8 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _kind(path: Path) -> str:
-    """The last suffix but that of compression, if it is one that can be read."""
+def file_kind(path: Path) -> str:
+    """The last suffix but that of compression, if it is one that can be read; else nothing."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes[-1:] and suffixes[-1] in _COMPRESSED:
         suffixes = suffixes[:-1]

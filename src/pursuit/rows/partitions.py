@@ -6,8 +6,8 @@ the rest of this room only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,21 +34,46 @@ class Form:
 class Place:
     """Which partition this is, which rows of the collection it holds, and which of them are meant.
 
-    ``keep`` are positions within the partition, all of them when None.
+    ``keep`` are increasing positions within the partition, all of them when None.
     """
 
     number: int
     start: int
     length: int
-    keep: Indices | None = None
+    keep: Indices | slice | None = None
 
     @property
     def n_rows(self) -> int:
         """Number of rows that are meant."""
+        if isinstance(self.keep, slice):
+            return int(self.keep.stop - self.keep.start)
         return self.length if self.keep is None else len(self.keep)
+
+    def picked(self, local: Indices) -> Place:
+        """The same with some of the rows that are meant, by their positions among them."""
+        if isinstance(self.keep, slice):
+            return replace(self, keep=self.keep.start + local)
+        return replace(self, keep=local if self.keep is None else self.keep[local])
+
+    def narrowed(self, low: int, high: int) -> Place:
+        """The same with a run of the rows that are meant."""
+        if (low, high) == (0, self.n_rows):
+            return self
+        if isinstance(self.keep, slice):
+            return replace(self, keep=slice(self.keep.start + low, self.keep.start + high))
+        return replace(self, keep=slice(low, high) if self.keep is None else self.keep[low:high])
 
     def __str__(self) -> str:
         return f"partition {self.number} (rows {self.start} to {self.start + self.length - 1})"
+
+
+def named(places: Sequence[Place]) -> str:
+    """What error messages call neighbouring partitions."""
+    first, last = places[0], places[-1]
+    if len(places) == 1:
+        return str(first)
+    rows = f"rows {first.start} to {last.start + last.length - 1}"
+    return f"partitions {first.number} to {last.number} ({rows})"
 
 
 @dataclass(frozen=True)
@@ -66,42 +91,44 @@ class Pieces:
     items: list[Items]
 
 
-def run(block: Any, place: Place, shared: Shared, *aligned: Any) -> Any:
-    """What a task makes of the rows of a partition and of what is aligned to them."""
-    items = pick(block, place, shared.form)
+def run(found: list[Any], places: Sequence[Place], shared: Shared, *aligned: Any) -> Any:
+    """What a task makes of some rows, and of what is aligned to them.
+
+    ``found`` is the partition that holds them or, of several, what was picked from each.
+    """
+    items = join(found) if len(places) > 1 else pick(found[0], places[0], shared.form)
     beside = [
         as_rows(join(other.items)) if isinstance(other, Pieces) else other for other in aligned
     ]
     try:
         return shared.task(as_rows(items), *beside)
     except Exception as error:
-        raise same_kind(error, f"{place}: {type(error).__name__}: {error}") from error
-
-
-def add(values: list[Any]) -> Any:
-    """Their sum, from the first to the last."""
-    total = values[0]
-    for value in values[1:]:
-        total = total + value
-    return total
+        raise same_kind(error, f"{named(places)}: {type(error).__name__}: {error}") from error
 
 
 def pick(block: Any, place: Place, form: Form) -> Items:
-    """Rows of a partition as arrays or CSR of finite numbers."""
-    try:
-        items = _as_items(block, form)
-    except (TypeError, ValueError) as error:
-        raise same_kind(error, f"{place}: {error}") from error
-    if len_items(items) != place.length:
+    """Rows of a partition as arrays or CSR of finite numbers; what lies around them is not read."""
+    length = len(block) if hasattr(block, "columns") else len_items(block)
+    if length != place.length:
         raise ValueError(
-            f"{place} has {len_items(items)} rows now: the collection gives other rows each time "
+            f"{place} has {length} rows now: the collection gives other rows each time "
             "it is computed. Call persist() on it, and fit what that returns."
         )
+    around, keep = slice(0, length), place.keep
+    if isinstance(keep, slice):
+        around, keep = keep, None
+    elif keep is not None and len(keep):
+        around = slice(int(keep[0]), int(keep[-1]) + 1)
+        keep = keep - around.start
+    try:
+        items = _as_items(block, around, form)
+    except (TypeError, ValueError) as error:
+        raise same_kind(error, f"{place}: {error}") from error
     values: Any = items.data.reshape(-1, 1) if sparse.issparse(items) else items
     if sparse.issparse(items) and not np.isfinite(values).all():
         raise ValueError(f"Input X contains NaN or infinity, in {place}.")
-    check_finite(values, form.columns, str(place), place.start)
-    return items if place.keep is None else items[place.keep]
+    check_finite(values, form.columns, str(place), place.start + around.start)
+    return items if keep is None else items[keep]
 
 
 def read_columns(block: Any, columns: tuple[str, ...]) -> list[NDArray[Any]]:
@@ -117,19 +144,21 @@ def same_kind(error: Exception, message: str) -> Exception:
     return RuntimeError(message)
 
 
-def _as_items(block: Any, form: Form) -> Items:
+def _as_items(block: Any, rows: slice, form: Form) -> Items:
     if hasattr(block, "columns") and hasattr(block, "to_numpy"):
         names = _names(block)
         if form.columns is not None and tuple(names) != form.columns:
             block = block.iloc[:, [names.index(column) for column in form.columns]]
-        block = block.to_numpy(dtype=form.dtype, na_value=np.nan)
-    block = block.tocsr() if hasattr(block, "tocsr") else np.asarray(block)
+        block = block.iloc[rows].to_numpy(dtype=form.dtype, na_value=np.nan)
+    else:
+        block = block.tocsr()[rows] if hasattr(block, "tocsr") else np.asarray(block)[rows]
     if block.ndim != 2 or block.shape[1] != form.n_features:
         raise ValueError(
             f"it has rows of shape {block.shape[1:]}, but {form.n_features} features are expected."
         )
     items: Items = block.astype(form.dtype, copy=False)
-    return items
+    # Products of rows that lie column by column in memory may round differently.
+    return items if sparse.issparse(items) else np.ascontiguousarray(items)
 
 
 def _names(block: Any) -> list[str]:
