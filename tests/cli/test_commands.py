@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +20,7 @@ from typer.testing import CliRunner
 import pursuit
 from pursuit.cli.app import app
 from pursuit.cli.columns import Encoding, learn_encoding
+from pursuit.cli.console import WrongCallError
 
 SMALL = ["--n-basis", "12", "--quiet"]
 
@@ -138,7 +141,7 @@ def test_classes(houses, tmp_path):
     words = ["fit", houses / "houses.csv", "-t", "kind", "--drop", "price", "-o", path]
     line = refused(*words, *SMALL)
     assert "the target 'kind' holds string, not numbers: add --task classification" in line
-    assert run(*words, *SMALL, "--task", "classification").exit_code == 0
+    assert run(*words, "--auto", "--quiet", "--task", "classification").exit_code == 0
     assert run("predict", path, houses / "houses.csv", "--proba", "-o", out).exit_code == 0
     found = pa.csv.read_csv(out)
     assert found.column_names == ["prediction", "p(cheap)", "p(dear)"]
@@ -210,7 +213,7 @@ def test_wrong_calls(houses, model, tmp_path):
         "fit", data, "-t", "price", "-o", out, "--auto", "--n-basis", 9
     )
     words = ["fit", data, "-t", "kind", "-o", out, "--task", "classification"]
-    assert "--auto is for --task regression" in refused(*words, "--auto")
+    assert "--max-time is for --task regression" in refused(*words, "--max-time", 5)
     assert run("fit", data).exit_code == 2, "missing options are typer's own business"
     assert not out.exists()
 
@@ -272,6 +275,15 @@ def test_completion_is_offered():
     assert "inspect" in done.stdout
 
 
+def test_without_pyarrow_one_line_names_the_extra(houses, tmp_path, monkeypatch):
+    for name in [name for name in sys.modules if name.split(".")[0] == "pyarrow"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    for name in ("columns", "tables"):
+        monkeypatch.delitem(sys.modules, f"pursuit.cli.{name}")
+    line = refused("fit", houses / "houses.csv", "-t", "price", "-o", tmp_path / "m", code=1)
+    assert line.endswith('needs pyarrow: install it with `pip install "pursuit[cli]"`')
+
+
 def test_without_typer_one_line_names_the_extra():
     code = (
         "import sys; sys.modules['typer'] = None\n"
@@ -281,3 +293,140 @@ def test_without_typer_one_line_names_the_extra():
     assert done.returncode == 1
     [line] = done.stderr.splitlines()
     assert 'pip install "pursuit[cli]"' in line
+
+
+def written(path, text, encoding="utf-8"):
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def lines(separator=",", n=30, **more):
+    """A table as text, with a column for y = 2 x."""
+    rows = [["x", *more, "y"]]
+    rows += [[str(i), *(f(i) for f in more.values()), str(2 * i)] for i in range(n)]
+    return "\n".join(separator.join(row) for row in rows) + "\n"
+
+
+def test_tables_as_other_programs_write_them(tmp_path):
+    same = lines(city=lambda i: ("Graz", "Wien")[i % 2])
+    expected = None
+    for name, text in (
+        ("plain.csv", same),
+        ("semicolons.csv", same.replace(",", ";")),
+        ("tabs.tsv", same.replace(",", "\t")),
+        ("UPPER.CSV", same.replace("\n", "\r\n")),
+        ("bom.csv", "\ufeff" + same),
+    ):
+        model = tmp_path / f"{name}.pursuit"
+        table = written(tmp_path / name, text)
+        assert run("fit", table, "-t", "y", "-o", model, *SMALL).exit_code == 0
+        X, _ = Encoding.from_json(pursuit.load(model).table_).encode(
+            pa.table({"x": [1.0, 2.0], "city": ["Graz", "Wien"]})
+        )
+        named = pa.table({n: X[:, j] for j, n in enumerate(("x", "city=Graz", "city=Wien"))})
+        found = pursuit.load(model).predict(named)
+        expected = found if expected is None else expected
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "encoding", "message"),
+    [
+        ("t.csv", "x,x,y\n1,2,3\n", "utf-8", "t.csv has more than one column 'x': rename them"),
+        ("t.csv", lines() + "1,2,3\n", "utf-8", "t.csv, line 32: 3 values where the header has 2"),
+        ("t.csv", "", "utf-8", "t.csv is empty"),
+        ("t.csv", lines(Größe=str), "latin-1", "t.csv is not in UTF-8: convert it"),
+        ("t.csv", lines(city=lambda i: "Köln"), "latin-1", "t.csv is not in UTF-8: convert it"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path, name, text, encoding, message):
+    table = written(tmp_path / name, text, encoding)
+    assert message in refused("fit", table, "-t", "y", "-o", tmp_path / "m", code=1)
+
+
+def test_columns_that_cannot_be_used(tmp_path):
+    out = tmp_path / "m"
+
+    def told(text, *words):
+        return refused("fit", written(tmp_path / "t.csv", text), "-t", "y", "-o", out, *words)
+
+    decimal = lines(";", **{"floor area": lambda i: f"{i},5"})
+    assert "'floor area' holds numbers with a decimal comma, such as 0,5" in told(decimal)
+    assert "leave the column out with --drop 'floor area'." in told(decimal)
+    gaps = lines(a=lambda i: "")
+    assert "column 'a' is empty: leave it out with --drop a." in told(gaps, "--impute", "median")
+    texts = lines(w=lambda i: "heavy")
+    assert "--weight: column 'w' holds string, not numbers" in told(texts, "--weight", "w")
+    weights = lines(w=lambda i: "" if i < 3 else "1.5")
+    line = told(weights, "--weight", "w", "--impute", "median")
+    assert "3 values are missing, in columns w (3): a row without a weight" in line
+    assert "has too few rows to learn from: 1" in told(lines(n=1))
+    assert "--feature: t.csv has no column 'xx' (did you mean 'x'?)" in told(
+        lines(), "--feature", "xx"
+    )
+
+
+def test_a_column_is_what_it_was_in_the_fitted_table(tmp_path):
+    """Codes are texts even where the new ones all look like numbers, and dates are dates."""
+    codes = lines(
+        code=lambda i: ("007", "12", "A")[i % 3], day=lambda i: f"2025-01-{1 + i % 28:02}"
+    )
+    model, out = tmp_path / "m", tmp_path / "out.csv"
+    table = written(tmp_path / "t.csv", codes)
+    assert run("fit", table, "-t", "y", "-o", model, *SMALL).exit_code == 0
+    numeric = lines(code=lambda i: ("007", "12")[i % 2], day=lambda i: "2025-01-05")
+    result = run("predict", model, written(tmp_path / "n.csv", numeric), "-o", out)
+    assert (result.exit_code, result.stderr) == (0, f"{out}: 30 rows\n")
+    texts = pa.table({"x": [1, 2], "code": ["A", "12"], "day": ["2025-01-02", "2025-01-03"]})
+    encoding = Encoding.from_json(pursuit.load(model).table_)
+    X, _ = encoding.encode(texts)
+    np.testing.assert_array_equal(X[:, -1], [20_090.0, 20_091.0])
+    for column, values in (("x", ["much", "more"]), ("day", [1, 2]), ("day", ["soon", "later"])):
+        place = texts.column_names.index(column)
+        with pytest.raises(
+            WrongCallError, match=f"column '{column}' holds .*, but .*s in the table"
+        ):
+            encoding.encode(texts.set_column(place, column, [values]))
+
+
+def test_gaps_are_filled_wherever_they_are_and_are_no_categories(houses, tmp_path):
+    words = ["fit", houses / "gaps.csv", "-t", "price", "--drop", "kind", *SMALL]
+    model = tmp_path / "m"
+    result = run(*words, "--impute", "median", "-o", model)
+    assert (result.exit_code, result.output) == (0, "")
+    header, first, *_ = (houses / "gaps.csv").read_text().splitlines()
+    _, _, _, garden, *rest = first.split(",")
+    new = written(tmp_path / "n.csv", "\n".join([header, ",".join(["", "", "?", garden, *rest])]))
+    result = run("predict", model, new, "-o", "-", "--quiet")
+    assert (result.exit_code, result.stderr) == (0, "")
+    encoding = Encoding.from_json(pursuit.load(model).table_)
+    medians = [column.fill for column in encoding.columns]
+    gaps = pa.table({column.name: pa.nulls(1) for column in encoding.columns})
+    X, unseen = encoding.encode(gaps)
+    assert unseen == 0
+    np.testing.assert_array_equal(X, [[medians[0], 0.0, 0.0, medians[2], medians[3]]])
+    full = pa.csv.read_csv(houses / "gaps.csv")
+    assert medians[0] == np.nanmedian(full.column("area").to_numpy())
+
+
+def test_an_output_is_written_whole_or_not_at_all(houses, model, tmp_path, monkeypatch):
+    out = written(tmp_path / "out.csv", "before")
+    with_prediction = pa.csv.read_csv(houses / "houses.csv")
+    with_prediction = with_prediction.append_column("prediction", [[1.0] * 200])
+    pa.csv.write_csv(with_prediction, tmp_path / "n.csv")
+    words = ["predict", model, tmp_path / "n.csv", "--with-input", "-o", out, "--force"]
+    assert "has a column 'prediction' itself: leave out --with-input" in refused(*words)
+    assert out.read_text() == "before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["n.csv", "out.csv"]
+    pa.csv.write_csv(with_prediction.slice(0, 0), tmp_path / "n.csv")
+    assert "has no rows to predict" in refused(*words)
+    assert "is not a plain file" in refused(
+        "predict", model, houses / "houses.csv", "-o", os.devnull, "--force"
+    )
+
+    def full(**_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    line = refused("fit", houses / "houses.csv", "-t", "price", "-o", tmp_path / "m", code=1)
+    assert "cannot write there: No space left on device: " in line

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from pursuit.cli.app import app
 from pursuit.cli.papers import StatusLine
 from pursuit.papers import registry
+from pursuit.papers.experiment import Experiment
 from pursuit.papers.registry import BY_NAME
 from pursuit.papers.result import NOT, PARTLY, REPRODUCED
 
@@ -79,6 +80,24 @@ def test_the_report(done, command):
     other = folder / "other.html"
     assert command("report", "--results", folder, "--output", other).exit_code == 0
     assert other.read_text() == page.read_text()
+
+
+def test_a_folder_that_takes_no_files(command, tmp_path):
+    (tmp_path / "file").write_text("")
+    found = command("run", "z03-section8", "--output", tmp_path / "file" / "folder")
+    assert found.exit_code == 1
+    [line] = found.stderr.splitlines()
+    assert line.startswith("pursuit: not a directory: ")
+
+
+def test_ctrl_c_ends_a_run_with_its_own_code(command, tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Experiment, "run", interrupted)
+    found = command("run", "z03-section8", "--output", tmp_path)
+    assert found.exit_code == 130
+    assert found.stderr.splitlines()[1:] == ["pursuit: interrupted"]
 
 
 def test_a_report_of_nothing(command, tmp_path):

@@ -118,3 +118,13 @@ def test_bounds_of_one_quantity():
         BoundDisplay([bound([1.0, 1.0, 1.0]), bound([1.0, 1.0, 1.0], quantity="steps")]).plot()
     with pytest.raises(ValueError, match="at least one"):
         BoundDisplay([]).plot()
+
+
+def test_long_names_are_wrapped_and_find_room():
+    name = "the probability of missing a new target by more than a tolerance"
+    bound = Bound("a theorem of several people", name, SIZE, 0.5 / SIZE, caveat="if " * 20 + "so")
+    display = BoundDisplay([bound]).plot()
+    label, legend = display.ax_.get_ylabel(), display.ax_.get_legend().get_texts()[0].get_text()
+    assert label.replace("\n", " ") == f"Bound on {name}"
+    assert max(map(len, [*label.split("\n"), *legend.split("\n")])) <= 42
+    assert display.figure_.get_constrained_layout()

@@ -47,6 +47,14 @@ def test_the_line_is_the_prediction_with_other_features_at_their_medians(fitted)
     assert band[:, 1].max() == pytest.approx((mean + 1.959964 * std).max(), rel=1e-6)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("x1", "Height (m)")
     legend = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert legend == [
+        "rows, other features as they are",
+        "95% of new observations",
+        "mean, other features at their medians",
+    ]
+    alone = SparseGPRegressor(RBF(1.0), noise=0.01, n_basis=9, optimizer=None).fit(X[:, :1], y)
+    [ax] = PredictionDisplay.from_estimator(alone, X[:, :1], y).axes_
+    legend = [text.get_text() for text in ax.get_legend().get_texts()]
     assert legend == ["rows", "95% of new observations", "mean"]
 
 
@@ -83,8 +91,9 @@ def test_two_classes_show_a_probability(fitted):
     _, X, y = fitted
     labels = np.where(y > 0, "yes", "no")
     model = LogisticRegression().fit(X, labels)
-    display = PredictionDisplay.from_estimator(model, X)
+    display = PredictionDisplay.from_estimator(model, X, labels)
     assert display.axes_[0].get_ylabel() == "Probability of yes"
+    np.testing.assert_array_equal(display.axes_[0].lines[0].get_ydata(), labels == "yes")
     assert 0.0 <= display.mean.min() <= display.mean.max() <= 1.0
     many = LogisticRegression().fit(X, np.arange(len(X)) % 3)
     with pytest.raises(ValueError, match="for two classes, and this estimator has 3"):

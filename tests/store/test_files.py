@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import pursuit
-from pursuit.store import FORMAT, StoreError, read, write
+from pursuit.store import FORMAT, StoreError, read, replacing, write
 
 PREFIX = 28
 
@@ -294,6 +294,23 @@ def test_a_disk_that_takes_only_the_beginning(example):
 def test_paths_may_be_bytes(path):
     write(os.fsencode(path), {"x": 1}, {})
     assert read(os.fsencode(path)) == ({"x": 1}, {})
+
+
+def test_a_file_is_replaced_when_it_is_complete(path):
+    path.write_text("before")
+    with pytest.raises(TypeError, match="bytes"), replacing(path) as file:
+        file.writelines([b"a part", "which a text cannot follow"])
+    assert path.read_text() == "before"
+    with replacing(path) as file:
+        file.write(b"after")
+        assert path.read_text() == "before"
+    assert path.read_text() == "after"
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_what_is_not_a_plain_file_is_not_replaced():
+    with pytest.raises(StoreError, match="is not a plain file, which could be replaced"):
+        write(os.devnull, {}, {})
 
 
 def test_a_folder_is_not_a_file(tmp_path):

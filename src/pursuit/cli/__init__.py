@@ -12,8 +12,10 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("pursuit"):
             raise
-        sys.exit(
-            f"pursuit: the command line needs {error.name}: install it with "
-            '`pip install "pursuit[cli]"`'
-        )
+        sys.exit(f"pursuit: {missing(error.name)}")
     app()
+
+
+def missing(module: str) -> str:
+    """What to do about a module that is not installed."""
+    return f'the command line needs {module}: install it with `pip install "pursuit[cli]"`'

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -15,6 +18,7 @@ from pursuit.cli.console import WrongCallError
 
 MOST_CATEGORIES = 50
 _DAY = 86_400.0
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 
 
 @dataclass(frozen=True)
@@ -59,15 +63,22 @@ class Encoding:
         return [feature for column in self.columns for feature in column.features]
 
     @property
-    def plain(self) -> bool:
-        """Whether all columns are numbers without gaps to fill."""
-        return all(column.kind == "number" and column.fill is None for column in self.columns)
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return [column.name for column in self.columns]
+
+    @property
+    def texts(self) -> list[str]:
+        """Names of the columns that hold texts."""
+        return [column.name for column in self.columns if column.kind == "text"]
 
     def encode(self, table: pa.Table) -> tuple[NDArray[np.float64], int]:
         """Rows of numbers, and how many categories in them were never seen."""
-        require_columns([column.name for column in self.columns], table.column_names)
         whole = [column.name for column in self.columns if column.fill is None]
-        refuse_gaps(table.select(whole), "the model was fitted to columns without gaps: fill them")
+        refuse_gaps(
+            table.select(whole),
+            "the model was fitted to columns without gaps: fill them, or fit with --impute median",
+        )
         rows = np.empty((table.num_rows, len(self.features)))
         at, unseen = 0, 0
         for column in self.columns:
@@ -76,10 +87,12 @@ class Encoding:
                 texts = _texts(values, column.fill)
                 n = len(column.categories)
                 rows[:, at : at + n] = texts[:, None] == np.array(column.categories, dtype=object)
-                unseen += int((~rows[:, at : at + n].any(axis=1)).sum())
+                unseen += int((~rows[:, at : at + n].any(axis=1) & (texts != column.fill)).sum())
             else:
                 n = 1
-                rows[:, at] = _numbers(values, column)
+                found = _as_fitted(values, column)
+                gaps = np.isnan(found)
+                rows[:, at] = np.where(gaps, column.fill, found) if gaps.any() else found
             at += n
         return rows, unseen
 
@@ -112,23 +125,44 @@ def _learned(values: pa.ChunkedArray, name: str, impute: str | None) -> Column:
     if kind is None:
         raise WrongCallError(
             f"column {name!r} holds {values.type}, which is not a number, a text, a truth value or "
-            f"a date: leave it out with --drop {name}."
+            f"a date: leave it out with --drop {shlex.quote(name)}."
         )
-    gaps = values.null_count or (
-        pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py()
-    )
-    filled = bool(gaps) and impute is not None
+    if _gaps(values) == len(values):
+        raise WrongCallError(
+            f"column {name!r} is empty: leave it out with --drop {shlex.quote(name)}."
+        )
+    filled = impute == "median"
     if kind == "text":
-        texts = _texts(values, None)
-        known = sorted({text for text in texts if text is not None})
+        known = sorted({text for text in _texts(values, None) if text})
+        if all(_DECIMAL_COMMA.fullmatch(text) for text in known):
+            raise WrongCallError(
+                f"column {name!r} holds numbers with a decimal comma, such as {known[0]}: write "
+                f"them with a point, or leave the column out with --drop {shlex.quote(name)}."
+            )
         if len(known) > MOST_CATEGORIES:
             raise WrongCallError(
                 f"column {name!r} has {len(known)} different texts, more than {MOST_CATEGORIES}: "
-                f"leave it out with --drop {name}, or group its values."
+                f"leave it out with --drop {shlex.quote(name)}, or group its values."
             )
         return Column(name, kind, known, "" if filled else None)
-    middle = float(np.nanmedian(_numbers(values, Column(name, kind, fill=np.nan))))
-    return Column(name, kind, fill=middle if filled else None)
+    middle = float(np.nanmedian(numbers(values, kind))) if filled else None
+    return Column(name, kind, fill=middle)
+
+
+def _as_fitted(values: pa.ChunkedArray, column: Column) -> NDArray[np.float64]:
+    """Numbers of a column that is to hold what it held when the model was fitted.
+
+    A file without types of its own, or one written carelessly, may have them as texts.
+    """
+    if values.null_count == len(values):
+        return np.full(len(values), np.nan)
+    if kind_of(values.type) in (column.kind, "text"):
+        with contextlib.suppress(pa.ArrowInvalid):
+            return numbers(values, column.kind)
+    raise WrongCallError(
+        f"column {column.name!r} holds {values.type}, but {column.kind}s in the table that the "
+        "model was fitted to."
+    )
 
 
 def kind_of(type_: pa.DataType) -> str | None:
@@ -139,7 +173,7 @@ def kind_of(type_: pa.DataType) -> str | None:
         return "number"
     if pa.types.is_decimal(type_) or pa.types.is_null(type_):
         return "number"
-    if pa.types.is_string(type_) or pa.types.is_large_string(type_):
+    if any(test(type_) for test in (pa.types.is_string, pa.types.is_large_string)):
         return "text"
     if pa.types.is_date(type_) or pa.types.is_timestamp(type_):
         return "date"
@@ -147,19 +181,18 @@ def kind_of(type_: pa.DataType) -> str | None:
 
 
 def _texts(values: pa.ChunkedArray, fill: str | None) -> NDArray[Any]:
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    values = values if fill is None else values.fill_null(fill)
-    return np.array(values.to_pylist(), dtype=object)
+    texts = values.cast(pa.string())
+    texts = texts if fill is None else texts.fill_null(fill)
+    return np.array(texts.to_pylist(), dtype=object)
 
 
-def _numbers(values: pa.ChunkedArray, column: Column) -> NDArray[np.float64]:
-    """Numbers as they are; dates in days since 1970."""
-    if column.kind == "date":
-        seconds = values.cast(pa.timestamp("ms")).cast(pa.int64()).cast(pa.float64())
-        values = pc.divide(seconds, 1000.0 * _DAY)
-    found = np.asarray(values.cast(pa.float64()).to_numpy(), dtype=np.float64)
-    return found if column.fill is None else np.where(np.isnan(found), column.fill, found)
+def numbers(values: pa.ChunkedArray, kind: str = "number") -> NDArray[np.float64]:
+    """Numbers as they are, those beyond 2^53 rounded; dates in days since 1970."""
+    if kind == "date":
+        # Fractions of a millisecond are lost.
+        milliseconds = values.cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
+        values = pc.divide(milliseconds.cast(pa.float64()), 1000.0 * _DAY)
+    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
 def named(X: NDArray[np.float64], names: Sequence[str]) -> pa.Table:
@@ -179,32 +212,32 @@ def refuse_gaps(table: pa.Table, advice: str) -> None:
 
 
 def _gaps(values: pa.ChunkedArray) -> int:
-    count = int(values.null_count)
+    return len(values) - int(np.count_nonzero(_present(values)))
+
+
+def _present(values: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Where there is a value: neither missing, nor not a number, nor an empty text."""
+    present = values.is_valid()
     if pa.types.is_floating(values.type):
-        count += int(pc.sum(pc.is_nan(values).fill_null(False)).as_py() or 0)
-    if pa.types.is_string(values.type):
-        count += int(pc.sum(pc.equal(values, "").fill_null(False)).as_py() or 0)
-    return count
+        present = pc.and_(present, pc.invert(pc.is_nan(values).fill_null(True)))
+    if kind_of(values.type) == "text":
+        present = pc.and_(present, pc.not_equal(values.cast(pa.string()), "").fill_null(False))
+    return np.asarray(present.to_numpy(), dtype=bool)
 
 
-def without_gaps(table: pa.Table) -> pa.Table:
-    """The rows in which nothing is missing."""
+def without_gaps(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The rows in which nothing is missing of these columns."""
     keep = np.ones(table.num_rows, dtype=bool)
-    for name in table.column_names:
-        values = table.column(name)
-        keep &= values.is_valid().to_numpy()
-        if pa.types.is_floating(values.type):
-            keep &= ~np.isnan(values.to_numpy())
-        if pa.types.is_string(values.type):
-            keep &= np.array([text != "" for text in values.to_pylist()], dtype=bool)
+    for name in names:
+        keep &= _present(table.column(name))
     return table.filter(pa.array(keep))
 
 
-def require_columns(names: Sequence[str], there: Sequence[str]) -> None:
+def require_columns(names: Sequence[str], there: Sequence[str], table: str, asked: str) -> None:
     """Every name must be that of a column; the nearest ones are suggested."""
     from pursuit.rows import check_columns
 
     try:
-        check_columns(list(names), list(there), "the table", "column")
+        check_columns(list(names), list(there), table, asked)
     except ValueError as error:
         raise WrongCallError(str(error)) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import tempfile
 import traceback
 import warnings
 from collections.abc import Iterator
@@ -13,10 +14,12 @@ from typing import Annotated, Any
 
 import typer
 
+from pursuit.cli import missing
+
 FAILURE, WRONG_CALL, INTERRUPTED = 1, 2, 130
 
-TableFile = Annotated[
-    Path, typer.Argument(help="A .csv or .parquet file, or a folder of .parquet files.")
+TableArgument = Annotated[
+    Path, typer.Argument(help="A .csv or .parquet file, or a folder of one of them.")
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where in the program it failed.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
@@ -67,8 +70,10 @@ def _ended(text: str, code: int, debug: bool) -> typer.Exit:
 
 def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
-        where = f" {error.filename!r}" if error.filename is not None else ""
-        return f"{error.strerror.lower()}:{where}"
+        where = f": {error.filename!r}" if error.filename is not None else ""
+        return f"{error.strerror[:1].lower()}{error.strerror[1:]}{where}"
+    if isinstance(error, ModuleNotFoundError) and error.name is not None:
+        return missing(error.name)
     return str(error) or type(error).__name__
 
 
@@ -77,15 +82,29 @@ def _show_warning(message: Any, *_: Any, **__: Any) -> None:
 
 
 def refuse_existing(path: Path, force: bool) -> None:
-    """An output that exists is replaced only when asked to, and its folder must be there."""
+    """An output that exists is replaced only when asked to, and its folder must take files.
+
+    Better now than after the work.
+    """
     if path.is_dir():
         raise WrongCallError(f"{path} is a folder: give the name of a file in it.")
+    if path.exists() and not path.is_file():
+        raise WrongCallError(f"{path} is not a plain file, which could be replaced.")
     if path.exists() and not force:
         raise WrongCallError(f"{path} exists: add --force to replace it, or name another file.")
     if not path.absolute().parent.is_dir():
         raise WrongCallError(
             f"there is no folder {path.absolute().parent} to write {path.name} to."
         )
+    require_writable(path.absolute().parent)
+
+
+def require_writable(folder: Path) -> None:
+    """A folder must take files."""
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise OSError(error.errno, f"cannot write there: {error.strerror}", str(folder)) from error
 
 
 @contextlib.contextmanager

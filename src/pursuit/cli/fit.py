@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +15,7 @@ from pursuit.cli.console import (
     Debug,
     Force,
     Quiet,
+    TableArgument,
     WrongCallError,
     ending,
     progress_of,
@@ -21,6 +23,9 @@ from pursuit.cli.console import (
     say,
     tell,
 )
+
+if TYPE_CHECKING:
+    from pursuit.cli.tables import TableFile
 
 _STREAMED_BYTES = 1 << 29
 """A file beyond this size is streamed, and must hold numbers only."""
@@ -41,9 +46,7 @@ class Impute(StrEnum):
 
 
 def fit(
-    data: Annotated[
-        Path, typer.Argument(help="A .csv or .parquet file, or a folder of the latter.")
-    ],
+    data: TableArgument,
     target: Annotated[str, typer.Option("--target", "-t", help="Column to predict.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write the model to.")],
     task: Annotated[Task, typer.Option(help="Numbers or classes to predict.")] = Task.regression,
@@ -51,7 +54,9 @@ def fit(
         int | None, typer.Option(min=1, help="Most basis functions; 512 by default.")
     ] = None,
     auto: Annotated[bool, typer.Option("--auto", help="Choose the number of functions.")] = False,
-    max_time: Annotated[float | None, typer.Option(help="Seconds to spend at most.")] = None,
+    max_time: Annotated[
+        float | None, typer.Option(min=0.001, help="Seconds to spend at most.")
+    ] = None,
     features: Annotated[
         list[str] | None, typer.Option("--feature", help="Use this column; repeat for more.")
     ] = None,
@@ -62,7 +67,7 @@ def fit(
     impute: Annotated[
         Impute | None, typer.Option(help="Fill missing values, or drop their rows.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of everything random.")] = 0,
     checkpoint: Annotated[
         Path | None, typer.Option(help="Folder in which a killed fit can be resumed.")
     ] = None,
@@ -101,13 +106,18 @@ class _Asked:
         """The columns of the features."""
         from pursuit.cli.columns import require_columns
 
-        named = [self.target, *self.features, *self.drop, *([self.weight] if self.weight else [])]
-        require_columns(named, there)
+        for names, asked in (
+            ([self.target], "--target"),
+            (self.features, "--feature"),
+            (self.drop, "--drop"),
+            ([self.weight] if self.weight else [], "--weight"),
+        ):
+            require_columns(names, there, self.data.name, asked)
         aside = {self.target, self.weight, *self.drop}
-        chosen = [name for name in self.features or there if name not in aside]
+        chosen = dict.fromkeys(name for name in self.features or there if name not in aside)
         if not chosen:
             raise WrongCallError("no column is left for the features.")
-        return chosen
+        return list(chosen)
 
     def used(self, columns: list[str]) -> list[str]:
         """These, and those of the targets and weights."""
@@ -127,8 +137,7 @@ def _model(
     if n_basis is not None:
         chosen["n_basis"] = n_basis
     if task is Task.classification:
-        auto = "auto" if n_basis == "auto" else None
-        given = {"--max-time": max_time, "--checkpoint": checkpoint, "--auto": auto}
+        given = {"--max-time": max_time, "--checkpoint": checkpoint}
         for name, value in given.items():
             if value is not None:
                 raise WrongCallError(f"{name} is for --task regression.")
@@ -139,66 +148,72 @@ def _model(
 def _fit(model: Any, asked: _Asked, task: Task, quiet: bool) -> int:
     """Fit, keep beside the model how columns became features, and return the number of rows."""
     from pursuit.cli.columns import kind_of
-    from pursuit.cli.tables import schema_of
+    from pursuit.cli.tables import TableFile
 
-    schema = schema_of(asked.data)
-    columns = asked.columns(schema.names)
-    if task is Task.regression and kind_of(schema.field(asked.target).type) != "number":
+    table = TableFile(asked.data)
+    columns = asked.columns(table.columns)
+    if task is Task.regression and kind_of(table.type_of(asked.target)) != "number":
         raise WrongCallError(
-            f"the target {asked.target!r} holds {schema.field(asked.target).type}, not numbers: "
+            f"the target {asked.target!r} holds {table.type_of(asked.target)}, not numbers: "
             "add --task classification to predict classes."
         )
-    if _bytes(asked.data) > _STREAMED_BYTES:
-        return _fit_streamed(model, asked, columns, schema, quiet)
-    return _fit_read(model, asked, columns, task, quiet)
+    if asked.weight is not None and kind_of(table.type_of(asked.weight)) != "number":
+        raise WrongCallError(
+            f"--weight: column {asked.weight!r} holds {table.type_of(asked.weight)}, not numbers."
+        )
+    if table.bytes > _STREAMED_BYTES:
+        return _fit_streamed(model, asked, columns, table, quiet)
+    return _fit_read(model, asked, columns, table, task, quiet)
 
 
-def _fit_streamed(model: Any, asked: _Asked, columns: list[str], schema: Any, quiet: bool) -> int:
+def _fit_streamed(
+    model: Any, asked: _Asked, columns: list[str], table: TableFile, quiet: bool
+) -> int:
     """Fit a file too large to read: numbers only, and no gaps."""
     from pursuit.cli.columns import Column, Encoding, kind_of
-    from pursuit.rows import open_table
 
     for name in columns:
-        if kind_of(schema.field(name).type) != "number":
+        if kind_of(table.type_of(name)) != "number":
             raise WrongCallError(
                 f"{asked.data} is streamed, being large, and column {name!r} does not hold "
-                f"numbers: leave it out with --drop {name}, or encode it first."
+                f"numbers: leave it out with --drop {shlex.quote(name)}, or encode it first."
             )
-    table = open_table(str(asked.data)).select(asked.used(columns))
+    rows = table.rows(asked.used(columns))
     with progress_of(model, quiet):
-        model.fit(table, target=asked.target, weight=asked.weight)
+        model.fit(rows, target=asked.target, weight=asked.weight)
     model.table_ = Encoding([Column(name, "number") for name in columns], asked.target).as_json()
-    return int(table.n_rows)
+    return table.n_rows
 
 
-def _fit_read(model: Any, asked: _Asked, columns: list[str], task: Task, quiet: bool) -> int:
+def _fit_read(
+    model: Any, asked: _Asked, columns: list[str], file: TableFile, task: Task, quiet: bool
+) -> int:
     """Fit a table in memory: texts and dates encoded, gaps treated as asked."""
-    from pursuit.cli.columns import learn_encoding, named, without_gaps
-    from pursuit.cli.tables import read_table
+    from pursuit.cli.columns import learn_encoding, named, numbers, refuse_gaps, without_gaps
 
-    table = read_table(asked.data, asked.used(columns))
-    if asked.impute is Impute.drop:
-        table = without_gaps(table)
-    elif asked.impute is Impute.median:
-        table = table.filter(table.column(asked.target).is_valid())
+    table = file.read(asked.used(columns))
+    if asked.impute is not None:
+        dropped = table.column_names if asked.impute is Impute.drop else [asked.target]
+        table = without_gaps(table, dropped)
+        if table.num_rows < file.n_rows:
+            tell(f"{file.n_rows - table.num_rows:,} rows with gaps are left out", quiet=quiet)
     if table.num_rows < 2:
-        raise WrongCallError(f"{asked.data} has {table.num_rows} rows to learn from.")
+        raise WrongCallError(
+            f"{asked.data} has too few rows to learn from: {table.num_rows}, and 2 are the least."
+        )
+    if asked.weight is not None:
+        refuse_gaps(table.select([asked.weight]), "a row without a weight must be left out")
     seen = table.select([*columns, asked.target])
     encoding = learn_encoding(seen, asked.target, asked.impute.value if asked.impute else None)
     X, _ = encoding.encode(seen)
     y = table.column(asked.target)
-    targets = y.to_pylist() if task is Task.classification else y.cast("float64").to_numpy()
-    weights = None if asked.weight is None else table.column(asked.weight).to_numpy()
+    targets = y.to_pylist() if task is Task.classification else numbers(y)
+    weights = None if asked.weight is None else numbers(table.column(asked.weight))
     tell(f"{len(X):,} rows, {X.shape[1]} features", quiet=quiet)
     with progress_of(model, quiet):
         model.fit(named(X, encoding.features), targets, weights)
     model.table_ = encoding.as_json()
     return len(X)
-
-
-def _bytes(path: Path) -> int:
-    parts = path.glob("*.parquet") if path.is_dir() else [path]
-    return sum(part.stat().st_size for part in parts)
 
 
 def _tell_result(model: Any, rows: int, seconds: float, output: Path, quiet: bool) -> None:

@@ -32,7 +32,7 @@ def inspect(
 
         found = _facts(load_model(model))
         if as_json:
-            say(json.dumps(found, indent=2))
+            say(json.dumps(found, indent=2, ensure_ascii=False))
             return
         width = max(map(len, found))
         for name, value in found.items():
@@ -65,12 +65,19 @@ def _judged(loaded: Any, path: Path, data: Path) -> tuple[Any, Any]:
     """Rows and targets of a table."""
     import numpy as np
 
-    from pursuit.cli.columns import named, require_columns
-    from pursuit.cli.stored import encoding_of
-    from pursuit.cli.tables import read_table
+    from pursuit.cli.columns import named, refuse_gaps
+    from pursuit.cli.stored import encoding_of, open_for
 
-    encoding, table = encoding_of(loaded, path), read_table(data)
-    require_columns([encoding.target], table.column_names)
+    encoding = encoding_of(loaded, path)
+    if not encoding.target:
+        raise WrongCallError(
+            f"{path} does not know which column is its target, having been fitted in Python: call "
+            "model.report(page, X, y) there."
+        )
+    classes = getattr(loaded, "classes_", np.empty(0)).dtype.kind in "OUT"
+    file = open_for(encoding, data, target=True, classes=classes)
+    table = file.read([*encoding.names, encoding.target])
+    refuse_gaps(table.select([encoding.target]), "leave such rows out")
     X, _ = encoding.encode(table)
     return named(X, encoding.features), np.asarray(table.column(encoding.target).to_pylist())
 

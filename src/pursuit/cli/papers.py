@@ -11,9 +11,19 @@ from typing import Annotated, TextIO
 import typer
 
 from pursuit import datasets
+from pursuit.cli.console import (
+    Debug,
+    Force,
+    WrongCallError,
+    ending,
+    refuse_existing,
+    require_writable,
+    say,
+    tell,
+)
 from pursuit.papers.common import Progress
 from pursuit.papers.experiment import Experiment
-from pursuit.papers.folder import ResultFolder
+from pursuit.papers.folder import ResultFolder, new_figure
 from pursuit.papers.registry import EXPERIMENTS, chosen
 from pursuit.papers.report import report_page
 
@@ -26,7 +36,6 @@ app = typer.Typer(
 )
 
 Folder = Annotated[Path, typer.Option("--output", "-o", help="Folder of the results.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace what is there already.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -58,33 +67,32 @@ def run_experiments(
         int | None, typer.Option(min=1, help="Seeds, splits or draws of each experiment.")
     ] = None,
     force: Force = False,
+    debug: Debug = False,
 ) -> None:
     """Compute tables and figures: NAME.svg, NAME.png and NAME.csv, and a line each."""
-    try:
-        experiments = chosen(names or [])
-    except LookupError as error:
-        raise _ended(str(error), 2) from error
-    if output.exists() and not output.is_dir():
-        raise _ended(f"{output} is a file: name a folder with --output.", 2)
-    folder = ResultFolder(output)
-    _refuse_overwriting(folder, experiments, force)
-    _require_data(experiments)
-    kind = "quick" if quick else "full"
-    kind += f", {seeds} seeds" if seeds is not None else ""
-    minutes = sum(experiment.minutes[0 if quick else 1] for experiment in experiments)
-    many = "experiment" if len(experiments) == 1 else "experiments"
-    print(
-        f"{len(experiments)} {many}, about {minutes:.1f} minutes; results go to {output}",
-        file=sys.stderr,
-    )
-    status = StatusLine(sys.stderr, len(experiments))
-    for number, experiment in enumerate(experiments, start=1):
-        try:
-            progress = status.of(number, experiment)
-            result = experiment.run(quick=quick, seeds=seeds, progress=progress)
-        finally:
-            status.clear()
-        print(folder.save(experiment, result, kind).line, flush=True)
+    with ending(debug):
+        experiments = _chosen(names or [])
+        if output.exists() and not output.is_dir():
+            raise WrongCallError(f"{output} is a file: name a folder with --output.")
+        folder = ResultFolder(output)
+        _refuse_overwriting(folder, experiments, force)
+        _require_data(experiments)
+        output.mkdir(parents=True, exist_ok=True)
+        require_writable(output)
+        new_figure()
+        kind = "quick" if quick else "full"
+        kind += f", {seeds} seeds" if seeds is not None else ""
+        minutes = sum(experiment.minutes[0 if quick else 1] for experiment in experiments)
+        many = "experiment" if len(experiments) == 1 else "experiments"
+        tell(f"{len(experiments)} {many}, about {minutes:.1f} minutes; results go to {output}")
+        status = StatusLine(sys.stderr, len(experiments))
+        for number, experiment in enumerate(experiments, start=1):
+            try:
+                progress = status.of(number, experiment)
+                result = experiment.run(quick=quick, seeds=seeds, progress=progress)
+            finally:
+                status.clear()
+            say(folder.save(experiment, result, kind).line)
 
 
 @app.command("report")
@@ -97,32 +105,33 @@ def write_report(
         typer.Option("--output", "-o", help="The page; report.html in that folder by default."),
     ] = None,
     force: Force = False,
+    debug: Debug = False,
 ) -> None:
     """Collect all results of a folder on one page of HTML."""
-    page = results / REPORT if output is None else output
-    if page.exists() and not force:
-        raise _ended(f"{page} exists: add --force to replace it, or name another with --output.", 2)
-    try:
+    with ending(debug):
+        page = results / REPORT if output is None else output
         text = report_page(ResultFolder(results))
+        refuse_existing(page, force)
         page.write_text(text, encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise _ended(str(error), 1) from error
-    print(page)
+        say(str(page))
+
+
+def _chosen(names: list[str]) -> Sequence[Experiment]:
+    try:
+        return chosen(names)
+    except LookupError as error:
+        raise WrongCallError(str(error)) from error
 
 
 def _refuse_overwriting(
     folder: ResultFolder, experiments: Sequence[Experiment], force: bool
 ) -> None:
-    try:
-        known = set(folder.names())
-    except ValueError as error:
-        raise _ended(str(error), 1) from error
+    known = set(folder.names())
     there = [experiment.name for experiment in experiments if experiment.name in known]
     if there and not force:
-        raise _ended(
+        raise WrongCallError(
             f"{folder.path} has results of {', '.join(there)}: add --force to compute them again, "
-            "or name another folder with --output.",
-            2,
+            "or name another folder with --output."
         )
 
 
@@ -134,7 +143,7 @@ def _require_data(experiments: Sequence[Experiment]) -> None:
             getattr(datasets, f"load_{name}")()
         except ValueError as error:
             users = [experiment.name for experiment in experiments if name in experiment.data]
-            raise _ended(f"{error}. Needed by {', '.join(users)}.", 1) from error
+            raise ValueError(f"{error}. Needed by {', '.join(users)}.") from error
 
 
 class StatusLine:
@@ -169,9 +178,3 @@ class StatusLine:
         width = shutil.get_terminal_size().columns
         self.stream.write(f"\r\033[K{text[: width - 1]}")
         self.stream.flush()
-
-
-def _ended(message: str, code: int) -> typer.Exit:
-    """One line on standard error, and how the command ends."""
-    print(message, file=sys.stderr)
-    return typer.Exit(code)

@@ -12,6 +12,7 @@ from pursuit.cli.console import (
     Debug,
     Force,
     Quiet,
+    TableArgument,
     WrongCallError,
     ending,
     refuse_existing,
@@ -21,9 +22,7 @@ from pursuit.cli.console import (
 
 def predict(
     model: Annotated[Path, typer.Argument(help="A model that `pursuit fit` wrote.")],
-    data: Annotated[
-        Path, typer.Argument(help="A .csv or .parquet file, or a folder of the latter.")
-    ],
+    data: TableArgument,
     output: Annotated[
         str, typer.Option("--output", "-o", help="A .csv or .parquet file; - writes CSV here.")
     ],
@@ -48,21 +47,22 @@ def predict(
         if interval is not None and not 0.0 < interval < 1.0:
             raise WrongCallError(f"--interval must be between 0 and 1, got {interval:g}.")
         from pursuit.cli.columns import named
-        from pursuit.cli.stored import encoding_of, load_model
-        from pursuit.cli.tables import Output, batches
+        from pursuit.cli.stored import encoding_of, load_model, open_for
+        from pursuit.cli.tables import Output
 
         loaded = load_model(model)
         encoding = encoding_of(loaded, model)
         _check_asked(loaded, model, std, interval, proba)
-        target, rows, unseen = Output(output), 0, 0
-        try:
-            for batch in batches(data):
-                X, strange = encoding.encode(batch)
+        to, table = Output(output), open_for(encoding, data)
+        if not table.n_rows:
+            raise WrongCallError(f"{data} has no rows to predict.")
+        rows, unseen = 0, 0
+        with to:
+            for piece in table.pieces(table.columns if with_input else encoding.names):
+                X, strange = encoding.encode(piece)
                 answer = _columns(loaded, named(X, encoding.features), std, interval, proba)
-                target.write(_joined(batch, answer) if with_input else _table(answer))
+                to.write(_joined(piece, answer) if with_input else _table(answer))
                 rows, unseen = rows + len(X), unseen + strange
-        finally:
-            target.close()
         if unseen:
             tell(f"warning: {unseen:,} values are of categories that the model has not seen")
         tell(f"{output}: {rows:,} rows", quiet=quiet or output == "-")
@@ -102,5 +102,7 @@ def _table(answer: dict[str, Any]) -> Any:
 
 def _joined(batch: Any, answer: dict[str, Any]) -> Any:
     for name, values in _table(answer).to_pydict().items():
+        if name in batch.column_names:
+            raise WrongCallError(f"the table has a column {name!r} itself: leave out --with-input.")
         batch = batch.append_column(name, [values])
     return batch

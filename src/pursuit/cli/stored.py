@@ -9,6 +9,7 @@ from pursuit.cli.console import WrongCallError
 
 if TYPE_CHECKING:
     from pursuit.cli.columns import Encoding
+    from pursuit.cli.tables import TableFile
 
 
 def load_model(path: Path) -> Any:
@@ -34,3 +35,19 @@ def encoding_of(model: Any, path: Path) -> Encoding:
             "nor fitted to a table with names."
         )
     return Encoding([Column(str(name), "number") for name in names], "")
+
+
+def open_for(
+    encoding: Encoding, path: Path, *, target: bool = False, classes: bool = False
+) -> TableFile:
+    """A table that has the columns of a model, and the target where it is asked for.
+
+    Where classes are texts, the target is read as text, like all columns that were texts.
+    """
+    from pursuit.cli.columns import require_columns
+    from pursuit.cli.tables import TableFile
+
+    others = [encoding.target] if target else []
+    table = TableFile(path, [*encoding.texts, *(others if classes else [])])
+    require_columns([*encoding.names, *others], table.columns, path.name, "columns of the model")
+    return table

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,85 +13,86 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from pursuit.cli.console import WrongCallError
-
-BATCH_ROWS = 1 << 17
-MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"]
-
-
-def schema_of(path: Path) -> pa.Schema:
-    """Names and types of the columns; of a CSV, as far as its first block tells."""
-    require_file(path)
-    if path.suffix == ".csv":
-        with pa.csv.open_csv(path, convert_options=_convert()) as reader:
-            return reader.schema
-    return pa.parquet.read_schema(_parts(path)[0])
+from pursuit.rows import file_kind, open_file
+from pursuit.store import replacing
 
 
-def read_table(path: Path, columns: list[str] | None = None) -> pa.Table:
-    """The whole table."""
-    require_file(path)
-    if path.suffix == ".csv":
-        table = pa.csv.read_csv(path, convert_options=_convert())
-        return table if columns is None else table.select(columns)
-    return pa.concat_tables(pa.parquet.read_table(part, columns=columns) for part in _parts(path))
+class TableFile:
+    """A CSV or Parquet file, or a folder of one kind of them.
 
+    Parameters
+    ----------
+    path : Path
+        Where it is.
+    texts : sequence of str
+        Columns that hold texts, even if those of a CSV file all look like numbers.
+    """
 
-def batches(path: Path) -> Iterator[pa.Table]:
-    """The table in pieces of bounded size, in row order."""
-    require_file(path)
-    if path.suffix == ".csv":
-        # Types that the first block suggests may be wrong further down: read whole, cut after.
-        table = read_table(path)
-        for start in range(0, table.num_rows, BATCH_ROWS):
-            yield table.slice(start, BATCH_ROWS)
-        return
-    for part in _parts(path):
-        for batch in pa.parquet.ParquetFile(part).iter_batches(BATCH_ROWS):
+    def __init__(self, path: Path, texts: Sequence[str] = ()) -> None:
+        require_file(path)
+        self.path = path
+        self._table = open_file(path, texts)
+        self.columns = list(self._table.columns)
+        self.n_rows = self._table.n_rows
+
+    @property
+    def bytes(self) -> int:
+        """Size on disk."""
+        parts = self.path.rglob("*") if self.path.is_dir() else [self.path]
+        return sum(part.stat().st_size for part in parts if part.is_file())
+
+    def type_of(self, column: str) -> pa.DataType:
+        """Type of a column."""
+        return self._table.schema.field(column).type
+
+    def rows(self, columns: Sequence[str]) -> Any:
+        """The rows as an estimator takes them, read when needed."""
+        return self._table.select(columns)
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """Whole columns."""
+        schema = pa.schema([self._table.schema.field(column) for column in columns])
+        return pa.Table.from_batches(self._table.batches(columns), schema)
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """The columns in pieces of bounded size, in row order."""
+        for batch in self._table.batches(columns):
             yield pa.Table.from_batches([batch])
 
 
 class Output:
-    """A CSV or Parquet file, or CSV on standard output where the path is ``-``."""
+    """A CSV or Parquet file, or CSV on standard output where the path is ``-``.
+
+    The file appears, whole, when the block in which it is written is left without an error.
+    """
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        self._path, self._kind = path, ".csv" if path == "-" else Path(path).suffix.lower()
+        self._stack = contextlib.ExitStack()
+        self._sink: Any = None
         self._writer: Any = None
-        if path != "-" and Path(path).suffix not in (".csv", ".parquet"):
+        if self._kind not in (".csv", ".parquet"):
             raise WrongCallError(f"{path}: the output must end in .csv or .parquet, or be -.")
+
+    def __enter__(self) -> Output:
+        there = contextlib.nullcontext(sys.stdout.buffer) if self._path == "-" else None
+        self._sink = self._stack.enter_context(there or replacing(self._path))
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._stack.__exit__(*raised)
 
     def write(self, table: pa.Table) -> None:
         """Append rows."""
         if self._writer is None:
-            self._writer = self._opened(table.schema)
+            kind = pa.csv.CSVWriter if self._kind == ".csv" else pa.parquet.ParquetWriter
+            self._writer = self._stack.enter_context(kind(self._sink, table.schema))
         self._writer.write_table(table)
-
-    def close(self) -> None:
-        """Finish the file."""
-        if self._writer is not None:
-            self._writer.close()
-
-    def _opened(self, schema: pa.Schema) -> Any:
-        if self._path == "-":
-            return pa.csv.CSVWriter(pa.PythonFile(sys.stdout.buffer, mode="w"), schema)
-        if Path(self._path).suffix == ".csv":
-            return pa.csv.CSVWriter(self._path, schema)
-        return pa.parquet.ParquetWriter(self._path, schema)
 
 
 def require_file(path: Path) -> None:
-    """A CSV or Parquet file, or a folder of Parquet files, must be there."""
+    """A CSV or Parquet file, or a folder, must be there."""
     if not path.exists():
         raise WrongCallError(f"there is no file {path}.")
-    if path.is_dir():
-        if not _parts(path):
-            raise WrongCallError(f"{path} is a folder without .parquet files in it.")
-    elif path.suffix not in (".csv", ".parquet"):
+    if not path.is_dir() and file_kind(path) in ("", ".npy"):
         raise WrongCallError(f"{path}: a table must be a .csv or .parquet file, or a folder.")
-
-
-def _parts(path: Path) -> list[Path]:
-    return sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-
-
-def _convert() -> pa.csv.ConvertOptions:
-    return pa.csv.ConvertOptions(null_values=MISSING, strings_can_be_null=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,10 +21,16 @@ def prepare_axes(ax: Axes | None) -> Axes:
             raise ImportError(
                 "drawing needs matplotlib: install it with `pip install pursuit[plot]`"
             ) from error
-        ax = pyplot.subplots()[1]
+        # Constrained: names of any length find room beside the axes.
+        ax = pyplot.subplots(layout="constrained")[1]
     ax.grid(visible=True, color="0.9", linewidth=0.8)
     ax.set_axisbelow(True)
     return ax
+
+
+def wrapped(text: str, width: int = 42) -> str:
+    """A label on as many lines as it takes not to be longer than an axis."""
+    return textwrap.fill(text, width)
 
 
 def next_colour(ax: Axes) -> str:

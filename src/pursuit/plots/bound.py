@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 
-from pursuit.plots.axes import COLOURS, prepare_axes
+from pursuit.plots.axes import COLOURS, prepare_axes, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -154,7 +154,7 @@ class BoundDisplay:
             (self.lines_[name],) = ax.plot(sizes, drawn, color=colour, linewidth=1.0, label=name)
         ax.set_yscale("log")
         ax.set_xlabel("Number of basis functions")
-        ax.set_ylabel(f"Bound on {quantities.pop()}")
+        ax.set_ylabel(wrapped(f"Bound on {quantities.pop()}"))
         ax.legend()
         self.ax_ = ax
         self.figure_ = ax.figure
@@ -164,15 +164,16 @@ class BoundDisplay:
         """The line of a bound, dotted where it is vacuous."""
         name = bound.name if not bound.caveat else f"{bound.name} ({bound.caveat})"
         key = bound.name if bound.name not in self.lines_ else name
-        style: dict[str, Any] = {"color": COLOURS[position % len(COLOURS)], "label": name} | line_kw
+        style: dict[str, Any] = {"color": COLOURS[position % len(COLOURS)], "label": wrapped(name)}
+        style |= line_kw
         value = _positive(np.asarray(bound.value, dtype=np.float64))
         says = np.where(bound.vacuous, np.nan, value)
         nothing = np.where(bound.vacuous, value, np.nan)
         (line,) = ax.plot(bound.size, says, **style)
         self.lines_[key] = line
         if bound.vacuous.any():
-            label = None if np.isfinite(says).any() else f"{name}: vacuous"
-            line.set_label("_nolegend_" if label else name)
+            label = None if np.isfinite(says).any() else wrapped(f"{name}: vacuous")
+            line.set_label("_nolegend_" if label else wrapped(name))
             (dotted,) = ax.plot(bound.size, nothing, color=line.get_color(), linestyle=":")
             dotted.set_label(label or "_nolegend_")
             if label:

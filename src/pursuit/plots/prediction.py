@@ -45,6 +45,9 @@ class PredictionDisplay:
         Feature values of some rows and, for one feature, their targets.
     coverage : float, default 0.95
         Part of new observations that the band should hold.
+    others : bool, default False
+        Whether there are other features, held at their medians: the legend then says so, since
+        rows, which have their own, need not lie in the band.
 
     Attributes
     ----------
@@ -75,6 +78,7 @@ class PredictionDisplay:
         target: str,
         points: tuple[Floats, ...] | None = None,
         coverage: float = 0.95,
+        others: bool = False,
     ) -> None:
         self.grid = grid
         self.mean = mean
@@ -83,6 +87,7 @@ class PredictionDisplay:
         self.target = target
         self.points = points
         self.coverage = coverage
+        self.others = others
 
     @classmethod
     def from_estimator(
@@ -145,9 +150,11 @@ class PredictionDisplay:
         shape = mesh[0].shape
         some = np.unique(np.linspace(0, len(values) - 1, _MOST_POINTS).astype(int))
         points: tuple[Floats, ...] | None = tuple(values[some, j] for j in chosen)
-        if len(chosen) == 1:
-            points = None if y is None else (*(points or ()), np.asarray(y, dtype=float)[some])
         classes = getattr(estimator, "classes_", None)
+        if len(chosen) == 1:
+            # Of classes the probability is drawn, which rows of the last class have reached.
+            targets = y if classes is None or y is None else np.asarray(y) == classes[-1]
+            points = None if y is None else (*(points or ()), np.asarray(targets, float)[some])
         label = "Prediction" if classes is None else f"Probability of {classes[-1]}"
         display = cls(
             axes,
@@ -157,6 +164,7 @@ class PredictionDisplay:
             target=label if target is None else target,
             points=points,
             coverage=coverage,
+            others=len(chosen) < values.shape[1],
         )
         return display.plot(ax=ax)
 
@@ -181,7 +189,8 @@ class PredictionDisplay:
         ax = prepare_axes(ax)
         [x] = self.grid
         if self.points is not None:
-            ax.plot(*self.points, ".", color="0.6", markersize=3, label="rows", zorder=1)
+            label = "rows, other features as they are" if self.others else "rows"
+            ax.plot(*self.points, ".", color="0.6", markersize=3, label=label, zorder=1)
         if self.std is not None:
             width = NormalDist().inv_cdf(0.5 + 0.5 * self.coverage) * self.std
             ax.fill_between(
@@ -193,7 +202,8 @@ class PredictionDisplay:
                 linewidth=0,
                 label=f"{self.coverage:.0%} of new observations",
             )
-        ax.plot(x, self.mean, color=COLOURS[0], label="mean", zorder=3)
+        label = "mean, other features at their medians" if self.others else "mean"
+        ax.plot(x, self.mean, color=COLOURS[0], label=label, zorder=3)
         ax.set(xlabel=self.names[0], ylabel=self.target)
         if len(ax.get_legend_handles_labels()[0]) > 1:
             ax.legend(frameon=False)
@@ -208,7 +218,6 @@ class PredictionDisplay:
             from matplotlib import pyplot
 
             figure = pyplot.gcf()
-            figure.set_layout_engine("constrained")
             figure.set_size_inches(4.8 * len(shown), 4.0)
             axes = list(figure.subplots(1, len(shown), squeeze=False)[0])
         else:

@@ -7,7 +7,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, BinaryIO
 
@@ -27,6 +27,44 @@ from pursuit.store.layout import (
 )
 
 Array = NDArray[Any]
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str], *, sync: bool = True) -> Iterator[BinaryIO]:
+    """A file to write to, which takes the place of ``path`` once all is written.
+
+    It lies beside ``path`` until then, and is removed if anything is raised: a process that dies,
+    or a disk that is full, leaves what was there before.
+
+    Parameters
+    ----------
+    path : path-like
+        File to write; an existing file is replaced.
+    sync : bool, default True
+        Wait until the disk has the bytes.
+    """
+    target = os.path.realpath(os.fsdecode(path))
+    folder, name = os.path.split(target)
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", folder)
+    if os.path.isdir(target):
+        raise StoreError(f"{os.fspath(path)!r} is a folder: give the name of a file in it")
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise StoreError(f"{os.fspath(path)!r} is not a plain file, which could be replaced")
+    beside = os.path.join(folder, f".{name}.{secrets.token_hex(6)}.part")
+    try:
+        with open(beside, "xb") as file:
+            yield file
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(beside, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        raise
+    if sync:
+        _sync_folder(folder)
 
 
 def write(
@@ -60,30 +98,12 @@ def write(
     OSError
         If the disk does not take the file.
     """
-    target = os.path.realpath(os.fsdecode(path))
-    folder, name = os.path.split(target)
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(errno.ENOENT, "there is no such folder", folder)
-    if os.path.isdir(target):
-        raise StoreError(f"{os.fspath(path)!r} is a folder: give the name of a file in it")
     described = [describe(name, array) for name, array in arrays.items()]
     start = pack(header, [block for block, _ in described], _library())
-    beside = os.path.join(folder, f".{name}.{secrets.token_hex(6)}.part")
-    try:
-        with open(beside, "xb") as file:
-            file.write(start)
-            for _, data in described:
-                file.write(data)
-            if sync:
-                file.flush()
-                os.fsync(file.fileno())
-        os.replace(beside, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(beside)
-        raise
-    if sync:
-        _sync_folder(folder)
+    with replacing(path, sync=sync) as file:
+        file.write(start)
+        for _, data in described:
+            file.write(data)
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
