@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -27,7 +28,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    settings.load_profile("verify" if config.getoption("--verify") else "test")
+    if config.getoption("--verify"):
+        settings.load_profile("verify")
+        return
+    settings.load_profile("test")
+    # Numbers in the sources that happen to be loaded would be examples too: then examples would
+    # depend on the tests that came before, and change with sources that have no part in a test.
+    with contextlib.suppress(ImportError):
+        from hypothesis.internal.conjecture import providers
+
+        providers.is_local_module_file = lambda path: False
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 RESULTS = Path(__file__).parent / "results"
 COLUMNS = {
     "name": "Name",
+    "verdict": "Verdict",
     "paper": "Paper",
     "here": "Here",
     "spread": "Spread",
-    "verdict": "Verdict",
 }
 
 

@@ -21,6 +21,13 @@ def certificate():
     return Certificate(np.array([3.0, 2.0]), np.array([2.5, 2.0]), np.array([10.0, 12.0]), "dense")
 
 
+def test_a_gap_of_rounding_is_none():
+    """Where f = 0 is best, P = D = ½y'Wy and the denominator is rounding too."""
+    half = 818.4629376766007
+    assert relative_gap(half, np.nextafter(half, 0), 2 * half) == 0.0
+    assert relative_gap(half, half * (1 - 1e-9), 2 * half) == pytest.approx(2.0)
+
+
 def test_numbers(certificate):
     assert (certificate.upper, certificate.lower, certificate.gap) == (5.0, 4.5, 0.5)
     assert certificate.relative_gap == pytest.approx(2 * 0.5 / (22 - 5 - 4.5))

@@ -131,3 +131,12 @@ def test_evidence_lies_between_its_bounds(task, data):
         # Nothing is missed, so both bounds are the evidence itself.
         assert bounds.lower == pytest.approx(exact, abs=1e-5 * (abs(exact) + quadratic))
         assert bounds.upper == pytest.approx(exact, abs=1e-5 * (abs(exact) + quadratic))
+
+
+def test_huge_targets_do_not_overflow():
+    """(y'v)² may overflow where the bound does not."""
+    linear, quadratic = np.array([1e160]), np.array([1e170])
+    z, border = np.array([[0.0]]), np.array([[0.0]])
+    expected = [0.5e150]
+    np.testing.assert_allclose(scaled_lower_bound(linear, quadratic, 1.0), expected)
+    np.testing.assert_allclose(hybrid_lower_bound(linear, quadratic, border, z, 1.0), expected)

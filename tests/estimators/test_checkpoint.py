@@ -2,11 +2,14 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,33 +28,55 @@ SCRIPT = textwrap.dedent(
     import numpy as np
     from sklearn.gaussian_process.kernels import RBF
     from pursuit import SparseGPRegressor
+    import pursuit.greedy.stopping
 
-    folder, log = sys.argv[1:]
+    folder, log, where, signals = sys.argv[1:]
+    signals = json.loads(signals)
+    seen = 0
+    pursuit.greedy.stopping.PATIENCE_SECONDS = 0.0
     rng = np.random.default_rng(0)
     X = rng.uniform(-2.0, 2.0, ({ROWS}, 2))
     y = np.sin(2.0 * X[:, 0]) + X[:, 1]
+    if where == "dask":
+        import dask.array
+        import pursuit.rows.dask
+
+        # Two tasks at a time, of a block each.
+        pursuit.rows.dask.slots, pursuit.rows.dask._ROUNDS = lambda: 1, 2
+        dask.config.set(scheduler="synchronous")
+        X = dask.array.from_array(X, chunks=(5000, 2))
 
     def kernel(A, B):
+        global seen
         if len(B) == {BASIS} and len(A) > {BASIS}:
             time.sleep(2e-5 * len(A))
             with open(log, "a") as file:
                 file.write(f"{{len(A)}}\\n")
+            seen += len(A)
+            if signals and seen > signals[0][0]:
+                os.kill(os.getpid(), signals.pop(0)[1])
         return RBF(0.7)(A, B)
 
     print("begun", flush=True)
     model = SparseGPRegressor(
         kernel, noise=0.1, n_basis={BASIS}, optimizer=None, certificate=None,
         pool_size=200, checkpoint=folder or None, n_jobs=1, random_state=None if folder else 0,
-    ).fit(X, y)
+    )
+    while True:
+        try:
+            model.fit(X, y)
+            break
+        except KeyboardInterrupt:
+            print("interrupted", len(model.predict(X[:9])), flush=True)
     print(json.dumps([model.dual_coef_.tolist(), model.basis_indices_.tolist()]))
     """
 )
 
 
-def start(folder, log):
+def start(folder, log, where="memory", signals=()):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(folder), str(log)],
+        [sys.executable, "-c", SCRIPT, str(folder), str(log), where, json.dumps(signals)],
         stdout=subprocess.PIPE,
         text=True,
         env=environment,
@@ -71,34 +96,63 @@ def summed(log):
     return sum(int(line) for line in log.read_text().split()) if log.exists() else 0
 
 
-def test_killed_at_random_moments(tmp_path, size):
-    rng = np.random.default_rng(0)
+@dataclass(frozen=True)
+class Undisturbed:
+    """A fit that nobody has ended: its model, rows and seconds, and what it left."""
+
+    model: list
+    rows: int
+    seconds: float
+    checkpoint: Path
+    log: Path
+
+    def folder(self, path):
+        """A folder for a fit that begins in the same way: each first run draws its own seed."""
+        path.mkdir()
+        shutil.copy(self.checkpoint / "begin.pursuit", path)
+        return path
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
     began = time.perf_counter()
-    folder, log = tmp_path / "whole", tmp_path / "whole.log"
-    whole = finish(start(folder, log))
+    path = tmp_path_factory.mktemp("whole")
+    folder, log = path / "folder", path / "log"
+    model = finish(start(folder, log))
     seconds = time.perf_counter() - began
-    undisturbed = summed(log)
-    # The first run of every folder draws its own seed: all of them continue from a copy of one.
-    seed = (folder / "begin.pursuit").read_bytes()
+    return Undisturbed(model, summed(log), seconds, folder, log)
+
+
+def test_killed_at_random_moments(tmp_path, size, undisturbed):
+    rng = np.random.default_rng(0)
     for kill in range(size(3, 20)):
-        folder, log = tmp_path / f"folder{kill}", tmp_path / f"{kill}.log"
-        folder.mkdir()
-        (folder / "begin.pursuit").write_bytes(seed)
+        folder, log = undisturbed.folder(tmp_path / f"folder{kill}"), tmp_path / f"{kill}.log"
         process = start(folder, log)
-        time.sleep(rng.uniform(0.0, seconds))
+        time.sleep(rng.uniform(0.0, undisturbed.seconds))
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=60)
-        assert finish(start(folder, log)) == whole
-        assert summed(log) <= undisturbed + BLOCK_ROWS
+        assert finish(start(folder, log)) == undisturbed.model
+        assert summed(log) <= undisturbed.rows + BLOCK_ROWS
         assert not list(folder.glob(".*"))
 
 
-def test_finished_stages_and_blocks_are_not_done_again(tmp_path):
-    folder, log = tmp_path / "folder", tmp_path / "log"
-    first = finish(start(folder, log))
-    once = summed(log)
-    assert finish(start(folder, log)) == first
-    assert summed(log) == once
+def test_a_pass_on_a_cluster_is_interrupted_and_then_its_driver_is_killed(tmp_path, undisturbed):
+    pytest.importorskip("dask.array", reason="dask is not installed")
+    folder, log = undisturbed.folder(tmp_path / "folder"), tmp_path / "log"
+    # Groups of two blocks are recorded: four blocks when the first signal is honoured, two more
+    # before the second, which comes in the seventh.
+    signals = [(2 * BLOCK_ROWS, signal.SIGINT), (6 * BLOCK_ROWS, signal.SIGKILL)]
+    killed = start(folder, log, "dask", signals)
+    told, _ = killed.communicate(timeout=60)
+    assert (killed.returncode, told) == (-signal.SIGKILL, "interrupted 9\n")
+    done = summed(log)
+    assert finish(start(folder, log, "dask")) == undisturbed.model
+    assert summed(log) == undisturbed.rows + done - 6 * BLOCK_ROWS
+
+
+def test_finished_stages_and_blocks_are_not_done_again(undisturbed):
+    assert finish(start(undisturbed.checkpoint, undisturbed.log)) == undisturbed.model
+    assert summed(undisturbed.log) == undisturbed.rows
 
 
 def waves(m=3000):
@@ -187,7 +241,7 @@ def test_an_interrupted_choice_is_not_kept_as_finished(tmp_path):
 def test_a_folder_that_cannot_be(tmp_path):
     X, y = waves(50)
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileExistsError):
+    with pytest.raises(ValueError, match=r"checkpoint '.*file' is a file: name a folder"):
         process_of(tmp_path / "file").fit(X, y)
     with pytest.raises(ValueError, match="'checkpoint' parameter"):
         process_of(3).fit(X, y)

@@ -22,6 +22,7 @@ from pursuit import (
     SparseKernelPCA,
     SparseKernelRidge,
 )
+from pursuit.rows import BLOCK_ROWS
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
 da = pytest.importorskip("dask.array")
@@ -114,6 +115,16 @@ CASES = {
 }
 
 
+OTHER_FORMULAS = {
+    # Features are held in memory but formed anew on a cluster, step by step.
+    "map": 1e-12,
+    "map, column space": 1e-12,
+    # Blocks of the kernel matrix serve twice in memory.
+    "gp, hybrid certificate": 1e-12,
+}
+"""Where dask rows and rows in memory do not take the same sums, and how far they may be apart."""
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_same_model_from_numpy_and_from_dask(task, name):
     X, y, new = task
@@ -125,7 +136,38 @@ def test_the_same_model_from_numpy_and_from_dask(task, name):
     np.testing.assert_array_equal(getattr(other, basis), getattr(one, basis))
     expected = values(one, new)
     error = np.abs(values(other, new) - expected).max()
-    assert error <= 1e-8 * np.abs(expected).max()
+    assert error <= OTHER_FORMULAS.get(name, 0.0) * np.abs(expected).max()
+
+
+@pytest.fixture(scope="module")
+def blocks():
+    """More than one block of rows, and a rest."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(BLOCK_ROWS + 1500, 3))
+    y = np.sin(X @ [1.0, 2.0, 0.5]) + 0.1 * rng.normal(size=len(X))
+    return X, y, rng.normal(size=(40, 3))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: gaussian_process(dtype="float32"),
+        lambda: SparseGPRegressor(
+            RBF(0.2), optimizer=None, noise=1e-6, n_basis=40, certificate=None, random_state=0
+        ),
+        lambda: SparseKernelRidge(method="kappa", n_basis=5, certificate=None, random_state=0),
+        lambda: KernelMatchingPursuitRegressor(
+            n_basis="validation", pool_size=400, selection_rows=900, random_state=0
+        ),
+    ],
+)
+@pytest.mark.parametrize("chunks", [1700, ((1, 8190, 2, 0, 1499), (3,))])
+def test_partitions_that_end_within_blocks_do_not_change_a_bit(blocks, make, chunks):
+    X, y, new = blocks
+    one = make().fit(X, y)
+    other = make().fit(da.from_array(X, chunks=chunks), y)
+    np.testing.assert_array_equal(other.basis_indices_, one.basis_indices_)
+    np.testing.assert_array_equal(other.predict(new), one.predict(new))
 
 
 @pytest.mark.parametrize("chunks", [M, (1, 1299, 0, 1300), 333])
@@ -137,7 +179,7 @@ def test_any_partitioning_gives_the_same_model(task, chunks, weighted):
     rows = da.from_array(X, chunks=(chunks, (3,)) if isinstance(chunks, tuple) else (chunks, 3))
     other = gaussian_process().fit(rows, y, weights)
     np.testing.assert_array_equal(other.basis_indices_, one.basis_indices_)
-    np.testing.assert_allclose(other.predict(new), one.predict(new), rtol=0, atol=1e-9)
+    np.testing.assert_array_equal(other.predict(new), one.predict(new))
     assert other.path_.entries[-1] == one.path_.entries[-1]
 
 
@@ -151,7 +193,7 @@ def test_learning_moving_and_calibrating_give_the_same_model(task, monkeypatch):
     assert one.learning_report_.moved == other.learning_report_.moved
     answers = one.predict(new, return_std=True), other.predict(new, return_std=True)
     for a, b in zip(*answers, strict=True):
-        np.testing.assert_allclose(b, a, rtol=1e-7)
+        np.testing.assert_array_equal(b, a)
 
 
 def test_two_views_in_different_partitions(task):
@@ -161,10 +203,12 @@ def test_two_views_in_different_partitions(task):
     left, right = da.from_array(X, chunks=(700, 3)), da.from_array(Y, chunks=(450, 2))
     other = SparseKernelCCA(n_basis=20, n_components=2, random_state=0).fit(left, right)
     np.testing.assert_array_equal(other.basis_indices_, one.basis_indices_)
-    np.testing.assert_allclose(np.abs(other.transform(new)), np.abs(one.transform(new)), atol=1e-9)
-    assert other.generalisation_bound_.value == pytest.approx(one.generalisation_bound_.value)
-    assert other.score(left, right) == pytest.approx(one.score(X, Y), rel=1e-9)
-    np.testing.assert_allclose(other.transform(left, right)[1], one.transform(X, Y)[1], atol=1e-8)
+    np.testing.assert_array_equal(other.transform(new), one.transform(new))
+    np.testing.assert_array_equal(
+        other.generalisation_bound_.value, one.generalisation_bound_.value
+    )
+    assert other.score(left, right) == pytest.approx(one.score(X, Y), rel=1e-12)
+    np.testing.assert_allclose(other.transform(left, right)[1], one.transform(X, Y)[1], atol=1e-12)
 
 
 def test_columns_of_a_data_frame_are_targets_weights_and_features(task):
@@ -179,7 +223,7 @@ def test_columns_of_a_data_frame_are_targets_weights_and_features(task):
     assert other.feature_names_in_.tolist() == ["a", "b", "c"]
     np.testing.assert_array_equal(other.basis_indices_, one.basis_indices_)
     lazy = other.predict(collection[["y", "c", "b", "a"]])
-    np.testing.assert_allclose(lazy.compute(), one.predict(frame), atol=1e-9)
+    np.testing.assert_allclose(lazy.compute(), one.predict(frame), rtol=1e-12)
     assert other.score(collection, collection["y"]) == pytest.approx(one.score(frame, y))
     with pytest.raises(ValueError, match=r"no column 'yy' \(did you mean 'y'"):
         gaussian_process().fit(collection, target="yy")
@@ -221,7 +265,7 @@ def test_dask_ml_wraps_models(task):
     wrapped = wrappers.ParallelPostFit(gaussian_process()).fit(rows, y)
     lazy = wrapped.predict(rows)
     assert isinstance(lazy, da.Array)
-    np.testing.assert_allclose(lazy.compute(), gaussian_process().fit(X, y).predict(X), atol=1e-9)
+    np.testing.assert_allclose(lazy.compute(), gaussian_process().fit(X, y).predict(X), rtol=1e-12)
 
 
 def test_what_a_fitted_model_can_do_with_the_rows_it_can_do_with_dask(task):
@@ -230,9 +274,9 @@ def test_what_a_fitted_model_can_do_with_the_rows_it_can_do_with_dask(task):
     one, other = gaussian_process().fit(X, y), gaussian_process().fit(rows, y)
     for kind in ("published", "scaled", "two-level", "pcg"):
         a, b = one.certify(X, y, kind=kind), other.certify(rows, y, kind=kind)
-        assert b.lower == pytest.approx(a.lower, rel=1e-8)
+        assert b.lower == pytest.approx(a.lower, rel=1e-12)
     for a, b in zip(one.std_bounds(new, X), other.std_bounds(new, rows), strict=True):
-        np.testing.assert_allclose(b, a, rtol=1e-8)
+        np.testing.assert_array_equal(b, a)
     assert (
         other.grow(45, rows, y).basis_indices_.tolist()
         == one.grow(45, X, y).basis_indices_.tolist()
@@ -344,8 +388,10 @@ def fitted_numbers(model):
 
 
 def test_one_two_and_four_workers_and_one_that_is_killed_give_one_model(task, workers, tmp_path):
-    X, y, new = task
-    rows, targets = da.from_array(X, chunks=(300, 3)), da.from_array(y, chunks=300)
+    rng, new = np.random.default_rng(6), task[2]
+    X = rng.normal(size=(4 * BLOCK_ROWS + 500, 3))  # a task each
+    y = np.sin(X @ [1.0, 2.0, 0.5]) + 0.1 * rng.normal(size=len(X))
+    rows, targets = da.from_array(X, chunks=(3000, 3)), da.from_array(y, chunks=3000)
     kernel = halting_kernel(tmp_path)
 
     def fit(X, y):
@@ -372,7 +418,7 @@ def test_one_two_and_four_workers_and_one_that_is_killed_give_one_model(task, wo
             np.testing.assert_array_equal(mine, first)
     here = fit(X, y)
     np.testing.assert_array_equal(here.basis_indices_, models[1].basis_indices_)
-    np.testing.assert_allclose(models[1].predict(new), here.predict(new), rtol=1e-8)
+    np.testing.assert_array_equal(models[1].predict(new), here.predict(new))
 
 
 def kill_when_written(path):

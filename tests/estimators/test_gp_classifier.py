@@ -6,10 +6,11 @@ import signal
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from scipy.linalg import null_space
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_moons
@@ -23,6 +24,7 @@ from sklearn.svm import SVC
 
 import pursuit
 from pursuit import SparseGPClassifier
+from pursuit.estimators.gp import classifier
 from pursuit.estimators.gp.laplace import fit_laplace, learn_scale
 from pursuit.linalg import Workers
 from pursuit.tuning import HeldOut
@@ -130,8 +132,9 @@ def test_a_class_has_the_latent_function_of_a_model_of_its_own():
     n=st.integers(1, 6),
     scale=st.sampled_from([0.1, 1.0, 30.0]),
     twins=st.booleans(),
+    in_basis=st.booleans(),
 )
-def test_leaving_a_group_out_of_the_working_regression(seed, n, scale, twins):
+def test_leaving_a_group_out_of_the_working_regression(seed, n, scale, twins, in_basis):
     """The formula is exact for the weighted regression that Newton's last step solves."""
     rng = np.random.default_rng(seed)
     m = 12
@@ -144,7 +147,11 @@ def test_leaving_a_group_out_of_the_working_regression(seed, n, scale, twins):
     with Workers(1) as workers:
         fit = fit_laplace(lambda rows: V[rows], n, Y, w, scale, workers)
     numbered = np.unique(group, return_inverse=True)[1]
-    rows = HeldOut(V.T, Y, w, np.full(m, 2.0 + (V**2).sum(axis=1).max()), numbered)
+    # The functions without that of a row are those orthogonal to a direction of its own.
+    own = rng.normal(size=(n, m)) * (np.arange(m) % 2) * in_basis
+    own = own[:, group]
+    prior = 2.0 + (V**2).sum(axis=1).max()
+    rows = HeldOut(V.T, Y, w, np.full(m, prior), numbered, own)
     found = fit.left_out(rows)
     for column in range(2):
         f = V @ fit.mode[:, column]
@@ -158,11 +165,15 @@ def test_leaving_a_group_out_of_the_working_regression(seed, n, scale, twins):
         still = 1e-6 + 10.0 * np.abs(V @ step).max()
         for i in range(m):
             rest = group != group[i]
-            H = V[rest].T @ (D[rest, None] * V[rest]) + np.eye(n) / scale
-            b = np.linalg.solve(H, V[rest].T @ (D[rest] * working[rest]))
-            assert_allclose(found.mean[i, column], V[i] @ b, rtol=1e-5, atol=still)
-            variance = V[i] @ np.linalg.solve(H, V[i])
-            assert_allclose(found.variance[i, column], variance, rtol=1e-6)
+            others = null_space(own[:, [i]].T)
+            A = V @ others
+            H = A[rest].T @ (D[rest, None] * A[rest]) + np.eye(others.shape[1]) / scale
+            b = np.linalg.solve(H, A[rest].T @ (D[rest] * working[rest]))
+            assert_allclose(found.mean[i, column], A[i] @ b, rtol=1e-5, atol=still)
+            variance = A[i] @ np.linalg.solve(H, A[i])
+            assert_allclose(found.variance[i, column], variance, rtol=1e-6, atol=1e-12)
+            missed = scale * (prior - A[i] @ A[i])
+            assert_allclose(found.missed[i], missed, rtol=1e-9)
 
 
 def test_the_scale_has_more_evidence_than_any_other():
@@ -400,6 +411,133 @@ def test_an_interrupt_keeps_what_was_chosen():
     assert np.all(np.isfinite(model.predict_proba(X[:5])))
 
 
+def penalised(K, y, w, f):
+    """Σw log(1 + exp(-yf)) + ½f'K⁻¹f."""
+    return w @ np.logaddexp(0.0, -y * f) + 0.5 * f @ np.linalg.solve(K, f)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(1, 30),
+    scale=st.sampled_from([0.1, 3.0, 100.0]),
+    several=st.booleans(),
+    weighted=st.booleans(),
+)
+@settings(max_examples=15)
+def test_the_certificate_is_never_below_the_truth(seed, n, scale, several, weighted):
+    rng = np.random.default_rng(seed)
+    X, labels = three_classes(30, seed) if several else moons(30, seed)
+    w = rng.uniform(0.1, 5.0, 30) if weighted else np.ones(30)
+    model = fixed(scale=scale, n_basis=n, random_state=0).fit(X, labels, sample_weight=w)
+    K, found = scale * ROUGH(X), model.certificate_
+    latents = model.decision_function(X).reshape(30, -1)
+    for column, f in enumerate(latents.T):
+        y = np.where(labels == (column if several else 1), 1.0, -1.0)
+        least = penalised(K, y, w, dense_laplace(K, y, w)[0])
+        upper, lower = (found.per_output[name][column] for name in ("upper", "lower"))
+        assert upper == pytest.approx(penalised(K, y, w, f), rel=1e-8)
+        assert lower <= least * (1 + 1e-9)
+        # At the best function of a span, a multiple of one loses half of what it misses of Ka.
+        a = w * y * expit(-y * f)
+        assert upper - lower <= 0.5 * a @ (K @ a - f) + 1e-8 * upper
+    if n == 30:
+        assert found.gap <= 1e-8 * found.upper
+    again = model.certify(X, labels, sample_weight=w)
+    assert again.lower == found.lower
+    half = model.truncated((model.n_basis_ + 1) // 2).certify(X, labels, sample_weight=w)
+    assert half.lower <= found.upper * (1 + 1e-9)
+    assert half.upper >= found.upper * (1 - 1e-9)
+
+
+def test_certificates_of_other_rows():
+    X, labels = three_classes(60)
+    model = fixed(n_basis=10, random_state=0).fit(X[:40], labels[:40])
+    assert model.path_.gap[-1] == model.certificate_.relative_gap
+    other = model.certify(X[20:], labels[20:])
+    w = np.arange(60) >= 20
+    assert model.certify(X, labels, sample_weight=w).lower == pytest.approx(other.lower, rel=1e-10)
+    K = ROUGH(X)
+    given_matrix = fixed("precomputed", n_basis=10, random_state=0).fit(K[:40, :40], labels[:40])
+    assert given_matrix.certificate_.gap == pytest.approx(model.certificate_.gap, rel=1e-6)
+    with pytest.raises(ValueError, match="square training matrix"):
+        given_matrix.certify(K[:20, :40], labels[:20])
+    with pytest.raises(ValueError, match=r"y holds \[7\], which the model was not fitted with"):
+        model.certify(X, np.where(labels == 2, 7, labels))
+
+
+def test_when_a_fit_certifies(monkeypatch):
+    X, labels = moons(50)
+    monkeypatch.setattr(classifier, "_AUTO_CERTIFICATE_ROWS", 49)
+    for certificate, there in ((None, False), ("auto", False), ("exact", True)):
+        model = fixed(n_basis=5, certificate=certificate).fit(X, labels)
+        assert (model.certificate_ is not None) == there
+        assert np.isfinite(model.path_.gap[-1]) == there
+        assert np.isnan(model.path_.gap[:-1]).all()
+
+
+def test_class_weights_are_weights_of_rows():
+    X, labels = three_classes(120)
+    few = np.flatnonzero((labels == 1) | (np.arange(120) % 4 > 0))
+    X, names = X[few], np.array(["a", "b", "c"])[labels[few]]
+    counts = np.array([np.sum(names == name) for name in "abc"])
+    balanced = len(names) / (3 * counts)
+    given_weights = {"a": balanced[0], "b": balanced[1], "c": balanced[2]}
+    by_row = np.array([given_weights[name] for name in names])
+    options = {"n_basis": 20, "random_state": 0}
+    expected = fixed(**options).fit(X, names, sample_weight=by_row)
+    for class_weight in ("balanced", given_weights):
+        model = fixed(class_weight=class_weight, **options).fit(X, names)
+        assert_allclose(model.class_weight_, balanced)
+        assert_allclose(model.predict_proba(X), expected.predict_proba(X), atol=1e-8)
+        assert model.certify(X, names).upper == pytest.approx(model.certificate_.upper, rel=1e-10)
+    heavy = fixed(class_weight={"a": 30.0}, **options).fit(X, names)
+    assert_allclose(heavy.class_weight_, [30.0, 1.0, 1.0])
+    plain = fixed(**options).fit(X, names)
+    assert heavy.predict_proba(X)[:, 0].mean() > plain.predict_proba(X)[:, 0].mean() + 0.1
+    twice = fixed(class_weight={"a": 3.0}, **options).fit(X, names, sample_weight=2 * by_row)
+    once = fixed(**options).fit(X, names, sample_weight=np.where(names == "a", 6, 2) * by_row)
+    assert_allclose(twice.decision_function(X), once.decision_function(X), atol=1e-8)
+
+
+def test_a_cut_model_has_the_posterior_within_its_span():
+    X, labels = three_classes(60)
+    model = fixed(n_basis=12, random_state=0).fit(X, labels)
+    same = model.truncated(12)
+    assert_allclose(same.predict_proba(X), model.predict_proba(X), atol=1e-10)
+    cut = model.truncated(5)
+    assert cut.n_basis_ == len(cut.basis_) == len(cut.path_) == 5
+    assert cut.certificate_ is None
+    assert np.isnan(cut.log_marginal_likelihood_value_)
+    K_SS, k_S = ROUGH(model.basis_), ROUGH(X, model.basis_)
+    R = np.linalg.cholesky(K_SS)
+    V = np.linalg.solve(R, k_S.T).T
+    for column in range(3):
+        b = R.T @ model.dual_coef_[:, column]
+        p = expit(V @ b)
+        covariance = np.linalg.inv(V.T @ ((p * (1 - p))[:, None] * V) + np.eye(12))
+        # A Gaussian given that its last seven coordinates are 0.
+        gain = covariance[:5, 5:] @ np.linalg.inv(covariance[5:, 5:])
+        mean = b[:5] - gain @ b[5:]
+        assert_allclose(cut.decision_function(X)[:, column], V[:, :5] @ mean, atol=1e-8)
+        left = covariance[:5, :5] - gain @ covariance[5:, :5]
+        L = cut._laplace.factors[column]
+        assert_allclose(np.linalg.inv(L @ L.T), left, atol=1e-8)
+    for n in (0, 13, 2.0):
+        with pytest.raises(ValueError, match=f"n must be a whole number from 1 to 12, got {n}"):
+            model.truncated(n)
+
+
+def test_a_cut_model_is_near_a_fit_of_its_size(large):
+    model, X, labels, _ = large
+    cut = model.truncated(20)
+    points = {"candidates": model.basis_[:20], "n_basis": 20}
+    again = fixed(model.kernel_, scale=model.scale_, refine=False, **points)
+    again.fit(X[:3000], labels[:3000])
+    assert log_loss(labels[3000:], cut.predict_proba(X[3000:])) < 0.02 + log_loss(
+        labels[3000:], again.predict_proba(X[3000:])
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -409,6 +547,9 @@ def test_an_interrupt_keeps_what_was_chosen():
         ({"search": "fresh", "candidates": "kmeans"}, "candidates other than 'rows' need"),
         ({"kernel": "precomputed", "candidates": "kmeans"}, "use candidates='rows'"),
         ({"calibration": "sigmoid"}, "calibration"),
+        ({"certificate": "diagonal"}, "certificate"),
+        ({"class_weight": {0: 2.0, 5: 1.0}}, r"class_weight names \[5\], but the classes in y are"),
+        ({"class_weight": {0: 0.0}}, "class_weight must be positive and finite"),
         ({"kernel": "no such kernel"}, "no such kernel"),
     ],
 )

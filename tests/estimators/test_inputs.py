@@ -13,6 +13,8 @@ from sklearn.gaussian_process.tests._mini_sequence_kernel import MiniSeqKernel
 from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
 
 from pursuit import SparseGPRegressor, pairwise
+from pursuit.estimators.inputs import feature_deviations
+from pursuit.rows import Sample, as_rows
 
 fixed_gp = partial(SparseGPRegressor, optimizer=None)
 """The kernel is used as given."""
@@ -293,3 +295,44 @@ def test_numbers_for_a_callable_are_rows(waves):
     assert_same_predictions(called.fit(data.X, data.y), named, data.new)
     assert_same_predictions(called.fit(data.X.tolist(), data.y), named, data.new.tolist())
     assert called.n_features_in_ == 2
+
+
+# Scales of features
+
+
+def deviations_of(X, w=None):
+    w = np.ones(len(X)) if w is None else w
+    sample = Sample(as_rows(X), np.zeros((len(X), 1)), w)
+    return feature_deviations(sample, np.random.default_rng(0))
+
+
+def test_a_code_for_missing_values_does_not_set_the_scale():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1000, 4))
+    X[:, 1] = X[:, 1] ** 3  # long tails are no codes
+    X[:, 2] = rng.random(1000) < 0.005  # nor are rare events where there is nothing else
+    plain = deviations_of(X)
+    np.testing.assert_allclose(plain, X.std(axis=0), rtol=1e-12)
+    X[3, 0] = X[4, 0] = 1e9
+    X[5, 3] = -99_999
+    coded = deviations_of(X)
+    np.testing.assert_allclose(coded[[0, 3]], plain[[0, 3]], rtol=0.1)
+    np.testing.assert_array_equal(coded[[1, 2]], plain[[1, 2]])
+
+
+def test_scales_take_weights_for_copies():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((300, 2))
+    X[:2, 0] = 1e9
+    w = rng.integers(0, 4, 300)
+    copies = deviations_of(np.repeat(X, w, axis=0))
+    np.testing.assert_allclose(deviations_of(X[w > 0], w[w > 0].astype(float)), copies, rtol=1e-12)
+
+
+def test_a_far_outlier_leaves_the_learned_kernel_alone(waves):
+    data = waves(200)
+    X = np.array(data.X)
+    X[7, 1] = 1e9
+    coded = SparseGPRegressor(n_basis=30, random_state=0).fit(X, data.y)
+    plain = SparseGPRegressor(n_basis=30, random_state=0).fit(data.X, data.y)
+    np.testing.assert_allclose(coded.predict(data.new), plain.predict(data.new), atol=0.2)

@@ -333,6 +333,24 @@ def test_a_row_of_weight_zero_is_absent():
     np.testing.assert_array_equal(some.basis_indices_, rest.basis_indices_ + 5)
 
 
+@pytest.mark.parametrize("heavy", [1e4, 1e12])
+def test_a_very_heavy_row_leaves_the_others_their_weight(heavy):
+    X, y = moons(60)
+    weights = np.where(np.arange(60) == 0, heavy, 1.0)
+    minimum, _ = oracles.hinge_programme(
+        rbf_kernel(X, gamma=GAMMA), signs(y), np.minimum(weights, 60.0)
+    )
+    model = LPMachineClassifier(gamma=GAMMA, max_time=30.0).fit(X, y, sample_weight=weights)
+    assert model.objective_ == pytest.approx(minimum, rel=1e-6)
+    assert model.certificate_.gap <= 1e-6 * minimum
+
+
+def test_one_row_is_a_constant():
+    model = LPMachineRegressor().fit([[1.0, 2.0]], [3.0])
+    assert model.predict([[0.0, 5.0]]).tolist() == [3.0]
+    assert model.certificate_.upper == model.certificate_.lower == 0.0
+
+
 def test_class_weights_are_factors_of_the_weights():
     X, y = moons(90)
     y = np.array(["no", "yes"])[y]

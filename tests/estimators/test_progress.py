@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from pursuit import SparseGPRegressor
-from pursuit.greedy import Pursuit
+from pursuit import SparseGPRegressor, SparseKernelRidge
+from pursuit.greedy import Pursuit, stopping
+from pursuit.rows import BLOCK_ROWS
 
 fixed_gp = partial(SparseGPRegressor, optimizer=None)
 """The kernel is used as given."""
@@ -188,6 +189,78 @@ def test_an_interrupt_in_the_first_round_keeps_that_round(waves, monkeypatch):
         model.fit(data.X, data.y)
     assert model.path_.stop_reason == "interrupted"
     assert model.n_basis_ == 10
+
+
+class Interrupting:
+    """A kernel during whose pass over all rows Ctrl-C is pressed once so many rows are done."""
+
+    def __init__(self, n_basis, after):
+        self.n_basis, self.after, self.rows = n_basis, after, 0
+
+    def __call__(self, A, B):
+        K = RBF(0.5)(A, B)
+        if len(B) == self.n_basis < len(A):
+            before, self.rows = self.rows, self.rows + len(A)
+            if before < self.after <= self.rows:
+                interrupt_here()
+        return K
+
+
+@pytest.mark.usefixtures("python_interrupts")
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        partial(SparseGPRegressor, noise=0.1, normalize_y=False, pool_size=100),
+        partial(SparseKernelRidge, method="random", alpha=0.1),
+    ],
+)
+def test_an_interrupt_in_the_last_pass_ends_it_after_a_block(monkeypatch, estimator, weighted):
+    monkeypatch.setattr(stopping, "PATIENCE_SECONDS", 0.0)
+    m = 4 * BLOCK_ROWS
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (m, 2))
+    y, w = np.sin(2.0 * X[:, 0]) + X[:, 1], np.ones(m)
+    if weighted:
+        w[: m // 2 : 2] = 0.0
+    kernel = Interrupting(16, after=BLOCK_ROWS + 1)
+    model = estimator(kernel, n_basis=16, n_jobs=1, random_state=0)
+    # Two blocks of the rows that are present have been read then.
+    read = 2 * BLOCK_ROWS + (BLOCK_ROWS if weighted else 0)
+    told = rf"best 16 basis functions .* first {read} rows: partial_fit adds others"
+    with pytest.warns(UserWarning, match=told), pytest.raises(KeyboardInterrupt):
+        model.fit(X, y, w)
+    assert model.path_.stop_reason == "interrupted"
+    assert model.certificate_ is None
+    K, K_SS = RBF(0.5)(X[:read], model.basis_), RBF(0.5)(model.basis_)
+    weights = w[:read, None]
+    best = np.linalg.solve(K.T @ (weights * K) + 0.1 * K_SS, K.T @ (w[:read] * y[:read]))
+    new = X[:50]
+    np.testing.assert_allclose(model.predict(new), RBF(0.5)(new, model.basis_) @ best, atol=1e-7)
+    model.partial_fit(X[read:], y[read:], w[read:])
+    whole = estimator(Interrupting(16, after=np.inf), n_basis=16, random_state=0, certificate=None)
+    np.testing.assert_allclose(model.predict(new), whole.fit(X, y, w).predict(new), atol=1e-7)
+
+
+@pytest.mark.usefixtures("python_interrupts")
+def test_a_short_pass_is_finished_after_an_interrupt(waves):
+    data = waves(2 * BLOCK_ROWS)
+    model = SparseGPRegressor(
+        Interrupting(16, after=1), noise=0.1, n_basis=16, n_jobs=1, random_state=0, pool_size=100
+    )
+    with pytest.warns(UserWarning, match="found so far.$"), pytest.raises(KeyboardInterrupt):
+        model.fit(data.X, data.y)
+    whole = SparseGPRegressor(
+        Interrupting(16, after=np.inf),
+        noise=0.1,
+        n_basis=16,
+        n_jobs=1,
+        random_state=0,
+        pool_size=100,
+    )
+    np.testing.assert_array_equal(
+        model.predict(data.new), whole.fit(data.X, data.y).predict(data.new)
+    )
 
 
 @pytest.mark.usefixtures("python_interrupts")

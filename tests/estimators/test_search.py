@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.utils import check_random_state
 
 from pursuit import SparseGPRegressor, rows
+from pursuit.estimators.gp import learning
 from pursuit.gram import statistics
 
 fixed_gp = partial(SparseGPRegressor, optimizer=None)
@@ -96,7 +97,9 @@ def test_threads_do_not_change_a_bit(waves, rough_kernel, search, n_outputs, siz
             np.testing.assert_array_equal(got, expected)
 
 
-def test_threads_do_not_change_what_is_learned(waves):
+def test_threads_do_not_change_what_is_learned(waves, size, monkeypatch):
+    # Still several chunks for the threads to share.
+    monkeypatch.setattr(learning, "EVIDENCE_ROWS", size(700, 2000))
     data = waves(2300)
     one, two = (
         SparseGPRegressor(n_basis=20, n_jobs=n, random_state=0).fit(data.X, data.y) for n in (1, 2)

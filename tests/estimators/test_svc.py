@@ -119,6 +119,38 @@ def test_with_all_rows_the_squared_hinge_has_its_minimum(C):
     assert model.certificate_.gap <= 1e-7 * other.fun
 
 
+@pytest.mark.parametrize("C", [1e4, 1e7, 1e10])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_however_large_C_is_the_margin_is_found(C, loss):
+    X, y = rough(120, flips=0.05)
+    K = rbf_kernel(X, gamma=2.0)
+    hard = SVC(C=1e12, kernel="precomputed", tol=1e-9).fit(K, y)
+    a = np.zeros(120)
+    a[hard.support_] = hard.dual_coef_[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = LowRankSVC(C=C, gamma=2.0, loss=loss, **ALL).fit(X, y)
+    least = 0.5 * a @ K @ a
+    assert model.certificate_.gap <= 1e-5 * least
+    # The classes are separable: all a machine with soft margins saves is Σa²/4C.
+    softness = 0.0 if loss == "hinge" else 0.25 * a @ a / C
+    assert model.certificate_.upper == pytest.approx(least, rel=1e-5, abs=1.01 * softness)
+    assert np.array_equal(model.predict(X), y)
+    assert set(np.flatnonzero(np.abs(a) > 1e-3)) <= set(model.support_)
+
+
+def test_a_class_of_huge_weight_is_told_from_the_other_all_the_same():
+    X, y = rough(120)
+    model = LowRankSVC(gamma=0.5, loss="hinge", class_weight={1: 1e6}, **ALL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, y)
+    assert np.all(model.decision_function(X[y > 0]) >= 1 - 1e-6)
+    # No a of a row exceeds what the other class can hold, 1 a row.
+    truth = exact_minimum(rbf_kernel(X, gamma=0.5), y, np.where(y > 0, 120.0, 1.0), "hinge")
+    assert model.certificate_.lower == pytest.approx(truth, rel=1e-5)
+
+
 @given(
     st.integers(0, 10**6),
     st.sampled_from([0.05, 1.0, 50.0]),
@@ -267,6 +299,19 @@ def test_moving_the_points_lowers_the_objective(size):
     found = moved.certify(X, y)
     assert found.upper == pytest.approx(moved.path_.value[-1], rel=1e-9)
     assert found.lower <= found.upper
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_of_few_rows_points_are_moved_where_it_is_asked_for(loss):
+    X, y = rough(300, flips=0.02)
+    common = {"C": 10.0, "gamma": 0.3, "n_basis": 20, "loss": loss, "random_state": 0}
+    automatic, still, moved = (
+        LowRankSVC(refine=steps, **common).fit(X, y) for steps in ("auto", 0, 20)
+    )
+    assert np.array_equal(automatic.dual_coef_, still.dual_coef_)
+    assert np.all(moved.basis_indices_ == -1)
+    assert moved.certificate_.upper < still.certificate_.upper
+    assert moved.certificate_.lower > still.certificate_.lower
 
 
 def test_moving_on_some_of_the_rows_is_moving(monkeypatch):
@@ -431,6 +476,7 @@ def test_rows_that_are_all_alike_have_the_majority():
         ({"C": -1}, "C must be a positive number"),
         ({"class_weight": {7: 1.0}}, r"class_weight names \[7\], but the classes in y are"),
         ({"class_weight": {1: 0.0}}, "class_weight must be positive and finite"),
+        ({"class_weight": {1: "much"}}, "class_weight must be positive and finite, got .*'much'"),
         ({"decision_function_shape": "ovo"}, "set multi_class='ovo'"),
         ({"tol": 0.1, "certificate": None}, "tol stops the growth of the basis"),
         ({"tol": 0.1, "certificate": "diagonal"}, "tol stops the growth of the basis"),
@@ -465,9 +511,13 @@ def test_wrong_data_is_named():
     with pytest.raises(AttributeError) as error:
         model.predict_proba(X)
     assert "needs probability=True" in str(error.value.__cause__)
+    alone = LowRankSVC(probability=True)
     with pytest.raises(ValueError, match="a class has one row only"):
-        LowRankSVC(probability=True).fit(X, np.arange(50) == 7)
-    X, y = rough(2500)
+        alone.fit(X, np.arange(50) == 7)
+    assert not hasattr(alone, "basis_")
+    before = LowRankSVC(probability=True).fit(X, y).set_params(probability=False).fit(X, y)
+    with pytest.raises(AttributeError, match="fitted with probability=False"):
+        before.set_params(probability=True).predict_proba(X)
     with pytest.raises(ValueError, match="refine=5 moves points along the kernel's gradient"):
         LowRankSVC(rbf_kernel, refine=5).fit(X, y)
     with pytest.raises(ValueError, match="gamma='scale' needs rows of numbers"):

@@ -15,7 +15,17 @@ from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pursuit import SparseGPRegressor
+from pursuit import (
+    ExactGPRegressor,
+    GreedyFeatureMap,
+    HullMixture,
+    HullRegressor,
+    KernelMatchingPursuitRegressor,
+    SpanNeighbors,
+    SparseGPRegressor,
+    SparseKernelPCA,
+    SparseKernelRidge,
+)
 
 fixed_gp = partial(SparseGPRegressor, optimizer=None)
 """The kernel is used as given."""
@@ -57,6 +67,29 @@ def test_html_and_repr(waves):
     assert repr(model) == "SparseGPRegressor(kernel=RBF(length_scale=0.5), n_basis=7)"
     assert "SparseGPRegressor" in model._repr_html_()
     assert "SparseGPRegressor" in model.fit(data.X, data.y)._repr_html_()
+
+
+ANYTHING = [
+    SparseGPRegressor(n_basis=5),
+    ExactGPRegressor(kernel="rbf", noise=0.1),
+    SparseKernelRidge(n_basis=5),
+    SparseKernelRidge(n_basis=5, method="kappa", refit=True),
+    GreedyFeatureMap(n_components=5, search="full", projection="kronecker"),
+    SpanNeighbors(n_components=5),
+    SparseKernelPCA(n_basis=5),
+    KernelMatchingPursuitRegressor(n_basis=5),
+    HullRegressor(radius=1.0, n_terms=5),
+    HullMixture(n_terms=3),
+]
+
+
+@pytest.mark.parametrize("model", ANYTHING, ids=repr)
+def test_a_notebook_can_show_any_fitted_model(waves, model):
+    """scikit-learn's page reads every attribute, those without a trailing underscore too."""
+    data = waves(30)
+    fitted = clone(model).fit(data.X, data.y)
+    assert "predict" in dir(fitted) or "transform" in dir(fitted)
+    assert type(model).__name__ in fitted._repr_html_()
 
 
 @pytest.mark.parametrize("dumps", [pickle.dumps, None], ids=["pickle", "joblib"])

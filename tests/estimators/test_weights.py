@@ -1,11 +1,12 @@
 """Weights: w is w copies, 0 is absent."""
 
+import warnings
 from functools import partial
 
 import numpy as np
 import pytest
 
-from pursuit import SparseGPRegressor
+from pursuit import ExactGPRegressor, SparseGPClassifier, SparseGPRegressor
 
 fixed_gp = partial(SparseGPRegressor, optimizer=None)
 """The kernel is used as given."""
@@ -100,3 +101,33 @@ def test_a_vanishing_weight_is_almost_absent(waves, rough_kernel, tiny):
     without = fixed_gp(rough_kernel, noise=0.2).fit(data.X[30:], data.y[30:])
     np.testing.assert_allclose(weighted.predict(data.new), without.predict(data.new), rtol=1e-6)
     assert np.isfinite(weighted.certificate_.gap)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SparseGPRegressor(n_basis=5),
+        SparseGPRegressor("rbf", n_basis=5),
+        ExactGPRegressor("rbf"),
+        SparseGPClassifier("rbf", n_basis=5),
+    ],
+    ids=repr,
+)
+def test_weights_that_add_up_to_one_are_warned_of(waves, model):
+    """As copies they are less than one row, and nothing can be learned from that."""
+    data = waves(40)
+    y = data.y > 3 if isinstance(model, SparseGPClassifier) else data.y
+    message = r"adds up to 1: a row of weight w counts as w copies.*Multiply the weights by 40"
+    with pytest.warns(UserWarning, match=message) as caught:
+        model.fit(data.X, y, np.full(40, 1 / 40))
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(data.X, y, np.r_[1.0, np.full(39, 1 / 40)])
+
+
+def test_small_weights_are_fine_where_nothing_is_learned(waves):
+    data = waves(40)
+    light = fixed_gp("rbf", noise=0.1 / 40, n_basis=5).fit(data.X, data.y, np.full(40, 1 / 40))
+    plain = fixed_gp("rbf", noise=0.1, n_basis=5).fit(data.X, data.y)
+    np.testing.assert_allclose(light.predict(data.new), plain.predict(data.new), rtol=1e-8)

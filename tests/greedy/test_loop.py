@@ -46,6 +46,13 @@ def run(objective, rules=(), **options):
 # best_candidate
 
 
+def test_scores_that_are_not_numbers():
+    with pytest.raises(
+        ValueError, match=r"kernel values overflow on these rows.*scale the features"
+    ):
+        best_candidate(np.arange(3), np.array([1.0, np.nan, 2.0]))
+
+
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=20), st.integers(0, 50))
 def test_the_largest_gain_wins(gains, first):
     candidates = first + 2 * np.arange(len(gains))

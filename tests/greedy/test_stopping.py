@@ -8,7 +8,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pursuit.greedy import Deadline, GapBelow, Interrupted, MaxSize, Pursuit, catch_interrupt
+from pursuit.greedy import (
+    Deadline,
+    GapBelow,
+    Interrupted,
+    MaxSize,
+    Pursuit,
+    catch_interrupt,
+    stopping,
+)
 
 
 class Endless:
@@ -114,6 +122,19 @@ def test_interrupt_requested():
     assert rule(SimpleNamespace()) is None
     rule.requested = True
     assert rule(SimpleNamespace()) == "interrupted"
+
+
+def test_patience_begins_with_the_request(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(stopping.time, "perf_counter", lambda: now[0])
+    rule = Interrupted()
+    assert not rule.overdue()
+    rule.request()
+    assert rule.requested
+    now[0] += 1.9
+    assert not rule.overdue()
+    now[0] += 0.2
+    assert rule.overdue()
 
 
 @pytest.fixture

@@ -160,6 +160,30 @@ def test_one_far_point_costs_the_others_few_digits(rng):
 
 
 @families
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "spread",
+    [
+        lambda A: 1e9 * A,
+        lambda A: 1e15 * A,
+        lambda A: np.vstack([A, [1e9, 0, 0]]),
+        lambda A: A + [0, 1e8, 0],
+    ],
+    ids=["1e9", "1e15", "outlier", "offset"],
+)
+def test_thousands_of_length_scales(rng, family, make, dtype, spread):
+    """Far from the mean, equal rows are still equal and neighbours still neighbours."""
+    A = np.round(rng.standard_normal((6, 3)), 6)
+    A[1] = A[0]
+    A = spread(A)
+    block = kernel_of(family).columns(make(A), dtype)(make(A))
+    exact = 1e-7 if dtype == np.float64 else 1e-3
+    np.testing.assert_allclose(np.diagonal(block), 1.0, rtol=0, atol=exact)
+    np.testing.assert_allclose(block, naive(family, A, A), rtol=0, atol=exact)
+
+
+@families
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("make", [sparse.csr_matrix, sparse.csr_array])
 def test_sparse_equals_dense(rng, family, dtype, make):

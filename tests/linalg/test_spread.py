@@ -98,6 +98,14 @@ def test_on_the_basis_nothing_is_missed(spread):
     np.testing.assert_allclose(found, spread.noise * (U**2).sum(axis=0), atol=1e-7)
 
 
+@each_spread
+def test_slope_of_the_factor(spread):
+    missed, prior, step = np.linspace(0, 2.0, 20), np.full(20, 2.0), 1e-6
+    further = Spread(spread.noise, spread.missed * np.exp(step))
+    expected = (further.factor(missed, prior) - spread.factor(missed, prior)) / step
+    np.testing.assert_allclose(spread.slope(missed, prior), expected, rtol=1e-5, atol=1e-12)
+
+
 def test_the_guard_grows_with_the_share_that_is_missed():
     prior = np.full(50, 2.0)
     factor = Spread(0.1, 0.01).factor(np.linspace(0, 2.0, 50), prior)

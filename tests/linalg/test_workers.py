@@ -7,6 +7,7 @@ import pytest
 from threadpoolctl import ThreadpoolController
 
 from pursuit.linalg import Workers
+from pursuit.linalg import workers as module
 from pursuit.linalg.workers import resolve_n_jobs
 
 
@@ -59,6 +60,14 @@ def test_no_number_is_what_blas_would_use():
     assert resolve_n_jobs(None) == max(blas_threads())
     with Workers(2):
         assert resolve_n_jobs(None) == 1
+
+
+def test_libraries_are_looked_for_once(monkeypatch):
+    threads = resolve_n_jobs(None)
+    monkeypatch.setattr(module, "ThreadpoolController", None)
+    with Workers(None) as workers:
+        assert workers.n_threads == threads
+        assert set(blas_threads()) == {1}
 
 
 def test_no_threads_is_refused():

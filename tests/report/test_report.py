@@ -13,7 +13,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF
 
 import pursuit
+from pursuit.estimators.reporting import describe
 from pursuit.plots.report import Curve, Report, Table, render
+from pursuit.store import StoreError
 
 VOID = {"meta", "link", "input"}
 
@@ -120,8 +122,6 @@ def test_a_page_for_every_estimator(name, tmp_path):
 def test_numbers_of_every_size_are_those_of_the_path():
     X, y = waves()
     model = pursuit.SparseGPRegressor(n_basis=20, random_state=0).fit(X, y)
-    from pursuit.estimators.reporting import describe
-
     report = describe(model, X, y)
     curves = {curve.name: curve for curve in report.curves}
     at = np.array(report.sizes) - 1
@@ -175,4 +175,34 @@ def test_wrong_calls(tmp_path):
         model.report(path, X)
     with pytest.raises(ValueError, match="X has 300 rows and y has 299"):
         model.report(path, X, y[1:])
+    with pytest.raises(TypeError, match=r"rows in memory, and X is the path 'new\.csv': read"):
+        model.report(path, "new.csv", y)
     assert not path.exists()
+    path.write_text("before")
+    with pytest.raises(StoreError, match="is a folder"):
+        model.report(tmp_path)
+    assert [found.read_text() for found in tmp_path.iterdir()] == ["before"]
+
+
+def test_only_the_rows_of_the_fit_are_certified_again():
+    """Other rows, though as many, say nothing about how far the fit is from its optimum."""
+    X, y = waves()
+    model = pursuit.SparseGPRegressor(RBF(1.0), noise=0.1, n_basis=9, optimizer=None).fit(X, y)
+    gap = {
+        name: next(curve for curve in describe(model, X, targets).curves if "gap" in curve.name)
+        for name, targets in (("same", y), ("others", y[::-1] + 0.1))
+    }
+    assert np.isfinite(gap["same"].values).all()
+    assert np.isnan(gap["others"].values[:-1]).all()
+
+
+def test_what_is_said_of_models_is_true_of_them():
+    X, y = waves()
+    ridge = describe(pursuit.SparseKernelRidge(n_basis=3, random_state=0).fit(X, y + 9.0))
+    assert not any("Target" in name for name, _ in ridge.data.rows), "y is not normalised"
+    exact = pursuit.ExactGPRegressor(RBF(1.0), noise=0.1, optimizer=None, solver="cholesky")
+    assert describe(exact.fit(X, y)).summary == "1 iteration; stopped by direct."
+    wide = np.hstack([X, X, X, X])
+    basis = describe(pursuit.GreedyFeatureMap(n_components=4, random_state=0).fit(wide)).basis
+    assert basis.columns[2:] == [*(f"x{j}" for j in range(8)), "and 4 more"]
+    assert {len(row) for row in basis.rows} == {len(basis.columns)}

@@ -88,6 +88,29 @@ def test_a_dual_point_is_made_feasible(kind, seed):
     np.testing.assert_allclose(losses.feasible(v), v, rtol=1e-11)
 
 
+@given(
+    kind=st.sampled_from(["hinge", "tube"]),
+    m=st.integers(2, 12),
+    seed=st.integers(0, 999),
+    heavy=st.sampled_from([1.0, 1e3, 1e6]),
+)
+def test_slopes_that_no_other_rows_can_match_are_not_needed(kind, m, seed, heavy):
+    K, z, costs = task(m, seed)
+    z[:2] = 1.0, -1.0
+    costs[0] *= heavy
+    losses = losses_of(kind, z, costs)
+    fewer = losses.balanced()
+    assert np.all((losses.lower <= fewer.lower) & (fewer.upper <= losses.upper))
+    for i in range(m):
+        others = np.arange(m) != i
+        assert np.all(fewer.upper[:, i] <= -losses.lower[:, others].sum() * (1 + 1e-12))
+        assert np.all(-fewer.lower[:, i] <= losses.upper[:, others].sum() * (1 + 1e-12))
+    minimum, _ = full_programme(kind, K, z, costs)
+    master = make_master("linprog", fewer)
+    master.add(K)
+    assert losses.dual_value(master.solve().dual) == pytest.approx(minimum, rel=1e-6, abs=1e-9)
+
+
 # Masters
 
 
@@ -165,6 +188,16 @@ def test_what_cannot_happen_is_explained(monkeypatch):
     monkeypatch.setattr(programmes, "linprog", lambda *args, **options: failed)
     with pytest.raises(RuntimeError, match=r"numerical difficulties.*v = 0 is feasible.*smaller C"):
         LinprogMaster(losses).solve()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_master_that_goes_in_circles_is_given_up(solver, monkeypatch):
+    monkeypatch.setattr(programmes, "_CYCLING", (1, 0))
+    K, z, costs = task(40)
+    master = make_master(solver, losses_of("hinge", z, costs))
+    master.add(K)
+    with pytest.raises(RuntimeError, match=r"(?i)iteration limit.*numbers are too unequal"):
+        master.solve()
 
 
 def test_beside_another_use_of_highs_with_threads_of_its_own():

@@ -182,6 +182,26 @@ def test_of_machines_a_general_minimiser_finds_nothing_better(seed, epsilon, cos
         assert np.abs(slope).max() <= 1e-4 * w.sum()
 
 
+@pytest.mark.parametrize("cost", [1e2, 1e4, 1e6, 1e8, 1e10])
+@pytest.mark.parametrize("flips", [0.0, 0.1])
+def test_of_machines_the_minimum_is_met_however_large_the_costs(cost, flips):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200, 3))
+    y = np.where(X[:, 0] + 0.3 * X[:, 1] ** 2 > 0, 1.0, -1.0)
+    y[rng.random(200) < flips] *= -1
+    K = np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2))
+    F = np.column_stack([np.linalg.cholesky(K + 1e-10 * np.eye(200)), np.ones(200)])
+    rho = np.append(np.ones(200), 0.0)
+    found = solve(F, y[:, None], np.full(200, cost), rho, loss=SquaredHinge())
+    assert found.converged
+    # Weak duality, at the dual point of the slacks with its heavier side scaled down.
+    a = 2.0 * cost * y * np.maximum(1.0 - y * found.fitted[:, 0], 0.0)
+    light = min(a[a > 0].sum(), -a[a < 0].sum())
+    a *= np.where(a > 0, light / a[a > 0].sum(), -light / a[a < 0].sum())
+    dual = y @ a - 0.5 * np.sum((F[:, :-1].T @ a) ** 2) - 0.25 * a @ a / cost
+    assert found.value[0] - dual <= 1e-6 * found.value[0]
+
+
 def test_rows_of_no_cost_in_a_column_are_not_there():
     F, Y, _ = problem(17, n_outputs=2)
     costs = np.ones(Y.shape)

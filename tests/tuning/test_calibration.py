@@ -1,5 +1,7 @@
 """Leave-one-out, against fits without the row; what it chooses, and the curve of sizes."""
 
+from dataclasses import replace
+
 import numpy as np
 import oracles
 import pytest
@@ -12,19 +14,25 @@ from pursuit.tuning import HeldOut, calibrate, error_curve, flat_size
 
 
 class Fit:
-    """Rows, some of them identical, fitted in the span of a few functions."""
+    """Rows, some of them identical, fitted in the span of a few functions.
 
-    def __init__(self, seed=0, m=24, n=6, n_outputs=2, noise=0.2, n_copies=0, weighted=True):
+    With ``of_rows`` these are those of the last rows, which are all different.
+    """
+
+    def __init__(
+        self, seed=0, m=24, n=6, n_outputs=2, noise=0.2, n_copies=0, weighted=True, of_rows=False
+    ):
         rng = np.random.default_rng(seed)
         X = rng.standard_normal((m, 2))
         X[:n_copies] = X[rng.integers(n_copies, m, n_copies)]
-        Z = rng.standard_normal((n, 2))
+        Z = X[m - n :] if of_rows else rng.standard_normal((n, 2))
         self.K = oracles.kernel_matrix("gaussian", 0.9, X, Z)
         self.K_ZZ = oracles.kernel_matrix("gaussian", 0.9, Z, Z) + 1e-8 * np.eye(n)
         self.Y = np.sin(X @ rng.standard_normal((2, n_outputs)))
         self.Y += 0.4 * rng.standard_normal((m, n_outputs))
         self.w = rng.uniform(0.3, 3.0, m) if weighted else np.ones(m)
         self.group = np.unique(X, axis=0, return_inverse=True)[1].ravel()
+        self.point_group = self.group[m - n :] if of_rows else np.full(n, -1)
         self.noise = noise
         R = np.linalg.cholesky(self.K_ZZ)
         gram = self.K.T @ (self.w[:, None] * self.K)
@@ -32,33 +40,47 @@ class Fit:
         self.solution = SpanSolution.from_gram(R, gram, cross, noise)
 
     def held_out(self, rows=slice(None)):
+        own = self.point_group[:, None] == self.group[rows]
+        leaving = self.solution.features(own.T.astype(float)) if own.any() else None
         return HeldOut(
             self.solution.features(self.K[rows]),
             self.Y[rows],
             self.w[rows],
             np.ones(len(self.Y[rows])),
             np.unique(self.group[rows], return_inverse=True)[1],
+            leaving,
         )
 
-    def without(self, rows, n=None, noise=None):
+    def functions(self, i, n=None):
+        """The first n functions, but not that of row i."""
+        return np.flatnonzero(self.point_group[:n] != self.group[i])
+
+    def without(self, rows, n=None, noise=None, functions=None):
         """V (n functions) and B of the fit that does not see some rows, with its coefficients."""
         n, noise = n or len(self.K_ZZ), noise or self.noise
+        functions = np.arange(n) if functions is None else functions
         kept = np.setdiff1d(np.arange(len(self.K)), rows)
-        K, K_ZZ, w = self.K[kept, :n], self.K_ZZ[:n, :n], self.w[kept]
+        K, w = self.K[np.ix_(kept, functions)], self.w[kept]
+        K_ZZ = self.K_ZZ[np.ix_(functions, functions)]
         beta = oracles.span_fit(K, K_ZZ, self.Y[kept], w, noise)
         inner = np.linalg.inv(K.T @ (w[:, None] * K) + noise * K_ZZ)
         return beta, inner
 
     def left_out(self, which=None, n=None, noise=None):
-        """Error and k'(K'WK + σ²K_ZZ)⁻¹k of every row by the fit without it and its like."""
+        """Error and k'(K'WK + σ²K_ZZ)⁻¹k of every row by the fit without it and its like.
+
+        Its basis function, if it has one, is left out as well.
+        """
         n = n or len(self.K_ZZ)
         which = np.arange(len(self.K)) if which is None else which
         errors, spreads = [], []
         for i in which:
             like = which[self.group[which] == self.group[i]]
-            beta, inner = self.without(like, n, noise)
-            errors.append(self.Y[i] - self.K[i, :n] @ beta)
-            spreads.append(self.K[i, :n] @ inner @ self.K[i, :n])
+            functions = self.functions(i, n)
+            beta, inner = self.without(like, n, noise, functions)
+            k = self.K[i, functions]
+            errors.append(self.Y[i] - k @ beta)
+            spreads.append(k @ inner @ k)
         return np.array(errors), np.array(spreads)
 
 
@@ -68,12 +90,45 @@ class Fit:
     st.booleans(),
     st.sampled_from([0.05, 0.5, 5.0]),
     st.integers(1, 3),
+    st.booleans(),
 )
-def test_leave_out_is_a_fit_without_the_group(seed, n_copies, weighted, noise, n_outputs):
-    fit = Fit(seed, n_copies=n_copies, weighted=weighted, noise=noise, n_outputs=n_outputs)
+def test_leave_out_is_a_fit_without_the_group(seed, n_copies, weighted, noise, n_outputs, of_rows):
+    fit = Fit(
+        seed,
+        n_copies=n_copies,
+        weighted=weighted,
+        noise=noise,
+        n_outputs=n_outputs,
+        of_rows=of_rows,
+    )
     found = fit.held_out().leave_out(fit.solution)
     for got, expected in zip(found, fit.left_out(), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0, 6]))
+def test_what_the_other_functions_miss(seed, n_copies):
+    fit = Fit(seed, n_copies=n_copies, of_rows=True)
+    missed = fit.held_out().missed()
+    for i in range(24):
+        others = fit.functions(i)
+        k = fit.K[i, others]
+        expected = 1.0 - k @ np.linalg.solve(fit.K_ZZ[np.ix_(others, others)], k)
+        assert missed[i] == pytest.approx(expected, abs=1e-6)
+    assert np.all(missed[-6:] > 0), "each point is missed by the others"
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.5])
+def test_a_basis_of_all_rows_is_the_exact_process(noise):
+    """With C = K + σ²W⁻¹: errors C⁻¹y/diag C⁻¹, variances 1/diag C⁻¹ (GPML 5.12)."""
+    fit = Fit(14, m=20, n=20, of_rows=True, noise=noise)
+    rows = fit.held_out()
+    error, q = rows.leave_out(fit.solution)
+    inverse = np.linalg.inv(fit.K + noise * np.diag(1 / fit.w))
+    pivots = np.diag(inverse)
+    np.testing.assert_allclose(error, inverse @ fit.Y / pivots[:, None], rtol=1e-4, atol=1e-5)
+    variance = noise * (1 / fit.w + q) + rows.missed()
+    np.testing.assert_allclose(variance, 1 / pivots, rtol=1e-4)
 
 
 def test_some_of_the_rows_are_left_out():
@@ -105,8 +160,9 @@ def test_a_weight_is_left_out_as_its_copies_are():
     assert first.nlpd == pytest.approx(second.nlpd, abs=1e-4)
 
 
-def test_truncated_rows():
-    fit = Fit(3)
+@pytest.mark.parametrize("of_rows", [False, True])
+def test_truncated_rows(of_rows):
+    fit = Fit(3, of_rows=of_rows)
     small = fit.held_out().truncated(3)
     found = small.leave_out(fit.solution.truncated(3))
     for got, expected in zip(found, fit.left_out(n=3), strict=True):
@@ -171,6 +227,17 @@ def test_the_spread_is_the_best():
     assert found.nlpd <= min(density(fit, rows, chosen, spread) for spread in grid) + 1e-5
 
 
+def test_what_no_row_tells_stays():
+    """The basis misses nothing of the rows: nothing is known of what it misses of others."""
+    fit = Fit(13, m=40)
+    rows = replace(fit.held_out(), prior=(fit.held_out().features ** 2).sum(axis=0))
+    _, found = calibrate(fit.solution, rows)
+    assert found.spread.missed == pytest.approx(1.0, rel=0.05)
+    error, q = rows.leave_out(fit.solution.with_noise(found.noise))
+    scale = np.average((error**2).mean(axis=1) / (1 + q), weights=fit.w)
+    assert found.spread.noise == pytest.approx(scale, rel=1e-2)
+
+
 def test_tails_are_reported():
     fit = Fit(6, m=400, n=3, n_outputs=1, weighted=False)
     _, calm = calibrate(fit.solution, fit.held_out())
@@ -206,8 +273,9 @@ def test_exact_targets():
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n_outputs", [1, 3])
-def test_curve_of_rows_in_the_fit(weighted, n_outputs):
-    fit = Fit(9, weighted=weighted, n_outputs=n_outputs)
+@pytest.mark.parametrize("of_rows", [False, True])
+def test_curve_of_rows_in_the_fit(weighted, n_outputs, of_rows):
+    fit = Fit(9, weighted=weighted, n_outputs=n_outputs, of_rows=of_rows)
     curve = error_curve(fit.solution, fit.held_out(), in_fit=True)
     for n in range(1, 7):
         error, _ = fit.left_out(n=n)

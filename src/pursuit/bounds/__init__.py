@@ -18,6 +18,7 @@ from pursuit.bounds.duality import (
 )
 from pursuit.bounds.evidence import EvidenceBounds, evidence_bounds
 from pursuit.bounds.growthpath import GrowthPath
+from pursuit.bounds.logistic import logistic_lower_bound
 from pursuit.bounds.machines import balanced, diagonal_quadratic, scaled_machine_bound
 from pursuit.bounds.rates import (
     IN_EXPECTATION,
@@ -61,6 +62,7 @@ __all__ = [
     "hull_rate_from",
     "hybrid_lower_bound",
     "kpca_bound",
+    "logistic_lower_bound",
     "margin_bound",
     "margin_scale",
     "margin_tail",

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+_ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -138,9 +140,12 @@ def _gap(upper: Floats, lower: Floats) -> Floats:
 
 
 def relative_gap(upper: float, lower: float, target_norm: float) -> float:
-    """2 (P - D) / (y'Wy - P - D), which is SB01's gap(); 0 when there is none, and when y = 0."""
+    """2 (P - D) / (y'Wy - P - D), which is SB01's gap(); 0 when there is none, and when y = 0.
+
+    A gap within the rounding of y'Wy is none: where f = 0 is best the quotient would be 0/0.
+    """
     gap = max(upper - lower, 0.0)
-    if gap == 0.0:
+    if gap <= _ROUNDING * target_norm:
         return 0.0
     scale = target_norm - upper - lower
     return 2.0 * gap / scale if scale > 0 else float("inf")

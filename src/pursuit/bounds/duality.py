@@ -27,7 +27,7 @@ def dense_lower_bound(linear: Floats, quadratic: Floats, noise: float) -> Floats
 
 def scaled_lower_bound(linear: Floats, quadratic: Floats, noise: float) -> Floats:
     """max over c of D(cv) = ½σ²(y'v)² / v'Av: never worse than D(v)."""
-    return _ratio(0.5 * noise * linear**2, quadratic)
+    return 0.5 * noise * linear * _ratio(linear, quadratic)
 
 
 def sparse_lower_bound(z: Floats, noise: float) -> Floats:
@@ -61,7 +61,8 @@ def hybrid_lower_bound(
     step = linear - (border * z).sum(axis=0)
     # A rest that is rounding says that v lies in the span of S* already.
     safe = np.where(rest > 1e-12 * np.abs(quadratic), rest, 0.0)
-    return sparse_lower_bound(z, noise) + _ratio(0.5 * noise * step**2, safe)
+    gain: Floats = 0.5 * noise * step * _ratio(step, safe)
+    return sparse_lower_bound(z, noise) + gain
 
 
 def shifted_lower_bound(target_norm: Floats, explained: Floats) -> Floats:

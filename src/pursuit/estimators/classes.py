@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,19 @@ def distinct_classes(names: NDArray[Any]) -> NDArray[Any]:
     return classes
 
 
+def class_numbers(names: NDArray[Any], classes: NDArray[Any]) -> Indices:
+    """Positions of labels among the classes; some position for those that are none of them."""
+    return np.minimum(np.searchsorted(classes, names), len(classes) - 1)
+
+
+def known_numbers(names: NDArray[Any], weights: Floats, classes: NDArray[Any]) -> Indices:
+    """Positions among the classes of a fitted model; others are refused, but for weight 0."""
+    unknown = np.setdiff1d(names[weights > 0], classes)
+    if len(unknown):
+        raise ValueError(f"y holds {unknown.tolist()}, which the model was not fitted with.")
+    return class_numbers(names, classes)
+
+
 def class_weights(
     class_weight: Mapping[Any, float] | str | None, classes: NDArray[Any], labels: Indices
 ) -> Floats:
@@ -34,7 +48,11 @@ def class_weights(
                 f"class_weight names {absent}, but the classes in y are {classes.tolist()}: drop "
                 "those that are absent."
             )
-        wrong = {name: w for name, w in class_weight.items() if not 0 < w < np.inf}
+        wrong = {
+            name: w
+            for name, w in class_weight.items()
+            if not (isinstance(w, Real) and 0 < float(w) < np.inf)
+        }
         if wrong:
             raise ValueError(
                 f"class_weight must be positive and finite, got {wrong}: to leave a class out, "

@@ -38,6 +38,8 @@ from pursuit.rows import IndexRows, RowSource, Sample, as_rows, draw_rows
 Floats = NDArray[np.float64]
 
 _SCALE_ROWS = 10_000
+_FAR = 100.0
+_NORMAL_99 = 2.326
 _CHECK_ROWS = 256
 _SYMMETRY_ROWS = 1024
 
@@ -204,7 +206,11 @@ class TargetScale:
 
 
 def feature_deviations(sample: Sample, rng: np.random.Generator) -> Floats:
-    """Weighted standard deviation of each feature on some of the rows, 1 where it is constant."""
+    """Weighted standard deviation of each feature on some of the rows, 1 where it is constant.
+
+    That of all but the least and largest hundredth where these lie hundreds of deviations away: a
+    code for what is missing must not set the scale of a feature.
+    """
     some = draw_rows(sample.n_rows, _SCALE_ROWS, rng)
     items = sample.rows.take(some)
     if not (isinstance(items, np.ndarray) or sparse.issparse(items)):
@@ -218,7 +224,20 @@ def feature_deviations(sample: Sample, rng: np.random.Generator) -> Floats:
         deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
     else:
         deviation = np.sqrt(share @ (np.asarray(items, dtype=np.float64) - mean) ** 2)
+        inner = _inner_deviation(items, share)
+        deviation = np.where((inner > 0) & (deviation > _FAR * inner), inner, deviation)
     return np.where(deviation > 1e-12 * np.abs(mean), deviation, 1.0)
+
+
+def _inner_deviation(items: NDArray[Any], share: Floats) -> Floats:
+    """What the weighted 1 % and 99 % points would make the deviation of a normal feature."""
+    order = np.argsort(items, axis=0, kind="stable")
+    below = np.cumsum(share[order], axis=0)
+    ends = [
+        np.take_along_axis(items, np.take_along_axis(order, at[None], 0), 0)[0]
+        for at in (np.argmax(below >= level * below[-1], axis=0) for level in (0.01, 0.99))
+    ]
+    return np.asarray(ends[1] - ends[0], dtype=np.float64) / (2 * _NORMAL_99)
 
 
 def dense(items: Any) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from importlib.metadata import version
-from pathlib import Path as FilePath
 from statistics import NormalDist
 from typing import Any
 
@@ -18,6 +17,8 @@ from pursuit.estimators.inputs import dense
 from pursuit.estimators.saving import SavedModel
 from pursuit.greedy import size_grid
 from pursuit.plots.report import Curve, Report, Table, render
+from pursuit.rows import is_path
+from pursuit.store import replacing
 
 Floats = NDArray[np.float64]
 
@@ -44,14 +45,20 @@ class ReportedModel(SavedModel):
             File to write; an existing one is replaced.
         X, y : optional
             Rows to judge the model by, best those it has not seen: errors at every size, and how
-            many observations lie within its intervals. At most 2 000 of them are used. Of as many
-            rows as the model was fitted to, and up to 5 000, every size is certified as well.
+            many observations lie within its intervals. At most 2 000 of them are used. With the
+            rows that the model was fitted to, and up to 5 000, every size is certified as well.
         """
         check_is_fitted(self)
+        if is_path(X):
+            raise TypeError(
+                f"report takes rows in memory, and X is the path {os.fspath(X)!r}: read the file "
+                "into X and y first."
+            )
         if (X is None) != (y is None):
             raise ValueError("X and y belong together: pass both or neither.")
         page = render(describe(self, X, y), version("pursuit"))
-        FilePath(path).write_text(page, encoding="utf-8")
+        with replacing(path, sync=False) as file:
+            file.write(page.encode())
 
 
 def describe(model: Any, X: Any = None, y: ArrayLike | None = None) -> Report:
@@ -122,17 +129,24 @@ def _path_curves(model: Any, sizes: list[int], X: Any, y: Any) -> list[Curve]:
             values = np.asarray(getattr(path, name), dtype=float)[at]
             curves.append(Curve(title, "", values.tolist(), logarithmic=True))
     gap = np.asarray(getattr(path, "gap", np.full(len(path), np.nan)), dtype=float)[at]
-    if _are_training_rows(model, X) and _num_samples(X) <= _CERTIFIED_ROWS and np.isnan(gap).any():
+    if np.isnan(gap).any() and _are_training_rows(model, X, y):
         found = model.certify_path(X, y, sizes=sizes)
         gap = np.array([each.relative_gap for each in found.certificates])
     curves.append(Curve("Relative gap to the exact solution", "", gap.tolist(), logarithmic=True))
     return curves
 
 
-def _are_training_rows(model: Any, X: Any) -> bool:
-    """Whether the rows passed are, by their number, those that a certificate is about."""
-    fitted = getattr(model, "_sums", {}).get("n_rows")
-    return X is not None and hasattr(model, "certify_path") and _num_samples(X) == fitted
+def _are_training_rows(model: Any, X: Any, y: Any) -> bool:
+    """Whether the rows passed, few enough, are those that a certificate is about.
+
+    The model keeps none of them, but it knows their number and y'y in the units of the fit, for
+    rows of weight 1.
+    """
+    if X is None or not hasattr(model, "certify_path") or _num_samples(X) > _CERTIFIED_ROWS:
+        return False
+    targets = model._scale.normalize(np.asarray(y, dtype=float).reshape(_num_samples(X), -1))
+    norms = model._sums["target_norms"]
+    return _num_samples(X) == model._sums["n_rows"] and np.allclose((targets**2).sum(axis=0), norms)
 
 
 def _errors(model: Any, sizes: list[int], X: Any, y: NDArray[Any]) -> Curve:
@@ -156,7 +170,7 @@ def _errors(model: Any, sizes: list[int], X: Any, y: NDArray[Any]) -> Curve:
 
 
 def _cost_curves(model: Any, sizes: list[int], judged: Any) -> list[Curve]:
-    """Prediction time in proportion to the size, and what a file of the model takes."""
+    """Prediction time, measured at full size and in proportion below, and what a file takes."""
     if not sizes or not hasattr(model.path_, "index"):
         return []
     curves = []
@@ -165,7 +179,7 @@ def _cost_curves(model: Any, sizes: list[int], judged: Any) -> list[Curve]:
     if rows is not None and method is not None and _num_samples(rows):
         seconds = min(_timed(method, rows) for _ in range(3)) / _num_samples(rows)
         values = [1e6 * seconds * n / sizes[-1] for n in sizes]
-        curves.append(Curve("Prediction of a row, in proportion", "µs", values))
+        curves.append(Curve("Time to predict a row", "µs", values))
     features = getattr(model, "n_features_in_", None)
     if features is not None:
         kilobytes = [8e-3 * n * (n + features) for n in sizes]
@@ -204,7 +218,11 @@ def _coverage(model: Any, X: Any, y: NDArray[Any]) -> list[tuple[float, float]]:
 
 def _summary(model: Any) -> str:
     path = getattr(model, "path_", None)
-    text = f"{getattr(model, 'n_basis_', len(path) if path is not None else 0)} basis functions"
+    size, counted = getattr(model, "n_basis_", None), "basis functions"
+    if size is None:
+        sizes, counted = _sizes(model)
+        size = sizes[-1] if sizes else 0
+    text = f"{size:,} {counted.removesuffix('s') if size == 1 else counted}"
     stopped = getattr(path, "stop_reason", "")
     rows = getattr(model, "_sums", {}).get("n_rows")
     text += f", fitted to {rows:,} rows" if rows else ""
@@ -221,7 +239,7 @@ def _data(model: Any, X: Any) -> Table:
     if hasattr(model, "classes_"):
         rows.append(("Classes", ", ".join(map(str, model.classes_[:12]))))
     scale = getattr(model, "_scale", None)
-    if scale is not None:
+    if scale is not None and getattr(model, "normalize_y", False):
         for name, values in (("mean", scale.mean), ("standard deviation", scale.scale)):
             rows.append((f"Target, {name}", ", ".join(f"{v:.4g}" for v in np.ravel(values)[:6])))
     if X is not None:
@@ -289,7 +307,8 @@ def _basis(model: Any) -> Table:
         cells = [[f"{value:.4g}" for value in row] for row in values]
         columns = _feature_names(model, basis.shape[1])[:_SHOWN_FEATURES]
         if basis.shape[1] > _SHOWN_FEATURES:
-            columns[-1] += f" … ({basis.shape[1]} features)"
+            columns.append(f"and {basis.shape[1] - _SHOWN_FEATURES} more")
+            cells = [[*row, ""] for row in cells]
     body = [[str(k + 1), row, *cell] for k, (row, cell) in enumerate(zip(rows, cells, strict=True))]
     return Table(["", "row", *columns], body)
 

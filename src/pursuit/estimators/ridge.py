@@ -107,8 +107,8 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
     kernel_params : dict, optional
         Further parameters of a named or callable kernel.
     max_time : float or None, default None
-        Seconds after which the best model so far is returned; gives up reproducibility. Not for
-        ``"random"``.
+        Seconds after which the best model so far is returned, a certificate coming on top; gives up
+        reproducibility. Not for ``"random"``.
     n_jobs : int or None, default None
         Threads; None is as many as BLAS would use. The result does not depend on it.
     dtype : {"float64", "float32"}, default "float64"
@@ -268,11 +268,13 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
             except NotPositiveDefiniteError as error:
                 raise indefinite(int(present[error.index]), error.pivot) from error
             self._calibrations = {}
+            problem = self._as_far_as_read(fitted, problem)
             self._store(fitted, present, problem)
             self._largest = _largest(problem)
-            self._certify_fit(fitted, certificate, problem, progress)
+            if certificate is not None or not interrupted.requested:
+                self._certify_fit(fitted, certificate, problem, progress)
         progress.finish()
-        self._tell(interrupted)
+        self._tell(interrupted, present)
         return self
 
     @lazily
@@ -482,7 +484,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         """Run the method."""
         plan = self._plan(problem.sample.n_rows)
         if self.method == "random":
-            return fit_random(plan, problem, begin=progress.begin)
+            return fit_random(plan, problem, interrupted=interrupted, begin=progress.begin)
         if self.method == "subspace":
             return fit_span(
                 plan,
@@ -492,6 +494,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
                 after_choice=None,
                 interrupted=interrupted,
                 begin=progress.begin,
+                enough=interrupted.overdue,
             )
         return fit_steps(
             plan,

@@ -8,6 +8,7 @@ NumPy and scikit-learn.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -125,8 +126,8 @@ def _compile_name(name: str, n_features: int | None, params: dict[str, Any]) -> 
         )
     if name not in KERNEL_PARAMS:
         raise ValueError(
-            f"kernel={name!r} is not a known name: use one of {', '.join(sorted(KERNEL_PARAMS))}, "
-            "a scikit-learn kernel object or a callable."
+            f"kernel={name!r} is not a known name{_suggestion(name)}: use one of "
+            f"{', '.join(sorted(KERNEL_PARAMS))}, a scikit-learn kernel object or a callable."
         )
     unknown = sorted(params.keys() - KERNEL_PARAMS[name])
     if unknown:
@@ -143,6 +144,18 @@ def _compile_name(name: str, n_features: int | None, params: dict[str, Any]) -> 
         base = Dot(_gamma(name, n_features, params), float(params.get("coef0", 1.0)))
         return power_of(base, float(params.get("degree", 3)))
     return Called(partial(_pairwise_block, metric=name, **params), name)
+
+
+def _suggestion(name: str) -> str:
+    """What a misspelt name may have been meant to be, in words."""
+    plain = name.lower().removesuffix("kernel").strip(" _-")
+    objects = {
+        kind.__name__.lower(): f"{kind.__name__}() of sklearn.gaussian_process.kernels"
+        for kind in (gp.Matern, gp.RationalQuadratic, gp.DotProduct, gp.ExpSineSquared)
+    }
+    meant = {known: repr(known) for known in KERNEL_PARAMS} | {"gaussian": "'rbf'"} | objects
+    near = get_close_matches(plain, meant, n=1)
+    return f" (did you mean {meant[near[0]]}?)" if near else ""
 
 
 def _gamma(name: str, n_features: int | None, params: dict[str, Any]) -> float:

@@ -24,6 +24,8 @@ from pursuit.kernels.points import as_points, check_same_features, product_into,
 # less than 500 eps √N where r² is above this share of N, and up to √(eps N) below it.
 CANCELLED = 1e-6
 
+TOLERATED = {8: 1e-8, 4: 1e-2}  # errors of r² in float64 and float32 that no profile shows
+
 PIECE = 1 << 20  # numbers held at a time when distances are recomputed from differences
 
 
@@ -61,6 +63,7 @@ class Distances:
         self._origin = self._mean * self._scale  # what sparse rows, left unshifted, lack
         self._Z = self.place(Z)
         self._sign = float(np.copysign(1.0, slope))
+        self._intercept = intercept
         cast = self._Z.astype(dtype, copy=False)
         self._Z_norms = squared_norms(cast)
         self._Z_terms = self._sign * self._Z_norms + intercept
@@ -108,20 +111,32 @@ class Distances:
         out += terms.astype(self.dtype)
         out += (self._sign * norms).astype(self.dtype)[:, np.newaxis]
 
-    def restore(self, u: Tile, placed: Any, norms: Vector) -> None:
-        """Recompute from differences the entries of `u` that cancellation has spoilt.
+    def cancels(self, norms: Vector) -> bool:
+        """Whether the error of r², about eps N, matters somewhere whatever the profile.
 
-        For slope > 0 and intercept 0 only: u is then the squared distance of placed points.
+        So it is where points lie thousands of length scales from the mean: far outliers, features
+        left unscaled, sparse rows with a large constant in them.
         """
+        if not len(norms) or not self.n_columns:
+            return False
+        largest = float(norms.max() + self._Z_norms.max())
+        return not largest * float(np.finfo(self.dtype).eps) <= TOLERATED[self.dtype.itemsize]
+
+    def restore(self, u: Tile, placed: Any, norms: Vector) -> None:
+        """Recompute from differences the entries of `u` that cancellation has spoilt."""
         limits = np.add.outer(CANCELLED * norms, CANCELLED * self._Z_norms)
-        spoilt = u <= limits
+        plain = self._sign > 0 and self._intercept == 0
+        squares = u if plain else self._sign * (u - self._intercept)
+        # Negated, so that inf - inf counts as spoilt too.
+        spoilt = ~(squares > limits)
         if not spoilt.any():
             return
         rows, columns = np.nonzero(spoilt)
         step = max(1, PIECE // max(1, self.n_features))
         for start in range(0, len(rows), step):
             r, c = rows[start : start + step], columns[start : start + step]
-            u[r, c] = squared_norms(self._differences(placed[r], self._Z[c]))
+            squares = squared_norms(self._differences(placed[r], self._Z[c]))
+            u[r, c] = self._intercept + self._sign * squares
 
     def _differences(self, left: Any, right: Any) -> Any:
         if is_sparse(left) and is_sparse(right):

@@ -219,7 +219,11 @@ class StationaryColumns:
         self._profile = kernel.profile
         self._variance = kernel.variance
         self._intercept = kernel.profile.intercept(kernel.variance)
-        self._clip = np.minimum if kernel.profile.slope < 0 else np.maximum
+        # Rounding may leave r² a little below 0, and a profile that multiplies what grows by what
+        # decays must not meet infinity.
+        largest = float(np.finfo(dtype).max)
+        falling = kernel.profile.slope < 0
+        self._range = (-largest, self._intercept) if falling else (self._intercept, largest)
         self._distances = Distances(
             Z,
             length_scale=kernel.length_scale,
@@ -234,12 +238,12 @@ class StationaryColumns:
         out = tile_buffer(out, n_items(A), self.n_columns, self._distances.dtype)
         placed = self._distances.place(A)
         norms = self._distances.write(placed, out)
+        restored = self._profile.kinked or self._distances.cancels(norms)
         for rows in self._pieces(len(out)):
             u = out[rows]
-            if self._profile.kinked:
+            if restored:
                 self._distances.restore(u, placed[rows], norms[rows])
-            # Rounding may leave r² a little below 0.
-            self._clip(u, self._intercept, out=u)
+            np.clip(u, *self._range, out=u)
             self._profile.apply(u, self._variance)
         return out
 

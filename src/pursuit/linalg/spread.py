@@ -31,8 +31,13 @@ class Spread:
         """What the missed variance is multiplied by."""
         if self.missed >= 1.0:
             return np.full_like(missed, self.missed)
-        share = missed / np.where(prior > 0, prior, 1.0)
-        return self.missed + (1.0 - self.missed) * share**_GUARD
+        return self.missed + (1.0 - self.missed) * _guard(missed, prior)
+
+    def slope(self, missed: Floats, prior: Floats) -> Floats:
+        """Derivative of :meth:`factor` in the logarithm of ``missed``; at 1, that from above."""
+        if self.missed >= 1.0:
+            return np.full_like(missed, self.missed)
+        return self.missed * (1.0 - _guard(missed, prior))
 
     def variance(self, solution: SpanSolution, kernel_rows: Floats, prior: Floats) -> Floats:
         """Variance of f at each row, never negative."""
@@ -54,3 +59,9 @@ class Spread:
         root = np.sqrt(self.factor(missed, prior))
         covariance: Floats = root[:, None] * residual * root + self.noise * (U.T @ U)
         return 0.5 * (covariance + covariance.T)
+
+
+def _guard(missed: Floats, prior: Floats) -> Floats:
+    """How far the prior is given back: near 1 only where all of it is missed."""
+    share: Floats = missed / np.where(prior > 0, prior, 1.0)
+    return share**_GUARD

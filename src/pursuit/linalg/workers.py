@@ -10,21 +10,28 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from threading import Lock
 from types import TracebackType
 from typing import TypeVar
 
-from threadpoolctl import ThreadpoolController, threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 
+@cache
+def _blas() -> ThreadpoolController:
+    """The BLAS of NumPy and SciPy, looked for once: it takes longer than predicting a few rows."""
+    return ThreadpoolController().select(user_api="blas")
+
+
 def resolve_n_jobs(n_jobs: int | None) -> int:
     """Number of threads: ``None`` is what BLAS would use, ``-1`` all cores, ``-2`` all but one."""
     if n_jobs is None:
-        blas = ThreadpoolController().select(user_api="blas").info()
-        return max((int(library["num_threads"]) for library in blas), default=1)
+        libraries = _blas().lib_controllers
+        return max((int(library.num_threads) for library in libraries), default=1)
     if n_jobs == 0:
         raise ValueError("n_jobs must not be 0: use None, a positive number, or -1 for all cores.")
     if n_jobs < 0:
@@ -41,7 +48,7 @@ class _SingleThreadedBlas:
     def enter(self) -> None:
         with self._lock:
             if self._users == 0:
-                self._limits = threadpool_limits(limits=1, user_api="blas")
+                self._limits = _blas().limit(limits=1)
             self._users += 1
 
     def leave(self) -> None:

@@ -133,7 +133,7 @@ def write_table(path: Path, columns: dict[str, list[Any]]) -> None:
 
 def save_figure(path: Path, chart: Chart | Pictures, name: str) -> None:
     """Draw a chart into an SVG or PNG file, the same bytes every time."""
-    figure = _new_figure()
+    figure = new_figure()
     from matplotlib import rc_context
 
     # The salt names clip paths, and without a date nothing depends on when it was drawn.
@@ -143,7 +143,8 @@ def save_figure(path: Path, chart: Chart | Pictures, name: str) -> None:
         figure.savefig(path, dpi=_DPI, metadata=metadata)
 
 
-def _new_figure() -> Figure:
+def new_figure() -> Figure:
+    """An empty figure; without matplotlib, an error that says how to get it."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

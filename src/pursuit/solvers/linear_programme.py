@@ -27,6 +27,8 @@ Floats = NDArray[np.float64]
 _FEASIBILITY = 1e-9
 _WIDER = 1e-7
 _SMALL_ENTRY = 1e-12
+_CYCLING = 20_000, 20
+"""Simplex iterations, and more of them a variable, after which the method goes in circles."""
 _ROUNDING = 1e-12
 
 MISSING = (
@@ -68,6 +70,16 @@ class LinearLosses:
     def times(self, factor: float) -> LinearLosses:
         """The losses multiplied by a positive number."""
         return LinearLosses(self.gain, factor * self.lower, factor * self.upper)
+
+    def balanced(self) -> LinearLosses:
+        """The losses with slopes no larger than Σv = 0 lets their rows make use of.
+
+        What a row pulls up others must pull down, so no v_k of an optimum exceeds the -l of all
+        other rows together: the dual loses no optimum, and one very heavy row no longer makes all
+        others negligible.
+        """
+        down, up = _of_others(-self.lower.sum(axis=0)), _of_others(self.upper.sum(axis=0))
+        return LinearLosses(self.gain, np.maximum(self.lower, -up), np.minimum(self.upper, down))
 
     def value(self, fitted: Floats) -> float:
         """The losses of f, added up."""
@@ -178,6 +190,7 @@ class HighsMaster:
             ("primal_feasibility_tolerance", _FEASIBILITY),
             ("dual_feasibility_tolerance", _FEASIBILITY),
             ("small_matrix_value", _SMALL_ENTRY),
+            ("simplex_iteration_limit", _most_iterations(losses)),
         ):
             highs.setOptionValue(name, value)
         n = losses.gain.size
@@ -267,6 +280,7 @@ class LinprogMaster:
             method="highs-ds",
             options={
                 "presolve": False,
+                "maxiter": _most_iterations(losses),
                 "primal_feasibility_tolerance": _FEASIBILITY,
                 "dual_feasibility_tolerance": _FEASIBILITY,
             },
@@ -275,6 +289,17 @@ class LinprogMaster:
             raise _not_solved(found.message)
         a = -found.eqlin.marginals[1:]
         return MasterSolution(found.x[:n].reshape(n_terms, m), a, int(found.nit))
+
+
+def _most_iterations(losses: LinearLosses) -> int:
+    return _CYCLING[0] + _CYCLING[1] * losses.gain.size
+
+
+def _of_others(sizes: Floats) -> Floats:
+    """Σ_{j ≠ i} sizes_j for every i, without a difference of large numbers."""
+    before, behind = np.cumsum(sizes), np.cumsum(sizes[::-1])[::-1]
+    others: Floats = np.append(0.0, before[:-1]) + np.append(behind[1:], 0.0)
+    return others
 
 
 def _not_solved(status: str) -> RuntimeError:

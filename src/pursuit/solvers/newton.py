@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from pursuit.linalg import Workers
+from pursuit.linalg import Workers, line_search
 from pursuit.objectives import RowLoss
 
 Floats = NDArray[np.float64]
@@ -20,8 +20,9 @@ Features = Callable[[slice], NDArray[Any]]
 _BLOCK = 512
 _GRAM_BLOCK = 4096
 _WAVE = 16
-_HALVINGS = 40
-_SUFFICIENT = 1e-4
+_FARTHEST = 8.0
+"""Longest step, in steps of Newton's method."""
+_LINE_TOLERANCE = 1e-4
 _PATIENCE, _FALLS = 8, 0.1
 """After so many steps, each should leave less than this part of what the one before promised."""
 _HELD_MATRICES = 1 << 26
@@ -63,15 +64,16 @@ def newton(
     start: Floats,
     ridge: Floats,
     workers: Workers,
-    max_steps: int = 50,
+    max_steps: int = 200,
     tol: float = 1e-10,
 ) -> NewtonSolution:
     """Minimise Σ_i w_i ℓ((Fβ)_i, y_i) + ½Σ_j ρ_j β_j² over β, every column of y by itself.
 
-    A step solves (F'DF + ρ)δ = gradient with D = diag(w ℓ''), and is halved until the objective
-    falls. Rows without curvature do not enter F'DF; of a loss whose curvature is piecewise
-    constant, only rows that change between pieces enter it anew, so that a step costs O(n²) a
-    changed row beside two passes of O(m n).
+    A step solves (F'DF + ρ)δ = gradient with D = diag(w ℓ''), and goes where the objective is
+    least in its direction, which takes no pass over F. For a piecewise quadratic loss such steps
+    end at the minimum after finitely many, however large the weights. Rows without curvature do not
+    enter F'DF; of a loss whose curvature is piecewise constant, only rows that change between
+    pieces enter it anew, so that a step costs O(n²) a changed row beside two passes of O(m n).
 
     Parameters
     ----------
@@ -93,8 +95,8 @@ def newton(
     max_steps : int
         Most steps.
     tol : float
-        A column has converged when half its squared Newton decrement is at most ``tol`` times
-        Σw ℓ(0, y), the objective at β = 0.
+        A column has converged when half its squared Newton decrement, what another step promises,
+        is at most ``tol`` times its objective.
 
     Returns
     -------
@@ -147,9 +149,22 @@ def _minimise(
         losses: Floats = np.einsum("ij,ij->j", weights, loss.value(fitted, targets))
         return losses + 0.5 * ridge @ beta**2
 
+    def best_length(column: int) -> float:
+        """Where the objective of a column is least along its direction."""
+        f, g, y, w = (whole[:, column].copy() for whole in (fitted, ahead, targets, weights))
+        along, along_twice = w * g, w * g * g
+        delta = ridge * direction[:, column]
+        first, second = float(delta @ beta[:, column]), float(delta @ direction[:, column])
+
+        def slope(t: float) -> tuple[float, float]:
+            here = f + t * g
+            bend = float(along_twice @ loss.curvature(here, y)) + second
+            return float(along @ loss.gradient(here, y)) + first + t * second, bend
+
+        return line_search(slope, _FARTHEST, guess=1.0, tolerance=_LINE_TOLERANCE)
+
     fitted = passes.times(beta)
     value = objective(fitted, beta)
-    enough = tol * np.einsum("ij,ij->j", weights, loss.value(np.zeros_like(targets), targets))
     open_columns = np.arange(targets.shape[1])
     last = np.full(targets.shape[1], np.inf)
     for step in range(max_steps):
@@ -159,30 +174,28 @@ def _minimise(
         matrices.update(weights * loss.curvature(fitted, targets), open_columns)
         direction = np.zeros_like(beta)
         promise = np.zeros(targets.shape[1])
-        for at, column in enumerate(open_columns):
-            direction[:, column] = _solve(matrices.gram[column], ridge, gradient[:, at])
-            promise[column] = -direction[:, column] @ gradient[:, at]
-        open_columns = open_columns[0.5 * promise[open_columns] > enough[open_columns]]
+        systems = zip(open_columns, gradient.T, strict=True)
+        solved = workers.map(
+            lambda system: _solve(matrices.gram[system[0]], ridge, system[1]), systems
+        )
+        direction[:, open_columns] = np.column_stack(solved)
+        promise[open_columns] = -np.einsum("ij,ij->j", direction[:, open_columns], gradient)
+        open_columns = open_columns[0.5 * promise[open_columns] > tol * value[open_columns]]
         if not len(open_columns):
             return NewtonSolution(beta, value, step, True, fitted)
         ahead = passes.times(direction)
-        length = np.where(np.isin(np.arange(len(value)), open_columns), 1.0, 0.0)
-        for _ in range(_HALVINGS):
-            trial = objective(fitted + length * ahead, beta + length * direction)
-            bad = trial > value - _SUFFICIENT * length * promise
-            bad[length == 0.0] = False
-            if not bad.any():
-                break
-            length = np.where(bad, 0.5 * length, length)
-        else:
-            # Rounding hides what is left to gain in these columns.
-            length[bad] = 0.0
-            open_columns = open_columns[~bad[open_columns]]
+        length = np.zeros(len(value))
+        length[open_columns] = workers.map(best_length, open_columns.tolist())
+        # Where the objective does not fall, rounding hides what is left to gain.
+        trial = objective(fitted + length * ahead, beta + length * direction)
+        falls = trial < value
+        length[~falls] = 0.0
+        open_columns = open_columns[falls[open_columns]]
         if step >= _PATIENCE:
             matrices.doubt(open_columns[promise[open_columns] > _FALLS * last[open_columns]])
         last = promise
         fitted, beta = fitted + length * ahead, beta + length * direction
-        value = objective(fitted, beta)
+        value = np.where(falls, trial, value)
         if not len(open_columns):
             return NewtonSolution(beta, value, step + 1, True, fitted)
     return NewtonSolution(beta, value, max_steps, False, fitted)

@@ -17,9 +17,10 @@ from pursuit.tuning.noise import NOISE_FLOOR, learn_noise
 from pursuit.tuning.refine import Mover
 from pursuit.tuning.report import LearningReport, feature_relevance
 from pursuit.tuning.shapes import learn_shape
-from pursuit.tuning.size import error_curve, flat_size
+from pursuit.tuning.size import LOSS_IS_NOTHING, error_curve, flat_size, loss_curve
 
 __all__ = [
+    "LOSS_IS_NOTHING",
     "NOISE_FLOOR",
     "Calibration",
     "Confidence",
@@ -43,4 +44,5 @@ __all__ = [
     "learn_noise",
     "learn_shape",
     "log_loss",
+    "loss_curve",
 ]

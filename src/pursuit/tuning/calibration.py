@@ -1,11 +1,13 @@
-"""Ridge and error bars by leave-one-out, on rows that took no part in the choice of the basis."""
+"""Ridge and error bars by leave-one-out: a row leaves the fit, and the basis if it is in it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 from scipy.optimize import Bounds, minimize
 
 from pursuit.linalg import SpanSolution, Spread
@@ -17,6 +19,8 @@ _STEPS = 4
 _FLAT = 1e-3
 _LIMITS = (1e-6, 1e4), (1e-4, 1e2)
 _TAIL_SDS, _TAIL_SHARE = 5.0, 1e-3
+_DOUBT = np.log(10.0)
+"""Standard deviation, before any row is seen, of the logarithm of the missed variance's factor."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,10 @@ class HeldOut:
         y, w and k(x, x).
     group : array of int, shape (r,)
         Number of the group of identical rows that a row belongs to.
+    leaving : array of shape (n, r), optional
+        R⁻¹e_j for a row that is the j-th basis point, 0 for one that is none. A function of the
+        span is free of k(·, x_j) when its coordinates are orthogonal to R⁻¹e_j. None where no row
+        is a basis point.
     """
 
     features: Floats
@@ -78,10 +86,14 @@ class HeldOut:
     weights: Floats
     prior: Floats
     group: Indices
+    leaving: Floats | None = None
 
     def truncated(self, n: int) -> HeldOut:
         """For the first n basis functions."""
-        return HeldOut(self.features[:n], self.targets, self.weights, self.prior, self.group)
+        leaving = None if self.leaving is None else self.leaving[:n]
+        return HeldOut(
+            self.features[:n], self.targets, self.weights, self.prior, self.group, leaving
+        )
 
     def group_means(self) -> tuple[Floats, Floats]:
         """Weight and mean target of each row's group."""
@@ -90,18 +102,28 @@ class HeldOut:
         return weight[self.group], np.stack(means, axis=1)[self.group]
 
     def missed(self) -> Floats:
-        """k(x,x) - ‖V_x‖²."""
-        squares = np.einsum("ij,ij->j", self.features, self.features)
-        missed: Floats = np.maximum(self.prior - squares, 0.0)
+        """k(x,x) - ‖V_x‖², V_x without the row's own basis function."""
+        V = self.rotated()
+        missed: Floats = np.maximum(self.prior - np.einsum("ij,ij->j", V, V), 0.0)
         return missed
+
+    def rotated(self, L: Floats | None = None) -> Floats:
+        """U = L⁻¹V, without its part along L⁻¹R⁻¹e_j for the j-th basis point; L = I for None.
+
+        Where f = U'z is the fit with LL' = V'WV + σ²I, what is left of U gives the fit under
+        (R⁻¹e_j)'u = 0.
+        """
+        U = _solved(L, self.features)
+        return U if self.leaving is None else _off(U, _solved(L, self.leaving))
 
     def leave_out(self, solution: SpanSolution) -> tuple[Floats, Floats]:
         """Errors y - f of the fit without the row's group, and V'B⁻¹V of that fit.
 
-        With q = V'B⁻¹V, w_g and ȳ_g the group's weight and mean target, and h = w_g q, the fit
+        A basis point leaves the basis, too: without its function, f = U'z and q = ‖U‖² for the U of
+        :meth:`rotated`. With w_g and ȳ_g the group's weight and mean target, and h = w_g q, the fit
         without the group predicts ȳ_g - (ȳ_g - f)/(1 - h), and its own q is q/(1 - h).
         """
-        U = solution.rotated(self.features)
+        U = self.rotated(solution.L)
         fitted = U.T @ solution.z
         q = np.einsum("ij,ij->j", U, U)
         weight, mean = self.group_means()
@@ -109,30 +131,85 @@ class HeldOut:
         return self.targets - mean + (mean - fitted) / left[:, None], q / left
 
 
-def calibrate(
-    solution: SpanSolution, rows: HeldOut, *, reserved: bool = True, keep_ridge: bool = False
-) -> tuple[SpanSolution, Calibration]:
-    """Choose the ridge by leave-one-out error and the spread by leave-one-out log density.
+def _solved(L: Floats | None, columns: Floats) -> Floats:
+    if L is None or len(L) == 0:
+        return columns
+    solution: Floats = solve_triangular(L, columns, lower=True, check_finite=False)
+    return solution
 
-    Rows that were not ``reserved`` have had a part in the choice of the basis. The basis misses
-    little of them, whatever it misses of others: they tell nothing of the missed variance and too
-    much good of a small ridge, and only the noise variance is set by them.
-    """
-    before = rows.leave_out(solution)
-    chosen = solution if keep_ridge or not reserved else _best_ridge(solution, rows)
-    after = rows.leave_out(chosen)
-    spread = _fit_spread(rows, *after, start=chosen.noise, missed_too=reserved)
-    plain = Spread(solution.noise)
+
+def _off(vectors: Floats, directions: Floats) -> Floats:
+    """Columns without their parts along the directions, where those are not zero."""
+    squares = np.einsum("ij,ij->j", directions, directions)
+    along = np.einsum("ij,ij->j", vectors, directions) / np.where(squares > 0, squares, 1.0)
+    rest: Floats = vectors - along * directions
+    return rest
+
+
+@dataclass(frozen=True)
+class _Errors:
+    """What leaving rows out has found: errors, and the parts of their variance."""
+
+    rows: HeldOut
+    missed: Floats
+    error: Floats
+    q: Floats
+
+    @classmethod
+    def of(cls, rows: HeldOut, missed: Floats, solution: SpanSolution) -> _Errors:
+        return cls(rows, missed, *rows.leave_out(solution))
+
+    def mean_square(self) -> float:
+        return _mean_square(self.error, self.rows.weights)
+
+    def variance(self, spread: Spread) -> Floats:
+        """Of an observation; a weight counts copies, each with its own noise."""
+        missed = spread.factor(self.missed, self.rows.prior) * self.missed
+        variance: Floats = spread.noise * (1.0 + self.q) + missed
+        return variance
+
+    def nlpd(self, spread: Spread) -> float:
+        variance = self.variance(spread)
+        surprise = 0.5 * (np.log(2 * np.pi * variance) + self._squares / variance)
+        return float(self._share @ surprise)
+
+    def nlpd_slope(self, spread: Spread) -> Floats:
+        """Derivatives of :meth:`nlpd` in the logarithms of the spread's two numbers."""
+        variance = self.variance(spread)
+        by_variance = 0.5 * self._share * (1.0 - self._squares / variance) / variance
+        by_missed = spread.slope(self.missed, self.rows.prior) * self.missed
+        return np.array([by_variance @ (spread.noise * (1.0 + self.q)), by_variance @ by_missed])
+
+    @cached_property
+    def _squares(self) -> Floats:
+        """Mean of the squared errors over the outputs."""
+        return np.asarray((self.error**2).mean(axis=1))
+
+    @cached_property
+    def _share(self) -> Floats:
+        """Of each row in an average."""
+        return np.asarray(self.rows.weights / self.rows.weights.sum())
+
+
+def calibrate(
+    solution: SpanSolution, rows: HeldOut, *, keep_ridge: bool = False
+) -> tuple[SpanSolution, Calibration]:
+    """Choose the ridge by leave-one-out error and the spread by leave-one-out log density."""
+    missed = rows.missed()
+    before = _Errors.of(rows, missed, solution)
+    chosen = solution if keep_ridge else _best_ridge(solution, rows)
+    after = before if chosen is solution else _Errors.of(rows, missed, chosen)
+    spread = _fit_spread(after, start=chosen.noise)
     return chosen, Calibration(
         noise_before=solution.noise,
         noise=chosen.noise,
         spread=spread,
-        rmse_before=float(np.sqrt(_mean_square(before[0], rows.weights))),
-        rmse=float(np.sqrt(_mean_square(after[0], rows.weights))),
-        nlpd_before=_nlpd(rows, *before, plain),
-        nlpd=_nlpd(rows, *after, spread),
+        rmse_before=float(np.sqrt(before.mean_square())),
+        rmse=float(np.sqrt(after.mean_square())),
+        nlpd_before=before.nlpd(Spread(solution.noise)),
+        nlpd=after.nlpd(spread),
         n_rows=len(rows.weights),
-        tails=_describe_tails(rows, *after, spread),
+        tails=_describe_tails(after, spread),
     )
 
 
@@ -152,50 +229,41 @@ def _best_ridge(solution: SpanSolution, rows: HeldOut) -> SpanSolution:
     return best
 
 
-def _variance(rows: HeldOut, q: Floats, spread: Spread) -> Floats:
-    """Leave-one-out variance of an observation; a weight counts copies, each with its own noise."""
-    missed = rows.missed()
-    return spread.noise * (1.0 + q) + spread.factor(missed, rows.prior) * missed
+def _fit_spread(found: _Errors, *, start: float) -> Spread:
+    """Both factors by log density, from the errors' own scale.
 
-
-def _nlpd(rows: HeldOut, error: Floats, q: Floats, spread: Spread) -> float:
-    variance = _variance(rows, q, spread)[:, None]
-    surprise = 0.5 * (np.log(2 * np.pi * variance) + error**2 / variance).mean(axis=1)
-    return float(np.average(surprise, weights=rows.weights))
-
-
-def _fit_spread(
-    rows: HeldOut, error: Floats, q: Floats, *, start: float, missed_too: bool
-) -> Spread:
-    """Both factors, or that of the noise alone, by log density, from the errors' own scale."""
-    noise = max(
-        _mean_square(error, rows.weights) / float(np.average(1.0 + q, weights=rows.weights)), 1e-300
-    )
+    Rows of which the basis misses next to nothing do not tell the factor of what it misses of
+    others: where they are all there is, it stays at 1, log factor ~ N(0, log² 10) being what is
+    known before any group of rows is seen.
+    """
+    weights = found.rows.weights
+    noise = max(found.mean_square() / float(np.average(1.0 + found.q, weights=weights)), 1e-300)
     low, high = np.log(np.array(_LIMITS)).T + np.array([np.log(noise), 0.0])
-    if not missed_too:
-        low[1] = high[1] = 0.0
+    n_groups = found.rows.group.max() + 1
 
-    def objective(point: Floats) -> float:
-        return _nlpd(rows, error, q, Spread(*np.exp(point)))
+    def objective(point: Floats) -> tuple[float, Floats]:
+        spread = Spread(*np.exp(point))
+        doubt = np.array([0.0, point[1] / _DOUBT**2 / n_groups])
+        value = found.nlpd(spread) + 0.5 * float(doubt @ point)
+        return value, found.nlpd_slope(spread) + doubt
 
     starts = [(np.log(noise), 0.0), (np.log(noise), -2.0), (np.log(start), 0.0)]
-    found = [
+    tried = [
         minimize(
             objective,
             np.clip(point, low, high),
-            method="Nelder-Mead",
+            jac=True,
+            method="L-BFGS-B",
             bounds=Bounds(low, high),
-            options={"maxiter": 200, "xatol": 1e-3, "fatol": 1e-6},
         )
         for point in starts
-        if missed_too or point[1] == 0.0
     ]
-    best = min(found, key=lambda result: float(result.fun))
+    best = min(tried, key=lambda result: float(result.fun))
     return Spread(*(float(number) for number in np.exp(best.x)))
 
 
-def _describe_tails(rows: HeldOut, error: Floats, q: Floats, spread: Spread) -> str:
-    scaled = np.abs(error) / np.sqrt(_variance(rows, q, spread))[:, None]
+def _describe_tails(found: _Errors, spread: Spread) -> str:
+    scaled = np.abs(found.error) / np.sqrt(found.variance(spread))[:, None]
     share = float(np.mean(scaled > _TAIL_SDS))
     if share <= _TAIL_SHARE:
         return ""

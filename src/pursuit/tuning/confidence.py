@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, minimize
-from scipy.special import erf, expit
+from scipy.optimize import Bounds, minimize, minimize_scalar
+from scipy.special import erf, expit, logsumexp
 
 Floats = NDArray[np.float64]
 
@@ -110,6 +110,23 @@ def log_loss(probabilities: Floats, labels: NDArray[np.intp], weights: Floats) -
     """Weighted mean of -log p of each row's class."""
     own = probabilities[np.arange(len(labels)), labels]
     return float(np.average(-np.log(np.maximum(own, _LEAST)), weights=weights))
+
+
+def sloped_loss(mean: Floats, targets: Floats, weights: Floats) -> float:
+    """Weighted mean log loss of predictions of ±1 targets, one column a class, at their best slope.
+
+    For predictions μ the probabilities are softmax(aμ), or those of log-odds aμ for a single
+    column, with the a that suits them best: how large μ is does not matter.
+    """
+    if mean.shape[1] == 1:
+        mean, targets = np.hstack([-0.5 * mean, 0.5 * mean]), np.hstack([-targets, targets])
+    own = mean[np.arange(len(mean)), targets.argmax(axis=1)]
+
+    def loss(log_slope: float) -> float:
+        a = np.exp(log_slope)
+        return float(np.average(logsumexp(a * mean, axis=1) - a * own, weights=weights))
+
+    return float(minimize_scalar(loss, bounds=(-3.0, 6.0), method="bounded").fun)
 
 
 def fit_confidence(

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from pursuit.kernels import compile_kernel
+from pursuit.tuning.confidence import sloped_loss
 from pursuit.tuning.evidence import Evidence
 from pursuit.tuning.learning import (
     FIRST_ROWS,
@@ -120,25 +119,11 @@ def _best(shapes: list[Shape], data: Evidence) -> Shape:
 
 
 def class_loss(learned: Learned, data: Evidence) -> float:
-    """Log loss on the rows after the first 500 of a regression on ±1 to those, at its best slope.
-
-    With μ the regression's mean, the probabilities are softmax(aμ), or those of log-odds aμ for a
-    single column, with the a that suits them best: how large μ is does not matter.
-    """
+    """Log loss, at its best slope, of a regression on ±1 to the first 500 rows on all others."""
     first = first_rows(data)
     kernel = compile_kernel(learned.kernel)[0]
     C = kernel.tile(first.X, first.X)
     C[np.diag_indices_from(C)] += learned.noise / first.weights
     held, y = data.X[FIRST_ROWS:], data.y[FIRST_ROWS:]
     mean = kernel.tile(held, first.X) @ cho_solve(cho_factor(C, lower=True), first.y)
-    if mean.shape[1] == 1:
-        mean, y = np.hstack([-0.5 * mean, 0.5 * mean]), np.hstack([-y, y])
-    own = mean[np.arange(len(y)), y.argmax(axis=1)]
-
-    def loss(log_slope: float) -> float:
-        a = np.exp(log_slope)
-        return float(
-            np.average(logsumexp(a * mean, axis=1) - a * own, weights=data.weights[FIRST_ROWS:])
-        )
-
-    return float(minimize_scalar(loss, bounds=(-3.0, 6.0), method="bounded").fun)
+    return sloped_loss(mean, y, data.weights[FIRST_ROWS:])

@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from pursuit.estimators.gp.finishing import held_out, length_units, move_basis, split_rows
+from pursuit.estimators.gp.finishing import (
+    choose_size,
+    held_out,
+    length_units,
+    move_basis,
+    split_rows,
+)
 from pursuit.estimators.gp.laplace import LaplaceFit, fit_laplace, learn_scale
 from pursuit.estimators.gp.learning import EVIDENCE_ROWS
 from pursuit.estimators.progress import Progress
@@ -51,12 +57,26 @@ class ClassFit:
         self._allowed, self._reserved = np.arange(m), np.arange(0)
 
     def choose(
-        self, plan: SearchPlan, kernel: Any, deviations: Floats | None, steps: int, *, reserve: bool
+        self,
+        plan: SearchPlan,
+        kernel: Any,
+        deviations: Floats | None,
+        steps: int,
+        *,
+        reserve: bool,
+        size: bool,
     ) -> SpanFit:
-        """Choose basis functions for regression on ±1, and move them ``steps`` times."""
+        """Choose basis functions for regression on ±1, and move them ``steps`` times.
+
+        With ``size``, only as many as lower the log loss of rows left out. Those are reserved, as
+        they are to judge the moves, where there are many rows; for ``reserve`` they are anyway.
+        """
         m = self.problem.sample.n_rows
-        if m > SMALL and (reserve or steps > 0):
+        if m > SMALL and (reserve or size or steps > 0):
             self._allowed, self._reserved = split_rows(m, self.problem.rng)
+
+        def cut(choice: Choice) -> Choice:
+            return choose_size(choice, self.problem, self._allowed, self._reserved, classes=True)
 
         def move(choice: Choice) -> Choice:
             if self.interrupted.requested:
@@ -72,7 +92,7 @@ class ClassFit:
             plan,
             self.problem,
             allowed=self._allowed if len(self._reserved) else None,
-            cut=None,
+            cut=cut if size else None,
             after_choice=move if steps > 0 else None,
             interrupted=self.interrupted,
             begin=self.progress.begin,
@@ -121,18 +141,17 @@ class ClassFit:
         self.progress.begin("calibrate")
         reserved = len(self._reserved) > 0
         chosen = self._reserved if reserved else np.arange(self.problem.sample.n_rows)
-        rows = held_out(self.problem, fitted.pool.items, fitted.solution, chosen)
+        rows = held_out(self.problem, fitted.pool, fitted.solution, chosen)
         latents = laplace.left_out(rows)
         several = rows.targets.shape[1] > 1
         labels = (
             rows.targets.argmax(axis=1) if several else (rows.targets[:, 0] > 0).astype(np.intp)
         )
-        shares = latents.share if reserved else _shares_alone(fitted.solution.R)
         return fit_confidence(
             latents,
             labels,
             rows.weights,
-            seen=float(shares.max()),
+            seen=float(latents.share.max()),
             missed_too=reserved,
         )
 
@@ -144,9 +163,3 @@ def whitened(fitted: SpanFit) -> Span:
     """The span of a fitted basis."""
     R = fitted.solution.R
     return Span(fitted.pool, solve_triangular(R, np.eye(len(R)), lower=True))
-
-
-def _shares_alone(R: Floats) -> Floats:
-    """Share of k(x, x) that the other basis functions miss of each: 1/(k(x, x) (K_SS⁻¹)_xx)."""
-    inverse = solve_triangular(R, np.eye(len(R)), lower=True)
-    return np.asarray(1.0 / ((R**2).sum(axis=1) * (inverse**2).sum(axis=0)))

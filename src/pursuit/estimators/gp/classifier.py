@@ -4,74 +4,60 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
-from pursuit.estimators.classes import distinct_classes
+from pursuit.estimators.classes import class_numbers, class_weights, distinct_classes
 from pursuit.estimators.constraints import EXECUTION, KERNEL, POOLED
 from pursuit.estimators.gp.classfit import ClassFit, whitened
+from pursuit.estimators.gp.classmodel import LatentClassModel
 from pursuit.estimators.gp.laplace import LaplaceFit
-from pursuit.estimators.gp.learning import settle
+from pursuit.estimators.gp.learning import settle, warn_of_light_rows
 from pursuit.estimators.inputs import (
     check_lengths,
     indefinite,
     is_precomputed,
     positive,
-    prediction_rows,
     seeded,
     training_rows,
     validate_items,
     validate_labels,
     validate_weights,
 )
-from pursuit.estimators.kernelmodel import BasisModel
-from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
-from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.sources import named_columns
+from pursuit.estimators.span.model import AUTO_BASIS
 from pursuit.estimators.span.searching import SMALL, SearchPlan
-from pursuit.gram import kernel_times, over_span
-from pursuit.greedy import Meter, Path, Problem, SpanFit, catch_interrupt
+from pursuit.greedy import Meter, Problem, SpanFit, catch_interrupt
 from pursuit.kernels import kernel_gradient, without_white
 from pursuit.linalg import NotPositiveDefiniteError, Workers
 from pursuit.rows import Sample
-from pursuit.tuning import Confidence, LearningReport
+from pursuit.tuning import LearningReport
 
 Floats = NDArray[np.float64]
 
 _AUTO_STEPS = 100
+_AUTO_CERTIFICATE_ROWS = 10_000
 _CALLER = 4  # of fit, behind its two decorators
 
 
-def _knows_itself(model: Any) -> bool:
-    if is_precomputed(model.kernel):
-        raise AttributeError(
-            "predict_proba needs k(x, x), which a precomputed matrix of k(x, training rows) does "
-            "not hold: fit with a callable kernel instead, or use decision_function."
-        )
-    return True
-
-
-class SparseGPClassifier(
-    CallbackSupportMixin, ScoredRows, ClassifierMixin, BasisModel, ReportedModel, BaseEstimator
-):
+class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
     """Gaussian process classification in the span of a few greedily chosen kernel functions.
 
     Log-odds f = Σ_j β_j k(·, x_j) of a class have a Gaussian process with covariance s·k as prior;
     Laplace's approximation to their posterior is found by Newton's method in the span of at most
     ``n_basis`` kernel functions, which are chosen for regression on targets of ±1. For more than
     two classes each has latent functions of its own against the rest, all with one kernel and one
-    basis. With every row in the basis this is scikit-learn's `GaussianProcessClassifier`.
+    basis. With every row in the basis this is scikit-learn's `GaussianProcessClassifier`, and
+    ``certificate_`` says how far from that the latent functions are.
 
     Parameters
     ----------
@@ -82,12 +68,16 @@ class SparseGPClassifier(
         length scale for each feature, or one for all of them. The free hyper-parameters of kernel
         objects are learned within their bounds; named, callable and precomputed kernels are used
         as given.
-    n_basis : int, default 512
-        Most basis functions. Fewer is not a warning: see ``path_.stop_reason``.
+    n_basis : int or "auto", default 512
+        Most basis functions. Fewer is not a warning: see ``path_.stop_reason``. ``"auto"``: as many
+        as lower the log loss of rows left out, at most 2048.
     scale : float or "auto", default "auto"
         s, the factor of the kernel in the prior of the log-odds. ``"auto"``: the one with most
         evidence, by Laplace's approximation in the span of the basis on at most 2 000 rows; 1 for
         ``optimizer=None``.
+    class_weight : dict, "balanced" or None, default None
+        Factors of the weights of the rows of a class; ``"balanced"`` in inverse proportion to their
+        number. Probabilities are then those of classes as frequent as the weights say.
     search : {"pooled", "fresh", "full"}, default "pooled"
         ``"pooled"``: choose from a pool by statistics on a sketch of the rows. ``"fresh"``: a new
         random subset of the rows at every step. ``"full"``: every row at every step.
@@ -113,7 +103,11 @@ class SparseGPClassifier(
     calibration : {"auto", "loo", None}, default "auto"
         ``"loo"`` sets by leave-one-out log loss how large the log-odds are and how much of their
         variance counts, on rows reserved from the choice (all rows up to 2 000). ``"auto"`` does
-        so unless ``optimizer=None``. None: Laplace's approximation as it stands.
+        so unless ``optimizer=None`` and ``n_basis`` is a number. None: Laplace's approximation as
+        it stands, in which all that the basis misses counts as doubt.
+    certificate : {"auto", "exact", None}, default "auto"
+        ``"exact"`` bounds the distance to the latent functions of the full kernel, by one pass over
+        all pairs of rows. ``"auto"`` does so up to 10 000 rows; :meth:`certify` does it later.
     gamma, coef0, degree : float, optional
         Parameters of kernels given by name, as in `pairwise_kernels`.
     kernel_params : dict, optional
@@ -129,6 +123,8 @@ class SparseGPClassifier(
     ----------
     classes_ : array
         Labels.
+    class_weight_ : array of shape (n_classes,)
+        Factors of the weights.
     basis_ : items
         Basis points in the order of choice; None for a precomputed kernel.
     basis_indices_ : array of int
@@ -152,7 +148,10 @@ class SparseGPClassifier(
         What leave-one-out changed.
     path_ : Path
         What each step of the choice brought and cost, and why it ended; ``value`` is the objective
-        of the regression on ±1.
+        of the regression on ±1, and the last ``gap`` that of the certificate.
+    certificate_ : Certificate or None
+        Upper and lower value of the least penalised negative log likelihood,
+        Σw log(1 + exp(-yf)) + ‖f‖²/2s, over all functions of the kernel; None if not computed.
     n_features_in_ : int
         Number of features, for two-dimensional numeric input.
 
@@ -173,33 +172,26 @@ class SparseGPClassifier(
     (3, 2)
     >>> model.score(X, y) > 0.95
     True
+    >>> model.certificate_.relative_gap < 0.02
+    True
     """
 
     noise: ClassVar[str] = "learn"
     """Of the regression that chooses, never given."""
 
-    classes_: NDArray[Any]
-    kernel_: Any
-    scale_: float
-    basis_: Any
-    basis_indices_: NDArray[np.intp]
-    n_basis_: int
-    dual_coef_: Floats
-    path_: Path
-    calibration_: Confidence | None
     learning_report_: LearningReport
-    _laplace: LaplaceFit
-    _whitener: Floats
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [None, str, callable, SklearnKernel],
-        "n_basis": [Interval(numbers.Integral, 1, None, closed="left")],
+        "n_basis": [StrOptions({"auto"}), Interval(numbers.Integral, 1, None, closed="left")],
         "scale": [numbers.Real, StrOptions({"auto"})],
+        "class_weight": [None, StrOptions({"balanced"}), dict],
         "search": [StrOptions({"pooled", "fresh", "full"})],
         "optimizer": [None, StrOptions({"evidence"})],
         "n_restarts": [Interval(numbers.Integral, 0, None, closed="left")],
         **POOLED,
         "calibration": [None, StrOptions({"auto", "loo"})],
+        "certificate": [None, StrOptions({"auto", "exact"})],
         **KERNEL,
         **EXECUTION,
     }
@@ -208,8 +200,9 @@ class SparseGPClassifier(
         self,
         kernel: Any = None,
         *,
-        n_basis: int = 512,
+        n_basis: int | str = 512,
         scale: float | str = "auto",
+        class_weight: Mapping[Any, float] | str | None = None,
         search: str = "pooled",
         pool_size: int | str = "auto",
         selection_rows: int | str | None = "auto",
@@ -219,6 +212,7 @@ class SparseGPClassifier(
         n_restarts: int = 0,
         refine: int | str | bool = "auto",
         calibration: str | None = "auto",
+        certificate: str | None = "auto",
         gamma: float | None = None,
         coef0: float | None = None,
         degree: float | None = None,
@@ -230,6 +224,7 @@ class SparseGPClassifier(
         self.kernel = kernel
         self.n_basis = n_basis
         self.scale = scale
+        self.class_weight = class_weight
         self.search = search
         self.pool_size = pool_size
         self.selection_rows = selection_rows
@@ -239,6 +234,7 @@ class SparseGPClassifier(
         self.n_restarts = n_restarts
         self.refine = refine
         self.calibration = calibration
+        self.certificate = certificate
         self.gamma = gamma
         self.coef0 = coef0
         self.degree = degree
@@ -283,8 +279,9 @@ class SparseGPClassifier(
         self._check_candidates()
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         X, sample, present = self._take_in(X, y, sample_weight)
+        warn_of_light_rows(self, sample, X)
         rng = seeded(self.random_state)
-        progress = Progress(self, n_stages=8)
+        progress = Progress(self, n_stages=11)
         with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
             try:
                 progress.begin("learn")
@@ -301,6 +298,7 @@ class SparseGPClassifier(
                     settled.deviations,
                     self._moving_steps(sample.n_rows, settled.deviations, learned=settled.learned),
                     reserve=calibrates,
+                    size=self.n_basis == "auto",
                 )
             except NotPositiveDefiniteError as error:
                 raise indefinite(int(present[error.index]), error.pivot) from error
@@ -309,8 +307,11 @@ class SparseGPClassifier(
             self.calibration_ = None
             if calibrates and len(span):
                 self.calibration_ = stages.calibrate(fitted, laplace)
+            self._store(fitted, laplace, span.whitener, present)
+            if self._certifies(sample.n_rows) and not interrupted.requested:
+                progress.begin("certify")
+                self._certify_fit(problem)
         progress.finish()
-        self._store(fitted, laplace, span.whitener, present)
         self.learning_report_ = replace(
             settled.report,
             moved=stages.moved,
@@ -333,88 +334,19 @@ class SparseGPClassifier(
             raise KeyboardInterrupt
         return self
 
-    @lazily
-    def decision_function(self, X: Any) -> Floats:
-        """Mean of the log-odds f of each class, for two classes those of the second.
-
-        Parameters
-        ----------
-        X : items of n_rows rows
-            k(rows, training rows) when ``kernel="precomputed"``.
-
-        Returns
-        -------
-        values : array of shape (n_rows,) or (n_rows, n_classes)
-        """
-        check_is_fitted(self)
-        rows, X = prediction_rows(self, X)
-        coefficients = self.dual_coef_.reshape(self.n_basis_, self._columns)
-        with Workers(self.n_jobs) as workers:
-            values = kernel_times(rows, self._compiled(X), self._points, coefficients, workers)
-        return values if self._columns > 1 else values[:, 0]
-
-    @lazily
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The class with the largest mean log-odds.
-
-        For more than two classes :meth:`predict_proba` also weighs how certain these are, and may
-        prefer another class where two are close.
-
-        Parameters
-        ----------
-        X : items of n_rows rows
-            As in :meth:`decision_function`.
-
-        Returns
-        -------
-        labels : array of shape (n_rows,)
-        """
-        values = self.decision_function(X)
-        chosen = values.argmax(axis=1) if values.ndim == 2 else (values > 0).astype(np.intp)
-        labels: NDArray[Any] = self.classes_[chosen]
-        return labels
-
-    @available_if(_knows_itself)
-    @lazily
-    def predict_proba(self, X: Any) -> Floats:
-        """Probabilities of the classes: the logistic function of the log-odds, averaged over them.
-
-        For more than two classes, those of each against the rest, brought to a sum of 1.
-
-        Parameters
-        ----------
-        X : items of n_rows rows
-
-        Returns
-        -------
-        probabilities : array of shape (n_rows, n_classes)
-        """
-        check_is_fitted(self)
-        rows, X = prediction_rows(self, X)
-        kernel = self._compiled(X)
-        confidence = Confidence() if self.calibration_ is None else self.calibration_
-
-        def measure(V: Floats, items: Any, where: slice) -> Floats:
-            return confidence.probabilities(self._laplace.latents(V.T, kernel.diag(items)))
-
-        with Workers(self.n_jobs) as workers:
-            parts = over_span(rows, kernel, self._points, self._whitener, measure, workers)
-        return np.concatenate(parts)
-
     def _take_in(
         self, X: Any, y: Any, sample_weight: ArrayLike | None
     ) -> tuple[Any, Sample, NDArray[np.intp]]:
         """Training data, checked: X, the rows that have weight, and their numbers among all."""
         rows, X = training_rows(self, X)
-        labels = validate_labels(y)
-        check_lengths(X, labels)
+        names = validate_labels(y)
+        check_lengths(X, names)
         weights = validate_weights(sample_weight, rows.n_rows)
-        present = np.flatnonzero(weights > 0)
-        self.classes_ = distinct_classes(labels[present])
-        columns = self.classes_ if len(self.classes_) > 2 else self.classes_[1:]
-        Y = np.where(labels[:, None] == columns, 1.0, -1.0)
-        sample = Sample(rows, Y, weights)
-        return X, sample.take(present) if len(present) < rows.n_rows else sample, present
+        self.classes_ = distinct_classes(names[weights > 0])
+        # Labels that occur without weight only belong to no class, and their rows are absent.
+        labels = class_numbers(names, self.classes_)
+        self.class_weight_ = class_weights(self.class_weight, self.classes_, labels[weights > 0])
+        return X, *self._sample(rows, labels, weights)
 
     def _check_candidates(self) -> None:
         rows = isinstance(self.candidates, str) and self.candidates == "rows"
@@ -429,8 +361,12 @@ class SparseGPClassifier(
     def _calibrates(self) -> bool:
         if is_precomputed(self.kernel):
             return False
-        return self.calibration == "loo" or (
-            self.calibration == "auto" and self.optimizer is not None
+        learns = self.optimizer is not None or self.n_basis == "auto"
+        return self.calibration == "loo" or (self.calibration == "auto" and learns)
+
+    def _certifies(self, n_rows: int) -> bool:
+        return self.certificate == "exact" or (
+            self.certificate == "auto" and n_rows <= _AUTO_CERTIFICATE_ROWS
         )
 
     def _given_scale(self) -> float | None:
@@ -443,7 +379,7 @@ class SparseGPClassifier(
         if not isinstance(candidates, str):
             candidates = validate_items(self, candidates, reset=False, name="candidates")
         return SearchPlan(
-            n_basis=int(self.n_basis),
+            n_basis=AUTO_BASIS if self.n_basis == "auto" else int(self.n_basis),
             search=self.search,
             pool_size=self.pool_size,
             selection_rows=self.selection_rows,
@@ -479,17 +415,16 @@ class SparseGPClassifier(
         def as_passed(index: NDArray[np.intp]) -> NDArray[np.intp]:
             return np.where(index >= 0, present[index], -1)
 
-        self._laplace, self._whitener = laplace, whitener
         self.basis_ = None if is_precomputed(self.kernel) else fitted.pool.items
         self.basis_indices_ = as_passed(fitted.pool.index)
         self.path_ = replace(fitted.path, index=as_passed(fitted.path.index))
-        self.n_basis_ = len(whitener)
-        coefficients = whitener.T @ laplace.mode
-        self.dual_coef_ = coefficients if self._columns > 1 else coefficients[:, 0]
-        self.scale_ = laplace.scale
-        self.log_marginal_likelihood_value_ = float(laplace.log_evidence.mean())
+        self.certificate_ = None
+        self._set_latents(laplace, whitener)
 
-    @property
-    def _columns(self) -> int:
-        """Latent functions: one for two classes, else one a class."""
-        return len(self.classes_) if len(self.classes_) > 2 else 1
+    def _certify_fit(self, problem: Problem) -> None:
+        """Store the certificate, and its gap and cost in the path."""
+        meter = problem.meter
+        self.certificate_ = self._certified(problem.sample, problem.kernel, problem.workers, meter)
+        if path := self.path_:
+            path.gap[-1], path.seconds[-1] = self.certificate_.relative_gap, meter.seconds
+            path.entries[-1], path.passes[-1] = meter.entries, meter.passes

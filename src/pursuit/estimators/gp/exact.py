@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from pursuit.bounds import Certificate
 from pursuit.estimators.constraints import DTYPE, EXECUTION, KERNEL
 from pursuit.estimators.gp.exactsystem import DirectSystem, ExactSystem, IterativeSystem
-from pursuit.estimators.gp.learning import settle
+from pursuit.estimators.gp.learning import settle, warn_of_light_rows
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
@@ -239,7 +239,8 @@ class ExactGPRegressor(
         y : array of shape (n_rows,) or (n_rows, n_outputs)
             Targets.
         sample_weight : array of shape (n_rows,), optional
-            Weights of the squared errors: noise variance σ²/w. A row of weight 0 is absent.
+            Weights of the squared errors: noise variance σ²/w. A row of weight 0 is absent. Kernel
+            and noise are learned as from w copies of a row: let weights average 1, not add up to 1.
         target : str or list of str, optional
             The column, or columns, of X that hold the targets, in place of y.
         weight : str, optional
@@ -265,6 +266,7 @@ class ExactGPRegressor(
         self._weights = weights[present]
         self._seeds = check_random_state(self.random_state).randint(2**31 - 1, size=(2, 4))
         sample = self._sample(self._scale.normalize(Y[present]))
+        warn_of_light_rows(self, sample, X)
         progress = Progress(self, n_stages=3)
         with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
             try:

@@ -10,17 +10,19 @@ from numpy.typing import NDArray
 
 from pursuit.estimators.inputs import dense
 from pursuit.gram import kernel_times
-from pursuit.greedy import Choice, Pool, Problem, SpanFit, solve_in_span
+from pursuit.greedy import Choice, Pool, Problem, SpanFit, refit, solve_in_span
 from pursuit.kernels import kernel_gradient, without_white
 from pursuit.linalg import SpanSolution
 from pursuit.rows import draw_rows
 from pursuit.tuning import (
+    LOSS_IS_NOTHING,
     Calibration,
     HeldOut,
     Mover,
     calibrate,
     error_curve,
     flat_size,
+    loss_curve,
 )
 
 Floats = NDArray[np.float64]
@@ -36,17 +38,33 @@ def split_rows(n_rows: int, rng: np.random.Generator) -> tuple[Indices, Indices]
     return np.setdiff1d(np.arange(n_rows), reserved, assume_unique=True), reserved
 
 
-def held_out(problem: Problem, points: Any, solution: SpanSolution, rows: Indices) -> HeldOut:
-    """What leave-one-out needs to know of some rows."""
+def held_out(problem: Problem, pool: Pool, solution: SpanSolution, rows: Indices) -> HeldOut:
+    """What leave-one-out needs to know of some rows, given in ascending order."""
     sample = problem.sample.take(rows)
     items = sample.rows.take(np.arange(len(rows)))
+    group = _groups(items, len(rows))
     return HeldOut(
-        solution.features(problem.kernel.tile(items, points)),
+        solution.features(problem.kernel.tile(items, pool.items)),
         sample.targets,
         sample.weights,
         problem.kernel.diag(items),
-        _groups(items, len(rows)),
+        group,
+        _leaving(pool, solution, rows, group),
     )
+
+
+def _leaving(pool: Pool, solution: SpanSolution, rows: Indices, group: Indices) -> Floats | None:
+    """R⁻¹e_j for rows identical to the j-th basis point, 0 for others; None if none is one."""
+    points = np.flatnonzero(np.isin(pool.index, rows))
+    if len(points) == 0:
+        return None
+    own = np.full(len(rows), -1)
+    own[group[np.searchsorted(rows, pool.index[points])]] = points
+    own = own[group]
+    inverse = solution.features(np.eye(solution.size))
+    leaving = np.zeros((solution.size, len(rows)))
+    leaving[:, own >= 0] = inverse[:, own[own >= 0]]
+    return leaving
 
 
 def _groups(items: Any, n: int) -> Indices:
@@ -65,15 +83,35 @@ def sketched(problem: Problem, rows: Indices, n_rows: int) -> Problem:
     return replace(problem, sample=problem.sample.take(some), noise=noise, ledgers=None)
 
 
-def choose_size(choice: Choice, problem: Problem, allowed: Indices, reserved: Indices) -> Choice:
-    """Cut the choice where the error on rows left out flattens."""
+def _judge_rows(pool: Pool) -> int:
+    """Rows to fit where the fit is to be judged by others: too few make a large basis look bad."""
+    return max(8192, 4 * len(pool))
+
+
+def choose_size(
+    choice: Choice,
+    problem: Problem,
+    allowed: Indices,
+    reserved: Indices,
+    *,
+    classes: bool = False,
+) -> Choice:
+    """Cut the choice where the error on rows left out flattens, or their log loss for classes."""
+    if not len(choice.pool):
+        return choice
     in_fit = len(reserved) == 0
-    seen = problem if in_fit else sketched(problem, allowed, 4 * len(choice.pool))
-    points, solution = solve_in_span(seen, choice.pool.items)
-    rows = held_out(
-        problem, points, solution, np.arange(problem.sample.n_rows) if in_fit else reserved
+    if in_fit:
+        fitted = refit(choice, problem, reorder=False)
+        solution = fitted.solution
+        rows = held_out(problem, fitted.pool, solution, np.arange(problem.sample.n_rows))
+    else:
+        seen = sketched(problem, allowed, _judge_rows(choice.pool))
+        points, solution = solve_in_span(seen, choice.pool.items)
+        rows = held_out(problem, Pool.of_points(points), solution, reserved)
+    curve = loss_curve if classes else error_curve
+    size = flat_size(
+        curve(solution, rows, in_fit=in_fit), nothing=LOSS_IS_NOTHING if classes else 0.0
     )
-    size = flat_size(error_curve(solution, rows, in_fit=in_fit))
     if size >= len(choice.pool):
         return choice
     return choice.truncated(size, "no gain")
@@ -94,7 +132,7 @@ def move_basis(
     pool = choice.pool
     start = dense(pool.items)
     moved = Mover(problem, gradient, units, allowed).move(start, steps)
-    judge = sketched(problem, allowed, max(8192, 4 * len(pool)))
+    judge = sketched(problem, allowed, _judge_rows(pool))
     errors = [_reserved_error(judge, problem, points, reserved) for points in (start, moved)]
     if not errors[1] < errors[0]:
         return choice, (
@@ -123,17 +161,23 @@ def _reserved_error(judge: Problem, problem: Problem, points: Any, reserved: Ind
 def calibrate_fit(
     fitted: SpanFit, problem: Problem, reserved: Indices, *, keep_ridge: bool
 ) -> tuple[SpanFit, dict[int, Calibration]]:
-    """Ridge and error bars by leave-one-out, for the model and for n/2, n/4, … basis functions."""
+    """Ridge and error bars by leave-one-out, for the model and for n/2, n/4, … basis functions.
+
+    Rows that have had a part in the choice of the basis think too well of a small ridge: where none
+    are reserved, the ridge stays.
+    """
     if fitted.solution.size == 0:
         return fitted, {}
     chosen = reserved if len(reserved) else np.arange(problem.sample.n_rows)
-    rows = held_out(problem, fitted.pool.items, fitted.solution, chosen)
-    how = {"reserved": len(reserved) > 0, "keep_ridge": keep_ridge}
-    solution, found = calibrate(fitted.solution, rows, **how)
+    rows = held_out(problem, fitted.pool, fitted.solution, chosen)
+    keep_ridge = keep_ridge or len(reserved) == 0
+    solution, found = calibrate(fitted.solution, rows, keep_ridge=keep_ridge)
     by_size = {fitted.solution.size: found}
     n = fitted.solution.size // 2
     while n >= _SMALLEST_CALIBRATED:
-        _, by_size[n] = calibrate(fitted.solution.truncated(n), rows.truncated(n), **how)
+        _, by_size[n] = calibrate(
+            fitted.solution.truncated(n), rows.truncated(n), keep_ridge=keep_ridge
+        )
         n //= 2
     half_norm = 0.5 * float(problem.sample.target_norms().sum())
     value = half_norm - np.cumsum(solution.gains().sum(axis=1))

@@ -24,7 +24,7 @@ _STEP = np.log(4.0)
 _SCALES = np.log(1e-3), np.log(1e6)
 _NOTHING = 1e-3
 """Evidence a row below which a larger or smaller scale is not worth a further step."""
-_ROUGHLY = 1e-5
+_ROUGHLY = 1e-7
 
 
 @dataclass(frozen=True)
@@ -64,21 +64,46 @@ class LaplaceFit:
     def left_out(self, rows: HeldOut) -> Latents:
         """At rows of the fit, each time without the row and all that are identical to it.
 
-        With v the variance of f, and g = Σw(½(y + 1) - p), h = Σw p(1 - p) over the group, the
-        posterior without it has the mean f - v g/(1 - v h) and the variance v/(1 - v h), as far as
-        the other rows' curvatures stay what they are.
+        A basis point leaves the basis, too: without its function f has the mean f' = U'L'b and the
+        variance v = ‖U‖², for the U of :meth:`~pursuit.tuning.HeldOut.rotated`. With g =
+        Σw(½(y + 1) - p) and h = Σw p(1 - p) over the group, at f as it is, the posterior without
+        the group has the mean f' - v (g + h(f - f'))/(1 - v h) and the variance v/(1 - v h), as far
+        as the other rows' curvatures stay what they are.
         """
-        latents = self.latents(rows.features, rows.prior)
+        f = rows.features.T @ self.mode
         loss = LogisticRows()
-        slopes = -rows.weights[:, None] * loss.gradient(latents.mean, rows.targets)
-        bends = rows.weights[:, None] * loss.curvature(latents.mean, rows.targets)
+        slopes = -rows.weights[:, None] * loss.gradient(f, rows.targets)
+        bends = rows.weights[:, None] * loss.curvature(f, rows.targets)
         g, h = (_group_sums(each, rows.group) for each in (slopes, bends))
-        left = np.maximum(1.0 - latents.variance * h, 1e-10)
+        mean, variance = np.empty((2, *f.shape))
+        for column, (L, b) in enumerate(zip(self.factors, self.mode.T, strict=True)):
+            U = rows.rotated(L)
+            mean[:, column] = U.T @ (L.T @ b)
+            variance[:, column] = np.einsum("ij,ij->j", U, U)
+        left = np.maximum(1.0 - variance * h, 1e-10)
         return Latents(
-            latents.mean - latents.variance * g / left,
-            latents.variance / left,
-            latents.missed,
-            latents.prior,
+            mean - variance * (g + h * (f - mean)) / left,
+            variance / left,
+            self.scale * rows.missed(),
+            self.scale * rows.prior,
+        )
+
+    def truncated(self, n: int) -> LaplaceFit:
+        """The posterior given that all but the first n coordinates are 0.
+
+        Of N(b, (LL')⁻¹) the leading block L_n of L is the factor that is left, and L_n⁻ᵀ(L'b)_n the
+        mean: the first step of Newton's method in the smaller span, from the mode in the larger
+        one. The evidence of the smaller span is not known.
+        """
+        mode = np.empty((n, self.mode.shape[1]))
+        for column, (L, b) in enumerate(zip(self.factors, self.mode.T, strict=True)):
+            mode[:, column] = solve_triangular(L[:n, :n], (L.T @ b)[:n], lower=True, trans="T")
+        return LaplaceFit(
+            self.scale,
+            mode,
+            self.factors[:, :n, :n].copy(),
+            np.full_like(self.log_evidence, np.nan),
+            self.converged,
         )
 
 
@@ -125,7 +150,7 @@ def learn_scale(
 ) -> LaplaceFit:
     """The scale with most evidence: steps of a factor 4 uphill, then the top of a parabola.
 
-    Every fit begins at the mode of the one before, and none is exact but to 1e-5.
+    Every fit begins at the mode of the one before, and none is exact but to 1e-7.
     """
 
     def fit(log_scale: float, before: LaplaceFit | None) -> LaplaceFit:

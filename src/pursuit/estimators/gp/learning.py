@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,9 @@ from pursuit.tuning import (
 Floats = NDArray[np.float64]
 
 EVIDENCE_ROWS = 2000
+_LIGHT = 0.1
+"""Weights that are all below this are taken for parts of a whole, not for numbers of copies."""
+_CALLER = 5  # of fit, behind its two decorators
 _DENSE_FEATURES = 4096
 _CLASS_FLOOR = 0.01
 """Least noise of a regression on ±1, which is exact and yet no function of the rows."""
@@ -112,6 +116,24 @@ def learn(
     return learn_given(data, core, noise, **search)
 
 
+def warn_of_light_rows(estimator: Any, sample: Sample, X: Any) -> None:
+    """Warn where weights are learned from and add up to 1, most likely, in place of averaging 1.
+
+    The evidence takes a weight w for w copies, and from less than one row there is nothing to
+    learn. To be called by ``fit``.
+    """
+    free = estimator.optimizer is not None and is_learnable(estimator.kernel, n_features(X))
+    heaviest, total = float(sample.weights.max()), float(sample.weights.sum())
+    if heaviest >= _LIGHT or not (free or estimator.noise == "learn"):
+        return
+    warnings.warn(
+        f"sample_weight is at most {heaviest:.2g} and adds up to {total:.3g}: a row of weight w "
+        f"counts as w copies, so the model is learned as from {total:.3g} rows. Multiply the "
+        f"weights by {sample.n_rows / total:.3g} for an average of 1, or give kernel and noise.",
+        stacklevel=_CALLER,
+    )
+
+
 @dataclass(frozen=True)
 class Settled:
     """Kernel and noise as a fit goes on with them.
@@ -163,7 +185,7 @@ def settle(
     learns = estimator.optimizer is not None and power > 0 and is_learnable(kernel, width)
     if kernel is not None:
         estimator._compile(kernel, X)  # what is wrong is said before it is learned
-    family, stages, warnings = LearningReport().family, [], []
+    family, stages, notes = LearningReport().family, [], []
     if learns:
         learned = learn(
             kernel,
@@ -177,7 +199,7 @@ def settle(
         )
         kernel, noise = learned.kernel, learned.noise
         family, stages = learned.family, learned.stages
-        warnings = _bound_warnings(kernel, None if classes else noise, power)
+        notes = _bound_warnings(kernel, None if classes else noise, power)
     elif kernel is None:
         assert deviations is not None
         kernel = default_kernel(deviations, power)
@@ -195,7 +217,7 @@ def settle(
     report = LearningReport(
         family=family,
         stages=stages,
-        warnings=warnings,
+        warnings=notes,
         relevance=relevance,
         feature_names=names,
     )

@@ -28,7 +28,7 @@ from pursuit.estimators.gp.finishing import (
     move_basis,
     split_rows,
 )
-from pursuit.estimators.gp.learning import settle
+from pursuit.estimators.gp.learning import settle, warn_of_light_rows
 from pursuit.estimators.gp.prediction import latent_covariance, latent_variance
 from pursuit.estimators.inputs import (
     indefinite,
@@ -109,8 +109,9 @@ class SparseGPRegressor(
         is 100 when hyper-parameters are learned and there are more than 2 000 rows, else 0.
     calibration : {"auto", "loo", None}, default "auto"
         ``"loo"`` sets the ridge by leave-one-out error and the error bars by leave-one-out density,
-        on rows reserved from the choice (all rows up to 2 000). ``"auto"`` does so when
-        hyper-parameters are learned.
+        on rows reserved from the choice. Up to 2 000 rows nothing is reserved: each row is left out
+        in turn, with its basis function if it has one, and sets the error bars alone. ``"auto"``
+        does so when hyper-parameters are learned.
     normalize_y : bool, default True
         Centre and scale the targets first, weighted and per output. ``noise``, ``kernel_``,
         ``dual_coef_``, ``path_`` and the certificate are in these units; predictions are not.
@@ -124,10 +125,13 @@ class SparseGPRegressor(
     kernel_params : dict, optional
         Further parameters of a named or callable kernel.
     max_time : float or None, default None
-        Seconds after which the best model so far is returned; gives up reproducibility.
+        Seconds that the choice of the basis may take before the fit goes on with what it has; gives
+        up reproducibility. Learning, moving and certifying come on top: ``optimizer=None``,
+        ``refine=0`` and ``certificate=None`` leave them out.
     checkpoint : path-like or None, default None
         A folder in which the fit records what it has finished: kernel, basis and, after every
-        block of 8 192 rows, the sums of a pass. After a crash, the same call with the same data
+        block of 8 192 rows, or a few tasks for each thread of a cluster, the sums of a pass. After
+        a crash or Ctrl-C, the same call with the same data
         goes on from there to the identical model. A finished fit is read back from it; the folder
         may be removed then.
     dtype : {"float64", "float32"}, default "float64"
@@ -287,7 +291,8 @@ class SparseGPRegressor(
         y : array of shape (n_rows,) or (n_rows, n_outputs)
             Targets.
         sample_weight : array of shape (n_rows,), optional
-            Weights of the squared errors: noise variance σ²/w. A row of weight 0 is absent.
+            Weights of the squared errors: noise variance σ²/w. A row of weight 0 is absent. Kernel
+            and noise are learned as from w copies of a row: let weights average 1, not add up to 1.
         target : str or list of str, optional
             The column, or columns, of X that hold the targets, in place of y.
         weight : str, optional
@@ -302,6 +307,7 @@ class SparseGPRegressor(
         self._check_arguments()
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         X, sample, present = self._take_in(X, y, sample_weight, normalize=self.normalize_y)
+        warn_of_light_rows(self, sample, X)
         rng = seeded(self.random_state)
         progress = Progress(self, n_stages=10)
         with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
@@ -318,12 +324,13 @@ class SparseGPRegressor(
                 )
             except NotPositiveDefiniteError as error:
                 raise indefinite(int(present[error.index]), error.pivot) from error
-            problem = replace(problem, noise=self.noise_)
+            problem = self._as_far_as_read(fitted, replace(problem, noise=self.noise_))
             self._store(fitted, present, problem)
-            self._certify_fit(fitted, certificate, problem, progress, stage)
+            if certificate is not None or not interrupted.requested:
+                self._certify_fit(fitted, certificate, problem, progress, stage)
         progress.finish()
         self.learning_report_ = replace(report, seconds=progress.seconds)
-        self._tell(interrupted)
+        self._tell(interrupted, present)
         return self
 
     @lazily
@@ -542,11 +549,13 @@ class SparseGPRegressor(
             interrupted=interrupted,
             begin=progress.begin,
             stage=stage,
+            enough=interrupted.overdue,
         )
+        all_read = fitted.n_rows is None
         self._calibrations = {}
         self.calibration_ = None
         self._spread = Spread(problem.noise)
-        if calibrates:
+        if calibrates and all_read:  # of the reserved rows few may be among those that were read
             progress.begin("calibrate")
             fitted, self._calibrations = calibrate_fit(
                 fitted, problem, reserved, keep_ridge=self._noise_is_given
@@ -559,7 +568,8 @@ class SparseGPRegressor(
             if self.calibration_.tails:
                 report.warnings.append(self.calibration_.tails)
         kind = self._certificate_kind(m)
-        if self.search == "pooled" and self.tol is not None and kind is not None:
+        to_size = self.search == "pooled" and not interrupted.requested
+        if to_size and self.tol is not None and kind is not None:
             progress.begin("size")
             final = replace(problem, noise=self.noise_)
             fitted, certificate = smallest_within(self.tol, kind, fitted, final)

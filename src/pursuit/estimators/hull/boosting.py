@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Bound, margin_bound, margin_scale
+from pursuit.estimators.classes import distinct_classes
 from pursuit.estimators.constraints import EXECUTION
 from pursuit.estimators.hull.boostrounds import (
     Booster,
@@ -196,11 +197,8 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         present = weights > 0
         if not present.all():
             X, y, weights = X[present], y[present], weights[present]
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y holds one class only ({self.classes_[0]!r}): boosting needs at least two."
-            )
+        self.classes_ = distinct_classes(y)
+        codes = np.searchsorted(self.classes_, y)
         seed = check_random_state(self.random_state).randint(2**31 - 1, size=4)
         rng = np.random.default_rng(seed)
         with Workers(self.n_jobs) as workers:

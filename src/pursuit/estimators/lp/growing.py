@@ -81,9 +81,10 @@ class Growth:
         self._plan, self._rows, self._kernel = plan, rows, kernel
         self._workers, self._meter = workers, meter
         self._diagonal = kernel_diagonal(rows, kernel)
-        steepest = max(float(np.maximum(each.upper, -each.lower).max()) for each in losses)
+        boxes = [each.balanced() for each in losses]
+        steepest = max(float(np.maximum(box.upper, -box.lower).max()) for box in boxes)
         largest = float(np.abs(self._diagonal).max()) or 1.0
-        self._scale = min(largest, _STEEP / steepest)
+        self._scale = min(largest, _STEEP / steepest) if steepest > 0.0 else largest
         self._units = spreads / self._scale
         self.machines = [Machine.of(each.times(self._scale), plan.solver) for each in losses]
         self.basis: list[int] = []

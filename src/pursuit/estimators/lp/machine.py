@@ -51,7 +51,8 @@ class Machine:
     def of(cls, losses: LinearLosses, solver: str) -> Machine:
         """A machine without kernel functions."""
         constant = losses.intercept(np.zeros(losses.gain.shape[1]))
-        return cls(losses, make_master(solver, losses), losses.value(np.array(constant)))
+        master = make_master(solver, losses.balanced())
+        return cls(losses, master, losses.value(np.array(constant)))
 
     def solve(self) -> None:
         """Solve the master; the dual made feasible, coefficients that are rounding made zero."""

@@ -289,12 +289,14 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         """Checked targets."""
         return validate_targets(y)
 
-    def _tell(self, interrupted: Interrupted) -> None:
-        """Say what the caller should know of the fit."""
+    def _tell(self, interrupted: Interrupted, present: NDArray[np.intp]) -> None:
+        """Say what the caller should know of the fit to the rows ``present``."""
         if interrupted.requested:
+            n_rows = self._sums["n_rows"]
+            ended = f", fitted to the first {present[n_rows - 1] + 1} rows: partial_fit adds others"
             warnings.warn(
                 f"fit was interrupted: the model holds the best {self.n_basis_} basis functions "
-                "found so far.",
+                f"found so far{ended if n_rows < len(present) else ''}.",
                 stacklevel=_CALLER,
             )
             raise KeyboardInterrupt
@@ -416,6 +418,13 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             "n_rows": problem.sample.n_rows,
             "sum_log_weights": float(np.log(problem.sample.weights).sum()),
         }
+
+    @staticmethod
+    def _as_far_as_read(fitted: SpanFit | StepFit, problem: Problem) -> Problem:
+        """The problem on the rows that the fit has got to, all but after an interrupt."""
+        if isinstance(fitted, StepFit) or fitted.n_rows is None:
+            return problem
+        return replace(problem, sample=problem.sample.take(np.arange(fitted.n_rows)))
 
     def _set_solution(self, solution: SpanSolution | StepSolution) -> None:
         self._solution = solution

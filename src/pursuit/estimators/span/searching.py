@@ -122,25 +122,28 @@ def fit_span(
     interrupted: StopRule,
     begin: Begin,
     stage: Stage = computed,
+    enough: Callable[[], bool] = lambda: False,
 ) -> tuple[SpanFit, Certificate | None]:
     """Choose a basis as planned and fit all rows in its span.
 
     ``begin(stage, ticks, rows)`` announces a stage. ``allowed`` are the rows that may choose and be
     chosen, all when None. ``cut`` leaves of a choice what is worth its cost: sizes are then tried
-    from small to large until it cuts. ``after_choice`` may change what was chosen before the fit.
-    ``stage(name, compute)`` gives what ``compute`` does, perhaps from a record. The certificate is
-    returned where the search has computed that of the final model.
+    from small to large until it cuts off a fifth. ``after_choice`` may change what was chosen
+    before the fit. ``stage(name, compute)`` gives what ``compute`` does, perhaps from a record. The
+    pass over all rows ends where ``enough`` says so, see `refit`. The certificate is returned where
+    the search has computed that of the final model.
     """
     chooser = problem if allowed is None else _restricted(problem, allowed)
 
     def choose() -> tuple[Choice, SpanFit | None, PublishedGap | CertifiedGap | None]:
         for size in [plan.n_basis] if cut is None else _ladder(plan.n_basis):
             choice, fitted, gap = _choose(replace(plan, n_basis=size), chooser, interrupted, begin)
+            exhausted = choice.path.stop_reason != "n_basis"
             if allowed is not None:
                 choice = choice.renumbered(allowed)
             if cut is not None:
                 choice = cut(choice)
-            if choice.path.stop_reason != "n_basis" or len(choice.pool) < _STILL_GAINS * size:
+            if exhausted or len(choice.pool) < _STILL_GAINS * size:
                 break
         return choice, fitted, gap
 
@@ -155,9 +158,13 @@ def fit_span(
         m = problem.sample.n_rows
         tick = begin("fit", -(-m // BLOCK_ROWS), m)
         fitted = refit(
-            choice, problem, dtype=plan.dtype, after_block=lambda done: tick(-(-done // BLOCK_ROWS))
+            choice,
+            problem,
+            dtype=plan.dtype,
+            after_block=lambda done: tick(-(-done // BLOCK_ROWS)),
+            enough=enough,
         )
-    if gap is None or not untouched:
+    if gap is None or not untouched or fitted.n_rows is not None:
         return fitted, None
     if isinstance(gap, PublishedGap):
         return fitted, gap.final(fitted.solution)

@@ -28,6 +28,7 @@ from pursuit.greedy import (
     Choice,
     Deadline,
     FreshSubset,
+    Interrupted,
     MaxSize,
     Path,
     Pool,
@@ -113,7 +114,7 @@ def fit_steps(
 
 
 def fit_random(
-    plan: SearchPlan, problem: Problem, *, begin: Begin
+    plan: SearchPlan, problem: Problem, *, interrupted: Interrupted, begin: Begin
 ) -> tuple[SpanFit, Certificate | None]:
     """Z03 Algorithm 2: rows drawn without replacement, the first n of them alike for every n."""
     sample = problem.sample
@@ -129,8 +130,9 @@ def fit_random(
         dtype=plan.dtype,
         reorder=False,
         after_block=lambda done: tick(-(-done // BLOCK_ROWS)),
+        enough=interrupted.overdue,
     )
-    if plan.tol is None or plan.certificate is None:
+    if plan.tol is None or plan.certificate is None or interrupted.requested:
         return fitted, None
     begin("size", 1)
     return smallest_within(plan.tol, plan.certificate, fitted, problem)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -212,8 +212,8 @@ class UpdatingModel(SpanModel):
 
     @property
     def _factors(self) -> SpanSolution:
-        assert isinstance(self._solution, SpanSolution)
-        return self._solution
+        # No assertion: notebooks and dir() read every property, also of models that do not refit.
+        return cast(SpanSolution, self._solution)
 
     def _copied(self) -> Self:
         model = copy.copy(self)

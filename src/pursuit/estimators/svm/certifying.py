@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pursuit.bounds import Certificate, diagonal_quadratic
 from pursuit.estimators.svm.features import SpanFeatures
-from pursuit.estimators.svm.problem import MachineProblem
 from pursuit.gram import kernel_product
 from pursuit.greedy import Meter
 from pursuit.kernels import CountingKernel
@@ -18,6 +18,31 @@ from pursuit.rows import RowSource, SelectedRows, as_rows
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
+
+
+class DualProblem(Protocol):
+    """A convex problem, each column by itself, whose dual sees the kernel in a'Ka alone."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of columns."""
+        ...
+
+    def value(self, fitted: Floats, squared_norms: Floats) -> Floats:
+        """P for each column, from values at the rows and ‖f‖²."""
+        ...
+
+    def zero_value(self) -> Floats:
+        """P of no model at all."""
+        ...
+
+    def feasible(self, a: Floats) -> Floats:
+        """A dual point made feasible."""
+        ...
+
+    def lower_bound(self, a: Floats, quadratic: Floats) -> Floats:
+        """A bound on the minimum from a feasible a, and from a'Ka or an upper bound of it."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -38,7 +63,7 @@ class DualPass:
 
 
 def exact_certificate(
-    problem: MachineProblem,
+    problem: DualProblem,
     fitted: Floats,
     squared_norms: Floats,
     dual: Floats,
@@ -62,7 +87,7 @@ def exact_certificate(
 
 
 def diagonal_certificate(
-    problem: MachineProblem,
+    problem: DualProblem,
     fitted: Floats,
     squared_norms: Floats,
     dual: Floats,
@@ -87,7 +112,7 @@ def diagonal_certificate(
 
 
 def _certificate(
-    problem: MachineProblem, fitted: Floats, squared_norms: Floats, lower: Floats, kind: str
+    problem: DualProblem, fitted: Floats, squared_norms: Floats, lower: Floats, kind: str
 ) -> Certificate:
     upper = problem.value(fitted, squared_norms)
     # No model at all, f = 0, plays the part of ½y'Wy.

@@ -354,8 +354,9 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
 
     def _moving(self, sample: Sample, rng: np.random.Generator) -> Moving | None:
         """How the points are moved; None where they are not."""
-        steps = _AUTO_STEPS if self.refine == "auto" else int(self.refine)
-        if steps == 0 or sample.n_rows <= SMALL:
+        automatic = self.refine == "auto"
+        steps = _AUTO_STEPS if automatic else int(self.refine)
+        if steps == 0 or (automatic and sample.n_rows <= SMALL):
             return None
         kernel = self.kernel_
         features = int(getattr(self, "n_features_in_", 0))
@@ -364,7 +365,7 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
             kernel = RBF(np.sqrt(0.5 / gamma))
         core = without_white(kernel)[0] if isinstance(kernel, SklearnKernel) else None
         gradient = None if core is None or not features else kernel_gradient(core)
-        if self.refine == "auto":
+        if automatic:
             dense = isinstance(sample.rows.take(np.arange(1)), np.ndarray)
             if gradient is None or not dense or features > _MOST_MOVED_FEATURES:
                 return None

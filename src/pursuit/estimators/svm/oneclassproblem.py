@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pursuit.estimators.svm.features import SpanFeatures
 from pursuit.estimators.svm.problem import MachineProblem
-from pursuit.estimators.svm.solving import MachineSolution
+from pursuit.estimators.svm.solving import MachineSolution, without_rounding
 from pursuit.linalg import TallMatrix, Workers
 from pursuit.solvers import interior_point
 
@@ -17,7 +17,6 @@ Floats = NDArray[np.float64]
 
 _PRECISE_GAP, _ROUGH_GAP = 1e-11, 1e-4
 _MAX_STEPS = 60
-_NEGLIGIBLE = 1e-7
 _TIE = 1e-12
 _RIM = 1e-7
 """Support vectors with f = ρ are inside, also where rounding is against it: ρ is lowered by so much
@@ -96,7 +95,7 @@ def one_class_in_span(
         found.coordinates[:, None],
         -problem.offset(fitted) + _RIM * np.abs(fitted).max(axis=0),
         fitted,
-        np.where(found.a > _NEGLIGIBLE * s, found.a, 0.0)[:, None],
+        without_rounding(found.a, s)[:, None],
         found.steps,
         # Rounding may end the method before the last of these digits.
         found.converged or abs(found.primal - found.dual) <= _ROUGH_GAP * found.primal,

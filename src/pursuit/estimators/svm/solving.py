@@ -24,7 +24,7 @@ _PRECISE_GAP, _ROUGH_GAP = 1e-10, 1e-4
 """Where interior point stops: the accuracy is that of the optimum from 1e-3 on."""
 _MAX_STEPS = 60
 _NEGLIGIBLE = 1e-7
-"""A part of its bound that a dual variable inside the box may be called zero at."""
+"""A part of its bound, or of the largest dual variable, at which one may be called zero."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,8 @@ def interior_in_span(
 ) -> MachineSolution:
     """For ξ, column by column: min ½a'VV'a - y'a + ε‖a‖₁ over 1'a = 0.
 
-    With a between 0 and yc and no ε for classes, between -c and c for numbers.
+    With a between 0 and yc and no ε for classes, between -c and c for numbers. ``start`` is not
+    used: the method begins inside the box of a, and a function does not say where.
     """
     precise = np.dtype(features.dtype) == np.float64
     n, columns = features.n, range(problem.n_outputs)
@@ -137,14 +138,17 @@ def interior_in_span(
             "dtype": features.dtype,
         }
         if problem.epsilon is None:
-            bounds = np.minimum(0.0, y * c), np.maximum(0.0, y * c)
-            start = ridge_start(V, y, *bounds, workers=workers)
+            # One class cannot pull harder than the other: no a of 1'a = 0 is lost.
+            most = min(float(c[y > 0].sum()), float(c[y < 0].sum()))
+            ends = y * np.minimum(c, most)
+            bounds = np.minimum(0.0, ends), np.maximum(0.0, ends)
+            begin = ridge_start(V, y, *bounds, workers=workers)
             ones = np.ones(len(rows))
-            found = interior_point(V, 0.0, -y, *bounds, equality=ones, start=start, **options)
+            found = interior_point(V, 0.0, -y, *bounds, equality=ones, start=begin, **options)
         else:
             found = solve_tube(V, y, c, problem.epsilon, **options)
         coordinates[:, column], intercepts[column] = found.coordinates, found.multipliers[0]
-        dual[rows, column] = np.where(np.abs(found.a) > _NEGLIGIBLE * c, found.a, 0.0)
+        dual[rows, column] = without_rounding(found.a, c)
         if not dual[:, column].any():
             coordinates[:, column] = 0.0
         steps = max(steps, found.steps)
@@ -154,3 +158,9 @@ def interior_in_span(
     stacked = np.vstack([coordinates, intercepts])
     parts = workers.map(lambda r: features(r) @ stacked, Workers.slices(features.n_rows, 512))
     return MachineSolution(coordinates, intercepts, np.concatenate(parts), dual, steps, converged)
+
+
+def without_rounding(a: Floats, bounds: Floats) -> Floats:
+    """The dual variables, those zero that an interior point only keeps from their bound 0."""
+    size = np.abs(a)
+    return np.where(size > _NEGLIGIBLE * np.minimum(bounds, size.max(initial=0.0)), a, 0.0)

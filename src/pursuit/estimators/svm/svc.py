@@ -17,8 +17,10 @@ from pursuit.bounds import Certificate
 from pursuit.estimators.classes import (
     against_each_other,
     against_rest,
+    class_numbers,
     class_weights,
     distinct_classes,
+    known_numbers,
     votes,
 )
 from pursuit.estimators.inputs import (
@@ -283,16 +285,18 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         weights = validate_weights(sample_weight, rows.n_rows)
         self.classes_ = distinct_classes(names[weights > 0])
         # Labels that occur without weight only belong to no class, and their rows are absent.
-        labels = np.minimum(np.searchsorted(self.classes_, names), len(self.classes_) - 1)
+        labels = class_numbers(names, self.classes_)
         self.class_weight_ = class_weights(self.class_weight, self.classes_, labels[weights > 0])
+        self._sigmoids: Floats | None = None
+        parts = folds(labels[weights > 0], seeded(self.random_state)) if self.probability else []
         problem, weights = self._problem(labels, weights)
         targets = against_rest(labels, len(self.classes_))
         fitted, present, progress = self._fit_machine(X, rows, targets, weights, problem)
         self.n_support_ = np.bincount(labels[self.support_], minlength=len(self.classes_))
-        if self.probability:
+        if parts:
             progress.begin("calibrate")
             self._sigmoids = self._calibrated(
-                fitted, problem.take(present), labels[present], weights[present]
+                fitted, problem.take(present), labels[present], weights[present], parts
             )
         progress.finish()
         self._tell()
@@ -356,7 +360,7 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         probabilities : array of shape (n_rows, n_classes)
         """
         values = self._values(X)
-        if not hasattr(self, "_sigmoids"):
+        if self._sigmoids is None:
             raise AttributeError("the model was fitted with probability=False: fit it again.")
         return probabilities(self._by_class(values), self._sigmoids)
 
@@ -386,10 +390,7 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         names = validate_labels(y)
         check_lengths(X, names)
         weights = validate_weights(sample_weight, rows.n_rows)
-        unknown = np.setdiff1d(names[weights > 0], self.classes_)
-        if len(unknown):
-            raise ValueError(f"y holds {unknown.tolist()}, which the model was not fitted with.")
-        labels = np.minimum(np.searchsorted(self.classes_, names), len(self.classes_) - 1)
+        labels = known_numbers(names, weights, self.classes_)
         problem, weights = self._problem(labels, weights)
         return self._certified(X, rows, problem, weights)
 
@@ -418,13 +419,18 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         return votes(values, len(self.classes_))
 
     def _calibrated(
-        self, fitted: MachineFit, problem: MachineProblem, labels: Indices, weights: Floats
+        self,
+        fitted: MachineFit,
+        problem: MachineProblem,
+        labels: Indices,
+        weights: Floats,
+        parts: list[Indices],
     ) -> Floats:
-        """Sigmoids from rows left out, by machines in the span that was chosen with them."""
+        """Sigmoids from parts left out in turn, by machines in the span chosen with all of them."""
         values = np.empty_like(fitted.solution.fitted)
         rng = seeded(self.random_state)
         with Workers(self.n_jobs) as workers:
-            for left_out in folds(labels, rng):
+            for left_out in parts:
                 costs = np.array(problem.costs)
                 costs[left_out] = 0.0
                 seen = replace(problem, costs=costs)

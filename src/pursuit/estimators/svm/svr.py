@@ -76,7 +76,7 @@ class LowRankSVR(ScoredRows, RegressorMixin, LowRankMachine):
     candidates : {"rows", "kmeans"} or items, default "rows"
         Where the pool comes from: rows, cluster centres, or points of your own.
     refine : int, "auto" or False, default "auto"
-        Gradient steps that move the chosen points, kept if the objective falls. ``"auto"`` is 100
+        Gradient steps that move the chosen points, kept if the objective falls. ``"auto"`` is 50
         for kernels with a known gradient (RBF, Matérn and others by object, ``"rbf"`` by name),
         dense rows of at most 256 features, and more than 2 000 rows; else 0.
     certificate : {"auto", "exact", "diagonal", None}, default "auto"

@@ -78,4 +78,7 @@ def solve_tube(
         dtype=dtype,
     )
     a = found.a[:m] - found.a[m:]
+    if found.converged and targets @ a <= epsilon * np.abs(a).sum():
+        # Worse than 0 for any K: the tube holds all rows, and a is what the barrier leaves of 0.
+        a = np.zeros(m)
     return replace(found, a=a, multipliers=found.multipliers + mean)

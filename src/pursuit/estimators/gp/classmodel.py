@@ -1,0 +1,248 @@
+"""What a fitted classifier can do: predict, certify, be cut short."""
+
+from __future__ import annotations
+
+import copy
+import numbers
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from pursuit.bounds import Certificate
+from pursuit.estimators.classes import against_rest, known_numbers
+from pursuit.estimators.gp.classproblem import LogisticProblem
+from pursuit.estimators.gp.laplace import LaplaceFit
+from pursuit.estimators.inputs import (
+    check_lengths,
+    is_precomputed,
+    prediction_rows,
+    validate_labels,
+    validate_weights,
+)
+from pursuit.estimators.kernelmodel import BasisModel
+from pursuit.estimators.lazily import ScoredRows, lazily
+from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.sources import named_columns
+from pursuit.estimators.svm.certifying import exact_certificate
+from pursuit.gram import kernel_times, over_span
+from pursuit.greedy import Meter, Path
+from pursuit.kernels import CountingKernel
+from pursuit.linalg import Workers
+from pursuit.rows import RowSource, Sample
+from pursuit.tuning import Confidence
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+def _knows_itself(model: Any) -> bool:
+    if is_precomputed(model.kernel):
+        raise AttributeError(
+            "predict_proba needs k(x, x), which a precomputed matrix of k(x, training rows) does "
+            "not hold: fit with a callable kernel instead, or use decision_function."
+        )
+    return True
+
+
+class LatentClassModel(ScoredRows, ClassifierMixin, BasisModel, ReportedModel, BaseEstimator):
+    """Latent functions of classes, f = Σ_j β_j k(·, x_j), with Laplace's posterior around them."""
+
+    n_jobs: int | None
+
+    classes_: NDArray[Any]
+    class_weight_: Floats
+    scale_: float
+    basis_indices_: Indices
+    n_basis_: int
+    dual_coef_: Floats
+    log_marginal_likelihood_value_: float
+    path_: Path
+    certificate_: Certificate | None
+    calibration_: Confidence | None
+    _laplace: LaplaceFit
+    _whitener: Floats
+
+    @lazily
+    def decision_function(self, X: Any) -> Floats:
+        """Mean of the log-odds f of each class, for two classes those of the second.
+
+        Parameters
+        ----------
+        X : items of n_rows rows
+            k(rows, training rows) when ``kernel="precomputed"``.
+
+        Returns
+        -------
+        values : array of shape (n_rows,) or (n_rows, n_classes)
+        """
+        check_is_fitted(self)
+        rows, X = prediction_rows(self, X)
+        with Workers(self.n_jobs) as workers:
+            values = self._values(rows, self._compiled(X), workers)
+        return values if self._columns > 1 else values[:, 0]
+
+    @lazily
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class with the largest mean log-odds.
+
+        For more than two classes :meth:`predict_proba` also weighs how certain these are, and may
+        prefer another class where two are close.
+
+        Parameters
+        ----------
+        X : items of n_rows rows
+            As in :meth:`decision_function`.
+
+        Returns
+        -------
+        labels : array of shape (n_rows,)
+        """
+        values = self.decision_function(X)
+        chosen = values.argmax(axis=1) if values.ndim == 2 else (values > 0).astype(np.intp)
+        labels: NDArray[Any] = self.classes_[chosen]
+        return labels
+
+    @available_if(_knows_itself)
+    @lazily
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities of the classes: the logistic function of the log-odds, averaged over them.
+
+        For more than two classes, those of each against the rest, brought to a sum of 1.
+
+        Parameters
+        ----------
+        X : items of n_rows rows
+
+        Returns
+        -------
+        probabilities : array of shape (n_rows, n_classes)
+        """
+        check_is_fitted(self)
+        rows, X = prediction_rows(self, X)
+        kernel = self._compiled(X)
+        confidence = Confidence() if self.calibration_ is None else self.calibration_
+
+        def measure(V: Floats, items: Any, where: slice) -> Floats:
+            return confidence.probabilities(self._laplace.latents(V.T, kernel.diag(items)))
+
+        with Workers(self.n_jobs) as workers:
+            parts = over_span(rows, kernel, self._points, self._whitener, measure, workers)
+        return np.concatenate(parts)
+
+    def certify(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        target: str | None = None,
+        weight: str | None = None,
+    ) -> Certificate:
+        """Bound the distance of the latent functions from the full kernel's on (X, y).
+
+        What they minimise is P(f) = Σw log(1 + exp(-yf)) + ‖f‖²/2s, for each column with its
+        y = ±1; the minimum over all functions is the mode of the exact Gaussian process. Takes one
+        product with the kernel matrix of the rows, O(n_rows²) kernel values in O(n_rows) memory,
+        always in float64.
+
+        Parameters
+        ----------
+        X, y, sample_weight, target, weight
+            The training data, as in :meth:`fit`; any other rows of the same classes will do.
+
+        Returns
+        -------
+        certificate : Certificate
+            Sums over the columns of the decision function; ``per_output`` has them apart.
+        """
+        check_is_fitted(self)
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
+        rows, X = prediction_rows(self, X)
+        if is_precomputed(self.kernel) and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"kernel='precomputed' needs the square training matrix, got shape {X.shape}."
+            )
+        names = validate_labels(y)
+        check_lengths(X, names)
+        weights = validate_weights(sample_weight, rows.n_rows)
+        labels = known_numbers(names, weights, self.classes_)
+        sample, _ = self._sample(rows, labels, weights)
+        with Workers(self.n_jobs) as workers:
+            return self._certified(sample, self._compiled(X), workers)
+
+    def truncated(self, n: int) -> Self:
+        """The model of the first n basis functions, without a pass over the data.
+
+        Its latent functions have the posterior of this model, given that they lie in the smaller
+        span: close to what a fit there would find as long as n is not much smaller than
+        ``n_basis_``, say a quarter of it.
+
+        Parameters
+        ----------
+        n : int
+            From 1 to ``n_basis_``.
+
+        Returns
+        -------
+        model : same class
+            A new, fitted model. Its ``certificate_`` is None and its
+            ``log_marginal_likelihood_value_`` NaN, both of which take a pass over the data;
+            ``calibration_`` is that of this model.
+        """
+        check_is_fitted(self)
+        if not isinstance(n, numbers.Integral) or not 1 <= n <= self.n_basis_:
+            raise ValueError(f"n must be a whole number from 1 to {self.n_basis_}, got {n!r}.")
+        n = int(n)
+        model = copy.copy(self)
+        model.basis_ = None if self.basis_ is None else self.basis_[:n]
+        model.basis_indices_ = self.basis_indices_[:n]
+        model.path_ = self.path_.truncated(n)
+        model.certificate_ = None
+        model._set_latents(self._laplace.truncated(n), self._whitener[:n, :n].copy())
+        return model
+
+    @property
+    def _columns(self) -> int:
+        """Latent functions: one for two classes, else one a class."""
+        return len(self.classes_) if len(self.classes_) > 2 else 1
+
+    def _sample(self, rows: RowSource, labels: Indices, weights: Floats) -> tuple[Sample, Indices]:
+        """Rows that have weight, those of classes included, with ±1 targets; and their numbers.
+
+        ``labels`` are positions in ``classes_``.
+        """
+        present = np.flatnonzero(weights > 0)
+        weights = weights * self.class_weight_[labels]
+        sample = Sample(rows, against_rest(labels, len(self.classes_)), weights)
+        return sample.take(present) if len(present) < rows.n_rows else sample, present
+
+    def _set_latents(self, laplace: LaplaceFit, whitener: Floats) -> None:
+        """Keep the posterior in a span with this R⁻¹."""
+        self._laplace, self._whitener = laplace, whitener
+        self.n_basis_ = len(whitener)
+        coefficients = whitener.T @ laplace.mode
+        self.dual_coef_ = coefficients if self._columns > 1 else coefficients[:, 0]
+        self.scale_ = laplace.scale
+        self.log_marginal_likelihood_value_ = float(laplace.log_evidence.mean())
+
+    def _values(self, rows: RowSource, kernel: CountingKernel, workers: Workers) -> Floats:
+        """f at the rows, one column a latent function."""
+        coefficients = self.dual_coef_.reshape(self.n_basis_, self._columns)
+        return kernel_times(rows, kernel, self._points, coefficients, workers)
+
+    def _certified(
+        self, sample: Sample, kernel: CountingKernel, workers: Workers, meter: Meter | None = None
+    ) -> Certificate:
+        """The certificate for the problem that a sample poses."""
+        problem = LogisticProblem(sample.targets, sample.weights, self.scale_)
+        fitted = self._values(sample.rows, kernel, workers)
+        squared_norms: Floats = (self._laplace.mode**2).sum(axis=0)
+        dual = problem.dual_point(fitted)
+        found, _ = exact_certificate(
+            problem, fitted, squared_norms, dual, sample.rows, kernel, workers, meter
+        )
+        return found
