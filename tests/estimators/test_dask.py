@@ -406,7 +406,8 @@ def test_one_two_and_four_workers_and_one_that_is_killed_give_one_model(task, wo
         models[n] = fit(rows, targets)
     pids = workers(4)
     (tmp_path / "armed").touch()
-    murder = threading.Thread(target=kill_when_written, args=(tmp_path / "process",))
+    # A daemon, which does not keep a test that has failed from ending.
+    murder = threading.Thread(target=kill_when_written, args=(tmp_path / "process",), daemon=True)
     murder.start()
     models["killed"] = fit(rows, targets)
     murder.join()

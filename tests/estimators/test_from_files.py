@@ -477,6 +477,20 @@ def test_a_source_of_words():
     assert not hasattr(file, "n_features_in_")
 
 
+def test_a_data_frame_may_keep_the_columns_that_are_no_features():
+    data = frame(200)
+    model = SparseKernelRidge(n_basis=8).fit(data[[*FEATURES, "y"]], target="y")
+    expected = model.predict(data[FEATURES])
+    assert np.array_equal(model.predict(data), expected)
+    assert np.array_equal(model.predict(data[["w", *FEATURES[::-1]]]), expected)
+    with pytest.raises(ValueError, match=r"(?s)yet now missing.*age"):
+        model.predict(data.drop(columns="age"))
+    trees = HullBoostClassifier(n_terms=3, random_state=0).fit(
+        data[[*FEATURES, "y"]], data["label"]
+    )
+    assert np.array_equal(trees.predict(data), trees.predict(data[[*FEATURES, "y"]]))
+
+
 def test_names_are_forgotten_when_a_model_is_fitted_again(tmp_path):
     data = frame(100)
     model = SparseGPRegressor(RBF(1.0), noise=0.1, n_basis=10)

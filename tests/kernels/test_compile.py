@@ -244,7 +244,7 @@ def block_function(A, B):
             "rfb",
             {},
             ValueError,
-            r"kernel='rfb' is not a known name \(did you mean 'rbf'\?\): use one of additive_chi2, ",
+            r"kernel='rfb' is not a known name \(did you mean 'rbf'\?\): use one of ",
         ),
         ("RBF", {}, ValueError, r"did you mean 'rbf'\?"),
         ("gaussian", {}, ValueError, r"did you mean 'rbf'\?"),

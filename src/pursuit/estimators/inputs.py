@@ -27,6 +27,7 @@ from pursuit.estimators.sources import (
     held,
     in_memory_if_small,
     kernel_matrix_of,
+    known_columns,
     n_features,
     n_rows,
     validate_source,
@@ -98,7 +99,7 @@ def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> A
         return X
     return validate_data(
         estimator,
-        X,
+        X if reset else known_columns(estimator, X),
         reset=reset,
         accept_sparse=False if is_precomputed(estimator.kernel) else "csr",
         dtype=[np.float64, np.float32],
@@ -111,6 +112,7 @@ def validate_held(
     """As scikit-learn's `validate_data`, for estimators that hold all rows: sources are read."""
     source = as_source(X)
     if source is None:
+        X = X if reset else known_columns(estimator, X)
         return validate_data(estimator, X, y, reset=reset, **checks)
     rows = held(estimator, validate_source(estimator, source, reset=reset))
     if isinstance(y, str) and y == "no_validation":

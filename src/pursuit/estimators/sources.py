@@ -158,6 +158,18 @@ def validate_source(estimator: Any, source: RowSource, *, reset: bool) -> RowSou
     return source
 
 
+def known_columns(estimator: Any, X: Any) -> Any:
+    """A data frame without columns, such as the target's, that the estimator was not fitted to.
+
+    Files and collections are read by name likewise.
+    """
+    names = getattr(estimator, "feature_names_in_", None)
+    columns = getattr(X, "columns", None)
+    if names is None or columns is None or len(columns) <= len(names):
+        return X
+    return X[list(names)] if set(names) <= set(columns) else X
+
+
 def in_memory_if_small(source: RowSource) -> Any:
     """All rows of a small table as an array; other sources as they are."""
     if isinstance(source, DistributedRows) or not isinstance(source, Table):

@@ -131,9 +131,8 @@ class SparseGPRegressor(
     checkpoint : path-like or None, default None
         A folder in which the fit records what it has finished: kernel, basis and, after every
         block of 8 192 rows, or a few tasks for each thread of a cluster, the sums of a pass. After
-        a crash or Ctrl-C, the same call with the same data
-        goes on from there to the identical model. A finished fit is read back from it; the folder
-        may be removed then.
+        a crash or Ctrl-C, the same call with the same data goes on from there to the identical
+        model. A finished fit is read back from it; the folder may be removed then.
     dtype : {"float64", "float32"}, default "float64"
         Type of the kernel tiles of the final pass. Choosing and certifying always use float64.
     n_jobs : int or None, default None
