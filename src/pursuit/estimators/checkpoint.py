@@ -145,7 +145,7 @@ class FileLedger:
 
     def resume(self) -> list[GramStatistics]:
         """The sums recorded last."""
-        with contextlib.suppress(FileNotFoundError, StoreError):
+        with contextlib.suppress(FileNotFoundError, StoreError, KeyError):
             header, arrays = read(self._path)
             numbers: list[dict[str, Any]] = header["parts"]
             for i, part in enumerate(numbers):
