@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from pursuit import LowRankSVC
-from pursuit.estimators.svm.features import Span, SpanFeatures
+from pursuit.estimators.span.features import Span, SpanFeatures
 from pursuit.estimators.svm.probability import fit_sigmoids
 from pursuit.estimators.svm.problem import MachineProblem
 from pursuit.estimators.svm.solving import newton_in_span

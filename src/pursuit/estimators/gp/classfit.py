@@ -19,8 +19,8 @@ from pursuit.estimators.gp.finishing import (
 from pursuit.estimators.gp.laplace import LaplaceFit, fit_laplace, learn_scale
 from pursuit.estimators.gp.learning import EVIDENCE_ROWS
 from pursuit.estimators.progress import Progress
+from pursuit.estimators.span.features import Span, SpanFeatures
 from pursuit.estimators.span.searching import SMALL, SearchPlan, fit_span
-from pursuit.estimators.svm.features import Span, SpanFeatures
 from pursuit.greedy import Choice, Interrupted, Problem, SpanFit
 from pursuit.rows import Sample, draw_rows
 from pursuit.tuning import Confidence, fit_confidence

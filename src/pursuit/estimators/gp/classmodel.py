@@ -27,7 +27,7 @@ from pursuit.estimators.kernelmodel import BasisModel
 from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.sources import named_columns
-from pursuit.estimators.svm.certifying import exact_certificate
+from pursuit.estimators.span.duality import exact_certificate
 from pursuit.gram import kernel_times, over_span
 from pursuit.greedy import Meter, Path
 from pursuit.kernels import CountingKernel

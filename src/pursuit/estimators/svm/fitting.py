@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from pursuit.bounds import Certificate
 from pursuit.estimators.inputs import dense
-from pursuit.estimators.span.searching import Begin, SearchPlan, choose_pooled
-from pursuit.estimators.svm.certifying import (
+from pursuit.estimators.span.duality import (
     DualPass,
     diagonal_certificate,
     exact_certificate,
     held,
 )
-from pursuit.estimators.svm.features import Span, SpanFeatures
+from pursuit.estimators.span.features import Span, SpanFeatures
+from pursuit.estimators.span.searching import Begin, SearchPlan, choose_pooled
 from pursuit.estimators.svm.problem import MachineProblem
 from pursuit.estimators.svm.solving import MachineSolution, newton_in_span
 from pursuit.gram import kernel_transpose_times

@@ -31,9 +31,9 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.kernelmodel import BasisModel
 from pursuit.estimators.progress import CallbackSupportMixin, Progress
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.span.duality import exact_certificate
+from pursuit.estimators.span.features import Span, SpanFeatures
 from pursuit.estimators.span.searching import SMALL, SearchPlan
-from pursuit.estimators.svm.certifying import exact_certificate
-from pursuit.estimators.svm.features import Span, SpanFeatures
 from pursuit.estimators.svm.fitting import MachineFit, MachineFitter, Moving, Solver
 from pursuit.estimators.svm.problem import MachineProblem
 from pursuit.estimators.svm.solving import MachineSolution, newton_in_span

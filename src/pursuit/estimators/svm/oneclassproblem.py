@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pursuit.estimators.svm.features import SpanFeatures
+from pursuit.estimators.span.features import SpanFeatures
 from pursuit.estimators.svm.problem import MachineProblem
 from pursuit.estimators.svm.solving import MachineSolution, without_rounding
 from pursuit.linalg import TallMatrix, Workers

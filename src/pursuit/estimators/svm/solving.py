@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pursuit.estimators.svm.features import SpanFeatures
+from pursuit.estimators.span.features import SpanFeatures
 from pursuit.estimators.svm.problem import MachineProblem
 from pursuit.estimators.svm.tube import solve_tube
 from pursuit.linalg import Workers

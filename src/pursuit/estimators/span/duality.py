@@ -1,4 +1,4 @@
-"""Certificates of machines: how far the minimum over all functions can be (SPEC 2.2)."""
+"""Certificates from a dual point: how far the minimum over all functions can be (SPEC 2.2)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit.bounds import Certificate, diagonal_quadratic
-from pursuit.estimators.svm.features import SpanFeatures
+from pursuit.estimators.span.features import SpanFeatures
 from pursuit.gram import kernel_product
 from pursuit.greedy import Meter
 from pursuit.kernels import CountingKernel
