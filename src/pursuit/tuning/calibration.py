@@ -20,7 +20,7 @@ _FLAT = 1e-3
 _LIMITS = (1e-6, 1e4), (1e-4, 1e2)
 _TAIL_SDS, _TAIL_SHARE = 5.0, 1e-3
 _DOUBT = np.log(10.0)
-"""Standard deviation, before any row is seen, of the logarithm of the missed variance's factor."""
+"""Standard deviation, before any row is seen, of the logarithms of both factors of the spread."""
 
 
 @dataclass(frozen=True)
@@ -233,19 +233,21 @@ def _fit_spread(found: _Errors, *, start: float) -> Spread:
     """Both factors by log density, from the errors' own scale.
 
     Rows of which the basis misses next to nothing do not tell the factor of what it misses of
-    others: where they are all there is, it stays at 1, log factor ~ N(0, log² 10) being what is
-    known before any group of rows is seen.
+    others, and rows far from each other do not tell noise from what is missed. Where they are all
+    there is, the factor stays near 1 and the noise near the ridge: N(0, log² 10) is what is known
+    of their logarithms before any group of rows is seen.
     """
     weights = found.rows.weights
     noise = max(found.mean_square() / float(np.average(1.0 + found.q, weights=weights)), 1e-300)
     low, high = np.log(np.array(_LIMITS)).T + np.array([np.log(noise), 0.0])
+    expected = np.array([np.log(start), 0.0])
     n_groups = found.rows.group.max() + 1
 
     def objective(point: Floats) -> tuple[float, Floats]:
         spread = Spread(*np.exp(point))
-        doubt = np.array([0.0, point[1] / _DOUBT**2 / n_groups])
-        value = found.nlpd(spread) + 0.5 * float(doubt @ point)
-        return value, found.nlpd_slope(spread) + doubt
+        surprise = (point - expected) / _DOUBT
+        value = found.nlpd(spread) + 0.5 * float(surprise @ surprise) / n_groups
+        return value, found.nlpd_slope(spread) + surprise / _DOUBT / n_groups
 
     starts = [(np.log(noise), 0.0), (np.log(noise), -2.0), (np.log(start), 0.0)]
     tried = [
