@@ -1,17 +1,30 @@
 """The final fit: order, values, truncations and digits."""
 
+import itertools
+
 import numpy as np
 import oracles
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.gaussian_process.kernels import RBF
 from tasks import make_task, tasks
 
 from pursuit.gram import gram_statistics
-from pursuit.greedy import Choice, MaxSize, Path, Pool, PooledSearch, refit, solve_in_span
-from pursuit.kernels import CountingKernel, PrecomputedKernel
+from pursuit.greedy import (
+    Choice,
+    MaxSize,
+    Meter,
+    Path,
+    Pool,
+    PooledSearch,
+    Problem,
+    refit,
+    solve_in_span,
+)
+from pursuit.kernels import CountingKernel, PrecomputedKernel, compile_kernel
 from pursuit.linalg import NotPositiveDefiniteError, SpanSolution, Workers
-from pursuit.rows import IndexRows, Sample
+from pursuit.rows import BLOCK_ROWS, IndexRows, Sample, as_rows
 
 
 @pytest.fixture(scope="module")
@@ -182,6 +195,31 @@ def test_ill_conditioned_fits_keep_their_digits(workers, n_features, length_scal
     except ArithmeticError:
         plain_error = np.inf
     assert plain_error > 100 * error, "otherwise the second pass is wasted"
+
+
+@pytest.mark.parametrize(
+    ("patient", "first", "second"), [(1, 2, 2), (2, 3, 3), (4, 3, 1), (5, 3, 2), (9, 3, 3)]
+)
+def test_a_second_pass_may_read_what_the_first_did(workers, patient, first, second):
+    """``enough`` is asked after three blocks, before the second pass, and after its blocks."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (2 * BLOCK_ROWS + 100, 1))
+    y, w = np.sin(X) + 0.1 * rng.normal(size=X.shape), rng.uniform(0.5, 2.0, len(X))
+    kernel = CountingKernel(compile_kernel(RBF(2.0))[0])
+    problem = Problem(Sample(as_rows(X), y, w), kernel, 1e-3, workers, Meter(kernel), rng)
+    asked = itertools.count()
+    fit = refit(chosen(problem, range(6)), problem, enough=lambda: next(asked) >= patient)
+    read = [min(blocks * BLOCK_ROWS, len(X)) for blocks in (first, second)]
+    assert problem.meter.passes == pytest.approx(sum(read) / len(X))
+    whole = read[1] == len(X)
+    assert fit.n_rows == (None if whole else read[1])
+    assert fit.path.stop_reason == ("n_basis" if whole else "interrupted")
+    here, R = slice(read[1]), fit.solution.R
+    K = RBF(2.0)(X[here], fit.pool.items)
+    V = np.linalg.solve(R, K.T).T
+    H = V.T @ (w[here, None] * V) + 1e-3 * np.eye(len(R))
+    best = V @ np.linalg.solve(H, V.T @ (w[here, None] * y[here]))
+    np.testing.assert_allclose(V @ (R.T @ fit.solution.coefficients()), best, atol=1e-7)
 
 
 @pytest.mark.parametrize("noise", [1e-6, 1e-2, 1.0])

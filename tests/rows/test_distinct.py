@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from scipy import sparse
 
-from pursuit.rows import BLOCK_ROWS, IndexRows, as_rows, distinct_rows
+from pursuit.rows import BLOCK_ROWS, IndexRows, as_rows, distinct_rows, row_groups
 
 
 def naive(rows, same=lambda a, b: bool(np.all(a == b))):
@@ -36,6 +36,18 @@ def test_dense_and_sparse_against_all_pairs(X, fortran):
 @given(st.lists(st.sampled_from(["a", "b", "", ("a",), 1, 1.0, True, 0]), max_size=12))
 def test_lists_against_all_pairs(items):
     assert distinct_rows(as_rows(items)).tolist() == naive(items, lambda a, b: a == b)
+
+
+@given(st.lists(st.lists(st.sampled_from(["a", "b", ("a",), 1, 1.0]), max_size=5), max_size=4))
+def test_groups_against_all_pairs(blocks):
+    items = [item for block in blocks for item in block]
+    groups = row_groups(blocks, len(items))
+    first = [items.index(item) for item in items]
+    assert groups.tolist() == [sorted(set(first)).index(row) for row in first]
+
+
+def test_items_without_a_hash_stand_alone():
+    assert row_groups([["a", "a"], [["a"], ["a"]]], 4).tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.bool_])

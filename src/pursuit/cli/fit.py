@@ -55,7 +55,7 @@ def fit(
     ] = None,
     auto: Annotated[bool, typer.Option("--auto", help="Choose the number of functions.")] = False,
     max_time: Annotated[
-        float | None, typer.Option(min=0.001, help="Seconds to spend at most.")
+        float | None, typer.Option(min=0.001, help="Seconds to spend on choosing functions.")
     ] = None,
     features: Annotated[
         list[str] | None, typer.Option("--feature", help="Use this column; repeat for more.")

@@ -98,7 +98,7 @@ def gram_statistics(
     whitener: Floats | None = None,
     after_block: Callable[[int], None] | None = None,
     ledger: Ledger | None = None,
-    enough: Callable[[], bool] = lambda: False,
+    enough: Callable[[int], bool] = lambda done: False,
 ) -> GramStatistics:
     """One pass over the sample.
 
@@ -126,7 +126,8 @@ def gram_statistics(
     ledger : Ledger, optional
         Is told the sums as often; rows that it has recorded are not summed again.
     enough : callable, optional
-        Asked as often: where it says yes the pass ends, with the sums over the rows so far.
+        Asked as often, with the number of rows done: where it says yes the pass ends, with the sums
+        over the rows so far.
 
     Returns
     -------
@@ -151,7 +152,7 @@ def gram_statistics(
             ledger.record(tree.parts())
         if after_block is not None:
             after_block(done)
-        if enough():
+        if enough(done):
             break
     P, o = len_items(points), sample.n_outputs
     total = tree.total(GramStatistics(np.zeros((P, P)), np.zeros((P, o)), np.zeros(o), 0.0, 0.0, 0))

@@ -52,10 +52,11 @@ class Problem:
     ) -> GramStatistics:
         """One pass over the rows, or over some of them, for the given points."""
         seen = self.sample if rows is None else rows
-        self.meter.passes += seen.n_rows / self.sample.n_rows
         if rows is None and self.ledgers is not None:
             whitener = options.get("whitener")
             options["ledger"] = self.ledgers(points, seen.n_rows, dtype, whitener)
-        return gram_statistics(
+        found = gram_statistics(
             seen, self.kernel, points, workers=self.workers, dtype=dtype, **options
         )
+        self.meter.passes += found.n_rows / self.sample.n_rows
+        return found

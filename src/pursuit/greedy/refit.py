@@ -32,7 +32,7 @@ class SpanFit:
     solution: SpanSolution
     path: Path
     trace: float
-    """tr(WK) over all rows, which evidence bounds need."""
+    """tr(WK) over the rows it is fitted to, which evidence bounds need."""
     n_rows: int | None = None
     """How many rows, from the first on, it is fitted to; None is all of them."""
 
@@ -57,7 +57,8 @@ def refit(
     The points are put in the order in which a pursuit on the final statistics takes them, so that
     the first n of them are a good model of size n for every n, unless ``reorder`` is False. Points
     that are dependent are left out. A pass ends, after any block, where ``enough`` says so: the fit
-    is then to the rows so far.
+    is then to the rows so far. If that pass is followed by another, as digits were lost, the second
+    may read as many rows as the first.
     """
     pool, statistics = choice.pool, choice.statistics
     K = kernel_matrix(problem.kernel, pool.items, problem.workers)
@@ -70,7 +71,7 @@ def refit(
         statistics = statistics.restricted(kept) if statistics is not None else None
     if statistics is None:
         statistics = problem.statistics(
-            pool.items, dtype=dtype, after_block=after_block, enough=enough
+            pool.items, dtype=dtype, after_block=after_block, enough=lambda _: enough()
         )
     objective = gram_pursuit(
         statistics,
@@ -126,7 +127,11 @@ def _solve(
             found = SpanSolution.from_gram(R, statistics.gram, statistics.cross, problem.noise)
             return found, statistics
     whitener = solve_triangular(R, np.eye(len(R)), lower=True)
-    final = problem.statistics(pool.items, whitener=whitener, enough=enough)
+    # If it was enough before, one block would be all: what the first pass could read, this one may.
+    least = statistics.n_rows if enough() else 0
+    final = problem.statistics(
+        pool.items, whitener=whitener, enough=lambda done: done >= least and enough()
+    )
     return SpanSolution.from_whitened(R, final.gram, final.cross, problem.noise), final
 
 

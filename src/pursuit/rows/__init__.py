@@ -10,7 +10,7 @@ May import numpy and scipy.sparse, and pyarrow where a table needs it; nothing e
 from pursuit.rows.base import BLOCK_ROWS, DistributedRows, RowSource
 from pursuit.rows.convert import as_rows, in_memory
 from pursuit.rows.daskkinds import computed, is_dask
-from pursuit.rows.distinct import distinct_rows
+from pursuit.rows.distinct import distinct_rows, row_groups
 from pursuit.rows.draw import draw_rows
 from pursuit.rows.files import as_table, file_kind, is_path, open_file, open_table
 from pursuit.rows.items import Items, concat, len_items
@@ -55,4 +55,5 @@ __all__ = [
     "open_file",
     "open_table",
     "read_all",
+    "row_groups",
 ]

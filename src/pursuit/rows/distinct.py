@@ -1,11 +1,12 @@
 """Which rows are repeats of earlier ones.
 
 Imports numpy, scipy.sparse and the rest of this room only. Meant for small data, where every
-distinct row is a candidate: it keeps one key a row.
+distinct row is a candidate, and for some rows of large data: it keeps one key a row.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Iterable
 from typing import Any
 
@@ -18,21 +19,27 @@ from pursuit.rows.items import CSR, Items
 
 
 def distinct_rows(source: RowSource) -> NDArray[np.intp]:
-    """Row numbers of first occurrences, increasing.
+    """Row numbers of first occurrences, increasing; see :func:`row_groups`."""
+    groups = row_groups((items for _, items in source.blocks()), source.n_rows)
+    return np.unique(groups, return_index=True)[1]
+
+
+def row_groups(blocks: Iterable[Items], n_rows: int) -> NDArray[np.intp]:
+    """Number of the group of identical rows that a row belongs to, by first occurrence.
 
     Two rows of numbers are the same when all their values are (0.0 and -0.0 are the same value, a
     stored zero of a CSR row is the same as a missing one); two objects, when they are equal and
     hash alike. With an object that cannot be hashed nothing can be said cheaply, so every row
     counts as distinct.
     """
-    first: dict[Hashable, int] = {}
-    for start, items in source.blocks():
-        for row, key in enumerate(_keys(items), start):
-            try:
-                first.setdefault(key, row)
-            except TypeError:
-                return np.arange(source.n_rows, dtype=np.intp)
-    return np.fromiter(first.values(), dtype=np.intp, count=len(first))
+    numbers: dict[Hashable, int] = {}
+    groups = np.empty(n_rows, dtype=np.intp)
+    for row, key in enumerate(itertools.chain.from_iterable(map(_keys, blocks))):
+        try:
+            groups[row] = numbers.setdefault(key, len(numbers))
+        except TypeError:
+            return np.arange(n_rows, dtype=np.intp)
+    return groups
 
 
 def _keys(items: Items) -> Iterable[Hashable]:

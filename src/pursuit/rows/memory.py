@@ -1,7 +1,7 @@
 """Row sources that lie in memory: dense, sparse, listed, and bare row numbers.
 
 Imports numpy and the rest of this room only. None of them copies the data it is
-given; a dense block is a view.
+given; a dense block is a view where rows lie one after the other.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ from pursuit.rows.items import CSR
 
 
 class ArrayRows:
-    """Rows of a 2-D NumPy array, memory-mapped arrays included. Blocks are views."""
+    """Rows of a 2-D NumPy array, memory-mapped arrays included.
+
+    Blocks are in C order, views of an array that is: the last bits of a product depend on the order
+    of its operands, and should not on that of the columns of a data frame.
+    """
 
     def __init__(self, X: NDArray[Any]) -> None:
         if X.ndim != 2:
@@ -34,13 +38,13 @@ class ArrayRows:
         return int(self._X.shape[0])
 
     def blocks(self, size: int = BLOCK_ROWS) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield views of `size` rows, in row order."""
-        return ((span.start, self._X[span]) for span in row_spans(self.n_rows, size))
+        """Yield `size` rows at a time, in row order."""
+        spans = row_spans(self.n_rows, size)
+        return ((span.start, np.ascontiguousarray(self._X[span])) for span in spans)
 
     def take(self, index: NDArray[np.intp]) -> NDArray[Any]:
         """Copy the rows at these numbers."""
-        taken: NDArray[Any] = self._X[checked_index(index, self.n_rows)]
-        return taken
+        return np.ascontiguousarray(self._X[checked_index(index, self.n_rows)])
 
 
 class SparseRows:

@@ -69,12 +69,12 @@ def in_order(values: Iterable[T]) -> T:
     return reduce(add, values)
 
 
-def in_tree(values: Iterable[T], empty: T | None = None) -> T:
-    """Their sum in a tree, ``empty`` if there are none."""
+def in_tree(values: Iterable[T]) -> T:
+    """Their sum in a tree; there must be one."""
     tree: TreeSum[T] = TreeSum()
     for value in values:
         tree.add(value)
-    return tree.total(empty)
+    return tree.total()
 
 
 def subtrees(first: int, n_blocks: int, level: int) -> Iterator[tuple[int, int, int]]:

@@ -99,7 +99,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         Further runs of the optimiser from random points within the bounds.
     refine : int, "auto" or False, default "auto"
         Gradient steps that move the chosen points, kept if rows left out gain by them. ``"auto"``
-        is 100 when the kernel is learned and there are more than 2 000 rows, else 0.
+        is 100 when the kernel is learned, else 0. Up to 2 000 rows nothing is moved.
     calibration : {"auto", "loo", None}, default "auto"
         ``"loo"`` sets by leave-one-out log loss how large the log-odds are and how much of their
         variance counts, on rows reserved from the choice (all rows up to 2 000). ``"auto"`` does

@@ -179,7 +179,7 @@ class LatentClassModel(ScoredRows, ClassifierMixin, BasisModel, ReportedModel, B
 
         Its latent functions have the posterior of this model, given that they lie in the smaller
         span: close to what a fit there would find as long as n is not much smaller than
-        ``n_basis_``, say a quarter of it.
+        ``n_basis_``, say half of it.
 
         Parameters
         ----------

@@ -13,7 +13,7 @@ from pursuit.gram import kernel_times
 from pursuit.greedy import Choice, Pool, Problem, SpanFit, refit, solve_in_span
 from pursuit.kernels import kernel_gradient, without_white
 from pursuit.linalg import SpanSolution
-from pursuit.rows import draw_rows
+from pursuit.rows import draw_rows, row_groups
 from pursuit.tuning import (
     LOSS_IS_NOTHING,
     Calibration,
@@ -42,7 +42,7 @@ def held_out(problem: Problem, pool: Pool, solution: SpanSolution, rows: Indices
     """What leave-one-out needs to know of some rows, given in ascending order."""
     sample = problem.sample.take(rows)
     items = sample.rows.take(np.arange(len(rows)))
-    group = _groups(items, len(rows))
+    group = row_groups([items], len(rows))
     return HeldOut(
         solution.features(problem.kernel.tile(items, pool.items)),
         sample.targets,
@@ -65,14 +65,6 @@ def _leaving(pool: Pool, solution: SpanSolution, rows: Indices, group: Indices) 
     leaving = np.zeros((solution.size, len(rows)))
     leaving[:, own >= 0] = inverse[:, own[own >= 0]]
     return leaving
-
-
-def _groups(items: Any, n: int) -> Indices:
-    """Numbers of the groups of identical rows; rows that cannot be compared stand alone."""
-    items = dense(items)
-    if isinstance(items, np.ndarray) and items.ndim == 2:
-        return np.unique(items, axis=0, return_inverse=True)[1].ravel()
-    return np.arange(n)
 
 
 def sketched(problem: Problem, rows: Indices, n_rows: int) -> Problem:

@@ -166,24 +166,36 @@ def learn_scale(
         )
 
     worth = _NOTHING * float(weights.sum()) * targets.shape[1]
-    at = float(np.clip(np.log(start), *_SCALES))
-    tried = {at: fit(at, None)}
-    for step in (_STEP, -_STEP):
-        best = max(tried, key=lambda point: _evidence(tried[point]))
-        while _SCALES[0] <= best + step <= _SCALES[1] and best + step not in tried:
+    origin = float(np.clip(np.log(start), *_SCALES))
+    tried = {0: fit(origin, None)}  # by the number of steps: sums of logarithms would be rounded
+
+    def within(steps: int) -> bool:
+        return bool(_SCALES[0] <= origin + steps * _STEP <= _SCALES[1])
+
+    def top() -> int:
+        return max(tried, key=lambda steps: _evidence(tried[steps]))
+
+    for step in (1, -1):
+        best = top()
+        while within(best + step) and best + step not in tried:
             ahead = best + step
-            tried[ahead] = fit(ahead, tried[best])
+            tried[ahead] = fit(origin + ahead * _STEP, tried[best])
             if _evidence(tried[ahead]) < _evidence(tried[best]) + worth:
                 break
             best = ahead
-    best = max(tried, key=lambda point: _evidence(tried[point]))
-    sides = [best - _STEP, best + _STEP]
-    if all(side in tried for side in sides):
-        low, top, high = (_evidence(tried[point]) for point in (sides[0], best, sides[1]))
-        bend = low - 2.0 * top + high
+    best = top()
+    found = tried[best]
+    for side in (best - 1, best + 1):
+        # A step that was hardly worth it may have gone past the top.
+        if side not in tried and within(side):
+            tried[side] = fit(origin + side * _STEP, found)
+    if {best - 1, best, best + 1} <= tried.keys() and best == top():
+        low, middle, high = (_evidence(tried[steps]) for steps in (best - 1, best, best + 1))
+        bend = low - 2.0 * middle + high
         if bend < 0.0:
-            tried[-np.inf] = fit(best + 0.5 * _STEP * (low - high) / bend, tried[best])
-    return max(tried.values(), key=_evidence)
+            at = origin + (best + 0.5 * (low - high) / bend) * _STEP
+            found = max(found, fit(at, found), key=_evidence)
+    return found
 
 
 def _evidence(fit: LaplaceFit) -> float:

@@ -106,7 +106,7 @@ class SparseGPRegressor(
         Further runs of the optimiser from random points within the bounds.
     refine : int, "auto" or False, default "auto"
         Gradient steps that move the chosen points, kept if rows left out gain by them. ``"auto"``
-        is 100 when hyper-parameters are learned and there are more than 2 000 rows, else 0.
+        is 100 when hyper-parameters are learned, else 0. Up to 2 000 rows nothing is moved.
     calibration : {"auto", "loo", None}, default "auto"
         ``"loo"`` sets the ridge by leave-one-out error and the error bars by leave-one-out density,
         on rows reserved from the choice. Up to 2 000 rows nothing is reserved: each row is left out
