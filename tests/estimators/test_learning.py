@@ -337,12 +337,25 @@ def test_a_fixed_kernel_moves_only_when_told():
     assert moved.path_.value[-1] < fixed().fit(data.X, data.y).path_.value[-1]
 
 
-def test_few_rows_are_not_moved(small):
+def test_few_rows_are_moved_only_when_told(small):
     data, model = small
     assert np.all(model.basis_indices_ >= 0)
     np.testing.assert_array_equal(model.basis_, data.X[model.basis_indices_])
     told = quick_gp(n_basis=20, refine=10).fit(data.X, data.y)
-    assert np.all(told.basis_indices_ >= 0), "up to 2 000 rows nothing is moved"
+    n_reserved = len(data.y) // 5
+    assert told.learning_report_.moved.startswith(
+        f"moved by 10 steps: the error on {n_reserved} reserved"
+    )
+    np.testing.assert_array_equal(told.basis_indices_, -1)
+    still = quick_gp(n_basis=20, refine=False).fit(data.X, data.y)
+    assert error(told, data) < error(still, data)
+
+
+def test_a_handful_of_rows_has_none_to_judge_moves():
+    data = arm(4)
+    kernel = RBF([1.0, 1.0, 1.0, 1.0])
+    model = quick_gp(kernel, noise=0.1, optimizer=None, n_basis=2, refine=10)
+    assert np.all(model.fit(data.X, data.y).basis_indices_ >= 0)
 
 
 def test_moving_needs_a_gradient():

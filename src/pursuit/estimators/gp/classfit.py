@@ -72,7 +72,7 @@ class ClassFit:
         they are to judge the moves, where there are many rows; for ``reserve`` they are anyway.
         """
         m = self.problem.sample.n_rows
-        if m > SMALL and (reserve or size or steps > 0):
+        if steps > 0 or (m > SMALL and (reserve or size)):
             self._allowed, self._reserved = split_rows(m, self.problem.rng)
 
         def cut(choice: Choice) -> Choice:

@@ -19,6 +19,7 @@ from pursuit.estimators.classes import class_numbers, class_weights, distinct_cl
 from pursuit.estimators.constraints import EXECUTION, KERNEL, POOLED
 from pursuit.estimators.gp.classfit import ClassFit, whitened
 from pursuit.estimators.gp.classmodel import LatentClassModel
+from pursuit.estimators.gp.finishing import moving_steps
 from pursuit.estimators.gp.laplace import LaplaceFit
 from pursuit.estimators.gp.learning import settle, warn_of_light_rows
 from pursuit.estimators.inputs import (
@@ -35,16 +36,14 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from pursuit.estimators.sources import named_columns
 from pursuit.estimators.span.model import AUTO_BASIS
-from pursuit.estimators.span.searching import SMALL, SearchPlan
+from pursuit.estimators.span.searching import SearchPlan
 from pursuit.greedy import Meter, Problem, SpanFit, catch_interrupt
-from pursuit.kernels import kernel_gradient, without_white
 from pursuit.linalg import NotPositiveDefiniteError, Workers
 from pursuit.rows import Sample
 from pursuit.tuning import LearningReport
 
 Floats = NDArray[np.float64]
 
-_AUTO_STEPS = 100
 _AUTO_CERTIFICATE_ROWS = 10_000
 _CALLER = 4  # of fit, behind its two decorators
 
@@ -99,7 +98,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         Further runs of the optimiser from random points within the bounds.
     refine : int, "auto" or False, default "auto"
         Gradient steps that move the chosen points, kept if rows left out gain by them. ``"auto"``
-        is 100 when the kernel is learned, else 0. Up to 2 000 rows nothing is moved.
+        is 100 when the kernel is learned from more than 2 000 rows, else 0.
     calibration : {"auto", "loo", None}, default "auto"
         ``"loo"`` sets by leave-one-out log loss how large the log-odds are and how much of their
         variance counts, on rows reserved from the choice (all rows up to 2 000). ``"auto"`` does
@@ -296,7 +295,13 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
                     self._plan(),
                     self.kernel_,
                     settled.deviations,
-                    self._moving_steps(sample.n_rows, settled.deviations, learned=settled.learned),
+                    moving_steps(
+                        self.refine,
+                        self.kernel_,
+                        settled.deviations,
+                        sample.n_rows,
+                        learned=settled.learned,
+                    ),
                     reserve=calibrates,
                     size=self.n_basis == "auto",
                 )
@@ -391,21 +396,6 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
             max_time=None,
             dtype=np.float64,
         )
-
-    def _moving_steps(self, n_rows: int, deviations: Floats | None, *, learned: bool) -> int:
-        """Gradient steps that move the basis."""
-        if self.refine == "auto":
-            return _AUTO_STEPS if learned and n_rows > SMALL else 0
-        steps = int(self.refine)
-        if steps == 0 or n_rows <= SMALL:
-            return 0
-        known = isinstance(self.kernel_, SklearnKernel) and deviations is not None
-        if not known or kernel_gradient(without_white(self.kernel_)[0]) is None:
-            raise ValueError(
-                f"refine={self.refine!r} moves points along the kernel's gradient, which "
-                f"{self.kernel_!r} does not have: use refine=False."
-            )
-        return steps
 
     def _store(
         self, fitted: SpanFit, laplace: LaplaceFit, whitener: Floats, present: NDArray[np.intp]

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from pursuit.estimators.inputs import dense
+from pursuit.estimators.span.searching import SMALL
 from pursuit.gram import kernel_times
 from pursuit.greedy import Choice, Pool, Problem, SpanFit, refit, solve_in_span
 from pursuit.kernels import kernel_gradient, without_white
@@ -29,13 +31,36 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 RESERVED_ROWS = 2000
+_ROWS_A_RESERVED = 5
+_AUTO_STEPS = 100
 _SMALLEST_CALIBRATED = 16
 
 
 def split_rows(n_rows: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
     """Rows that choose and move the basis, and rows reserved to judge it: at most a fifth."""
-    reserved = draw_rows(n_rows, min(RESERVED_ROWS, n_rows // 5), rng)
+    reserved = draw_rows(n_rows, min(RESERVED_ROWS, n_rows // _ROWS_A_RESERVED), rng)
     return np.setdiff1d(np.arange(n_rows), reserved, assume_unique=True), reserved
+
+
+def moving_steps(
+    refine: Any, kernel: Any, deviations: Floats | None, n_rows: int, *, learned: bool
+) -> int:
+    """Gradient steps that move the basis; ``"auto"`` moves that of a learned kernel on many rows.
+
+    None where there are too few rows to reserve one that judges the moves.
+    """
+    if refine == "auto":
+        return _AUTO_STEPS if learned and n_rows > SMALL else 0
+    steps = int(refine)
+    if steps == 0 or n_rows < _ROWS_A_RESERVED:
+        return 0
+    known = isinstance(kernel, SklearnKernel) and deviations is not None
+    if not known or kernel_gradient(without_white(kernel)[0]) is None:
+        raise ValueError(
+            f"refine={refine!r} moves points along the kernel's gradient, which {kernel!r} does "
+            "not have: use refine=False."
+        )
+    return steps
 
 
 def held_out(problem: Problem, pool: Pool, solution: SpanSolution, rows: Indices) -> HeldOut:

@@ -26,6 +26,7 @@ from pursuit.estimators.gp.finishing import (
     choose_size,
     length_units,
     move_basis,
+    moving_steps,
     split_rows,
 )
 from pursuit.estimators.gp.learning import settle, warn_of_light_rows
@@ -46,14 +47,11 @@ from pursuit.estimators.span.searching import SMALL, Stage, computed, fit_span, 
 from pursuit.estimators.span.updating import UpdatingModel
 from pursuit.gram import kernel_times
 from pursuit.greedy import Choice, Interrupted, Meter, Problem, SpanFit, catch_interrupt
-from pursuit.kernels import kernel_gradient, without_white
 from pursuit.linalg import NotPositiveDefiniteError, SpanSolution, Spread, Workers
 from pursuit.rows import Sample
 from pursuit.tuning import LearningReport
 
 Floats = NDArray[np.float64]
-
-_AUTO_STEPS = 100
 
 
 class SparseGPRegressor(
@@ -106,7 +104,7 @@ class SparseGPRegressor(
         Further runs of the optimiser from random points within the bounds.
     refine : int, "auto" or False, default "auto"
         Gradient steps that move the chosen points, kept if rows left out gain by them. ``"auto"``
-        is 100 when hyper-parameters are learned, else 0. Up to 2 000 rows nothing is moved.
+        is 100 when hyper-parameters are learned from more than 2 000 rows, else 0.
     calibration : {"auto", "loo", None}, default "auto"
         ``"loo"`` sets the ridge by leave-one-out error and the error bars by leave-one-out density,
         on rows reserved from the choice. Up to 2 000 rows nothing is reserved: each row is left out
@@ -519,10 +517,11 @@ class SparseGPRegressor(
     ) -> tuple[SpanFit, LearningReport, Certificate | None]:
         """Choose, size, move, fit, calibrate; ``noise_`` becomes the calibrated ridge."""
         m, rng = problem.sample.n_rows, problem.rng
-        steps = self._moving_steps(m)
+        how = self.refine, self.kernel_, self._deviations, m
+        steps = moving_steps(*how, learned=self._learned)
         calibrates = self.calibration == "loo" or (self.calibration == "auto" and self._learned)
         auto_size = self.n_basis == "auto"
-        splits = m > SMALL and (steps > 0 or calibrates or auto_size)
+        splits = steps > 0 or (m > SMALL and (calibrates or auto_size))
         allowed, reserved = split_rows(m, rng) if splits else (np.arange(m), np.arange(0))
         moved = report.moved
 
@@ -573,18 +572,3 @@ class SparseGPRegressor(
             final = replace(problem, noise=self.noise_)
             fitted, certificate = smallest_within(self.tol, kind, fitted, final)
         return fitted, replace(report, moved=moved, calibration=self.calibration_), certificate
-
-    def _moving_steps(self, n_rows: int) -> int:
-        """Gradient steps that move the basis."""
-        if self.refine == "auto":
-            return _AUTO_STEPS if self._learned and n_rows > SMALL else 0
-        steps = int(self.refine)
-        if steps == 0 or n_rows <= SMALL:
-            return 0
-        known = isinstance(self.kernel_, SklearnKernel) and self._deviations is not None
-        if not known or kernel_gradient(without_white(self.kernel_)[0]) is None:
-            raise ValueError(
-                f"refine={self.refine!r} moves points along the kernel's gradient, which "
-                f"{self.kernel_!r} does not have: use refine=False."
-            )
-        return steps
