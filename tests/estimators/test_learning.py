@@ -138,6 +138,16 @@ def test_bounds_of_a_given_kernel_hold(waves):
     assert "widen its bounds" in str(found.learning_report_)
 
 
+def test_a_feature_of_no_influence_is_no_cause_for_a_warning(waves):
+    data = waves(120)
+    noise = np.random.default_rng(0).standard_normal((120, 6))
+    model = quick_gp(n_basis=30).fit(np.hstack([data.X, noise]), data.y)
+    high = model.kernel_.bounds[:, 1]
+    assert np.any(model.kernel_.theta > high - 1e-3), "nothing sits at a bound"
+    assert model.feature_relevance_[2:].max() < 0.2 * model.feature_relevance_[:2].max()
+    assert "bound" not in str(model.learning_report_)
+
+
 def test_fixed_parts_stay(waves):
     data = waves(120)
     kernel = ConstantKernel(1.3, "fixed") * RBF([0.7, 0.9])

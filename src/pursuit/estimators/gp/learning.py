@@ -197,9 +197,10 @@ def settle(
             workers=workers,
             classes=classes,
         )
+        notes = [] if kernel is None else _bound_warnings(learned.kernel)
         kernel, noise = learned.kernel, learned.noise
         family, stages = learned.family, learned.stages
-        notes = _bound_warnings(kernel, None if classes else noise, power)
+        notes += [] if classes else _floor_warnings(noise, power)
     elif kernel is None:
         assert deviations is not None
         kernel = default_kernel(deviations, power)
@@ -240,15 +241,22 @@ def _keep_noise(
     return learn_noise(sample, kernel, rng=rng, workers=workers, all_rows_up_to=SMALL)
 
 
-def _bound_warnings(kernel: Any, noise: float | None, power: float) -> list[str]:
-    """What sits at its bound, and what to do."""
-    texts = [
+def _bound_warnings(kernel: Any) -> list[str]:
+    """What of a given kernel sits at its bound, and what to do.
+
+    Not for bounds that nobody set: there a feature of no influence ends, and relevance tells it.
+    """
+    return [
         f"{name}: widen its bounds, or fix it if that is what you want"
         for name in at_bounds(kernel)
     ]
-    if noise is not None and noise <= NOISE_FLOOR * power * 1.01:
-        texts.append(
-            f"the noise sits at its floor of {NOISE_FLOOR:g} of the targets' variance: give "
-            "noise= a smaller number if the targets are that exact"
-        )
-    return texts
+
+
+def _floor_warnings(noise: float, power: float) -> list[str]:
+    """That the noise sits at its floor, and what to do."""
+    if noise > NOISE_FLOOR * power * 1.01:
+        return []
+    return [
+        f"the noise sits at its floor of {NOISE_FLOOR:g} of the targets' variance: give noise= a "
+        "smaller number if the targets are that exact"
+    ]
