@@ -15,6 +15,7 @@ Floats = NDArray[np.float64]
 _POWER_STEPS = 3
 _REFINEMENTS = 3
 _ACCURACY = 1e-4
+_LEAST_RISE = 1e-2
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class Iterate:
     def at(cls, programme: Programme, a: Floats) -> Iterate:
         """At a point between the bounds.
 
-        λ minimises ‖∇ + E'λ‖ and z - w is this gradient, both raised by half its mean size.
+        λ minimises ‖∇ + E'λ‖ and z - w is this gradient, both raised by half its mean size, or by a
+        share of that of ∇ where as many equalities as variables leave nothing of it.
         """
         below, above, moving = programme.below, programme.above, programme.moving
         coordinates = programme.V.transposed_times(a[:, None])
@@ -46,8 +48,9 @@ class Iterate:
         slope = np.where(moving, programme.diagonal * a + fitted + programme.linear, 0.0)
         E = programme.equality * moving
         multipliers = -np.asarray(np.linalg.lstsq(E.T, slope)[0], dtype=np.float64)
+        least = _LEAST_RISE * float(np.abs(slope).sum())
         slope += multipliers @ E
-        rise = 0.5 * float(np.abs(slope).sum()) / max(int(moving.sum()), 1) or 1.0
+        rise = max(0.5 * float(np.abs(slope).sum()), least) / max(int(moving.sum()), 1) or 1.0
         return cls(
             a,
             np.where(below, a - programme.lower, 1.0),
