@@ -149,6 +149,13 @@ def validate_labels(y: Any) -> NDArray[Any]:
     return np.asarray(column_or_1d(y, warn=True))
 
 
+def size_on_path(n: Any, n_basis: int) -> int:
+    """A number of basis functions that a model is to be cut to, checked."""
+    if not isinstance(n, numbers.Integral) or not 1 <= int(n) <= n_basis:
+        raise ValueError(f"n must be a whole number from 1 to {n_basis}, got {n!r}.")
+    return int(n)
+
+
 def validate_weights(sample_weight: Any, n_rows: int) -> Floats:
     """Weights as a float array, non-negative and not all zero; ones when None."""
     if sample_weight is None:

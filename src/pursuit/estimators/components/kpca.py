@@ -48,6 +48,7 @@ from pursuit.estimators.inputs import (
     indefinite,
     is_precomputed,
     prediction_rows,
+    size_on_path,
     training_rows,
     validate_weights,
 )
@@ -336,10 +337,9 @@ class SparseKernelPCA(
             A new, fitted model.
         """
         check_is_fitted(self)
-        if not isinstance(n, numbers.Integral) or not 1 <= n <= self.n_basis_:
-            raise ValueError(f"n must be a whole number from 1 to {self.n_basis_}, got {n!r}.")
+        n = size_on_path(n, self.n_basis_)
         model = copy.copy(self)
-        model._store(self._span.leading(int(n)), self.path_.truncated(int(n)))
+        model._store(self._span.leading(n), self.path_.truncated(n))
         model._store_bounds(self._tried[: int(n)])
         return model
 

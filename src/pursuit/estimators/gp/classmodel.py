@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import numbers
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +19,7 @@ from pursuit.estimators.inputs import (
     check_lengths,
     is_precomputed,
     prediction_rows,
+    size_on_path,
     validate_labels,
     validate_weights,
 )
@@ -194,9 +194,7 @@ class LatentClassModel(ScoredRows, ClassifierMixin, BasisModel, ReportedModel, B
             ``calibration_`` is that of this model.
         """
         check_is_fitted(self)
-        if not isinstance(n, numbers.Integral) or not 1 <= n <= self.n_basis_:
-            raise ValueError(f"n must be a whole number from 1 to {self.n_basis_}, got {n!r}.")
-        n = int(n)
+        n = size_on_path(n, self.n_basis_)
         model = copy.copy(self)
         model.basis_ = None if self.basis_ is None else self.basis_[:n]
         model.basis_indices_ = self.basis_indices_[:n]

@@ -21,6 +21,7 @@ from pursuit.estimators.inputs import (
     is_precomputed,
     prediction_rows,
     seeded,
+    size_on_path,
     validate_items,
 )
 from pursuit.estimators.kernelmodel import KernelModel
@@ -136,10 +137,9 @@ class MatchingPursuitModel(CallbackSupportMixin, KernelModel, ReportedModel, Bas
             A new, fitted model.
         """
         check_is_fitted(self)
-        if not isinstance(n, numbers.Integral) or not 1 <= n <= self.n_basis_:
-            raise ValueError(f"n must be a whole number from 1 to {self.n_basis_}, got {n!r}.")
+        n = size_on_path(n, self.n_basis_)
         model = copy.copy(self)
-        model._store(self._atoms.truncated(int(n)))
+        model._store(self._atoms.truncated(n))
         for name in ("generalisation_bound_", "printed_bound_"):
             bound = getattr(self, name)
             setattr(model, name, replace(bound, size=bound.size[:n], value=bound.value[:n]))

@@ -23,6 +23,7 @@ from pursuit.estimators.inputs import (
     dense,
     is_precomputed,
     prediction_rows,
+    size_on_path,
     training_rows,
     validate_items,
     validate_targets,
@@ -208,9 +209,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             A new, fitted model; its ``certificate_`` is None.
         """
         check_is_fitted(self)
-        if not isinstance(n, numbers.Integral) or not 1 <= n <= self.n_basis_:
-            raise ValueError(f"n must be a whole number from 1 to {self.n_basis_}, got {n!r}.")
-        n = int(n)
+        n = size_on_path(n, self.n_basis_)
         model = copy.copy(self)
         solution = self._solution.truncated(n)
         sizes = [size for size in self._calibrations if size >= n]
