@@ -68,6 +68,14 @@ def against_rest(labels: Indices, n_classes: int) -> Floats:
     return np.where(labels[:, None] == columns, 1.0, -1.0)
 
 
+def largest_class(values: Floats) -> Indices:
+    """Positions of the classes with the largest values; of two, by the sign of a single column."""
+    columns = values[:, None] if values.ndim == 1 else values
+    if columns.shape[1] == 1:
+        return (columns[:, 0] > 0).astype(np.intp)
+    return np.asarray(columns.argmax(axis=1))
+
+
 def pairs(n_classes: int) -> list[tuple[int, int]]:
     """(0, 1), (0, 2), …, in the order of scikit-learn's SVC."""
     return [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]

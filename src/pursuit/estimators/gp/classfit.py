@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from pursuit.estimators.classes import largest_class
 from pursuit.estimators.gp.finishing import (
     choose_size,
     held_out,
@@ -143,10 +144,7 @@ class ClassFit:
         chosen = self._reserved if reserved else np.arange(self.problem.sample.n_rows)
         rows = held_out(self.problem, fitted.pool, fitted.solution, chosen)
         latents = laplace.left_out(rows)
-        several = rows.targets.shape[1] > 1
-        labels = (
-            rows.targets.argmax(axis=1) if several else (rows.targets[:, 0] > 0).astype(np.intp)
-        )
+        labels = largest_class(rows.targets)
         return fit_confidence(
             latents,
             labels,

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate
-from pursuit.estimators.classes import against_rest, known_numbers
+from pursuit.estimators.classes import against_rest, known_numbers, largest_class
 from pursuit.estimators.gp.classproblem import LogisticProblem
 from pursuit.estimators.gp.laplace import LaplaceFit
 from pursuit.estimators.inputs import (
@@ -101,9 +101,7 @@ class LatentClassModel(ScoredRows, ClassifierMixin, BasisModel, ReportedModel, B
         -------
         labels : array of shape (n_rows,)
         """
-        values = self.decision_function(X)
-        chosen = values.argmax(axis=1) if values.ndim == 2 else (values > 0).astype(np.intp)
-        labels: NDArray[Any] = self.classes_[chosen]
+        labels: NDArray[Any] = self.classes_[largest_class(self.decision_function(X))]
         return labels
 
     @available_if(_knows_itself)

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from pursuit.estimators.classes import distinct_classes
+from pursuit.estimators.classes import distinct_classes, largest_class
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
@@ -409,9 +409,7 @@ class KernelMatchingPursuitClassifier(ScoredRows, ClassifierMixin, MatchingPursu
         -------
         labels : array of shape (n_rows,)
         """
-        values = self.decision_function(X)
-        chosen = values.argmax(axis=1) if values.ndim == 2 else (values > 0).astype(np.intp)
-        labels: NDArray[Any] = self.classes_[chosen]
+        labels: NDArray[Any] = self.classes_[largest_class(self.decision_function(X))]
         return labels
 
     @available_if(_is_logistic)

@@ -21,6 +21,7 @@ from pursuit.estimators.classes import (
     class_weights,
     distinct_classes,
     known_numbers,
+    largest_class,
     votes,
 )
 from pursuit.estimators.inputs import (
@@ -335,11 +336,8 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         labels : array of shape (n_rows,)
         """
         values = self._values(X)
-        if values.shape[1] == 1:
-            chosen = (values[:, 0] > 0).astype(np.intp)
-        else:
-            chosen = self._by_class(values).argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[chosen]
+        values = values if values.shape[1] == 1 else self._by_class(values)
+        labels: NDArray[Any] = self.classes_[largest_class(values)]
         return labels
 
     @available_if(_has_probabilities)
