@@ -101,7 +101,8 @@ class LatentClassModel(ScoredRows, ClassifierMixin, BasisModel, ReportedModel, B
         -------
         labels : array of shape (n_rows,)
         """
-        labels: NDArray[Any] = self.classes_[largest_class(self.decision_function(X))]
+        chosen = largest_class(self.decision_function(X))
+        labels: NDArray[Any] = self.classes_[chosen]
         return labels
 
     @available_if(_knows_itself)

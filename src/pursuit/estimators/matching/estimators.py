@@ -409,7 +409,8 @@ class KernelMatchingPursuitClassifier(ScoredRows, ClassifierMixin, MatchingPursu
         -------
         labels : array of shape (n_rows,)
         """
-        labels: NDArray[Any] = self.classes_[largest_class(self.decision_function(X))]
+        chosen = largest_class(self.decision_function(X))
+        labels: NDArray[Any] = self.classes_[chosen]
         return labels
 
     @available_if(_is_logistic)
