@@ -30,8 +30,9 @@ def test_theorem_5_1_as_printed(gap, least, largest, ridge, m):
     lam, M2, dR0, R = ridge / m, largest, gap / m, least / m
     printed = dR0 * (M2 + lam) / (lam**2 * dR0 / (R * M2 + lam * dR0) * SIZES + (M2 + lam))
     np.testing.assert_allclose(found.value, m * printed, rtol=1e-12)
-    assert np.all(np.diff(found.value) < 0)
-    assert np.all(found.value < gap)
+    # Where a step gains less than rounding, sizes share a value.
+    assert np.all(np.diff(found.value) <= 0)
+    assert np.all(found.value <= gap)
 
 
 @given(gap=numbers, least=numbers, more=numbers, largest=numbers, ridge=numbers)

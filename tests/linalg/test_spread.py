@@ -22,9 +22,9 @@ def fitted(seed=0, n=8, m=40, noise=0.1, width=1.0):
     X = rng.standard_normal((m, 2))
     Z = rng.standard_normal((n, 2))
     R = np.linalg.cholesky(kernel(Z, Z, width) + 1e-10 * np.eye(n))
-    K = kernel(X, Z, width)
+    V = np.linalg.solve(R, kernel(Z, X, width)).T
     y = rng.standard_normal((m, 1))
-    return X, Z, SpanSolution.from_gram(R, K.T @ K, K.T @ y, noise)
+    return X, Z, SpanSolution.from_whitened(R, V.T @ V, V.T @ y, noise)
 
 
 def naive_variance(spread, solution, k, prior):

@@ -57,6 +57,7 @@ def evidence_bounds(
     noise: float,
     n_rows: int,
     sum_log_weights: float,
+    rounding: float = 0.0,
 ) -> EvidenceBounds:
     """Titsias' bound below, the shifted form above.
 
@@ -81,6 +82,8 @@ def evidence_bounds(
         m.
     sum_log_weights : float
         Σ log w.
+    rounding : float
+        The share of σ² by which V'WV may be off in any direction; the bounds leave room for it.
 
     Returns
     -------
@@ -88,7 +91,7 @@ def evidence_bounds(
     """
     n, outputs = z.shape
     norm = float(target_norms.sum())
-    missed = max(trace - (float((L**2).sum()) - n * noise), 0.0)
+    missed = max(trace - (float((L**2).sum()) - n * noise), 0.0) + n * rounding * noise
     shifted = L @ L.T
     shifted[np.diag_indices(n)] += missed
     z_shifted = solve_triangular(cholesky(shifted, lower=True), L @ z, lower=True)
@@ -97,6 +100,8 @@ def evidence_bounds(
     )
     constant = -0.5 * outputs * (log_determinant + n_rows * np.log(2 * np.pi))
     fitted, fitted_shifted = float((z**2).sum()), float((z_shifted**2).sum())
-    lower = float(constant - 0.5 * (norm - fitted) / noise - 0.5 * outputs * missed / noise)
-    upper = float(constant - 0.5 * (norm - fitted_shifted) / (noise + missed))
+    left = (1 + rounding) * (norm - fitted)
+    doubt = 0.5 * outputs * n * rounding
+    lower = float(constant - doubt - 0.5 * (left + outputs * missed) / noise)
+    upper = float(constant + doubt - 0.5 * (norm - fitted_shifted) / (noise + missed))
     return EvidenceBounds(min(lower, upper), upper, outputs * n_rows)

@@ -69,7 +69,7 @@ def greedy_rate_bound(
     total = largest + ridge
     scale = minimum * largest + ridge * initial_gap
     speed = ridge**2 * initial_gap / scale if scale > 0 else 0.0
-    value = initial_gap * total / (speed * k + total)
+    value = initial_gap / (speed * k / total + 1.0)
     return _bound("Zhang 2003, Theorem 5.1", size, value, trivial, caveat)
 
 
@@ -92,7 +92,7 @@ def simple_rate_bound(
     ridge = noise / n_rows
     k = np.asarray(size if steps is None else steps, dtype=np.float64)
     total = (largest + ridge) ** 2
-    value = initial * total / (ridge**2 * k + total)
+    value = initial / (ridge**2 * k / total + 1.0)
     return _bound("Zhang 2003, Corollary 5.1", size, value, trivial, caveat)
 
 

@@ -16,12 +16,17 @@ from pursuit.greedy.loop import Pursuit
 from pursuit.greedy.path import Path
 from pursuit.greedy.pool import Choice, Pool, kernel_matrix
 from pursuit.greedy.problem import Problem
-from pursuit.linalg import NotPositiveDefiniteError, SpanSolution, reordered, robust_cholesky
+from pursuit.linalg import (
+    LOST_DIGITS,
+    NotPositiveDefiniteError,
+    SpanSolution,
+    gram_rounding,
+    reordered,
+    robust_cholesky,
+)
 from pursuit.objectives import gram_pursuit
 
 Floats = NDArray[np.float64]
-
-_LOST_DIGITS = 1e-4
 
 
 @dataclass(frozen=True)
@@ -122,7 +127,8 @@ def _solve(
     enough: Callable[[], bool] = lambda: False,
 ) -> tuple[SpanSolution, GramStatistics]:
     """From statistics of the pool, or from a second, whitened pass where they have lost digits."""
-    if not _loses_digits(statistics, R, problem.noise, dtype):
+    largest = float(np.diag(statistics.gram).max(initial=0.0))
+    if gram_rounding(R, largest, problem.noise, dtype) <= LOST_DIGITS:
         with contextlib.suppress(ArithmeticError):
             found = SpanSolution.from_gram(R, statistics.gram, statistics.cross, problem.noise)
             return found, statistics
@@ -133,11 +139,3 @@ def _solve(
         pool.items, whitener=whitener, enough=lambda done: done >= least and enough()
     )
     return SpanSolution.from_whitened(R, final.gram, final.cross, problem.noise), final
-
-
-def _loses_digits(statistics: GramStatistics, R: Floats, noise: float, dtype: DTypeLike) -> bool:
-    """Whether rounding in K_S'WK_S, blown up by R⁻¹ on both sides, reaches the ridge."""
-    if len(R) == 0:
-        return False
-    rounding = np.finfo(dtype).eps * float(np.diag(statistics.gram).max()) * np.sqrt(len(R))
-    return bool(rounding > _LOST_DIGITS * noise * float(np.diag(R).min()) ** 2)

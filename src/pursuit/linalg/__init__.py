@@ -19,7 +19,7 @@ from pursuit.linalg.linesearch import line_search
 from pursuit.linalg.lowrank import Factor, LowRankPlusDiagonal
 from pursuit.linalg.operators import low_rank_inverse, low_rank_operator
 from pursuit.linalg.refinement import Iterate, Refined, refined_gradients
-from pursuit.linalg.span import SpanSolution
+from pursuit.linalg.span import LOST_DIGITS, SpanSolution, gram_rounding
 from pursuit.linalg.spanindex import SpanPoints, trusted_size
 from pursuit.linalg.spd import invert_spd
 from pursuit.linalg.spread import Spread
@@ -30,6 +30,7 @@ from pursuit.linalg.workers import Workers
 __all__ = [
     "EPS",
     "INDEFINITE",
+    "LOST_DIGITS",
     "CGSolution",
     "CanonicalPairs",
     "ConjugateGradients",
@@ -51,6 +52,7 @@ __all__ = [
     "canonical_pairs",
     "column_dots",
     "conjugate_gradients",
+    "gram_rounding",
     "invert_spd",
     "line_search",
     "low_rank_inverse",

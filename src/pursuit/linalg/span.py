@@ -5,11 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 
 Floats = NDArray[np.float64]
+
+LOST_DIGITS = 1e-4
+"""The share of σ² that rounding may reach before V'WV is summed anew from whitened rows."""
+
+
+def gram_rounding(R: Floats, largest: float, noise: float, dtype: DTypeLike = np.float64) -> float:
+    """About what rounding in K_S'WK_S, blown up by R⁻¹ on both sides, is beside σ²."""
+    if len(R) == 0:
+        return 0.0
+    rounding = float(np.finfo(dtype).eps) * largest * np.sqrt(len(R))
+    return float(rounding / (noise * float(np.diag(R).min()) ** 2))
 
 
 def _solve_lower(L: Floats, rhs: Floats, *, transposed: bool = False) -> Floats:
@@ -64,6 +75,12 @@ class SpanSolution:
             )
         L = np.asarray(L)
         return cls(R, L, _solve_lower(L, cross), noise)
+
+    def rounding(self, dtype: DTypeLike = np.float64) -> float:
+        """The share of σ² by which rounding may have changed V'WV, statistics summed in dtype."""
+        inner = ((self.R @ self.L) ** 2).sum(axis=1) - self.noise * (self.R**2).sum(axis=1)
+        largest = float(inner.max(initial=0.0))
+        return min(gram_rounding(self.R, largest, self.noise, dtype), LOST_DIGITS)
 
     @property
     def size(self) -> int:

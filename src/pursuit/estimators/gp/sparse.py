@@ -482,7 +482,9 @@ class SparseGPRegressor(
     def log_evidence_bounds_(self) -> EvidenceBounds:
         """Bounds on the log evidence of the exact Gaussian process, in normalised units."""
         check_is_fitted(self)
-        return evidence_bounds(self._solution.L, self._solution.z, noise=self.noise_, **self._sums)
+        span = self._solution
+        rounding = span.rounding(self.dtype)
+        return evidence_bounds(span.L, span.z, noise=self.noise_, rounding=rounding, **self._sums)
 
     def _learn(
         self,
