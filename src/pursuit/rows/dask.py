@@ -159,7 +159,7 @@ class DaskTable(TableShape):
             self._lengths.append([found[0] for found in self._compute(map(count, blocks))])
         parts, start = [], 0
         for number, (block, length) in enumerate(zip(blocks, self._lengths[0], strict=True)):
-            place = Place(number, start, length)
+            place = Place.whole(number, start, length)
             if self._index is not None:
                 low, high = np.searchsorted(self._index, [start, start + length])
                 place = replace(place, keep=self._index[low:high] - start)

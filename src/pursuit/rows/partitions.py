@@ -34,34 +34,32 @@ class Form:
 class Place:
     """Which partition this is, which rows of the collection it holds, and which of them are meant.
 
-    ``keep`` are increasing positions within the partition, all of them when None.
+    ``keep`` are their increasing positions within the partition, a range where they are a run.
     """
 
     number: int
     start: int
     length: int
-    keep: Indices | slice | None = None
+    keep: range | Indices
+
+    @classmethod
+    def whole(cls, number: int, start: int, length: int) -> Place:
+        """All rows of a partition."""
+        return cls(number, start, length, range(length))
 
     @property
     def n_rows(self) -> int:
         """Number of rows that are meant."""
-        if isinstance(self.keep, slice):
-            return int(self.keep.stop - self.keep.start)
-        return self.length if self.keep is None else len(self.keep)
+        return len(self.keep)
 
     def picked(self, local: Indices) -> Place:
         """The same with some of the rows that are meant, by their positions among them."""
-        if isinstance(self.keep, slice):
-            return replace(self, keep=self.keep.start + local)
-        return replace(self, keep=local if self.keep is None else self.keep[local])
+        keep = self.keep
+        return replace(self, keep=keep.start + local if isinstance(keep, range) else keep[local])
 
     def narrowed(self, low: int, high: int) -> Place:
         """The same with a run of the rows that are meant."""
-        if (low, high) == (0, self.n_rows):
-            return self
-        if isinstance(self.keep, slice):
-            return replace(self, keep=slice(self.keep.start + low, self.keep.start + high))
-        return replace(self, keep=slice(low, high) if self.keep is None else self.keep[low:high])
+        return replace(self, keep=self.keep[low:high])
 
     def __str__(self) -> str:
         return f"partition {self.number} (rows {self.start} to {self.start + self.length - 1})"
@@ -114,12 +112,8 @@ def pick(block: Any, place: Place, form: Form) -> Items:
             f"{place} has {length} rows now: the collection gives other rows each time "
             "it is computed. Call persist() on it, and fit what that returns."
         )
-    around, keep = slice(0, length), place.keep
-    if isinstance(keep, slice):
-        around, keep = keep, None
-    elif keep is not None and len(keep):
-        around = slice(int(keep[0]), int(keep[-1]) + 1)
-        keep = keep - around.start
+    keep = place.keep
+    around = slice(int(keep[0]), int(keep[-1]) + 1) if len(keep) else slice(0, 0)
     try:
         items = _as_items(block, around, form)
     except (TypeError, ValueError) as error:
@@ -128,7 +122,7 @@ def pick(block: Any, place: Place, form: Form) -> Items:
     if sparse.issparse(items) and not np.isfinite(values).all():
         raise ValueError(f"Input X contains NaN or infinity, in {place}.")
     check_finite(values, form.columns, str(place), place.start + around.start)
-    return items if keep is None else items[keep]
+    return items if isinstance(keep, range) else items[keep - around.start]
 
 
 def read_columns(block: Any, columns: tuple[str, ...]) -> list[NDArray[Any]]:
