@@ -592,3 +592,16 @@ def test_a_matrix_that_is_no_kernel():
     K[3, 3] = -1.0
     with pytest.raises(ValueError, match="not positive semi-definite"):
         fixed("precomputed").fit(K, labels)
+
+
+def test_time_is_that_of_the_whole_fit():
+    X, labels = three_classes(2500)
+    model = SparseGPClassifier(n_basis=20, max_time=1e-9, random_state=0).fit(X, labels)
+    families = [stage.family for stage in model.learning_report_.stages]
+    assert families[0] == "rbf"
+    assert not {"matern52", "matern32", "matern12"} & set(families)
+    assert all(stage.n_rows == 500 for stage in model.learning_report_.stages)
+    assert model.learning_report_.moved == "not moved"
+    assert model.certificate_ is None
+    assert any("certify(X, y)" in warning for warning in model.learning_report_.warnings)
+    assert model.score(X, labels) > 0.5

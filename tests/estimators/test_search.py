@@ -313,6 +313,34 @@ def test_ample_time_changes_nothing(waves, rough_kernel):
     free = fit(data, rough_kernel, n_basis=15)
     timed = fit(data, rough_kernel, n_basis=15, max_time=1e6)
     assert timed.path_.stop_reason == "n_basis"
+    assert timed.certificate_ == free.certificate_
+    np.testing.assert_array_equal(timed.predict(data.new), free.predict(data.new))
+
+
+def test_time_is_that_of_the_whole_fit(waves):
+    """Learning, moves and an automatic certificate are left out where there is no time."""
+    data = waves(2500)
+    model = SparseGPRegressor(n_basis=20, max_time=1e-9, random_state=0).fit(data.X, data.y)
+    report = model.learning_report_
+    assert [stage.family for stage in report.stages] == ["rbf"]
+    assert report.moved == "not moved"
+    assert model.certificate_ is None
+    assert "max_time ended the learning of kernel and noise early" in report.warnings
+    assert any("certify(X, y)" in warning for warning in report.warnings)
+    assert model.certify(data.X, data.y).gap >= 0
+    asked = SparseGPRegressor(n_basis=20, max_time=1e-9, certificate="published", random_state=0)
+    assert asked.fit(data.X, data.y).certificate_ is not None
+
+
+def test_ample_time_changes_no_learned_model(waves):
+    data = waves(2200)
+    free, timed = (
+        SparseGPRegressor(n_basis=20, max_time=limit, refine=2, random_state=0).fit(data.X, data.y)
+        for limit in (None, 1e6)
+    )
+    assert str(timed.kernel_) == str(free.kernel_)
+    assert timed.learning_report_.moved == free.learning_report_.moved
+    assert timed.learning_report_.warnings == free.learning_report_.warnings
     np.testing.assert_array_equal(timed.predict(data.new), free.predict(data.new))
 
 

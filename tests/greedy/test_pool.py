@@ -307,10 +307,10 @@ def test_time_that_ends_in_the_first_round_leaves_no_second(task, workers):
     problem = replace(task.problem(workers), kernel=kernel, meter=HourPerPass(kernel))
     # The first round finds that a model of a few functions is all that can still be refitted.
     pool = Pool.of_rows(task.sample, np.arange(20))
-    limit = 3600 * (1 + (5.9 / 20) ** 2)
-    choice = PooledSearch(problem, pool, rounds=2, max_time=limit).run(10, [MaxSize(10)])
+    limit = 3600 * (1 + (11.9 / 20) ** 2)
+    choice = PooledSearch(problem, pool, rounds=2, max_time=limit).run(15, [MaxSize(15)])
     assert choice.path.stop_reason == "time"
-    assert len(choice.pool) == 6
+    assert len(choice.pool) == 12
     assert problem.meter.passes == 1
 
 
@@ -318,10 +318,20 @@ def test_time_left_for_the_final_fit_is_in_proportion_to_the_size(task, workers)
     kernel = task.kernel
     problem = replace(task.problem(workers), kernel=kernel, meter=HourPerPass(kernel))
     pool = Pool.of_rows(task.sample, np.arange(20))
-    limit = 3600 * (1 + (5.9 / 20) ** 2)
-    choice = PooledSearch(problem, pool, max_time=limit).run(10, [MaxSize(10)])
+    limit = 3600 * (1 + (11.9 / 20) ** 2)
+    choice = PooledSearch(problem, pool, max_time=limit).run(15, [MaxSize(15)])
     assert choice.path.stop_reason == "time"
-    assert len(choice.pool) == 6
+    assert len(choice.pool) == 12
+
+
+def test_statistics_that_took_all_the_time_are_not_wasted(task, workers):
+    """A fifth of their time goes into a model: 9 functions need (9/20)² of it, 8 need less."""
+    kernel = task.kernel
+    problem = replace(task.problem(workers), kernel=kernel, meter=HourPerPass(kernel))
+    pool = Pool.of_rows(task.sample, np.arange(20))
+    choice = PooledSearch(problem, pool, max_time=1.0).run(15, [MaxSize(15)])
+    assert choice.path.stop_reason == "time"
+    assert len(choice.pool) == 9
 
 
 @pytest.mark.parametrize("noise", [1e-6, 1e-2, 1.0])

@@ -209,3 +209,18 @@ def test_other_threads_get_a_rule_that_never_fires(ctrl_c):
     thread.join()
     assert handlers == [signal.default_int_handler]
     assert not rules[0].requested
+
+
+def test_a_clock_tells_what_is_left_of_its_time(monkeypatch):
+    now = 100.0
+    monkeypatch.setattr(stopping.time, "perf_counter", lambda: now)
+    clock, endless = stopping.Clock(10.0), stopping.Clock()
+    now = 103.0
+    assert clock.left() == 7.0
+    assert clock.left(0.5) == 2.0
+    assert not clock.over()
+    assert clock.over(0.3)
+    now = 1e6
+    assert clock.over()
+    assert endless.left() == np.inf
+    assert not endless.over(1e-9)

@@ -312,3 +312,42 @@ def test_at_bounds_names_what_sits_there():
     fixed = ConstantKernel(1.0, "fixed") * RBF(2.0, (2.0, 3.0))
     assert at_bounds(fixed) == ["k2__length_scale at its lower bound 2"]
     assert at_bounds(RBF(1.0)) == []
+
+
+class After:
+    """It is late after so many questions."""
+
+    def __init__(self, n):
+        self.left = n
+
+    def __call__(self):
+        self.left -= 1
+        return self.left < 0
+
+
+def test_no_step_is_begun_when_it_is_late(workers):
+    data, kernel = subset(workers), ConstantKernel() * RBF([1.0, 1.0])
+    one, three, free = (
+        maximise(data, kernel, NOISE, "given", late=After(n)) for n in (0, 2, 10**9)
+    )
+    assert one.evidence_per_row < three.evidence_per_row < free.evidence_per_row
+    counts = [found.stages[0].n_evaluations for found in (one, three, free)]
+    assert counts == sorted(set(counts))
+    assert one.evidence_per_row > at(data, kernel, NOISE.start)
+
+
+def test_restarts_are_left_out_when_it_is_late(workers):
+    data, rng = subset(workers), np.random.default_rng(0)
+    found = maximise(data, RBF(), NOISE, "given", late=After(0), restarts=9, rng=rng)
+    again = maximise(data, RBF(), NOISE, "given", late=After(0))
+    assert found.stages[0].n_evaluations == again.stages[0].n_evaluations
+
+
+def test_one_family_is_learned_however_late(workers, monkeypatch):
+    monkeypatch.setattr(learning, "FIRST_ROWS", 50)
+    data = subset(workers)
+    found = learn_family(data, np.ones(2), 1.0, NOISE, late=lambda: True)
+    assert [stage.family for stage in found.stages] == [learning.FAMILIES[0]]
+    assert [stage.n_rows for stage in found.stages] == [50]
+    given = learn_given(data, RBF(), NOISE, late=lambda: True)
+    assert [stage.n_rows for stage in given.stages] == [50]

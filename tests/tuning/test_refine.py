@@ -1,5 +1,6 @@
 """Moving the basis: the slope against differences of the objective formed densely."""
 
+import itertools
 from functools import partial
 
 import numpy as np
@@ -146,7 +147,7 @@ def test_threads_change_no_bit(dtype):
 
 def moved(task, steps, seed=0, rows=None, n_jobs=1):
     with Workers(n_jobs) as workers:
-        return task.mover(workers, rows, seed).move(task.Z, steps)
+        return task.mover(workers, rows, seed).move(task.Z, steps)[0]
 
 
 def on_all_rows(task):
@@ -181,7 +182,7 @@ def test_units_of_the_features_do_not_matter(monkeypatch):
     with Workers(1) as workers:
         mover = stretched.mover(workers)
         mover = Mover(mover.problem, mover.gradient, SCALES * units, mover.rows)
-        found = mover.move(stretched.Z, 20)
+        found, _ = mover.move(stretched.Z, 20)
     np.testing.assert_allclose(found / units, moved(plain, 20), rtol=1e-4, atol=1e-5)
 
 
@@ -200,6 +201,20 @@ def test_batches_are_seeded(monkeypatch):
     np.testing.assert_array_equal(move(seed=1), move(seed=1))
     assert not np.array_equal(move(seed=1), move(seed=2))
     np.testing.assert_array_equal(move(seed=1), move(seed=1, n_jobs=2))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "reserve", "steps"), [(5.5, 0, 5), (5.5, 3, 2), (0.5, 0, 1), (np.inf, 9, 8)]
+)
+def test_as_many_steps_as_there_is_time_for(monkeypatch, seconds, reserve, steps):
+    """With a second a step, the same points as if so few had been asked for."""
+    task = Task("rbf", m=150)
+    ticks = itertools.count()
+    monkeypatch.setattr(refine.time, "perf_counter", lambda: float(next(ticks)))
+    with Workers(1) as workers:
+        found, taken = task.mover(workers).move(task.Z, 8, seconds, reserve)
+    assert taken == steps
+    np.testing.assert_array_equal(found, moved(task, steps))
 
 
 def test_points_that_have_run_into_each_other():

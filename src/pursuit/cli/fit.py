@@ -55,7 +55,7 @@ def fit(
     ] = None,
     auto: Annotated[bool, typer.Option("--auto", help="Choose the number of functions.")] = False,
     max_time: Annotated[
-        float | None, typer.Option(min=0.001, help="Seconds to spend on choosing functions.")
+        float | None, typer.Option(min=0.001, help="Seconds that the fit is to take.")
     ] = None,
     features: Annotated[
         list[str] | None, typer.Option("--feature", help="Use this column; repeat for more.")
@@ -133,16 +133,14 @@ def _model(
 ) -> Any:
     import pursuit
 
-    chosen: dict[str, Any] = {"random_state": seed}
+    chosen: dict[str, Any] = {"random_state": seed, "max_time": max_time}
     if n_basis is not None:
         chosen["n_basis"] = n_basis
     if task is Task.classification:
-        given = {"--max-time": max_time, "--checkpoint": checkpoint}
-        for name, value in given.items():
-            if value is not None:
-                raise WrongCallError(f"{name} is for --task regression.")
+        if checkpoint is not None:
+            raise WrongCallError("--checkpoint is for --task regression.")
         return pursuit.SparseGPClassifier(**chosen)
-    return pursuit.SparseGPRegressor(max_time=max_time, checkpoint=checkpoint, **chosen)
+    return pursuit.SparseGPRegressor(checkpoint=checkpoint, **chosen)
 
 
 def _fit(model: Any, asked: _Asked, task: Task, quiet: bool) -> int:

@@ -42,6 +42,7 @@ from pursuit.estimators.span.stepping import StepFit, fit_random, fit_steps
 from pursuit.estimators.span.updating import UpdatingModel
 from pursuit.gram import kernel_diagonal, kernel_times
 from pursuit.greedy import (
+    Clock,
     Interrupted,
     Meter,
     Problem,
@@ -107,8 +108,8 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
     kernel_params : dict, optional
         Further parameters of a named or callable kernel.
     max_time : float or None, default None
-        Seconds after which the best model so far is returned, a certificate coming on top; gives up
-        reproducibility. Not for ``"random"``.
+        Seconds after which the best model so far is returned, with an ``"auto"`` certificate only
+        if a third of them is left; gives up reproducibility. Not for ``"random"``.
     n_jobs : int or None, default None
         Threads; None is as many as BLAS would use. The result does not depend on it.
     dtype : {"float64", "float32"}, default "float64"
@@ -258,7 +259,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
         kernel, white = self._compile(self.kernel_, X)
         self.noise_ = float(self.alpha) + white
-        rng = seeded(self.random_state)
+        rng, clock = seeded(self.random_state), Clock(self.max_time)
         progress = Progress(self, n_stages=3)
         with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
             problem = Problem(sample, kernel, self.noise_, workers, Meter(kernel), rng)
@@ -271,7 +272,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
             problem = self._as_far_as_read(fitted, problem)
             self._store(fitted, present, problem)
             self._largest = _largest(problem)
-            if certificate is not None or not interrupted.requested:
+            if certificate is not None or self._may_certify(interrupted, clock):
                 self._certify_fit(fitted, certificate, problem, progress)
         progress.finish()
         self._tell(interrupted, present)

@@ -25,6 +25,7 @@ Indices = NDArray[np.intp]
 
 _DEEPENINGS = 4
 _INDEPENDENT = 1e-8
+_LEAST_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,11 @@ class PooledSearch:
         # Always float64 tiles: in Gram form the choice squares the condition number.
         statistics = problem.statistics(pool.items, seen)
         if self.max_time is not None:
-            cost = (problem.meter.seconds - start) / (seen.n_rows * len(pool) ** 2)
-            rules = [*rules, Deadline(self.max_time, lambda n: cost * sample.n_rows * n**2)]
+            now = problem.meter.seconds
+            cost = (now - start) / (seen.n_rows * len(pool) ** 2)
+            # Steps are cheap beside the statistics: if those took all the time, some still follow.
+            end = max(self.max_time, now + _LEAST_SHARE * (now - start))
+            rules = [*rules, Deadline(end, lambda n: cost * sample.n_rows * n**2)]
         K = kernel_matrix(problem.kernel, pool.items, problem.workers)
         path, chosen = self._pursue(
             pool, statistics, K, self.n_kept, seen.n_rows, capacity, rules, after_step

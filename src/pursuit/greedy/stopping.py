@@ -97,6 +97,22 @@ class Deadline:
         return "time" if spent + self._reserve(pursuit.size) >= self.seconds else None
 
 
+class Clock:
+    """The seconds that a fit has from now on, without end where None are given."""
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self._begin = time.perf_counter()
+        self._seconds = math.inf if seconds is None else float(seconds)
+
+    def left(self, share: float = 1.0) -> float:
+        """Seconds until a share of them is over; negative after that."""
+        return share * self._seconds - (time.perf_counter() - self._begin)
+
+    def over(self, share: float = 1.0) -> bool:
+        """Whether a share of them is over."""
+        return self.left(share) <= 0
+
+
 PATIENCE_SECONDS = 2.0
 """So long a pass that the model needs may go on after Ctrl-C."""
 

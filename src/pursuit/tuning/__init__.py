@@ -12,14 +12,23 @@ from pursuit.tuning.confidence import (
     log_loss,
 )
 from pursuit.tuning.evidence import Evidence
-from pursuit.tuning.learning import Learned, NoiseRange, Stage, at_bounds, learn_family, learn_given
+from pursuit.tuning.learning import (
+    Learned,
+    NoiseRange,
+    Stage,
+    at_bounds,
+    learn_family,
+    learn_given,
+    never,
+)
 from pursuit.tuning.noise import NOISE_FLOOR, learn_noise
-from pursuit.tuning.refine import Mover
+from pursuit.tuning.refine import BATCH_ROWS, Mover
 from pursuit.tuning.report import LearningReport, feature_relevance
 from pursuit.tuning.shapes import learn_shape
 from pursuit.tuning.size import LOSS_IS_NOTHING, error_curve, flat_size, loss_curve
 
 __all__ = [
+    "BATCH_ROWS",
     "LOSS_IS_NOTHING",
     "NOISE_FLOOR",
     "Calibration",
@@ -45,4 +54,5 @@ __all__ = [
     "learn_shape",
     "log_loss",
     "loss_curve",
+    "never",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -62,6 +63,11 @@ class NoiseRange:
     fixed: bool = False
 
 
+def never() -> bool:
+    """There is time."""
+    return False
+
+
 def family_kernel(
     family: str, scales: Floats, variance: float, starts: Floats | None = None
 ) -> Any:
@@ -76,33 +82,43 @@ def family_kernel(
 
 
 def learn_family(
-    data: Evidence, scales: Floats, variance: float, noise: NoiseRange, **search: Any
+    data: Evidence,
+    scales: Floats,
+    variance: float,
+    noise: NoiseRange,
+    late: Callable[[], bool] = never,
+    **search: Any,
 ) -> Learned:
-    """Compare the families on the first rows, then learn the winner on more."""
-    winner = best_family(first_rows(data), scales, variance, noise, **search)
-    return second_stage(data, winner, noise)
+    """Compare the families on the first rows, then learn the winner on more, until it is late."""
+    winner = best_family(first_rows(data), scales, variance, noise, late, **search)
+    return second_stage(data, winner, noise, late)
 
 
 def best_family(
-    first: Evidence, scales: Floats, variance: float, noise: NoiseRange, **search: Any
+    first: Evidence,
+    scales: Floats,
+    variance: float,
+    noise: NoiseRange,
+    late: Callable[[], bool] = never,
+    **search: Any,
 ) -> Learned:
-    """The family with most evidence, with the stages of all.
+    """The family with most evidence, with the stages of all that there was time for.
 
     Families within 1e-3 a row of the best are ties, and the roughest of them is taken: it fails
     more gently.
     """
+    found: list[Learned] = []
 
-    def compare(starts: Floats) -> list[Learned]:
-        return [
-            maximise(
-                first, family_kernel(family, scales, variance, starts), noise, family, **search
-            )
-            for family in FAMILIES
-        ]
+    def compare(starts: Floats) -> None:
+        for family in FAMILIES:
+            if not (found and late()):
+                kernel = family_kernel(family, scales, variance, starts)
+                found.append(maximise(first, kernel, noise, family, late=late, **search))
 
-    found = compare(scales)
-    if max(candidate.evidence_per_row for candidate in found) < _noise_evidence(first) + _NOTHING:
-        found += compare(probe_features(first, scales, variance, noise))
+    compare(scales)
+    evidence = max(candidate.evidence_per_row for candidate in found)
+    if evidence < _noise_evidence(first) + _NOTHING and not late():
+        compare(probe_features(first, scales, variance, noise))
     best = max(candidate.evidence_per_row for candidate in found)
     ties = [candidate for candidate in found if candidate.evidence_per_row >= best - _TIE]
     winner = max(ties, key=lambda one: (FAMILIES.index(one.family), one.evidence_per_row))
@@ -150,18 +166,26 @@ def _correlation_ratios(data: Evidence) -> Floats:
     return ratios
 
 
-def learn_given(data: Evidence, kernel: Any, noise: NoiseRange, **search: Any) -> Learned:
-    """Learn the free hyper-parameters of a kernel within its own bounds."""
-    first = maximise(first_rows(data), kernel, noise, "given", **search)
-    return second_stage(data, first, noise)
+def learn_given(
+    data: Evidence,
+    kernel: Any,
+    noise: NoiseRange,
+    late: Callable[[], bool] = never,
+    **search: Any,
+) -> Learned:
+    """Learn the free hyper-parameters of a kernel within its own bounds, until it is late."""
+    first = maximise(first_rows(data), kernel, noise, "given", late=late, **search)
+    return second_stage(data, first, noise, late)
 
 
-def second_stage(data: Evidence, start: Learned, noise: NoiseRange) -> Learned:
-    """Go on with all rows, if there are more than have been seen."""
-    if len(data.X) <= FIRST_ROWS:
+def second_stage(
+    data: Evidence, start: Learned, noise: NoiseRange, late: Callable[[], bool] = never
+) -> Learned:
+    """Go on with all rows, if there are more than have been seen, and time."""
+    if len(data.X) <= FIRST_ROWS or late():
         return start
     again = NoiseRange(start.noise, noise.low, noise.high, noise.fixed)
-    found = maximise(data, start.kernel, again, start.family, steps=_SECOND_STEPS)
+    found = maximise(data, start.kernel, again, start.family, steps=_SECOND_STEPS, late=late)
     return replace(found, stages=start.stages + found.stages)
 
 
@@ -180,11 +204,12 @@ def maximise(
     steps: int = _FIRST_STEPS,
     restarts: int = 0,
     rng: np.random.Generator | None = None,
+    late: Callable[[], bool] = never,
 ) -> Learned:
     """L-BFGS on the logarithms of the free hyper-parameters, from the kernel's own values.
 
     The best point seen is kept whatever becomes of the optimiser; ``restarts`` more runs start at
-    random points within the bounds.
+    random points within the bounds. No step is begun when it is ``late``.
     """
     start_time = time.perf_counter()
     kernel = clone(kernel)
@@ -208,11 +233,17 @@ def maximise(
         # Measured from pure noise, so that the stopping rule does not depend on units.
         return floor - value, -gradient
 
+    def end_when_late(xk: Floats) -> None:
+        if late():
+            raise StopIteration
+
     starts = [np.append(kernel.theta, np.log(noise.start))]
     if restarts and rng is not None:
         wide = np.clip(lower, starts[0] - 3.0, None), np.clip(upper, None, starts[0] + 3.0)
         starts += [rng.uniform(*wide) for _ in range(restarts)]
     for start in starts:
+        if best.evaluations and late():
+            break
         try:
             minimize(
                 objective,
@@ -220,6 +251,7 @@ def maximise(
                 jac=True,
                 method="L-BFGS-B",
                 bounds=Bounds(lower, upper),
+                callback=end_when_late,
                 options={"maxiter": steps, "ftol": _ENOUGH},
             )
         except (ArithmeticError, RuntimeError, ValueError) as error:

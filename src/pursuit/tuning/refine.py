@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -58,12 +59,24 @@ class Mover:
     units: Floats
     rows: Indices
 
-    def move(self, Z: Floats, steps: int) -> Floats:
-        """The points after ``steps`` steps."""
+    def move(
+        self, Z: Floats, steps: int, seconds: float = np.inf, reserve: float = 0.0
+    ) -> tuple[Floats, int]:
+        """The points after some steps, and the number of steps.
+
+        It is as asked for, or as fits into the seconds given with the time of ``reserve`` more to
+        spare, which the first step tells.
+        """
         Z = np.array(Z, dtype=np.float64)
+        begin = time.perf_counter()
         first, second = np.zeros_like(Z), np.zeros_like(Z)
         dtype: type[np.floating[Any]] = np.float32 if len(Z) >= _SINGLE_FROM else np.float64
         for step, batch in enumerate(self._batches(steps, Z.shape[1])):
+            if step == 1:
+                fit_in = seconds / (time.perf_counter() - begin) - reserve
+                steps = int(min(steps, max(1.0, fit_in)))
+            if step == steps:
+                break
             slope = self.slope(Z, batch, dtype)
             if slope is None:
                 # Rounding has made H indefinite: the rest is done in float64.
@@ -77,7 +90,7 @@ class Mover:
             spread = np.sqrt(second / (1 - _DECAYS[1] ** (step + 1)))
             rate = 0.5 * _RATE * (1 + np.cos(np.pi * step / steps))
             Z -= rate * self.units * mean / (spread + 1e-12 * spread.max() + 1e-300)
-        return Z
+        return Z, steps
 
     def _batches(self, steps: int, n_features: int) -> Iterator[Sample]:
         """Rows of each step; those of many steps are fetched at once, in one look at a file."""

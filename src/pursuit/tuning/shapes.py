@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from pursuit.tuning.learning import (
     family_kernel,
     first_rows,
     maximise,
+    never,
     second_stage,
 )
 
@@ -62,7 +64,12 @@ class Shape:
 
 
 def learn_shape(
-    data: Evidence, deviations: Floats, variance: float, noise: NoiseRange, **search: Any
+    data: Evidence,
+    deviations: Floats,
+    variance: float,
+    noise: NoiseRange,
+    late: Callable[[], bool] = never,
+    **search: Any,
 ) -> Learned:
     """Learn kernel family and length scales for targets of ±1, one column a class.
 
@@ -70,12 +77,12 @@ def learn_shape(
     length scales can have much evidence and yet mislead: rows that the evidence has not seen
     compare them with one in common, in the features' own units or in those of their deviations.
     Where fewer than 500 rows are left to do so, the evidence itself does, less ½ log of the number
-    of values for each hyper-parameter.
+    of values for each hyper-parameter. When it is ``late``, what was found so far is compared.
     """
     first = first_rows(data)
     scales = deviations * np.sqrt(len(deviations))
     separate = Shape(
-        np.ones(len(deviations)), best_family(first, scales, variance, noise, **search)
+        np.ones(len(deviations)), best_family(first, scales, variance, noise, late, **search)
     )
     shapes = [separate]
     if len(deviations) > 1:
@@ -84,14 +91,15 @@ def learn_shape(
             width = float(np.sqrt(np.sum((deviations / units) ** 2)))
             kernel = _common(family, width, variance)
             in_units = replace(first, X=first.X / units)
-            found = maximise(in_units, kernel, noise, f"{family}, one", **search)
+            found = maximise(in_units, kernel, noise, f"{family}, one", late=late, **search)
             stages = stages + found.stages
             shapes.append(Shape(units, replace(found, family=family)))
     else:
         stages = separate.learned.stages
     best = _best(shapes, data)
     best = replace(best, learned=replace(best.learned, stages=stages))
-    return replace(best, learned=second_stage(best.seen(data), best.learned, noise)).in_features()
+    more = second_stage(best.seen(data), best.learned, noise, late)
+    return replace(best, learned=more).in_features()
 
 
 def _common(family: str, width: float, variance: float) -> Any:

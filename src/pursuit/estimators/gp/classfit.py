@@ -16,13 +16,14 @@ from pursuit.estimators.gp.finishing import (
     length_units,
     move_basis,
     split_rows,
+    timed,
 )
 from pursuit.estimators.gp.laplace import LaplaceFit, fit_laplace, learn_scale
 from pursuit.estimators.gp.learning import EVIDENCE_ROWS
 from pursuit.estimators.progress import Progress
 from pursuit.estimators.span.features import Span, SpanFeatures
 from pursuit.estimators.span.searching import SMALL, SearchPlan, fit_span
-from pursuit.greedy import Choice, Interrupted, Problem, SpanFit
+from pursuit.greedy import Choice, Clock, Interrupted, Problem, SpanFit
 from pursuit.rows import Sample, draw_rows
 from pursuit.tuning import Confidence, fit_confidence
 
@@ -42,6 +43,8 @@ class ClassFit:
         Rows with targets of ±1; its noise is the ridge of the choice.
     interrupted : Interrupted
         Whether the user has asked to stop.
+    clock : Clock
+        How much time is left.
     progress : Progress
         Stages are announced to it.
     moved : str
@@ -50,6 +53,7 @@ class ClassFit:
 
     problem: Problem
     interrupted: Interrupted
+    clock: Clock
     progress: Progress
     moved: str = "not moved"
 
@@ -80,17 +84,16 @@ class ClassFit:
             return choose_size(choice, self.problem, self._allowed, self._reserved, classes=True)
 
         def move(choice: Choice) -> Choice:
-            if self.interrupted.requested:
+            if self.interrupted.requested or self.clock.over():
                 return choice
             self.progress.begin("move")
             units = length_units(kernel, np.asarray(deviations))
-            choice, self.moved = move_basis(
-                choice, self.problem, kernel, units, steps, self._allowed, self._reserved
-            )
+            how = kernel, units, steps, self._allowed, self._reserved, self.clock.left()
+            choice, self.moved = move_basis(choice, self.problem, *how)
             return choice
 
         fitted, _ = fit_span(
-            plan,
+            timed(plan, self.clock, self.problem, moves=steps > 0),
             self.problem,
             allowed=self._allowed if len(self._reserved) else None,
             cut=cut if size else None,

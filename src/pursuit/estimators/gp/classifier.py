@@ -6,6 +6,7 @@ import numbers
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +22,7 @@ from pursuit.estimators.gp.classfit import ClassFit, whitened
 from pursuit.estimators.gp.classmodel import LatentClassModel
 from pursuit.estimators.gp.finishing import moving_steps
 from pursuit.estimators.gp.laplace import LaplaceFit
-from pursuit.estimators.gp.learning import settle, warn_of_light_rows
+from pursuit.estimators.gp.learning import LEARNING_SHARE, settle, warn_of_light_rows
 from pursuit.estimators.inputs import (
     check_lengths,
     indefinite,
@@ -35,9 +36,9 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from pursuit.estimators.sources import named_columns
-from pursuit.estimators.span.model import AUTO_BASIS
+from pursuit.estimators.span.model import AUTO_BASIS, CERTIFYING_SHARE, NO_TIME_TO_CERTIFY
 from pursuit.estimators.span.searching import SearchPlan
-from pursuit.greedy import Meter, Problem, SpanFit, catch_interrupt
+from pursuit.greedy import Clock, Meter, Problem, SpanFit, catch_interrupt
 from pursuit.linalg import NotPositiveDefiniteError, Workers
 from pursuit.rows import Sample
 from pursuit.tuning import LearningReport
@@ -111,6 +112,11 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         Parameters of kernels given by name, as in `pairwise_kernels`.
     kernel_params : dict, optional
         Further parameters of a named or callable kernel.
+    max_time : float or None, default None
+        Seconds that the fit is to take, about: learning ends after 30 % of them, functions are
+        chosen while a pass over all rows still fits in, points are moved in what is left, and an
+        ``"auto"`` certificate is computed only if a third is left then. Newton's steps are not cut
+        short. Gives up reproducibility.
     n_jobs : int or None, default None
         Threads; None is as many as BLAS would use. The result does not depend on it.
     random_state : int, RandomState or None, default None
@@ -192,6 +198,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         "calibration": [None, StrOptions({"auto", "loo"})],
         "certificate": [None, StrOptions({"auto", "exact"})],
         **KERNEL,
+        "max_time": [None, Interval(numbers.Real, 0, None, closed="neither")],
         **EXECUTION,
     }
 
@@ -216,6 +223,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         coef0: float | None = None,
         degree: float | None = None,
         kernel_params: dict[str, Any] | None = None,
+        max_time: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -238,6 +246,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         self.coef0 = coef0
         self.degree = degree
         self.kernel_params = kernel_params
+        self.max_time = max_time
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -279,17 +288,18 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         X, sample, present = self._take_in(X, y, sample_weight)
         warn_of_light_rows(self, sample, X)
-        rng = seeded(self.random_state)
+        rng, clock = seeded(self.random_state), Clock(self.max_time)
         progress = Progress(self, n_stages=11)
         with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
             try:
                 progress.begin("learn")
-                settled = settle(self, sample, X, rng, workers, classes=True)
+                late = partial(clock.over, LEARNING_SHARE)
+                settled = settle(self, sample, X, rng, workers, classes=True, late=late)
                 self.kernel_ = settled.kernel
                 self.feature_relevance_ = settled.report.relevance
                 kernel = settled.compiled
                 problem = Problem(sample, kernel, settled.noise, workers, Meter(kernel), rng)
-                stages = ClassFit(problem, interrupted, progress)
+                stages = ClassFit(problem, interrupted, clock, progress)
                 calibrates = self._calibrates()
                 fitted = stages.choose(
                     self._plan(),
@@ -314,8 +324,11 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
                 self.calibration_ = stages.calibrate(fitted, laplace)
             self._store(fitted, laplace, span.whitener, present)
             if self._certifies(sample.n_rows) and not interrupted.requested:
-                progress.begin("certify")
-                self._certify_fit(problem)
+                if self.certificate == "auto" and clock.over(1.0 - CERTIFYING_SHARE):
+                    settled.report.warnings.append(NO_TIME_TO_CERTIFY)
+                else:
+                    progress.begin("certify")
+                    self._certify_fit(problem)
         progress.finish()
         self.learning_report_ = replace(
             settled.report,
@@ -393,7 +406,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
             evidence=False,
             tol=None,
             certificate=None,
-            max_time=None,
+            max_time=self.max_time,
             dtype=np.float64,
         )
 

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from pursuit.estimators.inputs import dense
-from pursuit.estimators.span.searching import SMALL
+from pursuit.estimators.span.searching import SMALL, SearchPlan
 from pursuit.gram import kernel_times
-from pursuit.greedy import Choice, Pool, Problem, SpanFit, refit, solve_in_span
+from pursuit.greedy import Choice, Clock, Pool, Problem, SpanFit, refit, solve_in_span
 from pursuit.kernels import kernel_gradient, without_white
 from pursuit.linalg import SpanSolution
 from pursuit.rows import draw_rows, row_groups
 from pursuit.tuning import (
+    BATCH_ROWS,
     LOSS_IS_NOTHING,
     Calibration,
     HeldOut,
@@ -34,6 +35,10 @@ RESERVED_ROWS = 2000
 _ROWS_A_RESERVED = 5
 _AUTO_STEPS = 100
 _SMALLEST_CALIBRATED = 16
+_CHOSEN_BY, _LEAST_SHARE = 0.6, 0.1
+"""Shares of a fit's time: when moves begin, and what the choice has in any case."""
+_JUDGING_STEPS, _PASSES_A_STEP = 4, 2
+"""In the time of this many steps moves are judged; one step costs two passes over its rows."""
 
 
 def split_rows(n_rows: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
@@ -61,6 +66,14 @@ def moving_steps(
             "not have: use refine=False."
         )
     return steps
+
+
+def timed(plan: SearchPlan, clock: Clock, problem: Problem, *, moves: bool) -> SearchPlan:
+    """The plan with the time by which the choice must end for the rest of the fit to follow."""
+    if plan.max_time is None:
+        return plan
+    seconds = max(clock.left(_CHOSEN_BY if moves else 1.0), _LEAST_SHARE * plan.max_time)
+    return replace(plan, max_time=problem.meter.seconds + seconds)
 
 
 def held_out(problem: Problem, pool: Pool, solution: SpanSolution, rows: Indices) -> HeldOut:
@@ -142,13 +155,19 @@ def move_basis(
     steps: int,
     allowed: Indices,
     reserved: Indices,
+    seconds: float = np.inf,
 ) -> tuple[Choice, str]:
-    """Move the chosen points, and keep them where they were unless rows left out gain by it."""
+    """Move the chosen points, and keep them where they were unless rows left out gain by it.
+
+    ``seconds`` are for the moves, for judging them and for the pass over all rows.
+    """
     gradient = kernel_gradient(without_white(kernel)[0])
     assert gradient is not None
     pool = choice.pool
     start = dense(pool.items)
-    moved = Mover(problem, gradient, units, allowed).move(start, steps)
+    mover = Mover(problem, gradient, units, allowed)
+    reserve = _JUDGING_STEPS + problem.sample.n_rows / (_PASSES_A_STEP * BATCH_ROWS)
+    moved, steps = mover.move(start, steps, seconds, reserve)
     judge = sketched(problem, allowed, _judge_rows(pool))
     errors = [_reserved_error(judge, problem, points, reserved) for points in (start, moved)]
     if not errors[1] < errors[0]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,11 +36,14 @@ from pursuit.tuning import (
     learn_given,
     learn_noise,
     learn_shape,
+    never,
 )
 
 Floats = NDArray[np.float64]
 
 EVIDENCE_ROWS = 2000
+LEARNING_SHARE = 0.3
+"""What learning may use of the time that a fit has."""
 _LIGHT = 0.1
 """Weights that are all below this are taken for parts of a whole, not for numbers of copies."""
 _CALLER = 5  # of fit, behind its two decorators
@@ -95,18 +99,19 @@ def learn(
     rng: np.random.Generator,
     workers: Workers,
     classes: bool = False,
+    late: Callable[[], bool] = never,
 ) -> Learned:
     """Maximise the evidence on a random subset of the rows; the kernel's White terms are noise.
 
     With ``classes`` the targets are ±1, and a kernel that is not given may have one length scale
-    for all features.
+    for all features. When it is ``late``, the best found so far is taken.
     """
     rows = rng.permutation(draw_rows(sample.n_rows, EVIDENCE_ROWS, rng))
     subset = sample.take(rows)
     items = subset.rows.take(np.arange(len(rows)))
     X = np.asarray(dense(items), dtype=np.float64)
     data = Evidence(X, subset.targets, subset.weights, workers)
-    search = {"restarts": restarts, "rng": rng}
+    search: dict[str, Any] = {"restarts": restarts, "rng": rng, "late": late}
     if kernel is None:
         if classes:
             return learn_shape(data, deviations, target_power(sample), noise, **search)
@@ -169,12 +174,13 @@ def settle(
     workers: Workers,
     *,
     classes: bool = False,
+    late: Callable[[], bool] = never,
 ) -> Settled:
     """Learn, or take as given, the kernel and noise of an estimator.
 
     The estimator has the parameters kernel, noise, optimizer, n_restarts, gamma, coef0, degree and
     kernel_params. With ``classes`` the targets are ±1, and the noise only serves the choice of a
-    basis.
+    basis. Learning ends when it is ``late``, and the report says so.
     """
     kernel, power = estimator.kernel, target_power(sample)
     width = n_features(X)
@@ -196,11 +202,13 @@ def settle(
             rng=rng,
             workers=workers,
             classes=classes,
+            late=late,
         )
         notes = [] if kernel is None else _bound_warnings(learned.kernel)
         kernel, noise = learned.kernel, learned.noise
         family, stages = learned.family, learned.stages
         notes += [] if classes else _floor_warnings(noise, power)
+        notes += ["max_time ended the learning of kernel and noise early"] if late() else []
     elif kernel is None:
         assert deviations is not None
         kernel = default_kernel(deviations, power)

@@ -6,6 +6,7 @@ import numbers
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,8 +29,9 @@ from pursuit.estimators.gp.finishing import (
     move_basis,
     moving_steps,
     split_rows,
+    timed,
 )
-from pursuit.estimators.gp.learning import settle, warn_of_light_rows
+from pursuit.estimators.gp.learning import LEARNING_SHARE, settle, warn_of_light_rows
 from pursuit.estimators.gp.prediction import latent_covariance, latent_variance
 from pursuit.estimators.inputs import (
     indefinite,
@@ -43,10 +45,11 @@ from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from pursuit.estimators.sources import held, n_rows, named_columns
 from pursuit.estimators.span.certifying import KINDS
+from pursuit.estimators.span.model import NO_TIME_TO_CERTIFY
 from pursuit.estimators.span.searching import SMALL, Stage, computed, fit_span, smallest_within
 from pursuit.estimators.span.updating import UpdatingModel
 from pursuit.gram import kernel_times
-from pursuit.greedy import Choice, Interrupted, Meter, Problem, SpanFit, catch_interrupt
+from pursuit.greedy import Choice, Clock, Interrupted, Meter, Problem, SpanFit, catch_interrupt
 from pursuit.linalg import NotPositiveDefiniteError, SpanSolution, Spread, Workers
 from pursuit.rows import Sample
 from pursuit.tuning import LearningReport
@@ -123,9 +126,9 @@ class SparseGPRegressor(
     kernel_params : dict, optional
         Further parameters of a named or callable kernel.
     max_time : float or None, default None
-        Seconds that the choice of the basis may take before the fit goes on with what it has; gives
-        up reproducibility. Learning, moving and certifying come on top: ``optimizer=None``,
-        ``refine=0`` and ``certificate=None`` leave them out.
+        Seconds that the fit is to take, about: learning ends after 30 % of them, functions are
+        chosen while the pass over all rows still fits in, points are moved in what is left, and an
+        ``"auto"`` certificate is computed only if a third is left then. Gives up reproducibility.
     checkpoint : path-like or None, default None
         A folder in which the fit records what it has finished: kernel, basis and, after every
         block of 8 192 rows, or a few tasks for each thread of a cluster, the sums of a pass. After
@@ -305,7 +308,7 @@ class SparseGPRegressor(
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         X, sample, present = self._take_in(X, y, sample_weight, normalize=self.normalize_y)
         warn_of_light_rows(self, sample, X)
-        rng = seeded(self.random_state)
+        rng, clock = seeded(self.random_state), Clock(self.max_time)
         progress = Progress(self, n_stages=10)
         with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
             stage: Stage = computed
@@ -314,17 +317,19 @@ class SparseGPRegressor(
                 checkpoint = Checkpoint(self.checkpoint, self, sample, rng, interrupted)
                 stage, ledgers = checkpoint.stage, checkpoint.ledgers
             try:
-                problem, report = self._learn(sample, X, rng, workers, progress, stage)
+                problem, report = self._learn(sample, X, rng, workers, clock, progress, stage)
                 problem = replace(problem, ledgers=ledgers)
                 fitted, report, certificate = self._fit(
-                    problem, report, interrupted, progress, stage
+                    problem, report, interrupted, clock, progress, stage
                 )
             except NotPositiveDefiniteError as error:
                 raise indefinite(int(present[error.index]), error.pivot) from error
             problem = self._as_far_as_read(fitted, replace(problem, noise=self.noise_))
             self._store(fitted, present, problem)
-            if certificate is not None or not interrupted.requested:
+            if certificate is not None or self._may_certify(interrupted, clock):
                 self._certify_fit(fitted, certificate, problem, progress, stage)
+            elif not interrupted.requested:
+                report.warnings.append(NO_TIME_TO_CERTIFY)
         progress.finish()
         self.learning_report_ = replace(report, seconds=progress.seconds)
         self._tell(interrupted, present)
@@ -492,6 +497,7 @@ class SparseGPRegressor(
         X: Any,
         rng: np.random.Generator,
         workers: Workers,
+        clock: Clock,
         progress: Progress,
         stage: Stage,
     ) -> tuple[Problem, LearningReport]:
@@ -499,7 +505,8 @@ class SparseGPRegressor(
         progress.begin("learn")
 
         def learned() -> tuple[Any, ...]:
-            found = settle(self, sample, X, rng, workers)
+            late = partial(clock.over, LEARNING_SHARE)
+            found = settle(self, sample, X, rng, workers, late=late)
             settled = found.kernel, found.noise, found.report
             return *settled, found.deviations, found.learned, found.noise_is_given
 
@@ -514,6 +521,7 @@ class SparseGPRegressor(
         problem: Problem,
         report: LearningReport,
         interrupted: Interrupted,
+        clock: Clock,
         progress: Progress,
         stage: Stage,
     ) -> tuple[SpanFit, LearningReport, Certificate | None]:
@@ -532,16 +540,16 @@ class SparseGPRegressor(
 
         def move(choice: Choice) -> Choice:
             nonlocal moved
-            if interrupted.requested:
+            if interrupted.requested or clock.over():
                 return choice
             progress.begin("move")
             units = length_units(self.kernel_, np.asarray(self._deviations))
             how = problem, self.kernel_, units, steps, allowed, reserved
-            choice, moved = stage("move", lambda: move_basis(choice, *how))
+            choice, moved = stage("move", lambda: move_basis(choice, *how, clock.left()))
             return choice
 
         fitted, certificate = fit_span(
-            self._plan(m),
+            timed(self._plan(m), clock, problem, moves=steps > 0),
             problem,
             allowed=allowed if splits else None,
             cut=cut if auto_size else None,

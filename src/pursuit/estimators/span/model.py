@@ -43,6 +43,7 @@ from pursuit.estimators.span.searching import (
 )
 from pursuit.estimators.span.stepping import StepFit
 from pursuit.greedy import (
+    Clock,
     Interrupted,
     MaxSize,
     Meter,
@@ -57,6 +58,9 @@ from pursuit.rows import Sample
 from pursuit.tuning import Calibration
 
 _AUTO_CERTIFICATE_ROWS = 10_000, 50_000
+CERTIFYING_SHARE = 1 / 3
+"""What is left of ``max_time`` where an automatic certificate is still computed."""
+NO_TIME_TO_CERTIFY = "max_time left no time for a certificate: certify(X, y) computes it"
 AUTO_BASIS = 2048
 _CALLER = 5  # of fit, behind its two decorators, as seen from what fit calls
 
@@ -430,6 +434,11 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         self.n_basis_ = solution.size
         coefficients = solution.coefficients()
         self.dual_coef_ = coefficients[:, 0] if self._single_output else coefficients
+
+    def _may_certify(self, interrupted: Interrupted, clock: Clock) -> bool:
+        """Whether there is time for the certificate; one asked for by name is not left out."""
+        in_time = self.certificate != "auto" or not clock.over(1.0 - CERTIFYING_SHARE)
+        return in_time and not interrupted.requested
 
     def _certify_fit(
         self,

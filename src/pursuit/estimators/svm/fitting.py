@@ -217,7 +217,7 @@ class MachineFitter:
         chooser = replace(self.chooser, sample=sample, noise=noise)
         mover = Mover(chooser, self.moving.gradient, self.moving.units, np.arange(sample.n_rows))
         start = np.asarray(dense(span.pool.items), dtype=np.float64)
-        return mover.move(start, self.moving.steps)
+        return mover.move(start, self.moving.steps)[0]
 
     def _certify(
         self, features: SpanFeatures, solution: MachineSolution
