@@ -24,7 +24,7 @@ from benchmarks.hull_cases import (
     hull_mixture,
 )
 from benchmarks.landmark_cases import landmarks, landmarks_elsewhere, pipeline
-from benchmarks.learning_cases import evidence, large, learned
+from benchmarks.learning_cases import evidence, large, learned, time_limit
 from benchmarks.lp_cases import lp_machine
 from benchmarks.matching_cases import matching_omp, matching_size
 from benchmarks.neighbor_cases import neighbors_strings, neighbors_usps
@@ -251,6 +251,7 @@ CASES: dict[str, Case] = {
     "evidence": evidence,
     "learned": learned,
     "large": large,
+    "time-limit": time_limit,
     "landmarks": landmarks,
     "landmarks-elsewhere": landmarks_elsewhere,
     "pipeline": pipeline,

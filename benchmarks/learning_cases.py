@@ -106,6 +106,20 @@ def large(quick: bool, repeat: int) -> list[Figure]:
     return _on_all_splits(on, quick)
 
 
+def time_limit(quick: bool, repeat: int) -> list[Figure]:
+    """Everything learned within ``max_time``: what it takes, and what it reaches, on kin40k."""
+    data = _cut(kin40k(0)) if quick else kin40k(0)
+    figures = []
+    for seconds in (1.0, 2.0) if quick else (2.0, 5.0, 10.0, 20.0):
+        solver = learned_gp(512, max_time=seconds)
+        found = measure_solvers(data, [solver], repeat)[solver.name]
+        figures += [
+            Figure(f"max_time={seconds:g}: fit / max_time", found.fit / seconds, "x"),
+            Figure(f"max_time={seconds:g}: RMSE", found.rmse),
+        ]
+    return figures
+
+
 def _on_all_splits(case: Callable[[str, Regression], list[Figure]], quick: bool) -> list[Figure]:
     """Figures of every split there is data for; quick runs see the first only."""
     figures, missing = [], []

@@ -53,13 +53,15 @@ def sparse_gp(n_basis: int, length_scales: Floats, noise: float) -> Solver:
     return Solver(f"SparseGPRegressor {n_basis}", make, n_basis)
 
 
-def learned_gp(n_basis: int) -> Solver:
-    """Nothing given but the data."""
-    return Solver(f"SparseGPRegressor {n_basis}, learned", _learned_gp, n_basis, has_std=True)
+def learned_gp(n_basis: int, max_time: float | None = None) -> Solver:
+    """Nothing given but the data, and perhaps the time."""
 
+    def make(size: int) -> Any:
+        return SparseGPRegressor(
+            n_basis=size, certificate=None, max_time=max_time, n_jobs=THREADS, random_state=0
+        )
 
-def _learned_gp(size: int) -> Any:
-    return SparseGPRegressor(n_basis=size, certificate=None, n_jobs=THREADS, random_state=0)
+    return Solver(f"SparseGPRegressor {n_basis}, learned", make, n_basis, has_std=True)
 
 
 def nystroem_ridge(n_components: int, length_scales: Floats, noise: float) -> Solver:

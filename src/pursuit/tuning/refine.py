@@ -65,16 +65,19 @@ class Mover:
         """The points after some steps, and the number of steps.
 
         It is as asked for, or as fits into the seconds given with the time of ``reserve`` more to
-        spare, which the first step tells.
+        spare, which the second step tells: the first also fetches rows and warms up.
         """
         Z = np.array(Z, dtype=np.float64)
-        begin = time.perf_counter()
+        begin = warm = time.perf_counter()
         first, second = np.zeros_like(Z), np.zeros_like(Z)
         dtype: type[np.floating[Any]] = np.float32 if len(Z) >= _SINGLE_FROM else np.float64
         for step, batch in enumerate(self._batches(steps, Z.shape[1])):
             if step == 1:
-                fit_in = seconds / (time.perf_counter() - begin) - reserve
-                steps = int(min(steps, max(1.0, fit_in)))
+                warm = time.perf_counter()
+            elif step == 2:
+                now = time.perf_counter()
+                further = (seconds - (now - begin)) / (now - warm) - reserve
+                steps = int(min(steps, 2 + max(0.0, further)))
             if step == steps:
                 break
             slope = self.slope(Z, batch, dtype)

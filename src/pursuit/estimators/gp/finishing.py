@@ -37,7 +37,7 @@ _AUTO_STEPS = 100
 _SMALLEST_CALIBRATED = 16
 _CHOSEN_BY, _LEAST_SHARE = 0.6, 0.1
 """Shares of a fit's time: when moves begin, and what the choice has in any case."""
-_JUDGING_STEPS, _PASSES_A_STEP = 4, 2
+_JUDGING_STEPS, _PASSES_A_STEP = 8, 2
 """In the time of this many steps moves are judged; one step costs two passes over its rows."""
 
 
