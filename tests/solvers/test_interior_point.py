@@ -4,8 +4,9 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from scipy.optimize import linprog, lsq_linear
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC, SVR, OneClassSVM
 
@@ -65,6 +66,10 @@ def full_rank(seed, m=120, gamma=0.3):
     st.integers(0, 2),
     st.booleans(),
 )
+# With all of Mehrotra's corrector after short predictors these go round in circles.
+@example(732459369, 21, 11, 1e6, "none", "positive", 0, True)
+@example(1441286525, 18, 14, 1e4, "none", "positive", 0, True)
+@example(3687333962, 14, 8, 1e4, "none", "positive", 0, True)
 def test_primal_and_dual_meet(seed, m, n, C, fixed, bent, equalities, duplicates):
     rng = np.random.default_rng(seed)
     V = rng.standard_normal((m, n))
@@ -143,6 +148,35 @@ def test_regression_is_that_of_libsvm(C):
     assert found.primal == pytest.approx(value, rel=1e-6)
     predictions = V @ found.coordinates + found.multipliers
     np.testing.assert_allclose(predictions, peer.predict(X), atol=1e-4)
+
+
+def test_a_tube_of_huge_cost_has_the_least_loss_there_is():
+    """What remains of the machine for C → ∞ is a linear programme in u, b and the losses."""
+    X, V, rng = full_rank(1)
+    V, epsilon, C, m = V[:, -60:], 0.1, 1e10, len(X)
+    y = np.sin(X[:, 0]) + 0.2 * rng.standard_normal(m)
+    both = np.column_stack([V, np.ones(m)])
+    least = linprog(
+        np.repeat([0.0, 1.0], [61, m]),
+        A_ub=np.block([[both, -np.eye(m)], [-both, -np.eye(m)]]),
+        b_ub=np.concatenate([epsilon + y, epsilon - y]),
+        bounds=[(None, None)] * 61 + [(0.0, None)] * m,
+    )
+    length = 0.5 * np.sum(least.x[:60] ** 2)
+    assert length < 1e-5 * C * least.fun
+    found = solve(
+        np.vstack([V, -V]),
+        0.0,
+        np.concatenate([epsilon - y, epsilon + y]),
+        0.0,
+        C,
+        equality=np.repeat([1.0, -1.0], m),
+        tol=1e-4,
+    )
+    assert found.converged
+    assert found.primal == pytest.approx(-C * least.fun, rel=1.2e-4)
+    short = np.maximum(np.abs(V @ found.coordinates + found.multipliers - y) - epsilon, 0.0)
+    assert short.sum() == pytest.approx(least.fun, rel=1.2e-4)
 
 
 def test_one_class_is_that_of_libsvm():
@@ -240,6 +274,21 @@ def test_a_start_from_a_neighbouring_problem_is_no_trap():
     assert found.converged
     assert found.steps <= cold.steps
     assert found.primal == pytest.approx(cold.primal, rel=2e-5)
+
+
+@pytest.mark.parametrize("seed", [1, 3, 5])
+def test_bounds_next_to_the_minimum_and_far_from_it(seed):
+    """½a'(VV' + δ)a + c'a = ½‖Aa - b‖² + const with A = [V'; √δ], b = [0; -c/√δ]."""
+    rng = np.random.default_rng(seed)
+    V, linear = rng.standard_normal((20, 4)), 1e-4 * rng.standard_normal(20)
+    diagonal, lower = rng.uniform(0.01, 1.0, 20), rng.choice([0.0, -1e8], 20)
+    found = solve(V, diagonal, linear, lower, np.inf, tol=1e-7)
+    assert found.converged
+    A = np.vstack([V.T, np.diag(np.sqrt(diagonal))])
+    b = np.concatenate([np.zeros(4), -linear / np.sqrt(diagonal)])
+    expected = lsq_linear(A, b, (np.where(lower < 0, -np.inf, 0.0), np.inf), method="bvls").x
+    np.testing.assert_allclose(found.a, expected, atol=1e-3 * np.abs(expected).max())
+    assert found.steps <= 30
 
 
 def test_no_bounds_at_all_is_one_linear_system():

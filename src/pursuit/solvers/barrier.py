@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -14,8 +14,10 @@ Floats = NDArray[np.float64]
 
 _POWER_STEPS = 3
 _REFINEMENTS = 3
-_ACCURACY = 1e-4
+_ACCURACY = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-4}
+"""Of directions. With float32 each refinement is a pass over V, and the gap aimed at rough."""
 _LEAST_RISE = 1e-2
+_LEAST_PRODUCT = 1e-4
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,9 @@ class Iterate:
         """At a point between the bounds.
 
         λ minimises ‖∇ + E'λ‖ and z - w is this gradient, both raised by half its mean size, or by a
-        share of that of ∇ where as many equalities as variables leave nothing of it.
+        share of that of ∇ where as many equalities as variables leave nothing of it. No product of
+        a slack and its multiplier is left below 1e-4 of their mean: first steps from there would
+        end at once.
         """
         below, above, moving = programme.below, programme.above, programme.moving
         coordinates = programme.V.transposed_times(a[:, None])
@@ -51,16 +55,15 @@ class Iterate:
         least = _LEAST_RISE * float(np.abs(slope).sum())
         slope += multipliers @ E
         rise = max(0.5 * float(np.abs(slope).sum()), least) / max(int(moving.sum()), 1) or 1.0
-        return cls(
-            a,
-            np.where(below, a - programme.lower, 1.0),
-            np.where(above, programme.upper - a, 1.0),
-            np.where(below, np.maximum(slope, 0.0) + rise, 0.0),
-            np.where(above, np.maximum(-slope, 0.0) + rise, 0.0),
-            multipliers,
-            coordinates[:, 0],
-            fitted,
-        )
+        s = np.where(below, a - programme.lower, 1.0)
+        t = np.where(above, programme.upper - a, 1.0)
+        z = np.where(below, np.maximum(slope, 0.0) + rise, 0.0)
+        w = np.where(above, np.maximum(-slope, 0.0) + rise, 0.0)
+        bounds = int(np.count_nonzero(below) + np.count_nonzero(above))
+        product = _LEAST_PRODUCT * float(s @ z + t @ w) / max(bounds, 1)
+        np.maximum(z, product / s, out=z, where=below)
+        np.maximum(w, product / t, out=w, where=above)
+        return cls(a, s, t, z, w, multipliers, coordinates[:, 0], fitted)
 
     def moved(self, by: Direction, length: float, programme: Programme) -> Iterate:
         """A step of this length along the direction."""
@@ -101,6 +104,11 @@ class Direction:
     multipliers: Floats
     coordinates: Floats
 
+    def towards(self, other: Direction, share: float) -> Direction:
+        """A share of the way to another direction of the same system."""
+        pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return Direction(*(own + share * (theirs - own) for own, theirs in pairs))
+
 
 class NewtonSystem:
     """The linearised optimality conditions at an iterate.
@@ -121,6 +129,7 @@ class NewtonSystem:
         self, programme: Programme, here: Iterate, floor: float, workers: Workers, dtype: DTypeLike
     ) -> None:
         self._programme, self._here = programme, here
+        self._accuracy = _ACCURACY[np.dtype(dtype)]
         D = np.maximum(programme.diagonal + here.z / here.s + here.w / here.t, floor)
         D[~programme.moving] = np.inf
         self._matrix = LowRankPlusDiagonal(programme.V, D, workers, dtype)
@@ -130,7 +139,7 @@ class NewtonSystem:
         self._violation, _ = programme.equality_residual(here.a)
         changes = -here.s * here.z, -here.t * here.w
         both = np.column_stack([self._right_side(*changes), E.T])
-        x, image, self.error = self._matrix.refined(both, _ACCURACY, _REFINEMENTS)
+        x, image, self.error = self._matrix.refined(both, self._accuracy, _REFINEMENTS)
         self._over_equality, self._equality_image = x[:, 1:], image[:, 1:]
         self._schur = E @ self._over_equality
         self.affine = self._direction(x[:, 0], image[:, 0], *changes)
@@ -138,7 +147,7 @@ class NewtonSystem:
     def direction(self, change_z: Floats, change_w: Floats) -> Direction:
         """The direction for given changes ρ_z and ρ_w, zero where there is no bound."""
         rhs = self._right_side(change_z, change_w)[:, None]
-        x, image, error = self._matrix.refined(rhs, _ACCURACY, _REFINEMENTS)
+        x, image, error = self._matrix.refined(rhs, self._accuracy, _REFINEMENTS)
         self.error = max(self.error, error)
         return self._direction(x[:, 0], image[:, 0], change_z, change_w)
 

@@ -15,11 +15,12 @@ Floats = NDArray[np.float64]
 
 _TO_BOUNDARY = 0.995
 _SHORTEST = 1e-8
-_LEAST_CURVATURE, _MOST_CURVATURE, _RAISE = 1e-12, 1e-8, 100.0
+_LEAST_CURVATURE, _MOST_CURVATURE, _RAISE = 1e-16, 1e-8, 10.0
 _NEGLIGIBLE = 1e-8
 _ENDLESS = 1e20
 _INACCURATE = 1e-2
 _FARTHER, _WORTH, _SPREAD = 0.3, 0.03, 10.0
+_SHORT, _POWERS = 0.3, (0.5, 1.0, 1.5, 2.0)
 
 
 @dataclass(frozen=True)
@@ -102,8 +103,9 @@ def interior_point(
 ) -> InteriorPointSolution:
     """Minimise ½a'(VV' + diag(δ))a + c'a over l ≤ a ≤ u with Ea = e.
 
-    Mehrotra's predictor and corrector, and one of Gondzio's centrality correctors. With slacks
-    s = a - l, t = u - a and their multipliers z, w, a step solves
+    Mehrotra's predictor and corrector, weighted where the predictor is short (Colombo and Gondzio,
+    2008), and one of Gondzio's centrality correctors. With slacks s = a - l, t = u - a and their
+    multipliers z, w, a step solves
 
         (VV' + D) da + E'dλ = …,    E da = e - Ea,    D = δ + z/s + w/t,
 
@@ -228,22 +230,32 @@ class _Systems:
 def _best_direction(
     programme: Programme, here: Iterate, system: NewtonSystem
 ) -> tuple[Direction, float]:
-    """Predictor, Mehrotra's corrector, then Gondzio's where it lengthens the step."""
+    """Predictor, Mehrotra's corrector, then Gondzio's where it lengthens the step.
+
+    Mehrotra's is for a whole predictor. Of one that ends after α < 0.3 it is mostly extrapolation,
+    and can lead round in a circle: there it is weighted, as by Colombo and Gondzio (2008), by the ω
+    between α² and 1 of the longest step.
+    """
     below, above = programme.below, programme.above
     mean = _complementarity(programme, here)
     affine = system.affine
-    length = min(1.0, here.longest(affine))
-    ahead = sum(float(p.sum()) for p in here.products(affine, length))
+    reach = min(1.0, here.longest(affine))
+    ahead = sum(float(p.sum()) for p in here.products(affine, reach))
     # Mehrotra: the mean product, times the cube of the share that the predictor leaves of it.
     aim = mean * (ahead / (mean * _count(programme))) ** 3 if mean > 0.0 else 0.0
-    change_z = np.where(below, aim - here.s * here.z - affine.s * affine.z, 0.0)
-    change_w = np.where(above, aim - here.t * here.w - affine.t * affine.w, 0.0)
-    best = system.direction(change_z, change_w)
-    length = min(1.0, _TO_BOUNDARY * here.longest(best))
+    correct_z = np.where(below, aim - affine.s * affine.z, 0.0)
+    correct_w = np.where(above, aim - affine.t * affine.w, 0.0)
+    whole = system.direction(correct_z - here.s * here.z, correct_w - here.t * here.w)
+    best, length, weight = whole, min(1.0, _TO_BOUNDARY * here.longest(whole)), 1.0
+    for power in _POWERS if reach < _SHORT else ():
+        other = affine.towards(whole, reach**power)
+        farther = min(1.0, _TO_BOUNDARY * here.longest(other))
+        if farther >= length + _WORTH:
+            best, length, weight = other, farther, reach**power
     if length < 1.0 - _WORTH:
         z, w = here.products(best, min(1.0, length + _FARTHER))
-        change_z = change_z + np.where(below, _towards(aim, z), 0.0)
-        change_w = change_w + np.where(above, _towards(aim, w), 0.0)
+        change_z = weight * correct_z - here.s * here.z + np.where(below, _towards(aim, z), 0.0)
+        change_w = weight * correct_w - here.t * here.w + np.where(above, _towards(aim, w), 0.0)
         other = system.direction(change_z, change_w)
         farther = min(1.0, _TO_BOUNDARY * here.longest(other))
         if farther >= length + _WORTH:
