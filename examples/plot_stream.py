@@ -42,6 +42,8 @@ figure, axes = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
 axes.plot(seen, errors, "o-", label="error of the mean")
 axes.plot(seen, widths, "s--", label="its standard deviation, as predicted")
 axes.set(xlabel="rows seen", ylabel="units of y", xscale="log", yscale="log")
+axes.set_xticks([5_000, 10_000, 20_000, 50_000], ["5 000", "10 000", "20 000", "50 000"])
+axes.set_xticks([], minor=True)
 axes.legend(frameon=False)
 
 # %%

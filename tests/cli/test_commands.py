@@ -141,7 +141,11 @@ def test_classes(houses, tmp_path):
     words = ["fit", houses / "houses.csv", "-t", "kind", "--drop", "price", "-o", path]
     line = refused(*words, *SMALL)
     assert "the target 'kind' holds string, not numbers: add --task classification" in line
-    assert run(*words, "--auto", "--quiet", "--task", "classification").exit_code == 0
+    result = run(*words, "--auto", "--task", "classification")
+    assert result.exit_code == 0
+    error = pursuit.load(path).calibration_.log_loss
+    assert f"log loss on rows left out: {error:.4g}" in result.stdout.splitlines()
+    assert json.loads(run("inspect", path, "--json").stdout)["rows"] == 200
     assert run("predict", path, houses / "houses.csv", "--proba", "-o", out).exit_code == 0
     found = pa.csv.read_csv(out)
     assert found.column_names == ["prediction", "p(cheap)", "p(dear)"]
@@ -337,6 +341,7 @@ def test_tables_as_other_programs_write_them(tmp_path):
         ("t.csv", "", "utf-8", "t.csv is empty"),
         ("t.csv", lines(Größe=str), "latin-1", "t.csv is not in UTF-8: convert it"),
         ("t.csv", lines(city=lambda i: "Köln"), "latin-1", "t.csv is not in UTF-8: convert it"),
+        ("t.csv", lines() + "Köln,2,3\n", "latin-1", "t.csv is not in UTF-8: convert it"),
     ],
 )
 def test_files_that_cannot_be_read(tmp_path, name, text, encoding, message):
@@ -351,7 +356,7 @@ def test_columns_that_cannot_be_used(tmp_path):
         return refused("fit", written(tmp_path / "t.csv", text), "-t", "y", "-o", out, *words)
 
     decimal = lines(";", **{"floor area": lambda i: f"{i},5"})
-    assert "'floor area' holds numbers with a decimal comma, such as 0,5" in told(decimal)
+    assert "'floor area' holds numbers with a comma, such as 0,5: write them" in told(decimal)
     assert "leave the column out with --drop 'floor area'." in told(decimal)
     gaps = lines(a=lambda i: "")
     assert "column 'a' is empty: leave it out with --drop a." in told(gaps, "--impute", "median")
@@ -364,6 +369,133 @@ def test_columns_that_cannot_be_used(tmp_path):
     assert "--feature: t.csv has no column 'xx' (did you mean 'x'?)" in told(
         lines(), "--feature", "xx"
     )
+
+
+def test_every_column_that_cannot_be_used_is_told_at_once(tmp_path):
+    text = lines(id=lambda i: f"H{i}", day=lambda i: f"{1 + i}/01/2024", note=lambda i: "", n=60)
+    line = refused("fit", written(tmp_path / "t.csv", text), "-t", "y", "-o", tmp_path / "m")
+    assert "column 'id' has 60 different texts, more than 50: leave it out with --drop id" in line
+    assert "'day' holds dates such as 1/01/2024: write them as 2025-01-31, or leave" in line
+    assert "column 'note' is empty: leave it out with --drop note." in line
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["1.200,50", "7", "-3,5"], "holds numbers with a comma, such as -3,5: write them with"),
+        (["1,200", "2,300,000", "900.5"], "holds numbers with a comma, such as 1,200: write them"),
+        (["31.12.2024", "1.2.2025"], "holds dates such as 1.2.2025: write them as 2025-01-31."),
+        (["3 EUR", "4 EUR"], "holds string, not numbers: add --task classification"),
+        (["1.2.3", "1.10.4"], "holds string, not numbers: add --task classification"),
+    ],
+)
+def test_a_target_of_texts_is_told_what_it_was_meant_to_be(tmp_path, values, message):
+    table = pa.table({"x": np.arange(float(len(values))), "y": values})
+    pa.parquet.write_table(table, tmp_path / "t.parquet")
+    line = refused("fit", tmp_path / "t.parquet", "-t", "y", "-o", tmp_path / "m")
+    assert f"the target 'y' {message}" in line
+
+
+def test_values_that_cannot_be_used(tmp_path):
+    def told(text, *words):
+        table = written(tmp_path / "t.csv", text)
+        return refused("fit", table, "-t", "y", "-o", tmp_path / "m", *words)
+
+    infinite = lines(a=lambda i: "inf" if i == 3 else "1")
+    assert "column 'a' holds infinity, in 1 of 30 rows: write nothing there" in told(infinite)
+    assert "column 'y' holds infinity, in 1 of 31 rows" in told(lines() + "1,inf\n")
+    weights = lines(w=lambda i: str(i - 2))
+    assert "--weight: column 'w' holds -2, and the least weight is 0" in told(
+        weights, "--weight", "w"
+    )
+    assert "--weight: 'y' is the target: name another column" in told(lines(), "--weight", "y")
+    gaps = lines(a=lambda i: "1" if i % 2 else "", b=lambda i: "")
+    assert (
+        "45 values are missing, in columns a (15), b (30): 0 of 30 rows are without gaps"
+        in told(gaps, "--impute", "drop")
+    )
+
+
+def test_what_is_read_is_never_replaced(houses, model, tmp_path):
+    table = written(tmp_path / "t.csv", (houses / "houses.csv").read_text())
+    link = tmp_path / "link.csv"
+    link.symlink_to(table)
+    before = {path: path.read_bytes() for path in (table, model)}
+    for words in (
+        ["fit", table, "-t", "price", "-o", table],
+        ["fit", table, "-t", "price", "-o", link],
+        ["predict", model, table, "-o", table],
+        ["report", model, table, "-o", model],
+        ["report", model, "-o", model],
+    ):
+        assert "is what is read: name another file" in refused(*words, "--force")
+    assert before == {path: path.read_bytes() for path in before}
+
+
+def test_the_demo_replaces_nothing_of_yours(tmp_path):
+    mine = written(tmp_path / "new.csv", "x,y\n1,2\n")
+    assert "new.csv exists: add --force to replace it" in refused("demo", tmp_path)
+    assert mine.read_text() == "x,y\n1,2\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["new.csv"]
+
+
+def test_rows_without_a_target_do_not_judge(houses, model, tmp_path):
+    header, *rows = (houses / "houses.csv").read_text().splitlines()
+    place = header.split(",").index("price")
+
+    def without(row):
+        cells = row.split(",")
+        return ",".join([*cells[:place], "", *cells[place + 1 :]])
+
+    some = [*rows[:20], *map(without, rows[20:25])]
+    table = written(tmp_path / "n.csv", "\n".join([header, *some]))
+    page = tmp_path / "page.html"
+    result = run("report", model, table, "-o", page)
+    assert (result.exit_code, result.stderr) == (0, "5 rows without 'price' are left out\n")
+    assert "<dt>Rows it is judged by</dt><dd>20</dd>" in page.read_text(encoding="utf-8")
+    table = written(tmp_path / "n.csv", "\n".join([header, *map(without, rows)]))
+    line = refused("report", model, table, "-o", page, "--force")
+    assert "has no row with a value of 'price' to judge by" in line
+
+
+def test_ctrl_c_leaves_the_model_so_far(houses, model, tmp_path, monkeypatch):
+    whole = pursuit.SparseGPRegressor.fit
+    path, out = tmp_path / "m", tmp_path / "out.csv"
+    words = ["fit", houses / "houses.csv", "-t", "price", "--drop", "kind", "-o", path]
+
+    def interrupted(self, *arguments, **named):
+        whole(self, *arguments, **named)
+        raise KeyboardInterrupt
+
+    def killed(self, *arguments, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pursuit.SparseGPRegressor, "fit", killed)
+    assert refused(*words, "--quiet", code=130) == "pursuit: interrupted"
+    assert not path.exists()
+    monkeypatch.setattr(pursuit.SparseGPRegressor, "fit", interrupted)
+    result = run(*words, "--n-basis", 12)
+    assert (result.exit_code, result.stdout) == (130, "")
+    said = result.stderr.splitlines()[-2:]
+    size = pursuit.load(path).n_basis_
+    assert said == [f"{path}: the model so far, {size} basis functions", "pursuit: interrupted"]
+    assert pursuit.load(path).verbose == 0
+    assert run("predict", path, houses / "houses.csv", "-o", out).exit_code == 0
+    expected = run("predict", model, houses / "houses.csv", "-o", "-").stdout
+    assert out.read_text() == expected
+
+
+def test_fit_tells_what_was_cut_short(tmp_path):
+    """A shell user sees the notes that learning_report_ holds, when fitting and later."""
+    table, path = written(tmp_path / "t.csv", lines(n=300)), tmp_path / "m"
+    result = run("fit", table, "-t", "y", "--max-time", 0.001, "--n-basis", 4, "-o", path)
+    assert result.exit_code == 0
+    notes = pursuit.load(path).learning_report_.warnings
+    assert any("no time for a certificate" in note for note in notes)
+    told = [line for line in result.stderr.splitlines() if line.startswith("note: ")]
+    assert told == [f"note: {note}" for note in notes]
+    assert json.loads(run("inspect", path, "--json").stdout)["notes"] == notes
+    assert run("inspect", path).stdout.splitlines()[-1].endswith("; ".join(notes))
 
 
 def test_a_column_is_what_it_was_in_the_fitted_table(tmp_path):

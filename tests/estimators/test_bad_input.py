@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, DotProduct, WhiteKernel
 
-from pursuit import SparseGPRegressor
+from pursuit import LowRankSVC, LPMachineClassifier, SparseGPRegressor
 
 fixed_gp = partial(SparseGPRegressor, optimizer=None)
 """The kernel is used as given."""
@@ -242,6 +242,15 @@ def test_an_asymmetric_callable_is_refused(waves):
 
     with pytest.raises(ValueError, match=r"kernel is not symmetric: k\(row \d+, row \d+\)"):
         SparseGPRegressor(kernel, noise=0.1).fit(data.X, data.y)
+
+
+@pytest.mark.parametrize("make", [SparseGPRegressor, LowRankSVC, LPMachineClassifier])
+def test_asymmetry_is_told_by_the_row_numbers_of_the_user(waves, make):
+    data = waves(30)
+    K = RBF()(data.X)
+    K[17, 25] = 3.0
+    with pytest.raises(ValueError, match=r"k\(row 17, row 25\) = 3 but k\(row 25, row 17\)"):
+        make("precomputed").fit(K, data.y > 3, np.repeat([0.0, 1.0], [10, 20]))
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import RBF
 from pursuit import SparseGPRegressor
 from pursuit.estimators.checkpoint import fingerprint
 from pursuit.rows import BLOCK_ROWS, Sample, as_rows
-from pursuit.store import read
+from pursuit.store import read, write
 
 ROWS, BASIS = 9 * BLOCK_ROWS + 100, 24
 
@@ -208,6 +208,41 @@ def test_other_parameters_are_refused_by_name(tmp_path):
         process_of(tmp_path, n_basis=20).fit(X, y)
     # These do not change what is computed.
     process_of(tmp_path, n_jobs=1, verbose=0, random_state=5).fit(X, y)
+
+
+def test_every_digit_of_a_kernel_counts(tmp_path):
+    X, y = waves(50)
+    process_of(tmp_path, kernel=2.0 * RBF(0.50001)).fit(X, y)
+    with pytest.raises(
+        ValueError, match=r"'k2__length_scale': 0\.50001.*'k2__length_scale': 0\.50002"
+    ):
+        process_of(tmp_path, kernel=2.0 * RBF(0.50002)).fit(X, y)
+
+
+def test_objects_are_known_in_another_process(tmp_path):
+    class Wide:
+        def __call__(self, A, B):
+            return RBF(0.5)(A, B)
+
+    X, y = waves(50)
+    first, again = Wide(), Wide()  # at another address, as in another process
+    expected = process_of(tmp_path, kernel=first).fit(X, y).predict(X)
+    np.testing.assert_array_equal(process_of(tmp_path, kernel=again).fit(X, y).predict(X), expected)
+
+
+def test_another_version_and_damage_say_what_to_do(tmp_path):
+    X, y = waves(50)
+    process_of(tmp_path).fit(X, y)
+    begun = tmp_path / "begin.pursuit"
+    header, _ = read(begun)
+    write(begun, header | {"version": "0.0.9"}, {})
+    with pytest.raises(ValueError, match=r"was begun by pursuit 0\.0\.9, and this is pursuit"):
+        process_of(tmp_path).fit(X, y)
+    begun.write_bytes(begun.read_bytes()[:-1])
+    with pytest.raises(
+        ValueError, match=r"truncated: .*Remove checkpoint .*or name another folder"
+    ):
+        process_of(tmp_path).fit(X, y)
 
 
 def test_a_pass_that_a_power_cut_has_damaged_begins_again(tmp_path):

@@ -1,6 +1,7 @@
 """Estimators fitted to files: the model of the same rows in memory, whatever the rows lie in."""
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -394,6 +395,16 @@ class TestWrongCalls:
             model.fit(tmp_path / "gone.parquet", target="y")
         with pytest.raises(TypeError, match="X is a single string"):
             model.fit("gone", target=None)
+
+    def test_targets_that_are_no_numbers(self, model, path):
+        with pytest.raises(TypeError, match=r"y is the path 'y\.npy': pass the targets themselves"):
+            model.fit(path, "y.npy")
+        with pytest.raises(TypeError, match=r"y is the path 'y\.npy': pass the labels themselves"):
+            LowRankSVC().fit(path, Path("y.npy"))
+        days = np.arange("2020-01-01", "2020-04-10", dtype="datetime64[D]")
+        for times in (days, days - days[0]):
+            with pytest.raises(ValueError, match=r"y holds times .*: pass numbers in a unit"):
+                model.fit(path, times)
 
     def test_no_rows(self, model, tmp_path):
         (tmp_path / "none.csv").write_text("a,y\n")

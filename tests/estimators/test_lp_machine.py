@@ -225,6 +225,25 @@ def test_a_wider_tolerance_stops_earlier_with_its_promise_kept():
     assert rough.certificate_.lower <= fine.objective_ <= rough.objective_
 
 
+def test_a_limited_basis_is_shared_by_all_classes():
+    y = np.repeat(np.arange(12), 10)
+    noise = np.random.default_rng(0).normal(scale=0.3, size=(120, 2))
+    X = np.column_stack([y % 4, y // 4]) * 4.0 + noise
+    model = LPMachineClassifier(gamma=1.0, C=10.0, n_basis=12).fit(X, y)
+    assert sorted(y[model.basis_indices_]) == list(range(12))
+    assert model.score(X, y) == 1.0
+
+
+def test_a_limited_basis_is_chosen_for_what_is_left_to_explain():
+    """No round takes more than a quarter of the functions that are left, rounded up."""
+    X, y = moons(200)
+    model = LPMachineClassifier(gamma=GAMMA, n_basis=6).fit(X, y)
+    assert model.path_.sizes.tolist() == [0, 2, 3, 4, 5, 6]
+    at_once = LPMachineClassifier(gamma=GAMMA, batch_size=6).fit(X, y).path_
+    assert at_once.sizes[1] == 6
+    assert model.objective_ < at_once.value[1]
+
+
 def test_growth_stops_at_n_basis():
     X, y = moons(200)
     model = LPMachineClassifier(gamma=5.0, C=10.0, n_basis=12).fit(X, y)
@@ -232,11 +251,12 @@ def test_growth_stops_at_n_basis():
     assert model.n_basis_ <= 12 == model.path_.sizes[-1]
 
 
-def test_growth_stops_in_time():
+def test_growth_stops_in_time_but_not_before_there_is_a_model():
     X, y = moons(200)
     model = LPMachineClassifier(gamma=5.0, C=10.0, max_time=1e-6).fit(X, y)
     assert model.path_.stop_reason == "time"
-    assert model.n_iter_ == 1
+    assert model.path_.sizes.tolist() == [0, 10]
+    assert model.n_basis_ > 0
     assert model.certificate_.lower <= model.certificate_.upper
 
 

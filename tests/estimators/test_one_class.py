@@ -156,6 +156,7 @@ def test_kinds_of_input():
     named = LowRankOneClassSVM(gamma=0.5, nu=0.2, n_basis=30).fit(frame, weight="s")
     assert named.feature_names_in_.tolist() == ["u", "v", "w"]
     np.testing.assert_allclose(named.score_samples(frame[["u", "v", "w"]]), model.score_samples(X))
+    assert named.certify(frame, weight="s").gap == pytest.approx(named.certificate_.gap, rel=1e-6)
     narrow = LowRankOneClassSVM(gamma=0.5, nu=0.2, n_basis=30, dtype="float32").fit(X)
     np.testing.assert_allclose(narrow.decision_function(X), expected, atol=0.02)
 

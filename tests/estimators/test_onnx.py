@@ -34,6 +34,7 @@ from pursuit import (
     SparseKernelRidge,
 )
 
+onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 KERNELS = {
@@ -210,6 +211,22 @@ def test_a_loaded_model_can_be_exported_to_a_file(tmp_path):
     pursuit.to_onnx(model, tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
     np.testing.assert_allclose(session.run(None, {"X": X})[0], model.predict(X), rtol=1e-5)
+
+
+def test_an_export_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    X = rows()
+    model, path = fitted_gp(RBF(1.0), X, targets(X)), tmp_path / "model.onnx"
+    pursuit.to_onnx(model, path)
+    before = path.read_bytes()
+
+    def too_large(self):
+        raise ValueError("the graph exceeds 2 GiB")
+
+    monkeypatch.setattr(onnx.ModelProto, "SerializeToString", too_large)
+    with pytest.raises(ValueError, match="2 GiB"):
+        pursuit.to_onnx(model, path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["model.onnx"]
 
 
 def test_no_rows_and_one_row():

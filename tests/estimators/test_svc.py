@@ -88,6 +88,20 @@ def test_with_all_rows_it_is_libsvm(C):
     assert model.certify(X, y).lower == pytest.approx(best, rel=1e-6)
 
 
+@pytest.mark.parametrize("C", [1e-8, 1e-4, 1e-2])
+def test_of_many_best_intercepts_it_is_the_middle_one(C):
+    """All rows are at their bounds: f is the difference of two means, and b free between kinks."""
+    X, y = load_iris(return_X_y=True)
+    X, y = X[50:], y[50:]
+    model = LowRankSVC(C=C, gamma=0.5, loss="hinge", **ALL).fit(X, y)
+    signs = np.where(y == 2, 1.0, -1.0)
+    f = C * rbf_kernel(X, gamma=0.5) @ signs
+    assert np.all(signs * f < 1)
+    middle = 0.5 * ((1 - f[signs > 0]).min() + (-1 - f[signs < 0]).max())
+    np.testing.assert_allclose(model.decision_function(X), f + middle, atol=1e-5 * np.ptp(f))
+    assert model.score(X, y) == SVC(C=C, gamma=0.5, tol=1e-12).fit(X, y).score(X, y) > 0.9
+
+
 def test_pairs_with_all_rows_are_libsvm():
     X, y = load_iris(return_X_y=True)
     options = {"C": 2.0, "gamma": 0.3, "decision_function_shape": "ovo"}
@@ -460,6 +474,8 @@ def test_labels_may_be_a_column_of_a_table():
     np.testing.assert_allclose(
         model.decision_function(table[["a", "b", "c"]]), plain.decision_function(X), atol=1e-9
     )
+    again = model.certify(table, target="label", weight="w")
+    assert again.gap == pytest.approx(model.certificate_.gap, rel=1e-6)
 
 
 def test_rows_that_are_all_alike_have_the_majority():

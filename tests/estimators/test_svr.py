@@ -57,7 +57,7 @@ def minimum(K, y, C, epsilon, loss, weights):
     return found.fun
 
 
-@pytest.mark.parametrize("C", [0.1, 1.0, 30.0])
+@pytest.mark.parametrize("C", [1e-4, 0.1, 1.0, 30.0])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_with_all_rows_it_is_libsvm(waves, C, weighted):
     data = waves(150)
@@ -215,6 +215,8 @@ def test_kinds_of_input(waves):
     named = LowRankSVR(gamma=0.5, **options).fit(frame, target="y")
     assert named.feature_names_in_.tolist() == ["u", "v"]
     np.testing.assert_allclose(named.predict(frame[["u", "v"]]), model.predict(data.X), atol=1e-12)
+    again = named.certify(frame, target="y")
+    assert again.gap == pytest.approx(named.certificate_.gap, rel=1e-6)
     narrow = LowRankSVR(gamma=0.5, dtype="float32", **options).fit(data.X, data.y)
     np.testing.assert_allclose(narrow.predict(data.new), expected, atol=0.05)
 
@@ -267,6 +269,9 @@ def test_a_tube_that_holds_everything_leaves_a_constant(waves):
         predicted = model.predict(data.new)
         np.testing.assert_allclose(predicted, predicted[0], atol=1e-6)
         assert np.abs(data.y - predicted[0]).max() <= 100.0
+        if loss == "epsilon_insensitive":
+            middle = 0.5 * (data.y.min() + data.y.max())
+            np.testing.assert_allclose(predicted, middle, rtol=1e-12)
         assert model.certificate_.gap == 0.0
         assert model.certificate_.relative_gap == 0.0
         assert len(model.support_) == 0

@@ -5,8 +5,15 @@ from functools import partial
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from pursuit import ExactGPRegressor, SparseGPClassifier, SparseGPRegressor
+from pursuit import (
+    ExactGPRegressor,
+    LowRankSVC,
+    LPMachineClassifier,
+    SparseGPClassifier,
+    SparseGPRegressor,
+)
 
 fixed_gp = partial(SparseGPRegressor, optimizer=None)
 """The kernel is used as given."""
@@ -124,6 +131,37 @@ def test_weights_that_add_up_to_one_are_warned_of(waves, model):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.fit(data.X, y, np.r_[1.0, np.full(39, 1 / 40)])
+
+
+def test_the_warning_names_what_a_classifier_has(waves):
+    data = waves(40)
+    with pytest.warns(UserWarning, match="or give the kernel and set optimizer=None"):
+        SparseGPClassifier(n_basis=5).fit(data.X, data.y > 3, np.full(40, 1 / 40))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SparseGPClassifier(n_basis=5, optimizer=None).fit(data.X, data.y > 3, np.full(40, 1 / 40))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LowRankSVC(class_weight="balanced"),
+        LPMachineClassifier(class_weight="balanced"),
+        SparseGPClassifier(class_weight="balanced", optimizer=None),
+    ],
+    ids=repr,
+)
+def test_balanced_classes_have_the_same_weight_altogether(waves, model):
+    data = waves(60)
+    y = np.digitize(data.y, [2.5, 3.5])
+    w = np.random.default_rng(1).integers(0, 4, 60)
+    weighted = clone(model).fit(data.X, y, sample_weight=w)
+    copies = clone(model).fit(np.repeat(data.X, w, axis=0), np.repeat(y, w))
+    totals = np.bincount(y, w) * weighted.class_weight_
+    np.testing.assert_allclose(totals, w.sum() / 3)
+    np.testing.assert_allclose(
+        weighted.decision_function(data.new), copies.decision_function(data.new), atol=1e-8
+    )
 
 
 def test_small_weights_are_fine_where_nothing_is_learned(waves):

@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 import pursuit
 from pursuit.estimators.reporting import describe
-from pursuit.plots.report import Curve, Report, Table, render
+from pursuit.plots.report import Curve, Report, Table, precise, render
 from pursuit.store import StoreError
 
 VOID = {"meta", "link", "input"}
@@ -137,6 +137,23 @@ def test_numbers_of_every_size_are_those_of_the_path():
     mean, std = model.predict(X, return_std=True)
     within = dict(report.coverage)[0.95]
     assert within == pytest.approx(np.mean(np.abs(y - mean) <= 1.959964 * std), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(35130.4, "35,130"), (0.123456, "0.1235"), (-7.0, "-7"), (0, "0"), (4.4e-8, "4.400e-8")],
+)
+def test_numbers_keep_the_digits_before_their_point(value, shown):
+    assert precise(value) == shown
+
+
+def test_large_values_of_the_basis_and_rows_of_classes_are_readable():
+    X = 10_000.0 * np.arange(1.0, 21.0)[:, None] + 7.0
+    found = describe(pursuit.SparseGPClassifier(n_basis=3, random_state=0).fit(X, X[:, 0] > 1e5))
+    assert ("Rows fitted", "20") in found.data.rows
+    assert ", fitted to 20 rows" in found.summary
+    for _, row, value in found.basis.rows:
+        assert value == f"{X[int(row), 0]:,.0f}"
 
 
 def test_names_are_escaped(tmp_path):

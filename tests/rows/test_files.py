@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pursuit.rows import Table, as_rows, is_path, open_file, open_table, read_all
+from pursuit.rows.arrow import BATCH_ROWS
 from pursuit.rows.selected import FetchedRows, SelectedRows, StreamedRows, select_rows
 from pursuit.testing import check_row_source
 
@@ -278,7 +279,134 @@ class TestBadValues:
             table.read(["y"])
 
 
+class TestFolders:
+    """Folders as other programs write them."""
+
+    def test_numbers_in_names_are_numbers(self, tmp_path):
+        for i in range(12):
+            pq.write_table(pa.table({"a": [float(i)]}), tmp_path / f"part.{i}.parquet")
+        assert read_all(open_table(tmp_path))[:, 0].tolist() == list(range(12))
+
+    def test_what_is_hidden_or_unfinished_is_left_out(self, tmp_path):
+        write_parquet(tmp_path, matrix())
+        for private in (".ipynb_checkpoints", "_temporary"):
+            write_parquet(tmp_path / private, matrix(seed=1))
+        assert np.array_equal(read_all(open_table(tmp_path)), matrix())
+
+    def test_keys_of_a_partitioned_folder_are_columns(self, tmp_path):
+        X = matrix()
+        year, share = 2019 + np.arange(M) % 3, np.arange(M) % 2 / 4
+        carrier = np.where(X[:, 0] > 0, "U A", "B/6")
+        keys = {"year": year, "share": share, "carrier": carrier}
+        whole = pa.table({**dict(zip(NAMES, X.T, strict=True)), **keys})
+        pq.write_to_dataset(whole, tmp_path / "data", partition_cols=list(keys))
+        table = open_table(tmp_path / "data")
+        assert table.columns == (*NAMES, *keys)
+        assert [str(table.schema.field(key).type) for key in keys] == ["int64", "double", "string"]
+        order = {a: i for i, a in enumerate(X[:, 0])}
+        rows = np.array([order[a] for a in table.read(["a"])[0]])
+        assert sorted(rows) == list(range(M))
+        for key, values in keys.items():
+            assert table.read([key])[0].tolist() == values[rows].tolist()
+        numbers = table.select(["year", "b", "share"])
+        expected = np.column_stack([year, X[:, 1], share])[rows]
+        assert np.array_equal(read_all(numbers), expected)
+        assert np.array_equal(numbers.take(np.array([M - 1, 3])), expected[[M - 1, 3]])
+        with pytest.raises(ValueError, match=r"not numbers: 'carrier \(string\)'"):
+            table.check_numeric()
+
+    def test_a_key_without_a_value_is_missing(self, tmp_path):
+        for value in ("1", "__HIVE_DEFAULT_PARTITION__"):
+            write_parquet(tmp_path / f"k={value}", matrix(2))
+        with pytest.raises(ValueError, match=r"Input X contains NaN: column 'k' .* in row 2 "):
+            open_table(tmp_path).check_numeric()
+
+    def test_keys_that_do_not_match(self, tmp_path):
+        for folder in ("k=1", "l=1"):
+            write_parquet(tmp_path / folder, matrix(2))
+        with pytest.raises(
+            ValueError, match=r"lies in folders for 'l', but the first file in .*'k'"
+        ):
+            open_table(tmp_path)
+
+
+def test_an_index_that_pandas_has_written_is_no_column(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    data = pandas.DataFrame(matrix(), columns=list(NAMES))
+    for number, some in enumerate((data[data["a"] > 0], data.set_index("b"))):
+        some.to_parquet(tmp_path / f"{number}.parquet")
+        for X in (tmp_path / f"{number}.parquet", pa.Table.from_pandas(some)):
+            assert np.array_equal(read_all(open_table(X)), some.to_numpy())
+
+
+@pytest.mark.parametrize("layout", ["C", "F", "big-endian"])
+def test_rows_of_a_matrix_lie_one_after_the_other(layout, tmp_path):
+    X = matrix()
+    np.save(tmp_path / "x.npy", X.astype(">f8") if layout == "big-endian" else X.copy(layout))
+    table = open_table(tmp_path / "x.npy")
+    for rows in (table.take(np.arange(M)), *(block for _, block in table.blocks(M))):
+        assert rows.flags.c_contiguous
+        assert rows.dtype == np.dtype(np.float64)
+        assert np.array_equal(rows, X)
+
+
+def test_small_row_groups_are_read_together(tmp_path, monkeypatch):
+    path = write_parquet(tmp_path / "some", matrix(), row_group=1) / "000.parquet"
+    calls = []
+    whole = pq.ParquetFile.iter_batches
+    monkeypatch.setattr(
+        pq.ParquetFile,
+        "iter_batches",
+        lambda *a, **k: calls.append(k["row_groups"]) or whole(*a, **k),
+    )
+    for most, runs in ((BATCH_ROWS, 1), (50, 3)):
+        monkeypatch.setattr("pursuit.rows.parquet.BATCH_ROWS", most)
+        calls.clear()
+        assert np.array_equal(read_all(open_table(path)), matrix())
+        assert len(calls) == runs
+
+
+def test_batches_may_bring_dictionaries_of_their_own():
+    def batch(i):
+        words = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array([f"a{i}", f"b{i}"]))
+        return pa.record_batch({"x": pa.array([1.0, 2.0]), "word": words})
+
+    batches = [batch(i) for i in range(3)]
+    table = open_table(pa.RecordBatchReader.from_batches(batches[0].schema, batches))
+    assert table.read(["word"])[0].tolist() == ["a0", "b0", "a1", "b1", "a2", "b2"]
+
+
+def test_an_arrow_data_set(tmp_path):
+    dataset = pytest.importorskip("pyarrow.dataset")
+    folder = write_parquet(tmp_path / "some", matrix(), cuts=(50,))
+    assert np.array_equal(read_all(open_table(dataset.dataset(folder))), matrix())
+
+
+def test_values_of_many_lines_in_a_long_file(tmp_path):
+    lines = [f'{i},"{"x" * (i % 60)}\n\n{i},1,2\n",{i % 7}' for i in range(60_000)]
+    path = tmp_path / "notes.csv"
+    path.write_text("\n".join(["a,note,b", *lines]))
+    assert path.stat().st_size > 2 << 20  # pyarrow cuts files into pieces of 1 MiB
+    a, b = open_table(path).read(["a", "b"])
+    assert np.array_equal(a, np.arange(60_000))
+    assert np.array_equal(b, a % 7)
+
+
 class TestRefusals:
+    def test_columns_of_lists_are_no_targets(self):
+        table = open_table(pa.table({"a": [1.0], "y": [[1.0, 2.0]]}))
+        with pytest.raises(ValueError, match="column 'y' of the Arrow table holds list<"):
+            table.read(["y"])
+
+    def test_addresses(self):
+        with pytest.raises(ValueError, match=r"'s3://b/x\.parquet' is no file of this machine"):
+            open_table("s3://b/x.parquet")
+
+    def test_utf16(self, tmp_path):
+        (tmp_path / "x.csv").write_text("a,b\n1,2\n", encoding="utf-16")
+        with pytest.raises(ValueError, match=r"x\.csv is not in UTF-8"):
+            open_table(tmp_path / "x.csv")
+
     def test_paths(self, tmp_path):
         with pytest.raises(FileNotFoundError, match=r"there is no file or folder .*gone\.parquet"):
             open_table(tmp_path / "gone.parquet")

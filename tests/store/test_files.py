@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import pursuit
-from pursuit.store import FORMAT, StoreError, read, replacing, write
+from pursuit.store import FORMAT, StoreError, read, remove_abandoned, replacing, write
 
 PREFIX = 28
 
@@ -294,6 +294,20 @@ def test_a_disk_that_takes_only_the_beginning(example):
 def test_paths_may_be_bytes(path):
     write(os.fsencode(path), {"x": 1}, {})
     assert read(os.fsencode(path)) == ({"x": 1}, {})
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks that end with a process")
+def test_only_what_nobody_is_writing_is_removed(path):
+    dead = path.parent / f".{path.name}.0123.part"
+    dead.write_bytes(b"half")
+    other = path.parent / ".notes.part"
+    other.write_bytes(b"somebody else's")
+    with replacing(path) as file:
+        file.write(b"whole")
+        remove_abandoned(path.parent, path.suffix)
+    assert path.read_bytes() == b"whole"
+    assert not dead.exists()
+    assert other.exists()
 
 
 def test_a_file_is_replaced_when_it_is_complete(path):

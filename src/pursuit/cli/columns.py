@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,9 @@ from pursuit.cli.console import WrongCallError
 
 MOST_CATEGORIES = 50
 _DAY = 86_400.0
-_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
+_WITH_COMMAS = re.compile(r"[-+]?\d[\d.]*(,[\d.]+)*")
+_OTHER_DATE = re.compile(r"(\d{1,2}([./-])\d{1,2}\2\d{4}|\d{4}([./])\d{1,2}\3\d{1,2})(\D.*)?")
+"""Dates that are not written as in ISO 8601, and may be read in more than one way."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class Encoding:
                 unseen += int((~rows[:, at : at + n].any(axis=1) & (texts != column.fill)).sum())
             else:
                 n = 1
-                found = _as_fitted(values, column)
+                found = _refuse_infinite(_as_fitted(values, column), column.name)
                 gaps = np.isnan(found)
                 rows[:, at] = np.where(gaps, column.fill, found) if gaps.any() else found
             at += n
@@ -111,13 +113,21 @@ def learn_encoding(table: pa.Table, target: str, impute: str | None) -> Encoding
     names = [name for name in table.column_names if name != target]
     if not names:
         raise WrongCallError("the table has no columns beside the target: there are no features.")
+    columns, refused = [], []
+    for name in names:
+        try:
+            columns.append(_learned(table.column(name), name, impute))
+        except WrongCallError as error:
+            refused.append(str(error))
+    if refused:
+        raise WrongCallError(" ".join(refused))
     if impute is None:
         refuse_gaps(
             table,
             "add --impute median to fill them, --impute drop to leave such rows out, or --drop the "
             "columns",
         )
-    return Encoding([_learned(table.column(name), name, impute) for name in names], target)
+    return Encoding(columns, target)
 
 
 def _learned(values: pa.ChunkedArray, name: str, impute: str | None) -> Column:
@@ -134,10 +144,10 @@ def _learned(values: pa.ChunkedArray, name: str, impute: str | None) -> Column:
     filled = impute == "median"
     if kind == "text":
         known = sorted({text for text in _texts(values, None) if text})
-        if all(_DECIMAL_COMMA.fullmatch(text) for text in known):
+        if meant := _meant(known):
             raise WrongCallError(
-                f"column {name!r} holds numbers with a decimal comma, such as {known[0]}: write "
-                f"them with a point, or leave the column out with --drop {shlex.quote(name)}."
+                f"column {name!r} holds {meant}, or leave the column out with --drop "
+                f"{shlex.quote(name)}."
             )
         if len(known) > MOST_CATEGORIES:
             raise WrongCallError(
@@ -147,6 +157,31 @@ def _learned(values: pa.ChunkedArray, name: str, impute: str | None) -> Column:
         return Column(name, kind, known, "" if filled else None)
     middle = float(np.nanmedian(numbers(values, kind))) if filled else None
     return Column(name, kind, fill=middle)
+
+
+def _meant(texts: Sequence[str]) -> str:
+    """What all of these texts were meant to be, and how to write that; empty for mere texts."""
+    with_comma = [text for text in texts if "," in text]
+    if with_comma and all(_WITH_COMMAS.fullmatch(text) for text in texts):
+        return (
+            f"numbers with a comma, such as {with_comma[0]}: write them with a decimal point, and "
+            "thousands without a mark"
+        )
+    if texts and all(_OTHER_DATE.fullmatch(text) for text in texts):
+        return f"dates such as {texts[0]}: write them as 2025-01-31"
+    return ""
+
+
+def refuse_target(values: pa.ChunkedArray, name: str) -> NoReturn:
+    """Numbers are to be predicted, and these are none."""
+    if kind_of(values.type) == "text":
+        known = sorted({text for text in _texts(values, None) if text})
+        if meant := _meant(known):
+            raise WrongCallError(f"the target {name!r} holds {meant}.")
+    raise WrongCallError(
+        f"the target {name!r} holds {values.type}, not numbers: add --task classification to "
+        "predict classes."
+    )
 
 
 def _as_fitted(values: pa.ChunkedArray, column: Column) -> NDArray[np.float64]:
@@ -193,6 +228,20 @@ def numbers(values: pa.ChunkedArray, kind: str = "number") -> NDArray[np.float64
         milliseconds = values.cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
         values = pc.divide(milliseconds.cast(pa.float64()), 1000.0 * _DAY)
     return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+
+
+def finite_numbers(values: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
+    """Numbers of a column, none of them infinite."""
+    return _refuse_infinite(numbers(values), name)
+
+
+def _refuse_infinite(found: NDArray[np.float64], name: str) -> NDArray[np.float64]:
+    if count := int(np.isinf(found).sum()):
+        raise WrongCallError(
+            f"column {name!r} holds infinity, in {count:,} of {len(found):,} rows: write nothing "
+            "there for a missing value, or leave such rows out."
+        )
+    return found
 
 
 def named(X: NDArray[np.float64], names: Sequence[str]) -> pa.Table:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +23,7 @@ TableArgument = Annotated[
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where in the program it failed.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but warnings and errors.")]
 
 
 class WrongCallError(Exception):
@@ -81,13 +81,16 @@ def _show_warning(message: Any, *_: Any, **__: Any) -> None:
     tell(f"warning: {message}")
 
 
-def refuse_existing(path: Path, force: bool) -> None:
+def refuse_existing(path: Path, force: bool, read: Sequence[Path | None] = ()) -> None:
     """An output that exists is replaced only when asked to, and its folder must take files.
 
+    What is read is never replaced: a model in place of the table would be the end of the table.
     Better now than after the work.
     """
     if path.is_dir():
         raise WrongCallError(f"{path} is a folder: give the name of a file in it.")
+    if path.exists() and any(each and each.exists() and path.samefile(each) for each in read):
+        raise WrongCallError(f"{path} is what is read: name another file for the output.")
     if path.exists() and not path.is_file():
         raise WrongCallError(f"{path} is not a plain file, which could be replaced.")
     if path.exists() and not force:
@@ -116,8 +119,10 @@ def progress_of(model: Any, quiet: bool) -> Iterator[None]:
     with contextlib.redirect_stdout(sys.stderr):
         if not (sys.stderr.isatty() and _with_bar(model)):
             model.set_params(verbose=1)
-        yield
-    model.set_params(verbose=0)
+        try:
+            yield
+        finally:
+            model.set_params(verbose=0)
 
 
 def _with_bar(model: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from pursuit.cli.console import Debug, Force, ending, say
+from pursuit.cli.console import Debug, Force, ending, refuse_existing, say
 
 _ROWS = 20_000
 
@@ -25,18 +25,20 @@ def demo(
     from pursuit.cli.predict import predict
     from pursuit.datasets import make_robot_arm
 
+    table, new, model = folder / "arm.csv", folder / "new.csv", folder / "arm.pursuit"
+    out, page = folder / "out.csv", folder / "report.html"
     with ending(debug):
         folder.mkdir(parents=True, exist_ok=True)
+        for path in (table, new, model, out, page):
+            refuse_existing(path, force)
         arm = make_robot_arm(_ROWS, random_state=0)
         names = [*(f"joint{j}" for j in range(arm.data.shape[1])), "distance"]
-        for name, rows in (("arm.csv", slice(0, -1000)), ("new.csv", slice(-1000, None))):
-            with open(folder / name, "w", newline="", encoding="utf-8") as file:
+        for path, rows in ((table, slice(0, -1000)), (new, slice(-1000, None))):
+            with open(path, "w", newline="", encoding="utf-8") as file:
                 writer = csv.writer(file)
                 writer.writerow(names)
                 for row, target in zip(arm.data[rows], arm.target[rows], strict=True):
                     writer.writerow([*(f"{value:.6g}" for value in row), f"{target:.6g}"])
-    table, new, model = folder / "arm.csv", folder / "new.csv", folder / "arm.pursuit"
-    out, page = folder / "out.csv", folder / "report.html"
 
     def step(*words: object) -> None:
         say(f"\n$ pursuit {shlex.join(map(str, words))}")

@@ -58,10 +58,12 @@ def fit(
         float | None, typer.Option(min=0.001, help="Seconds that the fit is to take.")
     ] = None,
     features: Annotated[
-        list[str] | None, typer.Option("--feature", help="Use this column; repeat for more.")
+        list[str] | None,
+        typer.Option("--feature", metavar="COLUMN", help="Use this column; repeat for more."),
     ] = None,
     drop: Annotated[
-        list[str] | None, typer.Option("--drop", help="Leave this column out; repeat for more.")
+        list[str] | None,
+        typer.Option("--drop", metavar="COLUMN", help="Leave this column out; repeat for more."),
     ] = None,
     weight: Annotated[str | None, typer.Option(help="Column of weights.")] = None,
     impute: Annotated[
@@ -80,13 +82,20 @@ def fit(
     Texts become one feature a category, dates become days. Nothing has to be tuned.
     """
     with ending(debug):
-        refuse_existing(output, force)
+        refuse_existing(output, force, [data])
         if auto and n_basis is not None:
             raise WrongCallError("--auto chooses the number of functions: leave --n-basis out.")
         asked = _Asked(data, target, weight, features or [], drop or [], impute)
         model = _model(task, "auto" if auto else n_basis, max_time, checkpoint, seed)
         began = time.perf_counter()
-        rows = _fit(model, asked, task, quiet)
+        try:
+            rows = _fit(model, asked, task, quiet)
+        except KeyboardInterrupt:
+            # A first Ctrl-C leaves the estimator fitted, a second does not.
+            if hasattr(model, "learning_report_"):
+                model.save(output)
+                tell(f"{output}: the model so far, {_functions(model)}", quiet=quiet)
+            raise
         model.save(output)
         _tell_result(model, rows, time.perf_counter() - began, output, quiet)
 
@@ -113,6 +122,8 @@ class _Asked:
             ([self.weight] if self.weight else [], "--weight"),
         ):
             require_columns(names, there, self.data.name, asked)
+        if self.weight == self.target:
+            raise WrongCallError(f"--weight: {self.weight!r} is the target: name another column.")
         aside = {self.target, self.weight, *self.drop}
         chosen = dict.fromkeys(name for name in self.features or there if name not in aside)
         if not chosen:
@@ -145,16 +156,13 @@ def _model(
 
 def _fit(model: Any, asked: _Asked, task: Task, quiet: bool) -> int:
     """Fit, keep beside the model how columns became features, and return the number of rows."""
-    from pursuit.cli.columns import kind_of
+    from pursuit.cli.columns import kind_of, refuse_target
     from pursuit.cli.tables import TableFile
 
     table = TableFile(asked.data)
     columns = asked.columns(table.columns)
     if task is Task.regression and kind_of(table.type_of(asked.target)) != "number":
-        raise WrongCallError(
-            f"the target {asked.target!r} holds {table.type_of(asked.target)}, not numbers: "
-            "add --task classification to predict classes."
-        )
+        refuse_target(table.read([asked.target]).column(0), asked.target)
     if asked.weight is not None and kind_of(table.type_of(asked.weight)) != "number":
         raise WrongCallError(
             f"--weight: column {asked.weight!r} holds {table.type_of(asked.weight)}, not numbers."
@@ -177,9 +185,9 @@ def _fit_streamed(
                 f"numbers: leave it out with --drop {shlex.quote(name)}, or encode it first."
             )
     rows = table.rows(asked.used(columns))
+    model.table_ = Encoding([Column(name, "number") for name in columns], asked.target).as_json()
     with progress_of(model, quiet):
         model.fit(rows, target=asked.target, weight=asked.weight)
-    model.table_ = Encoding([Column(name, "number") for name in columns], asked.target).as_json()
     return table.n_rows
 
 
@@ -187,12 +195,24 @@ def _fit_read(
     model: Any, asked: _Asked, columns: list[str], file: TableFile, task: Task, quiet: bool
 ) -> int:
     """Fit a table in memory: texts and dates encoded, gaps treated as asked."""
-    from pursuit.cli.columns import learn_encoding, named, numbers, refuse_gaps, without_gaps
+    from pursuit.cli.columns import (
+        finite_numbers,
+        learn_encoding,
+        named,
+        refuse_gaps,
+        without_gaps,
+    )
 
-    table = file.read(asked.used(columns))
+    whole = table = file.read(asked.used(columns))
     if asked.impute is not None:
         dropped = table.column_names if asked.impute is Impute.drop else [asked.target]
         table = without_gaps(table, dropped)
+        if table.num_rows < 2:
+            refuse_gaps(
+                whole.select(dropped),
+                f"{table.num_rows:,} of {file.n_rows:,} rows are without gaps, too few to learn "
+                "from: --drop the columns that have the most",
+            )
         if table.num_rows < file.n_rows:
             tell(f"{file.n_rows - table.num_rows:,} rows with gaps are left out", quiet=quiet)
     if table.num_rows < 2:
@@ -205,24 +225,39 @@ def _fit_read(
     encoding = learn_encoding(seen, asked.target, asked.impute.value if asked.impute else None)
     X, _ = encoding.encode(seen)
     y = table.column(asked.target)
-    targets = y.to_pylist() if task is Task.classification else numbers(y)
-    weights = None if asked.weight is None else numbers(table.column(asked.weight))
+    targets = y.to_pylist() if task is Task.classification else finite_numbers(y, asked.target)
+    weights = None
+    if asked.weight is not None:
+        weights = finite_numbers(table.column(asked.weight), asked.weight)
+        if weights.min() < 0:
+            raise WrongCallError(
+                f"--weight: column {asked.weight!r} holds {weights.min():g}, and the least weight "
+                "is 0."
+            )
     tell(f"{len(X):,} rows, {X.shape[1]} features", quiet=quiet)
+    model.table_ = encoding.as_json()
     with progress_of(model, quiet):
         model.fit(named(X, encoding.features), targets, weights)
-    model.table_ = encoding.as_json()
     return len(X)
 
 
 def _tell_result(model: Any, rows: int, seconds: float, output: Path, quiet: bool) -> None:
     found = getattr(model, "calibration_", None)
+    for note in model.learning_report_.warnings:
+        tell(f"note: {note}", quiet=quiet)
     say(
-        f"{output}: {model.n_basis_} basis functions for {rows:,} rows, {seconds:.1f} s",
+        f"{output}: {_functions(model)} for {rows:,} rows, {seconds:.1f} s",
         quiet=quiet,
     )
     if found is not None and hasattr(found, "rmse"):
         error = found.rmse * float(model._scale.scale[0])
         say(f"error on rows left out: {error:.4g} (root mean square)", quiet=quiet)
+    elif found is not None:
+        say(f"log loss on rows left out: {found.log_loss:.4g}", quiet=quiet)
     if getattr(model, "certificate_", None) is not None:
         say(str(model.certificate_), quiet=quiet)
     say(f"next: pursuit predict {output} NEW.csv -o out.csv, pursuit inspect {output}", quiet=quiet)
+
+
+def _functions(model: Any) -> str:
+    return f"{model.n_basis_:,} basis function{'' if model.n_basis_ == 1 else 's'}"

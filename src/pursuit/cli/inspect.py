@@ -16,6 +16,7 @@ from pursuit.cli.console import (
     ending,
     refuse_existing,
     say,
+    tell,
 )
 
 ModelFile = Annotated[Path, typer.Argument(help="A model that `pursuit fit` wrote.")]
@@ -36,7 +37,7 @@ def inspect(
             return
         width = max(map(len, found))
         for name, value in found.items():
-            say(f"{name:{width}}  {_shown(value)}")
+            say(f"{name:{width}}  {_shown(name, value)}")
 
 
 def report(
@@ -51,21 +52,21 @@ def report(
 ) -> None:
     """Write one page of HTML about a model, which needs no network."""
     with ending(debug):
-        refuse_existing(output, force)
+        refuse_existing(output, force, [model, data])
         from pursuit.cli.stored import load_model
 
         loaded = load_model(model)
         if not hasattr(loaded, "report"):
             raise WrongCallError(f"{type(loaded).__name__} has no report.")
-        loaded.report(output, *(_judged(loaded, model, data) if data is not None else ()))
+        loaded.report(output, *(_judged(loaded, model, data, quiet) if data is not None else ()))
         say(str(output), quiet=quiet)
 
 
-def _judged(loaded: Any, path: Path, data: Path) -> tuple[Any, Any]:
-    """Rows and targets of a table."""
+def _judged(loaded: Any, path: Path, data: Path, quiet: bool) -> tuple[Any, Any]:
+    """Rows and targets of a table, but for rows without a target, which judge nothing."""
     import numpy as np
 
-    from pursuit.cli.columns import named, refuse_gaps
+    from pursuit.cli.columns import named, without_gaps
     from pursuit.cli.stored import encoding_of, open_for
 
     encoding = encoding_of(loaded, path)
@@ -77,12 +78,19 @@ def _judged(loaded: Any, path: Path, data: Path) -> tuple[Any, Any]:
     classes = getattr(loaded, "classes_", np.empty(0)).dtype.kind in "OUT"
     file = open_for(encoding, data, target=True, classes=classes)
     table = file.read([*encoding.names, encoding.target])
-    refuse_gaps(table.select([encoding.target]), "leave such rows out")
+    table = without_gaps(table, [encoding.target])
+    if not table.num_rows:
+        raise WrongCallError(f"{data} has no row with a value of {encoding.target!r} to judge by.")
+    if table.num_rows < file.n_rows:
+        missing = file.n_rows - table.num_rows
+        tell(f"{missing:,} rows without {encoding.target!r} are left out", quiet=quiet)
     X, _ = encoding.encode(table)
     return named(X, encoding.features), np.asarray(table.column(encoding.target).to_pylist())
 
 
 def _facts(model: Any) -> dict[str, Any]:
+    from pursuit.estimators.reporting import rows_fitted
+
     facts: dict[str, Any] = {"model": type(model).__name__}
     table = getattr(model, "table_", None)
     if table is not None:
@@ -92,9 +100,9 @@ def _facts(model: Any) -> dict[str, Any]:
         facts["columns"] = [str(name) for name in model.feature_names_in_]
     if hasattr(model, "classes_"):
         facts["classes"] = [str(name) for name in model.classes_]
-    rows = getattr(model, "_sums", {}).get("n_rows")
+    rows = rows_fitted(model)
     if rows is not None:
-        facts["rows"] = int(rows)
+        facts["rows"] = rows
     for name, label in (
         ("n_basis_", "basis functions"),
         ("kernel_", "kernel"),
@@ -115,12 +123,15 @@ def _facts(model: Any) -> dict[str, Any]:
         names = Encoding.from_json(table).features
         order = sorted(range(len(names)), key=lambda j: -relevance[j])[:10]
         facts["relevance"] = {names[j]: round(float(relevance[j]), 4) for j in order}
+    learned = getattr(model, "learning_report_", None)
+    if learned is not None and learned.warnings:
+        facts["notes"] = list(learned.warnings)
     return facts
 
 
-def _shown(value: Any) -> str:
+def _shown(name: str, value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {number:g}" for name, number in value.items())
+        return ", ".join(f"{key} {number:g}" for key, number in value.items())
     if isinstance(value, list):
-        return ", ".join(value)
+        return ("; " if name == "notes" else ", ").join(value)
     return f"{value:.4g}" if isinstance(value, float) else "none" if value is None else str(value)

@@ -43,7 +43,7 @@ def predict(
     """Predict the rows of a table."""
     with ending(debug):
         if output != "-":
-            refuse_existing(Path(output), force)
+            refuse_existing(Path(output), force, [model, data])
         if interval is not None and not 0.0 < interval < 1.0:
             raise WrongCallError(f"--interval must be between 0 and 1, got {interval:g}.")
         from pursuit.cli.columns import named

@@ -5,22 +5,25 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
+from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from pursuit.estimators.encoding import decode, encode
 from pursuit.gram import GramStatistics, Ledger
 from pursuit.greedy import Interrupted
 from pursuit.rows import Items, Sample
-from pursuit.store import StoreError, read, write
+from pursuit.store import StoreError, library, read, remove_abandoned, write
 
 T = TypeVar("T")
 
 _PROBED_ROWS = 1024
+_SUFFIX = ".pursuit"
 _FREE_TO_CHANGE = frozenset({"checkpoint", "n_jobs", "verbose", "random_state", "max_time"})
 """Parameters of an estimator that a resumed fit may have changed."""
 
@@ -58,14 +61,20 @@ class Checkpoint:
         if os.path.exists(self._folder) and not os.path.isdir(self._folder):
             raise ValueError(f"checkpoint {self._folder!r} is a file: name a folder.")
         os.makedirs(self._folder, exist_ok=True)
-        self._remove_unfinished()
+        remove_abandoned(self._folder, _SUFFIX)
         data, parameters = fingerprint(sample), _parameters(estimator)
         begun = self._read("begin")
         if begun is None:
-            header = {"data": data, "parameters": parameters, "state": _state(rng)}
+            header = {
+                "version": library(),
+                "data": data,
+                "parameters": parameters,
+                "state": _state(rng),
+            }
             write(self._path("begin"), header, {})
             return
         header, _ = begun
+        self._check_version(header.get("version"))
         self._check_data(header.get("data"), data)
         self._check_parameters(header.get("parameters"), parameters)
         _restore(rng, header.get("state"))
@@ -96,21 +105,26 @@ class Checkpoint:
             digest.update(_bytes(whitener))
         return FileLedger(self._path(f"pass-{digest.hexdigest()[:16]}"))
 
-    def _remove_unfinished(self) -> None:
-        """Files that a killed process was writing."""
-        for entry in os.scandir(self._folder):
-            if ".pursuit." in entry.name and entry.name.endswith(".part"):
-                with contextlib.suppress(OSError):
-                    os.unlink(entry.path)
-
     def _path(self, name: str) -> str:
-        return os.path.join(self._folder, f"{name}.pursuit")
+        return os.path.join(self._folder, f"{name}{_SUFFIX}")
 
     def _read(self, name: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
         try:
             return read(self._path(name))
         except FileNotFoundError:
             return None
+        except StoreError as error:
+            raise StoreError(
+                f"{error}. Remove checkpoint {self._folder!r}, or name another folder"
+            ) from error
+
+    def _check_version(self, begun: Any) -> None:
+        """Stages of another version may be those of another algorithm."""
+        if begun != library():
+            raise ValueError(
+                f"checkpoint {self._folder!r} was begun by pursuit {begun}, and this is pursuit "
+                f"{library()}: go on with that version, or name another folder."
+            )
 
     def _check_data(self, begun: Any, now: str) -> None:
         if begun != now:
@@ -200,7 +214,20 @@ def _shown(value: Any) -> str:
         return f"array {value.shape} {digest.hexdigest()[:16]}"
     if callable(value) and hasattr(value, "__qualname__"):
         return str(value.__qualname__)
-    return repr(value)
+    # Kernels show three digits of their numbers.
+    exact = f" {_numbers(value)}" if isinstance(value, SklearnKernel) else ""
+    # Addresses are others in every process.
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", f"{value!r}{exact}")
+
+
+def _numbers(kernel: SklearnKernel) -> dict[str, Any]:
+    """All digits of the hyper-parameters of a kernel and of its parts."""
+    parameters = sorted(kernel.get_params(deep=True).items())
+    return {
+        name: np.asarray(value).tolist()
+        for name, value in parameters
+        if not isinstance(value, SklearnKernel)
+    }
 
 
 def _state(rng: np.random.Generator) -> Any:

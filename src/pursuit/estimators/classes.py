@@ -38,9 +38,16 @@ def known_numbers(names: NDArray[Any], weights: Floats, classes: NDArray[Any]) -
 
 
 def class_weights(
-    class_weight: Mapping[Any, float] | str | None, classes: NDArray[Any], labels: Indices
+    class_weight: Mapping[Any, float] | str | None,
+    classes: NDArray[Any],
+    labels: Indices,
+    weights: Floats,
 ) -> Floats:
-    """A weight for each class; names of classes that are absent are refused."""
+    """A weight for each class; names of classes that are absent are refused.
+
+    ``"balanced"`` gives all classes the same sum of the rows' weights: a row of weight w counts as
+    w rows.
+    """
     if isinstance(class_weight, Mapping):
         absent = [name for name in class_weight if name not in classes.tolist()]
         if absent:
@@ -58,8 +65,10 @@ def class_weights(
                 f"class_weight must be positive and finite, got {wrong}: to leave a class out, "
                 "leave out its rows."
             )
-    weights: Floats = compute_class_weight(class_weight, classes=classes, y=classes[labels])
-    return weights
+    factors: Floats = compute_class_weight(
+        class_weight, classes=classes, y=classes[labels], sample_weight=weights
+    )
+    return factors
 
 
 def against_rest(labels: Indices, n_classes: int) -> Floats:

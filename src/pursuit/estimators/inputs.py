@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +35,7 @@ from pursuit.estimators.sources import (
 )
 from pursuit.kernels import CountingKernel, Kernel, PrecomputedKernel, compile_kernel
 from pursuit.linalg import INDEFINITE, NotPositiveDefiniteError
-from pursuit.rows import IndexRows, RowSource, Sample, as_rows, draw_rows
+from pursuit.rows import IndexRows, RowSource, Sample, as_rows, draw_rows, source_numbers
 
 Floats = NDArray[np.float64]
 
@@ -127,6 +128,12 @@ def validate_targets(y: Any) -> Floats:
             "requires y to be passed, but the target y is None: pass the targets as fit(X, y), or "
             "name their column by target=."
         )
+    _refuse_path(y, "targets")
+    if getattr(getattr(y, "dtype", None), "kind", "") in ("M", "m"):
+        raise ValueError(
+            f"y holds times ({y.dtype}): pass numbers in a unit of your choice, for instance hours "
+            "since some day."
+        )
     y = check_array(
         y, ensure_2d=False, dtype=np.float64, allow_nd=True, input_name="y", ensure_min_samples=0
     )
@@ -144,9 +151,18 @@ def validate_labels(y: Any) -> NDArray[Any]:
             "requires y to be passed, but the target y is None: pass the labels as fit(X, y), or "
             "name their column by target=."
         )
+    _refuse_path(y, "labels")
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     return np.asarray(column_or_1d(y, warn=True))
+
+
+def _refuse_path(y: Any, what: str) -> None:
+    if isinstance(y, str | os.PathLike):
+        raise TypeError(
+            f"y is the path {os.fspath(y)!r}: pass the {what} themselves, for instance those that "
+            "numpy.load returns, or name the column of X that holds them by target=."
+        )
 
 
 def size_on_path(n: Any, n_basis: int) -> int:
@@ -327,7 +343,7 @@ def check_positive_definite(
     items = sample.rows.take(index)
     K = kernel.tile(items, items)
     scale = float(np.abs(K).max(initial=0.0))
-    check_symmetric(K, index)
+    check_symmetric(K, source_numbers(sample.rows, index))
     eigenvalues, U = np.linalg.eigh(0.5 * (K + K.T))
     if eigenvalues[0] < -INDEFINITE * scale:
         raise NotPositiveDefiniteError(int(index[np.abs(U[:, 0]).argmax()]), float(eigenvalues[0]))

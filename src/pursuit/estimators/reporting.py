@@ -16,7 +16,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from pursuit.estimators.inputs import dense
 from pursuit.estimators.saving import SavedModel
 from pursuit.greedy import size_grid
-from pursuit.plots.report import Curve, Report, Table, render
+from pursuit.plots.report import Curve, Report, Table, precise, render
 from pursuit.rows import is_path
 from pursuit.store import replacing
 
@@ -59,6 +59,12 @@ class ReportedModel(SavedModel):
         page = render(describe(self, X, y), version("pursuit"))
         with replacing(path, sync=False) as file:
             file.write(page.encode())
+
+
+def rows_fitted(model: Any) -> int | None:
+    """How many rows a model was fitted to; None if it does not know."""
+    found = getattr(model, "_sums", {}).get("n_rows", getattr(model, "_n_rows", None))
+    return None if found is None else int(found)
 
 
 def describe(model: Any, X: Any = None, y: ArrayLike | None = None) -> Report:
@@ -224,14 +230,14 @@ def _summary(model: Any) -> str:
         size = sizes[-1] if sizes else 0
     text = f"{size:,} {counted.removesuffix('s') if size == 1 else counted}"
     stopped = getattr(path, "stop_reason", "")
-    rows = getattr(model, "_sums", {}).get("n_rows")
+    rows = rows_fitted(model)
     text += f", fitted to {rows:,} rows" if rows else ""
     return f"{text}; stopped by {stopped}." if stopped else f"{text}."
 
 
 def _data(model: Any, X: Any) -> Table:
     rows = []
-    seen = getattr(model, "_sums", {}).get("n_rows")
+    seen = rows_fitted(model)
     if seen:
         rows.append(("Rows fitted", f"{seen:,}"))
     if hasattr(model, "n_features_in_"):
@@ -241,7 +247,7 @@ def _data(model: Any, X: Any) -> Table:
     scale = getattr(model, "_scale", None)
     if scale is not None and getattr(model, "normalize_y", False):
         for name, values in (("mean", scale.mean), ("standard deviation", scale.scale)):
-            rows.append((f"Target, {name}", ", ".join(f"{v:.4g}" for v in np.ravel(values)[:6])))
+            rows.append((f"Target, {name}", ", ".join(map(precise, np.ravel(values)[:6]))))
     if X is not None:
         rows.append(("Rows it is judged by", f"{min(_num_samples(X), _JUDGED_ROWS):,}"))
     return Table([], rows)
@@ -304,7 +310,7 @@ def _basis(model: Any) -> Table:
         columns = ["item"]
     else:
         values = np.asarray(dense(basis[:n]), dtype=float)[:, :_SHOWN_FEATURES]
-        cells = [[f"{value:.4g}" for value in row] for row in values]
+        cells = [list(map(precise, row)) for row in values]
         columns = _feature_names(model, basis.shape[1])[:_SHOWN_FEATURES]
         if basis.shape[1] > _SHOWN_FEATURES:
             columns.append(f"and {basis.shape[1] - _SHOWN_FEATURES} more")

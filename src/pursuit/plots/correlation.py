@@ -114,8 +114,9 @@ class CorrelationDisplay:
         ax.set_xticks(np.arange(1, len(values) + 1))
         ax.set_xlabel("Component")
         ax.set_ylabel("Correlation of the two views")
-        ax.set_ylim(min(0.0, *(float(values.min()) for values in groups.values())), 1.0)
-        ax.legend()
+        # Correlations near 1 are what is looked for: the legend has room above their bars.
+        ax.set_ylim(min(0.0, *(float(values.min()) for values in groups.values())), 1.15)
+        ax.legend(loc="upper right", ncols=len(groups))
         self.ax_ = ax
         self.figure_ = ax.figure
         return self

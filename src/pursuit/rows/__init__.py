@@ -18,7 +18,7 @@ from pursuit.rows.lazy import map_lazily
 from pursuit.rows.matrix import MatrixTable
 from pursuit.rows.memory import ArrayRows, IndexRows, ListRows, SparseRows
 from pursuit.rows.sample import Sample
-from pursuit.rows.selected import SelectedRows, StreamedRows
+from pursuit.rows.selected import SelectedRows, StreamedRows, source_numbers
 from pursuit.rows.table import Table, check_columns, read_all
 from pursuit.rows.tree import TreeSum, in_order, in_tree
 
@@ -56,4 +56,5 @@ __all__ = [
     "open_table",
     "read_all",
     "row_groups",
+    "source_numbers",
 ]

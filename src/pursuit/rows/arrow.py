@@ -51,7 +51,8 @@ class BatchedTable(TableShape):
     Parameters
     ----------
     schema : pyarrow.Schema
-        Names and types of all columns.
+        Names and types of all columns. What pandas has noted to be the index of a data frame is
+        none of the table's: it is no feature of the data frame either.
     part_rows : sequence of int
         Number of rows of each part.
     name : str
@@ -66,7 +67,8 @@ class BatchedTable(TableShape):
         self._ends = np.cumsum(np.asarray(part_rows, dtype=np.intp))
         self.n_rows = int(self._ends[-1]) if len(self._ends) else 0
         check_distinct(schema.names, name)
-        self.columns = tuple(schema.names)
+        index = _pandas_index(schema)
+        self.columns = tuple(column for column in schema.names if column not in index)
 
     @abstractmethod
     def _batches(self, part: int, columns: Sequence[str]) -> Iterator[Any]:
@@ -121,6 +123,7 @@ class BatchedTable(TableShape):
         for batch in self.batches(columns):
             pieces = []
             for column, array in zip(columns, batch.columns, strict=True):
+                self._check_plain(column, array.type)
                 self._check_present(column, array, start, "y")
                 pieces.append(array.to_numpy(zero_copy_only=False))
             found = found or [np.empty(self.n_rows, dtype=piece.dtype) for piece in pieces]
@@ -167,6 +170,13 @@ class BatchedTable(TableShape):
         if array.null_count:
             row = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
             raise not_finite(True, f"column {column!r}", self.name, start + row, argument)
+
+    def _check_plain(self, column: str, kind: Any) -> None:
+        if require_pyarrow(self.name).types.is_nested(kind):
+            raise ValueError(
+                f"column {column!r} of {self.name} holds {kind}: targets and weights are one value "
+                "a row; make a column of each of its values."
+            )
 
     def check_numeric(self) -> None:
         """Refuse columns that are not numbers, and, where they are counted, missing values."""
@@ -223,11 +233,12 @@ def spooled(schema: Any, batches: Iterable[Any], name: str) -> ArrowTable:
     handle, path = tempfile.mkstemp(suffix=".arrow", prefix="pursuit-")
     os.close(handle)
     try:
-        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        # A stream, not a file: batches may bring dictionaries of their own.
+        with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
             for batch in batches:
                 writer.write_batch(batch)
         with pa.memory_map(path) as source:
-            table = ArrowTable(pa.ipc.open_file(source).read_all(), name)
+            table = ArrowTable(pa.ipc.open_stream(source).read_all(), name)
     except BaseException:
         _remove(path)
         raise
@@ -235,6 +246,13 @@ def spooled(schema: Any, batches: Iterable[Any], name: str) -> ArrowTable:
     table._held = _Held(table._held)
     weakref.finalize(table._held, _remove, path)
     return table
+
+
+def _pandas_index(schema: Any) -> set[str]:
+    """Columns that pandas, or dask, has written the index of a data frame to."""
+    noted = (schema.pandas_metadata or {}).get("index_columns", [])
+    # An index that only counts rows is noted as a dict, and is no column.
+    return {column for column in noted if isinstance(column, str)}
 
 
 class _Held(list[Any]):

@@ -82,7 +82,7 @@ def _opened(path: Path, types: dict[str, Any]) -> Any:
             path,
             # One thread only: others lose count of the lines.
             read_options=csv.ReadOptions(use_threads=False),
-            parse_options=csv.ParseOptions(delimiter=_separator(path)),
+            parse_options=csv.ParseOptions(delimiter=_separator(path), newlines_in_values=True),
             convert_options=csv.ConvertOptions(
                 column_types=types, null_values=missing, strings_can_be_null=True
             ),
@@ -101,13 +101,16 @@ def _separator(path: Path) -> str:
         return "\t"
     with require_pyarrow(path.name).input_stream(path) as stream:
         header = bytes(stream.read(_HEADER_BYTES)).split(b"\n", 1)[0]
+    if b"\0" in header:  # UTF-16
+        raise _not_utf8(path.name)
     unquoted = re.sub(r'"[^"]*"', "", header.decode("latin-1"))
     return max(_SEPARATORS, key=unquoted.count)
 
 
 def _not_utf8(name: str) -> ValueError:
     return ValueError(
-        f"{name} is not in UTF-8: convert it, for instance with iconv -f latin1 -t utf-8."
+        f"{name} is not in UTF-8: convert it, for instance with iconv -f latin1 -t utf-8, or -f "
+        "utf-16."
     )
 
 
@@ -122,6 +125,8 @@ def _readable(error: Exception, path: Path) -> Exception:
     if found is None:
         return ValueError(f"{path.name} cannot be read as CSV: {text}")
     line, expected, got, row = found.groups()
+    if "\ufffd" in row:  # pyarrow's mark for bytes that are no text
+        return _not_utf8(path.name)
     return ValueError(
         f"{path.name}, line {line}: {got} values where the header has {expected}: {row[:80]!r}. "
         "Correct or remove the line."

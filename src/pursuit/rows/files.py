@@ -7,6 +7,7 @@ only when one of their objects is passed.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,10 @@ def open_table(X: Any) -> Table:
     X : str, PathLike, Arrow table, stream or batch, polars.LazyFrame, DuckDB relation, or dask \
             array, data frame or list of delayed blocks
         A path to a .npy, .parquet or .csv file (.csv.gz too), or to a folder of Parquet or of CSV
-        files, which are read in the order of their names. What comes as a stream, CSV files and
-        queries included, is written once to a temporary Arrow file, removed with the table.
+        files, which are read in the order of their names, ``part.2`` before ``part.10``. Folders
+        named ``key=value`` around Parquet files make a column ``key``. What comes as a stream, CSV
+        files and queries included, is written once to a temporary Arrow file, removed with the
+        table.
 
     Returns
     -------
@@ -71,6 +74,11 @@ def as_table(X: Any) -> Table | None:
 
         return DaskTable(X)
     if is_path(X):
+        if "://" in os.fspath(X):
+            raise ValueError(
+                f"{os.fspath(X)!r} is no file of this machine: pass what reads it, such as "
+                "dask.dataframe.read_parquet, polars.scan_parquet or a DuckDB query."
+            )
         return _of_path(Path(X))
     module = type(X).__module__.partition(".")[0]
     if module == "pyarrow":
@@ -106,7 +114,7 @@ def open_file(path: Path, texts: Sequence[str] = ()) -> BatchedTable:
     name = path.resolve().name
     if _READERS[file_kind(files[0])] is read_csv:
         return read_csv(files, name, texts)
-    return ParquetTable(files, name)
+    return ParquetTable(files, name, path if path.is_dir() else None)
 
 
 def _of_path(path: Path) -> Table:
@@ -123,11 +131,20 @@ def _of_path(path: Path) -> Table:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The Parquet or CSV files in a folder, by name."""
+    """The Parquet or CSV files in a folder, by name, numbers in names as numbers.
+
+    What is hidden or private to another program is left out, folders of such files included.
+    """
+    inside = {path: path.relative_to(folder).parts for path in folder.rglob("*")}
     files = sorted(
-        path
-        for path in folder.rglob("*")
-        if path.is_file() and file_kind(path) in _READERS and path.name[0] not in "._"
+        (
+            path
+            for path, parts in inside.items()
+            if not any(part[0] in "._" for part in parts)
+            and file_kind(path) in _READERS
+            and path.is_file()
+        ),
+        key=lambda path: _natural(path.as_posix()),
     )
     readers = {_READERS[file_kind(path)] for path in files}
     if len(readers) != 1:
@@ -136,12 +153,20 @@ def _files(folder: Path) -> list[Path]:
     return files
 
 
+def _natural(name: str) -> tuple[list[Any], str]:
+    """A key to sort names by, as dask does: 'part.2' comes before 'part.10'."""
+    pieces = re.split(r"([0-9]+)", name)
+    return [int(piece) if i % 2 else piece for i, piece in enumerate(pieces)], name
+
+
 def _of_arrow(X: Any) -> Table | None:
     pa = require_pyarrow("an Arrow table")
     if isinstance(X, pa.RecordBatch):
         X = pa.Table.from_batches([X])
     if isinstance(X, pa.Table):
         return ArrowTable(X, "the Arrow table")
+    if hasattr(X, "scanner"):  # a data set, which is read in the order of its fragments
+        return _of_stream(X.scanner().to_reader())
     return _of_stream(X) if hasattr(X, "__arrow_c_stream__") else None
 
 

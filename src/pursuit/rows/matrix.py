@@ -58,7 +58,7 @@ class MatrixTable(TableShape):
     def take(self, index: NDArray[np.intp]) -> NDArray[Any]:
         """Rows at these numbers, in this order."""
         index = checked_index(index, self.n_rows)
-        rows = np.asarray(self.matrix[index], dtype=self.dtype)
+        rows = np.ascontiguousarray(self.matrix[index], dtype=self.dtype)
         for place in np.flatnonzero(~np.isfinite(rows).all(axis=1))[:1]:
             check_finite(rows[place : place + 1], None, self.name, int(index[place]))
         return rows
@@ -75,6 +75,7 @@ class MatrixTable(TableShape):
         self.select(columns)
 
     def _checked(self, rows: NDArray[Any], start: int) -> NDArray[Any]:
-        block = np.asarray(rows, dtype=self.dtype)
+        # Products of rows that lie column by column in the file may round differently.
+        block = np.ascontiguousarray(rows, dtype=self.dtype)
         check_finite(block, None, self.name, start)
         return block

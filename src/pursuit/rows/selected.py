@@ -81,6 +81,13 @@ class FetchedRows(SelectedRows):
         return self.source.take(self.index)
 
 
+def source_numbers(rows: RowSource, index: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Row numbers within a selection as those of the rows that it was made from."""
+    while isinstance(rows, SelectedRows):
+        index, rows = rows.index[index], rows.source
+    return index
+
+
 def select_rows(source: RowSource, index: NDArray[np.intp]) -> RowSource:
     """Rows ``index`` of a source as a source of their own.
 

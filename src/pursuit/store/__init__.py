@@ -7,7 +7,7 @@ May import numpy and the standard library; nothing else of this package.
 """
 
 from pursuit.store.errors import StoreError
-from pursuit.store.files import read, replacing, write
+from pursuit.store.files import library, read, remove_abandoned, replacing, write
 from pursuit.store.layout import FORMAT
 
-__all__ = ["FORMAT", "StoreError", "read", "replacing", "write"]
+__all__ = ["FORMAT", "StoreError", "library", "read", "remove_abandoned", "replacing", "write"]

@@ -26,7 +26,14 @@ from pursuit.store.layout import (
     unpack_prefix,
 )
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 Array = NDArray[Any]
+
+_PART = ".part"
 
 
 @contextlib.contextmanager
@@ -51,9 +58,11 @@ def replacing(path: str | os.PathLike[str], *, sync: bool = True) -> Iterator[Bi
         raise StoreError(f"{os.fspath(path)!r} is a folder: give the name of a file in it")
     if os.path.exists(target) and not os.path.isfile(target):
         raise StoreError(f"{os.fspath(path)!r} is not a plain file, which could be replaced")
-    beside = os.path.join(folder, f".{name}.{secrets.token_hex(6)}.part")
+    beside = os.path.join(folder, f".{name}.{secrets.token_hex(6)}{_PART}")
     try:
         with open(beside, "xb") as file:
+            with contextlib.suppress(OSError):  # some file systems have no locks
+                _lock(file)
             yield file
             if sync:
                 file.flush()
@@ -65,6 +74,26 @@ def replacing(path: str | os.PathLike[str], *, sync: bool = True) -> Iterator[Bi
         raise
     if sync:
         _sync_folder(folder)
+
+
+def remove_abandoned(folder: str | os.PathLike[str], suffix: str) -> None:
+    """Remove what processes that died were writing to files of a folder with this suffix.
+
+    What a living process is writing is left alone, where the system can tell.
+    """
+    for entry in os.scandir(folder):
+        if f"{suffix}." not in entry.name or not entry.name.endswith(_PART):
+            continue
+        with contextlib.suppress(OSError), open(entry.path, "rb") as file:
+            _lock(file)
+            os.unlink(entry.path)
+
+
+def _lock(file: BinaryIO) -> None:
+    """Take a file until it is closed; an OSError says that somebody else has it."""
+    # Windows has no such locks, and does not remove a file that is open.
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def write(
@@ -99,7 +128,7 @@ def write(
         If the disk does not take the file.
     """
     described = [describe(name, array) for name, array in arrays.items()]
-    start = pack(header, [block for block, _ in described], _library())
+    start = pack(header, [block for block, _ in described], library())
     with replacing(path, sync=sync) as file:
         file.write(start)
         for _, data in described:
@@ -154,7 +183,7 @@ def _array(file: BinaryIO, block: Block) -> Array:
     return restore(block, data)
 
 
-def _library() -> str:
+def library() -> str:
     """Version of the library, for messages about files that need it."""
     try:
         return version("pursuit")

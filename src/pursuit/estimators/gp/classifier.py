@@ -77,7 +77,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         ``optimizer=None``.
     class_weight : dict, "balanced" or None, default None
         Factors of the weights of the rows of a class; ``"balanced"`` in inverse proportion to their
-        number. Probabilities are then those of classes as frequent as the weights say.
+        sum. Probabilities are then those of classes as frequent as the weights say.
     search : {"pooled", "fresh", "full"}, default "pooled"
         ``"pooled"``: choose from a pool by statistics on a sketch of the rows. ``"fresh"``: a new
         random subset of the rows at every step. ``"full"``: every row at every step.
@@ -287,7 +287,8 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         self._check_candidates()
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         X, sample, present = self._take_in(X, y, sample_weight)
-        warn_of_light_rows(self, sample, X)
+        if self.optimizer is not None:
+            warn_of_light_rows(self, sample, X, "give the kernel and set optimizer=None")
         rng, clock = seeded(self.random_state), Clock(self.max_time)
         progress = Progress(self, n_stages=11)
         with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
@@ -363,7 +364,10 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         self.classes_ = distinct_classes(names[weights > 0])
         # Labels that occur without weight only belong to no class, and their rows are absent.
         labels = class_numbers(names, self.classes_)
-        self.class_weight_ = class_weights(self.class_weight, self.classes_, labels[weights > 0])
+        there = weights > 0
+        self.class_weight_ = class_weights(
+            self.class_weight, self.classes_, labels[there], weights[there]
+        )
         return X, *self._sample(rows, labels, weights)
 
     def _check_candidates(self) -> None:
@@ -421,6 +425,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         self.basis_ = None if is_precomputed(self.kernel) else fitted.pool.items
         self.basis_indices_ = as_passed(fitted.pool.index)
         self.path_ = replace(fitted.path, index=as_passed(fitted.path.index))
+        self._n_rows = len(present)
         self.certificate_ = None
         self._set_latents(laplace, whitener)
 

@@ -63,6 +63,7 @@ class LatentClassModel(ScoredRows, ClassifierMixin, BasisModel, ReportedModel, B
     path_: Path
     certificate_: Certificate | None
     calibration_: Confidence | None
+    _n_rows: int
     _laplace: LaplaceFit
     _whitener: Floats
 

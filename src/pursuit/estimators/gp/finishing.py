@@ -62,8 +62,9 @@ def moving_steps(
     known = isinstance(kernel, SklearnKernel) and deviations is not None
     if not known or kernel_gradient(without_white(kernel)[0]) is None:
         raise ValueError(
-            f"refine={refine!r} moves points along the kernel's gradient, which {kernel!r} does "
-            "not have: use refine=False."
+            f"refine={refine!r} moves points along the kernel's gradient, which is not known of "
+            f"{kernel!r}: pass an RBF or Matern of sklearn.gaussian_process.kernels, or use "
+            "refine=False."
         )
     return steps
 

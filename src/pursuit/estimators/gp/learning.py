@@ -121,11 +121,13 @@ def learn(
     return learn_given(data, core, noise, **search)
 
 
-def warn_of_light_rows(estimator: Any, sample: Sample, X: Any) -> None:
+def warn_of_light_rows(
+    estimator: Any, sample: Sample, X: Any, instead: str = "give kernel and noise"
+) -> None:
     """Warn where weights are learned from and add up to 1, most likely, in place of averaging 1.
 
     The evidence takes a weight w for w copies, and from less than one row there is nothing to
-    learn. To be called by ``fit``.
+    learn. ``instead`` says how to do without learning. To be called by ``fit``.
     """
     free = estimator.optimizer is not None and is_learnable(estimator.kernel, n_features(X))
     heaviest, total = float(sample.weights.max()), float(sample.weights.sum())
@@ -134,7 +136,7 @@ def warn_of_light_rows(estimator: Any, sample: Sample, X: Any) -> None:
     warnings.warn(
         f"sample_weight is at most {heaviest:.2g} and adds up to {total:.3g}: a row of weight w "
         f"counts as w copies, so the model is learned as from {total:.3g} rows. Multiply the "
-        f"weights by {sample.n_rows / total:.3g} for an average of 1, or give kernel and noise.",
+        f"weights by {sample.n_rows / total:.3g} for an average of 1, or {instead}.",
         stacklevel=_CALLER,
     )
 

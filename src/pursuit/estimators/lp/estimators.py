@@ -55,15 +55,17 @@ class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
         more kernel functions. In the form (1/m) Σ_i ξ_i + Λ Σ_j abs(a_j) it is C = 1 / (Λ m).
     class_weight : dict, "balanced" or None, default None
         Factors of C for the classes, 1 for those not named. ``"balanced"``: in inverse proportion
-        to the number of rows of a class.
+        to the number of rows of a class, by their weights.
     tol : float, default 1e-6
         Stop when the certificate's ``gap`` is at most this part of ``objective_``, and
         ``relative_gap`` is at most this as well. The simplex method ends at the optimum, not near
         it: a wide tolerance saves few rounds.
     n_basis : int or None, default None
-        Most kernel functions to choose from. None grows until ``tol`` is met.
+        Most kernel functions to choose from, those of all classes together. None grows until
+        ``tol`` is met.
     batch_size : int, default 10
-        Kernel functions added a round, no two of them much alike.
+        Kernel functions that a class is given a round, no two of them much alike. With ``n_basis``,
+        all classes together are given a quarter of those that are left, at most.
     pricing : "all" or int, default "all"
         Whether every round prices the kernel functions of all rows, or those of a pool of so many;
         when the pool has nothing left to offer all rows are priced, and the best of them are the
@@ -73,7 +75,7 @@ class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
         (``pip install "pursuit[lp]"``); ``"linprog"`` is SciPy's, which starts afresh every round.
         ``"auto"`` takes the former if it is there.
     max_time : float or None, default None
-        Seconds after which no further round begins.
+        Seconds after which no further round begins, but for the first that adds kernel functions.
     gamma, coef0, degree : float, optional
         Parameters of kernels given by name, as in `pairwise_kernels`.
     kernel_params : dict, optional
@@ -214,8 +216,9 @@ class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
         present = np.flatnonzero(weights > 0)
         self.classes_ = distinct_classes(names[present])
         labels = np.searchsorted(self.classes_, names[present])
-        self.class_weight_ = class_weights(self.class_weight, self.classes_, labels)
-        slopes = float(self.C) * weights[present] * self.class_weight_[labels]
+        weights = weights[present]
+        self.class_weight_ = class_weights(self.class_weight, self.classes_, labels, weights)
+        slopes = float(self.C) * weights * self.class_weight_[labels]
         signs = against_rest(labels, len(self.classes_))
         self._single_output = signs.shape[1] == 1
         losses = [LinearLosses.hinge(column, slopes) for column in signs.T]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ _VIOLATED = 1e-8
 _TIE = 1e-10
 _STEEP = 100.0
 """Largest slope of a loss: with more, duals would have to cancel to more digits than there are."""
+_SHARE = 4
+"""A round takes one in so many of the columns that are left of a limited basis."""
 _PULL = 0.7
 """Weight of the centre where columns are ranked: a fifth fewer simplex iterations than with 0."""
 
@@ -185,21 +188,18 @@ class Growth:
 
     def _extend(self) -> bool:
         """Add a batch to every open master; whether anything was added."""
-        limit = self._plan.n_basis
-        added: dict[int, list[int]] = {}
+        batches: dict[int, list[int]] = {}
         for output in self._open():
             order = self._wanted(output)
-            if limit is not None and len(self.basis) >= limit:
+            if self._room() == 0:
                 order = order[np.isin(order, self.basis)]
-            if not len(order):
-                continue
-            n = self._plan.batch_size
-            batch = diverse(self._rows, self._kernel, self._diagonal, order, n)
-            fresh = [row for row in batch if row not in self.basis]
-            if limit is not None:
-                fresh = fresh[: limit - len(self.basis)]
-            self.basis += fresh
-            added[output] = [row for row in batch if row in self.basis]
+            if len(order):
+                n = self._plan.batch_size
+                batches[output] = diverse(self._rows, self._kernel, self._diagonal, order, n)
+        self.basis += self._admitted(batches)
+        added = {
+            output: [row for row in batch if row in self.basis] for output, batch in batches.items()
+        }
         rows = sorted({row for batch in added.values() for row in batch})
         if not rows:
             return False
@@ -210,6 +210,26 @@ class Growth:
             machine.master.add(columns[:, np.searchsorted(rows, batch)])
             machine.columns += batch
         return True
+
+    def _admitted(self, batches: dict[int, list[int]]) -> list[int]:
+        """Rows of the outputs' batches that join the basis.
+
+        The best of every batch goes before the second of any, and the output with the dearest
+        column first. Of a limited basis a round takes no more than a part of what is left: columns
+        chosen before any model was there are not those that are missing from a good one.
+        """
+        dearest = np.abs(self._prices.values).max(axis=0, initial=0.0)
+        outputs = sorted(batches, key=lambda output: -dearest[output])
+        turns = zip_longest(*(batches[output] for output in outputs))
+        rows = dict.fromkeys(row for turn in turns for row in turn if row is not None)
+        fresh = [row for row in rows if row not in self.basis]
+        room = self._room()
+        return fresh if room is None else fresh[: -(-room // _SHARE)]
+
+    def _room(self) -> int | None:
+        """How many rows may still join the basis; None for as many as there are."""
+        limit = self._plan.n_basis
+        return None if limit is None else limit - len(self.basis)
 
     def _wanted(self, output: int) -> Indices:
         """Rows outside an output's master whose columns price themselves in, the best first.
@@ -253,8 +273,10 @@ class Growth:
     def _out_of_budget(self, interrupted: Callable[[], bool]) -> str | None:
         if interrupted():
             return "interrupted"
-        late = self._plan.max_time is not None and self._meter.seconds >= self._plan.max_time
-        return "time" if late else None
+        if self._plan.max_time is None or not self.basis:
+            # Most of the time goes into the first prices, and a constant is not worth them.
+            return None
+        return "time" if self._meter.seconds >= self._plan.max_time else None
 
     def _record(self, size: int) -> None:
         found = self.certificate()

@@ -30,7 +30,7 @@ from pursuit.gram import kernel_times
 from pursuit.greedy import Meter, catch_interrupt
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
-from pursuit.rows import RowSource, SelectedRows, draw_rows
+from pursuit.rows import RowSource, SelectedRows, draw_rows, source_numbers
 from pursuit.solvers import LinearLosses
 
 Floats = NDArray[np.float64]
@@ -156,7 +156,7 @@ class LPMachine(CallbackSupportMixin, KernelModel, ReportedModel, BaseEstimator)
             return
         some = draw_rows(rows.n_rows, _CHECK_ROWS, rng)
         items = rows.take(some)
-        check_symmetric(kernel.tile(items, items), some)
+        check_symmetric(kernel.tile(items, items), source_numbers(rows, some))
 
     def _values(self, X: Any) -> Floats:
         """f at the rows, one column an output."""

@@ -14,6 +14,7 @@ from pursuit.estimators.gp.sparse import SparseGPRegressor
 from pursuit.estimators.onnx_export.expansions import Expansion, expansion
 from pursuit.estimators.onnx_export.graph import Graph
 from pursuit.estimators.onnx_export.kernels import block, diagonal
+from pursuit.store import replacing
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -87,7 +88,7 @@ def to_onnx(
         graph.output("std", _standard_deviation(graph, X, model, found), kind, width)
     exported = graph.model(model.n_features_in_, kind, type(model).__name__)
     if path is not None:
-        with open(path, "wb") as file:
+        with replacing(path) as file:
             file.write(exported.SerializeToString())
     return exported
 

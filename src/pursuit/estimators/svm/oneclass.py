@@ -263,7 +263,9 @@ class LowRankOneClassSVM(OutlierMixin, LowRankMachine):
         """
         return np.where(self.decision_function(X) >= 0.0, 1, -1).astype(np.intp)
 
-    def certify(self, X: Any, sample_weight: ArrayLike | None = None) -> Certificate:
+    def certify(
+        self, X: Any, sample_weight: ArrayLike | None = None, *, weight: str | None = None
+    ) -> Certificate:
         """Bound the distance of this machine from the one of the full kernel on X.
 
         Takes another solution in the span, and one product with the kernel matrix of the support
@@ -271,7 +273,7 @@ class LowRankOneClassSVM(OutlierMixin, LowRankMachine):
 
         Parameters
         ----------
-        X, sample_weight
+        X, sample_weight, weight
             The training data, as in :meth:`fit`; any other rows will do.
 
         Returns
@@ -279,6 +281,7 @@ class LowRankOneClassSVM(OutlierMixin, LowRankMachine):
         certificate : Certificate
         """
         check_is_fitted(self)
+        X, _, sample_weight = named_columns(X, None, sample_weight, weight=weight)
         rows, X = prediction_rows(self, X)
         if is_precomputed(self.kernel) and X.shape[0] != X.shape[1]:
             raise ValueError(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pursuit.bounds import balanced, scaled_machine_bound
 from pursuit.objectives import RowLoss, SquaredEpsilonInsensitive, SquaredHinge
+from pursuit.solvers import LinearLosses
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -77,6 +78,18 @@ class MachineProblem:
             total = np.maximum(self.costs.sum(axis=0), np.finfo(float).tiny)
             intercepts = np.einsum("ij,ij->j", self.costs, self.targets) / total
         return self.value(np.broadcast_to(intercepts, self.targets.shape), np.zeros(self.n_outputs))
+
+    def intercepts(self, values: Floats) -> Floats:
+        """For ξ: the b of least loss for the values of f, in the middle where several are."""
+        assert not self.squared
+
+        def losses(y: Floats, c: Floats) -> LinearLosses:
+            if self.epsilon is None:
+                return LinearLosses.hinge(y, c)
+            return LinearLosses.tube(y, c, self.epsilon)
+
+        columns = zip(self.targets.T, self.costs.T, values.T, strict=True)
+        return np.array([losses(y, c).intercept(f) for y, c, f in columns])
 
     def dual_point(self, fitted: Floats) -> Floats:
         """For ξ²: a = -c ℓ'(f + b) = 2cξ with its sign, feasible whatever f is, up to 1'a = 0."""

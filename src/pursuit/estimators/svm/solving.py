@@ -122,10 +122,13 @@ def interior_in_span(
 
     With a between 0 and yc and no ε for classes, between -c and c for numbers. ``start`` is not
     used: the method begins inside the box of a, and a function does not say where.
+
+    The intercept is the best for f, not the multiplier of 1'a = 0. Where all support vectors are at
+    their bounds many multipliers are, and a barrier leaves off at any of these.
     """
     precise = np.dtype(features.dtype) == np.float64
     n, columns = features.n, range(problem.n_outputs)
-    coordinates, intercepts = np.zeros((n, problem.n_outputs)), np.zeros(problem.n_outputs)
+    coordinates = np.zeros((n, problem.n_outputs))
     dual, steps, converged = np.zeros_like(problem.targets), 0, True
     for column in columns:
         rows = np.flatnonzero(problem.costs[:, column] > 0)
@@ -147,17 +150,17 @@ def interior_in_span(
             found = interior_point(V, 0.0, -y, *bounds, equality=ones, start=begin, **options)
         else:
             found = solve_tube(V, y, c, problem.epsilon, **options)
-        coordinates[:, column], intercepts[column] = found.coordinates, found.multipliers[0]
         dual[rows, column] = without_rounding(found.a, c)
-        if not dual[:, column].any():
-            coordinates[:, column] = 0.0
+        if dual[:, column].any():
+            coordinates[:, column] = found.coordinates
         steps = max(steps, found.steps)
         # Rounding may end the method before the last of these digits.
         close = abs(found.primal - found.dual) <= _ROUGH_GAP * abs(found.primal)
         converged = converged and (found.converged or close)
-    stacked = np.vstack([coordinates, intercepts])
-    parts = workers.map(lambda r: features(r) @ stacked, Workers.slices(features.n_rows, 512))
-    return MachineSolution(coordinates, intercepts, np.concatenate(parts), dual, steps, converged)
+    blocks = Workers.slices(features.n_rows, 512)
+    values = np.concatenate(workers.map(lambda r: features.span_only(r) @ coordinates, blocks))
+    intercepts = problem.intercepts(values)
+    return MachineSolution(coordinates, intercepts, values + intercepts, dual, steps, converged)
 
 
 def without_rounding(a: Floats, bounds: Floats) -> Floats:

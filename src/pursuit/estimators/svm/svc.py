@@ -89,7 +89,8 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         With ``multi_class="ovo"``: whether :meth:`decision_function` has a column for each class,
         or for each pair.
     class_weight : dict, "balanced" or None, default None
-        Multiplies C for the rows of a class; ``"balanced"`` in inverse proportion to their number.
+        Multiplies C for the rows of a class; ``"balanced"`` in inverse proportion to their number,
+        by their weights.
     probability : bool, default False
         Whether to fit sigmoids for :meth:`predict_proba`, by five-fold cross-validation in the same
         span.
@@ -144,7 +145,7 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
     dual_coef_ : array of shape (n_columns, n_basis)
         β, a row for each column of the decision function; a single one for two classes.
     intercept_ : array of shape (n_columns,)
-        b.
+        b; where several are best, as for ``loss="hinge"`` and a small C, the one in the middle.
     support_ : array of int
         Rows with positive slack in some column: the support vectors of the machine.
     n_support_ : array of shape (n_classes,)
@@ -287,9 +288,12 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         self.classes_ = distinct_classes(names[weights > 0])
         # Labels that occur without weight only belong to no class, and their rows are absent.
         labels = class_numbers(names, self.classes_)
-        self.class_weight_ = class_weights(self.class_weight, self.classes_, labels[weights > 0])
+        there = weights > 0
+        self.class_weight_ = class_weights(
+            self.class_weight, self.classes_, labels[there], weights[there]
+        )
         self._sigmoids: Floats | None = None
-        parts = folds(labels[weights > 0], seeded(self.random_state)) if self.probability else []
+        parts = folds(labels[there], seeded(self.random_state)) if self.probability else []
         problem, weights = self._problem(labels, weights)
         targets = against_rest(labels, len(self.classes_))
         fitted, present, progress = self._fit_machine(X, rows, targets, weights, problem)
@@ -362,7 +366,15 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
             raise AttributeError("the model was fitted with probability=False: fit it again.")
         return probabilities(self._by_class(values), self._sigmoids)
 
-    def certify(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Certificate:
+    def certify(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        target: str | None = None,
+        weight: str | None = None,
+    ) -> Certificate:
         """Bound the distance of this machine from the one of the full kernel on (X, y).
 
         Takes one product with the kernel matrix of the support vectors, O(n_support²) kernel
@@ -371,7 +383,7 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
 
         Parameters
         ----------
-        X, y, sample_weight
+        X, y, sample_weight, target, weight
             The training data, as in :meth:`fit`; any other rows of the same classes will do.
 
         Returns
@@ -380,6 +392,7 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
             Sums over the columns of the decision function; ``per_output`` has them apart.
         """
         check_is_fitted(self)
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         rows, X = prediction_rows(self, X)
         if is_precomputed(self.kernel) and X.shape[0] != X.shape[1]:
             raise ValueError(

@@ -111,7 +111,7 @@ class LowRankSVR(ScoredRows, RegressorMixin, LowRankMachine):
     dual_coef_ : array of shape (n_outputs, n_basis)
         β.
     intercept_ : array of shape (n_outputs,)
-        b.
+        b; where several are best, as in a tube that holds all rows, the one in the middle.
     support_ : array of int
         Rows on or outside the tube in some output: the support vectors of the machine.
     n_support_ : array of shape (1,)
@@ -264,7 +264,15 @@ class LowRankSVR(ScoredRows, RegressorMixin, LowRankMachine):
         values = self._values(X)
         return values[:, 0] if self._single_output else values
 
-    def certify(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Certificate:
+    def certify(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
+    ) -> Certificate:
         """Bound the distance of this machine from the one of the full kernel on (X, y).
 
         Takes one product with the kernel matrix of the support vectors, O(n_support²) kernel
@@ -274,7 +282,7 @@ class LowRankSVR(ScoredRows, RegressorMixin, LowRankMachine):
 
         Parameters
         ----------
-        X, y, sample_weight
+        X, y, sample_weight, target, weight
             The training data, as in :meth:`fit`; any other rows will do.
 
         Returns
@@ -283,6 +291,7 @@ class LowRankSVR(ScoredRows, RegressorMixin, LowRankMachine):
             Sums over the outputs; ``per_output`` has them apart.
         """
         check_is_fitted(self)
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         rows, X = prediction_rows(self, X)
         if is_precomputed(self.kernel) and X.shape[0] != X.shape[1]:
             raise ValueError(

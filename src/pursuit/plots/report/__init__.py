@@ -4,6 +4,6 @@ Plain numbers in, HTML out. Imports nothing of this package.
 """
 
 from pursuit.plots.report.content import Curve, Report, Table
-from pursuit.plots.report.page import render
+from pursuit.plots.report.page import precise, render
 
-__all__ = ["Curve", "Report", "Table", "render"]
+__all__ = ["Curve", "Report", "Table", "precise", "render"]

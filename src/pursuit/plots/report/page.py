@@ -147,19 +147,18 @@ def _shown(curve: Curve, at: int) -> str:
     value = _finite(curve.values[at])
     if value is None:
         return "not computed"
-    # As the script writes them.
-    return f"{_precise(value)} {curve.unit}".strip()
+    return f"{precise(value)} {curve.unit}".strip()
 
 
-def _precise(value: float) -> str:
-    """Four digits."""
+def precise(value: float) -> str:
+    """Four digits, and all of those before the point; as the script writes them."""
     if value == 0:
         return "0"
     if 1e-4 <= abs(value) < 1e7:
         digits = max(0, 3 - math.floor(math.log10(abs(value))))
         text = f"{value:,.{digits}f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
-    return f"{value:.3e}"
+    return f"{value:.3e}".replace("e-0", "e-").replace("e+0", "e+")
 
 
 def _certificate(report: Report) -> str:
@@ -173,7 +172,7 @@ def _bars(values: Sequence[tuple[str, float]], unit: str) -> str:
     rows = "".join(
         f'<li><span class="name">{escape(name)}</span>'
         f'<span class="bar" style="width:{_BAR * value / largest:.1f}%" aria-hidden="true"></span>'
-        f'<span class="number">{escape(f"{_precise(value)} {unit}".strip())}</span></li>\n'
+        f'<span class="number">{escape(f"{precise(value)} {unit}".strip())}</span></li>\n'
         for name, value in values
     )
     return f'<ul class="bars">\n{rows}</ul>\n' if values else ""
