@@ -58,9 +58,9 @@ from pursuit.plots import (
     PredictionDisplay,
     RelevanceDisplay,
 )
+from pursuit.rows import open_table
 
 __version__ = "0.1.0"
-from pursuit.rows import open_table
 
 __all__ = [
     "Bound",
