@@ -107,7 +107,7 @@ def large(quick: bool, repeat: int) -> list[Figure]:
 
 
 def time_limit(quick: bool, repeat: int) -> list[Figure]:
-    """Everything learned within ``max_time``: what it takes, and what it reaches, on kin40k."""
+    """Everything learned within max_time: what it takes, and what it reaches, on kin40k."""
     data = _cut(kin40k(0)) if quick else kin40k(0)
     figures = []
     for seconds in (1.0, 2.0) if quick else (2.0, 5.0, 10.0, 20.0):
