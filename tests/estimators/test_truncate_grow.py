@@ -89,14 +89,17 @@ def test_the_first_n_are_the_model_fitted_to_them(
     ).fit(X, Y, weights)
     assert short.n_basis_ == again.n_basis_ == n
     new = rng.normal(size=(8, 2))
+    # Statistics that have lost fewer digits than the ridge has are used as they are.
+    lost = max(short._solution.rounding(), again._solution.rounding())
+    digits = max(1e-7, lost)
     for got, expected in zip(
         short.predict(new, return_std=True), again.predict(new, return_std=True), strict=True
     ):
-        np.testing.assert_allclose(got, expected, rtol=1e-7, atol=1e-7)
-    assert short.path_.value[-1] == pytest.approx(again.path_.value[-1], rel=1e-8)
+        np.testing.assert_allclose(got, expected, rtol=digits, atol=digits)
+    assert short.path_.value[-1] == pytest.approx(again.path_.value[-1], rel=max(1e-8, lost))
     np.testing.assert_allclose(short.path_.value, whole.path_.value[:n], rtol=1e-12)
     bounds, expected = short.log_evidence_bounds_, again.log_evidence_bounds_
-    assert bounds.lower == pytest.approx(expected.lower, rel=1e-7)
+    assert bounds.lower == pytest.approx(expected.lower, rel=digits)
     # Pivots go down to 1e-8, so tr(WK) - tr A is known to about 1e-7 of tr(WK), and the upper bound
     # moves by at most ½y'Wy/σ⁴ a unit of it.
     total = weights.sum()
