@@ -42,5 +42,8 @@ EXECUTION: Constraints = {
 }
 """Of how a fit runs."""
 
+MAX_TIME: list[Any] = [None, Interval(numbers.Real, 0, None, closed="neither")]
+"""Seconds that a fit may take."""
+
 DTYPE: list[Any] = [StrOptions({"float64", "float32"}), Options(type, {np.float32, np.float64})]
 """Type of the kernel tiles."""

@@ -203,6 +203,16 @@ def prediction_rows(estimator: Any, X: Any) -> tuple[RowSource, Any]:
     return (IndexRows(len(X)) if is_precomputed(estimator.kernel) else as_rows(X)), X
 
 
+def rows_again(estimator: Any, X: Any) -> tuple[RowSource, Any]:
+    """Training rows, passed to a fitted model, and the validated X."""
+    rows, X = prediction_rows(estimator, X)
+    if is_precomputed(estimator.kernel) and X.shape[0] != X.shape[1]:
+        raise ValueError(
+            f"kernel='precomputed' needs the square training matrix, got shape {X.shape}."
+        )
+    return rows, X
+
+
 @dataclass(frozen=True)
 class TargetScale:
     """Targets centred and scaled, weighted, per output; or left alone."""

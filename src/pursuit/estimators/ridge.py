@@ -23,7 +23,7 @@ from pursuit.bounds import (
     simple_rate_bound,
     span_rate_bound,
 )
-from pursuit.estimators.constraints import DTYPE, EXECUTION, KERNEL
+from pursuit.estimators.constraints import DTYPE, EXECUTION, KERNEL, MAX_TIME
 from pursuit.estimators.inputs import (
     check_positive_definite,
     indefinite,
@@ -176,7 +176,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         "tol": [None, Interval(numbers.Real, 0, None, closed="neither")],
         "certificate": [None, StrOptions({"auto", *KINDS})],
         **KERNEL,
-        "max_time": [None, Interval(numbers.Real, 0, None, closed="neither")],
+        "max_time": MAX_TIME,
         "dtype": DTYPE,
         **EXECUTION,
     }

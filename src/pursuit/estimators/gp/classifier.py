@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from pursuit.estimators.classes import class_numbers, class_weights, distinct_classes
-from pursuit.estimators.constraints import EXECUTION, KERNEL, POOLED
+from pursuit.estimators.constraints import EXECUTION, KERNEL, MAX_TIME, POOLED
 from pursuit.estimators.gp.classfit import ClassFit, whitened
 from pursuit.estimators.gp.classmodel import LatentClassModel
 from pursuit.estimators.gp.finishing import moving_steps
@@ -36,7 +36,7 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from pursuit.estimators.sources import named_columns
-from pursuit.estimators.span.model import AUTO_BASIS, CERTIFYING_SHARE, NO_TIME_TO_CERTIFY
+from pursuit.estimators.span.model import AUTO_BASIS, NO_TIME_TO_CERTIFY, time_to_certify
 from pursuit.estimators.span.searching import SearchPlan
 from pursuit.greedy import Clock, Meter, Problem, SpanFit, catch_interrupt
 from pursuit.linalg import NotPositiveDefiniteError, Workers
@@ -198,7 +198,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         "calibration": [None, StrOptions({"auto", "loo"})],
         "certificate": [None, StrOptions({"auto", "exact"})],
         **KERNEL,
-        "max_time": [None, Interval(numbers.Real, 0, None, closed="neither")],
+        "max_time": MAX_TIME,
         **EXECUTION,
     }
 
@@ -325,11 +325,11 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
                 self.calibration_ = stages.calibrate(fitted, laplace)
             self._store(fitted, laplace, span.whitener, present)
             if self._certifies(sample.n_rows) and not interrupted.requested:
-                if self.certificate == "auto" and clock.over(1.0 - CERTIFYING_SHARE):
-                    settled.report.warnings.append(NO_TIME_TO_CERTIFY)
-                else:
+                if time_to_certify(self.certificate, clock):
                     progress.begin("certify")
                     self._certify_fit(problem)
+                else:
+                    settled.report.warnings.append(NO_TIME_TO_CERTIFY)
         progress.finish()
         self.learning_report_ = replace(
             settled.report,

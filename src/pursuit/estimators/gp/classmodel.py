@@ -19,6 +19,7 @@ from pursuit.estimators.inputs import (
     check_lengths,
     is_precomputed,
     prediction_rows,
+    rows_again,
     size_on_path,
     validate_labels,
     validate_weights,
@@ -161,11 +162,7 @@ class LatentClassModel(ScoredRows, ClassifierMixin, BasisModel, ReportedModel, B
         """
         check_is_fitted(self)
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
-        rows, X = prediction_rows(self, X)
-        if is_precomputed(self.kernel) and X.shape[0] != X.shape[1]:
-            raise ValueError(
-                f"kernel='precomputed' needs the square training matrix, got shape {X.shape}."
-            )
+        rows, X = rows_again(self, X)
         names = validate_labels(y)
         check_lengths(X, names)
         weights = validate_weights(sample_weight, rows.n_rows)

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate, EvidenceBounds, evidence_bounds
 from pursuit.estimators.checkpoint import Checkpoint
-from pursuit.estimators.constraints import DTYPE, EXECUTION, KERNEL, POOLED
+from pursuit.estimators.constraints import DTYPE, EXECUTION, KERNEL, MAX_TIME, POOLED
 from pursuit.estimators.gp.errorbars import variance_bounds, variance_bounds_to_tolerance
 from pursuit.estimators.gp.finishing import (
     calibrate_fit,
@@ -207,7 +207,7 @@ class SparseGPRegressor(
         "normalize_y": ["boolean"],
         "certificate": [None, StrOptions({"auto", *KINDS})],
         **KERNEL,
-        "max_time": [None, Interval(numbers.Real, 0, None, closed="neither")],
+        "max_time": MAX_TIME,
         "checkpoint": [None, str, os.PathLike],
         "dtype": DTYPE,
         **EXECUTION,

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate, GrowthPath
-from pursuit.estimators.constraints import EXECUTION, KERNEL
+from pursuit.estimators.constraints import EXECUTION, KERNEL, MAX_TIME
 from pursuit.estimators.inputs import (
     check_symmetric,
     is_precomputed,
@@ -51,7 +51,7 @@ class LPMachine(CallbackSupportMixin, KernelModel, ReportedModel, BaseEstimator)
         "batch_size": [Interval(numbers.Integral, 1, None, closed="left")],
         "pricing": [StrOptions({"all"}), Interval(numbers.Integral, 1, None, closed="left")],
         "solver": [StrOptions({"auto", "highs", "linprog"})],
-        "max_time": [None, Interval(numbers.Real, 0, None, closed="neither")],
+        "max_time": MAX_TIME,
         **KERNEL,
         **EXECUTION,
     }

@@ -22,7 +22,7 @@ from pursuit.estimators.inputs import (
     check_lengths,
     dense,
     is_precomputed,
-    prediction_rows,
+    rows_again,
     size_on_path,
     training_rows,
     validate_items,
@@ -58,11 +58,16 @@ from pursuit.rows import Sample
 from pursuit.tuning import Calibration
 
 _AUTO_CERTIFICATE_ROWS = 10_000, 50_000
-CERTIFYING_SHARE = 1 / 3
+_CERTIFYING_SHARE = 1 / 3
 """What is left of ``max_time`` where an automatic certificate is still computed."""
 NO_TIME_TO_CERTIFY = "max_time left no time for a certificate: certify(X, y) computes it"
 AUTO_BASIS = 2048
 _CALLER = 5  # of fit, behind its two decorators, as seen from what fit calls
+
+
+def time_to_certify(certificate: str | None, clock: Clock) -> bool:
+    """Whether enough of a fit's time is left; a certificate asked for by name is not left out."""
+    return certificate != "auto" or not clock.over(1.0 - _CERTIFYING_SHARE)
 
 
 class SpanModel(BasisModel, ReportedModel, BaseEstimator):
@@ -335,11 +340,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         self, X: Any, y: Any, sample_weight: ArrayLike | None, workers: Workers
     ) -> Problem:
         """The problem that given rows pose to the fitted kernel and noise."""
-        rows, X = prediction_rows(self, X)
-        if is_precomputed(self.kernel) and X.shape[0] != X.shape[1]:
-            raise ValueError(
-                f"kernel='precomputed' needs the square training matrix, got shape {X.shape}."
-            )
+        rows, X = rows_again(self, X)
         weights = validate_weights(sample_weight, rows.n_rows)
         targets = validate_targets(y)
         check_lengths(X, targets)
@@ -436,9 +437,8 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         self.dual_coef_ = coefficients[:, 0] if self._single_output else coefficients
 
     def _may_certify(self, interrupted: Interrupted, clock: Clock) -> bool:
-        """Whether there is time for the certificate; one asked for by name is not left out."""
-        in_time = self.certificate != "auto" or not clock.over(1.0 - CERTIFYING_SHARE)
-        return in_time and not interrupted.requested
+        """Whether the fit goes on to its certificate."""
+        return not interrupted.requested and time_to_certify(self.certificate, clock)
 
     def _certify_fit(
         self,

@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate
 from pursuit.estimators.inputs import (
-    is_precomputed,
-    prediction_rows,
+    rows_again,
     training_rows,
     validate_weights,
 )
@@ -282,11 +281,7 @@ class LowRankOneClassSVM(OutlierMixin, LowRankMachine):
         """
         check_is_fitted(self)
         X, _, sample_weight = named_columns(X, None, sample_weight, weight=weight)
-        rows, X = prediction_rows(self, X)
-        if is_precomputed(self.kernel) and X.shape[0] != X.shape[1]:
-            raise ValueError(
-                f"kernel='precomputed' needs the square training matrix, got shape {X.shape}."
-            )
+        rows, X = rows_again(self, X)
         weights = validate_weights(sample_weight, rows.n_rows)
         return self._certified(X, rows, self._problem(weights), weights)
 

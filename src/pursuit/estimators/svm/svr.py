@@ -15,9 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from pursuit.bounds import Certificate
 from pursuit.estimators.inputs import (
     check_lengths,
-    is_precomputed,
     positive,
-    prediction_rows,
+    rows_again,
     training_rows,
     validate_targets,
     validate_weights,
@@ -292,11 +291,7 @@ class LowRankSVR(ScoredRows, RegressorMixin, LowRankMachine):
         """
         check_is_fitted(self)
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
-        rows, X = prediction_rows(self, X)
-        if is_precomputed(self.kernel) and X.shape[0] != X.shape[1]:
-            raise ValueError(
-                f"kernel='precomputed' needs the square training matrix, got shape {X.shape}."
-            )
+        rows, X = rows_again(self, X)
         targets = validate_targets(y)
         check_lengths(X, targets)
         Y = targets.reshape(len(targets), -1)
