@@ -122,6 +122,7 @@ def test_copies_and_zero_columns_are_never_taken(workers):
         K[7, 7] = K[3, 3]
     found = objective(matrices, np.ones(40), workers, capacity=40)
     path = Pursuit(found, Meter()).run([MaxSize(40)])
-    assert path.stop_reason == "rank"
+    # What is left after the last column of its own is rounding: none of it, or too little.
+    assert path.stop_reason in ("rank", "no gain")
     assert 5 not in found.chosen
     assert not {3, 7} <= set(found.chosen.tolist())
