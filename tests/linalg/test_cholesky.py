@@ -10,6 +10,7 @@ from pursuit.linalg import (
     PivotedCholesky,
     RowCholesky,
     Workers,
+    damped_cholesky,
     reordered,
     robust_cholesky,
 )
@@ -361,3 +362,24 @@ def test_rows_are_kept_as_if_each_were_tried_in_turn(seed, n, rank):
         if left @ left > 1e-8 * (A[i] @ A[i]):
             naive.append(i)
     assert robust_cholesky(A @ A.T)[1].tolist() == naive
+
+
+# damped_cholesky
+
+
+def test_a_definite_matrix_is_not_damped():
+    H = psd(np.random.default_rng(1), 20)
+    np.testing.assert_allclose(damped_cholesky(H), np.linalg.cholesky(H), atol=1e-14)
+
+
+def test_a_singular_matrix_is_damped_as_little_as_possible():
+    H = psd(np.random.default_rng(2), 20, rank=5)
+    L = damped_cholesky(H)
+    shift = np.diag(L @ L.T - H)
+    assert np.all(np.abs(shift) <= 1e-9 * np.diag(H).max())
+
+
+@pytest.mark.parametrize("matrix", [-np.eye(3), np.full((3, 3), np.nan)])
+def test_what_damping_cannot_mend_is_refused(matrix):
+    with pytest.raises(ArithmeticError, match="not positive definite, or not finite"):
+        damped_cholesky(matrix)

@@ -11,6 +11,7 @@ from pursuit.linalg.cholesky import (
     NotPositiveDefiniteError,
     PivotedCholesky,
     RowCholesky,
+    damped_cholesky,
     reordered,
     robust_cholesky,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "canonical_pairs",
     "column_dots",
     "conjugate_gradients",
+    "damped_cholesky",
     "gram_rounding",
     "invert_spd",
     "line_search",

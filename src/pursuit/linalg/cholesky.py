@@ -15,6 +15,7 @@ Indices = NDArray[np.intp]
 _COLUMN_CHUNK = 1024
 _LARGE_PIVOT = 1e-6
 _PANEL_ROWS = 64
+_LEAST_DAMPING, _MOST_DAMPING = 1e-14, 1e-3
 EPS = float(np.finfo(np.float64).eps)
 INDEFINITE = 1e-5
 """Negative pivots down to this part of the largest diagonal entry are put down to rounding, also
@@ -253,6 +254,30 @@ def robust_cholesky(
         kept[size:stop] = rows[taken]
         size = stop
     return factor[:size, :size].copy(), kept[:size]
+
+
+def damped_cholesky(matrix: Floats, damping: float = 0.0) -> Floats:
+    """Lower factor of matrix + s I, for the least s that makes it positive definite.
+
+    s starts at ``damping`` of the largest diagonal entry and is raised a hundredfold at a time, up
+    to 1e-3 of that entry: dependent directions need no more. For solvers whose step may be damped,
+    never for a result.
+
+    Raises
+    ------
+    ArithmeticError
+        If that does not help: the matrix is indefinite, or not finite.
+    """
+    scale = float(np.diag(matrix).max(initial=0.0))
+    while damping <= _MOST_DAMPING:
+        shifted = matrix + damping * scale * np.eye(len(matrix)) if damping else matrix
+        factor, info = dpotrf(shifted, lower=1, clean=1)
+        if info == 0 and np.isfinite(factor[-1:, -1:]).all():
+            return np.asarray(factor)
+        damping = max(100.0 * damping, _LEAST_DAMPING)
+    raise ArithmeticError(
+        f"a {len(matrix)} x {len(matrix)} system is not positive definite, or not finite."
+    )
 
 
 def reordered(K: Floats, R: Floats, order: Indices) -> Floats:
