@@ -275,7 +275,7 @@ class ExactGPRegressor(
                 settled = settle(self, sample, X, rng, workers)
                 self.kernel_, self.noise_ = settled.kernel, settled.noise
                 progress.begin("factor")
-                problem = self._problem(sample, settled.compiled, workers)
+                problem = self._problem(sample, self._compiled(X), workers)
                 small = self.solver == "auto" and sample.n_rows <= DIRECT_ROWS
                 direct = small or self.solver == "cholesky"
                 system: ExactSystem = (
