@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import numbers
-import warnings
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -17,10 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Bound
 from pursuit.estimators.constraints import EXECUTION, KERNEL, POOLED
+from pursuit.estimators.fit_run import FitRun, interrupt, warn
 from pursuit.estimators.inputs import (
     is_precomputed,
     prediction_rows,
-    seeded,
     size_on_path,
     validate_items,
 )
@@ -29,10 +28,10 @@ from pursuit.estimators.matching.fit import MatchingFit
 from pursuit.estimators.matching.judges import Judge
 from pursuit.estimators.matching.path import AtomPath, atoms_of
 from pursuit.estimators.matching.search import MatchingPlan
-from pursuit.estimators.progress import CallbackSupportMixin, Progress
+from pursuit.estimators.progress import CallbackSupportMixin
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.gram import kernel_times
-from pursuit.greedy import Meter, Path, Pool, Problem, catch_interrupt
+from pursuit.greedy import Path, Pool
 from pursuit.kernels import Dictionary
 from pursuit.linalg import Workers
 from pursuit.objectives import RowLoss
@@ -41,7 +40,6 @@ from pursuit.rows import Sample
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-_CALLER = 5  # of fit, behind its two decorators and _fit_model
 
 _THEOREM = "Hussain & Shawe-Taylor 2008, Theorem 3"
 
@@ -162,18 +160,15 @@ class MatchingPursuitModel(CallbackSupportMixin, KernelModel, ReportedModel, Bas
         present = np.flatnonzero(sample.weights > 0)
         if len(present) < sample.n_rows:
             sample = sample.take(present)
-        rng = seeded(self.random_state)
         self._level, self._n_outputs = level, sample.n_outputs
         several = isinstance(self.kernel, list | tuple)
         given = self.kernel if several else [self.kernel]
         self._set_kernels([clone(k) if isinstance(k, SklearnKernel) else k for k in given], several)
         kernels = self._compiled_kernels(X)
-        progress = Progress(self, n_stages=3)
-        with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
-            problem = Problem(sample, kernels[0], 0.0, workers, Meter(kernels[0]), rng)
+        with FitRun(self, sample, present, n_stages=3) as run:
+            problem = run.problem(kernels[0], noise=0.0)
             fitter = MatchingFit(self._plan(loss), problem, kernels, self._given_centers(), judge)
-            found = fitter.run(interrupted, progress)
-        progress.finish()
+            found = fitter.run(run)
         rows = found.centers.index
         as_passed = np.where(rows >= 0, present[rows], -1)
         path = replace(found.path, index=as_passed)
@@ -193,20 +188,14 @@ class MatchingPursuitModel(CallbackSupportMixin, KernelModel, ReportedModel, Bas
             for printed in (False, True)
         )
         if self.n_basis == "bound" and not np.isfinite(self.printed_bound_.value).any():
-            warnings.warn(
+            warn(
                 f"with tolerance={self.tolerance!r} every row outside the basis is an error at "
                 f"each of the {len(fitter.errors)} sizes tried, so the bound is vacuous and cannot "
                 "choose: the model has 1 basis function. Raise tolerance, or let "
-                "n_basis='validation' choose.",
-                stacklevel=_CALLER,
+                "n_basis='validation' choose."
             )
-        if interrupted.requested:
-            warnings.warn(
-                f"fit was interrupted: the model holds the best {self.n_basis_} basis functions "
-                "found so far.",
-                stacklevel=_CALLER,
-            )
-            raise KeyboardInterrupt
+        if run.stopping:
+            interrupt(f"the best {self.n_basis_} basis functions found so far")
 
     def _plan(self, loss: RowLoss | None) -> MatchingPlan:
         return MatchingPlan(

@@ -208,13 +208,10 @@ class LowRankOneClassSVM(OutlierMixin, LowRankMachine):
         rows, X = training_rows(self, X)
         weights = validate_weights(sample_weight, rows.n_rows)
         problem = self._problem(weights)
-        fitted, _, progress = self._fit_machine(
-            X, rows, problem.targets, weights, problem, centred=False
-        )
+        fitted, run = self._fit_machine(X, rows, problem.targets, weights, problem, centred=False)
         self.offset_ = float(-fitted.solution.intercepts[0])
         self.n_support_ = np.array([len(self.support_)])
-        progress.finish()
-        self._tell()
+        self._report_end(fitted, run)
         return self
 
     @lazily
