@@ -28,7 +28,6 @@ from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.inputs import (
     check_positive_definite,
     positive,
-    prediction_rows,
     validate_targets,
     validate_weights,
 )
@@ -45,7 +44,7 @@ from pursuit.estimators.span.searching import (
 )
 from pursuit.estimators.span.stepping import StepFit, fit_random, fit_steps
 from pursuit.estimators.span.updating import UpdatingModel
-from pursuit.gram import kernel_diagonal, kernel_times
+from pursuit.gram import kernel_diagonal
 from pursuit.greedy import (
     Problem,
     SpanFit,
@@ -287,11 +286,8 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         y : array of shape (n_rows,) or (n_rows, n_outputs)
         """
         check_is_fitted(self)
-        rows, X = prediction_rows(self, X)
-        kernel = self._compiled(X)
         coefficients = self.dual_coef_.reshape(self.n_basis_, len(self._scale.mean))
-        with Workers(self.n_jobs) as workers:
-            fitted = kernel_times(rows, kernel, self._points, coefficients, workers)
+        fitted = self._expanded(X, coefficients)
         return fitted[:, 0] if self._single_output else fitted
 
     def grow(

@@ -26,7 +26,7 @@ from pursuit.linalg.spd import invert_spd
 from pursuit.linalg.spread import Spread
 from pursuit.linalg.steps import StepSolution
 from pursuit.linalg.tall import TallMatrix
-from pursuit.linalg.workers import Workers
+from pursuit.linalg.workers import Workers, single_threaded_blas
 
 __all__ = [
     "EPS",
@@ -62,5 +62,6 @@ __all__ = [
     "refined_gradients",
     "reordered",
     "robust_cholesky",
+    "single_threaded_blas",
     "trusted_size",
 ]

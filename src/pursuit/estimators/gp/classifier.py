@@ -332,6 +332,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
                 run.begin("calibrate")
                 self.calibration_ = calibrate_latents(problem, fitted, laplace, split.reserved)
             self._store(fitted, laplace, span.whitener, present)
+            self._keep_bound_basis(problem.kernel)
             notes = list(settled.report.warnings)
             if self._certifies(m) and not run.stopping:
                 if time_to_certify(self.certificate, run.clock):

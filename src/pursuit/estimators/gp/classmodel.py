@@ -82,9 +82,8 @@ class LatentClassModel(ScoredRows, ClassifierMixin, BasisModel, ReportedModel, B
         values : array of shape (n_rows,) or (n_rows, n_classes)
         """
         check_is_fitted(self)
-        rows, X = prediction_rows(self, X)
-        with Workers(self.n_jobs) as workers:
-            values = self._values(rows, self._compiled(X), workers)
+        coefficients = self.dual_coef_.reshape(self.n_basis_, self._columns)
+        values = self._expanded(X, coefficients)
         return values if self._columns > 1 else values[:, 0]
 
     @lazily

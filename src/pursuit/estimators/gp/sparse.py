@@ -45,7 +45,6 @@ from pursuit.estimators.span.certifying import KINDS
 from pursuit.estimators.span.model import NO_TIME_TO_CERTIFY
 from pursuit.estimators.span.searching import Chosen, choose_basis, fit_basis, smallest_within
 from pursuit.estimators.span.updating import UpdatingModel
-from pursuit.gram import kernel_times
 from pursuit.greedy import SpanFit
 from pursuit.linalg import SpanSolution, Spread, Workers
 from pursuit.tuning import Calibration
@@ -421,33 +420,29 @@ class SparseGPRegressor(
                 "return_std and return_cov cannot both be true: the diagonal of the covariance is "
                 "the square of the standard deviation."
             )
-        rows, X = prediction_rows(self, X)
-        if is_precomputed(self.kernel) and (return_std or return_cov):
+        coefficients = self.dual_coef_.reshape(self.n_basis_, len(self._scale.mean))
+        mean = self._scale.restore(self._expanded(X, coefficients))
+        mean = mean[:, 0] if self._single_output else mean
+        if not (return_std or return_cov):
+            return mean
+        if is_precomputed(self.kernel):
             raise ValueError(
                 "return_std and return_cov need k(x, x), which a precomputed matrix of "
                 "k(x, training rows) does not hold: fit with a callable kernel instead."
             )
+        rows, X = prediction_rows(self, X)
         kernel = self._compiled(X)
-        coefficients = self.dual_coef_.reshape(self.n_basis_, len(self._scale.mean))
         noise = self._spread.noise if include_noise else 0.0
-        with Workers(self.n_jobs) as workers:
-            fitted = kernel_times(rows, kernel, self._points, coefficients, workers)
-            mean = self._scale.restore(fitted)
-            if return_std:
-                variance = latent_variance(
-                    rows, kernel, self._points, self._solution, self._spread, workers
-                )
-                spread = self._scale.scale * np.sqrt(variance + noise)[:, None]
-            elif return_cov:
-                covariance = latent_covariance(
-                    rows, kernel, self._points, self._solution, self._spread
-                )
-                covariance[np.diag_indices_from(covariance)] += noise
-                spread = covariance[:, :, None] * self._scale.scale**2
-        if self._single_output:
-            mean = mean[:, 0]
-        if not (return_std or return_cov):
-            return mean
+        known = kernel, self._points, self._solution, self._spread
+        if return_std:
+            with Workers(self.n_jobs) as workers:
+                variance = latent_variance(rows, *known, workers)
+            spread = self._scale.scale * np.sqrt(variance + noise)[:, None]
+        else:
+            with Workers(self.n_jobs):
+                covariance = latent_covariance(rows, *known)
+            covariance[np.diag_indices_from(covariance)] += noise
+            spread = covariance[:, :, None] * self._scale.scale**2
         return mean, spread[..., 0] if self._single_output else spread
 
     def sample_y(

@@ -21,14 +21,12 @@ from pursuit.estimators.inputs import (
     is_precomputed,
     prediction_rows,
 )
-from pursuit.estimators.kernelmodel import KernelModel
+from pursuit.estimators.kernelmodel import BasisModel
 from pursuit.estimators.lp.growing import Growth, GrowthPlan
 from pursuit.estimators.progress import CallbackSupportMixin
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.gram import kernel_times
 from pursuit.greedy import Meter
 from pursuit.kernels import CountingKernel
-from pursuit.linalg import Workers
 from pursuit.rows import RowSource, Sample, SelectedRows, draw_rows, source_numbers
 from pursuit.solvers import LinearLosses
 
@@ -38,7 +36,7 @@ Indices = NDArray[np.intp]
 _CHECK_ROWS = 256
 
 
-class LPMachine(CallbackSupportMixin, KernelModel, ReportedModel, BaseEstimator):
+class LPMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstimator):
     """Minimise Σ_j |a_j| + C Σ_i s_i ℓ(y_i, f(x_i)), f = Σ_j a_j k(·, x_j) + b, over all rows j."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -121,6 +119,7 @@ class LPMachine(CallbackSupportMixin, KernelModel, ReportedModel, BaseEstimator)
         self.basis_indices_ = present[chosen]
         self.basis_ = None if is_precomputed(self.kernel) else rows.take(chosen)
         self.n_basis_ = len(chosen)
+        self._keep_bound_basis(kernel)
         self.dual_coef_ = a[:, 0] if self._single_output else a
         b = shifts + spreads * b
         self.intercept_ = float(b[0]) if self._single_output else b
@@ -153,13 +152,11 @@ class LPMachine(CallbackSupportMixin, KernelModel, ReportedModel, BaseEstimator)
     def _values(self, X: Any) -> Floats:
         """f at the rows, one column an output."""
         check_is_fitted(self)
-        rows, X = prediction_rows(self, X)
         if not self.n_basis_:
+            rows, _ = prediction_rows(self, X)
             constant: Floats = np.zeros((rows.n_rows, self._n_outputs)) + self.intercept_
             return constant
-        points = self.basis_indices_ if self.basis_ is None else self.basis_
         coefficients = self.dual_coef_.reshape(self.n_basis_, self._n_outputs)
-        with Workers(self.n_jobs) as workers:
-            values = kernel_times(rows, self._compiled(X), points, coefficients, workers)
+        values = self._expanded(X, coefficients)
         values += self.intercept_
         return values

@@ -23,7 +23,7 @@ from pursuit.estimators.inputs import (
     size_on_path,
     validate_items,
 )
-from pursuit.estimators.kernelmodel import KernelModel
+from pursuit.estimators.kernelmodel import BasisModel
 from pursuit.estimators.matching.fit import MatchingFit
 from pursuit.estimators.matching.judges import Judge
 from pursuit.estimators.matching.path import AtomPath, atoms_of
@@ -44,7 +44,7 @@ Indices = NDArray[np.intp]
 _THEOREM = "Hussain & Shawe-Taylor 2008, Theorem 3"
 
 
-class MatchingPursuitModel(CallbackSupportMixin, KernelModel, ReportedModel, BaseEstimator):
+class MatchingPursuitModel(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstimator):
     """Fit f = Σ_j β_j k(·, c_j) + c by matching pursuit, at a size that a bound may choose."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -174,6 +174,8 @@ class MatchingPursuitModel(CallbackSupportMixin, KernelModel, ReportedModel, Bas
         path = replace(found.path, index=as_passed)
         found = replace(found, centers=Pool(found.centers.items, as_passed), path=path)
         self._store(found)
+        if len(kernels) == 1:
+            self._keep_bound_basis(kernels[0])
         quantity, caveats = statements
         self.generalisation_bound_, self.printed_bound_ = (
             Bound(
@@ -250,15 +252,16 @@ class MatchingPursuitModel(CallbackSupportMixin, KernelModel, ReportedModel, Bas
         self.path_ = found.path
 
     def _values(self, X: Any) -> Floats:
-        """f at the rows, one column an output."""
+        """f at the rows, one column per output."""
         check_is_fitted(self)
-        rows, X = prediction_rows(self, X)
-        points = self.basis_indices_ if self.basis_ is None else self.basis_
-        dictionary = Dictionary(tuple(self._compiled_kernels(X)), points)
         coefficients = self.dual_coef_.reshape(self.n_basis_, self._n_outputs)
-        with Workers(self.n_jobs) as workers:
-            values = kernel_times(
-                rows, dictionary, atoms_of(self.basis_kernels_), coefficients, workers
-            )
+        if len(self._kernels) == 1:
+            values = self._expanded(X, coefficients)
+        else:
+            rows, X = prediction_rows(self, X)
+            dictionary = Dictionary(tuple(self._compiled_kernels(X)), self._points)
+            atoms = atoms_of(self.basis_kernels_)
+            with Workers(self.n_jobs) as workers:
+                values = kernel_times(rows, dictionary, atoms, coefficients, workers)
         values += self.intercept_
         return values

@@ -225,6 +225,8 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             solution = solution.with_noise(model.noise_)
         model._set_solution(solution)
         model.basis_ = None if self.basis_ is None else self.basis_[:n]
+        if self._bound is not None:
+            model._keep_bound_basis(self._bound.kernel)
         model.basis_indices_ = self.basis_indices_[:n]
         model.path_ = self.path_.truncated(n)
         model.certificate_ = None
@@ -405,6 +407,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
 
         self._set_solution(fitted.solution)
         self.basis_ = None if is_precomputed(self.kernel) else fitted.pool.items
+        self._keep_bound_basis(problem.kernel)
         self.basis_indices_ = as_passed(fitted.pool.index)
         self.path_ = replace(fitted.path, index=as_passed(fitted.path.index))
         self.certificate_ = None

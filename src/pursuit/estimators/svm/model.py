@@ -192,6 +192,7 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
             )
             fitted = fitter.run(run.interrupted)
         self._store(fitted, present)
+        self._keep_bound_basis(kernel)
         return fitted, run
 
     def _store(self, fitted: MachineFit, present: Indices) -> None:
@@ -266,15 +267,21 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
     def _values(self, X: Any) -> Floats:
         """f + b at the rows, one column an output."""
         check_is_fitted(self)
-        rows, X = prediction_rows(self, X)
-        with Workers(self.n_jobs) as workers:
-            return self._values_at(rows, self._compiled(X), workers)
+        if self.n_basis_ == 0:
+            rows, _ = prediction_rows(self, X)
+            return np.tile(self._constants, (rows.n_rows, 1))
+        return self._expanded(X, self.dual_coef_.T) + self._constants
+
+    @property
+    def _constants(self) -> Floats:
+        """What is added to the expansion."""
+        return self.intercept_
 
     def _values_at(self, rows: RowSource, kernel: CountingKernel, workers: Workers) -> Floats:
         if self.n_basis_ == 0:
-            return np.tile(self.intercept_, (rows.n_rows, 1))
+            return np.tile(self._constants, (rows.n_rows, 1))
         values = kernel_times(rows, kernel, self._points, self.dual_coef_.T, workers)
-        values += self.intercept_
+        values += self._constants
         return values
 
     def _saved_state(self) -> dict[str, Any]:

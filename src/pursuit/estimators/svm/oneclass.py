@@ -22,9 +22,7 @@ from pursuit.estimators.sources import named_columns
 from pursuit.estimators.svm.fitting import Moving, Solver
 from pursuit.estimators.svm.model import LowRankMachine
 from pursuit.estimators.svm.oneclassproblem import OneClassProblem, one_class_in_span
-from pursuit.kernels import CountingKernel
-from pursuit.linalg import Workers
-from pursuit.rows import RowSource, Sample
+from pursuit.rows import Sample
 
 Floats = NDArray[np.float64]
 
@@ -288,9 +286,10 @@ class LowRankOneClassSVM(OutlierMixin, LowRankMachine):
         targets = np.ones((len(weights), 1))
         return OneClassProblem(targets, weights[:, None], squared=False, nu=float(self.nu))
 
-    def _values_at(self, rows: RowSource, kernel: CountingKernel, workers: Workers) -> Floats:
-        """f without its intercept, which is the offset that f is compared with."""
-        return super()._values_at(rows, kernel, workers) + self.offset_
+    @property
+    def _constants(self) -> Floats:
+        """None: the intercept is the offset that f is compared with."""
+        return np.zeros(1)
 
     def _solver(self) -> Solver:
         return one_class_in_span
