@@ -524,7 +524,7 @@ def test_an_interrupted_fit_leaves_a_model(waves):
 
     model = iterated(kernel, noise=1e-3, preconditioner_size=5, tol=1e-10)
     with (
-        pytest.warns(UserWarning, match="fit was interrupted: the model is that of iteration"),
+        pytest.warns(UserWarning, match="the model holds the solution of iteration"),
         pytest.raises(KeyboardInterrupt),
     ):
         model.fit(data.X, data.y)

@@ -605,3 +605,13 @@ def test_time_is_that_of_the_whole_fit():
     assert model.certificate_ is None
     assert any("certify(X, y)" in warning for warning in model.learning_report_.warnings)
     assert model.score(X, labels) > 0.5
+
+
+def test_predictions_are_the_most_probable_classes():
+    """Also where classes are close, and one is less certain than another."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(900, 2))
+    y = np.digitize(X[:, 0] + 0.8 * rng.normal(size=900), [-0.6, 0.1, 0.9])
+    model = SparseGPClassifier(n_basis=40, random_state=0).fit(X, y)
+    new = rng.uniform(-4, 4, size=(4000, 2))
+    np.testing.assert_array_equal(model.predict(new), model.predict_proba(new).argmax(axis=1))

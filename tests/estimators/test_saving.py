@@ -136,7 +136,7 @@ MODELS = {
     ),
     "svc": lambda m=120: classify(LowRankSVC(n_basis=15, random_state=0), m),
     "svc, hinge": lambda m=120: classify(
-        LowRankSVC(n_basis=15, loss="hinge", probability=True, random_state=0), m, ("a", "b", "c")
+        LowRankSVC(n_basis=15, loss="hinge", random_state=0), m, ("a", "b", "c")
     ),
     "svr": lambda m=120: regress(LowRankSVR(n_basis=15, random_state=0), m),
     "one class": lambda m=120: describe(LowRankOneClassSVM(n_basis=15, random_state=0), m),

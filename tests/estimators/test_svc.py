@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
@@ -21,7 +22,6 @@ from sklearn.svm import SVC
 
 from pursuit import LowRankSVC
 from pursuit.estimators.span.features import Span, SpanFeatures
-from pursuit.estimators.svm.probability import fit_sigmoids
 from pursuit.estimators.svm.problem import MachineProblem
 from pursuit.estimators.svm.solving import newton_in_span
 from pursuit.greedy import Meter, Pool, Problem
@@ -341,39 +341,13 @@ def test_moving_on_some_of_the_rows_is_moving(monkeypatch):
         assert moved.path_.value[-1] < still.path_.value[-1]
 
 
-@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
-def test_probabilities_are_calibrated_on_rows_left_out(multi_class):
+def test_probabilities_come_from_scikit_learns_calibration():
     X, y = rough(600, flips=0.2)
-    y = np.where(X[:, 0] > 1, 2, y)
-    options = {"C": 100.0, "gamma": 1.0, "n_basis": 100, "multi_class": multi_class}
-    model = LowRankSVC(probability=True, random_state=0, **options).fit(X[:400], y[:400])
-    p = model.predict_proba(X[400:])
-    np.testing.assert_allclose(p.sum(axis=1), 1.0)
-    shares = [(y[:400] == c).mean() for c in model.classes_]
-    chance = log_loss(y[400:], np.tile(shares, (200, 1)), labels=model.classes_)
-    assert log_loss(y[400:], p, labels=model.classes_) < chance
-    # Sigmoids fitted to the rows that the machine was fitted to would be far too sure.
+    model = CalibratedClassifierCV(LowRankSVC(C=100.0, gamma=1.0, n_basis=100, random_state=0))
+    p = model.fit(X[:400], y[:400]).predict_proba(X[400:])
+    chance = log_loss(y[400:], np.tile([(y[:400] == c).mean() for c in (-1, 1)], (200, 1)))
+    assert log_loss(y[400:], p) < chance
     assert p.max() < 0.99
-    again = LowRankSVC(probability=True, random_state=0, **options).fit(X[:400], y[:400])
-    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
-
-
-@given(st.integers(0, 10**6), st.floats(-3, 3), st.floats(-1, 1))
-def test_sigmoids_have_platts_likelihood(seed, slope, offset):
-    rng = np.random.default_rng(seed)
-    values = rng.normal(size=(200, 1))
-    inside = rng.random((200, 1)) < 1 / (1 + np.exp(-(slope * values + offset)))
-    w = rng.uniform(0.5, 2, 200)
-    n_in, n_out = w[inside[:, 0]].sum(), w[~inside[:, 0]].sum()
-    t = np.where(inside[:, 0], (n_in + 1) / (n_in + 2), 1 / (n_out + 2))
-
-    def loss(p):
-        z = p[0] * values[:, 0] + p[1]
-        return w @ (np.logaddexp(0, -z) * t + np.logaddexp(0, z) * (1 - t))
-
-    found = fit_sigmoids(values, inside, w)[:, 0]
-    other = minimize(loss, np.zeros(2), tol=1e-10)
-    assert loss(found) <= other.fun + 1e-6 * w.sum()
 
 
 def test_inputs_of_every_kind_agree():
@@ -418,12 +392,11 @@ def test_gamma_is_read_as_svc_reads_it():
 def test_threads_do_not_change_a_bit():
     X, y = rough(2500)
     labels = np.where(X[:, 0] > 1, 2, y)
-    options = {"gamma": 0.5, "n_basis": 60, "refine": 3, "probability": True, "random_state": 0}
+    options = {"gamma": 0.5, "n_basis": 60, "refine": 3, "random_state": 0}
     one, three = (
         LowRankSVC(n_jobs=n, certificate="exact", **options).fit(X, labels) for n in (1, 3)
     )
     assert np.array_equal(one.dual_coef_, three.dual_coef_)
-    assert np.array_equal(one.predict_proba(X), three.predict_proba(X))
     assert one.certificate_.lower == three.certificate_.lower
 
 
@@ -523,17 +496,6 @@ def test_wrong_data_is_named():
     model = LowRankSVC().fit(X, y)
     with pytest.raises(ValueError, match=r"y holds \[5\], which the model was not fitted with"):
         model.certify(X, np.full(50, 5))
-    assert not hasattr(model, "predict_proba")
-    with pytest.raises(AttributeError) as error:
-        model.predict_proba(X)
-    assert "needs probability=True" in str(error.value.__cause__)
-    alone = LowRankSVC(probability=True)
-    with pytest.raises(ValueError, match="a class has one row only"):
-        alone.fit(X, np.arange(50) == 7)
-    assert not hasattr(alone, "basis_")
-    before = LowRankSVC(probability=True).fit(X, y).set_params(probability=False).fit(X, y)
-    with pytest.raises(AttributeError, match="fitted with probability=False"):
-        before.set_params(probability=True).predict_proba(X)
     with pytest.raises(ValueError, match="refine=5 moves points along the kernel's gradient"):
         LowRankSVC(rbf_kernel, refine=5).fit(X, y)
     with pytest.raises(ValueError, match="gamma='scale' needs rows of numbers"):

@@ -10,6 +10,7 @@ from pursuit.linalg import (
     PivotedCholesky,
     RowCholesky,
     Workers,
+    damped_cholesky,
     reordered,
     robust_cholesky,
 )
@@ -331,3 +332,54 @@ def test_indefinite_is_refused_with_the_number_in_the_matrix_given(matrix, index
         robust_cholesky(matrix)
     assert caught.value.index == index
     assert caught.value.pivot == pytest.approx(pivot)
+
+
+def test_many_dependent_rows_cost_no_more_than_a_few_panels():
+    """Half the rows doubled: every first copy is kept, in time that does not depend on how many."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 3))
+    X = np.vstack([X, X])[rng.permutation(1200)]
+    K = np.exp(-10.0 * ((X[:, None] - X[None]) ** 2).sum(-1))
+    R, kept = robust_cholesky(K)
+    _, first = np.unique(X, axis=0, return_index=True)
+    assert kept.tolist() == sorted(first.tolist())
+    np.testing.assert_allclose(R @ R.T, K[np.ix_(kept, kept)], atol=1e-12)
+    np.testing.assert_allclose(R, np.linalg.cholesky(K[np.ix_(kept, kept)]), atol=1e-9)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 150), st.integers(1, 40))
+def test_rows_are_kept_as_if_each_were_tried_in_turn(seed, n, rank):
+    """The naive rule, one least-squares residual per row, keeps the same rows."""
+    rng = np.random.default_rng(seed)
+    A = rng.integers(-2, 3, size=(n, rank)).astype(float)
+    naive: list[int] = []
+    for i in range(n):
+        if not A[i].any():
+            continue
+        left = A[i]
+        if naive:
+            left = A[i] - A[naive].T @ np.linalg.lstsq(A[naive].T, A[i], rcond=None)[0]
+        if left @ left > 1e-8 * (A[i] @ A[i]):
+            naive.append(i)
+    assert robust_cholesky(A @ A.T)[1].tolist() == naive
+
+
+# damped_cholesky
+
+
+def test_a_definite_matrix_is_not_damped():
+    H = psd(np.random.default_rng(1), 20)
+    np.testing.assert_allclose(damped_cholesky(H), np.linalg.cholesky(H), atol=1e-14)
+
+
+def test_a_singular_matrix_is_damped_as_little_as_possible():
+    H = psd(np.random.default_rng(2), 20, rank=5)
+    L = damped_cholesky(H)
+    shift = np.diag(L @ L.T - H)
+    assert np.all(np.abs(shift) <= 1e-9 * np.diag(H).max())
+
+
+@pytest.mark.parametrize("matrix", [-np.eye(3), np.full((3, 3), np.nan)])
+def test_what_damping_cannot_mend_is_refused(matrix):
+    with pytest.raises(ArithmeticError, match="not positive definite, or not finite"):
+        damped_cholesky(matrix)

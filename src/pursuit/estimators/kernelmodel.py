@@ -1,11 +1,38 @@
-"""What estimators with a kernel share: the kernel as tiles, and what scikit-learn is told of it."""
+"""What estimators with a kernel share: the kernel as tiles, its values at new rows, its tags."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pursuit.estimators.inputs import counting_kernel, is_precomputed
-from pursuit.kernels import CountingKernel
+import numpy as np
+from numpy.typing import NDArray
+
+from pursuit.estimators.inputs import counting_kernel, is_precomputed, prediction_rows
+from pursuit.gram import kernel_times
+from pursuit.kernels import Columns, CountingKernel, Kernel
+from pursuit.linalg import Workers, single_threaded_blas
+
+Floats = NDArray[np.float64]
+
+_PLAIN_ROWS = 64
+"""Up to this many rows of a plain array are predicted without threads or blocks."""
+
+
+class BoundBasis:
+    """The kernel of a fitted model and its basis points, bound to each other at the first use."""
+
+    def __init__(self, kernel: Kernel, points: Any) -> None:
+        self.kernel, self.points = kernel, points
+        self._columns: Columns | None = None
+
+    def __reduce__(self) -> tuple[type[BoundBasis], tuple[Kernel, Any]]:
+        return BoundBasis, (self.kernel, self.points)
+
+    def __call__(self, X: Floats) -> Any:
+        """k(X, points)."""
+        if self._columns is None:
+            self._columns = self.kernel.columns(self.points)
+        return self._columns(X)
 
 
 class KernelModel:
@@ -53,8 +80,48 @@ class BasisModel(KernelModel):
 
     basis_: Any
     basis_indices_: Any
+    n_features_in_: int
+    n_jobs: int | None
+
+    _bound: BoundBasis | None = None
+    """Set by a fit to numeric rows, so that a few of them are predicted at once."""
 
     @property
     def _points(self) -> Any:
         """What the compiled kernel is bound to: basis points, or columns of a given matrix."""
         return self.basis_indices_ if self.basis_ is None else self.basis_
+
+    def _keep_bound_basis(self, kernel: Kernel) -> None:
+        """Bind the kernel of a fit to the basis, once for all predictions."""
+        numeric = isinstance(self.basis_, np.ndarray) and hasattr(self, "n_features_in_")
+        inner = kernel.kernel if isinstance(kernel, CountingKernel) else kernel
+        self._bound = BoundBasis(inner, self.basis_) if numeric and len(self.basis_) else None
+
+    def _after_loading(self) -> None:
+        if isinstance(self.basis_, np.ndarray) and len(self._kernels_used()) == 1:
+            self._keep_bound_basis(self._compiled(self.basis_))
+
+    def _expanded(self, X: Any, coefficients: Floats) -> Floats:
+        """k(X, basis) @ coefficients: shape (n_rows, n_outputs)."""
+        bound = self._bound if self._bound and self._bound.points is self.basis_ else None
+        if bound is not None and self._is_plain(X):
+            with single_threaded_blas():
+                values: Floats = bound(X) @ coefficients
+            return values
+        rows, X = prediction_rows(self, X)
+        kernel = self._compiled(X) if bound is None else bound.kernel
+        with Workers(self.n_jobs) as workers:
+            return kernel_times(rows, kernel, self._points, coefficients, workers)
+
+    def _is_plain(self, X: Any) -> bool:
+        """Whether X is a small float64 array that needs no conversion, of the right width."""
+        return (
+            type(X) is np.ndarray
+            and X.dtype == np.float64
+            and X.ndim == 2
+            and 0 < len(X) <= _PLAIN_ROWS
+            and X.shape[1] == self.n_features_in_
+            and not hasattr(self, "feature_names_in_")
+            and X.flags.c_contiguous
+            and bool(np.isfinite(X).all())
+        )

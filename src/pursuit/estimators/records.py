@@ -39,6 +39,7 @@ def records() -> dict[str, type]:
     from pursuit.estimators.components.subspace import Diagonal, Subspace
     from pursuit.estimators.components.views import View
     from pursuit.estimators.gp.laplace import LaplaceFit
+    from pursuit.estimators.gp.learning import Settled
     from pursuit.estimators.hull.boostrounds import Booster
     from pursuit.estimators.inputs import TargetScale
     from pursuit.estimators.maps.neighbors import SearchCost
@@ -55,6 +56,7 @@ def records() -> dict[str, type]:
         Mixture,
         Projection,
         SearchCost,
+        Settled,
         Stage,
         Subspace,
         TargetScale,

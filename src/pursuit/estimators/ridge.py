@@ -24,34 +24,34 @@ from pursuit.bounds import (
     span_rate_bound,
 )
 from pursuit.estimators.constraints import DTYPE, EXECUTION, KERNEL, MAX_TIME
+from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.inputs import (
     check_positive_definite,
-    indefinite,
     positive,
-    prediction_rows,
-    seeded,
     validate_targets,
     validate_weights,
 )
 from pursuit.estimators.lazily import ScoredRows, lazily
-from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
+from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.sources import named_columns
 from pursuit.estimators.span.certifying import KINDS
-from pursuit.estimators.span.searching import FULL_LIMIT, SearchPlan, fit_span
+from pursuit.estimators.span.searching import (
+    FULL_LIMIT,
+    RowSplit,
+    SearchPlan,
+    choose_basis,
+    fit_basis,
+)
 from pursuit.estimators.span.stepping import StepFit, fit_random, fit_steps
 from pursuit.estimators.span.updating import UpdatingModel
-from pursuit.gram import kernel_diagonal, kernel_times
+from pursuit.gram import kernel_diagonal
 from pursuit.greedy import (
-    Clock,
-    Interrupted,
-    Meter,
     Problem,
     SpanFit,
-    catch_interrupt,
     kernel_matrix,
     size_grid,
 )
-from pursuit.linalg import NotPositiveDefiniteError, StepSolution, Workers
+from pursuit.linalg import StepSolution, Workers
 
 Floats = NDArray[np.float64]
 
@@ -259,23 +259,17 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
         kernel, white = self._compile(self.kernel_, X)
         self.noise_ = float(self.alpha) + white
-        rng, clock = seeded(self.random_state), Clock(self.max_time)
-        progress = Progress(self, n_stages=3)
-        with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
-            problem = Problem(sample, kernel, self.noise_, workers, Meter(kernel), rng)
-            try:
-                check_positive_definite(kernel, sample, rng)
-                fitted, certificate = self._search(problem, interrupted, progress)
-            except NotPositiveDefiniteError as error:
-                raise indefinite(int(present[error.index]), error.pivot) from error
+        with FitRun(self, sample, present, n_stages=3) as run:
+            problem = run.problem(kernel, self.noise_)
+            check_positive_definite(kernel, sample, run.rng)
+            fitted, certificate = self._search(problem, run)
             self._calibrations = {}
             problem = self._as_far_as_read(fitted, problem)
             self._store(fitted, present, problem)
             self._largest = _largest(problem)
-            if certificate is not None or self._may_certify(interrupted, clock):
-                self._certify_fit(fitted, certificate, problem, progress)
-        progress.finish()
-        self._tell(interrupted, present)
+            if certificate is not None or self._may_certify(run):
+                self._certify_fit(fitted, certificate, problem, run)
+        self._report_end(run, present)
         return self
 
     @lazily
@@ -292,11 +286,8 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         y : array of shape (n_rows,) or (n_rows, n_outputs)
         """
         check_is_fitted(self)
-        rows, X = prediction_rows(self, X)
-        kernel = self._compiled(X)
         coefficients = self.dual_coef_.reshape(self.n_basis_, len(self._scale.mean))
-        with Workers(self.n_jobs) as workers:
-            fitted = kernel_times(rows, kernel, self._points, coefficients, workers)
+        fitted = self._expanded(X, coefficients)
         return fitted[:, 0] if self._single_output else fitted
 
     def grow(
@@ -480,30 +471,23 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         )
 
     def _search(
-        self, problem: Problem, interrupted: Interrupted, progress: Progress
+        self, problem: Problem, run: FitRun
     ) -> tuple[SpanFit | StepFit, Certificate | None]:
         """Run the method."""
-        plan = self._plan(problem.sample.n_rows)
+        m = problem.sample.n_rows
+        plan = self._plan(m)
         if self.method == "random":
-            return fit_random(plan, problem, interrupted=interrupted, begin=progress.begin)
+            return fit_random(plan, problem, interrupted=run.interrupted, begin=run.begin)
         if self.method == "subspace":
-            return fit_span(
-                plan,
-                problem,
-                allowed=None,
-                cut=None,
-                after_choice=None,
-                interrupted=interrupted,
-                begin=progress.begin,
-                enough=interrupted.overdue,
-            )
+            chosen = choose_basis(plan, problem, RowSplit.none_reserved(m), run)
+            return fit_basis(chosen, problem, plan.dtype, run)
         return fit_steps(
             plan,
             problem,
             subset_size=self.subset_size if self.method == "kappa" else None,
             refitted=self.refit,
-            interrupted=interrupted,
-            begin=progress.begin,
+            interrupted=run.interrupted,
+            begin=run.begin,
         )
 
     def _targets(self, y: Any) -> Floats:

@@ -64,7 +64,11 @@ class SavedModel:
     def _saved_state(self) -> dict[str, Any]:
         """Attributes that a file keeps: all that do not grow with the number of training rows."""
         state: dict[str, Any] = self.__getstate__()  # type: ignore[assignment]
+        state.pop("_bound", None)
         return state
+
+    def _after_loading(self) -> None:
+        """Make what files do not hold."""
 
 
 def load(path: str | os.PathLike[str], **given: Any) -> Any:
@@ -200,6 +204,7 @@ def _restored(header: dict[str, Any], decoder: Decoder, given: Mapping[str, Any]
         raise StoreError("it is damaged: a parameter is among the fitted attributes")
     vars(made := model(**values)).update(vars(restored(model, state, name)))
     _check_sizes(made)
+    made._after_loading()
     return made
 
 

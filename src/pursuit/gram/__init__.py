@@ -6,6 +6,7 @@ Imports kernels, rows and linalg.
 
 from pursuit.gram.cross import cross_statistics, kernel_transpose_times, residual_squares
 from pursuit.gram.curve import sum_along_path
+from pursuit.gram.engine import Block, chunked, list_pass, row_pass, sum_pass
 from pursuit.gram.inner import (
     ColumnProducts,
     InnerProducts,
@@ -15,7 +16,6 @@ from pursuit.gram.inner import (
 from pursuit.gram.matrices import ColumnMatrix, PsdMatrix, SquaredMatrix
 from pursuit.gram.matrix import STORED_BYTES, KernelMatrix
 from pursuit.gram.neighbors import Found, NeighborSearch, Queries
-from pursuit.gram.parts import map_parts
 from pursuit.gram.products import (
     kernel_diagonal,
     kernel_features,
@@ -27,6 +27,7 @@ from pursuit.gram.statistics import GramStatistics, Ledger, gram_statistics
 
 __all__ = [
     "STORED_BYTES",
+    "Block",
     "ColumnMatrix",
     "ColumnProducts",
     "Found",
@@ -41,6 +42,7 @@ __all__ = [
     "SpannedView",
     "SquaredMatrix",
     "StreamedProducts",
+    "chunked",
     "cross_statistics",
     "gram_statistics",
     "kernel_diagonal",
@@ -48,9 +50,11 @@ __all__ = [
     "kernel_product",
     "kernel_times",
     "kernel_transpose_times",
-    "map_parts",
+    "list_pass",
     "over_span",
     "paired_moments",
     "residual_squares",
+    "row_pass",
     "sum_along_path",
+    "sum_pass",
 ]

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pursuit.gram.parts import sum_parts
+from pursuit.gram.engine import Block, chunked, sum_pass
 from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
-from pursuit.rows import DistributedRows, RowSource, Sample, TreeSum, in_order, len_items
+from pursuit.rows import RowSource, Sample, len_items
 
 Floats = NDArray[np.float64]
 
@@ -22,40 +22,39 @@ def kernel_transpose_times(
     rows: RowSource, kernel: Kernel, points: Any, vectors: Floats, workers: Workers
 ) -> Floats:
     """k(points, rows) @ vectors: shape (n_points, n_columns)."""
-    if isinstance(rows, DistributedRows):
-        return sum_parts(rows, kernel, partial(_part_transpose, points), vectors)
+    empty = np.zeros((len_items(points), vectors.shape[1]))
+    task = partial(_transpose_times, points)
+    return sum_pass(rows, kernel, task, workers, vectors, empty=empty)
+
+
+def _transpose_times(points: Any, kernel: Kernel, workers: Workers) -> Block[Floats]:
     columns = kernel.columns(points)
-    tree: TreeSum[Floats] = TreeSum()
-    for start, items in rows.blocks():
 
-        def part(span: slice, start: int = start, items: Any = items) -> Floats:
-            here = vectors[start + span.start : start + span.stop]
-            product: Floats = columns(items[span]).T @ here
-            return product
+    def part(items: Any, vectors: Floats) -> Floats:
+        product: Floats = columns(items).T @ vectors
+        return product
 
-        chunks = Workers.slices(len_items(items), _CHUNK_ROWS)
-        tree.add(in_order(workers.map(part, chunks)))
-    return tree.total(np.zeros((columns.n_columns, vectors.shape[1])))
+    return chunked(part, _CHUNK_ROWS, workers)
 
 
 def cross_statistics(
     sample: Sample, kernel: Kernel, points: Any, queries: Any, workers: Workers
 ) -> Floats:
     """K_S'WK_T: shape (n_points, n_queries)."""
-    if isinstance(sample.rows, DistributedRows):
-        task = partial(_part_cross, points, queries)
-        return sum_parts(sample.rows, kernel, task, sample.weights)
+    empty = np.zeros((len_items(points), len_items(queries)))
+    task = partial(_cross, points, queries)
+    return sum_pass(sample.rows, kernel, task, workers, sample.weights, empty=empty)
+
+
+def _cross(points: Any, queries: Any, kernel: Kernel, workers: Workers) -> Block[Floats]:
     basis, targets = kernel.columns(points), kernel.columns(queries)
-    tree: TreeSum[Floats] = TreeSum()
-    for items, _, weights in sample.blocks():
 
-        def part(span: slice, items: Any = items, weights: Floats = weights) -> Floats:
-            weighted = targets(items[span]) * weights[span, None]
-            product: Floats = basis(items[span]).T @ weighted
-            return product
+    def part(items: Any, weights: Floats) -> Floats:
+        weighted = targets(items) * weights[:, None]
+        product: Floats = basis(items).T @ weighted
+        return product
 
-        tree.add(in_order(workers.map(part, Workers.slices(len(weights), _CHUNK_ROWS))))
-    return tree.total(np.zeros((basis.n_columns, targets.n_columns)))
+    return chunked(part, _CHUNK_ROWS, workers)
 
 
 def residual_squares(
@@ -67,47 +66,20 @@ def residual_squares(
     workers: Workers,
 ) -> Floats:
     """Σ_i w_i (k(x_i, t) - Σ_j k(x_i, z_j) β_jt)² for each query t."""
-    if isinstance(sample.rows, DistributedRows):
-        task = partial(_part_squares, points, coefficients, queries)
-        return sum_parts(sample.rows, kernel, task, sample.weights)
+    task = partial(_squares, points, coefficients, queries)
+    empty = np.zeros(len_items(queries))
+    return sum_pass(sample.rows, kernel, task, workers, sample.weights, empty=empty)
+
+
+def _squares(
+    points: Any, coefficients: Floats, queries: Any, kernel: Kernel, workers: Workers
+) -> Block[Floats]:
     basis, targets = kernel.columns(points), kernel.columns(queries)
-    tree: TreeSum[Floats] = TreeSum()
-    for items, _, weights in sample.blocks():
 
-        def part(span: slice, items: Any = items, weights: Floats = weights) -> Floats:
-            left = targets(items[span])
-            left -= basis(items[span]) @ coefficients
-            square: Floats = np.einsum("ij,ij,i->j", left, left, weights[span])
-            return square
+    def part(items: Any, weights: Floats) -> Floats:
+        residual = targets(items)
+        residual -= basis(items) @ coefficients
+        square: Floats = np.einsum("ij,ij,i->j", residual, residual, weights)
+        return square
 
-        tree.add(in_order(workers.map(part, Workers.slices(len(weights), _CHUNK_ROWS))))
-    return tree.total(np.zeros(targets.n_columns))
-
-
-def _part_transpose(
-    points: Any, rows: RowSource, kernel: Kernel, workers: Workers, vectors: Floats
-) -> Floats:
-    return kernel_transpose_times(rows, kernel, points, vectors, workers)
-
-
-def _part_cross(
-    points: Any, queries: Any, rows: RowSource, kernel: Kernel, workers: Workers, weights: Floats
-) -> Floats:
-    return cross_statistics(_untargeted(rows, weights), kernel, points, queries, workers)
-
-
-def _part_squares(
-    points: Any,
-    coefficients: Floats,
-    queries: Any,
-    rows: RowSource,
-    kernel: Kernel,
-    workers: Workers,
-    weights: Floats,
-) -> Floats:
-    sample = _untargeted(rows, weights)
-    return residual_squares(sample, kernel, points, coefficients, queries, workers)
-
-
-def _untargeted(rows: RowSource, weights: Floats) -> Sample:
-    return Sample(rows, np.empty((len(weights), 0)), weights)
+    return chunked(part, _CHUNK_ROWS, workers)

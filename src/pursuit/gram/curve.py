@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pursuit.gram.parts import sum_parts
+from pursuit.gram.engine import Block, chunked, sum_pass
 from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
-from pursuit.rows import DistributedRows, RowSource, TreeSum, in_order, len_items
+from pursuit.rows import RowSource
 
 Floats = NDArray[np.float64]
 
@@ -53,34 +53,25 @@ def sum_along_path(
     -------
     sums : array of shape (n_measures, n_sizes)
     """
-    if isinstance(rows, DistributedRows):
-        task = partial(_part, points, coefficients, intercepts, measure)
-        return sum_parts(rows, kernel, task, *aligned)
-    columns = kernel.columns(points)
-    n_points, n_sizes, n_outputs = coefficients.shape
-    flat = coefficients.reshape(n_points, -1)
-    step = max(16, _TILE_ENTRIES // max(n_points, flat.shape[1], 1))
-    tree: TreeSum[Floats] = TreeSum()
-    for start, items in rows.blocks():
-
-        def part(span: slice, start: int = start, items: Any = items) -> Floats:
-            fitted = (columns(items[span]) @ flat).reshape(-1, n_sizes, n_outputs)
-            fitted += intercepts
-            here = slice(start + span.start, start + span.stop)
-            return measure(fitted, *(array[here] for array in aligned))
-
-        tree.add(in_order(workers.map(part, Workers.slices(len_items(items), step))))
-    return tree.total()
+    task = partial(_measured, points, coefficients, intercepts, measure)
+    return sum_pass(rows, kernel, task, workers, *aligned)
 
 
-def _part(
+def _measured(
     points: Any,
     coefficients: Floats,
     intercepts: Floats,
     measure: Callable[..., Floats],
-    rows: RowSource,
     kernel: Kernel,
     workers: Workers,
-    *aligned: NDArray[Any],
-) -> Floats:
-    return sum_along_path(rows, kernel, points, coefficients, intercepts, measure, aligned, workers)
+) -> Block[Floats]:
+    columns = kernel.columns(points)
+    n_points, n_sizes, n_outputs = coefficients.shape
+    flat = coefficients.reshape(n_points, -1)
+
+    def part(items: Any, *aligned: NDArray[Any]) -> Floats:
+        fitted = (columns(items) @ flat).reshape(-1, n_sizes, n_outputs)
+        fitted += intercepts
+        return measure(fitted, *aligned)
+
+    return chunked(part, max(16, _TILE_ENTRIES // max(n_points, flat.shape[1], 1)), workers)

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit.gram.engine import Block, list_pass
 from pursuit.gram.matrix import KernelMatrix
-from pursuit.gram.parts import map_parts
 from pursuit.kernels import Columns, Kernel
 from pursuit.linalg import Workers
 from pursuit.rows import DistributedRows, RowSource, Sample, in_tree
@@ -128,9 +128,8 @@ class StreamedProducts:
         self._workers, self._kernel = workers, kernel
         self._p = np.zeros_like(sample.targets)
         self._pending: tuple[int, float, float] | None = None
-        self._blocks: list[tuple[slice, Columns]] = []
-        if not isinstance(sample.rows, DistributedRows):
-            self._blocks = _bound(sample.rows, kernel)
+        elsewhere = isinstance(sample.rows, DistributedRows)
+        self._blocks = None if elsewhere else _bound(sample.rows, kernel)
 
     def products(self, candidates: Indices) -> InnerProducts:
         """One pass over the rows."""
@@ -139,12 +138,16 @@ class StreamedProducts:
         items: Any = self._rows.take(wanted)
         step = None if pending is None else pending[1:]
         arrays, o = (self._p, self._y, self._w), self._y.shape[1]
-        if isinstance(self._rows, DistributedRows):
-            parts = map_parts(self._rows, self._kernel, partial(_part, items, step), *arrays)
-            self._p = np.concatenate([p for p, _ in parts])
-            sums = in_tree(part for _, part in parts)
+        if self._blocks is None:
+            task = partial(_elsewhere, items, step)
+            parts = list_pass(self._rows, self._kernel, task, self._workers, *arrays)
         else:
-            sums = _sums(self._blocks, items, step, *arrays, self._workers)
+            one = partial(_one_block, items, step)
+            parts = self._workers.map(
+                lambda block: one(block[1], *(array[block[0]] for array in arrays)), self._blocks
+            )
+        self._p = np.concatenate([p for p, _ in parts])
+        sums = in_tree(part for _, part in parts)
         self._pending = None
         self._after_pass()
         return InnerProducts(
@@ -192,51 +195,39 @@ class _Sums:
         )
 
 
-def _sums(
-    blocks: list[tuple[slice, Columns]],
+def _one_block(
     items: Any,
     step: tuple[float, float] | None,
-    p: Floats,
-    y: Floats,
-    w: Floats,
-    workers: Workers,
-) -> _Sums:
-    """The sums after the step p ← βp + αk of the last item."""
-    o, weighted = y.shape[1], bool(np.any(w != 1.0))
-
-    def part(block: tuple[slice, Columns]) -> _Sums:
-        span, columns = block
-        tile, here = columns(items), p[span]
-        if step is not None:
-            alpha, beta = step
-            here *= beta
-            here += alpha * tile[-1][:, None]
-            tile = tile[:-1]
-        both = np.hstack([here, y[span]])
-        if weighted:
-            both *= w[span, None]
-            squares = (tile * tile) @ w[span]
-        else:
-            squares = np.einsum("ij,ij->i", tile, tile)
-        dots = _dots(both[:, :o], here), _dots(both[:, :o], y[span])
-        return _Sums(tile @ both, squares, *dots)
-
-    return in_tree(workers.map(part, blocks))
-
-
-def _part(
-    items: Any,
-    step: tuple[float, float] | None,
-    rows: RowSource,
-    kernel: Kernel,
-    workers: Workers,
+    columns: Columns,
     p: Floats,
     y: Floats,
     w: Floats,
 ) -> tuple[Floats, _Sums]:
-    """The same for one part of rows that lie elsewhere, with p after the step."""
-    p = p.copy()
-    return p, _sums(_bound(rows, kernel), items, step, p, y, w, workers)
+    """p after the step p ← βp + αk of the last item, and the sums with it, on a block of rows."""
+    o, tile = y.shape[1], columns(items)
+    if step is not None:
+        alpha, beta = step
+        p = beta * p
+        p += alpha * tile[-1][:, None]
+        tile = tile[:-1]
+    both = np.hstack([p, y])
+    if np.any(w != 1.0):
+        both *= w[:, None]
+        squares = (tile * tile) @ w
+    else:
+        squares = np.einsum("ij,ij->i", tile, tile)
+    return p, _Sums(tile @ both, squares, _dots(both[:, :o], p), _dots(both[:, :o], y))
+
+
+def _elsewhere(
+    candidates: Any, step: tuple[float, float] | None, kernel: Kernel, workers: Workers
+) -> Block[tuple[Floats, _Sums]]:
+    """The same for rows that lie elsewhere, bound to the kernel there."""
+
+    def block(items: Any, *arrays: Floats) -> tuple[Floats, _Sums]:
+        return _one_block(candidates, step, kernel.columns(items), *arrays)
+
+    return block
 
 
 def _dots(a: Floats, b: Floats) -> Floats:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from pursuit.gram.parts import join_parts
+from pursuit.gram.engine import Block, chunked, row_pass
 from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
 from pursuit.rows import BLOCK_ROWS, DistributedRows, RowSource, StreamedRows, Table, len_items
@@ -30,24 +30,21 @@ def kernel_times(
     rows: RowSource, kernel: Kernel, points: Any, coefficients: Floats, workers: Workers
 ) -> Floats:
     """k(rows, points) @ coefficients, tile by tile: shape (n_rows, n_outputs)."""
-    if isinstance(rows, DistributedRows):
-        return join_parts(rows, kernel, partial(_part_times, points, coefficients))
+    result = np.empty((rows.n_rows, coefficients.shape[1]))
+    return row_pass(rows, kernel, partial(_times, points, coefficients), workers, out=result)
+
+
+def _times(
+    points: Any, coefficients: Floats, kernel: Kernel, workers: Workers
+) -> Block[NDArray[Any]]:
     columns = kernel.columns(points)
     step = max(16, _TILE_ENTRIES // max(columns.n_columns, 1))
-    result = np.empty((rows.n_rows, coefficients.shape[1]))
-    for start, items in rows.blocks():
 
-        def multiply(span: slice, start: int = start, items: Any = items) -> None:
-            result[start + span.start : start + span.stop] = columns(items[span]) @ coefficients
+    def part(items: Any) -> Floats:
+        product: Floats = columns(items) @ coefficients
+        return product
 
-        workers.map(multiply, Workers.slices(len_items(items), step))
-    return result
-
-
-def _part_times(
-    points: Any, coefficients: Floats, rows: RowSource, kernel: Kernel, workers: Workers
-) -> Floats:
-    return kernel_times(rows, kernel, points, coefficients, workers)
+    return chunked(part, step, workers, combine=np.concatenate)
 
 
 def kernel_product(
@@ -116,55 +113,41 @@ def kernel_features(
     Rows are multiplied by ``scale``. Computed in float64, and rounded once to ``dtype``, or to the
     type of ``out``, which is filled where it is given.
     """
-    if isinstance(rows, DistributedRows):
-        task = partial(_part_features, points, whitener, dtype if out is None else out.dtype)
-        found = join_parts(rows, kernel, task, *([] if scale is None else [scale]))
-        if out is not None:
-            out[:] = found
-        return found if out is None else out
+    if out is None:
+        out = np.empty((rows.n_rows, len_items(points)), dtype=dtype)
+    aligned = [] if scale is None else [scale]
+    task = partial(_features, points, whitener, out.dtype)
+    return row_pass(rows, kernel, task, workers, *aligned, out=out)
+
+
+def _features(
+    points: Any, whitener: Floats | None, dtype: DTypeLike, kernel: Kernel, workers: Workers
+) -> Block[NDArray[Any]]:
     columns = kernel.columns(points)
-    result = np.empty((rows.n_rows, columns.n_columns), dtype=dtype) if out is None else out
     panels = Workers.slices(columns.n_columns, _PANEL)
-    for start, items in rows.blocks():
 
-        def fill(span: slice, start: int = start, items: Any = items) -> None:
-            here = slice(start + span.start, start + span.stop)
-            out, tile = result[here], columns(items[span])
-            if scale is not None:
-                tile *= scale[here, None]
-            if whitener is None:
-                out[:] = tile
-                return
-            for panel in panels:
-                out[:, panel] = tile[:, : panel.stop] @ whitener[panel, : panel.stop].T
+    def part(items: Any, scale: Floats | None = None) -> NDArray[Any]:
+        tile = columns(items)
+        if scale is not None:
+            tile *= scale[:, None]
+        if whitener is None:
+            return np.asarray(tile, dtype=dtype)
+        features = np.empty(tile.shape, dtype=dtype)
+        for panel in panels:
+            features[:, panel] = tile[:, : panel.stop] @ whitener[panel, : panel.stop].T
+        return features
 
-        workers.map(fill, Workers.slices(len_items(items), _FEATURE_ROWS))
-    return result
-
-
-def _part_features(
-    points: Any,
-    whitener: Floats | None,
-    dtype: DTypeLike,
-    rows: RowSource,
-    kernel: Kernel,
-    workers: Workers,
-    scale: Floats | None = None,
-) -> NDArray[Any]:
-    return kernel_features(
-        rows, kernel, points, workers, whitener=whitener, scale=scale, dtype=dtype
-    )
+    return chunked(part, _FEATURE_ROWS, workers, combine=np.concatenate)
 
 
 def kernel_diagonal(rows: RowSource, kernel: Kernel) -> Floats:
     """k(x, x) for every row."""
-    if isinstance(rows, DistributedRows):
-        return join_parts(rows, kernel, _part_diagonal)
-    return np.concatenate([kernel.diag(items) for _, items in rows.blocks()])
+    with Workers(1) as workers:
+        return row_pass(rows, kernel, _diagonal, workers)
 
 
-def _part_diagonal(rows: RowSource, kernel: Kernel, workers: Workers) -> Floats:
-    return kernel_diagonal(rows, kernel)
+def _diagonal(kernel: Kernel, workers: Workers) -> Block[NDArray[Any]]:
+    return kernel.diag
 
 
 def _in_range(vectors: Floats, dtype: np.dtype[Any]) -> tuple[Floats | float, NDArray[Any]]:

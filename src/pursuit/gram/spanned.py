@@ -5,23 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pursuit.gram.parts import sum_parts
-from pursuit.kernels import Columns, Kernel
+from pursuit.gram.engine import Block, chunked, list_pass, sum_pass
+from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
-from pursuit.rows import (
-    BLOCK_ROWS,
-    DistributedRows,
-    IndexRows,
-    RowSource,
-    TreeSum,
-    in_order,
-    len_items,
-)
+from pursuit.rows import IndexRows, RowSource
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -39,18 +32,26 @@ def over_span(
 ) -> list[T]:
     """``measure(V, items, where)`` for one chunk of rows after the other.
 
-    V holds R⁻¹k_S(x) for the items of the chunk, one a row; ``where`` says which rows they are.
+    V holds R⁻¹k_S(x) for the items of the chunk, one per row; ``where`` says which rows they are.
     """
+    task = partial(_spanned, points, whitener, measure)
+    return list(chain(*list_pass(rows, kernel, task, workers, IndexRows(rows.n_rows))))
+
+
+def _spanned(
+    points: Any,
+    whitener: Floats,
+    measure: Callable[[Floats, Any, slice], T],
+    kernel: Kernel,
+    workers: Workers,
+) -> Block[list[T]]:
     columns = kernel.columns(points)
-    found: list[T] = []
-    for start, items in rows.blocks():
 
-        def part(span: slice, start: int = start, items: Any = items) -> T:
-            V = columns(items[span]) @ whitener.T
-            return measure(V, items[span], slice(start + span.start, start + span.stop))
+    def part(items: Any, numbers: NDArray[np.intp]) -> T:
+        where = slice(int(numbers[0]), int(numbers[-1]) + 1)
+        return measure(columns(items) @ whitener.T, items, where)
 
-        found += workers.map(part, Workers.slices(len_items(items), _CHUNK_ROWS))
-    return found
+    return chunked(part, _CHUNK_ROWS, workers, combine=list)
 
 
 @dataclass(frozen=True)
@@ -65,45 +66,24 @@ class SpannedView:
 
 def paired_moments(views: Sequence[SpannedView], weights: Floats, workers: Workers) -> Floats:
     """Σ_i w_i z_i z_i' with z = [V_x, V_y, …, 1] for rows known by several views."""
-    first = views[0]
-    if isinstance(first.rows, DistributedRows):
-        # The other views' rows follow those of the first to where they lie.
-        spans = [replace(view, rows=IndexRows(0)) for view in views]
-        others = [view.rows for view in views[1:]]
-        return sum_parts(first.rows, first.kernel, partial(_part, spans), weights, *others)
-    columns = [view.kernel.columns(view.points) for view in views]
-    tree: TreeSum[Floats] = TreeSum()
-    blocks = [view.rows.blocks(BLOCK_ROWS) for view in views]
-    for parts in zip(*blocks, strict=True):
-        start, n_rows = parts[0][0], len_items(parts[0][1])
-
-        def part(span: slice, start: int = start, parts: Any = parts) -> Floats:
-            Z = _joined(views, columns, [items[span] for _, items in parts])
-            Z *= np.sqrt(weights[start + span.start : start + span.stop, None])
-            product: Floats = Z.T @ Z
-            return product
-
-        tree.add(in_order(workers.map(part, Workers.slices(n_rows, _CHUNK_ROWS))))
-    return tree.total()
+    first, others = views[0], [view.rows for view in views[1:]]
+    # Rows go separately: those of the other views follow those of the first to where they lie.
+    spans = [replace(view, rows=IndexRows(0)) for view in views]
+    return sum_pass(first.rows, first.kernel, partial(_moments, spans), workers, weights, *others)
 
 
-def _part(
-    spans: Sequence[SpannedView],
-    rows: RowSource,
-    kernel: Kernel,
-    workers: Workers,
-    weights: Floats,
-    *others: RowSource,
-) -> Floats:
-    views = [replace(span, rows=mine) for span, mine in zip(spans, [rows, *others], strict=True)]
-    views[0] = replace(views[0], kernel=kernel)
-    return paired_moments(views, weights, workers)
+def _moments(spans: Sequence[SpannedView], kernel: Kernel, workers: Workers) -> Block[Floats]:
+    kernels = [kernel, *(span.kernel for span in spans[1:])]
+    columns = [k.columns(span.points) for k, span in zip(kernels, spans, strict=True)]
 
+    def part(items: Any, weights: Floats, *others: Any) -> Floats:
+        features = [
+            column(item) @ span.whitener.T
+            for span, column, item in zip(spans, columns, [items, *others], strict=True)
+        ]
+        Z = np.column_stack([*features, np.ones(len(weights))])
+        Z *= np.sqrt(weights[:, None])
+        product: Floats = Z.T @ Z
+        return product
 
-def _joined(views: Sequence[SpannedView], columns: Sequence[Columns], items: Sequence[Any]) -> Any:
-    """[V_x, V_y, …, 1] for a chunk of rows."""
-    features = [
-        column(item) @ view.whitener.T
-        for view, column, item in zip(views, columns, items, strict=True)
-    ]
-    return np.column_stack([*features, np.ones(len(features[0]))])
+    return chunked(part, _CHUNK_ROWS, workers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from pursuit.gram.parts import sum_subtrees
+from pursuit.gram.engine import Block, block_sums
 from pursuit.kernels import Columns, Kernel
 from pursuit.linalg import Workers
-from pursuit.rows import BLOCK_ROWS, DistributedRows, RowSource, Sample, TreeSum, len_items
+from pursuit.rows import BLOCK_ROWS, Sample, TreeSum, len_items
 
 Floats = NDArray[np.float64]
 
@@ -138,13 +138,9 @@ def gram_statistics(
     if recorded and done == sample.n_rows:
         return recorded[0]
     tree = TreeSum((-(-part.n_rows // BLOCK_ROWS), part) for part in recorded)
-    how = {"points": points, "dtype": dtype, "whitener": whitener}
-    if isinstance(sample.rows, DistributedRows):
-        aligned = sample.targets, sample.weights
-        found = sum_subtrees(sample.rows, kernel, partial(_part, **how), *aligned, start=done)
-    else:
-        found = _blocks(sample, kernel, workers, done, **how)
-    for group in found:
+    task = partial(_block_statistics, points, np.dtype(dtype), whitener, sample.n_outputs)
+    aligned = sample.targets, sample.weights
+    for group in block_sums(sample.rows, kernel, task, workers, *aligned, start=done):
         for level, part in group:
             tree.add(part, level)
             done += part.n_rows
@@ -162,36 +158,25 @@ def gram_statistics(
     return total
 
 
-def _blocks(
-    sample: Sample,
+def _block_statistics(
+    points: Any,
+    dtype: np.dtype[Any],
+    whitener: Floats | None,
+    n_outputs: int,
     kernel: Kernel,
     workers: Workers,
-    done: int,
-    points: Any,
-    dtype: DTypeLike,
-    whitener: Floats | None,
-) -> Iterator[list[tuple[int, GramStatistics]]]:
-    """The statistics of one block after the other, those of the first ``done`` rows left out."""
-    columns = kernel.columns(points, dtype=np.dtype(dtype).type)
-    accumulator = _Accumulator(columns, sample.n_outputs, np.dtype(dtype), whitener, workers)
-    seen = 0
-    for items, y, w in sample.blocks():
-        seen += len(w)
-        if seen <= done:
-            continue
+) -> Block[GramStatistics]:
+    columns = kernel.columns(points, dtype=dtype.type)
+    accumulator = _Accumulator(columns, n_outputs, dtype, whitener, workers)
+
+    def block(items: Any, y: Floats, w: Floats) -> GramStatistics:
         for span in Workers.slices(len(w), BUFFER_ROWS):
             accumulator.add(items[span], y[span], w[span])
         trace = float(w @ kernel.diag(items))
         norms = w @ (y * y)
-        found = GramStatistics(*accumulator.taken(), norms, trace, float(w.sum()), len(w))
-        yield [(0, found)]
+        return GramStatistics(*accumulator.taken(), norms, trace, float(w.sum()), len(w))
 
-
-def _part(
-    rows: RowSource, kernel: Kernel, workers: Workers, y: Floats, w: Floats, **options: Any
-) -> GramStatistics:
-    """The statistics of one part of rows that lie elsewhere."""
-    return gram_statistics(Sample(rows, y, w), kernel, workers=workers, **options)
+    return block
 
 
 class _Accumulator:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,20 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from pursuit.gram import kernel_diagonal, map_parts
+from pursuit.gram import Block, chunked, kernel_diagonal, list_pass
 from pursuit.greedy.path import Meter, Path, PathRecorder
 from pursuit.greedy.pool import Pool
 from pursuit.kernels import CountingKernel, Kernel
 from pursuit.linalg import INDEFINITE, NotPositiveDefiniteError, Workers
 from pursuit.rows import (
     DistributedRows,
-    RowSource,
     Sample,
-    TreeSum,
     concat,
     in_order,
     in_tree,
-    len_items,
 )
 
 Floats = NDArray[np.float64]
@@ -165,24 +161,19 @@ class LandmarkSpan:
         rows, kernel, workers = self.sample.rows, self.kernel, self.workers
         self.meter.passes += 1.0
         if self._V is not None:
-            columns, stored = kernel.columns(points), self._V
             inverse = solve_triangular(R, np.eye(k), lower=True).T
-
-            def new_columns(items: Any, here: slice) -> Floats:
-                part = columns(items)
-                part -= stored[here, :n] @ V.T
-                return np.asarray(np.matmul(part, inverse, out=stored[here, n : n + k]))
-
-            left = _pass_over(rows, weights, inherited, new_columns, workers)
+            task = partial(_added_to_stored, points, V, inverse, inherited)
+            aligned: list[Any] = [weights, self._V[:, : n + k]]
         else:
             everyone = points if n == 0 else concat(self.pool.items, points)
             task = partial(_formed_anew, everyone, self._whitener(V, R).T, inherited)
-            if isinstance(rows, DistributedRows):
-                left = _joined(map_parts(rows, kernel, task, weights))
-            else:
-                left = task(rows, kernel, workers, weights)
-        squares, less, more = left
-        return squares, self.diagonal - less, self._squared_error + more
+            aligned = [weights]
+        squares, less, more = zip(*list_pass(rows, kernel, task, workers, *aligned), strict=True)
+        return (
+            in_tree(squares),
+            self.diagonal - np.concatenate(less),
+            self._squared_error + np.concatenate(more),
+        )
 
     def _whitener(self, V: Floats, R: Floats) -> Floats:
         """The new rows of R⁻¹: -R_bb⁻¹ V W, R_bb⁻¹."""
@@ -213,51 +204,46 @@ class LandmarkSpan:
             raise NotPositiveDefiniteError(worst, float(diagonal[worst]))
 
 
-Left = tuple[Floats, Floats, Floats]
+Decrease = tuple[Floats, Floats, Floats]
 """Σ_i w_i v_i² for every new column v of V; Σ_v v_i² and Σ_v v_i² times its error for every row."""
 
 
-def _pass_over(
-    rows: RowSource,
-    weights: Floats,
+def _added_to_stored(
+    points: Any,
+    V: Floats,
+    inverse: Floats,
     inherited: Floats,
-    new_columns: Callable[[Any, slice], Floats],
+    kernel: Kernel,
     workers: Workers,
-) -> Left:
-    tree: TreeSum[Floats] = TreeSum()
-    less, more = np.empty(rows.n_rows), np.empty(rows.n_rows)
-    for start, items in rows.blocks():
+) -> Block[Decrease]:
+    """New columns (k(x, points) - V_old V') R⁻ᵀ, written beside those that are stored."""
+    columns, n = kernel.columns(points), V.shape[1]
 
-        def fill(span: slice, start: int = start, items: Any = items) -> Floats:
-            here = slice(start + span.start, start + span.stop)
-            part = new_columns(items[span], here)
-            part = part * part
-            less[here], more[here] = part.sum(axis=1), part @ inherited
-            return np.asarray(weights[here] @ part)
+    def part(items: Any, weights: Floats, stored: Floats) -> Decrease:
+        tile = columns(items)
+        tile -= stored[:, :n] @ V.T
+        return _decrease(np.matmul(tile, inverse, out=stored[:, n:]), weights, inherited)
 
-        chunks = Workers.slices(len_items(items), _CHUNK_ROWS)
-        tree.add(in_order(workers.map(fill, chunks)))
-    return tree.total(), less, more
+    return chunked(part, _CHUNK_ROWS, workers, combine=_joined)
 
 
 def _formed_anew(
-    points: Any,
-    whitener: Floats,
-    inherited: Floats,
-    rows: RowSource,
-    kernel: Kernel,
-    workers: Workers,
-    weights: Floats,
-) -> Left:
-    """The pass where V is not held: its new columns are k(x, points) @ whitener."""
+    points: Any, whitener: Floats, inherited: Floats, kernel: Kernel, workers: Workers
+) -> Block[Decrease]:
+    """New columns k(x, points) @ whitener, where V is not stored."""
     columns = kernel.columns(points)
 
-    def new_columns(items: Any, here: slice) -> Floats:
-        return np.asarray(columns(items) @ whitener)
+    def part(items: Any, weights: Floats) -> Decrease:
+        return _decrease(columns(items) @ whitener, weights, inherited)
 
-    return _pass_over(rows, weights, inherited, new_columns, workers)
+    return chunked(part, _CHUNK_ROWS, workers, combine=_joined)
 
 
-def _joined(parts: list[Left]) -> Left:
-    squares, less, more = zip(*parts, strict=True)
-    return in_tree(squares), np.concatenate(less), np.concatenate(more)
+def _decrease(new_columns: Any, weights: Floats, inherited: Floats) -> Decrease:
+    squares = new_columns * new_columns
+    return weights @ squares, squares.sum(axis=1), squares @ inherited
+
+
+def _joined(chunks: list[Decrease]) -> Decrease:
+    squares, less, more = zip(*chunks, strict=True)
+    return in_order(squares), np.concatenate(less), np.concatenate(more)

@@ -11,6 +11,7 @@ from pursuit.linalg.cholesky import (
     NotPositiveDefiniteError,
     PivotedCholesky,
     RowCholesky,
+    damped_cholesky,
     reordered,
     robust_cholesky,
 )
@@ -25,7 +26,7 @@ from pursuit.linalg.spd import invert_spd
 from pursuit.linalg.spread import Spread
 from pursuit.linalg.steps import StepSolution
 from pursuit.linalg.tall import TallMatrix
-from pursuit.linalg.workers import Workers
+from pursuit.linalg.workers import Workers, single_threaded_blas
 
 __all__ = [
     "EPS",
@@ -52,6 +53,7 @@ __all__ = [
     "canonical_pairs",
     "column_dots",
     "conjugate_gradients",
+    "damped_cholesky",
     "gram_rounding",
     "invert_spd",
     "line_search",
@@ -60,5 +62,6 @@ __all__ = [
     "refined_gradients",
     "reordered",
     "robust_cholesky",
+    "single_threaded_blas",
     "trusted_size",
 ]

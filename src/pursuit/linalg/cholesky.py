@@ -14,6 +14,8 @@ Indices = NDArray[np.intp]
 
 _COLUMN_CHUNK = 1024
 _LARGE_PIVOT = 1e-6
+_PANEL_ROWS = 64
+_LEAST_DAMPING, _MOST_DAMPING = 1e-14, 1e-3
 EPS = float(np.finfo(np.float64).eps)
 INDEFINITE = 1e-5
 """Negative pivots down to this part of the largest diagonal entry are put down to rounding, also
@@ -207,24 +209,75 @@ def robust_cholesky(
 
     Returns (R, kept) with R R' = matrix[kept, kept]. A row whose pivot is below ``tolerance`` of
     its diagonal entry, or not well above the ``rounding`` of the entries, is dropped: it adds
-    nothing to the span that rounding would not drown.
+    nothing to the span that rounding would not drown. LAPACK factors what comes before the first
+    such row; from there on panels of rows are reduced by the rows that were kept, in O(n³) however
+    many are dropped.
     """
     tolerance = max(tolerance, 1e2 * rounding)
-    kept = np.arange(len(matrix))
-    while len(kept):
-        block = matrix[np.ix_(kept, kept)]
-        R, info = dpotrf(block, lower=1, clean=1)
-        good = len(kept) if info == 0 else info - 1
-        weak = np.flatnonzero(np.diag(R)[:good] ** 2 <= tolerance * np.diag(block)[:good])
-        if info == 0 and len(weak) == 0:
-            return np.asarray(R), kept
-        if len(weak) == 0:
-            pivot = float(block[good, good] - _explained(R[:good, :good], block[:good, good]))
-            trusted = np.all(np.diag(R)[:good] ** 2 > _LARGE_PIVOT * np.diag(block)[:good])
-            if trusted and pivot < -INDEFINITE * float(np.diag(matrix).max()):
-                raise NotPositiveDefiniteError(int(kept[good]), pivot)
-        kept = np.delete(kept, weak[0] if len(weak) else good)
-    return np.empty((0, 0)), kept
+    diagonal, n = np.diag(matrix), len(matrix)
+    R, info = dpotrf(matrix, lower=1, clean=1)
+    good = n if info == 0 else info - 1
+    weak = np.flatnonzero(np.diag(R)[:good] ** 2 <= tolerance * diagonal[:good])
+    first = int(weak[0]) if len(weak) else good
+    if first == n:
+        return np.asarray(R), np.arange(n)
+    factor = np.zeros((n, n))
+    factor[:first, :first] = R[:first, :first]
+    kept = np.arange(n)
+    size = first
+    least, large = -INDEFINITE * float(diagonal.max()), _LARGE_PIVOT * diagonal
+    # A negative pivot tells of an indefinite matrix only while all before it were large.
+    trusted = bool(np.all(np.diag(R)[:first] ** 2 > large[:first]))
+    for panel in Workers.slices(n, _PANEL_ROWS):
+        start = max(panel.start, first)
+        if start >= panel.stop:
+            continue
+        before, rows = kept[:size], np.arange(start, panel.stop)
+        known = solve_triangular(factor[:size, :size], matrix[np.ix_(before, rows)], lower=True).T
+        left = matrix[np.ix_(rows, rows)] - known @ known.T
+        columns = np.zeros_like(left)
+        taken: list[int] = []
+        for i, row in enumerate(rows):
+            pivot = float(left[i, i])
+            if not pivot > tolerance * diagonal[row]:
+                if trusted and pivot < least:
+                    raise NotPositiveDefiniteError(int(row), pivot)
+                continue
+            trusted = trusted and pivot > large[row]
+            column = left[i:, i] / np.sqrt(pivot)
+            left[i:, i:] -= np.outer(column, column)
+            columns[i:, len(taken)] = column
+            taken.append(i)
+        stop = size + len(taken)
+        factor[size:stop, :size] = known[taken]
+        factor[size:stop, size:stop] = columns[taken, : len(taken)]
+        kept[size:stop] = rows[taken]
+        size = stop
+    return factor[:size, :size].copy(), kept[:size]
+
+
+def damped_cholesky(matrix: Floats, damping: float = 0.0) -> Floats:
+    """Lower factor of matrix + s I, for the least s that makes it positive definite.
+
+    s starts at ``damping`` of the largest diagonal entry and is raised a hundredfold at a time, up
+    to 1e-3 of that entry: dependent directions need no more. For solvers whose step may be damped,
+    never for a result.
+
+    Raises
+    ------
+    ArithmeticError
+        If that does not help: the matrix is indefinite, or not finite.
+    """
+    scale = float(np.diag(matrix).max(initial=0.0))
+    while damping <= _MOST_DAMPING:
+        shifted = matrix + damping * scale * np.eye(len(matrix)) if damping else matrix
+        factor, info = dpotrf(shifted, lower=1, clean=1)
+        if info == 0 and np.isfinite(factor[-1:, -1:]).all():
+            return np.asarray(factor)
+        damping = max(100.0 * damping, _LEAST_DAMPING)
+    raise ArithmeticError(
+        f"a {len(matrix)} x {len(matrix)} system is not positive definite, or not finite."
+    )
 
 
 def reordered(K: Floats, R: Floats, order: Indices) -> Floats:
@@ -242,8 +295,3 @@ def reordered(K: Floats, R: Floats, order: Indices) -> Floats:
     signs = np.where(np.diag(triangle) < 0, -1.0, 1.0)
     lower: Floats = np.tril((signs[:, None] * triangle[: len(R)]).T)
     return lower
-
-
-def _explained(R: Floats, column: Floats) -> float:
-    half = solve_triangular(R, column, lower=True) if len(R) else column
-    return float(half @ half)

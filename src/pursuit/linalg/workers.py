@@ -8,8 +8,9 @@ instructions whatever the number of workers, so results are bit-identical across
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from threading import Lock
 from types import TracebackType
@@ -59,6 +60,16 @@ class _SingleThreadedBlas:
 
 
 _SINGLE = _SingleThreadedBlas()
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """BLAS on one thread, for a product too small to be shared out."""
+    _SINGLE.enter()
+    try:
+        yield
+    finally:
+        _SINGLE.leave()
 
 
 class Workers:

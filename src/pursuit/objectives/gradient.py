@@ -14,6 +14,8 @@ from pursuit.objectives.rowloss import RowLoss
 
 _PIVOT_TOLERANCE = 1e-10
 _PANEL = 128
+_FIRST_ROOM = 16
+"""Chosen functions that there is room for at first; the room doubles when it is full."""
 
 
 class GradientPursuit:
@@ -61,6 +63,7 @@ class GradientPursuit:
         )
         self.available: NDArray[np.bool_] = self._squares > 0
         self._chosen: list[int] = []
+        self._basis = np.empty((_FIRST_ROOM, functions.shape[1]))
         self._factor = RowCholesky()
         self._coefficients = np.empty((0, targets.shape[1]))
         self._history: list[Floats] = []
@@ -86,23 +89,29 @@ class GradientPursuit:
         """Take a candidate, or drop it when it is dependent on those chosen."""
         self.available[candidate] = False
         column = self._functions[candidate]
-        border = self._factor.solve(self._functions[self._chosen] @ (self._weights * column))
+        n = len(self._chosen)
+        border = self._factor.solve(self._basis[:n] @ (self._weights * column))
         pivot = self._squares[candidate] - float(border @ border)
         if pivot <= _PIVOT_TOLERANCE * self._squares[candidate]:
             return False
         self._factor.append(border, pivot)
         self._chosen.append(candidate)
+        if n == len(self._basis):
+            self._basis = np.concatenate([self._basis, np.empty_like(self._basis)])
+        self._basis[n] = column
         bend = self._loss.curvature(self._fitted, self._targets).T @ (self._weights * column**2)
         start = np.vstack([self._coefficients, -self._slopes[candidate] / np.maximum(bend, 1e-300)])
         if len(self._chosen) % self._every == 0:
             start[-1] = 0.0
             self._coefficients = self._refit(self.chosen, start)
+            fitted = self._basis[: n + 1].T @ self._coefficients
         else:
             # A full Newton step may overshoot where ℓ is flat; this much always lowers the value.
             least = -self._slopes[candidate] / (self._loss.most_curved * self._squares[candidate])
             self._coefficients = self._better(start, least)
+            fitted = self._fitted + column[:, None] * self._coefficients[-1]
         self._history.append(self._coefficients)
-        self._see(self._functions[self._chosen].T @ self._coefficients)
+        self._see(fitted)
         return True
 
     def coefficient_path(self, first: int, last: int) -> Floats:

@@ -68,7 +68,7 @@ class SpanPursuit:
         return np.array(self.factor.pivots, dtype=np.intp)
 
     def score(self, candidates: Indices) -> Floats:
-        """Decrease of the value for each candidate row; :meth:`add` takes one scored last."""
+        """Decrease of the value for each candidate row."""
         V = self.factor.rows
         columns = self._kernel.columns(self._sample.rows.take(candidates))
         at_candidates = V[:, candidates].copy()
@@ -115,7 +115,9 @@ class SpanPursuit:
         return decrease
 
     def add(self, candidate: int) -> bool:
-        """Take a candidate that was just scored, unless it is dependent on those chosen."""
+        """Take a candidate, unless it is dependent on those chosen."""
+        if candidate not in self._scored:
+            self.score(np.array([candidate], dtype=np.intp))
         self._free[candidate] = False
         if candidate not in self._scored:
             return False
@@ -126,6 +128,7 @@ class SpanPursuit:
         self._L.append(c, den)
         self._z = np.vstack([self._z, step])
         self._decrease += gain
+        self._scored = {}
         return True
 
     def coefficients(self) -> Floats:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrs
+
+from pursuit.linalg import damped_cholesky
 
 Floats = NDArray[np.float64]
 
@@ -82,13 +84,7 @@ def _minimise_free(
 def _solve(G: Floats, b: Floats, total: float, fixed: bool) -> tuple[Floats, float]:
     """G⁻¹(b - λ1), and λ."""
     n = len(b)
-    scale = float(np.trace(G)) / n or 1.0
-    ridge = _RIDGE * scale
-    while True:
-        L, info = dpotrf(G + ridge * np.eye(n), lower=1)
-        if info == 0:
-            break
-        ridge *= 10.0
+    L = damped_cholesky(G, _RIDGE) if np.any(np.diag(G) > 0) else np.eye(n)
     both, _ = dpotrs(L, np.column_stack([b, np.ones(n)]), lower=1)
     plain, ones = both.T
     excess = float(plain.sum()) - total

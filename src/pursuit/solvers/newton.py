@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import cho_solve
 
-from pursuit.linalg import Workers, line_search
+from pursuit.linalg import Workers, damped_cholesky, line_search
 from pursuit.objectives import RowLoss
 
 Floats = NDArray[np.float64]
@@ -298,13 +298,7 @@ def _solve(gram: Floats, ridge: Floats, gradient: Floats) -> Floats:
     diagonal = np.maximum(np.diag(gram) + ridge, 1e-300)
     scale = 1.0 / np.sqrt(diagonal)
     H = gram * np.outer(scale, scale)
-    jitter = 1e-14
-    while True:
-        H[np.diag_indices_from(H)] = 1.0 + jitter
-        try:
-            factor = cho_factor(H, check_finite=False)
-        except LinAlgError:
-            jitter *= 100.0
-            continue
-        solution: Floats = -scale * cho_solve(factor, scale * gradient, check_finite=False)
-        return solution
+    H[np.diag_indices_from(H)] = 1.0
+    factor = damped_cholesky(H, 1e-14)
+    solution: Floats = -scale * cho_solve((factor, True), scale * gradient, check_finite=False)
+    return solution

@@ -13,7 +13,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from pursuit.greedy import Problem, kernel_matrix
 from pursuit.kernels import Pullback
-from pursuit.linalg import Workers
+from pursuit.linalg import Workers, damped_cholesky
 from pursuit.rows import Sample, as_rows, draw_rows
 
 Floats = NDArray[np.float64]
@@ -23,7 +23,6 @@ BATCH_ROWS = 4096
 _RATE = 0.1
 _DECAYS = 0.9, 0.99
 _CHUNK = 512
-_JITTER = 1e-9
 _SINGLE_FROM = 256  # points: below, float64 costs little, and steps do not depend on units
 _FETCHED_NUMBERS = 1 << 22
 _SINGLE_PIVOT = 1e-5
@@ -153,12 +152,10 @@ class Mover:
 
 def _solve(H: Floats, b: Floats, *, may_fail: bool) -> Floats | None:
     """H⁻¹b; points that have run into each other make H singular, which a little ridge mends."""
-    jitter = 0.0
-    scale = float(np.diag(H).max())
-    while True:
-        factor, info = dpotrf(H + jitter * np.eye(len(H)) if jitter else H, lower=1)
-        if may_fail and (info != 0 or np.diag(factor).min() ** 2 < _SINGLE_PIVOT * scale):
+    if may_fail:
+        factor, info = dpotrf(H, lower=1)
+        if info != 0 or np.diag(factor).min() ** 2 < _SINGLE_PIVOT * float(np.diag(H).max()):
             return None
-        if info == 0:
-            return np.asarray(dpotrs(factor, b, lower=1)[0])
-        jitter = max(_JITTER * scale, 10.0 * jitter)
+    else:
+        factor = damped_cholesky(H)
+    return np.asarray(dpotrs(factor, b, lower=1)[0])

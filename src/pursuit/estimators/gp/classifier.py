@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,35 +17,37 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from pursuit.estimators.classes import class_numbers, class_weights, distinct_classes
 from pursuit.estimators.constraints import EXECUTION, KERNEL, MAX_TIME, POOLED
-from pursuit.estimators.gp.classfit import ClassFit, whitened
+from pursuit.estimators.fit_run import FitRun, interrupt, warn
+from pursuit.estimators.gp.classfit import (
+    calibrate_latents,
+    scale_by_evidence,
+    solve_in_latents,
+    whitened,
+)
 from pursuit.estimators.gp.classmodel import LatentClassModel
-from pursuit.estimators.gp.finishing import moving_steps
+from pursuit.estimators.gp.finishing import choose_size, move_basis, moving_steps, split_rows, timed
 from pursuit.estimators.gp.laplace import LaplaceFit
 from pursuit.estimators.gp.learning import LEARNING_SHARE, settle, warn_of_light_rows
 from pursuit.estimators.inputs import (
     check_lengths,
-    indefinite,
     is_precomputed,
     positive,
-    seeded,
     training_rows,
     validate_items,
     validate_labels,
     validate_weights,
 )
-from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
+from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.sources import named_columns
 from pursuit.estimators.span.model import AUTO_BASIS, NO_TIME_TO_CERTIFY, time_to_certify
-from pursuit.estimators.span.searching import SearchPlan
-from pursuit.greedy import Clock, Meter, Problem, SpanFit, catch_interrupt
-from pursuit.linalg import NotPositiveDefiniteError, Workers
+from pursuit.estimators.span.searching import Chosen, SearchPlan, choose_basis, fit_basis
+from pursuit.greedy import Problem, SpanFit
 from pursuit.rows import Sample
 from pursuit.tuning import LearningReport
 
 Floats = NDArray[np.float64]
 
 _AUTO_CERTIFICATE_ROWS = 10_000
-_CALLER = 4  # of fit, behind its two decorators
 
 
 class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
@@ -289,68 +290,71 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         X, sample, present = self._take_in(X, y, sample_weight)
         if self.optimizer is not None:
             warn_of_light_rows(self, sample, X, "give the kernel and set optimizer=None")
-        rng, clock = seeded(self.random_state), Clock(self.max_time)
-        progress = Progress(self, n_stages=11)
-        with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
-            try:
-                progress.begin("learn")
-                late = partial(clock.over, LEARNING_SHARE)
-                settled = settle(self, sample, X, rng, workers, classes=True, late=late)
-                self.kernel_ = settled.kernel
-                self.feature_relevance_ = settled.report.relevance
-                kernel = settled.compiled
-                problem = Problem(sample, kernel, settled.noise, workers, Meter(kernel), rng)
-                stages = ClassFit(problem, interrupted, clock, progress)
-                calibrates = self._calibrates()
-                fitted = stages.choose(
-                    self._plan(),
+        m = sample.n_rows
+        with FitRun(self, sample, present, n_stages=11) as run:
+            late = partial(run.clock.over, LEARNING_SHARE)
+            run.begin("learn")
+            settled = settle(self, sample, X, run.rng, run.workers, classes=True, late=late)
+            self.kernel_ = settled.kernel
+            self.feature_relevance_ = settled.report.relevance
+            problem = run.problem(self._compiled(X), settled.noise)
+            steps = moving_steps(
+                self.refine, self.kernel_, settled.deviations, m, learned=settled.learned
+            )
+            calibrates, auto_size = self._calibrates(), self.n_basis == "auto"
+            split = split_rows(m, run.rng, moves=steps > 0, judged=calibrates or auto_size)
+            plan = timed(self._plan(), run.clock, problem, moves=steps > 0)
+            sized = partial(choose_size, problem=problem, split=split, classes=True)
+            chosen = choose_basis(plan, problem, split, run, sized if auto_size else None)
+            moved = settled.report.moved
+            if steps > 0 and not run.out_of_time:
+                run.begin("move")
+                choice, moved = move_basis(
+                    chosen.choice,
+                    problem,
                     self.kernel_,
-                    settled.deviations,
-                    moving_steps(
-                        self.refine,
-                        self.kernel_,
-                        settled.deviations,
-                        sample.n_rows,
-                        learned=settled.learned,
-                    ),
-                    reserve=calibrates,
-                    size=self.n_basis == "auto",
+                    np.asarray(settled.deviations),
+                    steps,
+                    split,
+                    run.clock.left(),
                 )
-            except NotPositiveDefiniteError as error:
-                raise indefinite(int(present[error.index]), error.pivot) from error
-            span = whitened(fitted)
-            laplace = stages.solve(span, self._given_scale())
+                chosen = Chosen(choice)
+            fitted, _ = fit_basis(chosen, problem, np.float64, run)
+            span, start = whitened(fitted), None
+            scale = self._given_scale()
+            if scale is None:
+                run.begin("scale")
+                scale, start = scale_by_evidence(problem, span, split.reserved)
+            run.begin("solve")
+            laplace = solve_in_latents(problem, span, scale, start)
             self.calibration_ = None
             if calibrates and len(span):
-                self.calibration_ = stages.calibrate(fitted, laplace)
+                run.begin("calibrate")
+                self.calibration_ = calibrate_latents(problem, fitted, laplace, split.reserved)
             self._store(fitted, laplace, span.whitener, present)
-            if self._certifies(sample.n_rows) and not interrupted.requested:
-                if time_to_certify(self.certificate, clock):
-                    progress.begin("certify")
+            self._keep_bound_basis(problem.kernel)
+            notes = list(settled.report.warnings)
+            if self._certifies(m) and not run.stopping:
+                if time_to_certify(self.certificate, run.clock):
+                    run.begin("certify")
                     self._certify_fit(problem)
                 else:
-                    settled.report.warnings.append(NO_TIME_TO_CERTIFY)
-        progress.finish()
+                    notes.append(NO_TIME_TO_CERTIFY)
         self.learning_report_ = replace(
             settled.report,
-            moved=stages.moved,
+            moved=moved,
             calibration=self.calibration_,
-            seconds=progress.seconds,
+            warnings=notes,
+            seconds=run.seconds,
         )
         if not laplace.converged:
-            warnings.warn(
+            warn(
                 "Newton's method did not find the mode of the latent functions: the kernel may be "
                 "far too large. Give a smaller scale.",
                 ConvergenceWarning,
-                stacklevel=_CALLER,
             )
-        if interrupted.requested:
-            warnings.warn(
-                f"fit was interrupted: the model holds the best {self.n_basis_} basis functions "
-                "found so far.",
-                stacklevel=_CALLER,
-            )
-            raise KeyboardInterrupt
+        if run.stopping:
+            interrupt(f"the best {self.n_basis_} basis functions found so far")
         return self
 
     def _take_in(

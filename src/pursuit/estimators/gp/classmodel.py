@@ -82,17 +82,16 @@ class LatentClassModel(ScoredRows, ClassifierMixin, BasisModel, ReportedModel, B
         values : array of shape (n_rows,) or (n_rows, n_classes)
         """
         check_is_fitted(self)
-        rows, X = prediction_rows(self, X)
-        with Workers(self.n_jobs) as workers:
-            values = self._values(rows, self._compiled(X), workers)
+        coefficients = self.dual_coef_.reshape(self.n_basis_, self._columns)
+        values = self._expanded(X, coefficients)
         return values if self._columns > 1 else values[:, 0]
 
     @lazily
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class with the largest mean log-odds.
+        """The most probable class, as :meth:`predict_proba` has it.
 
-        For more than two classes :meth:`predict_proba` also weighs how certain these are, and may
-        prefer another class where two are close.
+        With a precomputed kernel, for which there are no probabilities, the class of the largest
+        mean log-odds.
 
         Parameters
         ----------
@@ -103,7 +102,10 @@ class LatentClassModel(ScoredRows, ClassifierMixin, BasisModel, ReportedModel, B
         -------
         labels : array of shape (n_rows,)
         """
-        chosen = largest_class(self.decision_function(X))
+        if hasattr(self, "predict_proba"):
+            chosen = self.predict_proba(X).argmax(axis=1)
+        else:
+            chosen = largest_class(self.decision_function(X))
         labels: NDArray[Any] = self.classes_[chosen]
         return labels
 

@@ -19,12 +19,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate
 from pursuit.estimators.constraints import DTYPE, EXECUTION, KERNEL
+from pursuit.estimators.fit_run import FitRun, interrupt, warn
 from pursuit.estimators.gp.exactsystem import DirectSystem, ExactSystem, IterativeSystem
 from pursuit.estimators.gp.learning import settle, warn_of_light_rows
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
-    indefinite,
     is_precomputed,
     positive,
     prediction_rows,
@@ -35,13 +35,13 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.kernelmodel import KernelModel
 from pursuit.estimators.lazily import ScoredRows, lazily
-from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
+from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.sources import held, named_columns
 from pursuit.gram import kernel_times
-from pursuit.greedy import Meter, Problem, catch_interrupt
+from pursuit.greedy import Meter, Problem
 from pursuit.kernels import CountingKernel
-from pursuit.linalg import NotPositiveDefiniteError, Workers
+from pursuit.linalg import Workers
 from pursuit.rows import IndexRows, Sample, SelectedRows, as_rows
 
 Floats = NDArray[np.float64]
@@ -51,7 +51,6 @@ DIRECT_ROWS = 3000
 
 _STD_TOL = 0.01
 _LATENT_FLOOR = 0.01
-_CALLER = 4  # of fit, behind its two decorators
 
 
 class ExactGPRegressor(
@@ -267,37 +266,30 @@ class ExactGPRegressor(
         self._seeds = check_random_state(self.random_state).randint(2**31 - 1, size=(2, 4))
         sample = self._sample(self._scale.normalize(Y[present]))
         warn_of_light_rows(self, sample, X)
-        progress = Progress(self, n_stages=3)
-        with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
-            try:
-                progress.begin("learn")
-                rng = np.random.default_rng(self._seeds[0])
-                settled = settle(self, sample, X, rng, workers)
-                self.kernel_, self.noise_ = settled.kernel, settled.noise
-                progress.begin("factor")
-                problem = self._problem(sample, settled.compiled, workers)
-                small = self.solver == "auto" and sample.n_rows <= DIRECT_ROWS
-                direct = small or self.solver == "cholesky"
-                system: ExactSystem = (
-                    DirectSystem.build(problem) if direct else self._iterative(problem)
-                )
-                progress.begin("solve")
-                v, self.path_ = system.solve(
-                    self.tol,
-                    self.max_iter,
-                    lambda: "interrupted" if interrupted.requested else None,
-                )
-            except NotPositiveDefiniteError as error:
-                raise indefinite(int(present[error.index]), error.pivot) from error
-        progress.finish()
+        with FitRun(self, sample, present, n_stages=3) as run:
+            run.begin("learn")
+            rng = np.random.default_rng(self._seeds[0])
+            settled = settle(self, sample, X, rng, run.workers)
+            self.kernel_, self.noise_ = settled.kernel, settled.noise
+            run.begin("factor")
+            problem = self._problem(sample, self._compiled(X), run.workers)
+            small = self.solver == "auto" and sample.n_rows <= DIRECT_ROWS
+            direct = small or self.solver == "cholesky"
+            system: ExactSystem = (
+                DirectSystem.build(problem) if direct else self._iterative(problem)
+            )
+            run.begin("solve")
+            v, self.path_ = system.solve(
+                self.tol, self.max_iter, lambda: "interrupted" if run.stopping else None
+            )
         self.dual_coef_ = v[:, 0] if self._single_output else v
         self._factor = system.L if isinstance(system, DirectSystem) else None
         self.solver_ = "cg" if self._factor is None else "cholesky"
         self.n_iter_ = max(1, int(self.path_.iteration[-1]))
         self.certificate_: Certificate = self.path_.certificates[-1]
         self.feature_relevance_ = settled.report.relevance
-        self.learning_report_ = replace(settled.report, moved="all rows", seconds=progress.seconds)
-        self._tell_the_end()
+        self.learning_report_ = replace(settled.report, moved="all rows", seconds=run.seconds)
+        self._report_end()
         return self
 
     @lazily
@@ -411,25 +403,22 @@ class ExactGPRegressor(
     def _iterative(self, problem: Problem) -> IterativeSystem:
         return IterativeSystem.build(problem, self.preconditioner_size, self.dtype)
 
-    def _tell_the_end(self) -> None:
+    def _report_end(self) -> None:
         """Say it when the solution is not what was asked for."""
         reason, residual = self.path_.stop_reason, self.path_.residual[-1]
         if reason == "interrupted":
-            warnings.warn(
-                f"fit was interrupted: the model is that of iteration {self.n_iter_}, with a "
-                f"relative residual of {residual:.3g}.",
-                stacklevel=_CALLER + 1,
+            interrupt(
+                f"the solution of iteration {self.n_iter_}, with a relative residual of "
+                f"{residual:.3g}"
             )
-            raise KeyboardInterrupt
         if reason in ("max_iter", "stalled"):
             advice = (
                 "raise max_iter, preconditioner_size or noise"
                 if reason == "max_iter"
                 else "rounding allows no better; raise noise or tol"
             )
-            warnings.warn(
+            warn(
                 f"tol={self.tol:g} was not met: the relative residual after {self.n_iter_} "
                 f"iterations is {residual:.3g}. To go on, {advice}.",
                 ConvergenceWarning,
-                stacklevel=_CALLER + 1,
             )

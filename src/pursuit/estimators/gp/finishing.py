@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from pursuit.estimators.inputs import dense
-from pursuit.estimators.span.searching import SMALL, SearchPlan
+from pursuit.estimators.span.searching import SMALL, RowSplit, SearchPlan
 from pursuit.gram import kernel_times
 from pursuit.greedy import Choice, Clock, Pool, Problem, SpanFit, refit, solve_in_span
 from pursuit.kernels import kernel_gradient, without_white
@@ -41,10 +41,12 @@ _JUDGING_STEPS, _PASSES_A_STEP = 8, 2
 """In the time of this many steps moves are judged; one step costs two passes over its rows."""
 
 
-def split_rows(n_rows: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
-    """Rows that choose and move the basis, and rows reserved to judge it: at most a fifth."""
+def split_rows(n_rows: int, rng: np.random.Generator, *, moves: bool, judged: bool) -> RowSplit:
+    """Reserve rows, at most a fifth, where a basis is to be moved, or judged on many rows."""
+    if not (moves or (judged and n_rows > SMALL)):
+        return RowSplit.none_reserved(n_rows)
     reserved = draw_rows(n_rows, min(RESERVED_ROWS, n_rows // _ROWS_A_RESERVED), rng)
-    return np.setdiff1d(np.arange(n_rows), reserved, assume_unique=True), reserved
+    return RowSplit(np.setdiff1d(np.arange(n_rows), reserved, assume_unique=True), reserved)
 
 
 def moving_steps(
@@ -120,25 +122,20 @@ def _judge_rows(pool: Pool) -> int:
 
 
 def choose_size(
-    choice: Choice,
-    problem: Problem,
-    allowed: Indices,
-    reserved: Indices,
-    *,
-    classes: bool = False,
+    choice: Choice, problem: Problem, split: RowSplit, *, classes: bool = False
 ) -> Choice:
     """Cut the choice where the error on rows left out flattens, or their log loss for classes."""
     if not len(choice.pool):
         return choice
-    in_fit = len(reserved) == 0
+    in_fit = len(split.reserved) == 0
     if in_fit:
         fitted = refit(choice, problem, reorder=False)
         solution = fitted.solution
         rows = held_out(problem, fitted.pool, solution, np.arange(problem.sample.n_rows))
     else:
-        seen = sketched(problem, allowed, _judge_rows(choice.pool))
+        seen = sketched(problem, split.allowed, _judge_rows(choice.pool))
         points, solution = solve_in_span(seen, choice.pool.items)
-        rows = held_out(problem, Pool.of_points(points), solution, reserved)
+        rows = held_out(problem, Pool.of_points(points), solution, split.reserved)
     curve = loss_curve if classes else error_curve
     size = flat_size(
         curve(solution, rows, in_fit=in_fit), nothing=LOSS_IS_NOTHING if classes else 0.0
@@ -152,10 +149,9 @@ def move_basis(
     choice: Choice,
     problem: Problem,
     kernel: Any,
-    units: Floats,
+    deviations: Floats,
     steps: int,
-    allowed: Indices,
-    reserved: Indices,
+    split: RowSplit,
     seconds: float = np.inf,
 ) -> tuple[Choice, str]:
     """Move the chosen points, and keep them where they were unless rows left out gain by it.
@@ -164,12 +160,12 @@ def move_basis(
     """
     gradient = kernel_gradient(without_white(kernel)[0])
     assert gradient is not None
-    pool = choice.pool
+    pool, reserved = choice.pool, split.reserved
     start = dense(pool.items)
-    mover = Mover(problem, gradient, units, allowed)
+    mover = Mover(problem, gradient, length_units(kernel, deviations), split.allowed)
     reserve = _JUDGING_STEPS + problem.sample.n_rows / (_PASSES_A_STEP * BATCH_ROWS)
     moved, steps = mover.move(start, steps, seconds, reserve)
-    judge = sketched(problem, allowed, _judge_rows(pool))
+    judge = sketched(problem, split.allowed, _judge_rows(pool))
     errors = [_reserved_error(judge, problem, points, reserved) for points in (start, moved)]
     if not errors[1] < errors[0]:
         return choice, (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
+from pursuit.estimators.fit_run import warn
 from pursuit.estimators.inputs import (
     check_positive_definite,
     default_kernel,
@@ -46,7 +46,6 @@ LEARNING_SHARE = 0.3
 """What learning may use of the time that a fit has."""
 _LIGHT = 0.1
 """Weights that are all below this are taken for parts of a whole, not for numbers of copies."""
-_CALLER = 5  # of fit, behind its two decorators
 _DENSE_FEATURES = 4096
 _CLASS_FLOOR = 0.01
 """Least noise of a regression on ±1, which is exact and yet no function of the rows."""
@@ -127,17 +126,16 @@ def warn_of_light_rows(
     """Warn where weights are learned from and add up to 1, most likely, in place of averaging 1.
 
     The evidence takes a weight w for w copies, and from less than one row there is nothing to
-    learn. ``instead`` says how to do without learning. To be called by ``fit``.
+    learn. ``instead`` says how to do without learning.
     """
     free = estimator.optimizer is not None and is_learnable(estimator.kernel, n_features(X))
     heaviest, total = float(sample.weights.max()), float(sample.weights.sum())
     if heaviest >= _LIGHT or not (free or estimator.noise == "learn"):
         return
-    warnings.warn(
+    warn(
         f"sample_weight is at most {heaviest:.2g} and adds up to {total:.3g}: a row of weight w "
         f"counts as w copies, so the model is learned as from {total:.3g} rows. Multiply the "
-        f"weights by {sample.n_rows / total:.3g} for an average of 1, or {instead}.",
-        stacklevel=_CALLER,
+        f"weights by {sample.n_rows / total:.3g} for an average of 1, or {instead}."
     )
 
 
@@ -149,8 +147,6 @@ class Settled:
     ----------
     kernel, noise
         What becomes ``kernel_`` and ``noise_``.
-    compiled : CountingKernel
-        The kernel as tiles.
     report : LearningReport
         What was learned, and how.
     deviations : array of shape (n_features,), optional
@@ -161,7 +157,6 @@ class Settled:
 
     kernel: Any
     noise: float
-    compiled: CountingKernel
     report: LearningReport
     deviations: Floats | None
     learned: bool
@@ -232,7 +227,7 @@ def settle(
         relevance=relevance,
         feature_names=names,
     )
-    return Settled(kernel, noise, compiled, report, deviations, learns, given.fixed)
+    return Settled(kernel, noise, report, deviations, learns, given.fixed)
 
 
 def _keep_noise(

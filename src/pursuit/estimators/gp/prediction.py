@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit.gram import Block, chunked, row_pass
 from pursuit.kernels import Kernel
 from pursuit.linalg import SpanSolution, Spread, Workers
-from pursuit.rows import RowSource, len_items
+from pursuit.rows import RowSource
 
 Floats = NDArray[np.float64]
 
@@ -25,18 +27,19 @@ def latent_variance(
     workers: Workers,
 ) -> Floats:
     """Variance of f at every row, never negative."""
+    task = partial(_variance, points, solution, spread)
+    return row_pass(rows, kernel, task, workers)
+
+
+def _variance(
+    points: Any, solution: SpanSolution, spread: Spread, kernel: Kernel, workers: Workers
+) -> Block[NDArray[Any]]:
     columns = kernel.columns(points)
-    variance = np.empty(rows.n_rows)
-    for start, items in rows.blocks():
 
-        def fill(span: slice, start: int = start, items: Any = items) -> None:
-            block = items[span]
-            variance[start + span.start : start + span.stop] = spread.variance(
-                solution, columns(block), kernel.diag(block)
-            )
+    def part(items: Any) -> Floats:
+        return spread.variance(solution, columns(items), kernel.diag(items))
 
-        workers.map(fill, Workers.slices(len_items(items), _ROWS))
-    return variance
+    return chunked(part, _ROWS, workers, combine=np.concatenate)
 
 
 def latent_covariance(

@@ -18,14 +18,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from pursuit.bounds import Certificate, EvidenceBounds, evidence_bounds
-from pursuit.estimators.checkpoint import Checkpoint
+from pursuit.bounds import EvidenceBounds, evidence_bounds
 from pursuit.estimators.constraints import DTYPE, EXECUTION, KERNEL, MAX_TIME, POOLED
+from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.gp.errorbars import variance_bounds, variance_bounds_to_tolerance
 from pursuit.estimators.gp.finishing import (
     calibrate_fit,
     choose_size,
-    length_units,
     move_basis,
     moving_steps,
     split_rows,
@@ -34,25 +33,21 @@ from pursuit.estimators.gp.finishing import (
 from pursuit.estimators.gp.learning import LEARNING_SHARE, settle, warn_of_light_rows
 from pursuit.estimators.gp.prediction import latent_covariance, latent_variance
 from pursuit.estimators.inputs import (
-    indefinite,
     is_precomputed,
     positive,
     prediction_rows,
-    seeded,
     validate_items,
 )
 from pursuit.estimators.lazily import ScoredRows, lazily
-from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
+from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.sources import held, n_rows, named_columns
 from pursuit.estimators.span.certifying import KINDS
 from pursuit.estimators.span.model import NO_TIME_TO_CERTIFY
-from pursuit.estimators.span.searching import SMALL, Stage, computed, fit_span, smallest_within
+from pursuit.estimators.span.searching import Chosen, choose_basis, fit_basis, smallest_within
 from pursuit.estimators.span.updating import UpdatingModel
-from pursuit.gram import kernel_times
-from pursuit.greedy import Choice, Clock, Interrupted, Meter, Problem, SpanFit, catch_interrupt
-from pursuit.linalg import NotPositiveDefiniteError, SpanSolution, Spread, Workers
-from pursuit.rows import Sample
-from pursuit.tuning import LearningReport
+from pursuit.greedy import SpanFit
+from pursuit.linalg import SpanSolution, Spread, Workers
+from pursuit.tuning import Calibration
 
 Floats = NDArray[np.float64]
 
@@ -308,32 +303,88 @@ class SparseGPRegressor(
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         X, sample, present = self._take_in(X, y, sample_weight, normalize=self.normalize_y)
         warn_of_light_rows(self, sample, X)
-        rng, clock = seeded(self.random_state), Clock(self.max_time)
-        progress = Progress(self, n_stages=10)
-        with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
-            stage: Stage = computed
-            ledgers = None
-            if self.checkpoint is not None:
-                checkpoint = Checkpoint(self.checkpoint, self, sample, rng, interrupted)
-                stage, ledgers = checkpoint.stage, checkpoint.ledgers
-            try:
-                problem, report = self._learn(sample, X, rng, workers, clock, progress, stage)
-                problem = replace(problem, ledgers=ledgers)
-                fitted, report, certificate = self._fit(
-                    problem, report, interrupted, clock, progress, stage
+        m = sample.n_rows
+        with FitRun(self, sample, present) as run:
+            late = partial(run.clock.over, LEARNING_SHARE)
+            settled = run.stage(
+                "learn", lambda: settle(self, sample, X, run.rng, run.workers, late=late)
+            )
+            self.kernel_, self.noise_, self._learned = (
+                settled.kernel,
+                settled.noise,
+                settled.learned,
+            )
+            self.feature_relevance_ = settled.report.relevance
+            problem = run.problem(self._compiled(X), self.noise_)
+            steps = moving_steps(
+                self.refine, self.kernel_, settled.deviations, m, learned=settled.learned
+            )
+            calibrates = self.calibration == "loo" or (
+                self.calibration == "auto" and settled.learned
+            )
+            auto_size = self.n_basis == "auto"
+            split = split_rows(m, run.rng, moves=steps > 0, judged=calibrates or auto_size)
+            plan = timed(self._plan(m), run.clock, problem, moves=steps > 0)
+            cut = partial(choose_size, problem=problem, split=split) if auto_size else None
+            chosen = choose_basis(plan, problem, split, run, cut)
+            moved = settled.report.moved
+            if steps > 0 and not run.out_of_time:
+                choice, moved = run.stage(
+                    "move",
+                    lambda: move_basis(
+                        chosen.choice,
+                        problem,
+                        self.kernel_,
+                        np.asarray(settled.deviations),
+                        steps,
+                        split,
+                        run.clock.left(),
+                    ),
                 )
-            except NotPositiveDefiniteError as error:
-                raise indefinite(int(present[error.index]), error.pivot) from error
-            problem = self._as_far_as_read(fitted, replace(problem, noise=self.noise_))
+                chosen = Chosen(choice)
+            fitted, certificate = fit_basis(chosen, problem, self.dtype, run)
+            all_read = fitted.n_rows is None  # else few of the reserved rows may have been read
+            calibrations: dict[int, Calibration] = {}
+            if calibrates and all_read:
+                run.begin("calibrate")
+                fitted, calibrations = calibrate_fit(
+                    fitted, problem, split.reserved, keep_ridge=settled.noise_is_given
+                )
+            self._set_calibration(calibrations, fitted, problem.noise)
+            if self.noise_ != problem.noise:
+                problem, certificate = replace(problem, noise=self.noise_), None
+            kind = self._certificate_kind(m)
+            if self.tol is not None and kind and self.search == "pooled" and not run.stopping:
+                run.begin("size")
+                fitted, certificate = smallest_within(self.tol, kind, fitted, problem)
+            problem = self._as_far_as_read(fitted, problem)
             self._store(fitted, present, problem)
-            if certificate is not None or self._may_certify(interrupted, clock):
-                self._certify_fit(fitted, certificate, problem, progress, stage)
-            elif not interrupted.requested:
-                report.warnings.append(NO_TIME_TO_CERTIFY)
-        progress.finish()
-        self.learning_report_ = replace(report, seconds=progress.seconds)
-        self._tell(interrupted, present)
+            notes = list(settled.report.warnings)
+            if self.calibration_ is not None and self.calibration_.tails:
+                notes.append(self.calibration_.tails)
+            if certificate is not None or self._may_certify(run):
+                self._certify_fit(fitted, certificate, problem, run)
+            elif not run.stopping:
+                notes.append(NO_TIME_TO_CERTIFY)
+        self.learning_report_ = replace(
+            settled.report,
+            moved=moved,
+            calibration=self.calibration_,
+            warnings=notes,
+            seconds=run.seconds,
+        )
+        self._report_end(run, present)
         return self
+
+    def _set_calibration(
+        self, calibrations: dict[int, Calibration], fitted: SpanFit, noise: float
+    ) -> None:
+        """Keep ridge and error bars of every size, and use those of the model's own."""
+        self._calibrations = calibrations
+        self.calibration_ = calibrations.get(fitted.solution.size)
+        self._spread = Spread(noise)
+        if self.calibration_ is not None:
+            self._spread, self.noise_ = self.calibration_.spread, self.calibration_.noise
 
     @lazily
     def predict(
@@ -369,33 +420,29 @@ class SparseGPRegressor(
                 "return_std and return_cov cannot both be true: the diagonal of the covariance is "
                 "the square of the standard deviation."
             )
-        rows, X = prediction_rows(self, X)
-        if is_precomputed(self.kernel) and (return_std or return_cov):
+        coefficients = self.dual_coef_.reshape(self.n_basis_, len(self._scale.mean))
+        mean = self._scale.restore(self._expanded(X, coefficients))
+        mean = mean[:, 0] if self._single_output else mean
+        if not (return_std or return_cov):
+            return mean
+        if is_precomputed(self.kernel):
             raise ValueError(
                 "return_std and return_cov need k(x, x), which a precomputed matrix of "
                 "k(x, training rows) does not hold: fit with a callable kernel instead."
             )
+        rows, X = prediction_rows(self, X)
         kernel = self._compiled(X)
-        coefficients = self.dual_coef_.reshape(self.n_basis_, len(self._scale.mean))
         noise = self._spread.noise if include_noise else 0.0
-        with Workers(self.n_jobs) as workers:
-            fitted = kernel_times(rows, kernel, self._points, coefficients, workers)
-            mean = self._scale.restore(fitted)
-            if return_std:
-                variance = latent_variance(
-                    rows, kernel, self._points, self._solution, self._spread, workers
-                )
-                spread = self._scale.scale * np.sqrt(variance + noise)[:, None]
-            elif return_cov:
-                covariance = latent_covariance(
-                    rows, kernel, self._points, self._solution, self._spread
-                )
-                covariance[np.diag_indices_from(covariance)] += noise
-                spread = covariance[:, :, None] * self._scale.scale**2
-        if self._single_output:
-            mean = mean[:, 0]
-        if not (return_std or return_cov):
-            return mean
+        known = kernel, self._points, self._solution, self._spread
+        if return_std:
+            with Workers(self.n_jobs) as workers:
+                variance = latent_variance(rows, *known, workers)
+            spread = self._scale.scale * np.sqrt(variance + noise)[:, None]
+        else:
+            with Workers(self.n_jobs):
+                covariance = latent_covariance(rows, *known)
+            covariance[np.diag_indices_from(covariance)] += noise
+            spread = covariance[:, :, None] * self._scale.scale**2
         return mean, spread[..., 0] if self._single_output else spread
 
     def sample_y(
@@ -490,95 +537,3 @@ class SparseGPRegressor(
         span = self._solution
         rounding = span.rounding(self.dtype)
         return evidence_bounds(span.L, span.z, noise=self.noise_, rounding=rounding, **self._sums)
-
-    def _learn(
-        self,
-        sample: Sample,
-        X: Any,
-        rng: np.random.Generator,
-        workers: Workers,
-        clock: Clock,
-        progress: Progress,
-        stage: Stage,
-    ) -> tuple[Problem, LearningReport]:
-        """Settle kernel and noise."""
-        progress.begin("learn")
-
-        def learned() -> tuple[Any, ...]:
-            late = partial(clock.over, LEARNING_SHARE)
-            found = settle(self, sample, X, rng, workers, late=late)
-            settled = found.kernel, found.noise, found.report
-            return *settled, found.deviations, found.learned, found.noise_is_given
-
-        self.kernel_, self.noise_, report, *found = stage("learn", learned)
-        self._deviations, self._learned, self._noise_is_given = found
-        self.feature_relevance_ = report.relevance
-        kernel = self._compiled(X)
-        return Problem(sample, kernel, self.noise_, workers, Meter(kernel), rng), report
-
-    def _fit(
-        self,
-        problem: Problem,
-        report: LearningReport,
-        interrupted: Interrupted,
-        clock: Clock,
-        progress: Progress,
-        stage: Stage,
-    ) -> tuple[SpanFit, LearningReport, Certificate | None]:
-        """Choose, size, move, fit, calibrate; ``noise_`` becomes the calibrated ridge."""
-        m, rng = problem.sample.n_rows, problem.rng
-        how = self.refine, self.kernel_, self._deviations, m
-        steps = moving_steps(*how, learned=self._learned)
-        calibrates = self.calibration == "loo" or (self.calibration == "auto" and self._learned)
-        auto_size = self.n_basis == "auto"
-        splits = steps > 0 or (m > SMALL and (calibrates or auto_size))
-        allowed, reserved = split_rows(m, rng) if splits else (np.arange(m), np.arange(0))
-        moved = report.moved
-
-        def cut(choice: Choice) -> Choice:
-            return choose_size(choice, problem, allowed, reserved)
-
-        def move(choice: Choice) -> Choice:
-            nonlocal moved
-            if interrupted.requested or clock.over():
-                return choice
-            progress.begin("move")
-            units = length_units(self.kernel_, np.asarray(self._deviations))
-            how = problem, self.kernel_, units, steps, allowed, reserved
-            choice, moved = stage("move", lambda: move_basis(choice, *how, clock.left()))
-            return choice
-
-        fitted, certificate = fit_span(
-            timed(self._plan(m), clock, problem, moves=steps > 0),
-            problem,
-            allowed=allowed if splits else None,
-            cut=cut if auto_size else None,
-            after_choice=move if steps > 0 else None,
-            interrupted=interrupted,
-            begin=progress.begin,
-            stage=stage,
-            enough=interrupted.overdue,
-        )
-        all_read = fitted.n_rows is None
-        self._calibrations = {}
-        self.calibration_ = None
-        self._spread = Spread(problem.noise)
-        if calibrates and all_read:  # of the reserved rows few may be among those that were read
-            progress.begin("calibrate")
-            fitted, self._calibrations = calibrate_fit(
-                fitted, problem, reserved, keep_ridge=self._noise_is_given
-            )
-            self.calibration_ = self._calibrations.get(fitted.solution.size)
-        if self.calibration_ is not None:
-            self._spread = self.calibration_.spread
-            self.noise_ = self.calibration_.noise
-            certificate = certificate if self.noise_ == problem.noise else None
-            if self.calibration_.tails:
-                report.warnings.append(self.calibration_.tails)
-        kind = self._certificate_kind(m)
-        to_size = self.search == "pooled" and not interrupted.requested
-        if to_size and self.tol is not None and kind is not None:
-            progress.begin("size")
-            final = replace(problem, noise=self.noise_)
-            fitted, certificate = smallest_within(self.tol, kind, fitted, final)
-        return fitted, replace(report, moved=moved, calibration=self.calibration_), certificate

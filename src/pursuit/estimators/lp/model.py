@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,31 +15,28 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate, GrowthPath
 from pursuit.estimators.constraints import EXECUTION, KERNEL, MAX_TIME
+from pursuit.estimators.fit_run import FitRun, interrupt, warn
 from pursuit.estimators.inputs import (
     check_symmetric,
     is_precomputed,
     prediction_rows,
-    seeded,
 )
-from pursuit.estimators.kernelmodel import KernelModel
+from pursuit.estimators.kernelmodel import BasisModel
 from pursuit.estimators.lp.growing import Growth, GrowthPlan
-from pursuit.estimators.progress import CallbackSupportMixin, Progress
+from pursuit.estimators.progress import CallbackSupportMixin
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.gram import kernel_times
-from pursuit.greedy import Meter, catch_interrupt
+from pursuit.greedy import Meter
 from pursuit.kernels import CountingKernel
-from pursuit.linalg import Workers
-from pursuit.rows import RowSource, SelectedRows, draw_rows, source_numbers
+from pursuit.rows import RowSource, Sample, SelectedRows, draw_rows, source_numbers
 from pursuit.solvers import LinearLosses
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-_CALLER = 5  # of fit, behind its two decorators and _grow
 _CHECK_ROWS = 256
 
 
-class LPMachine(CallbackSupportMixin, KernelModel, ReportedModel, BaseEstimator):
+class LPMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstimator):
     """Minimise Σ_j |a_j| + C Σ_i s_i ℓ(y_i, f(x_i)), f = Σ_j a_j k(·, x_j) + b, over all rows j."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -98,10 +94,8 @@ class LPMachine(CallbackSupportMixin, KernelModel, ReportedModel, BaseEstimator)
         0 and 1 in the losses are ``shifts`` and ``shifts + spreads`` in units of y.
         """
         rows = rows if len(present) == rows.n_rows else SelectedRows(rows, present)
-        rng = seeded(self.random_state)
         self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
         kernel = self._compiled(X)
-        self._check_kernel(kernel, rows, rng)
         plan = GrowthPlan(
             tol=float(self.tol),
             batch_size=self.batch_size,
@@ -110,41 +104,38 @@ class LPMachine(CallbackSupportMixin, KernelModel, ReportedModel, BaseEstimator)
             max_time=self.max_time,
             solver=self.solver,
         )
-        progress = Progress(self, n_stages=1)
-        with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
-            progress.begin("grow")
-            growth = Growth(plan, rows, losses, spreads, kernel, workers, Meter(kernel), rng)
-            self.path_ = growth.run(lambda: interrupted.requested, self._tell)
+        sample = Sample(rows, np.empty((len(present), 0)), np.ones(len(present)))
+        with FitRun(self, sample, present, n_stages=1) as run:
+            self._check_kernel(kernel, rows, run.rng)
+            run.begin("grow")
+            growth = Growth(
+                plan, rows, losses, spreads, kernel, run.workers, Meter(kernel), run.rng
+            )
+            self.path_ = growth.run(lambda: run.stopping, self._print_line)
             chosen, a, b = growth.model()
             self.certificate_ = growth.certificate()
-        progress.finish()
         self.objective_ = self.certificate_.upper
         self.n_iter_ = len(self.path_)
         self.basis_indices_ = present[chosen]
         self.basis_ = None if is_precomputed(self.kernel) else rows.take(chosen)
         self.n_basis_ = len(chosen)
+        self._keep_bound_basis(kernel)
         self.dual_coef_ = a[:, 0] if self._single_output else a
         b = shifts + spreads * b
         self.intercept_ = float(b[0]) if self._single_output else b
         self._n_outputs = len(b)
         if self.path_.stop_reason == "no gain":
-            warnings.warn(
+            warn(
                 f"tol={self.tol} is beyond the rounding of the linear programmes: no kernel "
                 "function would bring a gain, and the gap that is left is "
                 f"{self.certificate_.gap:.3g} of {self.certificate_.upper:.6g}. Raise tol, scale "
                 "the features or the kernel, or use a smaller C.",
                 ConvergenceWarning,
-                stacklevel=_CALLER,
             )
-        if interrupted.requested:
-            warnings.warn(
-                f"fit was interrupted: the model holds the best {self.n_basis_} kernel functions "
-                "found so far.",
-                stacklevel=_CALLER,
-            )
-            raise KeyboardInterrupt
+        if run.stopping:
+            interrupt(f"the best {self.n_basis_} kernel functions found so far")
 
-    def _tell(self, line: str) -> None:
+    def _print_line(self, line: str) -> None:
         if self.verbose > 1:
             print(f"[{type(self).__name__}] {line}", flush=True)
 
@@ -161,13 +152,11 @@ class LPMachine(CallbackSupportMixin, KernelModel, ReportedModel, BaseEstimator)
     def _values(self, X: Any) -> Floats:
         """f at the rows, one column an output."""
         check_is_fitted(self)
-        rows, X = prediction_rows(self, X)
         if not self.n_basis_:
+            rows, _ = prediction_rows(self, X)
             constant: Floats = np.zeros((rows.n_rows, self._n_outputs)) + self.intercept_
             return constant
-        points = self.basis_indices_ if self.basis_ is None else self.basis_
         coefficients = self.dual_coef_.reshape(self.n_basis_, self._n_outputs)
-        with Workers(self.n_jobs) as workers:
-            values = kernel_times(rows, self._compiled(X), points, coefficients, workers)
+        values = self._expanded(X, coefficients)
         values += self.intercept_
         return values

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit.bounds import matching_pursuit_bound
+from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.matching.judges import Judge, Tally, sum_losses
 from pursuit.estimators.matching.path import AtomPath, Measure
 from pursuit.estimators.matching.search import MatchingPlan, MatchingSearch, draw_pool
-from pursuit.estimators.progress import Progress
 from pursuit.greedy import MaxSize, Patience, Pool, Problem, StopRule
 from pursuit.kernels import Kernel
 from pursuit.rows import draw_rows
@@ -51,15 +51,15 @@ class MatchingFit:
         self._limit = most if isinstance(plan.n_basis, str) else int(plan.n_basis)
         self.errors = np.empty(0)
 
-    def run(self, interrupted: StopRule, progress: Progress) -> AtomPath:
+    def run(self, run: FitRun) -> AtomPath:
         """Choose and fit; the values in the path are those on all rows."""
         limit, reason = self._limit, "n_basis"
         if self._plan.n_basis == "validation":
-            tick = progress.begin("validate", limit)
-            limit, reason = self._validated_size(interrupted, tick)
-        tick = progress.begin("choose", limit)
+            tick = run.begin("validate", limit)
+            limit, reason = self._validated_size(run.interrupted, tick)
+        tick = run.begin("choose", limit)
         search = self._search(self._problem, limit)
-        rules: list[StopRule] = [MaxSize(limit), interrupted]
+        rules: list[StopRule] = [MaxSize(limit), run.interrupted]
         if self._plan.n_basis == "bound":
             found = self._fit_by_bound(search, rules, tick)
         else:
@@ -68,7 +68,7 @@ class MatchingFit:
                 path = replace(path, stop_reason=reason)
             found = search.fitted(len(path), path)
             self._centers = found.centers.index
-        progress.begin("judge")
+        run.begin("judge")
         n = len(found)
         errors, losses = found.sums(
             self._kernels,

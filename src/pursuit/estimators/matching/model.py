@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import numbers
-import warnings
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -17,22 +16,22 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Bound
 from pursuit.estimators.constraints import EXECUTION, KERNEL, POOLED
+from pursuit.estimators.fit_run import FitRun, interrupt, warn
 from pursuit.estimators.inputs import (
     is_precomputed,
     prediction_rows,
-    seeded,
     size_on_path,
     validate_items,
 )
-from pursuit.estimators.kernelmodel import KernelModel
+from pursuit.estimators.kernelmodel import BasisModel
 from pursuit.estimators.matching.fit import MatchingFit
 from pursuit.estimators.matching.judges import Judge
 from pursuit.estimators.matching.path import AtomPath, atoms_of
 from pursuit.estimators.matching.search import MatchingPlan
-from pursuit.estimators.progress import CallbackSupportMixin, Progress
+from pursuit.estimators.progress import CallbackSupportMixin
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.gram import kernel_times
-from pursuit.greedy import Meter, Path, Pool, Problem, catch_interrupt
+from pursuit.greedy import Path, Pool
 from pursuit.kernels import Dictionary
 from pursuit.linalg import Workers
 from pursuit.objectives import RowLoss
@@ -41,12 +40,11 @@ from pursuit.rows import Sample
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-_CALLER = 5  # of fit, behind its two decorators and _fit_model
 
 _THEOREM = "Hussain & Shawe-Taylor 2008, Theorem 3"
 
 
-class MatchingPursuitModel(CallbackSupportMixin, KernelModel, ReportedModel, BaseEstimator):
+class MatchingPursuitModel(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstimator):
     """Fit f = Σ_j β_j k(·, c_j) + c by matching pursuit, at a size that a bound may choose."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -162,23 +160,22 @@ class MatchingPursuitModel(CallbackSupportMixin, KernelModel, ReportedModel, Bas
         present = np.flatnonzero(sample.weights > 0)
         if len(present) < sample.n_rows:
             sample = sample.take(present)
-        rng = seeded(self.random_state)
         self._level, self._n_outputs = level, sample.n_outputs
         several = isinstance(self.kernel, list | tuple)
         given = self.kernel if several else [self.kernel]
         self._set_kernels([clone(k) if isinstance(k, SklearnKernel) else k for k in given], several)
         kernels = self._compiled_kernels(X)
-        progress = Progress(self, n_stages=3)
-        with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
-            problem = Problem(sample, kernels[0], 0.0, workers, Meter(kernels[0]), rng)
+        with FitRun(self, sample, present, n_stages=3) as run:
+            problem = run.problem(kernels[0], noise=0.0)
             fitter = MatchingFit(self._plan(loss), problem, kernels, self._given_centers(), judge)
-            found = fitter.run(interrupted, progress)
-        progress.finish()
+            found = fitter.run(run)
         rows = found.centers.index
         as_passed = np.where(rows >= 0, present[rows], -1)
         path = replace(found.path, index=as_passed)
         found = replace(found, centers=Pool(found.centers.items, as_passed), path=path)
         self._store(found)
+        if len(kernels) == 1:
+            self._keep_bound_basis(kernels[0])
         quantity, caveats = statements
         self.generalisation_bound_, self.printed_bound_ = (
             Bound(
@@ -193,20 +190,14 @@ class MatchingPursuitModel(CallbackSupportMixin, KernelModel, ReportedModel, Bas
             for printed in (False, True)
         )
         if self.n_basis == "bound" and not np.isfinite(self.printed_bound_.value).any():
-            warnings.warn(
+            warn(
                 f"with tolerance={self.tolerance!r} every row outside the basis is an error at "
                 f"each of the {len(fitter.errors)} sizes tried, so the bound is vacuous and cannot "
                 "choose: the model has 1 basis function. Raise tolerance, or let "
-                "n_basis='validation' choose.",
-                stacklevel=_CALLER,
+                "n_basis='validation' choose."
             )
-        if interrupted.requested:
-            warnings.warn(
-                f"fit was interrupted: the model holds the best {self.n_basis_} basis functions "
-                "found so far.",
-                stacklevel=_CALLER,
-            )
-            raise KeyboardInterrupt
+        if run.stopping:
+            interrupt(f"the best {self.n_basis_} basis functions found so far")
 
     def _plan(self, loss: RowLoss | None) -> MatchingPlan:
         return MatchingPlan(
@@ -261,15 +252,16 @@ class MatchingPursuitModel(CallbackSupportMixin, KernelModel, ReportedModel, Bas
         self.path_ = found.path
 
     def _values(self, X: Any) -> Floats:
-        """f at the rows, one column an output."""
+        """f at the rows, one column per output."""
         check_is_fitted(self)
-        rows, X = prediction_rows(self, X)
-        points = self.basis_indices_ if self.basis_ is None else self.basis_
-        dictionary = Dictionary(tuple(self._compiled_kernels(X)), points)
         coefficients = self.dual_coef_.reshape(self.n_basis_, self._n_outputs)
-        with Workers(self.n_jobs) as workers:
-            values = kernel_times(
-                rows, dictionary, atoms_of(self.basis_kernels_), coefficients, workers
-            )
+        if len(self._kernels) == 1:
+            values = self._expanded(X, coefficients)
+        else:
+            rows, X = prediction_rows(self, X)
+            dictionary = Dictionary(tuple(self._compiled_kernels(X)), self._points)
+            atoms = atoms_of(self.basis_kernels_)
+            with Workers(self.n_jobs) as workers:
+                values = kernel_times(rows, dictionary, atoms, coefficients, workers)
         values += self.intercept_
         return values

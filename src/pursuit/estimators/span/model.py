@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import numbers
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate, CertificatePath
+from pursuit.estimators.fit_run import FitRun, interrupt, warn
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
@@ -30,21 +31,17 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.kernelmodel import BasisModel
-from pursuit.estimators.progress import Progress
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.sources import n_rows, named_columns
 from pursuit.estimators.span.certifying import Certifier, check_kind
 from pursuit.estimators.span.searching import (
     SearchPlan,
-    Stage,
-    computed,
     grow_span,
     span_model,
 )
 from pursuit.estimators.span.stepping import StepFit
 from pursuit.greedy import (
     Clock,
-    Interrupted,
     MaxSize,
     Meter,
     Path,
@@ -62,7 +59,6 @@ _CERTIFYING_SHARE = 1 / 3
 """What is left of ``max_time`` where an automatic certificate is still computed."""
 NO_TIME_TO_CERTIFY = "max_time left no time for a certificate: certify(X, y) computes it"
 AUTO_BASIS = 2048
-_CALLER = 5  # of fit, behind its two decorators, as seen from what fit calls
 
 
 def time_to_certify(certificate: str | None, clock: Clock) -> bool:
@@ -229,6 +225,8 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             solution = solution.with_noise(model.noise_)
         model._set_solution(solution)
         model.basis_ = None if self.basis_ is None else self.basis_[:n]
+        if self._bound is not None:
+            model._keep_bound_basis(self._bound.kernel)
         model.basis_indices_ = self.basis_indices_[:n]
         model.path_ = self.path_.truncated(n)
         model.certificate_ = None
@@ -272,7 +270,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             kept = Pool(self._points, self._positions(present, problem.sample))
             fitted = grow_span(plan, problem, kept, [MaxSize(plan.n_basis)])
             model._store(fitted, present, problem)
-            model._certify_fit(fitted, None, problem, Progress(self, n_stages=1))
+            model._certify_fit(fitted, None, problem)
         model._weighted = bool(np.any(weights != 1.0))
         model._calibrations, model.calibration_ = {}, None
         return model
@@ -297,25 +295,22 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         """Checked targets."""
         return validate_targets(y)
 
-    def _tell(self, interrupted: Interrupted, present: NDArray[np.intp]) -> None:
+    def _report_end(self, run: FitRun, present: NDArray[np.intp]) -> None:
         """Say what the caller should know of the fit to the rows ``present``."""
-        if interrupted.requested:
+        if run.stopping:
             n_rows = self._sums["n_rows"]
             ended = f", fitted to the first {present[n_rows - 1] + 1} rows: partial_fit adds others"
-            warnings.warn(
-                f"fit was interrupted: the model holds the best {self.n_basis_} basis functions "
-                f"found so far{ended if n_rows < len(present) else ''}.",
-                stacklevel=_CALLER,
+            interrupt(
+                f"the best {self.n_basis_} basis functions found so far"
+                f"{ended if n_rows < len(present) else ''}"
             )
-            raise KeyboardInterrupt
         found = self.certificate_
         if self.tol is not None and found is not None and found.relative_gap > self.tol:
-            warnings.warn(
+            warn(
                 f"tol={self.tol:g} was not met: the relative gap at {self.n_basis_} functions "
                 f"is {found.relative_gap:.3g} ({found.kind} certificate). Raise n_basis or tol, or "
                 "use a tighter certificate.",
                 ConvergenceWarning,
-                stacklevel=_CALLER,
             )
 
     def _check_tol(self) -> None:
@@ -360,10 +355,9 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
 
     def _warn_without_weights(self, sample_weight: ArrayLike | None) -> None:
         if self._weighted and sample_weight is None:
-            warnings.warn(
+            warn(
                 "the model was fitted with sample_weight, and none is passed: this is about "
-                "the unweighted problem.",
-                stacklevel=3,
+                "the unweighted problem."
             )
 
     def _positions(self, present: NDArray[np.intp], sample: Sample) -> NDArray[np.intp]:
@@ -413,6 +407,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
 
         self._set_solution(fitted.solution)
         self.basis_ = None if is_precomputed(self.kernel) else fitted.pool.items
+        self._keep_bound_basis(problem.kernel)
         self.basis_indices_ = as_passed(fitted.pool.index)
         self.path_ = replace(fitted.path, index=as_passed(fitted.path.index))
         self.certificate_ = None
@@ -436,28 +431,26 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         coefficients = solution.coefficients()
         self.dual_coef_ = coefficients[:, 0] if self._single_output else coefficients
 
-    def _may_certify(self, interrupted: Interrupted, clock: Clock) -> bool:
+    def _may_certify(self, run: FitRun) -> bool:
         """Whether the fit goes on to its certificate."""
-        return not interrupted.requested and time_to_certify(self.certificate, clock)
+        return not run.stopping and time_to_certify(self.certificate, run.clock)
 
     def _certify_fit(
         self,
         fitted: SpanFit | StepFit,
         found: Certificate | None,
         problem: Problem,
-        progress: Progress,
-        stage: Stage = computed,
+        run: FitRun | None = None,
     ) -> None:
         """Store the certificate, computing it where the search has not, and its gap in the path."""
         kind = self._certificate_kind(problem.sample.n_rows)
         if kind is None or self.n_basis_ == 0:
             return
-        tick = progress.begin("certify")
         if found is None:
             norms = problem.sample.target_norms()
             model = span_model(fitted.pool.items, fitted.solution, norms)
-            found = stage("certify", lambda: Certifier(problem).certify([model], kind)[0])
-        tick(1)
+            certify = partial(Certifier(problem).certify, [model], kind)
+            [found] = certify() if run is None else run.stage("certify", certify)
         self.certificate_ = found
         path, meter = self.path_, problem.meter
         path.gap[-1], path.seconds[-1] = found.relative_gap, meter.seconds

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from sklearn.cluster import MiniBatchKMeans
 
 from pursuit.bounds import Certificate, relative_gap
+from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.span.certifying import Certifier, Model, SecondPursuit
 from pursuit.greedy import (
     Choice,
@@ -36,7 +37,6 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 Begin = Callable[..., Callable[[int], None]]
-T = TypeVar("T")
 
 SMALL = 2_000
 """Up to this many rows nothing is sampled."""
@@ -46,19 +46,6 @@ _GROWTH_BETWEEN_LOOKS = 0.1
 _FIRST_SIZE = 256
 _STILL_GAINS = 0.8
 """A choice of which more than this part is worth its cost may have been too small."""
-
-
-class Stage(Protocol):
-    """Gives the result of a part of a fit, computed now or recorded before."""
-
-    def __call__(self, name: str, compute: Callable[[], T]) -> T:
-        """The result of the stage of this name."""
-        ...
-
-
-def computed(name: str, compute: Callable[[], T]) -> T:
-    """The result of a stage, computed now."""
-    return compute()
 
 
 @dataclass(frozen=True)
@@ -112,76 +99,104 @@ def _cluster_centres(sample: Sample, n: int, rng: np.random.Generator) -> Any:
     return clusters.fit(items, sample_weight=rows.weights).cluster_centers_
 
 
-def fit_span(
+@dataclass(frozen=True)
+class RowSplit:
+    """Rows that choose and move a basis, and rows reserved to judge it, in increasing order."""
+
+    allowed: Indices
+    reserved: Indices
+
+    @classmethod
+    def none_reserved(cls, n_rows: int) -> RowSplit:
+        """All rows choose."""
+        return cls(np.arange(n_rows), np.arange(0))
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A chosen basis and, where a fresh or full search has made them, its fit and the gap."""
+
+    choice: Choice
+    fitted: SpanFit | None = None
+    gap: PublishedGap | CertifiedGap | None = None
+
+
+def choose_basis(
     plan: SearchPlan,
     problem: Problem,
-    *,
-    allowed: Indices | None,
-    cut: Callable[[Choice], Choice] | None,
-    after_choice: Callable[[Choice], Choice] | None,
-    interrupted: StopRule,
-    begin: Begin,
-    stage: Stage = computed,
-    enough: Callable[[], bool] = lambda: False,
-) -> tuple[SpanFit, Certificate | None]:
-    """Choose a basis as planned and fit all rows in its span.
+    split: RowSplit,
+    run: FitRun,
+    cut: Callable[[Choice], Choice] | None = None,
+) -> Chosen:
+    """Choose a basis as planned, on the rows of the split that may choose.
 
-    ``begin(stage, ticks, rows)`` announces a stage. ``allowed`` are the rows that may choose and be
-    chosen, all when None. ``cut`` leaves of a choice what is worth its cost: sizes are then tried
-    from small to large until it cuts off a fifth. ``after_choice`` may change what was chosen
-    before the fit. ``stage(name, compute)`` gives what ``compute`` does, perhaps from a record. The
-    pass over all rows ends where ``enough`` says so, see `refit`. The certificate is returned where
-    the search has computed that of the final model.
+    ``cut`` leaves of a choice what is worth its cost: sizes are then tried from small to large
+    until it cuts off a fifth. The choice of a pooled search is recorded in the checkpoint.
     """
-    chooser = problem if allowed is None else _restricted(problem, allowed)
-
-    def choose() -> tuple[Choice, SpanFit | None, PublishedGap | CertifiedGap | None]:
-        for size in [plan.n_basis] if cut is None else _ladder(plan.n_basis):
-            choice, fitted, gap = _choose(replace(plan, n_basis=size), chooser, interrupted, begin)
-            exhausted = choice.path.stop_reason != "n_basis"
-            if allowed is not None:
-                choice = choice.renumbered(allowed)
-            if cut is not None:
-                choice = cut(choice)
-            if exhausted or len(choice.pool) < _STILL_GAINS * size:
-                break
-        return choice, fitted, gap
-
+    restricted = len(split.reserved) > 0
+    chooser = _restricted(problem, split.allowed) if restricted else problem
     if plan.search == "pooled":
-        choice, fitted, gap = stage("choose", lambda: choose()[0]), None, None
-    else:
-        choice, fitted, gap = choose()
-    untouched = allowed is None and after_choice is None and cut is None
-    if after_choice is not None:
-        choice = after_choice(choice)
-    if fitted is None or not untouched:
+        choice = run.recorded("choose", lambda: _in_sizes(plan, chooser, split, run, cut).choice)
+        return Chosen(choice)
+    chosen = _in_sizes(plan, chooser, split, run, cut)
+    return Chosen(chosen.choice) if restricted or cut is not None else chosen
+
+
+def _in_sizes(
+    plan: SearchPlan,
+    chooser: Problem,
+    split: RowSplit,
+    run: FitRun,
+    cut: Callable[[Choice], Choice] | None,
+) -> Chosen:
+    """The first choice, of sizes from small to large, that is cut by a fifth or more."""
+    for size in [plan.n_basis] if cut is None else _ladder(plan.n_basis):
+        chosen = _choose(replace(plan, n_basis=size), chooser, run)
+        choice = chosen.choice
+        exhausted = choice.path.stop_reason != "n_basis"
+        if len(split.reserved):
+            choice = choice.renumbered(split.allowed)
+        if cut is not None:
+            choice = cut(choice)
+        if exhausted or len(choice.pool) < _STILL_GAINS * size:
+            break
+    return replace(chosen, choice=choice)
+
+
+def fit_basis(
+    chosen: Chosen, problem: Problem, dtype: DTypeLike, run: FitRun
+) -> tuple[SpanFit, Certificate | None]:
+    """Fit all rows in the span of a choice, and the certificate where the search has computed it.
+
+    The pass ends some seconds after Ctrl-C, with a fit to the rows read so far.
+    """
+    fitted, gap = chosen.fitted, chosen.gap
+    if fitted is None:
         m = problem.sample.n_rows
-        tick = begin("fit", -(-m // BLOCK_ROWS), m)
+        tick = run.begin("fit", -(-m // BLOCK_ROWS), m)
         fitted = refit(
-            choice,
+            chosen.choice,
             problem,
-            dtype=plan.dtype,
+            dtype=dtype,
             after_block=lambda done: tick(-(-done // BLOCK_ROWS)),
-            enough=enough,
+            enough=run.interrupted.overdue,
         )
-    if gap is None or not untouched or fitted.n_rows is not None:
+    if gap is None or fitted.n_rows is not None:
         return fitted, None
     if isinstance(gap, PublishedGap):
         return fitted, gap.final(fitted.solution)
     return fitted, gap.certificate if fitted.path.stop_reason == "tol" else None
 
 
-def _choose(
-    plan: SearchPlan, problem: Problem, interrupted: StopRule, begin: Begin
-) -> tuple[Choice, SpanFit | None, PublishedGap | CertifiedGap | None]:
+def _choose(plan: SearchPlan, problem: Problem, run: FitRun) -> Chosen:
     """What a search chose, the fit that a fresh search has made, and the gap that it watched."""
-    after_step = begin("choose", plan.n_basis)
+    after_step = run.begin("choose", plan.n_basis)
     gap = gap_of(plan, problem)
-    rules = [*gap_rules(plan, gap), MaxSize(plan.n_basis), interrupted]
+    rules = [*gap_rules(plan, gap), MaxSize(plan.n_basis), run.interrupted]
     if plan.search != "fresh":
-        return choose_pooled(plan, problem, rules, after_step), None, gap
+        return Chosen(choose_pooled(plan, problem, rules, after_step), gap=gap)
     fitted = _fit_fresh(plan, problem, rules, after_step)
-    return Choice(fitted.pool, fitted.path, None), fitted, gap
+    return Chosen(Choice(fitted.pool, fitted.path, None), fitted, gap)
 
 
 def _ladder(largest: int) -> list[int]:

@@ -14,7 +14,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.estimators.inputs import validate_items, validate_weights
-from pursuit.estimators.progress import Progress
 from pursuit.estimators.sources import n_rows, named_columns
 from pursuit.estimators.span.model import SpanModel
 from pursuit.estimators.span.searching import choose_again
@@ -178,7 +177,7 @@ class UpdatingModel(SpanModel):
             held = Pool(self._points, self._positions(present, problem.sample))
             fitted = choose_again(plan, problem, held, [MaxSize(plan.n_basis)])
             model._store(fitted, present, problem)
-            model._certify_fit(fitted, None, problem, Progress(self, n_stages=1))
+            model._certify_fit(fitted, None, problem)
         model._weighted = bool(np.any(weights != 1.0))
         model._calibrations, model.calibration_ = {}, None
         return model

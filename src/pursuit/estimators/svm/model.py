@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,11 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate
 from pursuit.estimators.constraints import EXECUTION, KERNEL, POOLED
+from pursuit.estimators.fit_run import FitRun, interrupt, warn
 from pursuit.estimators.gp.finishing import length_units
 from pursuit.estimators.inputs import (
     check_positive_definite,
     feature_deviations,
-    indefinite,
     is_precomputed,
     positive,
     prediction_rows,
@@ -29,7 +28,7 @@ from pursuit.estimators.inputs import (
     validate_items,
 )
 from pursuit.estimators.kernelmodel import BasisModel
-from pursuit.estimators.progress import CallbackSupportMixin, Progress
+from pursuit.estimators.progress import CallbackSupportMixin
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.span.duality import exact_certificate
 from pursuit.estimators.span.features import Span, SpanFeatures
@@ -38,9 +37,9 @@ from pursuit.estimators.svm.fitting import MachineFit, MachineFitter, Moving, So
 from pursuit.estimators.svm.problem import MachineProblem
 from pursuit.estimators.svm.solving import MachineSolution, newton_in_span
 from pursuit.gram import kernel_times
-from pursuit.greedy import Meter, Path, Pool, Problem, catch_interrupt
+from pursuit.greedy import Meter, Path, Pool, Problem
 from pursuit.kernels import CountingKernel, kernel_gradient, without_white
-from pursuit.linalg import NotPositiveDefiniteError, Workers
+from pursuit.linalg import Workers
 from pursuit.rows import RowSource, Sample
 
 Floats = NDArray[np.float64]
@@ -52,7 +51,6 @@ times as much, seeds make more of a difference on kin40k, protein and USPS."""
 _AUTO_STEPS = 50
 _MOST_MOVED_FEATURES = 256
 _AUTO_CERTIFICATE_ROWS = 10_000
-_CALLER = 5  # of fit, behind its two decorators and _fit_machine
 
 
 class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstimator):
@@ -148,7 +146,7 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
         weights: Floats,
         problem: MachineProblem,
         centred: bool = True,
-    ) -> tuple[MachineFit, Indices, Progress]:
+    ) -> tuple[MachineFit, FitRun]:
         """Choose a basis for these targets, fit the machine in its span, and store it.
 
         Parameters
@@ -168,10 +166,8 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
         -------
         fitted : MachineFit
             The machine, on the rows that have weight.
-        present : array of int
-            The numbers of these rows.
-        progress : Progress
-            Still to be finished, and :meth:`_tell` to be called.
+        run : FitRun
+            What :meth:`_report_end` is to be called with.
         """
         ridge = self._ridge()
         self._check_machine_arguments()
@@ -182,27 +178,22 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
             sample, problem = sample.take(present), problem.take(present)
         self._gamma = self._resolved_gamma(rows)
         self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
-        kernel, rng = self._compiled(X), seeded(self.random_state)
-        progress = Progress(self, n_stages=6)
-        with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
-            try:
-                check_positive_definite(kernel, sample, rng)
-                chooser = Problem(sample, kernel, ridge, workers, Meter(kernel), rng)
-                fitter = MachineFitter(
-                    self._plan(sample.n_rows),
-                    chooser,
-                    problem,
-                    self._solver(),
-                    self._moving(sample, rng),
-                    self.dtype,
-                    progress.begin,
-                )
-                fitted = fitter.run(interrupted)
-            except NotPositiveDefiniteError as error:
-                raise indefinite(int(present[error.index]), error.pivot) from error
-        self._interrupted = interrupted.requested
+        kernel = self._compiled(X)
+        with FitRun(self, sample, present, n_stages=6) as run:
+            check_positive_definite(kernel, sample, run.rng)
+            fitter = MachineFitter(
+                self._plan(sample.n_rows),
+                run.problem(kernel, ridge),
+                problem,
+                self._solver(),
+                self._moving(sample, run.rng),
+                self.dtype,
+                run.begin,
+            )
+            fitted = fitter.run(run.interrupted)
         self._store(fitted, present)
-        return fitted, present, progress
+        self._keep_bound_basis(kernel)
+        return fitted, run
 
     def _store(self, fitted: MachineFit, present: Indices) -> None:
         """Keep the machine; row numbers are those of the rows passed to fit."""
@@ -218,37 +209,29 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
         self.path_ = fitted.path
         self.path_.index[:] = self.basis_indices_
         self._squared_norms = solution.squared_norms
-        self._converged = solution.converged
 
     @property
     def _strained(self) -> str:
         """What makes a problem hard."""
         return f"C={self.C!r}"
 
-    def _tell(self) -> None:
+    def _report_end(self, fitted: MachineFit, run: FitRun) -> None:
         """Say what the caller should know of the fit."""
-        interrupted = self.__dict__.pop("_interrupted")
-        if interrupted:
-            warnings.warn(
-                f"fit was interrupted: the model holds {self.n_basis_} basis functions.",
-                stacklevel=_CALLER,
-            )
-            raise KeyboardInterrupt
-        if not self.__dict__.pop("_converged"):
-            warnings.warn(
+        if run.stopping:
+            interrupt(f"{self.n_basis_} basis functions")
+        if not fitted.solution.converged:
+            warn(
                 f"the solver did not converge in {self.n_iter_} steps: {self._strained} may be "
                 "too large for the scale of the kernel.",
                 ConvergenceWarning,
-                stacklevel=_CALLER,
             )
         found = self.certificate_
         if self.tol is not None and (found is None or found.relative_gap > self.tol):
             reached = "unknown" if found is None else f"{found.relative_gap:.3g}"
-            warnings.warn(
+            warn(
                 f"tol={self.tol:g} was not met: the relative gap at {self.n_basis_} functions is "
                 f"{reached}. Raise n_basis or tol.",
                 ConvergenceWarning,
-                stacklevel=_CALLER,
             )
 
     def _certified(
@@ -284,15 +267,21 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
     def _values(self, X: Any) -> Floats:
         """f + b at the rows, one column an output."""
         check_is_fitted(self)
-        rows, X = prediction_rows(self, X)
-        with Workers(self.n_jobs) as workers:
-            return self._values_at(rows, self._compiled(X), workers)
+        if self.n_basis_ == 0:
+            rows, _ = prediction_rows(self, X)
+            return np.tile(self._constants, (rows.n_rows, 1))
+        return self._expanded(X, self.dual_coef_.T) + self._constants
+
+    @property
+    def _constants(self) -> Floats:
+        """What is added to the expansion."""
+        return self.intercept_
 
     def _values_at(self, rows: RowSource, kernel: CountingKernel, workers: Workers) -> Floats:
         if self.n_basis_ == 0:
-            return np.tile(self.intercept_, (rows.n_rows, 1))
+            return np.tile(self._constants, (rows.n_rows, 1))
         values = kernel_times(rows, kernel, self._points, self.dual_coef_.T, workers)
-        values += self.intercept_
+        values += self._constants
         return values
 
     def _saved_state(self) -> dict[str, Any]:

@@ -22,9 +22,7 @@ from pursuit.estimators.sources import named_columns
 from pursuit.estimators.svm.fitting import Moving, Solver
 from pursuit.estimators.svm.model import LowRankMachine
 from pursuit.estimators.svm.oneclassproblem import OneClassProblem, one_class_in_span
-from pursuit.kernels import CountingKernel
-from pursuit.linalg import Workers
-from pursuit.rows import RowSource, Sample
+from pursuit.rows import Sample
 
 Floats = NDArray[np.float64]
 
@@ -208,13 +206,10 @@ class LowRankOneClassSVM(OutlierMixin, LowRankMachine):
         rows, X = training_rows(self, X)
         weights = validate_weights(sample_weight, rows.n_rows)
         problem = self._problem(weights)
-        fitted, _, progress = self._fit_machine(
-            X, rows, problem.targets, weights, problem, centred=False
-        )
+        fitted, run = self._fit_machine(X, rows, problem.targets, weights, problem, centred=False)
         self.offset_ = float(-fitted.solution.intercepts[0])
         self.n_support_ = np.array([len(self.support_)])
-        progress.finish()
-        self._tell()
+        self._report_end(fitted, run)
         return self
 
     @lazily
@@ -291,9 +286,10 @@ class LowRankOneClassSVM(OutlierMixin, LowRankMachine):
         targets = np.ones((len(weights), 1))
         return OneClassProblem(targets, weights[:, None], squared=False, nu=float(self.nu))
 
-    def _values_at(self, rows: RowSource, kernel: CountingKernel, workers: Workers) -> Floats:
-        """f without its intercept, which is the offset that f is compared with."""
-        return super()._values_at(rows, kernel, workers) + self.offset_
+    @property
+    def _constants(self) -> Floats:
+        """None: the intercept is the offset that f is compared with."""
+        return np.zeros(1)
 
     def _solver(self) -> Solver:
         return one_class_in_span

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate
@@ -28,7 +26,6 @@ from pursuit.estimators.inputs import (
     check_lengths,
     positive,
     rows_again,
-    seeded,
     training_rows,
     validate_labels,
     validate_weights,
@@ -36,23 +33,13 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import with_callbacks
 from pursuit.estimators.sources import named_columns
-from pursuit.estimators.svm.fitting import MachineFit, Solver
+from pursuit.estimators.svm.fitting import Solver
 from pursuit.estimators.svm.model import LowRankMachine
-from pursuit.estimators.svm.probability import fit_sigmoids, folds, probabilities
 from pursuit.estimators.svm.problem import MachineProblem
 from pursuit.estimators.svm.solving import interior_in_span, newton_in_span
-from pursuit.linalg import Workers
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
-
-
-def _has_probabilities(model: Any) -> bool:
-    if not model.probability:
-        raise AttributeError(
-            "predict_proba needs probability=True, set before fit: it leaves rows out in turn."
-        )
-    return True
 
 
 class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
@@ -90,9 +77,6 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
     class_weight : dict, "balanced" or None, default None
         Multiplies C for the rows of a class; ``"balanced"`` in inverse proportion to their number,
         by their weights.
-    probability : bool, default False
-        Whether to fit sigmoids for :meth:`predict_proba`, by five-fold cross-validation in the same
-        span.
     search : {"pooled", "full"}, default "pooled"
         ``"pooled"``: choose from a pool by statistics on a sketch of the rows. ``"full"``: from all
         rows, by all rows. Up to 2 000 rows they are the same.
@@ -186,7 +170,6 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         "multi_class": [StrOptions({"ovr", "ovo"})],
         "decision_function_shape": [StrOptions({"ovr", "ovo"})],
         "class_weight": [None, StrOptions({"balanced"}), dict],
-        "probability": ["boolean"],
     }
 
     def __init__(
@@ -200,7 +183,6 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         multi_class: str = "ovr",
         decision_function_shape: str = "ovr",
         class_weight: Mapping[Any, float] | str | None = None,
-        probability: bool = False,
         search: str = "pooled",
         pool_size: int | str = "auto",
         selection_rows: int | str | None = "auto",
@@ -242,7 +224,6 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         self.multi_class = multi_class
         self.decision_function_shape = decision_function_shape
         self.class_weight = class_weight
-        self.probability = probability
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
@@ -291,19 +272,11 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         self.class_weight_ = class_weights(
             self.class_weight, self.classes_, labels[there], weights[there]
         )
-        self._sigmoids: Floats | None = None
-        parts = folds(labels[there], seeded(self.random_state)) if self.probability else []
         problem, weights = self._problem(labels, weights)
         targets = against_rest(labels, len(self.classes_))
-        fitted, present, progress = self._fit_machine(X, rows, targets, weights, problem)
+        fitted, run = self._fit_machine(X, rows, targets, weights, problem)
         self.n_support_ = np.bincount(labels[self.support_], minlength=len(self.classes_))
-        if parts:
-            progress.begin("calibrate")
-            self._sigmoids = self._calibrated(
-                fitted, problem.take(present), labels[present], weights[present], parts
-            )
-        progress.finish()
-        self._tell()
+        self._report_end(fitted, run)
         return self
 
     @lazily
@@ -342,28 +315,6 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         values = values if values.shape[1] == 1 else self._by_class(values)
         labels: NDArray[Any] = self.classes_[largest_class(values)]
         return labels
-
-    @available_if(_has_probabilities)
-    @lazily
-    def predict_proba(self, X: Any) -> Floats:
-        """Probabilities of the classes, for ``probability=True``.
-
-        Sigmoids of the decision function's columns, fitted to rows that the machine had not seen;
-        for more than two classes brought to a sum of 1.
-
-        Parameters
-        ----------
-        X : items of n_rows rows
-            As in :meth:`decision_function`.
-
-        Returns
-        -------
-        probabilities : array of shape (n_rows, n_classes)
-        """
-        values = self._values(X)
-        if self._sigmoids is None:
-            raise AttributeError("the model was fitted with probability=False: fit it again.")
-        return probabilities(self._by_class(values), self._sigmoids)
 
     def certify(
         self,
@@ -423,25 +374,3 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         if self.multi_class == "ovr" or len(self.classes_) == 2:
             return values
         return votes(values, len(self.classes_))
-
-    def _calibrated(
-        self,
-        fitted: MachineFit,
-        problem: MachineProblem,
-        labels: Indices,
-        weights: Floats,
-        parts: list[Indices],
-    ) -> Floats:
-        """Sigmoids from parts left out in turn, by machines in the span chosen with all of them."""
-        values = np.empty_like(fitted.solution.fitted)
-        rng = seeded(self.random_state)
-        with Workers(self.n_jobs) as workers:
-            for left_out in parts:
-                costs = np.array(problem.costs)
-                costs[left_out] = 0.0
-                seen = replace(problem, costs=costs)
-                start = fitted.solution.stacked
-                found = self._solver()(seen, fitted.features, workers, rng, start)
-                values[left_out] = found.fitted[left_out]
-        inside = against_rest(labels, len(self.classes_)) > 0
-        return fit_sigmoids(self._by_class(values), inside, weights / weights.mean())

@@ -240,11 +240,10 @@ class LowRankSVR(ScoredRows, RegressorMixin, LowRankMachine):
         Y = targets.reshape(len(targets), -1)
         mean = (weights / weights.sum()) @ Y
         problem = self._problem(Y - mean, weights)
-        _, _, progress = self._fit_machine(X, rows, problem.targets, weights, problem)
+        fitted, run = self._fit_machine(X, rows, problem.targets, weights, problem)
         self.intercept_ = self.intercept_ + mean
         self.n_support_ = np.array([len(self.support_)])
-        progress.finish()
-        self._tell()
+        self._report_end(fitted, run)
         return self
 
     @lazily

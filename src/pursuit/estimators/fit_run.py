@@ -1,0 +1,149 @@
+"""What a fit carries from stage to stage: time, Ctrl-C, progress, checkpoint, threads, errors."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, NoReturn, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pursuit.estimators.checkpoint import Checkpoint
+from pursuit.estimators.inputs import indefinite, seeded
+from pursuit.estimators.progress import Progress
+from pursuit.greedy import Clock, Interrupted, Meter, Problem, catch_interrupt
+from pursuit.kernels import CountingKernel
+from pursuit.linalg import NotPositiveDefiniteError, Workers
+from pursuit.rows import Sample
+
+T = TypeVar("T")
+
+_OWN_PACKAGES = ("pursuit", "sklearn")
+
+
+class FitRun:
+    """One fit of an estimator, as a context.
+
+    The estimator's ``n_jobs``, ``random_state`` and ``verbose`` are followed, and its ``max_time``
+    and ``checkpoint`` where it has them. Within the context Ctrl-C asks the fit to stop, and an
+    indefinite kernel is reported with the number of the row that was passed to ``fit``.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose fit this is.
+    sample : Sample
+        The rows that have weight, with their targets.
+    present : array of int
+        Their numbers among the rows passed to ``fit``.
+    n_stages : int
+        At least as many as the fit has, for progress bars.
+
+    Attributes
+    ----------
+    rng : numpy Generator
+        Source of everything random in the fit.
+    clock : Clock
+        How much of ``max_time`` is left.
+    interrupted : Interrupted
+        Whether the user has asked to stop; also a rule that stops a pursuit.
+    workers : Workers
+        Threads.
+    seconds : dict of str to float
+        What each stage has taken.
+    """
+
+    interrupted: Interrupted
+    workers: Workers
+
+    def __init__(
+        self, estimator: Any, sample: Sample, present: NDArray[np.intp], n_stages: int = 10
+    ) -> None:
+        self._estimator, self._sample, self._present = estimator, sample, present
+        self.rng = seeded(estimator.random_state)
+        self.clock = Clock(getattr(estimator, "max_time", None))
+        self._progress = Progress(estimator, n_stages)
+        self._checkpoint: Checkpoint | None = None
+        self._contexts = ExitStack()
+
+    def __enter__(self) -> Self:
+        estimator = self._estimator
+        self.interrupted = self._contexts.enter_context(catch_interrupt())
+        self.workers = self._contexts.enter_context(Workers(estimator.n_jobs))
+        folder = getattr(estimator, "checkpoint", None)
+        if folder is not None:
+            try:
+                self._checkpoint = Checkpoint(
+                    folder, estimator, self._sample, self.rng, self.interrupted
+                )
+            except BaseException:
+                self._contexts.close()
+                raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._contexts.close()
+        if isinstance(error, NotPositiveDefiniteError):
+            raise indefinite(int(self._present[error.index]), error.pivot) from error
+        if error is None:
+            self._progress.finish()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the user has asked to stop."""
+        return self.interrupted.requested
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether only what the model cannot do without should still be done."""
+        return self.stopping or self.clock.over()
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """What each stage has taken."""
+        return self._progress.seconds
+
+    def problem(self, kernel: CountingKernel, noise: float) -> Problem:
+        """The least-squares problem on the rows of the fit."""
+        ledgers = None if self._checkpoint is None else self._checkpoint.ledgers
+        return Problem(self._sample, kernel, noise, self.workers, Meter(kernel), self.rng, ledgers)
+
+    def begin(self, name: str, ticks: int = 1, rows: int = 0) -> Callable[[int], None]:
+        """Announce a stage; returns a function to call with 1, 2, … ticks."""
+        return self._progress.begin(name, ticks, rows)
+
+    def recorded(self, name: str, compute: Callable[[], T]) -> T:
+        """The result of a stage: from the checkpoint, or computed now."""
+        return compute() if self._checkpoint is None else self._checkpoint.stage(name, compute)
+
+    def stage(self, name: str, compute: Callable[[], T]) -> T:
+        """Announce a stage and return its result, from the checkpoint or computed now."""
+        self.begin(name)
+        return self.recorded(name, compute)
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the caller's that called into this package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and _is_own(frame.f_globals.get("__name__", "")):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level + 1)
+
+
+def interrupt(what_is_held: str) -> NoReturn:
+    """Say what an interrupted fit leaves, and pass Ctrl-C on."""
+    warn(f"fit was interrupted: the model holds {what_is_held}.")
+    raise KeyboardInterrupt
+
+
+def _is_own(module: str) -> bool:
+    return module.partition(".")[0] in _OWN_PACKAGES

@@ -1,0 +1,87 @@
+"""A few rows of a plain array take a shorter way: the same numbers, the same refusals."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from pursuit import (
+    KernelMatchingPursuitRegressor,
+    LowRankOneClassSVM,
+    LowRankSVC,
+    LowRankSVR,
+    LPMachineRegressor,
+    SparseGPClassifier,
+    SparseGPRegressor,
+    SparseKernelRidge,
+)
+
+MODELS = {
+    "gp": SparseGPRegressor("rbf", gamma=0.7, noise=0.1, n_basis=30, random_state=0),
+    "gp-classes": SparseGPClassifier("rbf", gamma=0.7, optimizer=None, n_basis=30, random_state=0),
+    "ridge": SparseKernelRidge("rbf", gamma=0.7, n_basis=30, random_state=0),
+    "matching": KernelMatchingPursuitRegressor("rbf", gamma=0.7, n_basis=10, random_state=0),
+    "svc": LowRankSVC("rbf", gamma=0.7, n_basis=30, random_state=0),
+    "svr": LowRankSVR("rbf", gamma=0.7, n_basis=30, random_state=0),
+    "one-class": LowRankOneClassSVM("rbf", gamma=0.7, n_basis=30, random_state=0),
+    "lp": LPMachineRegressor("rbf", gamma=0.7, random_state=0),
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def fitted(request):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1]
+    classes = request.param in ("gp-classes", "svc")
+    return MODELS[request.param].fit(X, y > 0 if classes else y), X
+
+
+def values(model, X):
+    return model.decision_function(X) if hasattr(model, "decision_function") else model.predict(X)
+
+
+def test_one_row_is_what_it_is_among_many(fitted):
+    model, X = fitted
+    many = values(model, X)
+    one = np.concatenate([values(model, row[None]) for row in X[:20]])
+    np.testing.assert_allclose(one, many[:20], rtol=0, atol=1e-12 * np.abs(many).max())
+
+
+def test_copies_of_a_model_agree(fitted):
+    model, X = fitted
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(values(again, X[:5]), values(model, X[:5]))
+
+
+def test_parameters_set_after_fit_wait_for_the_next_fit(fitted):
+    model, X = fitted
+    before = values(model, X), values(model, X[:1])
+    model.set_params(gamma=5.0)
+    try:
+        np.testing.assert_array_equal(values(model, X), before[0])
+        np.testing.assert_array_equal(values(model, X[:1]), before[1])
+    finally:
+        model.set_params(gamma=0.7)
+
+
+def test_what_is_not_plain_goes_the_long_way(fitted):
+    model, X = fitted
+    few = values(model, X[:3])
+    for other in (X[:3].tolist(), np.asfortranarray(X[:3]), X[:6:2]):
+        np.testing.assert_allclose(values(model, other)[:1], few[:1], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (np.zeros((2, 4)), "X has 4 features, but .* expecting 3 features"),
+        (np.full((1, 3), np.nan), "contains NaN"),
+        (np.zeros(3), "Expected 2D array"),
+        (np.zeros((0, 3)), "Found array with 0 sample"),
+    ],
+)
+def test_bad_rows_are_refused_as_ever(fitted, wrong, message):
+    model, _ = fitted
+    with pytest.raises(ValueError, match=message):
+        values(model, wrong)
