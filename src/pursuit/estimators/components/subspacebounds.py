@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pursuit.bounds import Bound, compression_bound
+from pursuit.bounds import Bound, compression_bound, compression_terms
 from pursuit.estimators.components.subspace import Diagonal, Subspace
 from pursuit.greedy import Path
 
@@ -44,20 +44,22 @@ def radius_caveat(diagonal: Diagonal) -> str:
     return "holds where k(x, x) is never larger than the largest seen"
 
 
-def subspace_bounds(
-    residuals: Floats, weight: float, diagonal: Diagonal, delta: float
-) -> tuple[Bound, Bound]:
-    """HS08 Theorem 2 with the exact count, and as printed."""
-    tight, printed = (
-        compression_bound(
-            np.arange(1, len(residuals) + 1),
-            residuals,
-            weight,
-            delta,
-            radius=diagonal.largest,
-            printed=printed,
-            caveat=radius_caveat(diagonal),
-        )
-        for printed in (False, True)
+def subspace_bound(
+    residuals: Floats, weight: float, diagonal: Diagonal, delta: float, form: str
+) -> Bound:
+    """HS08 Theorem 2 for spans of 1, 2, … rows with these residuals, in one of its forms."""
+    return compression_bound(
+        np.arange(1, len(residuals) + 1),
+        residuals,
+        weight,
+        delta,
+        radius=diagonal.largest,
+        form=form,
+        caveat=radius_caveat(diagonal),
     )
-    return tight, printed
+
+
+def choice_terms(residuals: Floats, weight: float, diagonal: Diagonal, delta: float) -> Floats:
+    """What the size is chosen by: Theorem 2 at each size alone, subsets counted as in the paper."""
+    size, R = np.arange(1, len(residuals) + 1), diagonal.largest
+    return compression_terms(size, residuals, weight, delta, radius=R, form="corrected")
