@@ -11,6 +11,7 @@ from sklearn.cross_decomposition import CCA
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics.pairwise import rbf_kernel
 
+import pursuit
 from pursuit import SparseKernelCCA, pairwise
 from pursuit.estimators.components import kcca
 from pursuit.rows import draw_rows
@@ -316,6 +317,16 @@ def test_rows_are_chosen_by_the_absolute_correlation():
     assert 0.0 < rho[1:].max() < 0.75
     model = SparseKernelCCA("precomputed", "precomputed", n_basis=1).fit(Kx, Ky)
     assert model.basis_indices_.tolist() == [0]
+
+
+def test_a_size_by_the_bound_is_saved(pair, tmp_path):
+    model = SparseKernelCCA(n_basis="bound", tolerance=2.0).fit(*pair)
+    model.save(tmp_path / "cca")
+    again = pursuit.load(tmp_path / "cca")
+    for name in ("generalisation_bound_", "printed_bound_"):
+        np.testing.assert_array_equal(getattr(again, name).value, getattr(model, name).value)
+        assert str(getattr(again, name)) == str(getattr(model, name))
+    np.testing.assert_array_equal(again.transform(*pair)[1], model.transform(*pair)[1])
 
 
 def test_tools(pair):

@@ -503,8 +503,10 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         )
         if not vectors:
             return [own]
-        options = {"lower": lower, "initial_gap": initial_gap, "trivial": known}
-        return [own, reference_bound(every, dense, vectors, **options)]
+        beside = reference_bound(
+            every, dense, vectors, lower=lower, initial_gap=initial_gap, trivial=known
+        )
+        return [own, beside]
 
     def _plan(self, n_rows: int) -> SearchPlan:
         many = n_rows > FULL_LIMIT
