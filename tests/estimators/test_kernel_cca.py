@@ -277,6 +277,8 @@ def test_the_bound_with_weights_and_few_rows(pair):
         np.testing.assert_allclose(
             getattr(weighted, name).value, getattr(repeated, name).value, rtol=1e-9
         )
+    assert "a row of weight w counts as w rows" in weighted.generalisation_bound_.caveat
+    assert repeated.generalisation_bound_.caveat == ""
     tiny = SparseKernelCCA(n_basis="bound").fit(X[:4], Y[:4])
     assert tiny.n_basis_ <= 2
 

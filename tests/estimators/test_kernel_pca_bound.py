@@ -6,6 +6,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 
+import pursuit
 from pursuit import BoundDisplay, SparseKernelPCA
 from pursuit.bounds import kpca_bound
 from pursuit.datasets import load_boston
@@ -99,6 +100,18 @@ def test_a_kernel_without_known_radius_says_so():
     linear = SparseKernelPCA("linear").fit(X).generalisation_bound_
     assert "largest seen" in linear.caveat
     assert linear.trivial == pytest.approx((X**2).sum(axis=1).max())
+
+
+def test_weights_are_said_to_count_as_rows(tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    w = np.append(2.0, np.ones(59))
+    model = SparseKernelPCA(gamma=0.3).fit(X, sample_weight=w)
+    model.save(tmp_path / "pca")
+    again = pursuit.load(tmp_path / "pca").truncated(3)
+    later = SparseKernelPCA(gamma=0.3).fit(X).extend(X + 0.1, sample_weight=w)
+    for bound in (model.generalisation_bound_, again.printed_bound_, later.kpca_bound_):
+        assert bound.caveat == "a row of weight w counts as w rows"
+    assert model.fit(X).generalisation_bound_.caveat == ""
 
 
 def test_the_bound_holds(size):

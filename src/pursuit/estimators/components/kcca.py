@@ -290,7 +290,7 @@ class SparseKernelCCA(
             progress.begin("bound")
             if counted is None:
                 counted = self._disagreements(spanned, size_grid(len(spanned.chosen)), workers)
-        self._store_bounds(counted, float(spanned.weights.sum()))
+        self._store_bounds(counted, spanned.weights)
         chosen = spanned.chosen
         progress.finish()
         self._views = views
@@ -396,8 +396,8 @@ class SparseKernelCCA(
     ) -> tuple[SpannedPairs, Path, Disagreements | None]:
         """The chosen rows and, where the bound said how many, what it counted at every size."""
         m, by_bound = samples[0].n_rows, self.n_basis == "bound"
-        weight = float(samples[0].weights.sum())
-        limit = largest_size(weight, self.n_components) if by_bound else int(self.n_basis)
+        weights, least = samples[0].weights, int(self.n_components)
+        limit = largest_size(weights.sum(), least) if by_bound else int(self.n_basis)
         index = self._pool(m, limit, rng)
         seen = [sample.take(index) if len(index) < m else sample for sample in samples]
         left, right = (
@@ -425,12 +425,12 @@ class SparseKernelCCA(
         def curve(first: int, last: int) -> Floats:
             found = self._disagreements(spanned(last), range(first, last + 1), workers)
             tried.append(found)
-            return self._bound(found, weight, printed=False).value
+            return self._bound(found, weights, printed=False).value
 
-        patience = Patience(curve, PATIENCE, "bound", least=self.n_components)
+        patience = Patience(curve, PATIENCE, "bound", least=least)
         path = pursuit.run([patience, *rules], tick)
         patience.look(len(path))
-        n = min(max(patience.best_size, self.n_components), len(path))
+        n = min(max(patience.best_size, least), len(path))
         if n < len(path):
             path = replace(path.truncated(n), stop_reason="bound")
         # What lies beyond depends on when one looked.
@@ -456,13 +456,13 @@ class SparseKernelCCA(
         ridge, tolerance = float(self.regularization), float(self.tolerance)
         return spanned.disagreements(sizes, ridge, tolerance, workers)
 
-    def _bound(self, counted: Disagreements, weight: float, *, printed: bool) -> Bound:
-        return counted.bound(weight, float(self.delta), float(self.tolerance), printed=printed)
+    def _bound(self, counted: Disagreements, weights: Floats, *, printed: bool) -> Bound:
+        return counted.bound(weights, float(self.delta), float(self.tolerance), printed=printed)
 
-    def _store_bounds(self, counted: Disagreements, weight: float) -> None:
+    def _store_bounds(self, counted: Disagreements, weights: Floats) -> None:
         """HS08 Theorem 4 with the right dimension, and as printed."""
-        self.generalisation_bound_ = self._bound(counted, weight, printed=False)
-        self.printed_bound_ = self._bound(counted, weight, printed=True)
+        self.generalisation_bound_ = self._bound(counted, weights, printed=False)
+        self.printed_bound_ = self._bound(counted, weights, printed=True)
         if self.n_basis == "bound" and not np.isfinite(self.generalisation_bound_.value).any():
             warnings.warn(
                 f"with tolerance={self.tolerance!r} the scores of every row outside the basis "

@@ -36,9 +36,9 @@ from pursuit.estimators.components.subspace import (
 )
 from pursuit.estimators.components.subspacebounds import (
     beside,
+    caveat_of,
     choice_terms,
     continued,
-    radius_caveat,
     subspace_bound,
 )
 from pursuit.estimators.constraints import EXECUTION, KERNEL, POOLED
@@ -83,9 +83,10 @@ class SparseKernelPCA(
 
     Rows are chosen one at a time, each for what it takes off the residual trace
     τ = Σ w_i ‖φ(x_i) - Pφ(x_i)‖² (HS08 Algorithm 1), and PCA is done among their linear
-    combinations. The full kernel matrix is never needed, a new row costs n_basis kernel values, and
-    since the subspace is known by its n_basis rows alone, a sample compression bound says how much
-    it will miss of new rows: by default it chooses how many there are.
+    combinations. Beyond 5 000 rows the kernel matrix is not formed (unless ``search="full"`` asks
+    for it), a new row costs n_basis kernel values, and since the subspace is known by its n_basis
+    rows alone, a sample compression bound says how much it will miss of new rows: by default it
+    chooses how many there are.
 
     Parameters
     ----------
@@ -210,6 +211,7 @@ class SparseKernelPCA(
 
     _diagonal: Diagonal
     _n_rows: int
+    _weighted: bool
 
     def __init__(
         self,
@@ -559,6 +561,8 @@ class SparseKernelPCA(
             pool = Pool(found.pool.items, path.index)
             found, path = replace(found, pool=pool), replace(path, value=found.residuals)
             self._diagonal, self._n_rows = diagonal, n_seen + rows.n_rows
+            before = start is not None and self._had_weights
+            self._weighted = before or bool(np.any(sample.weights != 1.0))
             self._store(found, path)
             self._store_bounds(tried)
         progress.finish()
@@ -632,8 +636,9 @@ class SparseKernelPCA(
         """Bounds for the sizes that were tried."""
         self._tried, span, diagonal = residuals, self._span, self._diagonal
         known = residuals, span.weight, diagonal, float(self.delta)
-        self.generalisation_bound_ = subspace_bound(*known, "exact")
-        self.printed_bound_ = subspace_bound(*known, "printed")
+        caveat = caveat_of(diagonal, weighted=self._had_weights)
+        self.generalisation_bound_ = subspace_bound(*known, "exact", caveat)
+        self.printed_bound_ = subspace_bound(*known, "printed", caveat)
         self.kpca_bound_: Bound = kpca_bound(
             np.maximum(np.linalg.eigvalsh(span.gram)[::-1], 0.0),
             diagonal.trace,
@@ -641,8 +646,13 @@ class SparseKernelPCA(
             span.weight,
             float(self.delta),
             radius=diagonal.largest,
-            caveat=radius_caveat(diagonal),
+            caveat=caveat,
         )
+
+    @property
+    def _had_weights(self) -> bool:
+        """Whether rows had weights; models saved by version 0.1 do not know."""
+        return getattr(self, "_weighted", False)
 
     def _n_explaining(self, share: float) -> int:
         """How many components explain this share of the variance in the span."""

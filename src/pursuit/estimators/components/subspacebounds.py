@@ -11,6 +11,9 @@ from pursuit.greedy import Path
 
 Floats = NDArray[np.float64]
 
+WEIGHTED = "a row of weight w counts as w rows"
+"""What a bound for weighted rows takes for granted."""
+
 
 def beside(start: Subspace, residuals: Floats) -> Floats:
     """Residuals of new rows with those of the rows seen before."""
@@ -37,15 +40,18 @@ def continued(before: Path, after: Path) -> Path:
     )
 
 
-def radius_caveat(diagonal: Diagonal) -> str:
-    """What to grant where k(x, x) is not a constant."""
-    if diagonal.largest - diagonal.least <= 1e-12 * diagonal.largest:
-        return ""
-    return "holds where k(x, x) is never larger than the largest seen"
+def caveat_of(diagonal: Diagonal, *, weighted: bool) -> str:
+    """What to grant where k(x, x) is not a constant, and where rows have weights."""
+    caveats = []
+    if diagonal.largest - diagonal.least > 1e-12 * diagonal.largest:
+        caveats.append("holds where k(x, x) is never larger than the largest seen")
+    if weighted:
+        caveats.append(WEIGHTED)
+    return "; ".join(caveats)
 
 
 def subspace_bound(
-    residuals: Floats, weight: float, diagonal: Diagonal, delta: float, form: str
+    residuals: Floats, weight: float, diagonal: Diagonal, delta: float, form: str, caveat: str
 ) -> Bound:
     """HS08 Theorem 2 for spans of 1, 2, … rows with these residuals, in one of its forms."""
     return compression_bound(
@@ -55,7 +61,7 @@ def subspace_bound(
         delta,
         radius=diagonal.largest,
         form=form,
-        caveat=radius_caveat(diagonal),
+        caveat=caveat,
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit.bounds import Bound, correlation_bound
+from pursuit.estimators.components.subspacebounds import WEIGHTED
 from pursuit.estimators.components.viewmoments import ViewMoments
 from pursuit.estimators.components.views import View
 from pursuit.gram import SpannedView, kernel_times
@@ -49,16 +50,17 @@ class Disagreements:
         """Of the first n sizes."""
         return Disagreements(self.sizes[:n], self.errors[:n], self.dimensions[:n])
 
-    def bound(self, weight: float, delta: float, tolerance: float, *, printed: bool) -> Bound:
-        """HS08 Theorem 4 at each size."""
+    def bound(self, weights: Floats, delta: float, tolerance: float, *, printed: bool) -> Bound:
+        """HS08 Theorem 4 at each size, for rows of these weights."""
         return correlation_bound(
             self.sizes,
             self.errors,
-            weight,
+            float(weights.sum()),
             delta,
             tolerance=tolerance,
             dimension=None if printed else self.dimensions,
             printed=printed,
+            caveat=WEIGHTED if np.any(weights != 1.0) else "",
         )
 
 

@@ -105,7 +105,7 @@ class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
     n_basis_ : int
         How many; 0 where C is so small that the best f is a constant.
     objective_ : float
-        The minimum found, summed over machines.
+        Value of the model, summed over machines: the minimum where growth went on to ``tol``.
     certificate_ : Certificate
         ``upper`` is ``objective_``, ``lower`` a bound on the minimum over the kernel functions of
         all rows. ``relative_gap`` compares with what the best constant loses.
