@@ -48,4 +48,6 @@ plt.show()
 # %%
 # The residual of new rows follows that of the training rows outside the basis: few of the thousand
 # rows were used up. The bound keeps a distance, which is the price of the proof, but bends where
-# the residual bends. The older bound for kernel PCA is above it everywhere.
+# the residual bends. From its minimum on it stays level: a larger span contains the smaller one and
+# misses no more, but nothing better can be proved of it. The older bound for kernel PCA is above it
+# everywhere.

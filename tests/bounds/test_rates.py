@@ -98,7 +98,7 @@ def test_rho_is_the_largest_ratio(seed):
     """Definition 6.1 by its supremum: no α beats ρ, and an eigenvector attains it."""
     _, H, _, _, _ = problem(seed, spread=2.0)
     order = np.random.default_rng(seed).permutation(9)
-    for n, rho in zip((1, 3, 9), orthogonalities(H, order, [1, 3, 9]), strict=True):
+    for n, rho in zip((1, 3, 9), orthogonalities(H, [order[:1], order[:3], order]), strict=True):
         J, rest = order[:n], order[n:]
         S = H[np.ix_(J, J)]
         if len(rest):
@@ -114,15 +114,26 @@ def test_rho_of_all_functions_is_the_smallest_singular_value():
     _, H, _, _, _ = problem(0, spread=2.0)
     root = oracles.root(H)
     smallest = np.linalg.svd(root / np.linalg.norm(root, axis=0), compute_uv=False)[-1]
-    [rho] = orthogonalities(H, np.arange(9), [9])
+    [rho] = orthogonalities(H, [np.arange(9)])
     assert rho == pytest.approx(smallest**-2, rel=1e-8)
 
 
 def test_rho_of_orthogonal_and_of_singular_functions():
-    assert orthogonalities(np.diag([1.0, 4.0, 9.0]), np.arange(3), [1, 3]).tolist() == [1.0, 1.0]
-    K = np.ones((4, 4))
-    assert np.isinf(orthogonalities(K, np.arange(4), [2])[0])
-    assert np.isinf(orthogonalities(np.diag([1.0, 0.0]), np.arange(2), [1])[0])
+    rho = orthogonalities(np.diag([1.0, 4.0, 9.0]), [[0], [1, 2], [0, 1, 2], []])
+    np.testing.assert_allclose(rho, 1.0, rtol=1e-14)
+    assert np.all(rho >= 1.0)
+    assert np.isinf(orthogonalities(np.ones((4, 4)), [[0, 1]])[0])
+    assert np.isinf(orthogonalities(np.diag([1.0, 0.0]), [[0]])[0])
+
+
+def test_rounding_does_not_make_rho_smaller():
+    """Two functions with a correlation of 1 - c: ρ = 1/c, and as much as rounding leaves open."""
+    slack = 2 * 2 * np.finfo(float).eps
+    for c in (2.0**-20, 2.0**-40, 2.0**-45):
+        [rho] = orthogonalities(np.array([[1.0, 1 - c], [1 - c, 1.0]]), [[0, 1]])
+        assert 1 / c <= rho <= 1 / (c - 2 * slack)
+    c = 2.0**-51
+    assert np.isinf(orthogonalities(np.array([[1.0, 1 - c], [1 - c, 1.0]]), [[0, 1]])[0])
 
 
 @given(
@@ -164,14 +175,14 @@ def test_theorem_6_1_and_the_step_counts_hold_for_the_best_subsets(seed):
         subsets = list(itertools.combinations(range(9), N))
         gaps = [oracles.span_value(K, S, y, w, noise) - least for S in subsets]
         best[N] = np.array(subsets[int(np.argmin(gaps))]), min(gaps)
-    rho = [orthogonalities(H, J, [N])[0] for N, (J, _) in best.items()]
+    rho = [orthogonalities(H, [J])[0] for N, (J, _) in best.items()]
     gaps = [gap for _, gap in best.values()]
     bound = span_rate_bound(
         np.arange(1, 10), n_terms=list(best), rho=rho, initial_gap=initial, gaps=gaps
     )
     assert np.all(path <= bound.value * (1 + 1e-9))
     steps = span_step_bound(list(best), rho=rho, initial_gap=initial, gaps=gaps, n_rows=9)
-    [all_rho] = orthogonalities(H, np.arange(9), [9])
+    [all_rho] = orthogonalities(H, [np.arange(9)])
     for N, count, gap in zip(best, steps.value, gaps, strict=True):
         if count <= 9:
             reached = path[int(count) - 1] if count else initial
@@ -182,6 +193,28 @@ def test_theorem_6_1_and_the_step_counts_hold_for_the_best_subsets(seed):
         )
         # ρ of all functions is never smaller, so that Zhang's count is never the larger one.
         assert count <= more.value[0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_theorem_6_1_holds_for_sums_over_outputs(seed):
+    """One basis for three outputs; beside the best functions on random supports."""
+    rng = np.random.default_rng(seed)
+    K, H, _, w, noise = problem(seed, spread=3.0, noise=2.0)
+    Y = rng.standard_normal((9, 3)) * [3.0, 1.0, 0.1]
+    least = oracles.least_primal(K, Y, w, noise).sum()
+    initial = oracles.span_value(K, [], Y, w, noise) - least
+    _, values = oracles.greedy(K, Y, w, noise, 9)
+    sets = [rng.choice(9, N, replace=False) for N in (1, 2, 4, 9)]
+    bound = span_rate_bound(
+        np.arange(1, 10),
+        n_terms=[len(J) for J in sets],
+        rho=orthogonalities(H, sets),
+        initial_gap=initial,
+        gaps=[max(oracles.span_value(K, J, Y, w, noise) - least, 0.0) for J in sets],
+        caveat="of four",
+    )
+    assert np.all(np.array(values) - least <= bound.value * (1 + 1e-9) + 1e-9 * least)
+    assert bound.caveat == "of four"
 
 
 def test_step_counts_as_printed():

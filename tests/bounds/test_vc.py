@@ -43,6 +43,23 @@ def test_the_printed_form(case):
     assert got[0] == pytest.approx(printed(m, k, t, delta), rel=1e-12)
 
 
+@pytest.mark.parametrize(("m", "k", "t"), [(100, 60, 10), (100, 70, 12), (40, 25, 8)])
+def test_the_printed_form_of_large_bases(m, k, t):
+    """As long as there are no more dimensions than hyperplanes, k + 1 ≤ 4M: nothing is cut off."""
+    got = matching_pursuit_bound([k], [t], m, 0.05, printed=True)
+    assert got[0] == pytest.approx(printed(m, k, t, 0.05), rel=1e-12)
+
+
+def test_more_dimensions_than_hyperplanes():
+    """The printed count falls below 1 there; all 2^(4M) labelings are counted instead."""
+    m, k, t = 100, 90, 8
+    M = m - k - t
+    assert (k + 1) * log2(4 * e * M / (k + 1)) < 0
+    bits = 4 * M + k * log2(e * m / k) + t * log2(e * (m - k) / t) + log2(2 * m**2 / 0.05)
+    got = matching_pursuit_bound([k], [t], m, 0.05, printed=True)
+    assert got[0] == pytest.approx(2 / M * bits, rel=1e-12)
+
+
 @given(cases(), st.booleans(), st.integers(1, 3), st.integers(1, 4), st.integers(1, 3))
 def test_the_exact_counts(case, intercept, n_columns, n_hyperplanes, n_kernels):
     m, k, t, delta = case

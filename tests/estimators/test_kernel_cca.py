@@ -11,7 +11,10 @@ from sklearn.cross_decomposition import CCA
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics.pairwise import rbf_kernel
 
+import pursuit
 from pursuit import SparseKernelCCA, pairwise
+from pursuit.estimators.components import kcca
+from pursuit.rows import draw_rows
 
 
 @pytest.fixture(scope="module")
@@ -186,6 +189,148 @@ def test_the_bound_counts_pairs_that_disagree(pair):
     assert bound.value[-1] == pytest.approx(2 / M * nats / np.log(2), rel=1e-9)
 
 
+def count_disagreements(model, X, Y, n, tolerance):
+    """Errors of the model of the first n rows, fitted on its own, outside its basis."""
+    cut = SparseKernelCCA(n_basis=n, tolerance=tolerance).fit(X, Y)
+    np.testing.assert_array_equal(cut.basis_indices_, model.basis_indices_[:n])
+    left, right = cut.transform(X, Y)
+    outside = np.setdiff1d(np.arange(len(X)), cut.basis_indices_)
+    return int(np.sum(np.abs(left - right)[outside, 0] > tolerance))
+
+
+def printed_form(m, k, t, delta):
+    """Theorem 4 letter by letter, logarithms to base 2."""
+    M = m - k - t
+    errors = t * np.log2(np.e * (m - k) / t) if t else 0.0
+    bits = (k + 1) * np.log2(4 * np.e * M / (k + 1)) + k * np.log2(np.e * m / k)
+    return 2 / M * (bits + errors + np.log2(2 * m**2 / delta))
+
+
+@pytest.mark.parametrize("tolerance", [0.7, 1.5])
+def test_the_bound_chooses_the_size(pair, tolerance):
+    """Every size tried, from models fitted on their own: the least bound is taken."""
+    X, Y = pair
+    model = SparseKernelCCA(n_basis="bound", tolerance=tolerance).fit(X, Y)
+    bound, in_print = model.generalisation_bound_, model.printed_bound_
+    assert model.n_basis_ == bound.size[bound.best] == len(model.path_)
+    assert model.path_.stop_reason == "bound"
+    sizes = bound.size
+    np.testing.assert_array_equal(sizes, np.arange(1, len(sizes) + 1))
+    assert len(sizes) - model.n_basis_ == max(10, model.n_basis_)
+    wide = SparseKernelCCA(n_basis=int(sizes[-1])).fit(X, Y)
+    np.testing.assert_array_equal(model.basis_indices_, wide.basis_indices_[: model.n_basis_])
+    M = 300 - sizes - (t := [count_disagreements(wide, X, Y, n, tolerance) for n in sizes])
+
+    def binomial(n, i):
+        return gammaln(n + 1) - gammaln(i + 1) - gammaln(n - i + 1)
+
+    for at, k in enumerate(sizes):
+        nats = logsumexp(binomial(4 * M[at], np.arange(2 * k + 2))) + binomial(300, k)
+        nats += binomial(300 - k, t[at]) + np.log(2 * 300**2 / 0.05)
+        assert bound.value[at] == pytest.approx(2 / M[at] * nats / np.log(2), rel=1e-9)
+        expected = printed_form(300, k, t[at], 0.05)
+        assert in_print.value[at] == pytest.approx(expected, rel=1e-9)
+    assert np.all(in_print.value[1:] != bound.value[1:])
+    assert in_print.name.endswith("Theorem 4, as printed")
+    assert "2k + 1: not proved" in str(in_print)
+    left, right = model.transform(X, Y)
+    fixed = SparseKernelCCA(n_basis=model.n_basis_).fit(X, Y).transform(X, Y)
+    np.testing.assert_allclose(left, fixed[0], atol=1e-10)
+    np.testing.assert_allclose(right, fixed[1], atol=1e-10)
+
+
+def test_a_bound_above_1_is_called_vacuous(pair):
+    X, Y = pair
+    vague = SparseKernelCCA(n_basis="bound", tolerance=0.7).fit(X, Y).generalisation_bound_
+    assert vague.vacuous.all()
+    assert "this is vacuous: 1 is known without it" in str(vague)
+    loose = SparseKernelCCA(n_basis="bound", tolerance=2.0).fit(X, Y).generalisation_bound_
+    assert not loose.vacuous.all()
+    assert "vacuous" not in str(loose)
+
+
+def test_a_tolerance_that_nothing_meets(pair):
+    X, Y = pair
+    with pytest.warns(UserWarning, match=r"tolerance=1e-12 .* vacuous and cannot choose") as told:
+        model = SparseKernelCCA(n_basis="bound", tolerance=1e-12).fit(X, Y)
+    assert told[0].filename == __file__
+    assert model.n_basis_ == 1
+
+
+def test_the_bound_leaves_as_many_rows_as_components(pair):
+    X, Y = pair
+    assert SparseKernelCCA(n_basis="bound").fit(X, Y).n_basis_ < 14
+    model = SparseKernelCCA(n_basis="bound", n_components=14).fit(X, Y)
+    assert model.n_basis_ == 14
+    assert len(model.canonical_correlations_) == 14
+
+
+def test_the_bound_with_weights_and_few_rows(pair):
+    X, Y = pair[0][:60], pair[1][:60]
+    w = np.random.default_rng(1).integers(0, 3, 60)
+    weighted = SparseKernelCCA(n_basis="bound").fit(X, Y, sample_weight=w)
+    repeated = SparseKernelCCA(n_basis="bound").fit(
+        np.repeat(X, w, axis=0), np.repeat(Y, w, axis=0)
+    )
+    np.testing.assert_allclose(weighted.basis_x_, repeated.basis_x_)
+    for name in ("generalisation_bound_", "printed_bound_"):
+        np.testing.assert_allclose(
+            getattr(weighted, name).value, getattr(repeated, name).value, rtol=1e-9
+        )
+    assert "a row of weight w counts as w rows" in weighted.generalisation_bound_.caveat
+    assert repeated.generalisation_bound_.caveat == ""
+    tiny = SparseKernelCCA(n_basis="bound").fit(X[:4], Y[:4])
+    assert tiny.n_basis_ <= 2
+
+
+def test_many_rows_are_chosen_from_a_pool(monkeypatch, pair):
+    """All rows up to a limit, then a pool, whose rows alone are candidates."""
+    X, Y = pair
+    drawn = []
+
+    def draw(m, n, rng):
+        drawn.append(draw_rows(m, n, rng))
+        return drawn[-1]
+
+    monkeypatch.setattr(kcca, "draw_rows", draw)
+    monkeypatch.setattr(kcca, "FULL_ROWS", 300)
+    SparseKernelCCA(n_basis="bound", tolerance=2.0, random_state=0).fit(X, Y)
+    assert not drawn
+    monkeypatch.setattr(kcca, "FULL_ROWS", 299)
+    monkeypatch.setattr(kcca, "BOUND_POOL", 90)
+    model = SparseKernelCCA(n_basis="bound", tolerance=2.0, random_state=0).fit(X, Y)
+    assert len(drawn[0]) == 90
+    assert set(model.basis_indices_) <= set(drawn[0])
+    # All rows judge, also those that cannot be chosen.
+    left, right = model.transform(X, Y)
+    outside = np.setdiff1d(np.arange(300), model.basis_indices_)
+    t = int(np.sum(np.abs(left - right)[outside, 0] > 2.0))
+    expected = printed_form(300, model.n_basis_, t, 0.05)
+    assert model.printed_bound_.value[model.n_basis_ - 1] == pytest.approx(expected, rel=1e-9)
+
+
+def test_rows_are_chosen_by_the_absolute_correlation():
+    """A row whose columns are opposite is as good as one whose columns are alike."""
+    signs = np.append(-1.0, np.ones(9))
+    Kx, Ky = np.ones((10, 10)) + 0.01 * np.eye(10), np.outer(signs, signs)
+    Ky = Ky + np.diag(np.append(0.01, np.full(9, 2.0)))
+    rho = np.sum(Kx * Ky, axis=0) / np.linalg.norm(Kx, axis=0) / np.linalg.norm(Ky, axis=0)
+    assert rho[0] < -0.79
+    assert 0.0 < rho[1:].max() < 0.75
+    model = SparseKernelCCA("precomputed", "precomputed", n_basis=1).fit(Kx, Ky)
+    assert model.basis_indices_.tolist() == [0]
+
+
+def test_a_size_by_the_bound_is_saved(pair, tmp_path):
+    model = SparseKernelCCA(n_basis="bound", tolerance=2.0).fit(*pair)
+    model.save(tmp_path / "cca")
+    again = pursuit.load(tmp_path / "cca")
+    for name in ("generalisation_bound_", "printed_bound_"):
+        np.testing.assert_array_equal(getattr(again, name).value, getattr(model, name).value)
+        assert str(getattr(again, name)) == str(getattr(model, name))
+    np.testing.assert_array_equal(again.transform(*pair)[1], model.transform(*pair)[1])
+
+
 def test_tools(pair):
     model = SparseKernelCCA(n_basis=8).fit(*pair)
     again = pickle.loads(pickle.dumps(model))
@@ -202,6 +347,7 @@ def test_tools(pair):
         ({"delta": 1.0}, "'delta' parameter"),
         ({"regularization": -1.0}, "'regularization' parameter"),
         ({"tolerance": 0.0}, "'tolerance' parameter"),
+        ({"n_basis": "best"}, "'n_basis' parameter"),
         ({"kernel_y": "nothing"}, "kernel='nothing' is not a known name"),
     ],
 )

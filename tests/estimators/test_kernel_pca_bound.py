@@ -6,6 +6,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 
+import pursuit
 from pursuit import BoundDisplay, SparseKernelPCA
 from pursuit.bounds import kpca_bound
 from pursuit.datasets import load_boston
@@ -32,6 +33,14 @@ def test_boston(boston):
         assert np.all(model.kpca_bound_.value >= exact.value[: model.n_basis_] - 1e-12)
 
 
+def brackets(model, m, R=1.0, delta=0.05, *, inside=False):
+    """What Theorem 2 takes the minimum of, at every size; R as printed, inside the root, or not."""
+    t = np.arange(1, model.n_basis_ + 1)
+    count = t * np.log(np.e * m / t) + np.log(2 * m / delta)
+    factor = np.sqrt(R) if inside else R
+    return model.path_.value / (m - t) + factor * np.sqrt(count / (2 * (m - t)))
+
+
 def test_the_size_is_the_minimum_of_the_printed_bound():
     X = np.random.default_rng(0).normal(size=(300, 4))
     model = SparseKernelPCA(gamma=0.3).fit(X)
@@ -40,10 +49,42 @@ def test_the_size_is_the_minimum_of_the_printed_bound():
     wide = SparseKernelPCA(gamma=0.3, n_basis=model.n_basis_ + 10).fit(X)
     np.testing.assert_array_equal(wide.basis_indices_[: model.n_basis_], model.basis_indices_)
     np.testing.assert_allclose(wide.printed_bound_.value, bound.value, rtol=1e-10)
-    m, t = 300, bound.size
-    count = t * np.log(np.e * m / t) + np.log(2 * m / 0.05)
-    expected = wide.path_.value / (m - t) + np.sqrt(count / (2 * (m - t)))
-    np.testing.assert_allclose(bound.value, expected, rtol=1e-10)
+    terms = brackets(wide, 300)
+    assert np.argmin(terms) + 1 == model.n_basis_
+    np.testing.assert_allclose(bound.value, np.minimum.accumulate(terms), rtol=1e-10)
+
+
+def test_a_large_basis_keeps_the_bound_of_a_small_one():
+    """The published minimum over t ≤ k, for both forms, at four times the best size."""
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    best = SparseKernelPCA(gamma=0.3).fit(X)
+    large = SparseKernelPCA(gamma=0.3, n_basis=4 * best.n_basis_).fit(X)
+    terms = brackets(large, 300)
+    assert terms[-1] > 1.1 * terms.min()
+    for name in ("generalisation_bound_", "printed_bound_"):
+        values = getattr(large, name).value
+        assert np.all(np.diff(values) <= 0)
+        assert values[-1] == pytest.approx(getattr(best, name).value.min(), rel=1e-10)
+    assert large.truncated(5).generalisation_bound_.value[-1] == pytest.approx(
+        large.generalisation_bound_.value[4], rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("R", [0.01, 100.0])
+def test_the_printed_bound_is_as_printed_and_does_not_choose(R):
+    """R inside the root in print; the choice is the same whatever the scale of the kernel."""
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    plain = SparseKernelPCA(RBF(1.0)).fit(X)
+    scaled = SparseKernelPCA(ConstantKernel(R) * RBF(1.0)).fit(X)
+    np.testing.assert_array_equal(scaled.basis_indices_, plain.basis_indices_)
+    np.testing.assert_allclose(
+        scaled.generalisation_bound_.value, R * plain.generalisation_bound_.value, rtol=1e-9
+    )
+    n = scaled.n_basis_
+    expected = np.minimum.accumulate(brackets(scaled, 200, R, inside=True))
+    np.testing.assert_allclose(scaled.printed_bound_.value[:n], expected, rtol=1e-9)
+    assert f"R = {R:.4g} inside the root" in scaled.printed_bound_.caveat
+    assert scaled.generalisation_bound_.caveat == plain.printed_bound_.caveat == ""
 
 
 def test_there_are_at_least_as_many_functions_as_components():
@@ -61,8 +102,20 @@ def test_a_kernel_without_known_radius_says_so():
     assert linear.trivial == pytest.approx((X**2).sum(axis=1).max())
 
 
+def test_weights_are_said_to_count_as_rows(tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    w = np.append(2.0, np.ones(59))
+    model = SparseKernelPCA(gamma=0.3).fit(X, sample_weight=w)
+    model.save(tmp_path / "pca")
+    again = pursuit.load(tmp_path / "pca").truncated(3)
+    later = SparseKernelPCA(gamma=0.3).fit(X).extend(X + 0.1, sample_weight=w)
+    for bound in (model.generalisation_bound_, again.printed_bound_, later.kpca_bound_):
+        assert bound.caveat == "a row of weight w counts as w rows"
+    assert model.fit(X).generalisation_bound_.caveat == ""
+
+
 def test_the_bound_holds(size):
-    """Violated in at most δ of many training sets, where that with R inside the root is not.
+    """Violated in at most δ of many training sets; the printed one, R inside the root, in more.
 
     Half of the rows are one and the same, the others far from everything: once the common row is in
     the basis, a new row is missed by R with probability ½.
@@ -70,20 +123,18 @@ def test_the_bound_holds(size):
     n_sets, m, R, delta = size(120, 2000), 40, 100.0, 0.05
     rng = np.random.default_rng(0)
     kernel = ConstantKernel(R) * RBF(1.0)
-    violated = {"tight": 0, "printed": 0, "R inside the root": 0}
+    violated = {"generalisation_bound_": 0, "printed_bound_": 0, "R outside": 0}
     for _ in range(n_sets):
         X = np.where(rng.random(m) < 0.5, rng.uniform(100, 1e7, m), 0.0)[:, None]
         model = SparseKernelPCA(kernel, delta=delta, n_basis=8, n_jobs=1).fit(X)
         truth = R * np.where(np.cumsum(model.basis_[:, 0] == 0) > 0, 0.5, 1.0)
-        t = np.arange(1, 9)
-        count = t * np.log(np.e * m / t) + np.log(2 * m / delta)
-        wrong = model.path_.value / (m - t) + np.sqrt(R * count / (2 * (m - t)))
-        violated["tight"] += bool(np.any(truth > model.generalisation_bound_.value))
-        violated["printed"] += bool(np.any(truth > model.printed_bound_.value))
-        violated["R inside the root"] += bool(np.any(truth > wrong))
-    assert violated["tight"] <= delta * n_sets
-    assert violated["printed"] <= delta * n_sets
-    assert violated["R inside the root"] > delta * n_sets
+        for name in ("generalisation_bound_", "printed_bound_"):
+            violated[name] += bool(np.any(truth > getattr(model, name).value))
+        corrected = np.minimum.accumulate(brackets(model, m, R, delta))
+        violated["R outside"] += bool(np.any(truth > corrected))
+    assert violated["generalisation_bound_"] <= delta * n_sets
+    assert violated["R outside"] <= delta * n_sets
+    assert violated["printed_bound_"] > delta * n_sets
 
 
 def test_the_bound_holds_for_a_smooth_density(size):

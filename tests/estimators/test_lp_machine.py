@@ -81,7 +81,7 @@ def test_the_minimum_is_found_where_it_is_a_tiny_part_of_the_loss_of_a_constant(
     assert model.certificate_.lower <= minimum * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(("C", "epsilon"), [(0.1, 0.05), (1.0, 0.3), (50.0, 0.1)])
+@pytest.mark.parametrize(("C", "epsilon"), [(0.1, 0.05), (1.0, 0.3), (50.0, 0.1), (1.0, 0.0)])
 def test_regressor_reaches_the_minimum_of_the_full_programme(C, epsilon, size):
     m = size(150, 600)
     X, y = waves(m)
@@ -92,6 +92,42 @@ def test_regressor_reaches_the_minimum_of_the_full_programme(C, epsilon, size):
     assert model.objective_ == pytest.approx(minimum, rel=1e-7)
     assert shown == pytest.approx(minimum, rel=1e-7)
     assert model.certificate_.upper == model.objective_
+
+
+@pytest.mark.parametrize("solver", ["highs", "linprog"])
+@pytest.mark.parametrize("seed", range(4))
+def test_least_absolute_deviations(seed, solver):
+    """ε = 0 against the programme over all columns; the certificate encloses its minimum."""
+    rng = np.random.default_rng(seed)
+    m = int(rng.integers(20, 80))
+    X = rng.normal(size=(m, 2))
+    y = np.sin(2 * X[:, 0]) + rng.standard_t(1.5, m)
+    C, gamma, w = 10 ** rng.uniform(0, 1), 10 ** rng.uniform(-1, 1), rng.uniform(0.2, 3, m)
+    options = {"gamma": gamma, "C": C, "epsilon": 0.0, "solver": solver}
+    minimum, _ = oracles.tube_programme(rbf_kernel(X, gamma=gamma), y, C * w, 0.0)
+    model = LPMachineRegressor(tol=1e-7, **options).fit(X, y, w)
+    shown = np.abs(model.dual_coef_).sum() + C * w @ np.abs(y - model.predict(X))
+    # tol of this model, and linprog's own tolerance of 1e-7.
+    assert shown == pytest.approx(minimum, rel=2e-7)
+    assert model.objective_ == pytest.approx(minimum, rel=2e-7)
+    early = LPMachineRegressor(tol=0.3, batch_size=1, **options).fit(X, y, w)
+    capped = LPMachineRegressor(tol=1e-7, n_basis=2, **options).fit(X, y, w)
+    for found in (model, early, capped):
+        assert found.certificate_.lower <= minimum * (1 + 1e-7)
+        assert found.certificate_.upper >= minimum * (1 - 1e-7)
+    assert capped.certificate_.gap > 0
+
+
+def test_a_tube_of_no_width_is_the_limit_of_narrow_ones():
+    X, y = waves(100)
+    none = LPMachineRegressor(gamma=GAMMA, epsilon=0, tol=1e-9).fit(X, y)
+    narrow = LPMachineRegressor(gamma=GAMMA, epsilon=1e-6, tol=1e-9).fit(X, y)
+    # A tube lowers each of the hundred losses, of slope C = 1, by at most its half-width.
+    assert 0 <= none.objective_ - narrow.objective_ <= 100 * 1e-6 + 1e-7 * none.objective_
+    constant = LPMachineRegressor(epsilon=0).fit(X, np.full(100, 3.5))
+    assert constant.n_basis_ == 0
+    assert constant.objective_ == constant.certificate_.gap == 0.0
+    np.testing.assert_array_equal(constant.predict(X), np.full(100, 3.5))
 
 
 def test_each_class_against_the_rest(size):
@@ -569,7 +605,7 @@ def test_data_that_cannot_be_fitted():
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         LPMachineClassifier().fit(X, y[:-1])
     with pytest.raises(ValueError, match="epsilon"):
-        LPMachineRegressor(epsilon=0.0).fit(X, X[:, 0])
+        LPMachineRegressor(epsilon=-0.1).fit(X, X[:, 0])
     with pytest.raises(ValueError, match="Unknown label type"):
         LPMachineClassifier().fit(X, X[:, 0])
     with pytest.raises(ValueError, match="kernel is not symmetric"):

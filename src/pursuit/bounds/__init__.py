@@ -5,7 +5,12 @@ Formulas only; passes over data live in `gram/`. Imports NumPy only.
 
 from pursuit.bounds.bound import Bound
 from pursuit.bounds.certificate import Certificate, CertificatePath, relative_gap
-from pursuit.bounds.compression import compression_bound, correlation_bound, kpca_bound
+from pursuit.bounds.compression import (
+    compression_bound,
+    compression_terms,
+    correlation_bound,
+    kpca_bound,
+)
 from pursuit.bounds.duality import (
     dense_lower_bound,
     hybrid_lower_bound,
@@ -51,6 +56,7 @@ __all__ = [
     "SolvePath",
     "balanced",
     "compression_bound",
+    "compression_terms",
     "correlation_bound",
     "dense_lower_bound",
     "diagonal_quadratic",

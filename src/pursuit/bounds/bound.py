@@ -59,7 +59,7 @@ class Bound:
         chance = "" if self.confidence == 1.0 else f" with probability {self.confidence:.3g}"
         text = (
             f"{self.name}: {self.quantity} is at most {self.value[at]:.4g}{chance}, for "
-            f"{self.size[at]} basis functions"
+            f"{self.size[at]} basis function{'' if self.size[at] == 1 else 's'}"
         )
         if self.vacuous.all():
             known = np.broadcast_to(self.trivial, self.value.shape)[at]

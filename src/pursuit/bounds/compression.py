@@ -19,6 +19,9 @@ Floats = NDArray[np.float64]
 
 RESIDUAL = "the expected squared residual of a new row"
 
+_FORMS = {"exact": "", "corrected": ", count of the paper", "printed": ", as printed"}
+"""Forms of a theorem, and what they add to its name."""
+
 
 def compression_bound(
     size: ArrayLike,
@@ -27,23 +30,24 @@ def compression_bound(
     delta: float,
     *,
     radius: float = 1.0,
-    printed: bool = False,
+    form: str = "exact",
     caveat: str = "",
 ) -> Bound:
-    """HS08 Theorem 2, with R outside the root.
+    """HS08 Theorem 2, with its minimum over t ≤ k.
 
-    With probability 1 - δ, for all sizes t at once, the expected squared distance of a new row from
-    the span of the t chosen ones is at most::
+    With probability 1 - δ, for all sizes k at once, the expected squared distance of a new row from
+    the span of the first k chosen rows is at most::
 
-        τ_t/(m-t) + R √( (ln C(m, t) + ln(m/δ)) / (2(m-t)) )
+        min_{t≤k} [ τ_t/(m-t) + R √( (ln C(m, t) + ln(m/δ)) / (2(m-t)) ) ]
 
-    ``printed`` bounds the count as the paper does, by t ln(em/t) + ln(2m/δ). There R stands inside
-    the root, where the theorem fails for R > 1.
+    A span of k rows contains that of the first t, so what bounds the one bounds the other: the
+    bound does not increase in k.
 
     Parameters
     ----------
     size : array of int
-        t, at least 1.
+        Sizes in increasing order, at least 1, of spans that contain each other. The minimum is over
+        these.
     residual : array
         τ_t, the sum of k(x, x) - ‖Px‖² over all rows; it vanishes on those in the basis.
     n_rows : float
@@ -52,36 +56,74 @@ def compression_bound(
         δ, in (0, 1).
     radius : float
         R, the largest k(x, x) of any row, known before the data were seen.
-    printed : bool
-        The form of the paper, in place of the exact count.
+    form : {"exact", "corrected", "printed"}
+        How subsets are counted, and where R stands. ``"exact"`` is the formula above.
+        ``"corrected"`` bounds the count as the paper does, by t ln(em/t) + ln(2m/δ). ``"printed"``
+        is the formula of the paper letter by letter, with R inside the root. Hoeffding's inequality
+        for losses in [0, R] has R² there, so for R > 1 the printed form is too small and is no
+        bound; for R < 1 it is larger than need be. For R = 1 both forms are the same.
     caveat : str
         What the reader must grant.
 
     Returns
     -------
     bound : Bound
-        Infinite where no row is left outside the basis.
+        Infinite where no row is left outside the basis of any size up to this one.
+    """
+    value = compression_terms(size, residual, n_rows, delta, radius=radius, form=form)
+    if np.any(np.diff(np.asarray(size)) <= 0):
+        raise ValueError("size must increase: the bound is a minimum over all smaller sizes.")
+    if form == "printed" and not math.isclose(radius, 1.0, rel_tol=1e-12):
+        caveat = "; ".join(filter(None, [caveat, _misplaced(radius)]))
+    return Bound(
+        f"Hussain & Shawe-Taylor 2008, Theorem 2{_FORMS[form]}",
+        RESIDUAL,
+        np.asarray(size, np.intp),
+        np.minimum.accumulate(value),
+        trivial=radius,
+        confidence=1.0 - delta,
+        caveat=caveat,
+    )
+
+
+def compression_terms(
+    size: ArrayLike,
+    residual: ArrayLike,
+    n_rows: float,
+    delta: float,
+    *,
+    radius: float = 1.0,
+    form: str = "exact",
+) -> Floats:
+    """What :func:`compression_bound` takes the minimum of: the bracket at each size t alone.
+
+    It falls while rows that join the basis explain others, and rises again when they do not: where
+    it is least is the size to choose.
     """
     _check_delta(delta)
+    if form not in _FORMS:
+        raise ValueError(f"form must be one of {', '.join(map(repr, _FORMS))}, got {form!r}.")
     t, tau, m = np.asarray(size, np.float64), np.asarray(residual, np.float64), float(n_rows)
     left = m - t
     alive = left > 0
     left = np.where(alive, left, 1.0)
-    if printed:
-        count = t * np.log(np.maximum(math.e * m / t, 1.0)) + math.log(2.0 * m / delta)
-    else:
+    if form == "exact":
         inside = np.minimum(t, m)
         count = gammaln(m + 1) - gammaln(inside + 1) - gammaln(m - inside + 1)
         count = count + math.log(m / delta)
-    value = tau / left + radius * np.sqrt(np.maximum(count, 0.0) / (2.0 * left))
-    return Bound(
-        f"Hussain & Shawe-Taylor 2008, Theorem 2{', as printed' if printed else ''}",
-        RESIDUAL,
-        np.asarray(size, np.intp),
-        np.where(alive, value, np.inf),
-        trivial=radius,
-        confidence=1.0 - delta,
-        caveat=caveat,
+    else:
+        count = t * np.log(np.maximum(math.e * m / t, 1.0)) + math.log(2.0 * m / delta)
+    factor = math.sqrt(radius) if form == "printed" else radius
+    value = tau / left + factor * np.sqrt(np.maximum(count, 0.0) / (2.0 * left))
+    return np.where(alive, value, np.inf)
+
+
+def _misplaced(radius: float) -> str:
+    """What is wrong with the printed form where R is not 1."""
+    fault = "too small, and not a bound" if radius > 1.0 else "larger than need be"
+    return (
+        f"the paper has R = {radius:.4g} inside the root where Hoeffding's inequality has R²: "
+        f"{fault}"
     )
 
 
@@ -141,16 +183,16 @@ def correlation_bound(
     n_rows: float,
     delta: float,
     *,
-    dimension: ArrayLike,
     tolerance: float,
+    dimension: ArrayLike | None = None,
     printed: bool = False,
     caveat: str = "",
 ) -> Bound:
     """HS08 Theorem 4, with the dimension of f_x - f_y.
 
-    How often projections of a new pair differ by more than α: Theorem 3 with D in place of k + 1.
-    The paper has k + 1 here too, but f_x - f_y has k coefficients in each view, D = 2k + 1 with a
-    constant.
+    How often projections of a new pair differ by more than α: Theorem 3
+    (:func:`matching_pursuit_bound`) with D in place of k + 1. The paper has k + 1 here too, but
+    f_x - f_y has k coefficients in each view, so D = 2k + 1 with a constant.
 
     Parameters
     ----------
@@ -162,12 +204,14 @@ def correlation_bound(
         m.
     delta : float
         δ, in (0, 1).
-    dimension : array of int
-        D.
     tolerance : float
         α, fixed before the data were seen.
+    dimension : array of int, optional
+        D, by default 2k + 1; fewer where functions of a view depend on each other. Not for
+        ``printed``.
     printed : bool
-        The counts bounded as in the paper, in place of the exact ones.
+        The form of the paper: counts bounded as there, and D = k + 1, which its proof does not
+        cover.
     caveat : str
         What the reader must grant.
 
@@ -176,10 +220,17 @@ def correlation_bound(
     bound : Bound
     """
     _check_delta(delta)
+    k = np.asarray(size, np.intp)
+    if printed:
+        dimension = k + 1
+        fault = "the paper counts k + 1 dimensions where two views have 2k + 1: not proved"
+        caveat = "; ".join(filter(None, [caveat, fault]))
+    elif dimension is None:
+        dimension = 2 * k + 1
     return Bound(
-        f"Hussain & Shawe-Taylor 2008, Theorem 4{', as printed' if printed else ''}",
+        f"Hussain & Shawe-Taylor 2008, Theorem 4{_FORMS['printed'] if printed else ''}",
         f"the probability that the views of a new pair differ by more than {tolerance:.3g}",
-        np.asarray(size, np.intp),
+        k,
         matching_pursuit_bound(size, errors, n_rows, delta, dimension=dimension, printed=printed),
         trivial=1.0,
         confidence=1.0 - delta,

@@ -8,6 +8,8 @@ because Δ²/(R̂M² + λΔ), the decrease that a step guarantees, is subadditiv
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -96,23 +98,26 @@ def simple_rate_bound(
     return _bound("Zhang 2003, Corollary 5.1", size, value, trivial, caveat)
 
 
-def orthogonalities(H: Floats, order: Indices, sizes: ArrayLike) -> Floats:
-    """ρ of the first n functions of ``order`` against all others, for n in ``sizes``.
+def orthogonalities(H: Floats, sets: Sequence[ArrayLike]) -> Floats:
+    """ρ of the functions of each index set against all others.
 
-    ρ = λ_max(D^½(H⁻¹)_JJ D^½) with D = diag(H)_J and H = KWK + σ²K (Z03 Definition 6.1): 1 when
-    functions are H-orthogonal, infinite when H is singular to working precision. ρ of all functions
-    is λ₁⁻² for the smallest singular value λ₁ of the column-normalised H^½ (SB01 Theorem 2).
+    ρ = λ_max(D^½(H⁻¹)_JJ D^½) for the set J, with D = diag(H)_J and H = KWK + σ²K (Z03 Definition
+    6.1): 1 when functions are H-orthogonal, infinite when H is singular to working precision. The
+    rounding of the eigenvalues of H is taken off them, so that ρ is not understated. ρ of all
+    functions is λ₁⁻² for the smallest singular value λ₁ of the column-normalised H^½ (SB01
+    Theorem 2).
     """
-    sizes = np.asarray(sizes, dtype=np.intp)
+    unknown = np.full(len(sets), np.inf)
     scale = np.sqrt(np.maximum(np.diag(H), 0.0))
     if not np.all(scale > 0):
-        return np.full(sizes.shape, np.inf)
+        return unknown
     eigenvalues, U = np.linalg.eigh(H / np.outer(scale, scale))
-    if eigenvalues[0] <= len(H) * np.finfo(np.float64).eps * eigenvalues[-1]:
-        return np.full(sizes.shape, np.inf)
-    rows = U[order] / np.sqrt(eigenvalues)
-    inverse = rows @ rows.T
-    return np.array([np.linalg.eigvalsh(inverse[:n, :n])[-1] for n in sizes])
+    eigenvalues -= len(H) * np.finfo(np.float64).eps * eigenvalues[-1]
+    if eigenvalues[0] <= 0:
+        return unknown
+    rows = U / np.sqrt(eigenvalues)
+    parts = [rows[np.asarray(J, np.intp)] for J in sets]
+    return np.array([np.linalg.eigvalsh(B @ B.T)[-1] if len(B) else 1.0 for B in parts])
 
 
 def span_rate_bound(
@@ -123,11 +128,14 @@ def span_rate_bound(
     initial_gap: float,
     gaps: ArrayLike,
     trivial: float | Floats = np.inf,
+    caveat: str = "",
 ) -> Bound:
     """P(f_n) - P_min for Algorithm 4, beside any sparse functions f̄ (Z03 Theorem 6.1).
 
     ΔP_n ≤ max{(1 + γ)²ΔP(f̄), [1 - γ²/(N(2 + γ)²ρ)]ⁿ ΔP₀} for every γ > 0 and every f̄ of N terms;
-    the best γ and the best f̄ are taken at each n.
+    the best γ and the best of the given f̄ are taken at each n. Upper bounds of ΔP(f̄), ρ and ΔP₀
+    may be passed. Several outputs that share a basis obey it for the sums of their objectives, N
+    being the number of functions in use for any of them.
 
     Parameters
     ----------
@@ -139,6 +147,8 @@ def span_rate_bound(
         ΔP₀.
     trivial : float or array, optional
         What is known of the distance without the theorem.
+    caveat : str, optional
+        What the reader must grant.
 
     Returns
     -------
@@ -159,7 +169,7 @@ def span_rate_bound(
         low, high = np.where(first < second, middle, low), np.where(first < second, high, middle)
     value = np.maximum(*terms(high)).min(axis=1, initial=np.inf)
     value = np.minimum(value, initial_gap)
-    return _bound("Zhang 2003, Theorem 6.1", size, value, trivial, "")
+    return _bound("Zhang 2003, Theorem 6.1", size, value, trivial, caveat)
 
 
 def span_step_bound(
@@ -181,7 +191,13 @@ def span_step_bound(
 
 
 def natarajan_step_bound(
-    n_terms: ArrayLike, *, rho: float, initial_gap: float, tolerance: ArrayLike, n_rows: int
+    n_terms: ArrayLike,
+    *,
+    rho: float,
+    initial_gap: float,
+    tolerance: ArrayLike,
+    n_rows: int,
+    caveat: str = "",
 ) -> Bound:
     """Steps of SB01's Algorithm 1 with full search until ΔP ≤ ε (its Theorem 2, corrected).
 
@@ -198,6 +214,8 @@ def natarajan_step_bound(
         ε.
     n_rows : int
         m: a bound of so many steps is vacuous.
+    caveat : str, optional
+        What the reader must grant.
 
     Returns
     -------
@@ -206,10 +224,11 @@ def natarajan_step_bound(
     N, eps = np.asarray(n_terms, dtype=np.float64), np.asarray(tolerance, dtype=np.float64)
     return Bound(
         "Smola and Bartlett 2001, Theorem 2",
-        "number of steps to within the tolerance",
+        "number of steps to within ε where n* functions come within ε/4",
         np.asarray(n_terms, dtype=np.intp),
         _steps(9 * N * rho, initial_gap, eps),
         trivial=float(n_rows),
+        caveat=caveat,
     )
 
 

@@ -63,7 +63,8 @@ def matching_pursuit_bound(
     dimension : array of int, optional
         Of the space that each function is from, where it is not that of its coefficients.
     printed : bool
-        The form of the paper, in place of the exact counts.
+        The form of the paper, in place of the exact counts. It is printed for spans of fewer
+        dimensions than there are hyperplanes; beyond, all labelings are counted.
 
     Returns
     -------
@@ -88,13 +89,15 @@ def matching_pursuit_bound(
         subsets = _power_bits(atoms, k)
         exceptions = _power_bits(outside, t)
         labelings = _power_bits(hyperplanes, space)
+        # (en/D)^D counts subsets of at most D of n, for D up to n; beyond, there are 2^n.
+        labelings = np.where(space <= hyperplanes, labelings, hyperplanes)
     else:
         subsets = _binomial_bits(np.full_like(k, atoms), k)
         exceptions = _binomial_bits(outside, t)
         labelings = np.array(
             [_regions_bits(*pair) for pair in zip(hyperplanes, space, strict=True)]
         )
-    labelings = np.minimum(labelings, hyperplanes)
+        labelings = np.minimum(labelings, hyperplanes)
     chance = math.log2(2.0 * max(n_rows, 1.0) ** 2 / delta)
     value = 2.0 / M * (labelings + subsets + exceptions + chance)
     return np.where(alive, value, np.inf)

@@ -35,6 +35,13 @@ from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.sources import named_columns
 from pursuit.estimators.span.certifying import KINDS
+from pursuit.estimators.span.dense import (
+    EXACT_ROWS,
+    DenseProblem,
+    check_dense,
+    reference_bound,
+    reference_vectors,
+)
 from pursuit.estimators.span.searching import (
     FULL_LIMIT,
     RowSplit,
@@ -48,7 +55,6 @@ from pursuit.gram import kernel_diagonal
 from pursuit.greedy import (
     Problem,
     SpanFit,
-    kernel_matrix,
     size_grid,
 )
 from pursuit.linalg import StepSolution, Workers
@@ -57,8 +63,6 @@ Floats = NDArray[np.float64]
 
 SUBSET_SIZE = 59
 """One of so many draws is in the best twentieth with probability .95."""
-EXACT_ROWS = 2000
-"""Up to this many rows ρ of Theorem 6.1 is computed, from an m x m eigenproblem."""
 
 _SEARCH = {"greedy": "full", "kappa": "fresh", "random": "pooled", "subspace": "full"}
 """What each method amounts to: who the candidates of a step are."""
@@ -350,12 +354,15 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         target: str | Sequence[str] | None = None,
         weight: str | None = None,
         steps: int = 20,
+        reference: Any = None,
     ) -> list[Bound]:
-        """All bounds on P(f) - P_min that theory offers for this path, with P_min known.
+        """Zhang's bounds on P(f) - P_min along this path, with P_min enclosed.
 
         P_min is enclosed by conjugate gradients, and every bound is computed for the worse end:
         Theorem 5.1 with these numbers, the same from what a fit knows without them, Corollary 5.1
-        and, for ``method="subspace"`` and up to 2 000 rows, Theorem 6.1 with ρ.
+        and, for ``method="subspace"`` and up to 2 000 rows, Theorem 6.1 with ρ. The latter compares
+        with sparse functions f̄: first with the path's own, which says nothing new of sizes that
+        they have themselves, and then with those of ``reference``.
 
         Parameters
         ----------
@@ -363,13 +370,32 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
             The training data, as in :meth:`fit`.
         steps : int, default 20
             Conjugate-gradient steps, a product with the kernel matrix each.
+        reference : array of shape (n_rows,) or (n_rows, n_outputs), or list of arrays, optional
+            Coefficients of f̄ = Σ_j a_j k(·, x_j) on the training rows, such as ``dual_coef_`` of a
+            `KernelRidge`, or a sparse vector: Theorem 6.1 beside it is the last bound. Of several,
+            the best is taken at every size. Only for ``method="subspace"``.
 
         Returns
         -------
         bounds : list of Bound
             Their ``trivial`` is the path's own distance from the minimum, as far as it is known.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.kernel_ridge import KernelRidge
+        >>> from pursuit import SparseKernelRidge
+        >>> X = np.arange(30.0)[:, None]
+        >>> y = np.where(X[:, 0] < 3, 5.0, 0.1)
+        >>> model = SparseKernelRidge(gamma=2.0, method="subspace", n_basis=20).fit(X, y)
+        >>> full = KernelRidge(kernel="rbf", gamma=2.0, alpha=1.0).fit(X, y).dual_coef_
+        >>> few = np.where(X[:, 0] < 3, full, 0.0)
+        >>> beside = model.rate_bounds(X, y, reference=[full, few])[-1]
+        >>> bool(beside.value[-1] < 0.2 * beside.value[0])
+        True
         """
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
+        vectors = self._references(reference, y, sample_weight)
         found = self.certify(X, y, sample_weight, kind="pcg", steps=steps)
         lower, least = found.lower, min(found.upper, self._value)
         if found.minimum_upper_per_output is not None:
@@ -380,7 +406,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         blind = self._rate_bound(self._value, 0.0, known, "from P(0) and this P")
         bounds = [self._rate_bound(least, lower, known, "from P_min"), blind, simple]
         if self.method == "subspace" and self._sums["n_rows"] <= EXACT_ROWS:
-            bounds.append(self._span_bound(X, y, sample_weight, known, self._initial - lower))
+            bounds += self._span_bounds(X, y, sample_weight, known, lower, vectors)
         return bounds
 
     @property
@@ -427,27 +453,51 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
             **theory,
         )
 
-    def _span_bound(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None, known: Floats, initial_gap: float
-    ) -> Bound:
-        """Theorem 6.1, beside the path's own functions of every size."""
+    def _references(self, reference: Any, y: Any, sample_weight: ArrayLike | None) -> list[Floats]:
+        """Coefficients of functions to compare with, checked."""
+        check_is_fitted(self)
+        if reference is None:
+            return []
+        if self.method != "subspace":
+            raise ValueError(
+                f"reference is for method='subspace', and this is method={self.method!r}: Theorem "
+                "6.1 is about Algorithm 4. Fit with method='subspace', or leave reference out."
+            )
+        present = np.flatnonzero(validate_weights(sample_weight, len(y)) > 0)
+        check_dense("reference", len(present))
+        return reference_vectors(reference, present, len(y), len(self._scale.mean))
+
+    def _span_bounds(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        known: Floats,
+        lower: float,
+        vectors: list[Floats],
+    ) -> list[Bound]:
+        """Theorem 6.1, beside the path's own functions of several sizes, and beside others."""
         present = np.flatnonzero(validate_weights(sample_weight, len(y)) > 0)
         with Workers(self.n_jobs) as workers:
             problem = self._problem(X, y, sample_weight, workers)
-            sample = problem.sample
-            items = sample.rows.take(np.arange(sample.n_rows))
-            K = kernel_matrix(problem.kernel, items, workers)
-        H = (K * sample.weights) @ K + self.noise_ * K
-        chosen = self._positions(present, sample)
+            dense = DenseProblem.of(problem)
+        chosen = self._positions(present, problem.sample)
+        every, initial_gap = np.arange(1, self.n_basis_ + 1), self._initial - lower
         sizes = np.array(size_grid(self.n_basis_))
-        return span_rate_bound(
-            np.arange(1, self.n_basis_ + 1),
+        own = span_rate_bound(
+            every,
             n_terms=sizes,
-            rho=orthogonalities(H, chosen, sizes),
+            rho=orthogonalities(dense.H, [chosen[:n] for n in sizes]),
             initial_gap=initial_gap,
             gaps=known[sizes - 1],
             trivial=known,
         )
+        if not vectors:
+            return [own]
+        beside = reference_bound(
+            every, dense, vectors, lower=lower, initial_gap=initial_gap, trivial=known
+        )
+        return [own, beside]
 
     def _plan(self, n_rows: int) -> SearchPlan:
         many = n_rows > FULL_LIMIT

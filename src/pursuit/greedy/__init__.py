@@ -7,7 +7,7 @@ from pursuit.greedy.candidates import AllCandidates, FreshSubset, RandomPivot, s
 from pursuit.greedy.landmarks import Pivots
 from pursuit.greedy.loop import Pursuit, best_candidate
 from pursuit.greedy.path import Meter, Path, size_grid
-from pursuit.greedy.patience import Patience
+from pursuit.greedy.patience import PATIENCE, Patience, largest_size
 from pursuit.greedy.pivots import block_pivots, given_pivots, rearranged
 from pursuit.greedy.pool import Choice, Pool, PooledSearch, kernel_matrix
 from pursuit.greedy.problem import Problem
@@ -25,6 +25,7 @@ from pursuit.greedy.stopping import (
 )
 
 __all__ = [
+    "PATIENCE",
     "AllCandidates",
     "Choice",
     "Clock",
@@ -51,6 +52,7 @@ __all__ = [
     "catch_interrupt",
     "given_pivots",
     "kernel_matrix",
+    "largest_size",
     "rearranged",
     "refit",
     "size_grid",

@@ -13,7 +13,16 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
+PATIENCE = 10
+"""Further sizes without a smaller bound after which growing ends; more of them search longer."""
+
+_LARGEST = 1024
 _GROWTH = 4
+
+
+def largest_size(weight: float, least: int = 1) -> int:
+    """Where growing by a bound ends: half of the rows, and 1024, but not below ``least``."""
+    return max(least, int(min(weight / 2, _LARGEST)))
 
 
 class Patience:
@@ -21,7 +30,7 @@ class Patience:
 
     A curve that falls by a little for every function added is jagged over lengths that grow with
     the size: on Friedman's first function 10 further sizes stop at a third of the way. For a smooth
-    curve ``patience`` sizes are enough, ``growing=False``.
+    curve ``patience`` sizes are enough, ``growing=False``. Growing does not end before ``least``.
 
     ``curve(first, last)`` gives the values at sizes first, …, last, and may only be asked about
     sizes that the pursuit has reached. It is asked about several at a time, since one pass over the
@@ -41,11 +50,12 @@ class Patience:
         reason: str,
         *,
         growing: bool = True,
+        least: int = 1,
     ) -> None:
         self.patience, self.reason, self.growing = patience, reason, growing
         self.values: list[float] = []
         self._curve = curve
-        self._next = patience + 1
+        self._next = max(patience + 1, least)
         self._over = False
 
     @property

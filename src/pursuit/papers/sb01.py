@@ -463,7 +463,7 @@ def theorem2(
     basis functions, n*(ε/4) being the fewest that reach Q_min + ε/4 (the printed logarithm has ε
     in place of √(2ε)). Nobody can compute n*, so it is replaced by what greedy choice itself needs
     for ε/4, which is at least as many; with n* = 1 the formula gives the least it could be. The
-    bound holds, and it says nothing: λ₁⁻² runs into the thousands for a smooth kernel.
+    bound holds, and it says nothing: λ₁⁻² runs into the millions for a smooth kernel.
 
     Parameters
     ----------

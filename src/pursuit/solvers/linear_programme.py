@@ -59,7 +59,9 @@ class LinearLosses:
 
     @classmethod
     def tube(cls, targets: Floats, weights: Floats, epsilon: float) -> LinearLosses:
-        """Σ_i w_i max(0, |y_i - f_i| - ε)."""
+        """Σ_i w_i max(0, |y_i - f_i| - ε); for ε = 0, Σ_i w_i |y_i - f_i|, which has one kink."""
+        if epsilon == 0.0:
+            return cls(targets[None], -weights[None], weights[None])
         none = np.zeros_like(weights)
         return cls(
             np.stack([targets - epsilon, targets + epsilon]),

@@ -20,8 +20,10 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from pursuit.bounds import Bound, correlation_bound
+from pursuit.bounds import Bound
+from pursuit.estimators.components.subspace import BOUND_POOL, FULL_ROWS
 from pursuit.estimators.components.viewmoments import ViewMoments
+from pursuit.estimators.components.viewpairs import Disagreements, SpannedPairs
 from pursuit.estimators.components.views import View
 from pursuit.estimators.constraints import EXECUTION, POOLED
 from pursuit.estimators.inputs import (
@@ -34,15 +36,18 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.sources import named_columns
-from pursuit.gram import ColumnMatrix, SpannedView, kernel_times
+from pursuit.gram import ColumnMatrix
 from pursuit.greedy import (
+    PATIENCE,
     FreshSubset,
     MaxSize,
     Meter,
     Path,
+    Patience,
     Pursuit,
     StopRule,
     catch_interrupt,
+    largest_size,
     size_grid,
 )
 from pursuit.kernels import CountingKernel
@@ -67,18 +72,23 @@ class SparseKernelCCA(
 ):
     """Canonical correlations between the spans of a few rows, seen in two views.
 
-    Rows are chosen one at a time, each for the correlation of its two kernel columns after what the
-    rows before explain has been taken off in both views (HS08 §4), and regularised CCA is done
-    between the two spans. The views may be of different kinds, say an RBF kernel on vectors and a
-    string kernel on text. Methods are those of scikit-learn's `CCA`.
+    Rows are chosen one at a time, each for the largest |ρ|, the correlation of its two kernel
+    columns after what the rows before explain has been taken off in both views, and regularised CCA
+    is done between the two spans (HS08 §4, where ρ stands without the absolute value: here columns
+    that are opposite count as much as columns that are alike). The views may be of different kinds,
+    say an RBF kernel on vectors and a string kernel on text. Methods are those of scikit-learn's
+    `CCA`.
 
     Parameters
     ----------
     kernel_x, kernel_y : str, kernel object or callable, default "rbf"
         The kernel of each view: a name of `pairwise_kernels`, ``"precomputed"``, a
         `sklearn.gaussian_process.kernels` object, or a function k(A, B) of two blocks of items.
-    n_basis : int, default 100
-        Rows that span both views, at most.
+    n_basis : int or "bound", default 100
+        Rows that span both views: so many at most, or where ``generalisation_bound_`` has its
+        minimum, but no fewer than ``n_components``. The latter grows to at most half of the rows,
+        and to 1024, and stops when as many further rows as the best size has, and at least 10, have
+        not improved on it.
     n_components : int, default 1
         Pairs of canonical directions.
     regularization : float, default 1e-3
@@ -86,10 +96,11 @@ class SparseKernelCCA(
         spans of many functions correlate by chance.
     search : {"pooled", "fresh", "full"}, default "pooled"
         Who may be chosen: a random pool of rows, which also judges; a new random subset at every
-        step; every row at every step. With up to 2 000 rows ``"pooled"`` does the same as
-        ``"full"``.
+        step; every row at every step. With up to 2 000 rows, or 5 000 where the bound chooses how
+        many, ``"pooled"`` does the same as ``"full"``.
     pool_size : int or "auto", default "auto"
-        Rows in the pool, 2 ``n_basis`` + 1000; in the fresh subsets 59.
+        Rows in the pool, 2 ``n_basis`` + 1000, or 4 096 where the bound chooses; in the fresh
+        subsets 59.
     tolerance : float, default 1.0
         The α of the bound: scores of a row in both views, which have unit variance, agree when they
         differ by no more.
@@ -119,7 +130,12 @@ class SparseKernelCCA(
         Canonical directions as combinations of the functions k(·, x_j), before centring.
     generalisation_bound_ : Bound
         How often the first scores of a new row differ by more than ``tolerance``, for several
-        numbers of chosen rows (HS08 Theorem 4, with the dimension of the difference); print it.
+        numbers of chosen rows, or for all that were tried with ``n_basis="bound"`` (HS08 Theorem 4
+        with exact counts, for the 2k + 1 dimensions of the difference); print it. Above 1 it is
+        vacuous as a statement.
+    printed_bound_ : Bound
+        The same in the form of the paper, which counts k + 1 dimensions, to compare: its proof does
+        not cover two views.
     path_ : Path
         What each step brought and cost; ``value`` is what is left of the traces, as a share, summed
         over the views.
@@ -146,7 +162,7 @@ class SparseKernelCCA(
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel_x": [str, callable, SklearnKernel],
         "kernel_y": [str, callable, SklearnKernel],
-        "n_basis": [Interval(numbers.Integral, 1, None, closed="left")],
+        "n_basis": [StrOptions({"bound"}), Interval(numbers.Integral, 1, None, closed="left")],
         "n_components": [Interval(numbers.Integral, 1, None, closed="left")],
         "regularization": [Interval(numbers.Real, 0, None, closed="left")],
         "search": [StrOptions({"pooled", "fresh", "full"})],
@@ -160,6 +176,7 @@ class SparseKernelCCA(
 
     canonical_correlations_: Floats
     generalisation_bound_: Bound
+    printed_bound_: Bound
     path_: Path
 
     def __init__(
@@ -167,7 +184,7 @@ class SparseKernelCCA(
         kernel_x: Any = "rbf",
         kernel_y: Any = "rbf",
         *,
-        n_basis: int = 100,
+        n_basis: int | str = 100,
         n_components: int = 1,
         regularization: float = 1e-3,
         search: str = "pooled",
@@ -225,7 +242,7 @@ class SparseKernelCCA(
         -------
         self : SparseKernelCCA
         """
-        if self.n_components > self.n_basis:
+        if self.n_basis != "bound" and self.n_components > int(self.n_basis):
             raise ValueError(
                 f"n_components={self.n_components} is more than n_basis={self.n_basis}: directions "
                 "are combinations of basis functions. Raise n_basis or lower n_components."
@@ -254,29 +271,27 @@ class SparseKernelCCA(
             try:
                 for sample, kernel in zip(samples, kernels, strict=True):
                     check_positive_definite(kernel, sample, rng)
-                tick = progress.begin("choose", int(self.n_basis))
-                chosen, path = self._choose(samples, kernels, workers, rng, interrupted, tick)
-                spans = [
-                    view.span(sample, kernel, chosen, workers)
-                    for view, sample, kernel in zip(views, samples, kernels, strict=True)
-                ]
+                spanned, path, counted = self._choose(
+                    views, samples, kernels, workers, rng, interrupted, progress
+                )
             except NotPositiveDefiniteError as error:
                 raise indefinite(int(present[error.index]), error.pivot) from error
             progress.begin("correlate")
-            moments = ViewMoments.of(spans, samples, workers)
+            moments = spanned.moments
             self._check_ranks(moments)
             pairs = moments.correlated(moments.sizes, self.regularization, self.n_components)
             for view, span, (coefficients, shift) in zip(
-                views, spans, moments.maps(pairs), strict=True
+                views, spanned.spans, moments.maps(pairs), strict=True
             ):
                 points = span.points
                 if is_precomputed(view.kernel):
                     points = present[view.indices_]
                 view.store(points, coefficients, shift)
             progress.begin("bound")
-            self.generalisation_bound_ = self._bound(
-                views, spans, moments, chosen, samples[0].weights, workers
-            )
+            if counted is None:
+                counted = self._disagreements(spanned, size_grid(len(spanned.chosen)), workers)
+        self._store_bounds(counted, spanned.weights)
+        chosen = spanned.chosen
         progress.finish()
         self._views = views
         self.basis_x_, self.basis_y_ = (
@@ -371,35 +386,90 @@ class SparseKernelCCA(
 
     def _choose(
         self,
+        views: tuple[View, View],
         samples: list[Sample],
         kernels: list[CountingKernel],
         workers: Workers,
         rng: np.random.Generator,
         interrupted: StopRule,
-        tick: Any,
-    ) -> tuple[Indices, Path]:
-        m, n = samples[0].n_rows, int(self.n_basis)
-        size = int(self.pool_size) if self.pool_size != "auto" else 2 * n + 1000
-        pooled = self.search == "pooled" and size < m
-        if self.pool_size == "auto" and m <= _FULL_ROWS:
-            pooled = False
-        index = draw_rows(m, size, rng) if pooled else np.arange(m)
-        seen = [sample.take(index) if pooled else sample for sample in samples]
+        progress: Progress,
+    ) -> tuple[SpannedPairs, Path, Disagreements | None]:
+        """The chosen rows and, where the bound said how many, what it counted at every size."""
+        m, by_bound = samples[0].n_rows, self.n_basis == "bound"
+        weights, least = samples[0].weights, int(self.n_components)
+        limit = largest_size(weights.sum(), least) if by_bound else int(self.n_basis)
+        index = self._pool(m, limit, rng)
+        seen = [sample.take(index) if len(index) < m else sample for sample in samples]
         left, right = (
             ColumnMatrix(sample.rows, kernel, workers)
             for sample, kernel in zip(seen, kernels, strict=True)
         )
         fresh = self.search == "fresh"
         objective = CorrelationPursuit(
-            (left, right), seen[0].weights, capacity=n, workers=workers, running=not fresh
+            (left, right), seen[0].weights, capacity=limit, workers=workers, running=not fresh
         )
         subset = _SUBSET if self.pool_size == "auto" else int(self.pool_size)
         candidates = FreshSubset(subset, rng) if fresh else None
-        rules: list[StopRule] = [MaxSize(n), interrupted]
-        path = Pursuit(objective, Meter(kernels[0]), candidates=candidates, labels=index).run(
-            rules, tick
-        )
-        return index[objective.chosen], path
+        pursuit = Pursuit(objective, Meter(kernels[0]), candidates=candidates, labels=index)
+        tick = progress.begin("choose", limit)
+        rules: list[StopRule] = [MaxSize(limit), interrupted]
+
+        def spanned(n: int) -> SpannedPairs:
+            return SpannedPairs.of(views, samples, kernels, index[objective.chosen[:n]], workers)
+
+        if not by_bound:
+            path = pursuit.run(rules, tick)
+            return spanned(len(path)), path, None
+        tried: list[Disagreements] = []
+
+        def curve(first: int, last: int) -> Floats:
+            found = self._disagreements(spanned(last), range(first, last + 1), workers)
+            tried.append(found)
+            return self._bound(found, weights, printed=False).value
+
+        patience = Patience(curve, PATIENCE, "bound", least=least)
+        path = pursuit.run([patience, *rules], tick)
+        patience.look(len(path))
+        n = min(max(patience.best_size, least), len(path))
+        if n < len(path):
+            path = replace(path.truncated(n), stop_reason="bound")
+        # What lies beyond depends on when one looked.
+        counted = Disagreements.joined(tried).leading(max(n, len(patience.values)))
+        return spanned(n), path, counted
+
+    def _pool(self, m: int, limit: int, rng: np.random.Generator) -> Indices:
+        """Rows that may be chosen, and that judge: a random part of many, or all."""
+        by_bound = self.n_basis == "bound"
+        if self.search != "pooled":
+            return np.arange(m)
+        if self.pool_size != "auto":
+            size = int(self.pool_size)
+        elif m <= (FULL_ROWS if by_bound else _FULL_ROWS):
+            size = m
+        else:
+            size = BOUND_POOL if by_bound else 2 * limit + 1000
+        return draw_rows(m, size, rng) if size < m else np.arange(m)
+
+    def _disagreements(
+        self, spanned: SpannedPairs, sizes: Sequence[int], workers: Workers
+    ) -> Disagreements:
+        ridge, tolerance = float(self.regularization), float(self.tolerance)
+        return spanned.disagreements(sizes, ridge, tolerance, workers)
+
+    def _bound(self, counted: Disagreements, weights: Floats, *, printed: bool) -> Bound:
+        return counted.bound(weights, float(self.delta), float(self.tolerance), printed=printed)
+
+    def _store_bounds(self, counted: Disagreements, weights: Floats) -> None:
+        """HS08 Theorem 4 with the right dimension, and as printed."""
+        self.generalisation_bound_ = self._bound(counted, weights, printed=False)
+        self.printed_bound_ = self._bound(counted, weights, printed=True)
+        if self.n_basis == "bound" and not np.isfinite(self.generalisation_bound_.value).any():
+            warnings.warn(
+                f"with tolerance={self.tolerance!r} the scores of every row outside the basis "
+                f"differ by more at each of the {len(counted.sizes)} sizes tried, so the bound is "
+                "vacuous and cannot choose. Raise tolerance, or give n_basis as a number.",
+                stacklevel=_CALLER + 1,
+            )
 
     def _check_ranks(self, moments: ViewMoments) -> None:
         for name, rank in zip("XY", moments.ranks(), strict=True):
@@ -413,47 +483,6 @@ class SparseKernelCCA(
                     f"n_components={self.n_components} is more than the {rank} dimension(s) that "
                     f"the chosen rows of {name} vary in: lower n_components, or raise n_basis."
                 )
-
-    def _bound(
-        self,
-        views: tuple[View, View],
-        spans: list[SpannedView],
-        moments: ViewMoments,
-        chosen: Indices,
-        weights: Floats,
-        workers: Workers,
-    ) -> Bound:
-        """HS08 Theorem 4 for several numbers of chosen rows, from one pass over the rows."""
-        places = [np.isin(chosen, view.indices_) for view in views]
-        sizes, dimensions, maps = [], [], []
-        for size in size_grid(len(chosen)):
-            dims = [int(place[:size].sum()) for place in places]
-            pairs = moments.correlated((dims[0], dims[1]), self.regularization, 1)
-            if not len(pairs.correlations):
-                continue
-            sizes.append(size)
-            dimensions.append(sum(dims) + 1)
-            maps.append(moments.maps(pairs))
-        difference: Any = 0.0
-        for v, (span, sign) in enumerate(zip(spans, (1.0, -1.0), strict=True)):
-            coefficients = np.hstack([found[v][0] for found in maps])
-            shift = np.concatenate([found[v][1] for found in maps])
-            scores = kernel_times(span.rows, span.kernel, span.points, coefficients, workers)
-            difference = difference + sign * (scores - shift)
-        entered = np.full(len(weights), np.inf)
-        entered[chosen] = np.arange(1, len(chosen) + 1)
-        outside = weights[:, None] - np.minimum(weights, 1.0)[:, None] * (
-            entered[:, None] <= np.array(sizes)
-        )
-        errors = np.sum(outside * (np.abs(difference) > self.tolerance), axis=0)
-        return correlation_bound(
-            sizes,
-            errors,
-            float(weights.sum()),
-            float(self.delta),
-            dimension=dimensions,
-            tolerance=float(self.tolerance),
-        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

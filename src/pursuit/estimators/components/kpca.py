@@ -36,9 +36,10 @@ from pursuit.estimators.components.subspace import (
 )
 from pursuit.estimators.components.subspacebounds import (
     beside,
+    caveat_of,
+    choice_terms,
     continued,
-    radius_caveat,
-    subspace_bounds,
+    subspace_bound,
 )
 from pursuit.estimators.constraints import EXECUTION, KERNEL, POOLED
 from pursuit.estimators.inputs import (
@@ -58,14 +59,13 @@ from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_cal
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.sources import named_columns
 from pursuit.gram import kernel_diagonal, kernel_times, over_span
-from pursuit.greedy import Path, Pool, catch_interrupt
+from pursuit.greedy import Path, Pool, catch_interrupt, largest_size
 from pursuit.kernels import CountingKernel, is_gaussian
 from pursuit.linalg import NotPositiveDefiniteError, PrincipalComponents, Workers
 from pursuit.rows import RowSource, Sample
 
 Floats = NDArray[np.float64]
 
-_MOST = 1024
 _SUBSET = 59
 _NOVELTY_SHARE = 0.95
 _CALLER = 5  # of fit, behind its two decorators and _grow
@@ -83,9 +83,10 @@ class SparseKernelPCA(
 
     Rows are chosen one at a time, each for what it takes off the residual trace
     τ = Σ w_i ‖φ(x_i) - Pφ(x_i)‖² (HS08 Algorithm 1), and PCA is done among their linear
-    combinations. The full kernel matrix is never needed, a new row costs n_basis kernel values, and
-    since the subspace is known by its n_basis rows alone, a sample compression bound says how much
-    it will miss of new rows: by default it chooses how many there are.
+    combinations. Beyond 5 000 rows the kernel matrix is not formed (unless ``search="full"`` asks
+    for it), a new row costs n_basis kernel values, and since the subspace is known by its n_basis
+    rows alone, a sample compression bound says how much it will miss of new rows: by default it
+    chooses how many there are.
 
     Parameters
     ----------
@@ -98,7 +99,8 @@ class SparseKernelPCA(
     n_basis : int or "bound", default "bound"
         Rows that span the subspace: so many at most, or where the bound has its minimum, but no
         fewer than ``n_components``. The latter grows to at most half of the rows, and to 1024, and
-        stops when 10 more have not improved on the best size.
+        stops when 10 more have not improved on the best size. Subsets are counted as in the paper,
+        with R outside the root, so that the choice does not depend on the scale of the kernel.
     delta : float, default 0.05
         The bound holds with probability 1 - ``delta``.
     center : bool, default True
@@ -149,9 +151,11 @@ class SparseKernelPCA(
         τ: what the span misses of the training rows.
     generalisation_bound_ : Bound
         Expected squared residual of a new row outside the span, for the sizes tried, with the exact
-        count of subsets (HS08 Theorem 2); print it.
+        count of subsets (HS08 Theorem 2); print it. Each size has the least value of all sizes up
+        to it, since a larger span misses no more.
     printed_bound_ : Bound
-        The same in the form of the paper, whose minimum ``n_basis="bound"`` takes.
+        The same letter by letter as in the paper, to compare. Where the largest k(x, x), R, is not
+        1 it is no bound, or a loose one, and says so: the paper has R inside the root.
     kpca_bound_ : Bound
         The bound of Shawe-Taylor et al. (2005) for kernel PCA of as many components, to compare.
     path_ : Path
@@ -207,6 +211,7 @@ class SparseKernelPCA(
 
     _diagonal: Diagonal
     _n_rows: int
+    _weighted: bool
 
     def __init__(
         self,
@@ -541,7 +546,7 @@ class SparseKernelPCA(
 
                 def bound(residuals: Floats) -> Floats:
                     known = residuals if start is None else beside(start, residuals)
-                    return subspace_bounds(known, weight, diagonal, self.delta)[1].value
+                    return choice_terms(known, weight, diagonal, float(self.delta))
 
                 found, path, tried = search.run(
                     [interrupted], tick, bound if n_basis == "bound" else None
@@ -556,6 +561,8 @@ class SparseKernelPCA(
             pool = Pool(found.pool.items, path.index)
             found, path = replace(found, pool=pool), replace(path, value=found.residuals)
             self._diagonal, self._n_rows = diagonal, n_seen + rows.n_rows
+            before = start is not None and self._had_weights
+            self._weighted = before or bool(np.any(sample.weights != 1.0))
             self._store(found, path)
             self._store_bounds(tried)
         progress.finish()
@@ -586,7 +593,7 @@ class SparseKernelPCA(
     ) -> SubspacePlan:
         by_bound, n_old = n_basis == "bound", 0 if start is None else len(start)
         least = int(self.n_components) if isinstance(self.n_components, numbers.Integral) else 1
-        limit = max(min(int(weight / 2), _MOST), least) if by_bound else int(n_basis)
+        limit = largest_size(weight, least) if by_bound else int(n_basis)
         limit, least = min(max(limit - n_old, 0), m), max(least - n_old, 0)
         search = self.search if start is None else "pooled"
         if self.pool_size != "auto":
@@ -628,8 +635,10 @@ class SparseKernelPCA(
     def _store_bounds(self, residuals: Floats) -> None:
         """Bounds for the sizes that were tried."""
         self._tried, span, diagonal = residuals, self._span, self._diagonal
-        tight, printed = subspace_bounds(residuals, span.weight, diagonal, float(self.delta))
-        self.generalisation_bound_, self.printed_bound_ = tight, printed
+        known = residuals, span.weight, diagonal, float(self.delta)
+        caveat = caveat_of(diagonal, weighted=self._had_weights)
+        self.generalisation_bound_ = subspace_bound(*known, "exact", caveat)
+        self.printed_bound_ = subspace_bound(*known, "printed", caveat)
         self.kpca_bound_: Bound = kpca_bound(
             np.maximum(np.linalg.eigvalsh(span.gram)[::-1], 0.0),
             diagonal.trace,
@@ -637,8 +646,13 @@ class SparseKernelPCA(
             span.weight,
             float(self.delta),
             radius=diagonal.largest,
-            caveat=radius_caveat(diagonal),
+            caveat=caveat,
         )
+
+    @property
+    def _had_weights(self) -> bool:
+        """Whether rows had weights; models saved by version 0.1 do not know."""
+        return getattr(self, "_weighted", False)
 
     def _n_explaining(self, share: float) -> int:
         """How many components explain this share of the variance in the span."""

@@ -12,6 +12,7 @@ from scipy.linalg import solve_triangular
 
 from pursuit.gram import ColumnMatrix, gram_statistics, kernel_diagonal
 from pursuit.greedy import (
+    PATIENCE,
     FreshSubset,
     MaxSize,
     Meter,
@@ -34,7 +35,6 @@ FULL_ROWS = 5000
 BOUND_POOL = 4096
 
 _ROWS_A_CANDIDATE, _MOST_JUDGES = 2, 5000
-_PATIENCE = 10
 _PIVOT_TOLERANCE = 1e-11
 
 
@@ -211,9 +211,13 @@ class SubspaceSearch:
         rules = [MaxSize(plan.limit), *rules]
         if bound is not None:
             patience = Patience(
-                lambda *sizes: self._curve(bound, *sizes), _PATIENCE, "bound", growing=False
+                lambda *sizes: self._curve(bound, *sizes),
+                PATIENCE,
+                "bound",
+                growing=False,
+                least=plan.least,
             )
-            rules.insert(0, _Eventually(patience, plan.least))
+            rules.insert(0, patience)
         if plan.limit:
             path = self._pursuit.run(rules, after_step)
         else:
@@ -308,16 +312,6 @@ class SubspaceSearch:
             workers=self._workers,
             rounding=rounding,
         )
-
-
-class _Eventually:
-    """A rule that is asked only from some size on."""
-
-    def __init__(self, rule: StopRule, least: int) -> None:
-        self._rule, self._least = rule, least
-
-    def __call__(self, pursuit: Pursuit) -> str | None:
-        return None if pursuit.size < self._least else self._rule(pursuit)
 
 
 def span_rows(

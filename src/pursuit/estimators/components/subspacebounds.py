@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pursuit.bounds import Bound, compression_bound
+from pursuit.bounds import Bound, compression_bound, compression_terms
 from pursuit.estimators.components.subspace import Diagonal, Subspace
 from pursuit.greedy import Path
 
 Floats = NDArray[np.float64]
+
+WEIGHTED = "a row of weight w counts as w rows"
+"""What a bound for weighted rows takes for granted."""
 
 
 def beside(start: Subspace, residuals: Floats) -> Floats:
@@ -37,27 +40,32 @@ def continued(before: Path, after: Path) -> Path:
     )
 
 
-def radius_caveat(diagonal: Diagonal) -> str:
-    """What to grant where k(x, x) is not a constant."""
-    if diagonal.largest - diagonal.least <= 1e-12 * diagonal.largest:
-        return ""
-    return "holds where k(x, x) is never larger than the largest seen"
+def caveat_of(diagonal: Diagonal, *, weighted: bool) -> str:
+    """What to grant where k(x, x) is not a constant, and where rows have weights."""
+    caveats = []
+    if diagonal.largest - diagonal.least > 1e-12 * diagonal.largest:
+        caveats.append("holds where k(x, x) is never larger than the largest seen")
+    if weighted:
+        caveats.append(WEIGHTED)
+    return "; ".join(caveats)
 
 
-def subspace_bounds(
-    residuals: Floats, weight: float, diagonal: Diagonal, delta: float
-) -> tuple[Bound, Bound]:
-    """HS08 Theorem 2 with the exact count, and as printed."""
-    tight, printed = (
-        compression_bound(
-            np.arange(1, len(residuals) + 1),
-            residuals,
-            weight,
-            delta,
-            radius=diagonal.largest,
-            printed=printed,
-            caveat=radius_caveat(diagonal),
-        )
-        for printed in (False, True)
+def subspace_bound(
+    residuals: Floats, weight: float, diagonal: Diagonal, delta: float, form: str, caveat: str
+) -> Bound:
+    """HS08 Theorem 2 for spans of 1, 2, … rows with these residuals, in one of its forms."""
+    return compression_bound(
+        np.arange(1, len(residuals) + 1),
+        residuals,
+        weight,
+        delta,
+        radius=diagonal.largest,
+        form=form,
+        caveat=caveat,
     )
-    return tight, printed
+
+
+def choice_terms(residuals: Floats, weight: float, diagonal: Diagonal, delta: float) -> Floats:
+    """What the size is chosen by: Theorem 2 at each size alone, subsets counted as in the paper."""
+    size, R = np.arange(1, len(residuals) + 1), diagonal.largest
+    return compression_terms(size, residuals, weight, delta, radius=R, form="corrected")

@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from pursuit.bounds import EvidenceBounds, evidence_bounds
+from pursuit.bounds import Bound, EvidenceBounds, evidence_bounds
 from pursuit.estimators.constraints import DTYPE, EXECUTION, KERNEL, MAX_TIME, POOLED
 from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.gp.errorbars import variance_bounds, variance_bounds_to_tolerance
@@ -42,6 +42,7 @@ from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.sources import held, n_rows, named_columns
 from pursuit.estimators.span.certifying import KINDS
+from pursuit.estimators.span.dense import check_dense, step_bound
 from pursuit.estimators.span.model import NO_TIME_TO_CERTIFY
 from pursuit.estimators.span.searching import Chosen, choose_basis, fit_basis, smallest_within
 from pursuit.estimators.span.updating import UpdatingModel
@@ -529,6 +530,71 @@ class SparseGPRegressor(
         if self._single_output:
             lower, upper = lower[:, 0], upper[:, 0]
         return (lower, upper, *counts)
+
+    def rate_bound(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
+        tol: ArrayLike = 0.025,
+    ) -> Bound:
+        """How many basis functions a greedy search over all rows may need (SB01 Theorem 2).
+
+        With ``kernel_`` and ``noise_`` as they are, A = (σ²K + K²)^½ and λ₁ the smallest singular
+        value of A with normalised columns, P(f) - P_min is at most ε after no more than::
+
+            ⌈ 18 n*(ε/4) λ₁⁻² ln(‖A⁻¹Ky‖ / √(2ε)) ⌉
+
+        steps of Algorithm 1 with ``search="full"`` (the paper prints ε in place of √(2ε)). n*(ε/4)
+        is the fewest functions that come within ε/4 of the minimum; nobody can compute it, so it is
+        replaced by what the search itself needs for ε/4, which is at least as many. For smooth
+        kernels λ₁⁻² is in the millions, and the bound is vacuous: it says so when printed.
+        ``certificate_`` says how far this model is from the minimum.
+
+        Parameters
+        ----------
+        X, y, sample_weight, target, weight
+            The rows that the bound is about, as in :meth:`fit`: at most 2 000, since it takes the
+            eigenvalues of their kernel matrix.
+        tol : float or array of float, default 0.025
+            ε as a share of P(0) - P_min, between 0 and 1.
+
+        Returns
+        -------
+        bound : Bound
+            ``value`` is the number of steps for each ``tol``, ``size`` what stands for n*(ε/4).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.gaussian_process.kernels import RBF
+        >>> from pursuit import SparseGPRegressor
+        >>> X = np.arange(60.0)[:, None]
+        >>> y = np.where(X[:, 0] == 3, 1.0, 0.0)
+        >>> options = {"noise": 0.1, "optimizer": None, "normalize_y": False}
+        >>> model = SparseGPRegressor(RBF(0.1), **options).fit(X, y)
+        >>> model.rate_bound(X, y).value
+        array([34.])
+        """
+        check_is_fitted(self)
+        tolerances = np.atleast_1d(np.asarray(tol, dtype=np.float64))
+        if (
+            tolerances.ndim > 1
+            or not len(tolerances)
+            or not np.all((tolerances > 0) & (tolerances < 1))
+        ):
+            raise ValueError(
+                f"tol must be a share of P(0) - P_min strictly between 0 and 1, got {tol!r}."
+            )
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
+        self._warn_without_weights(sample_weight)
+        with Workers(self.n_jobs) as workers:
+            problem = self._problem(X, y, sample_weight, workers)
+            check_dense("rate_bound", problem.sample.n_rows)
+            return step_bound(problem, tolerances)
 
     @property
     def log_evidence_bounds_(self) -> EvidenceBounds:

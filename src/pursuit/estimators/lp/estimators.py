@@ -105,7 +105,7 @@ class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
     n_basis_ : int
         How many; 0 where C is so small that the best f is a constant.
     objective_ : float
-        The minimum found, summed over machines.
+        Value of the model, summed over machines: the minimum where growth went on to ``tol``.
     certificate_ : Certificate
         ``upper`` is ``objective_``, ``lower`` a bound on the minimum over the kernel functions of
         all rows. ``relative_gap`` compares with what the best constant loses.
@@ -282,7 +282,7 @@ class LPMachineRegressor(MultiOutputMixin, ScoredRows, RegressorMixin, LPMachine
     C : float, default 1.0
         Weight of the losses against the penalty, as in `SVR`.
     epsilon : float, default 0.1
-        ε, in units of y: errors up to it cost nothing.
+        ε, in units of y: errors up to it cost nothing. 0 is least absolute deviations.
     tol, n_basis, batch_size, pricing, solver, max_time, gamma, coef0, degree, kernel_params, \
             n_jobs, random_state, verbose
         As in `LPMachineClassifier`.
@@ -316,7 +316,7 @@ class LPMachineRegressor(MultiOutputMixin, ScoredRows, RegressorMixin, LPMachine
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LPMachine._parameter_constraints,
-        "epsilon": [Interval(numbers.Real, 0, None, closed="neither")],
+        "epsilon": [Interval(numbers.Real, 0, None, closed="left")],
     }
 
     def __init__(

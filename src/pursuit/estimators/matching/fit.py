@@ -15,14 +15,19 @@ from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.matching.judges import Judge, Tally, sum_losses
 from pursuit.estimators.matching.path import AtomPath, Measure
 from pursuit.estimators.matching.search import MatchingPlan, MatchingSearch, draw_pool
-from pursuit.greedy import MaxSize, Patience, Pool, Problem, StopRule
+from pursuit.greedy import (
+    PATIENCE,
+    MaxSize,
+    Patience,
+    Pool,
+    Problem,
+    StopRule,
+    largest_size,
+)
 from pursuit.kernels import Kernel
 from pursuit.rows import draw_rows
 
 Floats = NDArray[np.float64]
-
-_PATIENCE = 10
-_MOST = 1024
 
 
 class MatchingFit:
@@ -47,8 +52,8 @@ class MatchingFit:
         self._given = None if centers is None else Pool.of_points(centers)
         self._tally = Tally(judge, problem.sample)
         self._weight = float(self._tally.counts.sum())
-        most = max(1, int(min(self._weight / 2, _MOST)))
-        self._limit = most if isinstance(plan.n_basis, str) else int(plan.n_basis)
+        by_curve = isinstance(plan.n_basis, str)
+        self._limit = largest_size(self._weight) if by_curve else int(plan.n_basis)
         self.errors = np.empty(0)
 
     def run(self, run: FitRun) -> AtomPath:
@@ -118,7 +123,7 @@ class MatchingFit:
             self.errors = np.append(self.errors, sums[0])
             return self.bound(printed=True)[first - 1 :]
 
-        patience = Patience(look, _PATIENCE, "bound")
+        patience = Patience(look, PATIENCE, "bound")
         path = search.run([patience, *rules], tick)
         patience.look(len(path))
         self.errors = self.errors[: len(patience.values)]
@@ -150,7 +155,7 @@ class MatchingFit:
         measure = partial(sum_losses, self._judge), (judged.targets, judged.weights)
         patience = Patience(
             lambda first, last: search.sums(judged.rows, first, last, measure)[0],
-            _PATIENCE,
+            PATIENCE,
             "no gain",
         )
         path = search.run([patience, MaxSize(self._limit), interrupted], tick)
