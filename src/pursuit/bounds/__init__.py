@@ -37,7 +37,14 @@ from pursuit.bounds.rates_hull import (
     margin_scale,
     margin_tail,
 )
-from pursuit.bounds.sampling import finite_mean_deviation, mean_deviation, sampled_total
+from pursuit.bounds.sampling import (
+    finite_mean_deviation,
+    least_deviation,
+    mean_deviation,
+    sample_needed,
+    sampled_look,
+    sampled_total,
+)
 from pursuit.bounds.solvepath import SolvePath
 from pursuit.bounds.vc import matching_pursuit_bound
 
@@ -67,12 +74,15 @@ __all__ = [
     "margin_scale",
     "margin_tail",
     "matching_pursuit_bound",
+    "least_deviation",
     "mean_deviation",
     "minimum_upper_bound",
     "natarajan_step_bound",
     "orthogonalities",
     "primal_value",
     "relative_gap",
+    "sample_needed",
+    "sampled_look",
     "sampled_total",
     "scaled_lower_bound",
     "scaled_machine_bound",

@@ -12,7 +12,7 @@ from pursuit.gram.inner import (
     MatrixProducts,
     StreamedProducts,
 )
-from pursuit.gram.matrices import ColumnMatrix, PsdMatrix, SquaredMatrix
+from pursuit.gram.matrices import ColumnMatrix, PsdMatrix
 from pursuit.gram.matrix import STORED_BYTES, KernelMatrix
 from pursuit.gram.neighbors import Found, NeighborSearch, Queries
 from pursuit.gram.parts import map_parts
@@ -39,7 +39,6 @@ __all__ = [
     "PsdMatrix",
     "Queries",
     "SpannedView",
-    "SquaredMatrix",
     "StreamedProducts",
     "cross_statistics",
     "gram_statistics",
