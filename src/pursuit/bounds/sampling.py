@@ -99,10 +99,10 @@ def sampled_look(
     quantity: str,
     trivial: float,
 ) -> Bound:
-    """:func:`sampled_total` at look t of many, plus ``others``: with confidence 1 - δ over all looks.
+    """:func:`sampled_total` plus ``others`` at look t: confidence 1 - δ over all looks together.
 
-    Look t may fail with probability δ/(t(t + 1)), and these add up to δ. The sample of every look is
-    to be drawn anew and independently of the values that it is drawn from.
+    Look t may fail with probability δ/(t(t + 1)), and these add up to δ. Every look draws a new
+    sample, independently of the values that it is drawn from.
     """
     bound = sampled_total(
         values, n, largest, look_delta(delta, look), size=size, quantity=quantity, trivial=trivial

@@ -227,12 +227,13 @@ class ColumnSpace:
     def squares(self) -> Floats:
         """‖e_i‖² of all rows."""
         C = self._right()
-        left = self.start / self._weights - np.einsum("ij,ij->j", C, C)
-        return np.maximum(left, 0.0)
+        left: Floats = self.start / self._weights - np.einsum("ij,ij->j", C, C)
+        return np.maximum(left, 0.0, out=left)
 
     def diagonal(self) -> Floats:
         """E_ii of all rows."""
-        return self._factor.diagonal - np.einsum("ij,ij->j", self.left, self._right())
+        diagonal: Floats = self._factor.diagonal - np.einsum("ij,ij->j", self.left, self._right())
+        return diagonal
 
     def total(self) -> float:
         """‖K - K̃‖² (SS00 eq. 12)."""
@@ -243,7 +244,7 @@ class ColumnSpace:
         return self._weights[candidates] * squares_of(candidates)
 
     def of_others(self, available: NDArray[np.bool_]) -> float:
-        """At most Σ w_i d_i τ: no column is left more of than in function space, E_ij² <= d_i d_j."""
+        """At most Σ w_i d_i τ: function space leaves no less of a column, and E_ij² <= d_i d_j."""
         d = np.maximum(self._factor.residual, 0.0)
         return float(self._weights @ np.where(available, 0.0, d)) * float(self._weights @ d)
 
@@ -365,8 +366,8 @@ class OwnProjection:
         """‖k_i - k̃_i‖² = K_ii - 2 T_i k_Si + T_i K_SS T_i' in function space."""
         S = self._factor.pivots
         at = 2.0 * self._columns.T - self._T @ self._columns[:, S]
-        left = self._factor.diagonal - np.einsum("ij,ij->i", self._T, at)
-        return np.maximum(left, 0.0)
+        left: Floats = self._factor.diagonal - np.einsum("ij,ij->i", self._T, at)
+        return np.maximum(left, 0.0, out=left)
 
     def total(self) -> float:
         """Σ w_i ‖k_i - k̃_i‖²."""

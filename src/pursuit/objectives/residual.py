@@ -46,8 +46,8 @@ class ResidualPursuit:
     K̃ is the best approximation in function space, VV' (SS00 §3.2), or in column space (§3.1), or
     chosen columns only (§3.3). The function rule is the decrease of tr WE for the function
     projection, the Frobenius rule that of Σ w_i w_j E_ij² for the column projection. The last two
-    rules are defined for the function projection only. Rows in the span of those chosen, in function
-    space and but for rounding, are no candidates, whatever the projection.
+    rules are defined for the function projection only. Rows in the span of those chosen, but for
+    rounding, are no candidates, whatever the projection.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ class ResidualPursuit:
         else:
             E = self._residual_columns(candidates)
             gains = np.square(self.space.products(E)) @ self._weights
-        return np.divide(gains, squares, out=np.zeros_like(gains), where=squares > 0)
+        return np.asarray(np.divide(gains, squares, out=np.zeros_like(gains), where=squares > 0))
 
     def _initial_gram(self) -> Floats:
         """KWK."""

@@ -14,6 +14,7 @@ from pursuit.gram import kernel_diagonal, kernel_features, kernel_product, resid
 from pursuit.greedy import Pivots
 from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
+from pursuit.objectives import Project
 from pursuit.rows import Sample
 
 Floats = NDArray[np.float64]
@@ -84,7 +85,7 @@ class Projection:
 
 
 def project(
-    kind: str,
+    kind: str | Project,
     landmarks: Landmarks,
     whitener: Floats,
     sample: Sample,
@@ -93,7 +94,9 @@ def project(
 ) -> Projection:
     """The projection of all columns on those of the landmarks."""
     found = landmarks.pivots
-    if landmarks.T is not None and landmarks.residuals is not None:
+    if not isinstance(kind, str):
+        assert landmarks.T is not None
+        assert landmarks.residuals is not None
         left = sample.weights * landmarks.residuals
         return _with_limits("own", found, landmarks.T, left)
     if kind == "kronecker":
