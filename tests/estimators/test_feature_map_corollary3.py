@@ -99,7 +99,7 @@ def test_every_look_is_the_formula_on_the_residuals_of_the_candidates(
 
 @pytest.mark.parametrize("projection", PROJECTIONS)
 def test_it_fails_no_more_often_than_it_may(projection, size):
-    n_runs, delta = size(40, 1000), 0.2
+    n_runs, delta = size(25, 1000), 0.2
     K = heavy()
     failures = 0
     for seed in range(n_runs):
@@ -112,7 +112,7 @@ def test_it_fails_no_more_often_than_it_may(projection, size):
 def test_without_its_deviation_it_would_fail_too_often(monkeypatch, size):
     """The simulation can fail: the mean of the sample alone stops too early in many runs."""
     monkeypatch.setattr(sampling, "finite_mean_deviation", lambda *args: 0.0)
-    n_runs, K = size(40, 1000), heavy()
+    n_runs, K = size(25, 1000), heavy()
     failures = 0
     for seed in range(n_runs):
         model = fitted(K, rule="column", subset_size=20, random_state=seed)
@@ -127,26 +127,26 @@ def test_the_chances_of_all_looks_add_up_to_delta():
 
 
 def test_a_tolerance_out_of_reach_is_refused_with_the_size_that_reaches_it():
-    X = np.random.default_rng(0).standard_normal((3000, 2))
+    X = np.random.default_rng(0).standard_normal((800, 2))
 
     def model(size):
         return GreedyFeatureMap(
-            search="fresh", stop="corollary3", tol=0.01, subset_size=size, n_components=5
+            search="fresh", stop="corollary3", tol=0.05, subset_size=size, n_components=5
         )
 
-    with pytest.raises(ValueError, match=r"cannot reach tol=0.01 with subset_size=59") as error:
+    with pytest.raises(ValueError, match=r"cannot reach tol=0.05 with subset_size=59") as error:
         model(59).fit(X)
     needed = int(str(error.value).split("Use subset_size=")[1].split()[0])
 
     # By the formula: with K_ii = 1 the deviation at the first look is the least of all.
     def deviation(size):
-        share = 1 - (size - 1) / 3000
+        share = 1 - (size - 1) / 800
         return np.sqrt(share * (np.log(2) - np.log(0.05)) / (2 * size))
 
-    assert deviation(needed) <= 0.01 < deviation(needed - 1)
+    assert deviation(needed) <= 0.05 < deviation(needed - 1)
     with pytest.raises(ValueError, match=f"Use subset_size={needed} or more"):
         model(needed - 1).fit(X)
-    with pytest.warns(ConvergenceWarning, match=r"tol=0.01 was not met: 5 landmarks leave a bound"):
+    with pytest.warns(ConvergenceWarning, match=r"tol=0.05 was not met: 5 landmarks leave a bound"):
         model(needed).fit(X)
 
 
@@ -185,7 +185,7 @@ def test_the_bound_is_saved(tmp_path):
 def test_weights_are_in_the_sample(size):
     """Weighted rows stand for copies: what is bounded is the weighted residual."""
     rng = np.random.default_rng(2)
-    K, failures, n_runs = heavy(80), 0, size(20, 500)
+    K, failures, n_runs = heavy(80), 0, size(15, 500)
     w = rng.uniform(0.5, 1.5, 80)
     for seed in range(n_runs):
         model = GreedyFeatureMap(

@@ -118,6 +118,21 @@ def test_all_pairs_pick_what_the_paper_picks(rule, projection, search, draws, si
     assert wrong == 0
 
 
+@pytest.mark.parametrize("projection", ["function", "column"])
+@pytest.mark.parametrize("rule", RULES)
+def test_picks_stay_right_when_little_is_left(rule, projection):
+    """Forty rows of a smooth kernel: norms of residual columns have fallen to 1e-8 of the first."""
+    K = rbf_kernel(np.random.default_rng(0).standard_normal((150, 2)), gamma=0.2)
+    w = np.ones(150)
+    S = fitted(K, w, rule=rule, projection=projection, search="full", n_components=40)
+    S = S.component_indices_
+    assert len(S) == 40
+    for step in range(40):
+        of_all = scores(K, w, S[:step], rule, projection)
+        of_all[S[:step]] = 0.0
+        assert of_all[S[step]] >= (1 - 1e-6) * of_all.max()
+
+
 @pytest.mark.parametrize(("rule", "projection"), PAIRS)
 def test_picks_of_another_projection_are_wrong(rule, projection):
     """The comparison above can fail: it does for the same rule with any other projection."""

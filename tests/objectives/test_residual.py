@@ -213,7 +213,7 @@ def test_threads_do_not_change_a_bit():
         {"running": True},
         {"rule": "feature-analysis"},
         {"rule": "frobenius", "projection": "column"},
-        {"rule": "frobenius", "running": True},
+        {"rule": "column", "projection": "column", "running": True},
     ):
         pivots, rows = run(1, **options)
         other, other_rows = run(3, **options)

@@ -26,6 +26,9 @@ ProjectionName = Literal["function", "column", "kronecker"]
 
 _PIVOT_TOLERANCE = 1e-12
 _ROW_CHUNK = 2048
+_FORM_AGAIN = 1e-4
+"""E'WE is formed from scratch when its trace has fallen by this factor. Smaller: a full search by
+the Frobenius rule is faster, and picks by fewer digits."""
 
 
 class ResidualPursuit:
@@ -93,7 +96,9 @@ class ResidualPursuit:
         self.space = self._space_of(projection, capacity)
         self._in_function_space = isinstance(self.space, FunctionSpace)
         self._running = running and rule != "diagonal"
-        self._gram = self._initial_gram() if self._running and rule == "frobenius" else None
+        self._gram: Floats | None = None
+        if self._running and rule == "frobenius":
+            self._gram = self._form_gram()
         if self._running and self._gram is None:
             self._published.squares()
         self._recorded = recorded or callable(rule) or callable(projection)
@@ -160,7 +165,9 @@ class ResidualPursuit:
             self._update_gram(self._gram, candidate, v)
         self.factor.append(candidate, v)
         self._scored = None
-        if self._running and self._gram is None:
+        if self._gram is not None and self._gram_total() < _FORM_AGAIN * self._formed_total:
+            self._gram = self._form_gram()
+        elif self._running and self._gram is None:
             self._published.squares()
         return True
 
@@ -236,14 +243,22 @@ class ResidualPursuit:
             gains = np.square(self.space.products(E)) @ self._weights
         return np.asarray(np.divide(gains, squares, out=np.zeros_like(gains), where=squares > 0))
 
-    def _initial_gram(self) -> Floats:
-        """KWK."""
+    def _form_gram(self) -> Floats:
+        """E'WE from residual columns that are formed from scratch."""
         m = len(self._weights)
-        G = np.empty((m, m))
+        self._gram = G = np.empty((m, m))
         for stripe in Workers.slices(m, _ROW_CHUNK):
-            columns = self._matrix.columns(np.arange(stripe.start, stripe.stop))
-            G[stripe] = self._matrix.times((columns * self._weights).T).T
+            G[stripe] = self.space.products(
+                self._residual_columns(np.arange(stripe.start, stripe.stop))
+            )
+        self._scored = None
+        self._formed_total = self._gram_total()
         return G
+
+    def _gram_total(self) -> float:
+        """‖E‖² of the rows that are left."""
+        assert self._gram is not None
+        return float(np.where(self._free, self._weights, 0.0) @ np.diag(self._gram))
 
     def _gram_squares(self, rows: slice) -> Floats:
         assert self._gram is not None
