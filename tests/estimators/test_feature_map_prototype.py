@@ -235,6 +235,7 @@ def outside(step):
         ({"rule": lambda step: 2.5}, "rule returned 2.5, which is not a row number"),
         ({"rule": lambda step: None}, "rule returned None, which is not a row number"),
         ({"projection": lambda s, i: s.T}, r"projection returned T of shape \(\d+, 0\), expected"),
+        ({"projection": lambda s, i: {"T": s.T}}, "projection returned dict, which is no matrix"),
         (
             {"projection": lambda s, i: np.full((len(s.weights), len(s.chosen) + 1), np.nan)},
             "projection returned T with NaN",

@@ -103,7 +103,13 @@ def checked_pick(picked: Any, step: GreedyStep) -> int:
 def checked_coefficients(T: Any, step: GreedyStep) -> Floats:
     """T that a projection of the user's returned, if it is a finite matrix of the right shape."""
     m, n = step.T.shape
-    found = np.array(T, dtype=np.float64)
+    try:
+        found = np.array(T, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"projection returned {type(T).__name__}, which is no matrix of numbers: return T as "
+            "an array."
+        ) from error
     if found.shape != (m, n + 1):
         raise ValueError(
             f"projection returned T of shape {found.shape}, expected ({m}, {n + 1}): return one "
