@@ -133,7 +133,7 @@ def _cell(name: str, X: Floats, gamma: float, n: int, n_seeds: int) -> list[Figu
 
     def uniform(seed: int) -> GreedyFeatureMap:
         rows = np.random.default_rng(seed).choice(len(X), n, replace=False)
-        return GreedyFeatureMap(gamma=gamma, landmarks=X[rows])
+        return GreedyFeatureMap(gamma=gamma, n_components=n, candidates=X[rows])
 
     random(n)(0).fit(X)  # warm-up
     ours, base, plain = run(greedy), run(random(n)), run(uniform)

@@ -50,7 +50,7 @@ rng = np.random.default_rng(0)
 fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 for draw in range(10):
     rows = rng.choice(len(X_train), 300, replace=False)
-    plain = GreedyFeatureMap(gamma=gamma, landmarks=X_train[rows]).fit(X_train)
+    plain = GreedyFeatureMap(gamma=gamma, n_components=300, candidates=X_train[rows]).fit(X_train)
     label = "uniformly random" if draw == 0 else None
     ax.plot(plain.path_.value / plain.trace_, color="0.75", linewidth=1, label=label)
 pivots = GreedyFeatureMap(gamma=gamma, n_components=300, rule="random-pivot", random_state=0)

@@ -41,6 +41,7 @@ from pursuit.estimators import (
 from pursuit.greedy import Path
 from pursuit.kernels import pairwise
 from pursuit.objectives import (
+    GreedyStep,
     HuberLoss,
     HullLoss,
     KernelAtoms,
@@ -72,6 +73,7 @@ __all__ = [
     "EvidenceBounds",
     "ExactGPRegressor",
     "GreedyFeatureMap",
+    "GreedyStep",
     "GrowthPath",
     "HuberLoss",
     "HullBoostClassifier",

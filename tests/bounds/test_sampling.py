@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pursuit.bounds import finite_mean_deviation, mean_deviation, sampled_total
+from pursuit.bounds import (
+    finite_mean_deviation,
+    least_deviation,
+    mean_deviation,
+    sample_needed,
+    sampled_look,
+    sampled_total,
+)
 
 
 @given(
@@ -70,3 +77,30 @@ def test_bad_arguments_are_named(arguments, message):
     for deviation in (mean_deviation, finite_mean_deviation):
         with pytest.raises(ValueError, match=message):
             deviation(*arguments)
+
+
+def test_the_least_deviation_and_the_sample_it_needs_are_those_of_a_plain_search():
+    n, b, delta, n_looks = 60, 1.5, 0.1, 7
+
+    def least(size):
+        deviations = []
+        for t in range(1, n_looks + 1):
+            left = n - t + 1
+            k = min(size, left)
+            share = 0.0 if k == left else 1 - (k - 1) / left
+            deviations.append(left * b * np.sqrt(share * np.log(t * (t + 1) / delta) / (2 * k)))
+        return min(deviations)
+
+    for size in (1, 10, 53, 54, 60):
+        assert least_deviation(n, size, b, delta, n_looks) == pytest.approx(least(size))
+    for target in (0.0, 1.0, 9.0, 20.0, 1000.0):
+        expected = next(size for size in range(1, n + 1) if least(size) <= target)
+        assert sample_needed(n, target, b, delta, n_looks) == expected
+
+
+def test_a_look_adds_what_was_not_sampled():
+    values = np.array([0.2, 0.4, 0.1])
+    bound = sampled_look(values, 10, 0.5, 1.0, 0.1, 3, size=4, quantity="what is left", trivial=9.0)
+    deviation = np.sqrt((1 - 2 / 10) * np.log(12 / 0.1) / 6)
+    assert bound.value[0] == pytest.approx(10 * (values.mean() + deviation) + 0.5)
+    assert bound.confidence == 0.9

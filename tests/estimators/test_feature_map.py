@@ -56,9 +56,11 @@ def projection_matrix(K, S, w, kind):
     return columns @ np.linalg.lstsq(root * columns, root * K, rcond=None)[0]
 
 
-@pytest.mark.parametrize("search", ["pooled", "fresh", "full"])
+@pytest.mark.parametrize("search", ["auto", "fresh", "full"])
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_gives_the_features_and_the_trace_of_its_landmarks(X, K, w, rule, search):
+    if (rule, search) == ("random-pivot", "fresh"):
+        search = "pooled"
     model = fitted(X, rule=rule, search=search, sample_weight=w)
     S = model.component_indices_
     assert len(set(S.tolist())) == 20
@@ -95,7 +97,8 @@ def test_every_projection_has_its_coefficients_and_residuals(X, K, w, kind):
     assert everything.value[0] == pytest.approx(frobenius, rel=1e-7)
     assert everything.confidence == 1.0
     assert everything.value[0] <= model._projection.largest_total
-    np.testing.assert_allclose(model.transform(X), fitted(X, sample_weight=w).transform(X))
+    features = fitted(X[S], candidates=X[S], n_components=20).transform(X)
+    np.testing.assert_allclose(model.transform(X), features, atol=1e-8)
 
 
 def test_the_column_projection_bounds_its_residual_without_the_rows(X, K):
@@ -141,7 +144,7 @@ def test_fewer_landmarks_than_asked_for_is_no_warning(X, recwarn):
 
 def test_landmarks_of_ones_own(X, K):
     points = X[[5, 9, 5, 100]] + np.array([[0.0], [0.0], [0.0], [0.2]])
-    model = fitted(X, landmarks=points)
+    model = fitted(X, candidates=points)
     np.testing.assert_array_equal(model.components_, points[[0, 1, 3]])
     np.testing.assert_array_equal(model.component_indices_, [-1, -1, -1])
     assert model.path_.stop_reason == "rank"
@@ -150,8 +153,57 @@ def test_landmarks_of_ones_own(X, K):
     inner = rbf_kernel(points[[0, 1, 3]], gamma=GAMMA)
     np.testing.assert_allclose(V @ V.T, k @ np.linalg.solve(inner, k.T), atol=1e-10)
     assert model.residual_trace_ == pytest.approx(150 - np.square(V).sum())
-    by_number = fitted(K, kernel="precomputed", landmarks=[3, 1, 4])
+    by_number = fitted(K, kernel="precomputed", candidates=[3, 1, 4])
     np.testing.assert_array_equal(by_number.component_indices_, [3, 1, 4])
+
+
+def test_of_more_points_than_components_the_best_are_taken(X, K):
+    """Against the trace of every possible next point, from scratch."""
+    rng = np.random.default_rng(5)
+    points = rng.standard_normal((12, 3))
+    model = fitted(X, candidates=points, n_components=5)
+    assert model.path_.stop_reason == "n_basis"
+    k, inner = rbf_kernel(X, points, gamma=GAMMA), rbf_kernel(points, gamma=GAMMA)
+    order = [int(np.flatnonzero((points == z).all(axis=1))[0]) for z in model.components_]
+
+    def trace(S):
+        return 150 - np.trace(k[:, S] @ np.linalg.solve(inner[np.ix_(S, S)], k[:, S].T))
+
+    for step in range(5):
+        traces = [trace([*order[:step], i]) if i not in order[:step] else 150 for i in range(12)]
+        assert int(np.argmin(traces)) == order[step]
+        assert model.path_.value[step] == pytest.approx(min(traces), rel=1e-8)
+    until = fitted(X, candidates=points, n_components=12, tol=0.6)
+    assert until.path_.stop_reason == "tol"
+    assert until.path_.value[-1] <= 0.6 * 150 < until.path_.value[-2]
+    with pytest.warns(ConvergenceWarning, match=r"tol=0.01 was not met: 5 landmarks leave"):
+        fitted(X, candidates=points, n_components=5, tol=0.01)
+    by_number = fitted(K, kernel="precomputed", candidates=np.arange(40), n_components=6)
+    assert by_number.component_indices_.max() < 40
+
+
+def test_k_means_centres_as_candidates(X):
+    model = fitted(X, candidates="kmeans")
+    again = fitted(X, candidates="kmeans")
+    other = fitted(X, candidates="kmeans", random_state=1)
+    np.testing.assert_array_equal(model.components_, again.components_)
+    assert model.components_.shape == (20, 3)
+    assert not np.array_equal(model.components_, other.components_)
+    np.testing.assert_array_equal(model.component_indices_, np.full(20, -1))
+
+    # Centres: each nearer to the rows than random rows are on average, and no row itself.
+    def distortion(points):
+        return np.square(X[:, None] - points).sum(axis=2).min(axis=1).sum()
+
+    rng = np.random.default_rng(0)
+    drawn = [distortion(X[rng.choice(150, 20, replace=False)]) for _ in range(20)]
+    assert distortion(model.components_) < min(drawn)
+    k = rbf_kernel(X, model.components_, gamma=GAMMA)
+    inner = rbf_kernel(model.components_, gamma=GAMMA)
+    expected = 150 - np.trace(k @ np.linalg.solve(inner, k.T))
+    assert model.residual_trace_ == pytest.approx(expected, rel=1e-8)
+    with pytest.raises(TypeError, match="candidates='kmeans' needs numeric features"):
+        GreedyFeatureMap(pairwise(lambda a, b: float(a == b)), candidates="kmeans").fit(["a", "b"])
 
 
 def test_rearranged_landmarks_are_the_same_in_another_order(X):
@@ -353,14 +405,14 @@ def test_full_search_leaves_least_and_pooled_less_than_uniform(X, K):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"landmarks": np.ones((2, 4))}, "landmarks has 4 features, but the rows have 3"),
-        ({"landmarks": np.ones((0, 3))}, "landmarks holds no points"),
+        ({"candidates": np.ones((2, 4))}, "candidates has 4 features, but the rows have 3"),
+        ({"candidates": np.ones((0, 3))}, "candidates holds no points"),
         ({"subset_size": (0.1,)}, "subset_size must be a number or"),
         ({"subset_size": (0.1, 2.0)}, "delta must lie strictly between 0 and 1"),
         ({"rule": "best"}, "rule"),
         ({"tol": 0.0}, "tol"),
         ({"n_components": 0}, "n_components"),
-        ({"projection": "kronecker", "landmarks": np.ones((1, 3))}, "landmarks are not rows"),
+        ({"projection": "kronecker", "candidates": np.ones((1, 3))}, "candidates are not rows"),
         ({"kernel": "nonsense"}, "nonsense"),
     ],
 )
@@ -382,11 +434,11 @@ def test_bad_matrices_are_refused(X, K):
     indefinite[3, 5] = indefinite[5, 3] = 3.0
     with pytest.raises(ValueError, match=r"not positive semi-definite: row [35] "):
         fitted(indefinite, kernel="precomputed")
-    for landmarks in ([[0.5]], [0.5], []):
-        with pytest.raises(ValueError, match="landmarks must be a list of row numbers"):
-            fitted(K, kernel="precomputed", landmarks=np.array(landmarks))
-    with pytest.raises(ValueError, match=r"landmarks must be row numbers in 0..149, got 3..150"):
-        fitted(K, kernel="precomputed", landmarks=[3, 150])
+    for numbers in ([[0.5]], [0.5], []):
+        with pytest.raises(ValueError, match="candidates must be a list of row numbers"):
+            fitted(K, kernel="precomputed", candidates=np.array(numbers))
+    with pytest.raises(ValueError, match=r"candidates must be row numbers in 0..149, got 3..150"):
+        fitted(K, kernel="precomputed", candidates=[3, 150])
 
 
 def test_bad_calls_say_what_to_do(X):

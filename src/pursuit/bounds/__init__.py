@@ -42,7 +42,14 @@ from pursuit.bounds.rates_hull import (
     margin_scale,
     margin_tail,
 )
-from pursuit.bounds.sampling import finite_mean_deviation, mean_deviation, sampled_total
+from pursuit.bounds.sampling import (
+    finite_mean_deviation,
+    least_deviation,
+    mean_deviation,
+    sample_needed,
+    sampled_look,
+    sampled_total,
+)
 from pursuit.bounds.solvepath import SolvePath
 from pursuit.bounds.vc import matching_pursuit_bound
 
@@ -68,6 +75,7 @@ __all__ = [
     "hull_rate_from",
     "hybrid_lower_bound",
     "kpca_bound",
+    "least_deviation",
     "logistic_lower_bound",
     "margin_bound",
     "margin_scale",
@@ -79,6 +87,8 @@ __all__ = [
     "orthogonalities",
     "primal_value",
     "relative_gap",
+    "sample_needed",
+    "sampled_look",
     "sampled_total",
     "scaled_lower_bound",
     "scaled_machine_bound",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -78,6 +80,61 @@ def sampled_total(
         trivial=trivial,
         confidence=1.0 if len(values) == n else 1.0 - delta,
     )
+
+
+def look_delta(delta: float, look: int) -> float:
+    """δ/(t(t + 1)) for look t = 1, 2, …: all looks together fail with probability at most δ."""
+    return delta / (look * (look + 1))
+
+
+def sampled_look(
+    values: Floats,
+    n: int,
+    others: float,
+    largest: float,
+    delta: float,
+    look: int,
+    *,
+    size: int,
+    quantity: str,
+    trivial: float,
+) -> Bound:
+    """:func:`sampled_total` plus ``others`` at look t: confidence 1 - δ over all looks together.
+
+    Look t may fail with probability δ/(t(t + 1)), and these add up to δ. Every look draws a new
+    sample, independently of the values that it is drawn from.
+    """
+    bound = sampled_total(
+        values, n, largest, look_delta(delta, look), size=size, quantity=quantity, trivial=trivial
+    )
+    return replace(bound, value=bound.value + others, confidence=1.0 - delta)
+
+
+def least_deviation(n: int, n_sampled: int, largest: float, delta: float, n_looks: int) -> float:
+    """The smallest deviation of the total that any of ``n_looks`` looks can have.
+
+    Look t sees ``n_sampled`` of the n - t + 1 numbers in [0, largest] that are left then.
+    """
+    deviations = []
+    for look in range(1, min(n_looks, n) + 1):
+        left = n - look + 1
+        deviation = finite_mean_deviation(
+            left, min(n_sampled, left), largest, look_delta(delta, look)
+        )
+        deviations.append(left * deviation)
+    return min(deviations)
+
+
+def sample_needed(n: int, target: float, largest: float, delta: float, n_looks: int) -> int:
+    """The smallest sample with which the :func:`least_deviation` is at most ``target``."""
+    low, high = 0, n
+    while high - low > 1:
+        middle = (low + high) // 2
+        if least_deviation(n, middle, largest, delta, n_looks) <= target:
+            high = middle
+        else:
+            low = middle
+    return high
 
 
 def _check(n: int, n_sampled: int, spread: float, delta: float) -> None:

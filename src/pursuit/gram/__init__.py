@@ -13,7 +13,7 @@ from pursuit.gram.inner import (
     MatrixProducts,
     StreamedProducts,
 )
-from pursuit.gram.matrices import ColumnMatrix, PsdMatrix, SquaredMatrix
+from pursuit.gram.matrices import ColumnMatrix, PsdMatrix
 from pursuit.gram.matrix import STORED_BYTES, KernelMatrix
 from pursuit.gram.neighbors import Found, NeighborSearch, Queries
 from pursuit.gram.products import (
@@ -40,7 +40,6 @@ __all__ = [
     "PsdMatrix",
     "Queries",
     "SpannedView",
-    "SquaredMatrix",
     "StreamedProducts",
     "chunked",
     "cross_statistics",

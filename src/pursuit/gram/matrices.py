@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 
 from pursuit.gram.matrix import KernelMatrix
 from pursuit.kernels import Kernel
-from pursuit.linalg import EPS, Workers
+from pursuit.linalg import Workers
 from pursuit.rows import RowSource, in_memory
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _TILE_ROWS = 2048
-_STRIPE = 128
 
 
 class PsdMatrix(Protocol):
@@ -72,34 +71,3 @@ class ColumnMatrix:
     @cached_property
     def _matrix(self) -> KernelMatrix:
         return KernelMatrix(self._rows, self._kernel, self._workers)
-
-
-class SquaredMatrix:
-    """KWK: the inner products of the columns of K (SPEC 2.0: column space on K is this matrix).
-
-    A column costs a product with K; memory is O(m) for each column asked for, beside what K takes
-    where it is small enough to be stored.
-    """
-
-    positive_definite = True
-
-    def __init__(self, matrix: ColumnMatrix, weights: Floats) -> None:
-        self._matrix, self._weights = matrix, weights
-        self.rounding = max(matrix.rounding, 10 * EPS)
-        self.diagonal = matrix.squared_columns(weights)
-
-    def columns(self, index: Indices) -> Floats:
-        """Columns of KWK, one a row of the result."""
-        weighted = self._matrix.columns(index) * self._weights
-        return np.ascontiguousarray(self._matrix.times(weighted.T.copy()).T)
-
-    def times(self, vectors: Floats) -> Floats:
-        """KWK @ vectors."""
-        return self._matrix.times(self._weights[:, None] * self._matrix.times(vectors))
-
-    def squared_columns(self, weights: Floats) -> Floats:
-        """Σ_j w_j (KWK)_ji² for every column i."""
-        stripes = Workers.slices(len(self.diagonal), _STRIPE)
-        return np.concatenate(
-            [np.square(self.columns(np.arange(s.start, s.stop))) @ weights for s in stripes]
-        )

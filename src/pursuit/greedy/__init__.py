@@ -13,6 +13,7 @@ from pursuit.greedy.pool import Choice, Pool, PooledSearch, kernel_matrix
 from pursuit.greedy.problem import Problem
 from pursuit.greedy.refit import SpanFit, refit, solve_in_span
 from pursuit.greedy.stopping import (
+    BoundBelow,
     Clock,
     Deadline,
     GapBelow,
@@ -27,6 +28,7 @@ from pursuit.greedy.stopping import (
 __all__ = [
     "PATIENCE",
     "AllCandidates",
+    "BoundBelow",
     "Choice",
     "Clock",
     "Deadline",

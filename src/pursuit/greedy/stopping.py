@@ -59,6 +59,20 @@ class ValueBelow:
         return "tol" if pursuit.objective.value <= self.target else None
 
 
+class BoundBelow:
+    """Stop when ``bound(pursuit)``, a bound on what is left, is at most ``tol``."""
+
+    def __init__(self, tol: float, bound: Callable[[Pursuit], float]) -> None:
+        self.tol = tol
+        self.last = math.inf
+        self._bound = bound
+
+    def __call__(self, pursuit: Pursuit) -> str | None:
+        """Reason tol."""
+        self.last = self._bound(pursuit)
+        return "tol" if self.last <= self.tol else None
+
+
 class GapBelow:
     """Stop when the relative gap of a certificate is at most ``tol``.
 

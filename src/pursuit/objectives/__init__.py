@@ -36,8 +36,10 @@ from pursuit.objectives.matching import (
     PrefitPursuit,
 )
 from pursuit.objectives.plane import PlanePursuit, RefittedPlanePursuit
+from pursuit.objectives.projections import OwnProjection, PublishedSpace
+from pursuit.objectives.prototype import GreedyStep, Pick, Project, StepBound, checked_bound
 from pursuit.objectives.quadratic import QuadraticPursuit, dual_pursuit, gram_pursuit
-from pursuit.objectives.residual import ResidualPursuit, Rule
+from pursuit.objectives.residual import ProjectionName, ResidualPursuit, Rule
 from pursuit.objectives.residualgram import GramResidual
 from pursuit.objectives.rowloss import (
     LogisticRows,
@@ -57,6 +59,7 @@ __all__ = [
     "GradientPursuit",
     "GramEvidence",
     "GramResidual",
+    "GreedyStep",
     "HuberLoss",
     "HullLoss",
     "HullObjective",
@@ -70,8 +73,13 @@ __all__ = [
     "NegativeLogLikelihood",
     "Objective",
     "OracleAtoms",
+    "OwnProjection",
+    "Pick",
     "PlanePursuit",
     "PrefitPursuit",
+    "Project",
+    "ProjectionName",
+    "PublishedSpace",
     "QuadraticPursuit",
     "RefittedPlanePursuit",
     "ResidualPursuit",
@@ -83,7 +91,9 @@ __all__ = [
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
     "SquaredLoss",
+    "StepBound",
     "check_learner",
+    "checked_bound",
     "dual_pursuit",
     "gram_pursuit",
     "learner_values",

@@ -1,8 +1,8 @@
-"""Primitive B of the specification: pivoted Cholesky of a psd matrix, pivots by any rule."""
+"""Columns of a psd matrix chosen by any rule, with any projection inside the loop (SS00)."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,44 +11,68 @@ from scipy.linalg import solve_triangular
 from pursuit.gram import PsdMatrix
 from pursuit.linalg import PivotedCholesky, Workers
 from pursuit.objectives.base import Floats, Indices
+from pursuit.objectives.projections import (
+    ColumnSpace,
+    FunctionSpace,
+    KroneckerMetric,
+    OwnProjection,
+    PublishedSpace,
+    ResidualSpace,
+)
+from pursuit.objectives.prototype import GreedyStep, Pick, Project, checked_pick
 
-Rule = Literal["function", "column", "diagonal", "feature-analysis"]
+Rule = Literal["function", "frobenius", "column", "diagonal", "feature-analysis"]
+ProjectionName = Literal["function", "column", "kronecker"]
 
 _PIVOT_TOLERANCE = 1e-12
 _ROW_CHUNK = 2048
+_FORM_AGAIN = 1e-4
+"""E'WE is formed from scratch when its trace has fallen by this factor. Smaller: a full search by
+the Frobenius rule is faster, and picks by fewer digits."""
 
 
 class ResidualPursuit:
-    """τ = Σ_i w_i d_i, d the diagonal of E = H - VV', for a psd matrix H (SPEC 2.0, primitive B).
+    """Columns of a psd matrix K, chosen by what a projection on those chosen has left of the rest.
 
-    With e_i column i of E and ‖e_i‖² = Σ_j w_j E_ji², candidate i scores
+    With E = K - K̃ what the projection leaves, e_i its column i and ‖e_i‖² = Σ_j w_j E_ji²,
+    candidate i scores
 
     =================  =============================  ===========================================
-    function           ‖e_i‖²/d_i                     the decrease of τ (SS00 eq. 31; HS08 Alg. 1)
+    function           ‖e_i‖²/E_ii                    SS00 eq. 31 (HS08 Alg. 1)
+    frobenius          ‖E'We_i‖²/‖e_i‖²               SS00 eq. 27
     column             ‖e_i‖²                         SS00 eq. 32
     diagonal           d_i                            plain pivoted Cholesky
     feature-analysis   ‖e_i‖²/(1 + ‖T_i‖₁)²           SS00 §7.1: the residual function
                                                       k_i - Σ_j T_ij k_j, of unit l1 norm
     =================  =============================  ===========================================
 
-    The function rule on H = KWK is the Frobenius rule on K (SS00 eq. 27).
+    K̃ is the best approximation in function space, VV' (SS00 §3.2), or in column space (§3.1), or
+    chosen columns only (§3.3). The function rule is the decrease of tr WE for the function
+    projection, the Frobenius rule that of Σ w_i w_j E_ij² for the column projection. The last two
+    rules are defined for the function projection only. Rows in the span of those chosen, but for
+    rounding, are no candidates, whatever the projection.
 
     Parameters
     ----------
     matrix : PsdMatrix
-        H.
+        K.
     weights : array of shape (m,)
         w.
-    rule : str
-        One of the above.
+    rule : str or callable
+        One of the above, or ``pick(step)`` (`GreedyStep`).
+    projection : str or callable
+        function, column or kronecker, or ``project(step, picked)``.
     capacity : int
         Most candidates that will be taken.
     workers : Workers
         Threads.
     running : bool, default False
-        How ‖e_i‖² is known: formed from columns of the candidates at every step, O(m n) time each
-        and O(m) memory; or kept up to date for all rows at the price of a product with H a step,
-        which is what a search over all rows wants.
+        How scores are known: formed from columns of the candidates at every step, O(m n) time each
+        and O(m) memory; or from sums kept up to date for all rows at the price of a product with K
+        per step, which is what a search over all rows wants. The Frobenius rule then keeps the
+        m x m matrix E'WE. Not for callables.
+    recorded : bool, default False
+        Whether :attr:`step` is kept although neither the rule nor the projection is a callable.
     """
 
     def __init__(
@@ -56,20 +80,29 @@ class ResidualPursuit:
         matrix: PsdMatrix,
         weights: Floats,
         *,
-        rule: Rule = "function",
+        rule: Rule | Pick = "function",
+        projection: ProjectionName | Project = "function",
         capacity: int,
         workers: Workers,
         running: bool = False,
+        recorded: bool = False,
     ) -> None:
         self._matrix, self._weights, self._rule, self._workers = matrix, weights, rule, workers
         self.factor = PivotedCholesky(matrix.diagonal, capacity, workers, rounding=matrix.rounding)
         self._floor = _PIVOT_TOLERANCE * self.factor.diagonal
         self._free = np.ones(len(weights), bool)
         self._chunks = Workers.slices(len(weights), _ROW_CHUNK)
-        self._columns: dict[int, Floats] = {}
-        self._squares: Floats | None = None
-        if running and rule != "diagonal":
-            self._squares = matrix.squared_columns(weights)
+        self._scored: tuple[Indices, Floats] | None = None
+        self.space = self._space_of(projection, capacity)
+        self._in_function_space = isinstance(self.space, FunctionSpace)
+        self._running = running and rule != "diagonal"
+        self._gram: Floats | None = None
+        if self._running and rule == "frobenius":
+            self._gram = self._form_gram()
+        if self._running and self._gram is None:
+            self._published.squares()
+        self._recorded = recorded or callable(rule) or callable(projection)
+        self.step: GreedyStep | None = None
 
     @property
     def available(self) -> NDArray[np.bool_]:
@@ -78,7 +111,7 @@ class ResidualPursuit:
 
     @property
     def value(self) -> float:
-        """τ."""
+        """τ = Σ_i w_i d_i, d the diagonal of K - VV': what the span of the chosen misses."""
         return float(self._weights @ self.factor.residual)
 
     @property
@@ -93,13 +126,23 @@ class ResidualPursuit:
 
     def score(self, candidates: Indices) -> Floats:
         """By the rule; 0 for candidates that depend on the chosen."""
+        if self._recorded:
+            self._record(candidates)
+        if callable(self._rule):
+            assert self.step is not None
+            return np.asarray(candidates == checked_pick(self._rule(self.step), self.step), float)
         if self._rule == "diagonal":
             return self.factor.residual[candidates]
         at = self.factor.rows[:, candidates]
         d = self.factor.diagonal[candidates] - np.einsum("ij,ij->j", at, at)
         dependent = d <= self._floor[candidates]
-        squares = self._squares_of(candidates)
+        if self._rule == "frobenius":
+            return np.where(dependent, 0.0, self._frobenius(candidates))
+        squares = self.squares_of(candidates)
         if self._rule == "function":
+            if not self._in_function_space:
+                d = self._diagonal_of(candidates)
+                dependent |= d <= self._floor[candidates]
             squares = squares / np.where(dependent, 1.0, d)
         elif self._rule == "feature-analysis" and self.factor.rank:
             T = solve_triangular(self.factor.triangle(), at, lower=True, trans="T")
@@ -109,42 +152,141 @@ class ResidualPursuit:
     def add(self, candidate: int) -> bool:
         """Take a row, unless its residual, formed from scratch, is rounding."""
         self._free[candidate] = False
-        if candidate not in self._columns:
-            self._residual_columns(np.array([candidate], dtype=np.intp))
-        e = self._columns[candidate]
+        column, e = self._column_and_residual(candidate)
         if e[candidate] <= self._floor[candidate]:
             return False
         v = e / np.sqrt(e[candidate])
         known_psd = self._matrix.positive_definite
         if not self.factor.keeps_definite(candidate, v, known_psd=known_psd):
             return False
-        if self._squares is not None:
-            self._update_squares(self._squares, v)
+        if not self.space.take(candidate, column):
+            return False
+        if self._gram is not None:
+            self._update_gram(self._gram, candidate, v)
         self.factor.append(candidate, v)
-        self._columns = {}
+        self._scored = None
+        if self._gram is not None and self._gram_total() < _FORM_AGAIN * self._formed_total:
+            self._gram = self._form_gram()
+        elif self._running and self._gram is None:
+            self._published.squares()
         return True
 
-    def _squares_of(self, candidates: Indices) -> Floats:
+    def squares_of(self, candidates: Indices) -> Floats:
         """‖e_i‖² of the candidates."""
-        if self._squares is not None:
-            return self._squares[candidates]
+        if self._gram is not None:
+            return np.diag(self._gram)[candidates]
+        if self._running:
+            return self._published.squares()[candidates]
         return np.square(self._residual_columns(candidates)) @ self._weights
 
+    @property
+    def _published(self) -> PublishedSpace:
+        return cast(PublishedSpace, self.space)
+
+    def _space_of(self, projection: ProjectionName | Project, capacity: int) -> ResidualSpace:
+        matrix, weights, factor = self._matrix, self._weights, self.factor
+        if callable(projection):
+            return OwnProjection(matrix, weights, factor, projection)
+        if projection == "column":
+            return ColumnSpace(matrix, weights, factor, capacity)
+        if projection == "kronecker":
+            return KroneckerMetric(matrix, weights, factor)
+        return FunctionSpace(matrix, weights, factor)
+
+    def _diagonal_of(self, candidates: Indices) -> Floats:
+        """E_ii of the candidates."""
+        if self._running:
+            return self._published.diagonal()[candidates]
+        return self._residual_columns(candidates)[np.arange(len(candidates)), candidates]
+
     def _residual_columns(self, candidates: Indices) -> Floats:
-        """e_i of the candidates, one a row; remembered until one of them is taken."""
-        E, V = self._matrix.columns(candidates), self.factor.rows
-        at = V[:, candidates].T.copy()
-
-        def project(chunk: slice) -> None:
-            E[:, chunk] -= at @ V[:, chunk]
-
-        self._workers.map(project, self._chunks)
-        self._columns = dict(zip(candidates.tolist(), E, strict=True))
+        """e_i of the candidates, one per row; remembered until one of them is taken."""
+        if self._scored is not None and np.array_equal(self._scored[0], candidates):
+            return self._scored[1]
+        E = self._matrix.columns(candidates)
+        for _ in range(self.space.passes):
+            self._subtract(E, self.space.coefficients(candidates, E), self.space.left)
+        self._scored = candidates, E
         return E
 
-    def _update_squares(self, squares: Floats, v: Floats) -> None:
-        """‖e_i - v_i v‖² = ‖e_i‖² - 2 v_i f_i + v_i² v'Wv with f = EWv = HWv - V'VWv."""
-        V, weighted = self.factor.rows, self._weights * v
-        f = self._matrix.times(weighted[:, None])[:, 0] - (V @ weighted) @ V
-        squares += v * (v * float(v @ weighted) - 2.0 * f)
-        np.maximum(squares, 0.0, out=squares)
+    def _subtract(self, E: Floats, at: Floats, rows: Floats) -> None:
+        """E - at @ rows, in place."""
+
+        def subtract(chunk: slice) -> None:
+            E[:, chunk] -= at @ rows[:, chunk]
+
+        self._workers.map(subtract, self._chunks)
+
+    def _column_and_residual(self, candidate: int) -> tuple[Floats, Floats]:
+        """Column ``candidate`` of K and of K - VV'; the former is not used in function space."""
+        index = np.array([candidate], dtype=np.intp)
+        if self._in_function_space:
+            if self._scored is None or candidate not in self._scored[0]:
+                self._residual_columns(index)
+            assert self._scored is not None
+            e = self._scored[1][np.flatnonzero(self._scored[0] == candidate)[0]]
+            return e, e
+        column = self._matrix.columns(index)
+        e = column.copy()
+        self._subtract(e, self.factor.rows[:, index].T.copy(), self.factor.rows)
+        return column[0], e[0]
+
+    def _frobenius(self, candidates: Indices) -> Floats:
+        """‖E'We_i‖²/‖e_i‖²."""
+        squares = self.squares_of(candidates)
+        if self._gram is not None:
+            gains = np.concatenate(
+                self._workers.map(lambda rows: self._gram_squares(rows), self._chunks)
+            )[candidates]
+        else:
+            E = self._residual_columns(candidates)
+            gains = np.square(self.space.products(E)) @ self._weights
+        return np.asarray(np.divide(gains, squares, out=np.zeros_like(gains), where=squares > 0))
+
+    def _form_gram(self) -> Floats:
+        """E'WE from residual columns that are formed from scratch."""
+        m = len(self._weights)
+        self._gram = G = np.empty((m, m))
+        for stripe in Workers.slices(m, _ROW_CHUNK):
+            G[stripe] = self.space.products(
+                self._residual_columns(np.arange(stripe.start, stripe.stop))
+            )
+        self._scored = None
+        self._formed_total = self._gram_total()
+        return G
+
+    def _gram_total(self) -> float:
+        """‖E‖² of the rows that are left."""
+        assert self._gram is not None
+        return float(np.where(self._free, self._weights, 0.0) @ np.diag(self._gram))
+
+    def _gram_squares(self, rows: slice) -> Floats:
+        assert self._gram is not None
+        return np.square(self._gram[rows]) @ self._weights
+
+    def _update_gram(self, G: Floats, candidate: int, v: Floats) -> None:
+        """E'WE for E - s e_p c': G - uc' - cu' with u = s G_p - ½ s² G_pp c."""
+        row = G[candidate].copy()
+        s, c = self._published.direction(v, row, candidate)
+        u = s * row - 0.5 * s**2 * row[candidate] * c
+
+        def update(rows: slice) -> None:
+            G[rows] -= np.outer(u[rows], c)
+            G[rows] -= np.outer(c[rows], u)
+
+        self._workers.map(update, self._chunks)
+
+    def _record(self, candidates: Indices) -> None:
+        """Keep the step as the user's functions see it."""
+        self.step = GreedyStep(
+            candidates,
+            self._matrix.columns(candidates).T,
+            self._residual_columns(candidates).T,
+            self.chosen,
+            self._matrix.columns(self.chosen).T,
+            self.space.expansion(),
+            self.factor.diagonal,
+            self._weights,
+        )
+        if isinstance(self.space, OwnProjection):
+            self.space.step = self.step

@@ -25,7 +25,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Bound, sampled_total
-from pursuit.estimators.constraints import DTYPE, EXECUTION, KERNEL
+from pursuit.estimators.constraints import DTYPE, EXECUTION, KERNEL, POOLED
 from pursuit.estimators.inputs import (
     check_positive_definite,
     indefinite,
@@ -34,14 +34,15 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.kernelmodel import KernelModel
 from pursuit.estimators.lazily import lazily
-from pursuit.estimators.maps.landmarking import RULES, LandmarkSearch, given_landmarks
-from pursuit.estimators.maps.mapinputs import fitting_rows, mapping_rows, own_landmarks
+from pursuit.estimators.maps.landmarking import Landmarks, LandmarkSearch, point_landmarks
+from pursuit.estimators.maps.mapinputs import fitting_rows, mapping_rows
+from pursuit.estimators.maps.plugins import PROJECTIONS, RULES, STOPS, Plugins
 from pursuit.estimators.maps.projection import Projection, project
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.sources import named_columns
 from pursuit.gram import kernel_features
-from pursuit.greedy import Meter, Path, Pivots, catch_interrupt, subset_size
+from pursuit.greedy import Meter, Path, catch_interrupt, subset_size
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import (
     NotPositiveDefiniteError,
@@ -49,6 +50,7 @@ from pursuit.linalg import (
     low_rank_inverse,
     low_rank_operator,
 )
+from pursuit.objectives import Pick, Project, StepBound
 from pursuit.rows import Sample, draw_rows
 
 Floats = NDArray[np.float64]
@@ -84,29 +86,46 @@ class GreedyFeatureMap(
         Most landmarks. Fewer are taken where the rows have no more to give: see
         ``path_.stop_reason``.
     tol : float or None, default None
-        Stop when the residual is at most ``tol`` times its start: the residual trace, or for
-        ``rule="frobenius"`` the squared Frobenius norm of the column-space residual.
-    rule : {"function", "frobenius", "column", "diagonal", "random-pivot", "feature-analysis"}, \
-            default "function"
-        What makes a good landmark. With e_i column i of the residual and d its diagonal:
-        ``"function"`` ‖e_i‖²/d_i, the decrease of τ; ``"frobenius"`` the decrease of
-        ‖K - K̃‖² with K̃ in column space; ``"column"`` ‖e_i‖²; ``"feature-analysis"`` ‖e_i‖² of the
-        residual function scaled to coefficients of unit l1 norm; ``"diagonal"`` d_i;
-        ``"random-pivot"`` draws with probability d_i/τ.
-    projection : {"function", "column", "kronecker"}, default "function"
-        What is left of a column once landmarks are chosen: decides ``T_`` and the residuals, not
-        the features. Column space costs a product of the full kernel matrix with n vectors.
-    search : {"pooled", "fresh", "full"}, default "pooled"
+        Stop when what the projection leaves is at most ``tol`` times what there was at the start:
+        Σ w_i ‖k_i - k̃_i‖² in function space, which is τ for ``projection="function"``; for
+        ``projection="column"`` the squared Frobenius norm of K - K̃.
+    rule : {"function", "frobenius", "column", "diagonal", "random-pivot", "feature-analysis"} \
+            or callable, default "function"
+        What makes a good landmark. With E = K - K̃ what the projection leaves, e_i its column i:
+        ``"function"`` ‖e_i‖²/E_ii, in function space the decrease of τ; ``"frobenius"``
+        ‖E'e_i‖²/‖e_i‖², in column space the decrease of ‖E‖²; ``"column"`` ‖e_i‖². In function
+        space only: ``"feature-analysis"`` ‖e_i‖² of the residual function scaled to coefficients
+        of unit l1 norm; ``"diagonal"`` E_ii; ``"random-pivot"`` draws with probability E_ii/τ. A
+        function ``pick(step)`` gets a :class:`GreedyStep` and returns one of its ``candidates``.
+    projection : {"function", "column", "kronecker"} or callable, default "function"
+        What is left of the columns once landmarks are chosen, by which the next one is chosen: the
+        best approximation in function space, in column space, or the chosen columns alone. Decides
+        ``T_`` and the residuals; the features are R⁻¹k_S(x) whatever the projection. Column space
+        costs products of the full kernel matrix with n vectors. A function
+        ``project(step, picked)`` returns T of shape (n_rows, n + 1), the picked column last.
+    search : {"auto", "pooled", "fresh", "full"}, default "auto"
         ``"pooled"``: blocks of candidates drawn by the residual diagonal, the best of each kept
-        (for random pivots: thinned by rejection); rules without such a form use ``"fresh"``.
-        ``"fresh"``: a new random subset of the rows at every step, as published. ``"full"``:
-        every row at every step, at the price of a product with the kernel matrix a step.
+        (for random pivots: thinned by rejection); for the rules function and random-pivot with
+        ``projection="function"`` and ``stop="exact"``. ``"fresh"``: a new random subset of the rows
+        at every step, as published. ``"full"``: every row at every step, at the price of a product
+        with the kernel matrix per step. ``"auto"``: pooled where it applies, full for the rule
+        diagonal, else fresh.
     subset_size : int or (quantile, delta), default 59
         Candidates of a fresh search, or as many as reach the best ``quantile`` of the rows with
         probability 1 - ``delta`` (Lemma 2; 59 is (.05, .05)).
-    landmarks : items, optional
-        Landmarks of your own, used instead of a choice: points, or row numbers for
-        ``kernel="precomputed"``. Those that depend on earlier ones are left out.
+    candidates : {"rows", "kmeans"} or items, default "rows"
+        Who may become a landmark: the training rows; the centres of ``n_components`` clusters of
+        them; or points of your own (row numbers for ``kernel="precomputed"``). Points are all
+        taken, in their order, but those that depend on earlier ones; of more than ``n_components``,
+        or with ``tol``, those that lower τ most.
+    stop : {"exact", "corollary3"} or callable, default "exact"
+        What is compared with ``tol`` after each landmark. ``"exact"``: the residual itself.
+        ``"corollary3"``: a bound on it from the residuals of the candidates, which holds with
+        probability 1 - ``delta`` at all steps together and spares the pass over the kernel matrix
+        that the exact residual takes in column space. A function ``bound(step, picked, T)``
+        returns a number, and the loop ends when it is at most ``tol``.
+    delta : float, default 0.05
+        Probability with which the bound of ``stop="corollary3"`` may fail.
     rearrange : bool, default False
         Put the chosen landmarks in the order of their importance afterwards (§2.3).
     dtype : {"float64", "float32"}, default "float64"
@@ -134,7 +153,9 @@ class GreedyFeatureMap(
     trace_ : float
         Σ w_i k(x_i, x_i).
     path_ : Path
-        τ after each landmark and what it cost, and why the choice ended.
+        τ after each landmark, whatever the projection, what it cost, and why the choice ended.
+    stop_bound_ : Bound or None
+        For ``stop="corollary3"``: the bound on what the projection leaves, at the last step.
     n_features_in_ : int
         Number of features, for two-dimensional numeric input.
 
@@ -168,12 +189,14 @@ class GreedyFeatureMap(
         "kernel": [str, callable, SklearnKernel],
         **KERNEL,
         "n_components": [Interval(numbers.Integral, 1, None, closed="left")],
-        "tol": [None, Interval(numbers.Real, 0, 1, closed="neither")],
-        "rule": [StrOptions(set(RULES))],
-        "projection": [StrOptions({"function", "column", "kronecker"})],
-        "search": [StrOptions({"pooled", "fresh", "full"})],
+        "tol": [None, Interval(numbers.Real, 0, None, closed="neither")],
+        "rule": [StrOptions(set(RULES)), callable],
+        "projection": [StrOptions(set(PROJECTIONS)), callable],
+        "search": [StrOptions({"auto", "pooled", "fresh", "full"})],
         "subset_size": [Interval(numbers.Integral, 1, None, closed="left"), tuple],
-        "landmarks": [None, "array-like", "sparse matrix", list],
+        "candidates": POOLED["candidates"],
+        "stop": [StrOptions(set(STOPS)), callable],
+        "delta": [Interval(numbers.Real, 0, 1, closed="neither")],
         "rearrange": ["boolean"],
         "dtype": DTYPE,
         **EXECUTION,
@@ -185,6 +208,7 @@ class GreedyFeatureMap(
     residual_trace_: float
     trace_: float
     path_: Path
+    stop_bound_: Bound | None
     _features: Floats | None
     _projection: Projection
     _sampled: Floats | None
@@ -199,11 +223,13 @@ class GreedyFeatureMap(
         kernel_params: dict[str, Any] | None = None,
         n_components: int = 100,
         tol: float | None = None,
-        rule: str = "function",
-        projection: str = "function",
-        search: str = "pooled",
+        rule: str | Pick = "function",
+        projection: str | Project = "function",
+        search: str = "auto",
         subset_size: int | tuple[float, float] = 59,
-        landmarks: Any = None,
+        candidates: Any = "rows",
+        stop: str | StepBound = "exact",
+        delta: float = 0.05,
         rearrange: bool = False,
         dtype: Any = "float64",
         n_jobs: int | None = None,
@@ -221,7 +247,9 @@ class GreedyFeatureMap(
         self.projection = projection
         self.search = search
         self.subset_size = subset_size
-        self.landmarks = landmarks
+        self.candidates = candidates
+        self.stop = stop
+        self.delta = delta
         self.rearrange = rearrange
         self.dtype = dtype
         self.n_jobs = n_jobs
@@ -267,19 +295,18 @@ class GreedyFeatureMap(
         sample = Sample(rows, np.empty((rows.n_rows, 0)), weights)
         if len(present) < rows.n_rows:
             sample = sample.take(present)
-        self._fitted_type = self._feature_type(X)
         kernel = self._compiled(X)
         seed = check_random_state(self.random_state).randint(2**31 - 1, size=4)
         rng, meter = np.random.default_rng(seed), Meter(kernel)
-        self._sampling_seed = [*seed.tolist(), 1]
         progress = Progress(self, n_stages=2)
         with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
             try:
                 check_positive_definite(kernel, sample, rng)
                 tick = progress.begin("choose", search.n)
-                if self.landmarks is not None:
-                    points = own_landmarks(self, rows.n_rows)
-                    found = given_landmarks(sample, kernel, points, workers=workers, meter=meter)
+                if not self._from_rows():
+                    found = point_landmarks(
+                        self, sample, kernel, rows.n_rows, workers=workers, rng=rng, meter=meter
+                    )
                 else:
                     found = search.run(
                         sample,
@@ -293,12 +320,22 @@ class GreedyFeatureMap(
             except NotPositiveDefiniteError as error:
                 raise indefinite(int(present[error.index]), error.pivot) from error
             progress.begin("project")
-            self._store(found, present, rows.n_rows)
-            self._project(found, sample, kernel, workers)
+            whitener = solve_triangular(
+                found.pivots.factor, np.eye(len(found.pivots.pool)), lower=True
+            )
+            projection = project(self.projection, found, whitener, sample, kernel, workers)
+            self._fitted_type = self._feature_type(X)
+            self._sampling_seed = [*seed.tolist(), 1]
+            self._store(found, whitener, projection, present, rows.n_rows)
+            if self.projection == "column":
+                # While the rows are at hand.
+                chosen = self._sampled_rows(sample.n_rows, None)
+                self._sampled = self._column_squares(sample, kernel, chosen, workers)
         progress.finish()
         if interrupted.requested:
             warnings.warn(
-                f"fit was interrupted: the map holds the {len(found.pool)} landmarks found so far.",
+                "fit was interrupted: the map holds the "
+                f"{len(found.pivots.pool)} landmarks found so far.",
                 stacklevel=_CALLER,
             )
             raise KeyboardInterrupt
@@ -344,7 +381,7 @@ class GreedyFeatureMap(
     def preconditioner(self, sigma2: ArrayLike, X: Any = None) -> LinearOperator:
         """(VV' + σ²I)⁻¹ over the training rows, to precondition K + σ²I.
 
-        The condition number of the preconditioned matrix is at most 1 + τ/σ² (SPEC 2.2).
+        The condition number of the preconditioned matrix is at most 1 + τ/σ².
 
         Parameters
         ----------
@@ -468,15 +505,26 @@ class GreedyFeatureMap(
             size = subset_size(*size)
         return LandmarkSearch(
             n=int(self.n_components),
-            tol=0.0 if self.tol is None else float(self.tol),
-            rule=self.rule,
-            search=self.search,
+            tol=None if self.tol is None else float(self.tol),
+            plugins=Plugins.of(self),
             subset_size=int(size),
+            delta=float(self.delta),
             rearrange=bool(self.rearrange),
         )
 
-    def _store(self, found: Pivots, present: Indices, n_rows: int) -> None:
+    def _from_rows(self) -> bool:
+        return isinstance(self.candidates, str) and self.candidates == "rows"
+
+    def _store(
+        self,
+        landmarks: Landmarks,
+        whitener: Floats,
+        projection: Projection,
+        present: Indices,
+        n_rows: int,
+    ) -> None:
         """Keep the map; row numbers are those of the rows passed to fit."""
+        found = landmarks.pivots
         index = found.pool.index
 
         def as_passed(rows: Indices) -> Indices:
@@ -485,26 +533,17 @@ class GreedyFeatureMap(
         precomputed = is_precomputed(self.kernel)
         self.components_ = None if precomputed else found.pool.items
         self.component_indices_ = as_passed(index)
-        self.normalization_ = solve_triangular(found.factor, np.eye(len(index)), lower=True)
+        self.normalization_ = whitener
         self._n_features_out = len(index)
         self._points = self.component_indices_ if precomputed else found.pool.items
         self.trace_ = found.trace
         self.path_ = replace(found.path, index=as_passed(found.path.index))
+        self.stop_bound_ = landmarks.bound
         self._features = found.features
         self._n_rows, self._n_present = n_rows, len(present)
-
-    def _project(
-        self, found: Pivots, sample: Sample, kernel: CountingKernel, workers: Workers
-    ) -> None:
-        """The residuals of the projection; column space samples columns while rows are at hand."""
-        self._projection = project(
-            self.projection, found, self.normalization_, sample, kernel, workers
-        )
-        self.residual_trace_ = self._projection.trace
+        self._projection = projection
+        self.residual_trace_ = projection.trace
         self._sampled = None
-        if self.projection == "column":
-            rows = self._sampled_rows(sample.n_rows, None)
-            self._sampled = self._column_squares(sample, kernel, rows, workers)
 
     def _sampled_rows(self, n_rows: int, n_sampled: int | None) -> Indices:
         size = self._search().subset_size if n_sampled is None else n_sampled
@@ -556,16 +595,23 @@ class GreedyFeatureMap(
         single = getattr(X, "dtype", None) == np.float32
         return np.float32 if single else np.dtype(self.dtype).type
 
-    def _warn(self, found: Pivots) -> None:
-        if self.landmarks is not None or self.tol is None or found.path.stop_reason == "tol":
+    def _warn(self, found: Landmarks) -> None:
+        reason = found.pivots.path.stop_reason
+        if self.tol is None or reason == "tol":
             return
-        share = found.residual / found.trace if found.trace else 0.0
+        what = "the squared norm" if self.projection == "column" else "the trace"
+        left = f"leave {found.share:.3g} of {what}"
+        if self.stop != "exact":
+            left = f"leave a bound of {found.share:.3g}"
         warnings.warn(
-            f"tol={self.tol:g} was not met: {len(found.pool)} landmarks leave {share:.3g} of the "
-            f"trace ({found.path.stop_reason}). Raise n_components or tol.",
+            f"tol={self.tol:g} was not met: {len(found.pivots.pool)} landmarks {left} "
+            f"({reason}). Raise n_components or tol.",
             ConvergenceWarning,
             stacklevel=_CALLER,
         )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "normalization_" in self.__dict__
 
     def __getstate__(self) -> Any:
         state = super().__getstate__()

@@ -1,4 +1,4 @@
-"""What a user passes to a feature map: rows, kernel matrices dense or sparse, landmarks."""
+"""What a user passes to a feature map: rows, kernel matrices dense or sparse, points."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def mapping_rows(estimator: Any, X: Any) -> tuple[RowSource, Any]:
     return IndexRows(X.shape[0]), X
 
 
-def own_landmarks(estimator: Any, n_rows: int) -> Any:
-    """The user's landmarks: points like the rows, or row numbers of a precomputed matrix."""
-    landmarks = estimator.landmarks
+def own_candidates(estimator: Any, n_rows: int) -> Any:
+    """The user's points: items like the rows, or row numbers of a precomputed matrix."""
+    candidates = estimator.candidates
     if not is_precomputed(estimator.kernel):
-        return validate_items(estimator, landmarks, reset=False, name="landmarks")
-    index = np.asarray(landmarks)
+        return validate_items(estimator, candidates, reset=False, name="candidates")
+    index = np.asarray(candidates)
     if index.ndim != 1 or not len(index) or index.dtype.kind not in "iu":
         raise ValueError(
-            "landmarks must be a list of row numbers when kernel='precomputed', got an array of "
+            "candidates must be a list of row numbers when kernel='precomputed', got an array of "
             f"dtype {index.dtype} and shape {index.shape}."
         )
     if index.min() < 0 or index.max() >= n_rows:
         raise ValueError(
-            f"landmarks must be row numbers in 0..{n_rows - 1}, got {index.min()}..{index.max()}."
+            f"candidates must be row numbers in 0..{n_rows - 1}, got {index.min()}..{index.max()}."
         )
     return index.astype(np.intp)

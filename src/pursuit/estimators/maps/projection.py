@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from pursuit.estimators.maps.landmarking import Landmarks
 from pursuit.gram import kernel_diagonal, kernel_features, kernel_product, residual_squares
 from pursuit.greedy import Pivots
 from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
+from pursuit.objectives import Project
 from pursuit.rows import Sample
 
 Floats = NDArray[np.float64]
@@ -26,7 +28,7 @@ class Projection:
     Attributes
     ----------
     kind : str
-        function, column or kronecker.
+        function, column, kronecker, or own for a function of the user's.
     positions : array of int
         Where the landmarks stand among the rows, -1 where they do not.
     T : array of shape (n_rows, n) or None
@@ -67,6 +69,11 @@ class Projection:
             T = self.T[rows]
         elif self.kind == "kronecker":
             T = self._kronecker(rows)
+        elif self.kind == "own":
+            raise ValueError(
+                "the coefficients of a projection of your own are not saved with the map: call "
+                "residual_bound before saving."
+            )
         else:
             T = kernel.tile(queries, points) @ whitener.T @ whitener
         coefficients = np.ascontiguousarray(T.T)
@@ -78,9 +85,20 @@ class Projection:
 
 
 def project(
-    kind: str, found: Pivots, whitener: Floats, sample: Sample, kernel: Kernel, workers: Workers
+    kind: str | Project,
+    landmarks: Landmarks,
+    whitener: Floats,
+    sample: Sample,
+    kernel: Kernel,
+    workers: Workers,
 ) -> Projection:
     """The projection of all columns on those of the landmarks."""
+    found = landmarks.pivots
+    if not isinstance(kind, str):
+        assert landmarks.T is not None
+        assert landmarks.residuals is not None
+        left = sample.weights * landmarks.residuals
+        return _with_limits("own", found, landmarks.T, left)
     if kind == "kronecker":
         return _keep_chosen(found, sample, kernel)
     weights = sample.weights
@@ -92,7 +110,7 @@ def project(
     V = found.features
     if V is None:
         V = kernel_features(sample.rows, kernel, found.pool.items, workers, whitener=whitener)
-    # Least squares on the columns of K_S = VR': T = KWV(V'WV)⁻¹R⁻¹ (SPEC 2.2).
+    # Least squares on the columns of K_S = VR': T = KWV(V'WV)⁻¹R⁻¹.
     weighted = V * weights[:, None]
     product = kernel_product(sample.rows, kernel, weighted, workers)
     C = cho_solve(cho_factor(V.T @ weighted), product.T).T
@@ -105,12 +123,17 @@ def _keep_chosen(found: Pivots, sample: Sample, kernel: Kernel) -> Projection:
     index = found.pool.index
     if np.any(index < 0):
         raise ValueError(
-            "projection='kronecker' keeps chosen columns of the kernel matrix, but some landmarks "
+            "projection='kronecker' keeps chosen columns of the kernel matrix, but some candidates "
             "are not rows: use projection='function'."
         )
     left = kernel_diagonal(sample.rows, kernel)
     left *= sample.weights
     left[index] = 0.0
+    return _with_limits("kronecker", found, None, left)
+
+
+def _with_limits(kind: str, found: Pivots, T: Floats | None, left: Floats) -> Projection:
+    """Of w_i ‖k_i - k̃_i‖²: E_ji² <= k(x_j, x_j) ‖k_i - k̃_i‖² bounds the columns."""
     trace, largest = float(left.sum()), float(left.max(initial=0.0))
     limits = largest * found.trace, trace * found.trace
-    return Projection("kronecker", index, None, trace, *limits)
+    return Projection(kind, found.pool.index, T, trace, *limits)

@@ -81,14 +81,15 @@ def choose_pool(plan: SearchPlan, problem: Problem) -> Pool:
         return Pool.of_points(plan.candidates)
     size = 2 * plan.n_basis + 1000 if plan.pool_size == "auto" else int(plan.pool_size)
     if plan.candidates == "kmeans" and plan.search == "pooled":
-        return Pool.of_points(_cluster_centres(sample, min(size, m), problem.rng))
+        return Pool.of_points(cluster_centres(sample, min(size, m), problem.rng))
     small = m <= SMALL and plan.pool_size == "auto"
     if small or plan.search == "full" or size >= m:
         return Pool.of_rows(sample, distinct_rows(sample.rows) if m <= SMALL else np.arange(m))
     return Pool.of_rows(sample, draw_rows(m, size, problem.rng))
 
 
-def _cluster_centres(sample: Sample, n: int, rng: np.random.Generator) -> Any:
+def cluster_centres(sample: Sample, n: int, rng: np.random.Generator) -> Any:
+    """Centres of n clusters of the rows, found by k-means on at most max(20 000, 4 n) of them."""
     rows = sample.take(draw_rows(sample.n_rows, max(20_000, 4 * n), rng))
     items = rows.rows.take(np.arange(rows.n_rows))
     if isinstance(items, list):
