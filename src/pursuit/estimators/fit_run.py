@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit.estimators.checkpoint import Checkpoint
-from pursuit.estimators.inputs import indefinite, seeded
+from pursuit.estimators.inputs import indefinite, seeds
 from pursuit.estimators.progress import Progress
 from pursuit.greedy import Clock, Interrupted, Meter, Problem, catch_interrupt
 from pursuit.kernels import CountingKernel
@@ -45,8 +45,10 @@ class FitRun:
 
     Attributes
     ----------
+    seeds : list of int
+        What the source of everything random in the fit starts from.
     rng : numpy Generator
-        Source of everything random in the fit.
+        That source.
     clock : Clock
         How much of ``max_time`` is left.
     interrupted : Interrupted
@@ -64,7 +66,8 @@ class FitRun:
         self, estimator: Any, sample: Sample, present: NDArray[np.intp], n_stages: int = 10
     ) -> None:
         self._estimator, self._sample, self._present = estimator, sample, present
-        self.rng = seeded(estimator.random_state)
+        self.seeds = seeds(estimator.random_state)
+        self.rng = np.random.default_rng(self.seeds)
         self.clock = Clock(getattr(estimator, "max_time", None))
         self._progress = Progress(estimator, n_stages)
         self._checkpoint: Checkpoint | None = None

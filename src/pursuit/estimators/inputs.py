@@ -296,9 +296,15 @@ def counting_kernel(kernel: Any, X: Any, **parameters: Any) -> tuple[CountingKer
     return CountingKernel(compiled), white
 
 
+def seeds(random_state: Any) -> list[int]:
+    """What the generator of a fit starts from; an integer always gives the same."""
+    drawn: list[int] = check_random_state(random_state).randint(2**31 - 1, size=4).tolist()
+    return drawn
+
+
 def seeded(random_state: Any) -> np.random.Generator:
-    """The generator behind everything random in a fit; an integer always gives the same."""
-    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
+    """The generator behind everything random in a fit."""
+    return np.random.default_rng(seeds(random_state))
 
 
 def check_lengths(X: Any, y: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -26,14 +25,13 @@ from pursuit.estimators.components.viewmoments import ViewMoments
 from pursuit.estimators.components.viewpairs import Disagreements, SpannedPairs
 from pursuit.estimators.components.views import View
 from pursuit.estimators.constraints import EXECUTION, POOLED
+from pursuit.estimators.fit_run import FitRun, interrupt, warn
 from pursuit.estimators.inputs import (
     check_positive_definite,
-    indefinite,
     is_precomputed,
-    seeded,
     validate_weights,
 )
-from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
+from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.sources import named_columns
 from pursuit.gram import ColumnMatrix
@@ -46,12 +44,11 @@ from pursuit.greedy import (
     Patience,
     Pursuit,
     StopRule,
-    catch_interrupt,
     largest_size,
     size_grid,
 )
 from pursuit.kernels import CountingKernel
-from pursuit.linalg import NotPositiveDefiniteError, Workers
+from pursuit.linalg import Workers
 from pursuit.objectives import CorrelationPursuit
 from pursuit.rows import RowSource, Sample, as_table, draw_rows, is_dask, len_items
 
@@ -60,7 +57,6 @@ Indices = NDArray[np.intp]
 
 _FULL_ROWS = 2000
 _SUBSET = 59
-_CALLER = 4  # of fit, behind its two decorators
 
 
 class SparseKernelCCA(
@@ -262,21 +258,14 @@ class SparseKernelCCA(
         present = np.flatnonzero(weights > 0)
         if len(present) < 2:
             raise ValueError("X and Y have 1 sample: at least 2 rows are needed to correlate.")
-        rng = seeded(self.random_state)
         samples = [
             Sample(source, np.empty((source.n_rows, 0)), weights).take(present) for source in rows
         ]
-        progress = Progress(self, n_stages=3)
-        with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
-            try:
-                for sample, kernel in zip(samples, kernels, strict=True):
-                    check_positive_definite(kernel, sample, rng)
-                spanned, path, counted = self._choose(
-                    views, samples, kernels, workers, rng, interrupted, progress
-                )
-            except NotPositiveDefiniteError as error:
-                raise indefinite(int(present[error.index]), error.pivot) from error
-            progress.begin("correlate")
+        with FitRun(self, samples[0], present, n_stages=3) as run:
+            for sample, kernel in zip(samples, kernels, strict=True):
+                check_positive_definite(kernel, sample, run.rng)
+            spanned, path, counted = self._choose(views, samples, kernels, run)
+            run.begin("correlate")
             moments = spanned.moments
             self._check_ranks(moments)
             pairs = moments.correlated(moments.sizes, self.regularization, self.n_components)
@@ -287,12 +276,12 @@ class SparseKernelCCA(
                 if is_precomputed(view.kernel):
                     points = present[view.indices_]
                 view.store(points, coefficients, shift)
-            progress.begin("bound")
+            run.begin("bound")
             if counted is None:
-                counted = self._disagreements(spanned, size_grid(len(spanned.chosen)), workers)
+                sizes = size_grid(len(spanned.chosen))
+                counted = self._disagreements(spanned, sizes, run.workers)
         self._store_bounds(counted, spanned.weights)
         chosen = spanned.chosen
-        progress.finish()
         self._views = views
         self.basis_x_, self.basis_y_ = (
             None if is_precomputed(view.kernel) else view.points_ for view in views
@@ -307,12 +296,8 @@ class SparseKernelCCA(
                 setattr(self, name, getattr(views[0], name))
             elif hasattr(self, name):
                 delattr(self, name)
-        if interrupted.requested:
-            warnings.warn(
-                f"fit was interrupted: the model holds the {self.n_basis_} pairs found so far.",
-                stacklevel=_CALLER,
-            )
-            raise KeyboardInterrupt
+        if run.stopping:
+            interrupt(f"the {self.n_basis_} pairs found so far")
         return self
 
     def transform(self, X: Any, y: Any = None) -> Any:
@@ -389,13 +374,11 @@ class SparseKernelCCA(
         views: tuple[View, View],
         samples: list[Sample],
         kernels: list[CountingKernel],
-        workers: Workers,
-        rng: np.random.Generator,
-        interrupted: StopRule,
-        progress: Progress,
+        run: FitRun,
     ) -> tuple[SpannedPairs, Path, Disagreements | None]:
         """The chosen rows and, where the bound said how many, what it counted at every size."""
         m, by_bound = samples[0].n_rows, self.n_basis == "bound"
+        workers, rng = run.workers, run.rng
         weights, least = samples[0].weights, int(self.n_components)
         limit = largest_size(weights.sum(), least) if by_bound else int(self.n_basis)
         index = self._pool(m, limit, rng)
@@ -411,8 +394,8 @@ class SparseKernelCCA(
         subset = _SUBSET if self.pool_size == "auto" else int(self.pool_size)
         candidates = FreshSubset(subset, rng) if fresh else None
         pursuit = Pursuit(objective, Meter(kernels[0]), candidates=candidates, labels=index)
-        tick = progress.begin("choose", limit)
-        rules: list[StopRule] = [MaxSize(limit), interrupted]
+        tick = run.begin("choose", limit)
+        rules: list[StopRule] = [MaxSize(limit), run.interrupted]
 
         def spanned(n: int) -> SpannedPairs:
             return SpannedPairs.of(views, samples, kernels, index[objective.chosen[:n]], workers)
@@ -464,11 +447,10 @@ class SparseKernelCCA(
         self.generalisation_bound_ = self._bound(counted, weights, printed=False)
         self.printed_bound_ = self._bound(counted, weights, printed=True)
         if self.n_basis == "bound" and not np.isfinite(self.generalisation_bound_.value).any():
-            warnings.warn(
+            warn(
                 f"with tolerance={self.tolerance!r} the scores of every row outside the basis "
                 f"differ by more at each of the {len(counted.sizes)} sizes tried, so the bound is "
-                "vacuous and cannot choose. Raise tolerance, or give n_basis as a number.",
-                stacklevel=_CALLER + 1,
+                "vacuous and cannot choose. Raise tolerance, or give n_basis as a number."
             )
 
     def _check_ranks(self, moments: ViewMoments) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import numbers
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -20,7 +19,7 @@ from sklearn.base import (
     clone,
 )
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -42,11 +41,11 @@ from pursuit.estimators.components.subspacebounds import (
     subspace_bound,
 )
 from pursuit.estimators.constraints import EXECUTION, KERNEL, POOLED
+from pursuit.estimators.fit_run import FitRun, interrupt
 from pursuit.estimators.inputs import (
     check_positive_definite,
     check_symmetric,
     dense,
-    indefinite,
     is_precomputed,
     prediction_rows,
     size_on_path,
@@ -55,11 +54,11 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.kernelmodel import BasisModel
 from pursuit.estimators.lazily import lazily
-from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
+from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.sources import named_columns
 from pursuit.gram import kernel_diagonal, kernel_times, over_span
-from pursuit.greedy import Path, Pool, catch_interrupt, largest_size
+from pursuit.greedy import Path, Pool, largest_size
 from pursuit.kernels import CountingKernel, is_gaussian
 from pursuit.linalg import NotPositiveDefiniteError, PrincipalComponents, Workers
 from pursuit.rows import RowSource, Sample
@@ -68,7 +67,6 @@ Floats = NDArray[np.float64]
 
 _SUBSET = 59
 _NOVELTY_SHARE = 0.95
-_CALLER = 5  # of fit, behind its two decorators and _grow
 
 
 class SparseKernelPCA(
@@ -529,31 +527,26 @@ class SparseKernelPCA(
         if len(present) < rows.n_rows:
             sample = sample.take(present)
         kernel = self._compiled(X)
-        rng = np.random.default_rng(
-            check_random_state(self.random_state).randint(2**31 - 1, size=4)
-        )
         n_seen = 0 if start is None else self._n_rows
         weight = float(sample.weights.sum()) + (0.0 if start is None else start.weight)
-        progress = Progress(self, n_stages=2)
-        with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
-            try:
-                diagonal = self._checked_diagonal(sample, kernel, rng)
-                if start is not None:
-                    diagonal = self._diagonal + diagonal
-                plan = self._plan(sample.n_rows, weight, n_basis, start)
-                tick = progress.begin("choose", plan.limit)
-                search = SubspaceSearch(plan, sample, kernel, workers=workers, rng=rng, start=start)
+        with FitRun(self, sample, present, n_stages=2) as run:
+            diagonal = self._checked_diagonal(sample, kernel, run.rng)
+            if start is not None:
+                diagonal = self._diagonal + diagonal
+            plan = self._plan(sample.n_rows, weight, n_basis, start)
+            tick = run.begin("choose", plan.limit)
+            search = SubspaceSearch(
+                plan, sample, kernel, workers=run.workers, rng=run.rng, start=start
+            )
 
-                def bound(residuals: Floats) -> Floats:
-                    known = residuals if start is None else beside(start, residuals)
-                    return choice_terms(known, weight, diagonal, float(self.delta))
+            def bound(residuals: Floats) -> Floats:
+                known = residuals if start is None else beside(start, residuals)
+                return choice_terms(known, weight, diagonal, float(self.delta))
 
-                found, path, tried = search.run(
-                    [interrupted], tick, bound if n_basis == "bound" else None
-                )
-            except NotPositiveDefiniteError as error:
-                raise indefinite(int(present[error.index]), error.pivot) from error
-            progress.begin("components")
+            found, path, tried = search.run(
+                [run.interrupted], tick, bound if n_basis == "bound" else None
+            )
+            run.begin("components")
             path = replace(path, index=n_seen + present[path.index])
             if start is not None:
                 tried = beside(start, tried)
@@ -565,14 +558,8 @@ class SparseKernelPCA(
             self._weighted = before or bool(np.any(sample.weights != 1.0))
             self._store(found, path)
             self._store_bounds(tried)
-        progress.finish()
-        if interrupted.requested:
-            warnings.warn(
-                f"fit was interrupted: the model holds the {self.n_basis_} basis functions found "
-                "so far.",
-                stacklevel=_CALLER,
-            )
-            raise KeyboardInterrupt
+        if run.stopping:
+            interrupt(f"the {self.n_basis_} basis functions found so far")
 
     def _checked_diagonal(
         self, sample: Sample, kernel: CountingKernel, rng: np.random.Generator

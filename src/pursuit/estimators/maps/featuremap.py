@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -20,15 +19,14 @@ from sklearn.base import (
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Bound, sampled_total
 from pursuit.estimators.constraints import DTYPE, EXECUTION, KERNEL, POOLED
+from pursuit.estimators.fit_run import FitRun, interrupt, warn
 from pursuit.estimators.inputs import (
     check_positive_definite,
-    indefinite,
     is_precomputed,
     validate_weights,
 )
@@ -38,14 +36,13 @@ from pursuit.estimators.maps.landmarking import Landmarks, LandmarkSearch, point
 from pursuit.estimators.maps.mapinputs import fitting_rows, mapping_rows
 from pursuit.estimators.maps.plugins import PROJECTIONS, RULES, STOPS, Plugins
 from pursuit.estimators.maps.projection import Projection, project
-from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
+from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.sources import named_columns
 from pursuit.gram import kernel_features
-from pursuit.greedy import Meter, Path, catch_interrupt, subset_size
+from pursuit.greedy import Meter, Path, subset_size
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import (
-    NotPositiveDefiniteError,
     Workers,
     low_rank_inverse,
     low_rank_operator,
@@ -55,8 +52,6 @@ from pursuit.rows import Sample, draw_rows
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
-
-_CALLER = 4  # of fit, behind its two decorators
 
 
 class GreedyFeatureMap(
@@ -296,49 +291,30 @@ class GreedyFeatureMap(
         if len(present) < rows.n_rows:
             sample = sample.take(present)
         kernel = self._compiled(X)
-        seed = check_random_state(self.random_state).randint(2**31 - 1, size=4)
-        rng, meter = np.random.default_rng(seed), Meter(kernel)
-        progress = Progress(self, n_stages=2)
-        with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
-            try:
-                check_positive_definite(kernel, sample, rng)
-                tick = progress.begin("choose", search.n)
-                if not self._from_rows():
-                    found = point_landmarks(
-                        self, sample, kernel, rows.n_rows, workers=workers, rng=rng, meter=meter
-                    )
-                else:
-                    found = search.run(
-                        sample,
-                        kernel,
-                        workers=workers,
-                        rng=rng,
-                        meter=meter,
-                        interrupted=interrupted,
-                        after_step=tick,
-                    )
-            except NotPositiveDefiniteError as error:
-                raise indefinite(int(present[error.index]), error.pivot) from error
-            progress.begin("project")
+        with FitRun(self, sample, present, n_stages=2) as run:
+            check_positive_definite(kernel, sample, run.rng)
+            tools: dict[str, Any] = {"workers": run.workers, "rng": run.rng, "meter": Meter(kernel)}
+            tick = run.begin("choose", search.n)
+            if not self._from_rows():
+                found = point_landmarks(self, sample, kernel, rows.n_rows, **tools)
+            else:
+                found = search.run(
+                    sample, kernel, interrupted=run.interrupted, after_step=tick, **tools
+                )
+            run.begin("project")
             whitener = solve_triangular(
                 found.pivots.factor, np.eye(len(found.pivots.pool)), lower=True
             )
-            projection = project(self.projection, found, whitener, sample, kernel, workers)
+            projection = project(self.projection, found, whitener, sample, kernel, run.workers)
             self._fitted_type = self._feature_type(X)
-            self._sampling_seed = [*seed.tolist(), 1]
+            self._sampling_seed = [*run.seeds, 1]
             self._store(found, whitener, projection, present, rows.n_rows)
             if self.projection == "column":
                 # While the rows are at hand.
                 chosen = self._sampled_rows(sample.n_rows, None)
-                self._sampled = self._column_squares(sample, kernel, chosen, workers)
-        progress.finish()
-        if interrupted.requested:
-            warnings.warn(
-                "fit was interrupted: the map holds the "
-                f"{len(found.pivots.pool)} landmarks found so far.",
-                stacklevel=_CALLER,
-            )
-            raise KeyboardInterrupt
+                self._sampled = self._column_squares(sample, kernel, chosen, run.workers)
+        if run.stopping:
+            interrupt(f"the {len(found.pivots.pool)} landmarks found so far")
         self._warn(found)
         return self
 
@@ -603,11 +579,10 @@ class GreedyFeatureMap(
         left = f"leave {found.share:.3g} of {what}"
         if self.stop != "exact":
             left = f"leave a bound of {found.share:.3g}"
-        warnings.warn(
+        warn(
             f"tol={self.tol:g} was not met: {len(found.pivots.pool)} landmarks {left} "
             f"({reason}). Raise n_components or tol.",
             ConvergenceWarning,
-            stacklevel=_CALLER,
         )
 
     def __sklearn_is_fitted__(self) -> bool:
