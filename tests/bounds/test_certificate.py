@@ -1,4 +1,4 @@
-"""Certificates: P ≥ P_min ≥ D for every kind (SPEC §7, invariants 2, 3 and 10)."""
+"""Certificates: P ≥ P_min ≥ D for every kind."""
 
 import dataclasses
 

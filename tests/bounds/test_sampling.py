@@ -31,7 +31,7 @@ def test_the_deviation_solves_the_tail_of_corollary_3(n, share, spread, delta):
 
 
 def test_the_published_example_says_nothing():
-    """m=3000, m'=59, b=1, δ=.05: 473 of a trace of 3000 is added (SPEC 2.2)."""
+    """m=3000, m'=59, b=1, δ=.05: 473 of a trace of 3000 is added (Formulas §6)."""
     assert 3000 * mean_deviation(3000, 59, 1.0, 0.05) == pytest.approx(473, abs=1)
     bound = sampled_total(np.full(59, 0.9), 3000, 1.0, 0.05, size=3, quantity="t", trivial=3000.0)
     assert bound.vacuous.all()

@@ -113,7 +113,7 @@ def test_each_kind_is_its_formula(task, seed, n, foreign):
         np.testing.assert_allclose(found["hybrid"], minimum, rtol=1e-6, atol=1e-7 * scale)
     for kind, bound in expected.items():
         np.testing.assert_allclose(found[kind], bound, rtol=1e-6, atol=1e-7 * scale, err_msg=kind)
-    # SPEC 7.2, and the scaled point is the best multiple of the dense one.
+    # Every kind is a bound, and the scaled point is the best multiple of the dense one.
     assert np.all(found["hybrid"] >= found["published"] - 1e-8 * scale)
     assert np.all(found["hybrid"] >= found["scaled"] - 1e-6 * scale)
     assert np.all(found["scaled"] >= found["dense"] - 1e-8 * scale)
@@ -146,7 +146,7 @@ def test_two_levels_are_their_formula(task, seed, n, n_second, foreign):
 
 @given(tasks(), st.integers(0, 2**32 - 1), st.integers(1, 8), st.booleans())
 def test_the_dense_gap_of_a_fitted_model_is_what_its_span_misses(task, seed, n, foreign):
-    """r'W(K - VV')Wr/2σ² (SPEC 7.3); not so once the coefficients have moved."""
+    """r'W(K - VV')Wr/2σ²; not so once the coefficients have moved."""
     model, points, *_ = make_model(task, seed, n, foreign, moved=0.0)
     K_rows, K_points = task.between(task.X, points), task.between(points, points)
     E = task.K - K_rows @ np.linalg.pinv(K_points, rcond=1e-13, hermitian=True) @ K_rows.T

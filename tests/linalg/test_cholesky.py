@@ -219,7 +219,7 @@ def test_a_small_pivot_hands_its_rounding_on(pivot, left, trusted):
     np.testing.assert_array_equal(factor.trusted, [False, False, trusted])
 
 
-# SPEC §7, invariant 4
+# Invariants of the residual
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 15))

@@ -105,7 +105,7 @@ def test_products_with_the_inverse():
 def test_variance_and_covariance_against_their_formula(seed, noise):
     K, K_S, K_SS, Y, w = random_span(seed, n=5)
     solution = solve(K_S, K_SS, Y, w, noise)
-    # Posterior of f = k_S'K_SS⁻¹g + rest, with g seen through y and the rest unseen (SPEC 6c).
+    # Posterior of f = k_S'K_SS⁻¹g + rest, with g seen through y and the rest unseen (Formulas §11).
     inner = K_SS + K_S.T @ (w[:, None] * K_S) / noise
     nystroem = K_S @ np.linalg.solve(K_SS, K_S.T)
     covariance = K - nystroem + K_S @ np.linalg.solve(inner, K_S.T)

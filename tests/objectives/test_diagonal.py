@@ -47,7 +47,7 @@ def test_ties_go_to_the_lowest_row():
 
 
 def test_the_trace_falls_by_what_the_column_explains():
-    """‖e_i‖²/d_i, which is at least the score d_i (SPEC 7.4)."""
+    """‖e_i‖²/d_i, which is at least the score d_i."""
     task = make_task(np.random.default_rng(0), 15, name="exponential")
     objective, path = run(task.sample.rows, task.kernel, 10)
     before = np.trace(task.K)

@@ -1,4 +1,4 @@
-"""Primitive A against dense solves: values, order, coefficients (SPEC §7, invariant 1)."""
+"""Primitive A against dense solves: values, order, coefficients."""
 
 import numpy as np
 import oracles
@@ -235,7 +235,7 @@ def test_inputs_are_not_changed(read_only):
         pursue(quadratic(read_only(H), read_only(b), workers), 8)
 
 
-# SPEC §7, invariant 10
+# Scaling
 
 
 @given(tasks(max_rows=14), st.sampled_from([0.25, 3.0, 1e6]), st.sampled_from([-2.0, 1e-5, 1e3]))

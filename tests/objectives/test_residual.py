@@ -91,7 +91,7 @@ def test_the_frobenius_rule_is_the_decrease_of_the_norm_in_column_space(running,
 
 @given(tasks(), st.integers(1, 12))
 def test_a_full_search_is_the_kernel_pca_of_hussain_and_shawe_taylor(task, n):
-    """HS08 Algorithm 1 on the deflated matrix (SPEC 7.5); weights are copies there."""
+    """HS08 Algorithm 1 on the deflated matrix; weights are copies there."""
     with Workers(1) as workers:
         objective = objective_of(task, workers, running=True)
         path = Pursuit(objective, Meter(), scale=objective.value).run([MaxSize(n)])

@@ -1,4 +1,4 @@
-"""Duality of regularised least squares with weights (SPEC 1 and 6b).
+"""Duality of regularised least squares with weights (Formulas §1 and §10).
 
 P(f) = ½Σw(y - f)² + ½σ²‖f‖²  and, with A = K + σ²W⁻¹, for any vector v
 

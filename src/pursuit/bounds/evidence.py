@@ -1,4 +1,4 @@
-"""Bounds on the log evidence of a Gaussian process from the statistics of a basis (SPEC 6c)."""
+"""Bounds on the log evidence of a Gaussian process, from sums over rows (Formulas §11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Duality of support vector machines with an intercept (SPEC 2.2).
+"""Duality of support vector machines with an intercept (Formulas §6).
 
 With slacks ξ_i = max(0, 1 - y_i f(x_i)) for classes, or max(0, |y_i - f(x_i)| - ε), costs c_i and
 the loss ξ or ξ²,

@@ -119,7 +119,7 @@ def gram_statistics(
         Type of the tiles. Sums over blocks are float64 always.
     whitener : array of shape (P, P), optional
         R⁻¹ with R R' = K_ZZ. The statistics are then those of v(x) = R⁻¹k_Z(x), which keeps the
-        digits that forming K_Z'WK_Z first and whitening it later would lose (SPEC 2.0, V-form).
+        digits that forming K_Z'WK_Z first and whitening it later would lose (Formulas §4).
     after_block : callable, optional
         Called with the number of rows done after each block, or each group of blocks of rows that
         lie elsewhere, for progress.

@@ -1,4 +1,4 @@
-"""Block pivots: many landmarks a pass, drawn by what is still missed (SPEC 2.0, primitive B)."""
+"""Block pivots: many landmarks a pass, drawn by what is still missed (Formulas §3)."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class PooledSearch:
-    """Choose from a pool by statistics on a sketch of the rows (SPEC 6a).
+    """Choose from a pool by statistics on a sketch of the rows (Formulas §2).
 
     One pass over ``sketch_rows`` rows (all when None) gives H; every step then costs O(P n),
     whatever the number of rows. Each further round keeps the chosen points and refreshes the rest
@@ -202,7 +202,7 @@ class PooledSearch:
         With K_SS = RR' for the chosen S, the functions v = R⁻¹k_S and, for every other candidate,
         what S leaves of it, scaled to unit norm, (k_j - v'V_j)/√d_j, span the same spaces. Their
         own statistics, from a pass of their own, resolve pivots that were lost to the squared
-        condition number (the V-form of SPEC 2.0). None where nothing is left to choose.
+        condition number (the V-form, Formulas §4). None where nothing is left to choose.
         """
         problem, n = self.problem, len(chosen)
         rest = np.setdiff1d(np.arange(len(pool)), chosen)

@@ -35,7 +35,7 @@ class PivotedCholesky:
     """H ≈ V'V for a psd matrix H (P x P), grown a pivot at a time in an order the caller chooses.
 
     After k pivots S, ``rows`` is V (k x P) and ``residual`` is diag(H - V'V), the Schur complement
-    that a further pivot would have (SPEC 2.0). Adding pivot i needs only column i of H::
+    that a further pivot would have (Formulas §2). Adding pivot i needs only column i of H::
 
         l = (H[:, i] - V' V[:, i]) / sqrt(residual_i),     V <- [V; l'],     residual -= l * l
 

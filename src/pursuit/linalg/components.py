@@ -67,7 +67,7 @@ class CanonicalPairs:
 def canonical_pairs(
     left: Floats, cross: Floats, right: Floats, ridges: tuple[float, float], n_pairs: int
 ) -> CanonicalPairs:
-    """Regularised canonical correlation analysis from centred covariances (SPEC 2.5).
+    """Regularised canonical correlation analysis from centred covariances (Formulas §9).
 
     With W_x = (C_xx + ε_x I)^(-½), and W_y alike, the singular vectors of W_x'C_xy W_y give
     a = W_x u and b = W_y v, which are then scaled to unit variance. Directions whose variance is

@@ -42,7 +42,7 @@ class Factor(Protocol):
 
 
 class LowRankPlusDiagonal:
-    """M = VV' + D for V (m x n) and a positive diagonal D (SPEC 2.2).
+    """M = VV' + D for V (m x n) and a positive diagonal D (Formulas §6).
 
     With LL' = I + V'D⁻¹V it is M⁻¹ρ = D⁻¹(ρ - Vp) for LL'p = V'D⁻¹ρ: O(mn²) once, O(mn) a product.
 

@@ -22,7 +22,7 @@ def low_rank_operator(V: Floats) -> LinearOperator:
 
 
 def low_rank_inverse(V: Floats, diagonal: Floats) -> LinearOperator:
-    """(VV' + D)⁻¹ for V (m x n) and D = diag(diagonal), a positive number or one a row (SPEC 2.2).
+    """(VV' + D)⁻¹ for V (m x n) and D = diag(diagonal), one number or one per row (Formulas §6).
 
     With U = D^-½V and LL' = I + U'U it is D⁻¹r - D^-½U (LL')⁻¹ U'D^-½r: O(mn²) once, O(mn) a
     product.

@@ -34,7 +34,7 @@ def _solve_lower(L: Floats, rhs: Floats, *, transposed: bool = False) -> Floats:
 
 @dataclass(frozen=True)
 class SpanSolution:
-    """Minimiser of ½‖y - Vu‖² + ½σ²‖u‖² with V = K_S R⁻ᵀ, and all its truncations (SPEC 2.0).
+    """Minimiser of ½‖y - Vu‖² + ½σ²‖u‖² with V = K_S R⁻ᵀ, and all its truncations (Formulas §4).
 
     ``R R' = K_SS``, ``L L' = V'WV + σ²I`` and ``z = L⁻¹V'Wy``. Leading blocks of R, L and z belong
     to the first basis functions alone, so the model with n of them is a slice of this one.

@@ -1,7 +1,7 @@
 """Points whose distances bracket those of feature space: an index for searches in a span.
 
 With coordinates V_x = R⁻¹k_S(x) in the span of the landmarks S and d_x = k(x,x) - ‖V_x‖² what they
-miss (SS00 §6.3, SPEC 2.2)::
+miss (SS00 §6.3, Formulas §6)::
 
     ‖V_x-V_z‖² + (√d_x-√d_z)²  ≤  ‖φ(x)-φ(z)‖²  ≤  ‖V_x-V_z‖² + (√d_x+√d_z)²
 

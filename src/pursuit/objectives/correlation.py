@@ -14,7 +14,7 @@ _ROW_CHUNK = 2048
 
 
 class CorrelationPursuit:
-    """Choose rows by how alike their residual columns are in both views (SPEC 2.5).
+    """Choose rows by how alike their residual columns are in both views (Formulas §9).
 
     With e_i column i of E = K - VV', V the pivoted Cholesky rows of a view, row i scores::
 

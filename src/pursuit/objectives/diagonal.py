@@ -12,7 +12,7 @@ from pursuit.rows import RowSource
 
 
 class DiagonalPursuit(ResidualPursuit):
-    """τ = tr(K - VV') with the largest residual diagonal as pivot (SPEC 2.0, primitive B).
+    """τ = tr(K - VV') with the largest residual diagonal as pivot (Formulas §3).
 
     The score d_i is a lower bound on the decrease of τ, which is ‖e_i‖²/d_i, and needs no columns.
     """

@@ -16,7 +16,7 @@ from pursuit.objectives.span import SpanPursuit
 
 
 class GramEvidence:
-    """Minus the lower bound on the evidence (SPEC 6c) but for constants, in Gram form.
+    """Minus the lower bound on the evidence (Formulas §11) but for constants, in Gram form.
 
     With A = R⁻¹K_S'WK_SR⁻ᵀ it is::
 

@@ -1,4 +1,4 @@
-"""Kernel matching pursuit with squared loss: ½‖y - Gβ‖² in terms of H = G'G and b = G'y (SPEC 2.5).
+"""Kernel matching pursuit with squared loss, in terms of H = G'G and b = G'y (Formulas §9).
 
 G holds the values of the functions to choose from, one a column; only sums over rows are needed.
 All three give the coefficients of every size along the way.

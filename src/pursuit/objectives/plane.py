@@ -6,7 +6,7 @@ With P(f) = ½Σw(y - f)² + ½σ²‖f‖² and f on the rows p, a step to βf 
     b₁ = p'Wy               b₂ = k_i'Wy
 
 and is best at α = t/s, β = (b₁ - a₁₂α)/a₁₁ with s = a₂₂ - a₁₂²/a₁₁, t = b₂ - a₁₂b₁/a₁₁, where the
-objective is P(0) - ½b₁²/a₁₁ - ½t²/s (SPEC 2.1, times m).
+objective is P(0) - ½b₁²/a₁₁ - ½t²/s (Formulas §5, times m).
 """
 
 from __future__ import annotations

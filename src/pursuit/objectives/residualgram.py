@@ -18,7 +18,7 @@ class GramResidual:
 
     Row j of the weighted rows behind G has kernel values k_j with the candidates. With the pivoted
     Cholesky rows v of K and e_i the residual column of candidate i on the rows, taking candidate p
-    leaves (primitive B of SPEC 2.0 with the function-space score)::
+    leaves (Formulas §3 with the function-space score)::
 
         f = e'We_p / √d_p,   c = f_p / √d_p,   u = f - ½ c v
         e'We <- e'We - u v' - v u',   ‖e_i‖² <- ‖e_i‖² - 2 u_i v_i,   d_i <- d_i - v_i²

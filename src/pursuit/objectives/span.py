@@ -18,7 +18,7 @@ _ROW_CHUNK = 2048
 
 
 class SpanPursuit:
-    """min over f in the span of the chosen k(·, x_i) of ½Σw(y - f)² + ½σ²‖f‖² (SPEC 2.0, V-form).
+    """min over f in the span of the chosen k(·, x_i) of ½Σw(y - f)² + ½σ²‖f‖² (Formulas §4).
 
     V holds the pivoted-Cholesky coordinates of all rows, B = V'WV + σ²I = LL', z = L⁻¹V'Wy. For a
     candidate with residual column e_i = k_i - VV_i' and d_i = K_ii - ‖V_i‖²::

@@ -109,8 +109,8 @@ def interior_point(
 
         (VV' + D) da + E'dλ = …,    E da = e - Ea,    D = δ + z/s + w/t,
 
-    by :class:`~pursuit.linalg.LowRankPlusDiagonal` (SPEC 2.2): O(mn²), V being read block by block.
-    The lower bound on the minimum is the dual function of (V'a, λ) itself,
+    by :class:`~pursuit.linalg.LowRankPlusDiagonal` (Formulas §6): O(mn²), V being read block by
+    block. The lower bound on the minimum is the dual function of (V'a, λ) itself,
 
         -½‖V'a‖² - λ'e + Σ_i min {½δ_i t² + (VV'a + c + E'λ)_i t : l_i ≤ t ≤ u_i},
 

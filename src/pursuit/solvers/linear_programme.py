@@ -1,6 +1,6 @@
 """Linear programmes that grow: losses with two slopes, an l1 penalty, one more column at a time.
 
-The primal over kernel columns K_S = k(x, c_j), j in S, is (SPEC 2.2, SS00 §6.2)
+The primal over kernel columns K_S = k(x, c_j), j in S, is (Formulas §6, SS00 §6.2)
 
     minimise  Σ_j |a_j| + Σ_k max_{l_k ≤ v_k ≤ u_k} v_k (g_k - f_k),    f = K_S a + b,
 

@@ -317,7 +317,7 @@ class SubspaceSearch:
 def span_rows(
     sample: Sample, kernel: CountingKernel, pool: Pool, factor: Floats, workers: Workers
 ) -> Subspace:
-    """Pass over the rows as points of a span (V-form of SPEC 2.0)."""
+    """Pass over the rows as points of a span (V-form, Formulas §4)."""
     n = len(factor)
     whitener: Any = solve_triangular(factor, np.eye(n), lower=True) if n else factor
     ones = replace(sample, targets=np.ones((sample.n_rows, 1)))

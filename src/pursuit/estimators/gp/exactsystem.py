@@ -2,7 +2,7 @@
 
 Rows are scaled by the roots of their weights, so that with B = W^½KW^½ + σ²I the system is
 B x = W^½y and the coefficients are v = W^½x. For any x, with ρ = W^½y - Bx and f = Σ_i v_i k_i
-(SPEC 6b)::
+(Formulas §10)::
 
     D = ½σ²(y'W^½x + ρ'x) ≤ P_min ≤ P(f) = D + ½ρ'ρ,      P_min ≤ D + ½σ²ρ'M⁻¹ρ
 

@@ -33,7 +33,7 @@ class LaplaceFit:
 
     The mode minimises Σw log(1 + exp(-yf)) + ½‖b‖²/s; with D = diag(w p(1 - p)) there, the
     covariance of b is (V'DV + I/s)⁻¹ = (LL')⁻¹. V = K_S R⁻ᵀ are the coordinates of the span of S,
-    so that b are those of the prior s·k projected on it (SPEC 1).
+    so that b are those of the prior s·k projected on it (Formulas §1).
 
     Attributes
     ----------

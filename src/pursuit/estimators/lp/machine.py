@@ -72,8 +72,8 @@ class Machine:
         """Move the centre to the best point on the way to the dual point with these prices.
 
         ν over its largest price is feasible for all columns that were priced, so s Σ_k g_k v_k with
-        s = 1 / max(1, max_j |K_j'ν|) bounds the minimum over them from below (SPEC 2.2). Prices are
-        linear in ν: to try the points in between takes no product with K.
+        s = 1 / max(1, max_j |K_j'ν|) bounds the minimum over them from below (Formulas §6). Prices
+        are linear in ν: to try the points in between takes no product with K.
         """
         old = self.centre or Centre(np.zeros_like(self.dual), np.zeros_like(prices), 0.0)
         ends = self.losses.dual_value(old.dual), self.losses.dual_value(self.dual)

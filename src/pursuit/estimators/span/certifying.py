@@ -83,7 +83,7 @@ class Model:
 
 
 class SecondPursuit:
-    """SB01's pursuit on Q*, whose n-th step gives the sparse dual point on n rows S* (SPEC 2.3)."""
+    """SB01's pursuit on Q*: its n-th step gives a dual point on n rows S* (Formulas §2)."""
 
     def __init__(self, pursuit: Pursuit, objective: QuadraticPursuit, rows: Indices) -> None:
         self.pursuit = pursuit

@@ -1,4 +1,4 @@
-"""Certificates from a dual point: how far the minimum over all functions can be (SPEC 2.2)."""
+"""Certificates from a dual point: how far the minimum over all functions can be (Formulas §6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two-level certificate: a second, larger pivoted Cholesky used only for the dual (SPEC 6b)."""
+"""The two-level certificate: a larger pivoted Cholesky for the dual alone (Formulas §10)."""
 
 from __future__ import annotations
 
