@@ -187,7 +187,7 @@ def test_what_cannot_happen_is_explained(monkeypatch):
     failed = SimpleNamespace(status=4, x=None, message="numerical difficulties")
     monkeypatch.setattr(programmes, "linprog", lambda *args, **options: failed)
     with pytest.raises(RuntimeError, match=r"numerical difficulties.*v = 0 is feasible.*smaller C"):
-        LinprogMaster(losses).solve()
+        make_master("linprog", losses).solve()
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -222,9 +222,9 @@ def test_numbers_beyond_the_solver_are_refused():
 
 
 def test_highs_tries_a_fresh_start_before_it_gives_up():
-    highspy = pytest.importorskip("highspy")
+    pytest.importorskip("highspy")
     losses = losses_of("hinge", np.array([1.0, -1.0]), np.ones(2))
-    master = HighsMaster(losses, highspy)
+    master = make_master("highs", losses)
     master.highs.setOptionValue("simplex_iteration_limit", 0)
     with pytest.raises(RuntimeError, match="the linear programme was not solved"):
         master.solve()

@@ -38,6 +38,12 @@ from pursuit.objectives.matching import (
 from pursuit.objectives.plane import PlanePursuit, RefittedPlanePursuit
 from pursuit.objectives.quadratic import QuadraticPursuit, dual_pursuit, gram_pursuit
 from pursuit.objectives.residual import ResidualPursuit, Rule
+from pursuit.objectives.residual_losses import (
+    HuberResidual,
+    PinballResidual,
+    ResidualLoss,
+    SquaredResidual,
+)
 from pursuit.objectives.residualgram import GramResidual
 from pursuit.objectives.rowloss import (
     LogisticRows,
@@ -58,6 +64,7 @@ __all__ = [
     "GramEvidence",
     "GramResidual",
     "HuberLoss",
+    "HuberResidual",
     "HullLoss",
     "HullObjective",
     "KernelAtoms",
@@ -70,10 +77,12 @@ __all__ = [
     "NegativeLogLikelihood",
     "Objective",
     "OracleAtoms",
+    "PinballResidual",
     "PlanePursuit",
     "PrefitPursuit",
     "QuadraticPursuit",
     "RefittedPlanePursuit",
+    "ResidualLoss",
     "ResidualPursuit",
     "RowLoss",
     "Rule",
@@ -83,6 +92,7 @@ __all__ = [
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
     "SquaredLoss",
+    "SquaredResidual",
     "check_learner",
     "dual_pursuit",
     "gram_pursuit",

@@ -112,6 +112,8 @@ class HullRegressor(HullModel):
         atoms: Any = "kernel",
         *,
         kernel: Any = "rbf",
+        loss: str = "squared",
+        quantile: float = 0.5,
         radius: float | str = "cv",
         n_terms: int = 100,
         step: str = "corrective",
@@ -127,6 +129,8 @@ class HullRegressor(HullModel):
     ) -> None:
         self.atoms = atoms
         self.kernel = kernel
+        self.loss = loss
+        self.quantile = quantile
         self.radius = radius
         self.n_terms = n_terms
         self.step = step
@@ -226,6 +230,8 @@ class HullRegressorCV(HullModel):
         atoms: Any = "kernel",
         *,
         kernel: Any = "rbf",
+        loss: str = "squared",
+        quantile: float = 0.5,
         radii: ArrayLike | None = None,
         cv: Any = None,
         n_terms: int = 100,
@@ -242,6 +248,8 @@ class HullRegressorCV(HullModel):
     ) -> None:
         self.atoms = atoms
         self.kernel = kernel
+        self.loss = loss
+        self.quantile = quantile
         self.radii = radii
         self.cv = cv
         self.n_terms = n_terms
