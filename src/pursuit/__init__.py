@@ -48,6 +48,7 @@ from pursuit.objectives import (
     LogExpLoss,
     LogisticLoss,
     NegativeLogLikelihood,
+    SigmoidAtoms,
     SquaredLoss,
 )
 from pursuit.plots import (
@@ -96,6 +97,7 @@ __all__ = [
     "PathDisplay",
     "PredictionDisplay",
     "RelevanceDisplay",
+    "SigmoidAtoms",
     "SolvePath",
     "SpanNeighbors",
     "SparseGPClassifier",

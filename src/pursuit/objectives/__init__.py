@@ -51,6 +51,7 @@ from pursuit.objectives.rowloss import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
+from pursuit.objectives.sigmoid_atoms import SigmoidAtoms
 from pursuit.objectives.span import SpanPursuit
 
 __all__ = [
@@ -86,6 +87,7 @@ __all__ = [
     "ResidualPursuit",
     "RowLoss",
     "Rule",
+    "SigmoidAtoms",
     "SpanEvidence",
     "SpanObjective",
     "SpanPursuit",

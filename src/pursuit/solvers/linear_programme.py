@@ -347,9 +347,7 @@ class LinprogMaster:
         form, q = self._form, len(self._rows)
         constraints: Any = hstack([csr_array(self._rows), -eye_array(q)], format="csr")
         least, largest = form.box
-        bounds: Any = np.column_stack(
-            [np.append(least, self._low), np.append(largest, self._high)]
-        )
+        bounds: Any = np.column_stack([np.append(least, self._low), np.append(largest, self._high)])
         found = linprog(
             np.append(-form.gain, np.zeros(q)),
             A_eq=constraints,

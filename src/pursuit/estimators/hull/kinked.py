@@ -1,4 +1,4 @@
-"""A loss with kinks over an l1 ball: a linear programme that grows by one atom at a time."""
+"""A loss with kinks over an l1 ball: a linear programme that grows by a few atoms at a time."""
 
 from __future__ import annotations
 
@@ -12,6 +12,16 @@ from pursuit.solvers import LinearLosses, Master, make_master
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
+_BATCH = 10
+"""Most atoms that join the programme in a step: with fewer, it is solved more often."""
+_ALIKE = 0.9
+"""Atoms that join together have cosines of at most this: those that are alike mend the same fault,
+and all but one of them would stay without weight."""
+_SHARE = 4
+"""A step takes at most one in so many of the atoms that ``n_terms`` still allows: those chosen
+before there is a model are not those that a good one lacks."""
+_LOOKED_AT = 100
+"""Atoms of the largest prices from which a step takes its batch."""
 _ZERO = 1e-10
 """Coefficients below this part of the radius are rounding of the simplex method."""
 _ROUNDING = 1e-9
@@ -23,8 +33,9 @@ class KinkedBall:
 
     The programme over the atoms chosen so far gives w and a dual point μ, ω low ≤ μ ≤ ω high. Its
     prices c_j = Σ_i μ_i p_j(x_i) choose the next atom, the one of largest |c_j|, and
-    Σ_i μ_i y_i - r max_j |c_j| bounds f from below. A step that does not lower f leaves its atom in
-    the programme, whose dual point has moved, and another atom is chosen.
+    Σ_i μ_i y_i - r max_j |c_j| bounds f from below. A few other atoms of large prices join the
+    programme with it. A step that does not lower f leaves its atoms in the programme, whose dual
+    point has moved, and another atom is chosen.
 
     Parameters
     ----------
@@ -102,17 +113,18 @@ class KinkedBall:
 
     def score(self, candidates: Indices) -> Floats:
         """R|c_j| less what the present coefficients make of the same prices."""
-        here = float(self.coefficients @ self._prices)
-        gains = self.radius * np.abs(self._prices[candidates]) - here
+        present = float(self.coefficients @ self._prices)
+        gains = self.radius * np.abs(self._prices[candidates]) - present
         return np.where(gains > _ROUNDING * self.start_value, gains, 0.0)
 
     def add(self, candidate: int) -> bool:
-        """Let an atom into the programme; False where f does not fall."""
+        """Let an atom and its batch into the programme; False where f does not fall."""
         before = self.coefficients, self.value
+        batch = self._batch(candidate)
         if self._master is None:
-            self._begin([candidate])
+            self._begin(batch)
         else:
-            self._extend([candidate])
+            self._extend(batch)
         if self.n_terms > self._most:
             self._begin([*np.flatnonzero(before[0]).tolist(), candidate])
         if self.n_steps and not self.value < before[-1]:
@@ -121,11 +133,33 @@ class KinkedBall:
         self.n_steps += 1
         return True
 
+    def _batch(self, candidate: int) -> list[int]:
+        """The candidate, and atoms of large prices that are not alike, as far as there is room."""
+        room = min(_BATCH, -(-(self._most - self.n_terms) // _SHARE))
+        order = np.argsort(-np.abs(self._prices), kind="stable")
+        free = self.available
+        free[candidate] = False
+        order = order[free[order]][: _LOOKED_AT - 1]
+        order = np.append(candidate, order[self.score(order) > 0.0])
+        if room <= 1 or len(order) == 1:
+            return [candidate]
+        values = self._source.columns(order)[self._rows]
+        size = np.sqrt(np.einsum("ij,ij->j", values, values))
+        chosen = [0]
+        open_ = size > 0.0
+        while len(chosen) < room:
+            last = chosen[-1]
+            open_ &= np.abs(values[:, last] @ values) <= _ALIKE * size[last] * size
+            if not open_.any():
+                break
+            chosen.append(int(np.argmax(open_)))
+        self._columns.update((int(order[at]), values[:, at].copy()) for at in chosen)
+        return [int(order[at]) for at in chosen]
+
     def _begin(self, atoms: list[int]) -> None:
         """A new programme over these atoms."""
-        self._columns = {atom: self._columns.get(atom, np.empty(0)) for atom in atoms}
-        missing = [atom for atom in atoms if not len(self._columns[atom])]
-        self._know(missing)
+        self._columns = {atom: self._columns[atom] for atom in atoms if atom in self._columns}
+        self._know(atoms)
         self._size = max(float(np.abs(self._columns[atom]).max()) for atom in atoms) or 1.0
         losses = LinearLosses.pinball(
             self._y / self._unit,
@@ -140,7 +174,7 @@ class KinkedBall:
     def _extend(self, atoms: list[int]) -> None:
         """More atoms, and the optimum with them."""
         assert self._master is not None
-        self._know([atom for atom in atoms if atom not in self._columns])
+        self._know(atoms)
         columns = np.column_stack([self._columns[atom] for atom in atoms])
         self._master.add(columns / self._size)
         self._atoms = self._atoms + atoms
@@ -159,9 +193,10 @@ class KinkedBall:
 
     def _know(self, atoms: list[int]) -> None:
         """Have the values of these atoms."""
-        if atoms:
-            values = self._source.columns(np.array(atoms, dtype=np.intp))[self._rows]
-            self._columns.update(zip(atoms, values.T, strict=True))
+        new = [atom for atom in atoms if atom not in self._columns]
+        if new:
+            values = self._source.columns(np.array(new, dtype=np.intp))[self._rows]
+            self._columns.update(zip(new, values.T, strict=True))
 
     def _move_dual(self, dual: Floats) -> None:
         """Prices of a dual point, moved by the solver's rounding into its box, and its bound."""
@@ -173,5 +208,5 @@ class KinkedBall:
 
     def _bound(self) -> None:
         worst = float(np.abs(self._prices).max())
-        here = float(self.dual[self._rows] @ self._y) - self.radius * worst
-        self._lower = max(self._lower, here)
+        bound = float(self.dual[self._rows] @ self._y) - self.radius * worst
+        self._lower = max(self._lower, bound)

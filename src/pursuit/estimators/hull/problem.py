@@ -39,7 +39,9 @@ def residual_loss(name: str, quantile: float, y: Floats, weights: Floats) -> Res
         return SquaredResidual()
     if name == "huber":
         return HuberResidual(huber_width(y, weights))
-    return PinballResidual.absolute() if name == "absolute" else PinballResidual.of_quantile(quantile)
+    if name == "absolute":
+        return PinballResidual.absolute()
+    return PinballResidual.of_quantile(quantile)
 
 
 def huber_width(y: Floats, weights: Floats) -> float:
@@ -105,7 +107,7 @@ class BallProblem:
         """The dual point μ that belongs to what an objective has found."""
         if isinstance(objective, KinkedBall):
             return objective.dual
-        return self.shares * self.loss.slope(self.y - fitted)
+        return np.asarray(self.shares * self.loss.slope(self.y - fitted))
 
     def lower_bound(self, dual: Floats, prices: Floats, radius: float) -> float:
         """No w in the ball has a smaller f, if ``prices`` are those of all atoms at ``dual``."""

@@ -120,7 +120,7 @@ class SmoothBall:
 
     def score(self, candidates: Indices) -> Floats:
         """What the better sign of each atom brings."""
-        return self._scores(candidates).max(axis=0)
+        return np.asarray(self._scores(candidates).max(axis=0))
 
     def add(self, candidate: int) -> bool:
         """Move towards an atom with its better sign; False where f does not fall."""
