@@ -15,15 +15,15 @@ Floats = NDArray[np.float64]
 
 _SMALL = 1e-12
 _NEWTON_STEPS = 30
-"""Huber's loss needs about five; with fewer, pairwise steps have more left to do."""
+"""Huber's loss needs about five; weights that need more are left as they are then."""
 
 
 def reweight(loss: HullLoss, atoms: Floats, weights: Floats, max_steps: int = 50) -> Floats:
     """Better weights for the columns of ``atoms``, ≥ 0 and with the same sum.
 
-    Exact for the squared loss. Where second derivatives are known, Newton steps come first: to the
-    least value of f's second-order expansion over the simplex, as far as f falls. Then pairwise
-    steps: weight moves from the atom that f would most like to leave (the away step) to the one it
+    Exact for the squared loss. Where second derivatives are known, Newton steps: to the least value
+    of f's second-order expansion over the simplex, as far as f falls. Else pairwise steps: weight
+    moves from the atom that f would most like to leave (the away step) to the one it
     would most like to reach, as far as f falls, until no pair is worth a step.
 
     Parameters
@@ -47,8 +47,9 @@ def reweight(loss: HullLoss, atoms: Floats, weights: Floats, max_steps: int = 50
         return bounded_least_squares(
             weighted.T @ atoms, weighted.T @ loss.y, weights, total, fixed=True
         )
-    weights = _newton(loss, atoms, weights.copy())
-    point = atoms @ weights
+    if loss.second(atoms @ weights) is not None:
+        return _newton(loss, atoms, weights)
+    weights, point = weights.copy(), atoms @ weights
     first = None
     for _ in range(max_steps):
         edges = loss.gradient(point) @ atoms
@@ -67,12 +68,11 @@ def reweight(loss: HullLoss, atoms: Floats, weights: Floats, max_steps: int = 50
 
 
 def _newton(loss: HullLoss, atoms: Floats, weights: Floats) -> Floats:
-    """Newton steps over the simplex until one is not worth it; none without second derivatives."""
+    """Newton steps over the simplex until one is not worth it."""
     point, total = atoms @ weights, float(weights.sum())
     for _ in range(_NEWTON_STEPS):
         second = loss.second(point)
-        if second is None:
-            break
+        assert second is not None
         edges = loss.gradient(point) @ atoms
         G = (atoms * second[:, None]).T @ atoms
         ends = bounded_least_squares(G, G @ weights - edges, weights, total, fixed=True)

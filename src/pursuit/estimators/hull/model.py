@@ -274,7 +274,7 @@ class HullModel(ScoredRows, RegressorMixin, ReportedModel, BaseEstimator, ABC):
         """The kernel, and the atoms to begin with."""
         kernels = self._kernels(X)
         kernel = kernels[0] if len(kernels) == 1 else CountingKernel(StackedKernel(kernels))
-        of = "kernel functions" if len(kernels) == 1 else f"{len(kernels)} kernel functions each"
+        of = "kernel functions" if len(kernels) == 1 else f"functions of {len(kernels)} kernels"
         if not isinstance(self.atoms, str):
             if is_precomputed(self.kernel):
                 raise ValueError("centres need a kernel that can be computed, not 'precomputed'.")

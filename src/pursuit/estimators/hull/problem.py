@@ -97,7 +97,7 @@ class BallProblem:
     @property
     def shares(self) -> Floats:
         """ω."""
-        return self.weights / self.weights.sum()
+        return np.asarray(self.weights / self.weights.sum())
 
     def value(self, fitted: Floats) -> float:
         """Mean loss of the values of a function on the rows."""

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from pursuit.bounds import Certificate
 from pursuit.estimators.hull.atoms import AtomSource, kernel_source
-from pursuit.estimators.hull.problem import Ball, BallProblem
+from pursuit.estimators.hull.kinked import KinkedBall
+from pursuit.estimators.hull.problem import BallProblem
 from pursuit.estimators.hull.search import HullStop, pursue_hull
-from pursuit.gram import kernel_transpose_times
+from pursuit.gram import kernel_product, kernel_transpose_times
 from pursuit.greedy import Interrupted, Meter, Path
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
@@ -52,11 +53,13 @@ class RowAtoms:
     def prices(self, dual: Floats) -> Floats:
         """Σ_i μ_i k(x_i, x_j) for every kernel and row j: shape (n_kernels, n_rows).
 
-        Rows are read in blocks, and once for each block of centres. Nothing of size n_rows² is
-        stored.
+        Rows are read in blocks, and once for each block of centres; by symmetry, which a positive
+        definite kernel has, half of the kernel values do. Nothing of size n_rows² is stored.
         """
         rows = self.sample.rows
         vectors = dual[:, None]
+        if self.kernel.positive_definite:
+            return kernel_product(rows, self.kernel, vectors, self.workers).T
         parts = [
             kernel_transpose_times(rows, self.kernel, items, vectors, self.workers).reshape(
                 self.n_kernels, -1
@@ -164,20 +167,20 @@ def pursue_ball(
     atoms gave, and 0, which no loss falls below.
     """
     objective = problem.objective(pool.source, radius)
-    curvature = None if problem.kinked else _curvature(objective)
+    curvature = None if isinstance(objective, KinkedBall) else objective.curvature
     excess, start_value = objective.gap, objective.start_value
+    small = _GAIN * start_value
     stop = HullStop(problem.n_terms, None, tol)
-    most, paths, lower = stop.max_iter, [], 0.0
+    most, paths = stop.max_iter, []
+    value, lower = np.inf, 0.0
     while True:
-        found, alone = pursue_hull(objective, meter, stop, [interrupted], pool.labels)
-        paths.append(found)
-        reason = found.stop_reason
+        path, alone = pursue_hull(objective, meter, stop, [interrupted], pool.labels)
+        complete, before = pool.everything is None, (value, lower)
         fitted = pool.source.predicted(objective.coefficients)
         value = problem.value(fitted)
-        complete = pool.everything is None
+        gain = 0.0
         if complete:
             lower = max(lower, alone.lower)
-        gain = 0.0
         if complete or not interrupted.requested:
             dual = problem.dual(objective, fitted)
             prices = pool.prices(dual)
@@ -190,26 +193,32 @@ def pursue_ball(
             "dual linear programme" if problem.kinked else "Frank-Wolfe",
             over=pool.over,
         )
-        paths[-1] = _with_gap(found, certificate.relative_gap, complete)
+        paths.append(_with_gap(path, certificate.relative_gap, complete))
+        reason = path.stop_reason
         if complete or reason in ("n_terms", "max_iter", "interrupted"):
             break
-        met = tol is not None and certificate.relative_gap <= tol
-        fell = len(paths) == 1 or paths[-2].value[-1] - value > _GAIN * start_value
-        if met or not fell or gain <= _GAIN * start_value:
-            reason = "tol" if met else "no gain"
+        if tol is not None and certificate.relative_gap <= tol:
+            reason = "tol"
+            break
+        if objective.n_terms >= problem.n_terms:
+            reason = "n_terms"
+            break
+        progress = before[0] - value > small or lower - before[1] > small
+        if gain <= small or not progress:
+            reason = "no gain"
             break
         pool, start = pool.refilled(objective.coefficients, prices)
         objective = problem.objective(pool.source, radius, start)
         stop = HullStop(problem.n_terms, most - sum(map(len, paths)), tol)
-    path = replace(_joined(paths), stop_reason=reason)
     return BallFit(
-        pool, objective.coefficients, path, certificate, curvature, excess, len(paths[0])
+        pool,
+        objective.coefficients,
+        replace(_joined(paths), stop_reason=reason),
+        certificate,
+        curvature,
+        excess,
+        len(paths[0]),
     )
-
-
-def _curvature(objective: Ball) -> float:
-    assert hasattr(objective, "curvature")
-    return float(objective.curvature)
 
 
 def _with_gap(path: Path, gap: float, complete: bool) -> Path:
