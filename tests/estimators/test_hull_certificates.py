@@ -3,6 +3,7 @@
 import sys
 
 import numpy as np
+import oracles
 import pytest
 from scipy.optimize import linprog
 from sklearn.gaussian_process.kernels import RBF
@@ -58,16 +59,6 @@ def least_linear(P, y, weights, radius, low, high):
     return found.fun
 
 
-def project(w, radius):
-    """The nearest point of the l1 ball."""
-    if np.abs(w).sum() <= radius:
-        return w
-    u = np.sort(np.abs(w))[::-1]
-    excess = (np.cumsum(u) - radius) / np.arange(1, len(u) + 1)
-    threshold = excess[np.flatnonzero(u > excess)[-1]]
-    return np.sign(w) * np.maximum(np.abs(w) - threshold, 0)
-
-
 def least_smooth(P, y, weights, radius, loss, delta, n_steps=1500):
     """Projected gradient steps, accelerated: a value that some w of the ball has."""
     share = weights / weights.sum()
@@ -80,7 +71,7 @@ def least_smooth(P, y, weights, radius, loss, delta, n_steps=1500):
     t, best = 1.0, np.inf
     for _ in range(n_steps):
         slope = steep * share * np.clip(y - P @ z, -limit, limit)
-        new = project(z + P.T @ slope / L, radius)
+        new = oracles.onto_ball(z + P.T @ slope / L, radius)
         following = (1 + np.sqrt(1 + 4 * t * t)) / 2
         z = new + (t - 1) / following * (new - w)
         w, t = new, following
@@ -252,6 +243,26 @@ def test_an_interrupted_fit_claims_no_more_than_it_knows():
     assert fit.path.stop_reason == "interrupted"
     assert fit.certificate.lower == 0.0
     assert fit.certificate.upper < problem.value(np.zeros(len(y)))
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("loss", LOSSES)
+def test_at_real_size_too(loss):
+    """More than 2 000 rows, of which 150 are distinct: few enough for brute force."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(150, 2))[rng.integers(0, 150, 2100)]
+        y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 / 2 + 0.3 * rng.standard_t(2, size=2100)
+        weights = rng.uniform(0.5, 2.0, 2100)
+        model = HullRegressor(gamma=1.0, radius=8.0, loss=loss, pool_size=60, random_state=seed)
+        found = model.fit(X, y, weights).certificate_
+        P = rbf_kernel(X, np.unique(X, axis=0), gamma=1.0)
+        delta = getattr(model, "delta_", None)
+        minimum = least(P, y, weights, 8.0, loss, 0.5, delta)
+        scale = mean_loss(y, weights, loss, 0.5, delta)
+        assert found.lower <= minimum + ROUNDING * scale
+        assert found.upper >= minimum - 1e-3 * scale * (loss in ("squared", "huber")) - 1e-9
+        assert found.relative_gap <= 1e-6
 
 
 # Losses
