@@ -271,3 +271,13 @@ def _programme(columns, ones, least, costs, K):
     assert found.status == 0
     p, q, b = found.x[:n], found.x[n : 2 * n], found.x[-1]
     return found.fun, K @ (p - q) + b
+
+
+def onto_ball(w, radius):
+    """The point of the l1 ball that is nearest to w."""
+    if np.abs(w).sum() <= radius:
+        return w
+    u = np.sort(np.abs(w))[::-1]
+    excess = (np.cumsum(u) - radius) / np.arange(1, len(u) + 1)
+    threshold = excess[np.flatnonzero(u > excess)[-1]]
+    return np.sign(w) * np.maximum(np.abs(w) - threshold, 0)

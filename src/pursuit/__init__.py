@@ -49,6 +49,7 @@ from pursuit.objectives import (
     LogExpLoss,
     LogisticLoss,
     NegativeLogLikelihood,
+    SigmoidAtoms,
     SquaredLoss,
 )
 from pursuit.plots import (
@@ -98,6 +99,7 @@ __all__ = [
     "PathDisplay",
     "PredictionDisplay",
     "RelevanceDisplay",
+    "SigmoidAtoms",
     "SolvePath",
     "SpanNeighbors",
     "SparseGPClassifier",

@@ -120,6 +120,7 @@ OTHER_FORMULAS = {
     "map": 1e-12,
     "map, column space": 1e-12,
     # Blocks of the kernel matrix serve twice in memory.
+    "hull": 1e-12,
     "gp, hybrid certificate": 1e-12,
 }
 """Where dask rows and rows in memory do not take the same sums, and how far they may be apart."""

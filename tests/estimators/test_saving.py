@@ -40,6 +40,7 @@ from pursuit import (
     LowRankSVR,
     LPMachineClassifier,
     LPMachineRegressor,
+    SigmoidAtoms,
     SpanNeighbors,
     SparseGPClassifier,
     SparseGPRegressor,
@@ -129,6 +130,12 @@ MODELS = {
     "cca": lambda m=120: SparseKernelCCA(n_basis=15, random_state=0).fit(rows(m), rows(m)[:, :2]),
     "hull": lambda m=120: regress(HullRegressor(n_terms=10, radius=5.0, random_state=0), m),
     "hull, features": lambda m=120: regress(HullRegressor("features", radius=5.0), m),
+    "hull, huber": lambda m=120: regress(
+        HullRegressor(n_terms=10, radius=5.0, loss="huber", random_state=0), m
+    ),
+    "hull, quantile of sigmoids": lambda m=120: regress(
+        HullRegressor(SigmoidAtoms(20, random_state=0), radius=5.0, loss="quantile"), m
+    ),
     "hull, cv": lambda m=120: regress(HullRegressorCV(n_terms=10, random_state=0), m),
     "boosting": lambda m=120: classify(HullBoostClassifier(n_terms=10, random_state=0), m),
     "boosting, classes": lambda m=120: classify(

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import numpy as np
+import oracles
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,7 +35,7 @@ def least_error(A, y, radius):
     w = z = np.zeros(A.shape[1])
     t = 1.0
     for _ in range(20_000):
-        new = project(z + 2 * A.T @ (y - A @ z) / m / L, radius)
+        new = oracles.onto_ball(z + 2 * A.T @ (y - A @ z) / m / L, radius)
         following = (1 + np.sqrt(1 + 4 * t * t)) / 2
         z = new + (t - 1) / following * (new - w)
         if np.abs(new - w).max() < 1e-14:
@@ -43,22 +44,12 @@ def least_error(A, y, radius):
     return np.mean((y - A @ w) ** 2)
 
 
-def project(w, radius):
-    """The nearest point of the l1 ball."""
-    if np.abs(w).sum() <= radius:
-        return w
-    u = np.sort(np.abs(w))[::-1]
-    excess = (np.cumsum(u) - radius) / np.arange(1, len(u) + 1)
-    threshold = excess[np.flatnonzero(u > excess)[-1]]
-    return np.sign(w) * np.maximum(np.abs(w) - threshold, 0)
-
-
 @given(seed=st.integers(0, 2**31), radius=st.floats(0.1, 5.0))
 def test_the_triangle_step_equals_a_grid_search(seed, radius):
     rng = np.random.default_rng(seed)
     P = rng.normal(size=(6, 4))
     # v must lie in the ball, as it does in every step.
-    v = P @ project(rng.normal(size=4), radius)
+    v = P @ oracles.onto_ball(rng.normal(size=4), radius)
     y = rng.normal(size=6) * rng.uniform(0.1, 5)
     beta, c, decrease = triangle_step(
         float(v @ v), v @ P, np.einsum("ij,ij->j", P, P), float(v @ y), P.T @ y, radius

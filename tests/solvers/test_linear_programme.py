@@ -9,6 +9,7 @@ import oracles
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 
 from pursuit.solvers import HighsMaster, LinearLosses, LinprogMaster, make_master
 from pursuit.solvers import linear_programme as programmes
@@ -190,7 +191,7 @@ def test_what_cannot_happen_is_explained(monkeypatch):
     failed = SimpleNamespace(status=4, x=None, message="numerical difficulties")
     monkeypatch.setattr(programmes, "linprog", lambda *args, **options: failed)
     with pytest.raises(RuntimeError, match=r"numerical difficulties.*v = 0 is feasible.*smaller C"):
-        LinprogMaster(losses).solve()
+        make_master("linprog", losses).solve()
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -225,9 +226,40 @@ def test_numbers_beyond_the_solver_are_refused():
 
 
 def test_highs_tries_a_fresh_start_before_it_gives_up():
-    highspy = pytest.importorskip("highspy")
+    pytest.importorskip("highspy")
     losses = losses_of("hinge", np.array([1.0, -1.0]), np.ones(2))
-    master = HighsMaster(losses, highspy)
+    master = make_master("highs", losses)
     master.highs.setOptionValue("simplex_iteration_limit", 0)
     with pytest.raises(RuntimeError, match="the linear programme was not solved"):
         master.solve()
+
+
+# Over a ball
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@given(m=st.integers(3, 25), n=st.integers(1, 8), seed=st.integers(0, 999))
+def test_a_ball_has_the_optimum_of_the_primal_programme(solver, m, n, seed):
+    rng = np.random.default_rng(seed)
+    P, y, weights = rng.normal(size=(m, n)), rng.normal(size=m), rng.uniform(0.1, 1.0, m)
+    low, high, radius = -rng.uniform(0.1, 1), rng.uniform(0.1, 1), rng.uniform(0.1, 3)
+    losses = LinearLosses.pinball(y, weights, low, high)
+    master = make_master(solver, losses, radius)
+    for part in np.array_split(np.arange(n), 2):
+        master.add(P[:, part])
+        found = master.solve()
+    # w = a - b and y - Pw = u - v, all of them at least 0.
+    expected = linprog(
+        np.concatenate([np.zeros(2 * n), high * weights, -low * weights]),
+        A_ub=np.append(np.ones(2 * n), np.zeros(2 * m))[None],
+        b_ub=[radius],
+        A_eq=np.hstack([P, -P, np.eye(m), -np.eye(m)]),
+        b_eq=y,
+    ).fun
+    a = found.coefficients
+    assert np.abs(a).sum() <= radius * (1 + 1e-9)
+    assert losses.value(P @ a) == pytest.approx(expected, rel=1e-7, abs=1e-9)
+    v = found.dual[0]
+    assert np.all((v >= low * weights - 1e-9) & (v <= high * weights + 1e-9))
+    bound = v @ y - radius * np.abs(P.T @ v).max()
+    assert bound == pytest.approx(expected, rel=1e-7, abs=1e-7)

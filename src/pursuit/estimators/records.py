@@ -45,6 +45,7 @@ def records() -> dict[str, type]:
     from pursuit.estimators.maps.neighbors import SearchCost
     from pursuit.estimators.maps.projection import Projection
     from pursuit.estimators.matching.path import AtomPath
+    from pursuit.objectives import SigmoidAtoms
     from pursuit.solvers.em import Mixture
     from pursuit.tuning.learning import Stage
 
@@ -57,6 +58,7 @@ def records() -> dict[str, type]:
         Projection,
         SearchCost,
         Settled,
+        SigmoidAtoms,
         Stage,
         Subspace,
         TargetScale,

@@ -19,8 +19,8 @@ class Spread:
     """Variance of f(x) = noise·‖L⁻¹V_x‖² + missed·(k(x,x) - ‖V_x‖²), and of an observation.
 
     With noise = σ² and missed = 1 this is the predictive variance of the sparse process (Formulas
-    §11). Calibration sets both from the data. Where the basis says nothing about x, the whole of k(x,x)
-    is missed, and the prior's variance is given back however small ``missed`` is: the factor
+    §11). Calibration sets both from the data. Where the basis says nothing about x, the whole of
+    k(x,x) is missed, and the prior's variance is given back however small ``missed`` is: the factor
     rises from ``missed`` to 1 with a high power of the share that is missed.
     """
 

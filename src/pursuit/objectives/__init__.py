@@ -40,6 +40,12 @@ from pursuit.objectives.projections import OwnProjection, PublishedSpace
 from pursuit.objectives.prototype import GreedyStep, Pick, Project, StepBound, checked_bound
 from pursuit.objectives.quadratic import QuadraticPursuit, dual_pursuit, gram_pursuit
 from pursuit.objectives.residual import ProjectionName, ResidualPursuit, Rule
+from pursuit.objectives.residual_losses import (
+    HuberResidual,
+    PinballResidual,
+    ResidualLoss,
+    SquaredResidual,
+)
 from pursuit.objectives.residualgram import GramResidual
 from pursuit.objectives.rowloss import (
     LogisticRows,
@@ -47,6 +53,7 @@ from pursuit.objectives.rowloss import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
+from pursuit.objectives.sigmoid_atoms import SigmoidAtoms
 from pursuit.objectives.span import SpanPursuit
 
 __all__ = [
@@ -61,6 +68,7 @@ __all__ = [
     "GramResidual",
     "GreedyStep",
     "HuberLoss",
+    "HuberResidual",
     "HullLoss",
     "HullObjective",
     "KernelAtoms",
@@ -75,6 +83,7 @@ __all__ = [
     "OracleAtoms",
     "OwnProjection",
     "Pick",
+    "PinballResidual",
     "PlanePursuit",
     "PrefitPursuit",
     "Project",
@@ -82,15 +91,18 @@ __all__ = [
     "PublishedSpace",
     "QuadraticPursuit",
     "RefittedPlanePursuit",
+    "ResidualLoss",
     "ResidualPursuit",
     "RowLoss",
     "Rule",
+    "SigmoidAtoms",
     "SpanEvidence",
     "SpanObjective",
     "SpanPursuit",
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
     "SquaredLoss",
+    "SquaredResidual",
     "StepBound",
     "check_learner",
     "checked_bound",

@@ -71,9 +71,19 @@ class BallRegression:
         The rule.
     solve : callable
         How corrective steps find coefficients.
+    start : array of shape (n_atoms,), optional
+        Coefficients to go on from, in the ball; zeros by default.
     """
 
-    def __init__(self, sums: BallSums, radius: float, *, step: str, solve: Solve) -> None:
+    def __init__(
+        self,
+        sums: BallSums,
+        radius: float,
+        *,
+        step: str,
+        solve: Solve,
+        start: Floats | None = None,
+    ) -> None:
         self._sums, self._step, self._solve = sums, step, solve
         n_atoms = len(sums.linear)
         self._alive = sums.diagonal > 0
@@ -88,7 +98,13 @@ class BallRegression:
         self._H = np.empty((0, 0))
         self._listed = np.zeros(n_atoms, bool)
         self._lower = -np.inf
+        if start is not None:
+            self.coefficients = start.copy()
+            self._c = sums.linear - sums.image(start)
+            self.value = self._value()
         self._bound()
+        if start is not None:
+            self.refresh()
 
     @property
     def available(self) -> NDArray[np.bool_]:

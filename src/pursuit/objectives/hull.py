@@ -110,6 +110,21 @@ class HullObjective:
     def refresh(self) -> None:
         """Nothing: the gap is that of the present point at all times."""
 
+    def restart(self, numbers: Indices, weights: Floats) -> None:
+        """Go on from Σ_j a_j s_j, given by the numbers of its atoms and their weights.
+
+        What is left of the weights to a sum of one stays at v⁰.
+        """
+        columns = [self._atoms.values(int(number)) for number in numbers]
+        start, rest = self.point, max(1.0 - float(weights.sum()), 0.0)
+        self.point = start * rest + sum(a * s for a, s in zip(weights, columns, strict=True))
+        self.numbers = [*self.numbers, *(int(number) for number in numbers)]
+        self.weights = np.append(rest, weights)
+        if self._step == "corrective":
+            self._columns = [*self._columns, *columns]
+        self.value = self._loss.value(self.point)
+        self._state = None
+
     def terms(self) -> tuple[Indices, Floats]:
         """Numbers and weights of the atoms of positive weight; START is v⁰ if it is no atom."""
         numbers = np.array(self.numbers, dtype=np.intp)

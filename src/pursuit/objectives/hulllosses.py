@@ -19,7 +19,8 @@ class HullLoss(ABC):
     """f(v), convex and differentiable on the hull.
 
     Write :meth:`value`, :meth:`gradient` and :meth:`curvature`; :meth:`slope` may be overridden
-    where a second derivative is cheap, which saves evaluations in line searches.
+    where a second derivative is cheap, which saves evaluations in line searches, and :meth:`second`
+    where f is a sum over rows, so that corrective steps can be Newton's.
     """
 
     @abstractmethod
@@ -40,6 +41,10 @@ class HullLoss(ABC):
     def slope(self, v: Floats, direction: Floats, t: float) -> tuple[float, float | None]:
         """First and, if known, second derivative of f(v + t direction) in t."""
         return float(self.gradient(v + t * direction) @ direction), None
+
+    def second(self, v: Floats) -> Floats | None:
+        """Second derivatives, one per row, where ∇²f is diagonal; None where it is not known."""
+        return None
 
 
 def mean_weights(n_rows: int, sample_weight: ArrayLike | None) -> Floats:
@@ -136,6 +141,10 @@ class HuberLoss(HullLoss):
     def gradient(self, v: Floats) -> Floats:
         """-w(y - v) clipped at δ."""
         return self.weights * np.clip(v - self.y, -self.delta, self.delta)
+
+    def second(self, v: Floats) -> Floats:
+        """W where the error is below δ, else 0."""
+        return np.where(np.abs(self.y - v) < self.delta, self.weights, 0.0)
 
     def curvature(self, vertices: Floats) -> float:
         """Max mean p²."""

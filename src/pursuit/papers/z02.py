@@ -235,6 +235,7 @@ def _regression(n_steps: int, seed: int) -> Run:
 
     least = fit("corrective", 400, _EXACT).certificate_.lower
     model = fit("joint", n_steps, None)
+    assert model.rate_bound_ is not None
     return _padded(model.path_.value - least, model.rate_bound_.value, n_steps)
 
 

@@ -55,6 +55,10 @@ def bounded_least_squares(
         if not slack[entering] > rounding:
             break
         free[entering] = True
+    # Where G is nearly singular its large solutions cancel, and their sum is off.
+    found = float(u.sum())
+    if found > total or (fixed and found > 0.0):
+        u *= total / found
     return u
 
 

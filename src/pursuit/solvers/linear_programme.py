@@ -10,6 +10,10 @@ whose inner maxima are piecewise linear losses. What is solved is its dual
 
 because there a new column is a new row: the old basis stays dual feasible, and the dual simplex
 method goes on from it. v = 0 is feasible and every v_k is bounded, so an optimum always exists.
+
+The same losses without b over the ball Σ_j |a_j| ≤ r have the dual
+
+    maximise  Σ_k g_k v_k - r t   over  l ≤ v ≤ u,  t ≥ 0,  -t ≤ K_S'v ≤ t.
 """
 
 from __future__ import annotations
@@ -68,6 +72,11 @@ class LinearLosses:
             np.stack([none, -weights]),
             np.stack([weights, none]),
         )
+
+    @classmethod
+    def pinball(cls, targets: Floats, weights: Floats, low: float, high: float) -> LinearLosses:
+        """Σ_i w_i max(low (y_i - f_i), high (y_i - f_i)) for low ≤ 0 ≤ high."""
+        return cls(targets[None], low * weights[None], high * weights[None])
 
     def times(self, factor: float) -> LinearLosses:
         """The losses multiplied by a positive number."""
@@ -149,17 +158,84 @@ class Master(Protocol):
         ...
 
 
-def make_master(solver: str, losses: LinearLosses) -> Master:
-    """The master that ``solver`` names: "highs", "linprog", or "auto", the better one there is."""
+@dataclass(frozen=True)
+class PenaltyForm:
+    """The dual of losses with an l1 penalty and an intercept: variables v, and a row Σv = 0."""
+
+    losses: LinearLosses
+
+    @property
+    def gain(self) -> Floats:
+        """g."""
+        return self.losses.gain.ravel()
+
+    @property
+    def box(self) -> tuple[Floats, Floats]:
+        """Least and largest values of the variables."""
+        return self.losses.lower.ravel(), self.losses.upper.ravel()
+
+    def first_rows(self) -> tuple[Floats, Floats, Floats]:
+        """The row of the intercept, and its bounds."""
+        return np.ones((1, self.losses.gain.size)), np.zeros(1), np.zeros(1)
+
+    def rows(self, columns: Floats) -> tuple[Floats, Floats, Floats]:
+        """-1 ≤ K_j'v ≤ 1 for new columns."""
+        ones = np.ones(columns.shape[1])
+        return np.tile(columns.T, len(self.losses.gain)), -ones, ones
+
+    def coefficients(self, multipliers: Floats) -> Floats:
+        """The a of the multipliers of all rows."""
+        return -multipliers[1:]
+
+
+@dataclass(frozen=True)
+class BallForm:
+    """The dual of losses over an l1 ball, without intercept: variables v and t ≥ 0."""
+
+    losses: LinearLosses
+    radius: float
+
+    @property
+    def gain(self) -> Floats:
+        """G, and -r for t."""
+        return np.append(self.losses.gain, -self.radius)
+
+    @property
+    def box(self) -> tuple[Floats, Floats]:
+        """Least and largest values of the variables."""
+        return np.append(self.losses.lower, 0.0), np.append(self.losses.upper, np.inf)
+
+    def first_rows(self) -> tuple[Floats, Floats, Floats]:
+        """None."""
+        return np.empty((0, self.losses.gain.size + 1)), np.empty(0), np.empty(0)
+
+    def rows(self, columns: Floats) -> tuple[Floats, Floats, Floats]:
+        """K_j'v - t ≤ 0 ≤ K_j'v + t for new columns, one after the other."""
+        q = columns.shape[1]
+        values = np.repeat(np.tile(columns.T, len(self.losses.gain)), 2, axis=0)
+        rows = np.column_stack([values, np.tile([-1.0, 1.0], q)])
+        return rows, np.tile([-np.inf, 0.0], q), np.tile([0.0, np.inf], q)
+
+    def coefficients(self, multipliers: Floats) -> Floats:
+        """The a of the multipliers of all rows."""
+        return -(multipliers[::2] + multipliers[1::2])
+
+
+def make_master(solver: str, losses: LinearLosses, radius: float | None = None) -> Master:
+    """The master that ``solver`` names: "highs", "linprog", or "auto", the better one there is.
+
+    With an l1 penalty and an intercept; over the ball of a ``radius`` without either.
+    """
+    form = PenaltyForm(losses) if radius is None else BallForm(losses, radius)
     if solver == "linprog":
-        return LinprogMaster(losses)
+        return LinprogMaster(form)
     try:
         import highspy
     except ImportError as error:
         if solver == "auto":
-            return LinprogMaster(losses)
+            return LinprogMaster(form)
         raise ImportError(MISSING) from error
-    return HighsMaster(losses, highspy)
+    return HighsMaster(form, highspy)
 
 
 class HighsMaster:
@@ -167,8 +243,8 @@ class HighsMaster:
 
     Parameters
     ----------
-    losses : LinearLosses
-        The losses.
+    form : PenaltyForm or BallForm
+        The programme without columns.
     highspy : module
         The package of that name.
 
@@ -178,8 +254,8 @@ class HighsMaster:
         The solver with its model and options.
     """
 
-    def __init__(self, losses: LinearLosses, highspy: Any) -> None:
-        self._shape = losses.gain.shape
+    def __init__(self, form: PenaltyForm | BallForm, highspy: Any) -> None:
+        self._form = form
         self._highspy = highspy
         self.highs = highs = highspy.Highs()
         for name, value in (
@@ -192,34 +268,34 @@ class HighsMaster:
             ("primal_feasibility_tolerance", _FEASIBILITY),
             ("dual_feasibility_tolerance", _FEASIBILITY),
             ("small_matrix_value", _SMALL_ENTRY),
-            ("simplex_iteration_limit", _most_iterations(losses)),
+            ("simplex_iteration_limit", _most_iterations(form.losses)),
         ):
             highs.setOptionValue(name, value)
-        n = losses.gain.size
+        cost = -form.gain
+        rows, low, high = form.first_rows()
         model = highspy.HighsLp()
-        model.num_col_, model.num_row_ = n, 1
-        model.col_cost_ = -losses.gain.ravel()
-        model.col_lower_, model.col_upper_ = losses.lower.ravel(), losses.upper.ravel()
-        model.row_lower_ = model.row_upper_ = np.zeros(1)
+        model.num_col_, model.num_row_ = len(cost), len(rows)
+        model.col_cost_ = cost
+        model.col_lower_, model.col_upper_ = form.box
+        model.row_lower_, model.row_upper_ = low, high
         model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        model.a_matrix_.start_ = np.array([0, n])
-        model.a_matrix_.index_ = np.arange(n)
-        model.a_matrix_.value_ = np.ones(n)
+        model.a_matrix_.start_ = np.arange(len(rows) + 1) * len(cost)
+        model.a_matrix_.index_ = np.tile(np.arange(len(cost)), len(rows))
+        model.a_matrix_.value_ = rows.ravel()
         highs.passModel(model)
 
     def add(self, columns: Floats) -> None:
-        """Add columns, as ranged rows of the dual."""
-        q = columns.shape[1]
-        values = np.tile(columns.T, self._shape[0])
-        n = values.shape[1]
+        """Add columns, as rows of the dual."""
+        rows, low, high = self._form.rows(columns)
+        q, n = rows.shape
         status = self.highs.addRows(
             q,
-            np.full(q, -1.0),
-            np.full(q, 1.0),
-            values.size,
+            low,
+            high,
+            rows.size,
             np.arange(q, dtype=np.int32) * n,
             np.tile(np.arange(n, dtype=np.int32), q),
-            values.ravel(),
+            rows.ravel(),
         )
         if status == self._highspy.HighsStatus.kError:
             raise _not_solved("a column has entries of more than 1e15")
@@ -239,9 +315,10 @@ class HighsMaster:
         if highs.getModelStatus() != optimal:
             raise _not_solved(highs.modelStatusToString(highs.getModelStatus()))
         found = highs.getSolution()
+        gain = self._form.losses.gain
         return MasterSolution(
-            np.array(found.col_value).reshape(self._shape),
-            -np.array(found.row_dual)[1:],
+            np.array(found.col_value)[: gain.size].reshape(gain.shape),
+            self._form.coefficients(np.array(found.row_dual)),
             int(iterations),
         )
 
@@ -249,48 +326,48 @@ class HighsMaster:
 class LinprogMaster:
     """scipy.optimize.linprog, which starts afresh every time.
 
-    A ranged row -1 ≤ K_j'v ≤ 1 becomes K_j'v - t_j = 0 with -1 ≤ t_j ≤ 1.
+    A ranged row low ≤ A_j'v ≤ high becomes A_j'v - s_j = 0 with low ≤ s_j ≤ high.
 
     Parameters
     ----------
-    losses : LinearLosses
-        The losses.
+    form : PenaltyForm or BallForm
+        The programme without columns.
     """
 
-    def __init__(self, losses: LinearLosses) -> None:
-        self._losses = losses
-        self._columns = np.empty((losses.gain.shape[1], 0))
+    def __init__(self, form: PenaltyForm | BallForm) -> None:
+        self._form = form
+        self._rows, self._low, self._high = form.first_rows()
 
     def add(self, columns: Floats) -> None:
         """Add columns."""
-        self._columns = np.hstack([self._columns, columns])
+        rows, low, high = self._form.rows(columns)
+        self._rows = np.vstack([self._rows, rows])
+        self._low, self._high = np.append(self._low, low), np.append(self._high, high)
 
     def solve(self) -> MasterSolution:
         """Solve from scratch."""
-        losses, q = self._losses, self._columns.shape[1]
-        n_terms, m = losses.gain.shape
-        n = n_terms * m
-        rows = np.vstack([np.ones(n), np.tile(self._columns.T, n_terms)])
-        constraints: Any = hstack([csr_array(rows), -eye_array(q + 1, q, k=-1)], format="csr")
-        boxes = np.column_stack([losses.lower.ravel(), losses.upper.ravel()])
-        bounds: Any = np.vstack([boxes, np.tile([-1.0, 1.0], (q, 1))])
+        form, q = self._form, len(self._rows)
+        constraints: Any = hstack([csr_array(self._rows), -eye_array(q)], format="csr")
+        least, largest = form.box
+        bounds: Any = np.column_stack([np.append(least, self._low), np.append(largest, self._high)])
         found = linprog(
-            np.append(-losses.gain.ravel(), np.zeros(q)),
+            np.append(-form.gain, np.zeros(q)),
             A_eq=constraints,
-            b_eq=np.zeros(q + 1),
+            b_eq=np.zeros(q),
             bounds=bounds,
             method="highs-ds",
             options={
                 "presolve": False,
-                "maxiter": _most_iterations(losses),
+                "maxiter": _most_iterations(form.losses),
                 "primal_feasibility_tolerance": _FEASIBILITY,
                 "dual_feasibility_tolerance": _FEASIBILITY,
             },
         )
         if found.status != 0 or found.x is None:
             raise _not_solved(found.message)
-        a = -found.eqlin.marginals[1:]
-        return MasterSolution(found.x[:n].reshape(n_terms, m), a, int(found.nit))
+        gain = form.losses.gain
+        a = form.coefficients(np.asarray(found.eqlin.marginals))
+        return MasterSolution(found.x[: gain.size].reshape(gain.shape), a, int(found.nit))
 
 
 def _most_iterations(losses: LinearLosses) -> int:
@@ -308,5 +385,5 @@ def _not_solved(status: str) -> RuntimeError:
     return RuntimeError(
         f"the linear programme was not solved (status: {status}), though v = 0 is feasible and "
         "every variable is bounded, so that an optimum exists. The numbers are too unequal for the "
-        "solver: scale the features or the kernel, or use a smaller C."
+        "solver: scale the features or the kernel, or use a smaller C or radius."
     )

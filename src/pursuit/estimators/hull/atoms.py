@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,7 +12,13 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pursuit.gram import GramStatistics, gram_statistics
+from pursuit.gram import (
+    GramStatistics,
+    gram_statistics,
+    kernel_features,
+    kernel_times,
+    kernel_transpose_times,
+)
 from pursuit.kernels import Columns, CountingKernel, Kernel
 from pursuit.linalg import Workers
 from pursuit.rows import Sample, len_items
@@ -70,7 +77,24 @@ class AtomSums:
 
 
 class AtomSource(Protocol):
-    """Sums over all rows, and over those of a split."""
+    """Sums over all rows, and over those of a split; values, and products with them."""
+
+    @property
+    def n_atoms(self) -> int:
+        """Number of atoms."""
+        ...
+
+    def columns(self, atoms: Indices) -> Floats:
+        """Values of these atoms on the rows: shape (n_rows, n)."""
+        ...
+
+    def predicted(self, coefficients: Floats) -> Floats:
+        """Σ_j w_j p_j on the rows."""
+        ...
+
+    def prices(self, dual: Floats) -> Floats:
+        """Σ_i μ_i p_j(x_i) for every atom j."""
+        ...
 
     def sums(self) -> AtomSums:
         """Over all rows."""
@@ -117,6 +141,26 @@ class StoredAtoms:
         workers.map(turn, Workers.slices(len(Z), _CHUNK_ROWS))
         return cls(values, y, weights, workers)
 
+    @property
+    def n_atoms(self) -> int:
+        """Number of atoms."""
+        return int(self._values.shape[0])
+
+    def columns(self, atoms: Indices) -> Floats:
+        """Values of these atoms on the rows."""
+        return self._rows(atoms).T
+
+    def predicted(self, coefficients: Floats) -> Floats:
+        """Σ_j w_j p_j on the rows."""
+        held = np.flatnonzero(coefficients)
+        return np.asarray(self._rows(held).T @ coefficients[held])
+
+    def prices(self, dual: Floats) -> Floats:
+        """Values times μ, in panels of atoms whatever the number of threads."""
+        if _is_sparse(self._values):
+            return np.asarray(self._values @ dual)
+        return self._panels(lambda rows: rows @ dual)
+
     def sums(self) -> AtomSums:
         """Over all rows."""
         return self._weighted(self._weights)
@@ -137,12 +181,8 @@ class StoredAtoms:
         else:
             diagonal = self._panels(lambda rows: np.einsum("ij,ij,j->i", rows, rows, w))
 
-        def predicted(coefficients: Floats) -> Floats:
-            held = np.flatnonzero(coefficients)
-            return np.asarray(self._rows(held).T @ coefficients[held])
-
         def image(coefficients: Floats) -> Floats:
-            return self._times(w * predicted(coefficients))
+            return self.prices(w * self.predicted(coefficients))
 
         def block(left: Indices, right: Indices) -> Floats:
             weighted = (self._rows(right) * w).T
@@ -151,19 +191,13 @@ class StoredAtoms:
             return np.concatenate(parts)
 
         def error(coefficients: Floats) -> float:
-            return float(w @ (y - predicted(coefficients)) ** 2)
+            return float(w @ (y - self.predicted(coefficients)) ** 2)
 
-        return AtomSums(self._times(w * y), diagonal, float(w @ y**2), image, block, error)
+        return AtomSums(self.prices(w * y), diagonal, float(w @ y**2), image, block, error)
 
     def _rows(self, atoms: Indices) -> Floats:
         values = self._values[atoms]
         return np.asarray(values.toarray() if _is_sparse(values) else values)
-
-    def _times(self, right: Floats) -> Floats:
-        """Values @ right, in panels of atoms whatever the number of threads."""
-        if _is_sparse(self._values):
-            return np.asarray(self._values @ right)
-        return self._panels(lambda rows: rows @ right)
 
     def _panels(self, task: Callable[[Floats], Floats]) -> Floats:
         A = self._values
@@ -174,10 +208,44 @@ class StoredAtoms:
 class GramAtoms:
     """Kernel atoms on too many rows to keep their values: one pass gives all sums."""
 
-    def __init__(self, sample: Sample, kernel: Kernel, points: Any, workers: Workers) -> None:
+    def __init__(
+        self, sample: Sample, kernel: Kernel, points: Any, n_atoms: int, workers: Workers
+    ) -> None:
         self._sample, self._kernel = sample, kernel
         self._points, self._workers = points, workers
-        self._total = self._statistics(sample)
+        self.n_atoms = n_atoms
+
+    @cached_property
+    def _total(self) -> GramStatistics:
+        return self._statistics(self._sample)
+
+    def columns(self, atoms: Indices) -> Floats:
+        """Values of these atoms on the rows, in a pass."""
+        points, at = self._used(atoms)
+        return kernel_features(self._sample.rows, self._kernel, points, self._workers)[:, at]
+
+    def predicted(self, coefficients: Floats) -> Floats:
+        """Σ_j w_j p_j on the rows, in a pass."""
+        held = np.flatnonzero(coefficients)
+        if not len(held):
+            return np.zeros(self._sample.n_rows)
+        points, at = self._used(held)
+        n_kernels = self.n_atoms // len_items(self._points)
+        factors = np.zeros((n_kernels * len_items(points), 1))
+        factors[at, 0] = coefficients[held]
+        return kernel_times(self._sample.rows, self._kernel, points, factors, self._workers)[:, 0]
+
+    def prices(self, dual: Floats) -> Floats:
+        """Σ_i μ_i p_j(x_i) for every atom j, in a pass."""
+        return kernel_transpose_times(
+            self._sample.rows, self._kernel, self._points, dual[:, None], self._workers
+        )[:, 0]
+
+    def _used(self, atoms: Indices) -> tuple[Any, Indices]:
+        """Points of these atoms, and where the atoms are among all kernels at these points."""
+        n_points = len_items(self._points)
+        which, at = np.unique(atoms % n_points, return_inverse=True)
+        return some_items(self._points, which), (atoms // n_points) * len(which) + at
 
     def _statistics(self, sample: Sample) -> GramStatistics:
         return gram_statistics(sample, self._kernel, self._points, workers=self._workers)
@@ -233,4 +301,9 @@ def kernel_source(
     n_atoms = n_kernels * len_items(points)
     if sample.n_rows * n_atoms <= STORED_ENTRIES:
         return StoredAtoms.of_kernel(sample, kernel, points, workers)
-    return GramAtoms(sample, kernel, points, workers)
+    return GramAtoms(sample, kernel, points, n_atoms, workers)
+
+
+def some_items(items: Any, index: Indices) -> Any:
+    """Items of these numbers, of any kind."""
+    return [items[i] for i in index] if isinstance(items, list) else items[index]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 import warnings
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,25 +13,27 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.model_selection import check_cv
-from sklearn.utils import check_random_state
+from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_y, check_is_fitted, validate_data
 
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.estimators.constraints import EXECUTION, KERNEL, POOLED
 from pursuit.estimators.hull.atoms import (
-    AtomSource,
     StackedKernel,
     StoredAtoms,
     kernel_source,
+    some_items,
 )
-from pursuit.estimators.hull.radius import RadiusPath, ball, choose_radius
-from pursuit.estimators.hull.search import HullStop, pursue_hull
+from pursuit.estimators.hull.problem import KINKED, LOSSES, BallProblem, residual_loss
+from pursuit.estimators.hull.radius import RadiusPath, choose_radius
+from pursuit.estimators.hull.rounds import BallFit, Pool, RowAtoms, pursue_ball
 from pursuit.estimators.inputs import (
     check_lengths,
     counting_kernel,
     is_precomputed,
     prediction_rows,
+    seeded,
     training_rows,
     validate_held,
     validate_items,
@@ -43,6 +46,7 @@ from pursuit.gram import kernel_times
 from pursuit.greedy import Meter, Path, catch_interrupt
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
+from pursuit.objectives import HuberResidual
 from pursuit.objectives.hull import STEPS
 from pursuit.rows import Sample, distinct_rows, draw_rows, len_items
 
@@ -50,14 +54,17 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _SMALL = 2000
+"""Up to so many rows the kernel functions at all of them are chosen from at once."""
 _FOLDS = 5
 
 
 class HullModel(ScoredRows, RegressorMixin, ReportedModel, BaseEstimator, ABC):
-    """Least squares over an l1 ball of atoms; subclasses say which radius."""
+    """Regression over an l1 ball of atoms; subclasses say which radius."""
 
     atoms: Any
     kernel: Any
+    loss: str
+    quantile: float
     n_terms: int
     step: str
     tol: float | None
@@ -77,11 +84,14 @@ class HullModel(ScoredRows, RegressorMixin, ReportedModel, BaseEstimator, ABC):
     dual_coef_: Floats
     path_: Path
     certificate_: Certificate
-    rate_bound_: Bound
+    rate_bound_: Bound | None
+    delta_: float
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "atoms": [StrOptions({"kernel", "features"}), "array-like", "sparse matrix", list, object],
         "kernel": [str, callable, SklearnKernel, list, tuple],
+        "loss": [StrOptions(set(LOSSES))],
+        "quantile": [Interval(numbers.Real, 0, 1, closed="neither")],
         "n_terms": [Interval(numbers.Integral, 1, None, closed="left")],
         "step": [StrOptions(set(STEPS))],
         "tol": [None, Interval(numbers.Real, 0, None, closed="neither")],
@@ -95,45 +105,34 @@ class HullModel(ScoredRows, RegressorMixin, ReportedModel, BaseEstimator, ABC):
         """The radius, or the radii and splits that choose it."""
 
     def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Self:
+        self._check_loss()
         rows, X, uses_kernel = self._rows(X, y)
         y = _check_y(y, y_numeric=True, estimator=self).astype(np.float64)
         check_lengths(X, y)
         weights = validate_weights(sample_weight, n_rows(X))
         present = np.flatnonzero(weights > 0)
-        self._drop("coef_", "kernel_indices_", "transformer_", "radii_", "mse_path_")
-        rng = np.random.default_rng(
-            check_random_state(self.random_state).randint(2**31 - 1, size=4)
-        )
+        self._drop("coef_", "kernel_indices_", "transformer_", "radii_", "mse_path_", "delta_")
+        rng = seeded(self.random_state)
+        loss = residual_loss(self.loss, self.quantile, y[present], weights[present])
+        if isinstance(loss, HuberResidual):
+            self.delta_ = loss.delta
+        problem = BallProblem(y[present], weights[present], loss, self.step, self.n_terms)
         with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
             if uses_kernel:
                 sample = Sample(rows, y[:, None], weights).take(present)
-                pool, kernel, source = self._kernel_atoms(sample, X, rng, workers)
-                meter, labels = Meter(kernel), np.tile(pool[1], self._n_kernels)
-                labels = np.where(labels >= 0, present[labels], -1)
+                kernel, pool = self._kernel_atoms(sample, X, rng, workers)
+                meter = Meter(kernel)
             else:
-                Z = self._features(X, y)
-                Z = Z if len(present) == len(y) else Z[present]
-                source = StoredAtoms.of_features(Z, y[present], weights[present], workers)
-                meter, labels = Meter(), np.arange(Z.shape[1])
-            wanted = self._radii()
-            if isinstance(wanted, float):
-                self.radius_ = wanted
+                X = X if len(present) == n_rows(X) else _safe_indexing(X, present)
+                pool, meter = self._feature_atoms(X, problem, workers), Meter()
+            radii = self._radii()
+            if isinstance(radii, float):
+                self.radius_ = radii
             else:
-                found = self._search_radius(source, y[present], weights[present], *wanted, rng)
-                self.radius_ = found.best
-            stop = HullStop(self.n_terms, None, self.tol)
-            objective = ball(source.sums(), self.radius_, self.step)
-            excess = objective.gap
-            path, self.certificate_ = pursue_hull(objective, meter, stop, [interrupted], labels)
-            self.path_ = path
-        self.rate_bound_ = hull_rate_bound(len(path), objective.curvature, excess)
-        held = np.flatnonzero(objective.coefficients)
-        self.n_terms_, self.dual_coef_ = len(held), objective.coefficients[held]
-        self.basis_indices_ = labels[held]
-        if uses_kernel:
-            self._keep_basis(X, pool, held)
-        else:
-            self.basis_, self.coef_ = None, objective.coefficients
+                self.radius_ = self._search_radius(pool, problem, *radii, rng).best
+            pool = replace(pool, over=f"the l1 ball of radius {self.radius_:g} of {pool.over}")
+            fit = pursue_ball(problem, pool, self.radius_, self.tol, meter, interrupted)
+        self._keep(fit, X, present)
         if interrupted.requested:
             warnings.warn(
                 f"fit was interrupted: the model holds the {self.n_terms_} terms found so far.",
@@ -143,6 +142,36 @@ class HullModel(ScoredRows, RegressorMixin, ReportedModel, BaseEstimator, ABC):
         if self.verbose:
             print(f"[{type(self).__name__}] radius {self.radius_:.4g}: {self.path_}", flush=True)
         return self
+
+    def _check_loss(self) -> None:
+        if self.loss != "quantile" and self.quantile != 0.5:
+            raise ValueError(
+                f"quantile={self.quantile} is for loss='quantile', and loss is {self.loss!r}: pass "
+                "loss='quantile', or leave quantile out."
+            )
+        if self.loss in KINKED and self.step != "corrective":
+            raise ValueError(
+                f"step={self.step!r} follows the gradient, and loss={self.loss!r} has kinks, where "
+                "there is none: use step='corrective', which solves linear programmes."
+            )
+
+    def _keep(self, fit: BallFit, X: Any, present: Indices) -> None:
+        """Store what was found."""
+        held = np.flatnonzero(fit.coefficients)
+        self.certificate_ = fit.certificate
+        self.rate_bound_ = _rate_bound(fit)
+        self.n_terms_, self.dual_coef_ = len(held), fit.coefficients[held]
+        self.path_, self.basis_indices_ = fit.path, fit.pool.labels[held]
+        points = fit.pool.points
+        if points is None:
+            self.basis_, self.coef_ = None, fit.coefficients
+            return
+        if isinstance(self.atoms, str):
+            self.path_ = replace(fit.path, index=present[fit.path.index])
+            self.basis_indices_ = present[self.basis_indices_]
+        self.kernel_indices_ = held // len_items(points)
+        used = held % len_items(points)
+        self.basis_ = None if is_precomputed(self.kernel) else some_items(points, used)
 
     @lazily
     def predict(self, X: Any) -> Floats:
@@ -214,11 +243,16 @@ class HullModel(ScoredRows, RegressorMixin, ReportedModel, BaseEstimator, ABC):
             self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
         )
 
-    def _features(self, X: Any, y: Floats) -> Any:
+    def _feature_atoms(self, X: Any, problem: BallProblem, workers: Workers) -> Pool:
+        """All columns of X, or of what the transformer makes of it."""
+        kind = "features"
         if hasattr(self.atoms, "transform"):
             self.transformer_ = clone(self.atoms)
-            X = self.transformer_.fit_transform(X, y)
-        return _matrix(X)
+            X = self.transformer_.fit_transform(X, problem.y)
+            kind = f"outputs of {type(self.atoms).__name__}"
+        Z = _matrix(X)
+        source = StoredAtoms.of_features(Z, problem.y, problem.weights, workers)
+        return Pool(source, np.arange(Z.shape[1]), f"all {Z.shape[1]} {kind}")
 
     def _new_features(self, X: Any) -> Any:
         X = self._checked(X, reset=False)
@@ -236,63 +270,52 @@ class HullModel(ScoredRows, RegressorMixin, ReportedModel, BaseEstimator, ABC):
 
     def _kernel_atoms(
         self, sample: Sample, X: Any, rng: np.random.Generator, workers: Workers
-    ) -> tuple[tuple[Any, Indices], CountingKernel, AtomSource]:
-        """Points with their row numbers, the kernel, and the sums."""
-        if isinstance(self.atoms, str):
-            index = self._pool(sample, rng)
-            points = sample.rows.take(index)
-        else:
+    ) -> tuple[CountingKernel, Pool]:
+        """The kernel, and the atoms to begin with."""
+        kernels = self._kernels(X)
+        kernel = kernels[0] if len(kernels) == 1 else CountingKernel(StackedKernel(kernels))
+        of = "kernel functions" if len(kernels) == 1 else f"functions of {len(kernels)} kernels"
+        if not isinstance(self.atoms, str):
             if is_precomputed(self.kernel):
                 raise ValueError("centres need a kernel that can be computed, not 'precomputed'.")
             points = validate_items(self, self.atoms, reset=False, name="atoms")
-            index = np.full(len_items(points), -1)
-        kernels = self._kernels(X)
-        kernel = kernels[0] if len(kernels) == 1 else CountingKernel(StackedKernel(kernels))
-        source = kernel_source(sample, kernel, points, len(kernels), workers)
-        return (points, index), kernel, source
-
-    def _pool(self, sample: Sample, rng: np.random.Generator) -> Indices:
-        if sample.n_rows <= _SMALL and self.pool_size == "auto":
-            return distinct_rows(sample.rows)
-        size = 2 * self.n_terms + 1000 if self.pool_size == "auto" else self.pool_size
-        return draw_rows(sample.n_rows, int(size), rng)
-
-    def _keep_basis(self, X: Any, pool: tuple[Any, Indices], held: Indices) -> None:
-        points, _ = pool
-        which = held % len_items(points)
-        self.kernel_indices_ = held // len_items(points)
-        if is_precomputed(self.kernel):
-            self.basis_ = None
-        else:
-            self.basis_ = [points[i] for i in which] if isinstance(points, list) else points[which]
+            n = len_items(points)
+            source = kernel_source(sample, kernel, points, len(kernels), workers)
+            labels = np.full(n * len(kernels), -1)
+            return kernel, Pool(source, labels, f"{of} at the {n} points given", points)
+        over = f"{of} at all {sample.n_rows} rows"
+        auto = self.pool_size == "auto"
+        size = 2 * self.n_terms + 1000 if auto else int(self.pool_size)
+        atoms = RowAtoms(sample, kernel, len(kernels), size, workers)
+        if size >= sample.n_rows or (auto and sample.n_rows <= _SMALL):
+            # A row that repeats another has the same kernel functions.
+            pool = atoms.pool(distinct_rows(sample.rows), over)
+            return kernel, replace(pool, everything=None)
+        return kernel, atoms.pool(draw_rows(sample.n_rows, size, rng), over)
 
     def _points(self, mine: Indices) -> Any:
-        if self.basis_ is None:
-            return self.basis_indices_[mine]
-        if isinstance(self.basis_, list):
-            return [self.basis_[i] for i in mine]
-        return self.basis_[mine]
+        return self.basis_indices_[mine] if self.basis_ is None else some_items(self.basis_, mine)
 
     def _search_radius(
         self,
-        source: AtomSource,
-        y: Floats,
-        weights: Floats,
+        pool: Pool,
+        problem: BallProblem,
         radii: Floats | None,
         cv: Any,
         rng: np.random.Generator,
     ) -> RadiusPath:
-        if len(y) < 2:
+        m = len(problem.y)
+        if m < 2:
             raise ValueError(
                 "cross-validation needs at least 2 rows, got 1 sample: pass a radius instead."
             )
         if cv is None:
-            order = rng.permutation(len(y))
-            folds = [np.sort(part) for part in np.array_split(order, min(_FOLDS, len(y)))]
+            order = rng.permutation(m)
+            folds = [np.sort(part) for part in np.array_split(order, min(_FOLDS, m))]
             splits = [(np.setdiff1d(order, part), part) for part in folds]
         else:
-            splits = list(check_cv(cv).split(np.zeros((len(y), 1)), y))
-        found = choose_radius(source, splits, weights, radii, self.n_terms, self.step, self.tol)
+            splits = list(check_cv(cv).split(np.zeros((m, 1)), problem.y))
+        found = choose_radius(problem, pool.source, splits, radii, self.tol)
         self.radii_, self.mse_path_ = found.radii, found.errors
         return found
 
@@ -307,3 +330,14 @@ def _matrix(X: Any) -> Any:
     if hasattr(X, "tocsr"):
         return X.tocsr().astype(np.float64)
     return np.asarray(X, dtype=np.float64)
+
+
+def _rate_bound(fit: BallFit) -> Bound | None:
+    """What Theorem 3.1 promises for steps among the atoms of the first pool."""
+    if fit.curvature is None:
+        return None
+    bound = hull_rate_bound(fit.n_first, fit.curvature, fit.excess)
+    if fit.pool.everything is None:
+        return bound
+    over = "the distance of f from its minimum over the hull of the pool that was drawn first"
+    return replace(bound, quantity=over)

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit.estimators.hull.atoms import AtomSource, AtomSums, Split
+from pursuit.estimators.hull.problem import BallProblem
 from pursuit.estimators.hull.search import HullStop, pursue_hull
 from pursuit.greedy import Meter
-from pursuit.objectives import BallRegression
-from pursuit.solvers import bounded_least_squares
 
 Floats = NDArray[np.float64]
 
@@ -27,25 +26,18 @@ _STEPS = 200
 
 @dataclass(frozen=True)
 class RadiusPath:
-    """Radii in increasing order, and the mean squared error of each on each part left out."""
+    """Radii in increasing order, and the mean loss of each on each part left out."""
 
     radii: Floats
     errors: Floats
     best: float
 
 
-def ball(sums: AtomSums, radius: float, step: str) -> BallRegression:
-    """The objective for given sums."""
-    return BallRegression(sums, radius, step=step, solve=bounded_least_squares)
-
-
 def choose_radius(
+    problem: BallProblem,
     source: AtomSource,
     splits: Sequence[Split],
-    weights: Floats,
     radii: Floats | None,
-    n_terms: int,
-    step: str,
     tol: float | None,
 ) -> RadiusPath:
     """The radius of least error on rows left out.
@@ -54,35 +46,36 @@ def choose_radius(
 
     Parameters
     ----------
+    problem : BallProblem
+        Targets, weights and loss, which is the error as well.
     source : AtomSource
-        Sums over the rows of either part of a split.
+        The atoms.
     splits : list of (train, test)
         Row numbers.
-    weights : array of shape (n_rows,)
-        Weights of the rows.
     radii : array or None
         Increasing radii. None starts from a quarter of the weight that the best single atom
         wants, doubling, until three in a row have not lowered the error, or no ball binds.
-    n_terms, step, tol
+    tol
         As in the estimator.
 
     Returns
     -------
     path : RadiusPath
     """
-    folds = [source.split(train, test) for train, test in splits]
-    share = np.array([weights[test].sum() for _, test in splits])
-    first = min(_single_weight(train) for train, _ in folds) * _FIRST
+    folds = [problem.fold(source, split) for split in splits]
+    share = np.array([problem.weights[test].sum() for _, test in splits])
+    first = min(_single_weight(sums) for _, _, sums in folds) * _FIRST
     grid = first * _RATIO ** np.arange(_MOST) if radii is None else radii
-    balls = [ball(train, float(grid[0]), step) for train, _ in folds]
+    balls = [objective(float(grid[0])) for objective, _, _ in folds]
     errors: list[list[float]] = []
     least, since = np.inf, 0
+    stop = HullStop(problem.n_terms, _STEPS, max(tol or 0.0, _TOL))
     for radius in grid:
         for objective in balls:
             objective.widen(float(radius))
-            pursue_hull(objective, Meter(), HullStop(n_terms, _STEPS, max(tol or 0.0, _TOL)))
+            pursue_hull(objective, Meter(), stop)
         errors.append(
-            [test.error(b.coefficients) for b, (_, test) in zip(balls, folds, strict=True)]
+            [error(b.coefficients) for b, (_, error, _) in zip(balls, folds, strict=True)]
         )
         mean = float(share @ np.array(errors[-1]))
         since = 0 if mean < least else since + 1

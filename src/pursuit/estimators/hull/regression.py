@@ -19,36 +19,49 @@ Floats = NDArray[np.float64]
 
 
 class HullRegressor(HullModel):
-    """Least squares over an l1 ball: few terms of many, with a proof that none are missing.
+    """Regression over an l1 ball: few terms of many, with a proof that none are missing.
 
-    Minimises the mean of (y - Σ_j w_j p_j(x))² over ‖w‖₁ ≤ r, greedily (Z02 Algorithm 2.1): the
-    atoms p_j are kernel functions at training rows, features as they are, or outputs of a
-    transformer. This is the Lasso with its constraint in place of its penalty; features are not
-    rescaled and there is no intercept.
+    Minimises the mean of ℓ(y - Σ_j w_j p_j(x)) over ‖w‖₁ ≤ r, greedily (Z02 Algorithm 2.1): the
+    atoms p_j are kernel functions at all training rows, features as they are, or outputs of a
+    transformer. With squared errors this is the Lasso with its constraint in place of its penalty;
+    features are not rescaled and there is no intercept.
+
+    The certificate is about all these atoms, also where a fit works with a pool of them: once the
+    pool has nothing left to offer, one pass prices the kernel functions at all rows, and those that
+    promise most are the next pool. It holds whether or not ``n_terms`` stops the fit before the
+    gap has closed.
 
     Parameters
     ----------
     atoms : {"kernel", "features"}, items or transformer, default "kernel"
         ``"kernel"``: kernel functions at the training rows; ``"features"``: the columns of X; an
-        array or list of points: kernel functions there; an object with ``transform``: the columns
-        it makes of X.
+        array or list of points: kernel functions there; an object with ``transform``, such as
+        `SigmoidAtoms`: the columns it makes of X.
     kernel : kernel object, str, callable or list of these, default "rbf"
         As in `SparseGPRegressor`; an atom for every point and every kernel of a list. Kernels
         need not be positive definite here.
+    loss : {"squared", "huber", "absolute", "quantile"}, default "squared"
+        ℓ(u): u²; ½u² up to δ and δ|u| - ½δ² beyond; |u|; or τu for u ≥ 0 and (τ - 1)u for u < 0.
+        The last two have a kink: their steps solve linear programmes, which let up to ten atoms in
+        at a time, and no rate is known for them.
+    quantile : float, default 0.5
+        τ, between 0 and 1: ``loss="quantile"`` estimates this conditional quantile.
     radius : float or "cv", default "cv"
-        r. ``"cv"`` takes the best of an increasing sequence by five-fold cross-validation; see
-        `HullRegressorCV` for more say in it.
+        r. ``"cv"`` takes the best of an increasing sequence by five-fold cross-validation, which
+        scores with the loss itself; see `HullRegressorCV` for more say in it.
     n_terms : int, default 100
         Most atoms of nonzero weight.
     step : {"corrective", "joint", "frank-wolfe"}, default "corrective"
         ``"corrective"`` solves for all chosen atoms after every choice. ``"joint"`` is the
         published algorithm: the best atom and step together. ``"frank-wolfe"``: the atom with
-        the steepest descent, then the best step.
+        the steepest descent, then the best step. Losses with kinks take ``"corrective"`` only.
     tol : float or None, default 1e-6
         Stop when the certificate's ``relative_gap`` is at most this.
     pool_size : int or "auto", default "auto"
-        Training rows that may become centres: all up to 2 000 rows, else ``2 * n_terms + 1000``
-        drawn at random.
+        Training rows whose kernel functions are worked with at a time: all up to 2 000 rows, else
+        ``2 * n_terms + 1000`` drawn at random, and then as many as have the largest prices. To
+        price all rows takes n_rows² kernel values, once per pool. Where that is too many, pass
+        fewer points as ``atoms``: the certificate then says that it is about these.
     gamma, coef0, degree : float, optional
         Parameters of kernels given by name.
     kernel_params : dict, optional
@@ -77,13 +90,20 @@ class HullRegressor(HullModel):
     coef_ : array of shape (n_atoms,)
         All weights, zeros included; for features and transformers only.
     path_ : Path
-        Mean squared error and relative gap after each step.
+        Mean loss after each step, and the relative gap over all atoms where it was computed: at
+        every step, or each time that all rows were priced.
     certificate_ : Certificate
-        Mean squared error and a lower bound on what any w in the ball reaches on these rows.
-    rate_bound_ : Bound
-        What Theorem 3.1 promised before the first step.
+        Mean loss, and a lower bound on what any w in the ball reaches on these rows with any of
+        the atoms; ``over`` names them. The bound is Fenchel's: the Frank-Wolfe gap for smooth
+        losses, the dual of the linear programme for those with kinks.
+    rate_bound_ : Bound or None
+        What Theorem 3.1 promised before the first step, for the first pool if there is more than
+        one. None for losses with kinks: the theorem needs a second derivative.
+    delta_ : float
+        δ of ``loss="huber"``, which y fixes before the fit: 1.345 standard deviations, estimated by
+        1.4826 times the weighted median of abs(y - median of y).
     radii_, mse_path_ : arrays of shape (n_radii,) and (n_radii, n_folds)
-        Radii tried and their errors on rows left out, if the radius was not given.
+        Radii tried and their mean losses on rows left out, if the radius was not given.
     n_features_in_ : int
         Number of features, for two-dimensional numeric input.
 
@@ -100,6 +120,12 @@ class HullRegressor(HullModel):
     >>> model = HullRegressor(gamma=2.0, radius=20.0, random_state=0).fit(X, y)
     >>> bool(model.score(X, y) > 0.99 and model.certificate_.relative_gap < 1e-6)
     True
+    >>> model.certificate_.over
+    'the l1 ball of radius 20 of kernel functions at all 500 rows'
+    >>> noisy = y + np.random.default_rng(1).normal(size=500)
+    >>> high = HullRegressor(gamma=2.0, radius=5.0, loss="quantile", quantile=0.9).fit(X, noisy)
+    >>> print(f"{np.mean(noisy <= high.predict(X)):.1f} of the rows are below")
+    0.9 of the rows are below
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -112,6 +138,8 @@ class HullRegressor(HullModel):
         atoms: Any = "kernel",
         *,
         kernel: Any = "rbf",
+        loss: str = "squared",
+        quantile: float = 0.5,
         radius: float | str = "cv",
         n_terms: int = 100,
         step: str = "corrective",
@@ -127,6 +155,8 @@ class HullRegressor(HullModel):
     ) -> None:
         self.atoms = atoms
         self.kernel = kernel
+        self.loss = loss
+        self.quantile = quantile
         self.radius = radius
         self.n_terms = n_terms
         self.step = step
@@ -160,7 +190,7 @@ class HullRegressor(HullModel):
         y : array of shape (n_rows,)
             Targets.
         sample_weight : array of shape (n_rows,), optional
-            Weights of the squared errors. A row of weight 0 is absent.
+            Weights of the losses. A row of weight 0 is absent, also as a centre.
         target : str, optional
             The column of X that holds the targets, in place of y.
         weight : str, optional
@@ -182,7 +212,7 @@ class HullRegressorCV(HullModel):
 
     Parameters
     ----------
-    atoms, kernel
+    atoms, kernel, loss, quantile
         As in `HullRegressor`.
     radii : array or None, default None
         Radii to try. None starts from a part of what the best single atom wants and is doubled
@@ -197,12 +227,12 @@ class HullRegressorCV(HullModel):
     Attributes
     ----------
     radius_ : float
-        The radius with the least mean error on rows left out.
+        The radius with the least mean loss on rows left out.
     radii_, mse_path_ : arrays of shape (n_radii,) and (n_radii, n_folds)
-        Radii tried and their errors.
+        Radii tried and their mean losses.
     n_terms_, dual_coef_, basis_, basis_indices_, kernel_indices_, coef_
         As in `HullRegressor`, of the fit to all rows.
-    path_, certificate_, rate_bound_
+    path_, certificate_, rate_bound_, delta_
         As in `HullRegressor`, of the fit to all rows.
 
     Examples
@@ -226,6 +256,8 @@ class HullRegressorCV(HullModel):
         atoms: Any = "kernel",
         *,
         kernel: Any = "rbf",
+        loss: str = "squared",
+        quantile: float = 0.5,
         radii: ArrayLike | None = None,
         cv: Any = None,
         n_terms: int = 100,
@@ -242,6 +274,8 @@ class HullRegressorCV(HullModel):
     ) -> None:
         self.atoms = atoms
         self.kernel = kernel
+        self.loss = loss
+        self.quantile = quantile
         self.radii = radii
         self.cv = cv
         self.n_terms = n_terms

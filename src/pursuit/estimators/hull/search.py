@@ -165,8 +165,9 @@ def minimize_over_hull(
         subclass of `HullLoss` of your own.
     atoms : array of shape (n_rows, n_atoms), callable or Atoms
         A matrix with an atom a column; a function (or an object with a method ``best_atom``) that
-        gives, for a gradient g, the values of the atom s with the least s'g; or `KernelAtoms` and
-        `LearnedAtoms`, for kernel functions and for a scikit-learn estimator trained on weights.
+        gives, for a gradient g, the values of the atom s with the least s'g; or `KernelAtoms`,
+        `SigmoidAtoms.on` and `LearnedAtoms`, for kernel functions, for sigmoids of random
+        directions and for a scikit-learn estimator trained on weights.
     n_terms : int, default 100
         Most distinct atoms of positive weight.
     step : {"corrective", "joint", "frank-wolfe"}, default "corrective"
@@ -234,6 +235,11 @@ def _as_atoms(atoms: Any, bound: float | None) -> Atoms:
     if hasattr(atoms, "fit") and hasattr(atoms, "predict"):
         raise TypeError(
             "atoms is an estimator: pass LearnedAtoms(estimator, X), so that it can be trained."
+        )
+    if hasattr(atoms, "transform"):
+        raise TypeError(
+            "atoms is a transformer: pass the matrix that its fit_transform(X) gives, or "
+            "SigmoidAtoms.on(X)."
         )
     best_atom = getattr(atoms, "best_atom", atoms if callable(atoms) else None)
     if best_atom is not None:
