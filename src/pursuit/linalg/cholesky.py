@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
@@ -153,6 +155,21 @@ class PivotedCholesky:
             raise NotPositiveDefiniteError(worst, float(after[worst]))
         return False
 
+    def copied(self) -> PivotedCholesky:
+        """A factor that grows by itself from here; V is shared until one of them grows."""
+        other = copy.copy(self)
+        other.residual, other.pivots = self.residual.copy(), list(self.pivots)
+        other._squared_error = self._squared_error.copy()
+        # A store that is full is replaced by a larger one before anything is written to it.
+        other._store = self.rows
+        other._capacity = self._capacity + self.rank
+        other._reduced = np.empty_like(self._reduced)
+        other._reduced_at = np.zeros_like(self._reduced_at)
+        other._pivot_in = np.full_like(self._pivot_in, -1)
+        other._slot_of = np.full_like(self._slot_of, -1)
+        other._next_slot = 0
+        return other
+
     def triangle(self) -> Floats:
         """R with R R' = H[S, S]: V at the pivots, lower triangular in the order of choice."""
         triangle: Floats = np.tril(self.rows[:, self.pivots].T)
@@ -160,9 +177,8 @@ class PivotedCholesky:
 
     def _next_row(self) -> Floats:
         if self.rank == len(self._store):
-            grown = np.empty(
-                (min(2 * self.rank, max(self._capacity, self.rank + 1)), self._store.shape[1])
-            )
+            size = min(max(2 * self.rank, 1), max(self._capacity, self.rank + 1))
+            grown = np.empty((size, self._store.shape[1]))
             grown[: self.rank] = self._store
             self._store = grown
         row: Floats = self._store[self.rank]
@@ -180,6 +196,12 @@ class RowCholesky:
     def factor(self) -> Floats:
         """The factor so far."""
         return self._store[: self.size, : self.size]
+
+    def copied(self) -> RowCholesky:
+        """A factor that grows by itself from here."""
+        other = copy.copy(self)
+        other._store = self._store.copy()
+        return other
 
     def solve(self, rhs: Floats) -> Floats:
         """L⁻¹ rhs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -71,6 +72,18 @@ class QuadraticPursuit:
         self._offset, self._decrease = offset, 0.0
         self._free = np.ones(len(diagonal), bool)
         self._floor = _PIVOT_TOLERANCE * self.factor.diagonal
+
+    def restarted(self, linear: Floats) -> QuadraticPursuit:
+        """The same choice so far, for another b: V does not depend on it, z = L⁻¹b_S."""
+        other = copy.copy(self)
+        other.factor, other._free = self.factor.copied(), self._free.copy()
+        z: Floats = np.empty((0, linear.shape[1]))
+        if self.factor.rank:
+            z = solve_triangular(self.factor.triangle(), linear[self.chosen], lower=True)
+        other._z = list(z)
+        other._gradient = np.ascontiguousarray((linear - self.factor.rows.T @ z).T)
+        other._decrease = 0.5 * float((z**2).sum())
+        return other
 
     @property
     def available(self) -> NDArray[np.bool_]:
