@@ -20,6 +20,7 @@ from pursuit.bounds.evidence import EvidenceBounds, evidence_bounds
 from pursuit.bounds.growthpath import GrowthPath
 from pursuit.bounds.logistic import logistic_lower_bound
 from pursuit.bounds.machines import balanced, diagonal_quadratic, scaled_machine_bound
+from pursuit.bounds.quadratic import circle_shift, companion_lower_bound, residual_lower_bound
 from pursuit.bounds.rates import (
     IN_EXPECTATION,
     greedy_rate_bound,
@@ -50,6 +51,8 @@ __all__ = [
     "GrowthPath",
     "SolvePath",
     "balanced",
+    "circle_shift",
+    "companion_lower_bound",
     "compression_bound",
     "correlation_bound",
     "dense_lower_bound",
@@ -73,6 +76,7 @@ __all__ = [
     "orthogonalities",
     "primal_value",
     "relative_gap",
+    "residual_lower_bound",
     "sampled_total",
     "scaled_lower_bound",
     "scaled_machine_bound",

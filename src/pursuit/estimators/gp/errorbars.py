@@ -164,7 +164,8 @@ def _pursue_query(
         done = 2 * (q_star - bound) <= tol * (-q_star - bound)
         if done or ended:
             return q_star, bound, max(pursuit.size for pursuit in pursuits)
-        ended = all([pursuit.step() for pursuit in pursuits])
+        reasons = [pursuit.step() for pursuit in pursuits]
+        ended = all(reasons)
 
 
 def _ordered(lower: Floats, upper: Floats, noise: float) -> tuple[Floats, Floats]:
