@@ -25,6 +25,9 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _BLOCK = 256
+_INSIDE = 1e-9
+"""Part of a shift that the second pursuit leaves unused: where H is diag(shift) but for rounding,
+HD⁻¹H - H stays a psd matrix of this part of H in place of rounding."""
 _CLEAR_GAP = 1e-6
 """Part of the largest eigenvalue; a smallest nonzero one below it leaves open what b's part in the
 null space of H may be by rounding, which then is judged as if it were this."""
@@ -128,6 +131,7 @@ class ShiftCompanion:
     """
 
     def __init__(self, H: Columns, b: Floats, shift: Floats) -> None:
+        shift = (1.0 - _INSIDE) * shift
         self._H, self._b, self._shift = H, b, shift
         self.n, self.costly = H.n, H.costly
         self.linear = H.product(b / shift) - b
