@@ -9,6 +9,7 @@ from pursuit.bounds.compression import compression_bound, correlation_bound, kpc
 from pursuit.bounds.duality import (
     dense_lower_bound,
     hybrid_lower_bound,
+    l1_lower_bound,
     minimum_upper_bound,
     primal_value,
     scaled_lower_bound,
@@ -65,6 +66,7 @@ __all__ = [
     "hull_rate_from",
     "hybrid_lower_bound",
     "kpca_bound",
+    "l1_lower_bound",
     "logistic_lower_bound",
     "margin_bound",
     "margin_scale",

@@ -28,10 +28,7 @@ Floats = NDArray[np.float64]
 
 def _takes_rows(model: Any) -> bool:
     if not model._refits:
-        raise AttributeError(
-            "rows can be added to a model that is the best in its span, and this one is made of "
-            f"steps: {type(model).__name__} needs refit=True, or method='random' or 'subspace'."
-        )
+        raise AttributeError(model._rows_refused)
     return True
 
 
@@ -42,6 +39,14 @@ class UpdatingModel(SpanModel):
     def _refits(self) -> bool:
         """Whether the model is the best in its span, and so known by its statistics."""
         return True
+
+    @property
+    def _rows_refused(self) -> str:
+        """Why rows cannot be added, where they cannot."""
+        return (
+            "rows can be added to a model that is the best in its span, and this one is made of "
+            f"steps: {type(self).__name__} needs refit=True, or method='random' or 'subspace'."
+        )
 
     @available_if(_takes_rows)
     def partial_fit(
