@@ -163,6 +163,19 @@ def test_more_variables_than_are_decomposed():
     assert found.path.entries[-1] <= n * found.n_columns
 
 
+@pytest.mark.verify
+@pytest.mark.parametrize("seed", range(5))
+def test_at_real_size(seed):
+    """Of 4 000 variables, by a second pursuit, against a dense solve."""
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(300, 4000))
+    y = A[:, :20].sum(axis=1) + rng.normal(size=300)
+    H, b = A.T @ A + 50.0 * np.eye(4000), A.T @ y
+    least = -0.5 * b @ np.linalg.solve(H, b)
+    found = minimize_quadratic(H, b, n_terms=60, shift=50.0, random_state=seed)
+    assert found.certificate.lower <= least <= found.value
+
+
 @pytest.mark.parametrize("kind", ["exact", "shift", "companion", "singular", "dominant"])
 def test_a_bound_of_another_problem_is_caught_by_these_checks(kind):
     """Negative control: of a matrix that is half as large the minimum is twice as low."""

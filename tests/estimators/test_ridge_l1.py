@@ -113,6 +113,20 @@ def test_two_hundred_certificates_hold(monkeypatch, size, stored):
         assert len(np.unique(model.basis_indices_)) == model.n_basis_
 
 
+@pytest.mark.verify
+@pytest.mark.parametrize("seed", range(5))
+def test_at_real_size(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(2500, 3))
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=2500)
+    upper, lower = minimum(RBF(1.0)(X), y, np.ones(2500), 20.0)
+    for n_basis in (10, 400):
+        model = l1(RBF(1.0), alpha=20.0, n_basis=n_basis).fit(X, y)
+        assert model.certificate_.lower <= upper
+        assert model.certificate_.upper >= lower
+    assert model.certificate_.upper <= upper * (1 + 1e-8)
+
+
 def test_a_lower_bound_of_a_sample_would_fail():
     """Negative control: the bound that prices half of the rows only is above the minimum."""
     rng = np.random.default_rng(0)
@@ -188,23 +202,27 @@ def test_what_belongs_to_the_l2_penalty_is_refused(waves):
     data = waves(40)
     model = l1(alpha=1.0).fit(data.X, data.y)
     assert model.rate_bound_ is None
-    calls = {
-        "truncated": lambda: model.truncated(1),
-        "grow": lambda: model.grow(30, data.X, data.y),
-        "certify": lambda: model.certify(data.X, data.y),
-        "certify_path": lambda: model.certify_path(data.X, data.y),
-    }
-    for name, call in calls.items():
-        with pytest.raises(ValueError, match=rf"^{name} is for penalty='l2'.*[Ff]it again"):
-            call()
-    with pytest.raises(ValueError, match="penalty='l2'"):
-        model.rate_bounds(data.X, data.y)
+    for name in ("truncated", "grow", "certify", "certify_path", "rate_bounds"):
+        with pytest.raises(AttributeError, match=name) as refusal:
+            getattr(model, name)
+        assert "this is for penalty='l2'" in str(refusal.value.__cause__)
+        assert hasattr(SparseKernelRidge().fit(data.X, data.y), name)
     for name in ("partial_fit", "merge", "emptied", "reselect"):
         with pytest.raises(AttributeError, match=name) as refusal:
             getattr(model, name)
         assert "penalty='l1' has no statistics" in str(refusal.value.__cause__)
     with pytest.raises(TypeError, match="has no bound"):
         BoundDisplay.from_estimator(model)
+    with pytest.raises(TypeError, match="has no rate_bounds"):
+        BoundDisplay.from_estimator(model, data.X, data.y)
+
+
+def test_a_report_and_callbacks(waves, tmp_path):
+    data = waves(80)
+    model = l1(alpha=0.01, n_basis=60, verbose=1).fit(data.X, data.y)
+    assert len(model.path_) > model.n_basis_
+    model.report(tmp_path / "report.html", data.X, data.y)
+    assert "SparseKernelRidge" in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,13 @@ from sklearn.base import RegressorMixin, _fit_context, clone
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import (
     IN_EXPECTATION,
     Bound,
     Certificate,
-    CertificatePath,
     greedy_rate_bound,
     orthogonalities,
     simple_rate_bound,
@@ -38,6 +38,7 @@ from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import CallbackSupportMixin, Progress, with_callbacks
 from pursuit.estimators.sources import named_columns
 from pursuit.estimators.span.certifying import KINDS
+from pursuit.estimators.span.model import has_truncations
 from pursuit.estimators.span.penalised import fit_penalised
 from pursuit.estimators.span.searching import FULL_LIMIT, SearchPlan, fit_span
 from pursuit.estimators.span.stepping import StepFit, fit_random, fit_steps
@@ -89,7 +90,8 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         those of most rows are exactly zero at the minimum, however large ``n_basis``. Each step
         takes the row whose kernel function correlates most with the residual, over all rows, and
         minimises over all rows taken, so that ``refit`` changes nothing. For ``method="greedy"``
-        and one output alone; such a model cannot be truncated, grown or updated.
+        and one output alone; such a model has no ``truncated``, ``grow``, ``certify``,
+        ``rate_bounds`` or ``partial_fit``.
     method : {"greedy", "kappa", "random", "subspace"}, default "greedy"
         ``"greedy"`` (Algorithm 1): each step goes to the best function βf + αk(·, x_i) over all
         rows i; a row may be taken again. O(m) a step and a product with the kernel matrix for each
@@ -320,6 +322,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
             fitted = kernel_times(rows, kernel, self._points, coefficients, workers)
         return fitted[:, 0] if self._single_output else fitted
 
+    @available_if(has_truncations)
     def grow(
         self,
         n: int,
@@ -348,96 +351,13 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
             A new, fitted model.
         """
         check_is_fitted(self)
-        self._needs_a_span("grow")
         if isinstance(self._solution, StepSolution):
             raise ValueError(
                 f"grow needs a model that refits, and this is method={self.method!r} with "
                 "refit=False: fit again with a larger n_basis, which begins with the same steps."
             )
-        return super().grow(n, X, y, sample_weight, target=target, weight=weight)
-
-    def certify(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: ArrayLike | None = None,
-        kind: str = "hybrid",
-        *,
-        target: str | Sequence[str] | None = None,
-        weight: str | None = None,
-        **options: Any,
-    ) -> Certificate:
-        """Bound the distance of this model from full kernel ridge regression on (X, y).
-
-        Not for ``penalty="l1"``, whose fit always proves what it can.
-
-        Parameters
-        ----------
-        X, y, sample_weight, kind, target, weight, **options
-            As in `SparseGPRegressor.certify`.
-
-        Returns
-        -------
-        certificate : Certificate
-        """
-        check_is_fitted(self)
-        self._needs_a_span("certify")
-        return super().certify(X, y, sample_weight, kind, target=target, weight=weight, **options)
-
-    def certify_path(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: ArrayLike | None = None,
-        kind: str = "hybrid",
-        *,
-        target: str | Sequence[str] | None = None,
-        weight: str | None = None,
-        sizes: ArrayLike | None = None,
-        floor: bool = False,
-        **options: Any,
-    ) -> CertificatePath:
-        """Certify the model and its truncations; not for ``penalty="l1"``, which has none.
-
-        Parameters
-        ----------
-        X, y, sample_weight, kind, target, weight, sizes, floor, **options
-            As in `SparseGPRegressor.certify_path`.
-
-        Returns
-        -------
-        path : CertificatePath
-        """
-        check_is_fitted(self)
-        self._needs_a_span("certify_path")
-        return super().certify_path(
-            X,
-            y,
-            sample_weight,
-            kind,
-            target=target,
-            weight=weight,
-            sizes=sizes,
-            floor=floor,
-            **options,
-        )
-
-    def truncated(self, n: int) -> Self:
-        """The model of the first n basis functions; not for ``penalty="l1"``.
-
-        Parameters
-        ----------
-        n : int
-            From 1 to ``n_basis_``.
-
-        Returns
-        -------
-        model : SparseKernelRidge
-            A new, fitted model; its ``certificate_`` is None.
-        """
-        check_is_fitted(self)
-        self._needs_a_span("truncated")
-        return super().truncated(n)
+        grown: Self = super().grow(n, X, y, sample_weight, target=target, weight=weight)
+        return grown
 
     @property
     def n_steps_(self) -> int:
@@ -461,6 +381,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         lower = 0.0 if self.certificate_ is None else max(self.certificate_.lower, 0.0)
         return self._rate_bound(self._value, lower)
 
+    @available_if(has_truncations)
     def rate_bounds(
         self,
         X: Any,
@@ -652,14 +573,15 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
                 "one of its own, with certificate='auto', or none, with None."
             )
 
-    def _needs_a_span(self, what: str) -> None:
-        """Refuse what holds only for the best function in the span of a basis."""
-        if self.penalty == "l1":
-            raise ValueError(
-                f"{what} is for penalty='l2': with 'l1' the coefficients of all functions change "
-                "with every one that is taken or left out. Fit again, with another n_basis or "
-                "alpha; certificate_ has what is proved."
-            )
+    @property
+    def _truncations_refused(self) -> str | None:
+        if self.penalty == "l2":
+            return None
+        return (
+            "this is for penalty='l2': with 'l1' the coefficients of all functions change with "
+            "every one that is taken or left out. Fit again, with another n_basis or alpha; "
+            "certificate_ has what is proved."
+        )
 
     @property
     def _rows_refused(self) -> str:

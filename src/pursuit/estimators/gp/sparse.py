@@ -449,7 +449,7 @@ class SparseGPRegressor(
             Without it, one basis serves all points: O(n²) per point above, one pass over the rows
             below. With it, two pursuits of its own go on from there for every point, until the
             bounds of the explained variance are within ``tol`` of each other (SB01 §4), and the
-            number of steps is returned as well.
+            number of steps is returned as well; this holds O(n_rows n_basis) numbers in memory.
 
         Returns
         -------

@@ -213,7 +213,8 @@ class UpdatingModel(SpanModel):
         model.basis_indices_ = pool.index
         model.path_ = path.extended(self.basis_indices_[rest]) if len(rest) else path
         model._update(SpanSolution.from_whitened(R, Q @ gram @ Q.T, Q @ cross, old.noise))
-        return model.truncated(min(size, len(order)))
+        shortened: Self = model.truncated(min(size, len(order)))
+        return shortened
 
     @property
     def _factors(self) -> SpanSolution:
