@@ -11,6 +11,7 @@ from pursuit.bounds import (
     dense_lower_bound,
     evidence_bounds,
     hybrid_lower_bound,
+    l1_lower_bound,
     minimum_upper_bound,
     primal_value,
     scaled_lower_bound,
@@ -140,3 +141,22 @@ def test_huge_targets_do_not_overflow():
     expected = [0.5e150]
     np.testing.assert_allclose(scaled_lower_bound(linear, quadratic, 1.0), expected)
     np.testing.assert_allclose(hybrid_lower_bound(linear, quadratic, border, z, 1.0), expected)
+
+
+def test_the_l1_bound_is_the_best_feasible_multiple():
+    """By a fine grid of s, and never above the value of any coefficients."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        K, y, w = rng.normal(size=(8, 8)), rng.normal(size=8), rng.uniform(0.1, 2, 8)
+        alpha = float(10.0 ** rng.uniform(-1, 1))
+        a = rng.normal(size=8)
+        r = y - K @ a
+        largest = float(np.abs(K.T @ (w * r)).max())
+        found = l1_lower_bound(float(y @ (w * r)), float(r @ (w * r)), largest, alpha)
+        s = np.linspace(-alpha / largest, alpha / largest, 20_001)
+        grid = s * (y @ (w * r)) - 0.5 * s**2 * (r @ (w * r))
+        assert grid.max() - 1e-12 <= found <= grid.max() + 1e-6
+        for other in (a, np.zeros(8), 0.1 * rng.normal(size=8)):
+            value = 0.5 * w @ (y - K @ other) ** 2 + alpha * np.abs(other).sum()
+            assert found <= value + 1e-12
+    assert l1_lower_bound(0.0, 0.0, 0.0, 1.0) == 0.0

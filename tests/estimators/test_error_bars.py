@@ -81,7 +81,7 @@ def test_the_exact_deviation_lies_between(
         [steps] = counts
         assert steps.shape == (len(new),)
         assert steps.dtype.kind == "i"
-        assert np.all((steps >= 1) & (steps <= np.sum(weights > 0)))
+        assert np.all((steps >= 0) & (steps <= np.sum(weights > 0)))
         prior = kernel.diag(new) + noise
         reached = relative_distance(lower[:-1, 0], upper[:-1, 0], prior[:-1] * scale[0] ** 2)
         assert np.all(reached <= tol * (1 + 1e-6) + 1e-9)
@@ -95,7 +95,7 @@ def test_far_away_only_the_prior_is_known(waves, rough_kernel, weighted_scale, t
     lower, upper, *counts = model.std_bounds(np.full((2, 2), FAR), data.X, tol=tol)
     for bound in (lower, upper):
         np.testing.assert_allclose(bound, np.sqrt(1.5 + 0.1) * np.tile(scale, (2, 1)), rtol=1e-12)
-    assert all(np.all(steps == 1) for steps in counts)
+    assert all(np.all(steps == 0) for steps in counts)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -130,6 +130,57 @@ def test_a_smaller_tol_takes_more_steps_and_is_tighter(waves, rough_kernel):
     assert np.all(tight[2] >= loose[2])
     assert tight[2].sum() > loose[2].sum()
     assert np.all(tight[1] - tight[0] <= loose[1] - loose[0])
+
+
+def test_a_basis_that_is_enough_needs_no_more(waves, rough_kernel):
+    data = waves(70)
+    model = fixed_gp(rough_kernel, noise=0.1, n_basis=70).fit(data.X, data.y)
+    lower, upper, steps = model.std_bounds(data.new, data.X, tol=1e-3)
+    assert not steps.any()
+    for one, two in zip(model.std_bounds(data.new, data.X), (lower, upper), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-9)
+
+
+@pytest.mark.parametrize("candidates", ["rows", "kmeans"])
+def test_the_models_own_basis_saves_steps(waves, rough_kernel, candidates):
+    """From the model's basis a query takes a fraction of the steps it takes from nothing."""
+    data = waves(200)
+    model = fixed_gp(
+        rough_kernel, noise=0.1, n_basis=60, candidates=candidates, pool_size=120, random_state=0
+    ).fit(data.X, data.y)
+    exact = exact_std(rough_kernel, data.X, data.new, 0.1, scale=np.std(data.y))
+    lower, upper, steps = model.std_bounds(data.new, data.X, tol=0.02)
+    published = model._std_bounds(data.new, data.X, None, 0.02, own_basis=False)
+    assert_between(lower, exact, upper)
+    assert_between(published[0], exact, published[1])
+    assert np.all(published[2] >= 1)
+    assert np.all(steps <= published[2])
+    assert steps.sum() <= 0.6 * published[2].sum()
+
+
+def test_the_published_form_begins_with_nothing(waves, rough_kernel):
+    """Whatever the model, with the same draws: Table 2 counts from an empty basis."""
+    data = waves(80)
+    counts = []
+    for n_basis in (1, 40):
+        model = fixed_gp(rough_kernel, noise=0.1, n_basis=n_basis, normalize_y=False)
+        model.set_params(random_state=0).fit(data.X, data.y)
+        found = model._std_bounds(data.new, data.X, None, 0.05, own_basis=False)
+        counts.append(found)
+    for one, two in zip(*counts, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_moved_points_are_no_rows_and_still_a_start(waves, rough_kernel):
+    data = waves(60)
+    foreign = np.random.default_rng(3).normal(size=(25, 2))
+    model = fixed_gp(rough_kernel, noise=0.05, n_basis=25, candidates=foreign, normalize_y=False)
+    model.fit(data.X, data.y)
+    assert np.all(model.basis_indices_ == -1)
+    exact = exact_std(rough_kernel, data.X, data.new, 0.05)
+    for tol in (1.5, 0.01):
+        lower, upper, _ = model.std_bounds(data.new, data.X, tol=tol)
+        assert_between(lower, exact, upper)
 
 
 @pytest.mark.parametrize("tol", [None, 0.2])

@@ -78,6 +78,7 @@ CONFIGURATIONS = [
     SparseKernelPCA(n_basis=8, search="fresh"),
     SparseKernelPCA(kernel="precomputed"),
     SparseKernelRidge(),
+    SparseKernelRidge(penalty="l1"),
     SparseKernelRidge(method="kappa", refit=True),
     SparseKernelRidge(method="random"),
     SparseKernelRidge(kernel="precomputed"),

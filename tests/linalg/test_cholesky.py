@@ -124,6 +124,57 @@ def test_the_diagonal_given_is_not_changed(read_only):
     np.testing.assert_array_equal(factor.diagonal, np.diag(H))
 
 
+def test_a_copy_grows_by_itself():
+    H = psd(np.random.default_rng(0), 9)
+    with Workers(1) as workers:
+        factor = PivotedCholesky(np.diag(H), 4, workers)
+        grow(factor, H, [3, 1])
+        rows, residual = factor.rows.copy(), factor.residual.copy()
+        other = factor.copied()
+        grow(other, H, [5, 0, 7])
+        np.testing.assert_array_equal(factor.rows, rows)
+        np.testing.assert_array_equal(factor.residual, residual)
+        grow(factor, H, [2])
+    for found, pivots in ((factor, [3, 1, 2]), (other, [3, 1, 5, 0, 7])):
+        assert found.pivots == pivots
+        expected = np.linalg.cholesky(H[np.ix_(pivots, pivots)])
+        np.testing.assert_allclose(found.triangle(), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_diagonal_may_become_known_later(batch):
+    """Residuals, and the rounding they have gathered, as if it had been known all the time."""
+    H = psd(np.random.default_rng(0), 10)
+    with Workers(1) as workers:
+        known = PivotedCholesky(np.diag(H), 4, workers)
+        later = PivotedCholesky(np.full(10, np.nan), 4, workers)
+        later.reveal(np.array([2, 5]), np.diag(H)[[2, 5]])
+        for factor in (known, later):
+            grow(factor, H, [5, 2])
+        assert np.isnan(later.residual).sum() == 8
+        assert not later.trusted[[0, 1, 9]].any()
+        rest = np.setdiff1d(np.arange(10), [2, 5])
+        for start in range(0, 8, batch):
+            part = rest[start : start + batch]
+            later.reveal(part, np.diag(H)[part])
+    np.testing.assert_allclose(later.residual, known.residual, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(later._squared_error, known._squared_error, rtol=1e-10)
+    np.testing.assert_array_equal(later.trusted, known.trusted)
+
+
+def test_an_entry_that_shows_an_indefinite_matrix_when_it_becomes_known():
+    H = np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    with Workers(1) as workers:
+        factor = PivotedCholesky(np.full(3, np.nan), 3, workers)
+        factor.reveal(np.array([0]), np.ones(1))
+        grow(factor, H, [0])
+        factor.reveal(np.array([2]), np.ones(1))
+        with pytest.raises(NotPositiveDefiniteError, match="at index 1"):
+            factor.reveal(np.array([1]), np.ones(1))
+        with pytest.raises(NotPositiveDefiniteError, match="at index 1"):
+            PivotedCholesky(np.array([1.0, -1.0]), 2, workers).refuse_negative(np.arange(2))
+
+
 def row_of(factor, H, pivot):
     """What ``append`` takes for this pivot."""
     factor.reduce(np.array([pivot]), H[[pivot]])

@@ -273,3 +273,44 @@ def test_powers_of_two_scale_without_rounding(c):
     np.testing.assert_array_equal(paths[1].value, paths[0].value)
     np.testing.assert_array_equal(paths[2].value, c**2 * paths[0].value)
     np.testing.assert_array_equal(larger.coefficients() * c, plain.coefficients())
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 12), st.booleans())
+def test_restarted_with_another_linear_part(seed, P, some):
+    rng = np.random.default_rng(seed)
+    H, b = well_conditioned(rng, P, 2)
+    other = rng.standard_normal((P, 2))
+    with Workers(1) as workers:
+        objective = quadratic(H, b, workers)
+        if some:
+            pursue(objective, max(P // 2, 1))
+        before = objective.chosen.tolist()
+        again = objective.restarted(other)
+        assert again.chosen.tolist() == before
+        pursue(again, P - len(before))
+    order = again.chosen.tolist()
+    assert objective.chosen.tolist() == before
+    assert order[: len(before)] == before
+    expected = -0.5 * np.sum(other * np.linalg.solve(H, other))
+    assert again.value == pytest.approx(expected, rel=1e-8)
+    np.testing.assert_allclose(again.coefficients(), np.linalg.solve(H, other)[order], rtol=1e-6)
+
+
+def test_a_diagonal_read_when_it_is_needed():
+    H, b = well_conditioned(np.random.default_rng(0), 12, 1)
+    asked = []
+
+    def entries(index):
+        asked.extend(index.tolist())
+        return np.diag(H)[index]
+
+    with Workers(1) as workers:
+        objective = QuadraticPursuit(
+            entries, b, H.__getitem__, capacity=12, workers=workers, look_ahead=False
+        )
+        assert objective.available.all()
+        objective.score(np.array([3, 4]))
+        assert asked == [3, 4]
+        path = pursue(objective, 6)
+    assert sorted(asked) == list(range(12))
+    assert path.index.tolist() == oracles.quadratic_greedy(H, b, 6)[0]

@@ -127,3 +127,44 @@ def test_inputs_are_not_changed(read_only):
     for array in (task.X, task.Y, task.w):
         array.setflags(write=False)
     pursue(task, 4)
+
+
+@given(tasks(kernels=ALL_KERNELS), st.data())
+def test_restarted_with_other_targets(task, data):
+    """The same choice for other targets: as if they had been there from the beginning."""
+    n = data.draw(st.integers(0, min(5, len(task.X))))
+    other = np.cos(3 * task.Y) + 0.1
+    with Workers(1) as workers:
+        objective = SpanPursuit(task.sample, task.kernel, task.noise, capacity=4, workers=workers)
+        pursuit = Pursuit(objective, Meter(task.kernel))
+        if n:
+            pursuit.run([MaxSize(n)])
+        chosen, value = objective.chosen.tolist(), objective.value
+        again = objective.restarted(other)
+        scale = 0.5 * float(np.sum(task.w[:, None] * other**2))
+        expected = oracles.span_value(task.K, chosen, other, task.w, task.noise)
+        assert again.value == pytest.approx(expected, abs=1e-8 * scale)
+        assert again.primal == pytest.approx(expected, abs=1e-8 * scale)
+        further = Pursuit(again, Meter(task.kernel))
+        further.step()
+    assert objective.chosen.tolist() == chosen
+    assert objective.value == value
+    expected = oracles.span_value(task.K, again.chosen.tolist(), other, task.w, task.noise)
+    assert again.value == pytest.approx(expected, abs=1e-8 * scale)
+
+
+def test_the_primal_keeps_the_digits_that_a_difference_loses():
+    """Of targets that are a kernel function little is left: P_min in extended precision."""
+    noise = 1e-8
+    task = make_task(np.random.default_rng(0), 40, parameter=3.0, noise=noise)
+    Y = oracles.kernel_matrix("gaussian", 3.0, task.X, task.X[:1] + 0.3)
+    with Workers(1) as workers:
+        objective = SpanPursuit(task.sample, task.kernel, noise, capacity=40, workers=workers)
+        objective = objective.restarted(Y)
+        Pursuit(objective, Meter(task.kernel)).run([MaxSize(40)])
+    half = oracles.long_forward(oracles.long_cholesky(task.K + noise * np.eye(40)), Y)
+    least = 0.5 * noise * float((half**2).sum())
+    assert np.all(task.w == 1)
+    assert objective.primal == pytest.approx(least, rel=1e-9, abs=0)
+    # ½y'Wy - ½‖z‖² is known to the rounding of y'Wy, a part of 1e-7 of what is left.
+    assert objective.value != pytest.approx(least, rel=1e-9, abs=0)

@@ -14,6 +14,7 @@ from pursuit.bounds.compression import (
 from pursuit.bounds.duality import (
     dense_lower_bound,
     hybrid_lower_bound,
+    l1_lower_bound,
     minimum_upper_bound,
     primal_value,
     scaled_lower_bound,
@@ -25,6 +26,7 @@ from pursuit.bounds.evidence import EvidenceBounds, evidence_bounds
 from pursuit.bounds.growthpath import GrowthPath
 from pursuit.bounds.logistic import logistic_lower_bound
 from pursuit.bounds.machines import balanced, diagonal_quadratic, scaled_machine_bound
+from pursuit.bounds.quadratic import circle_shift, companion_lower_bound, residual_lower_bound
 from pursuit.bounds.rates import (
     IN_EXPECTATION,
     greedy_rate_bound,
@@ -62,6 +64,8 @@ __all__ = [
     "GrowthPath",
     "SolvePath",
     "balanced",
+    "circle_shift",
+    "companion_lower_bound",
     "compression_bound",
     "compression_terms",
     "correlation_bound",
@@ -75,6 +79,7 @@ __all__ = [
     "hull_rate_from",
     "hybrid_lower_bound",
     "kpca_bound",
+    "l1_lower_bound",
     "least_deviation",
     "logistic_lower_bound",
     "margin_bound",
@@ -87,6 +92,7 @@ __all__ = [
     "orthogonalities",
     "primal_value",
     "relative_gap",
+    "residual_lower_bound",
     "sample_needed",
     "sampled_look",
     "sampled_total",

@@ -82,6 +82,20 @@ def minimum_upper_bound(
     return dense_lower_bound(linear, quadratic, noise) + leftover_value
 
 
+def l1_lower_bound(linear: float, quadratic: float, largest: float, alpha: float) -> float:
+    """D of the best multiple of Wr that is feasible, for ½Σw(y - Ka)² + α‖a‖₁ (Z03 eq. 2).
+
+    For every v with |K'v| ≤ α the minimum is at least y'v - ½v'W⁻¹v. ``linear`` is y'Wr,
+    ``quadratic`` r'Wr and ``largest`` max|K'Wr|, or more: v = sWr with s ≤ α/largest.
+    """
+    if quadratic <= 0:
+        return 0.0
+    best = linear / quadratic
+    limit = alpha / largest if largest > 0 else abs(best)
+    s = min(max(best, -limit), limit)
+    return s * linear - 0.5 * s**2 * quadratic
+
+
 def _ratio(numerator: Floats, denominator: Floats) -> Floats:
     """Quotient, 0 where the denominator vanishes."""
     positive = denominator > 0

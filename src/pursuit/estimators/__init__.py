@@ -17,6 +17,7 @@ from pursuit.estimators.matching.estimators import (
     KernelMatchingPursuitRegressor,
 )
 from pursuit.estimators.onnx_export.export import to_onnx
+from pursuit.estimators.quadratic.minimize import QuadraticSolution, minimize_quadratic
 from pursuit.estimators.ridge import SparseKernelRidge
 from pursuit.estimators.saving import load, trusted_types
 from pursuit.estimators.svm.oneclass import LowRankOneClassSVM
@@ -38,6 +39,7 @@ __all__ = [
     "LowRankOneClassSVM",
     "LowRankSVC",
     "LowRankSVR",
+    "QuadraticSolution",
     "SpanNeighbors",
     "SparseGPClassifier",
     "SparseGPRegressor",
@@ -46,6 +48,7 @@ __all__ = [
     "SparseKernelRidge",
     "load",
     "minimize_over_hull",
+    "minimize_quadratic",
     "to_onnx",
     "trusted_types",
 ]

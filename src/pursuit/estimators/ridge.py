@@ -12,6 +12,7 @@ from sklearn.base import RegressorMixin, _fit_context, clone
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import (
@@ -42,6 +43,8 @@ from pursuit.estimators.span.dense import (
     reference_bound,
     reference_vectors,
 )
+from pursuit.estimators.span.model import has_truncations
+from pursuit.estimators.span.penalised import fit_penalised
 from pursuit.estimators.span.searching import (
     FULL_LIMIT,
     RowSplit,
@@ -74,7 +77,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
     Minimises P(f) = ½Σw(y - f)² + ½α‖f‖² over f = Σ_j β_j k(·, x_j) with at most ``n_basis`` terms,
     as :class:`~sklearn.kernel_ridge.KernelRidge` does over all of them, and says how fast this must
     converge (``rate_bound_``) and how far the result can be from the full solution
-    (``certificate_``).
+    (``certificate_``). With ``penalty="l1"`` it minimises ½Σw(y - f)² + αΣ|β_j| instead.
 
     Parameters
     ----------
@@ -84,7 +87,15 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         blocks of items. White terms are added to ``alpha``.
     alpha : float, default 1.0
         Ridge σ² = mλ, as in scikit-learn's `KernelRidge`. Never divided by the number of rows or
-        by their weights.
+        by their weights. With ``penalty="l1"`` it is mλ/2 for the λ of Z03 eq. (2), and m times the
+        ``alpha`` of scikit-learn's `Lasso`.
+    penalty : {"l2", "l1"}, default "l2"
+        ``"l1"`` penalises the coefficients by their absolute values (Z03 eq. 2, basis pursuit):
+        those of most rows are exactly zero at the minimum, however large ``n_basis``. Each step
+        takes the row whose kernel function correlates most with the residual, over all rows, and
+        minimises over all rows taken, so that ``refit`` changes nothing. For ``method="greedy"``
+        and one output alone; such a model has no ``truncated``, ``grow``, ``certify``,
+        ``rate_bounds`` or ``partial_fit``.
     method : {"greedy", "kappa", "random", "subspace"}, default "greedy"
         ``"greedy"`` (Algorithm 1): each step goes to the best function βf + αk(·, x_i) over all
         rows i; a row may be taken again. O(m) a step and a product with the kernel matrix for each
@@ -141,11 +152,14 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
     noise_ : float
         σ² in use: ``alpha`` and the kernel's White terms.
     path_ : Path
-        What each basis function brought and cost, and why the choice ended.
+        What each basis function brought and cost, and why the choice ended; for
+        ``penalty="l1"`` an entry per step, as functions may be taken back and taken again.
     certificate_ : Certificate or None
-        Upper and lower value of the minimum.
-    rate_bound_ : Bound
-        Z03's Theorem 5.1 for every size, from what the fit knows.
+        Upper and lower value of the minimum; for ``penalty="l1"`` that over all coefficient vectors
+        on all rows.
+    rate_bound_ : Bound or None
+        Z03's Theorem 5.1 for every size, from what the fit knows; None for ``penalty="l1"``, for
+        which Z03 proves no rate.
     n_features_in_ : int
         Number of features, for two-dimensional numeric input.
 
@@ -173,6 +187,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [str, callable, SklearnKernel],
         "alpha": [numbers.Real],
+        "penalty": [StrOptions({"l1", "l2"})],
         "method": [StrOptions(set(_SEARCH))],
         "refit": ["boolean"],
         "n_basis": [Interval(numbers.Integral, 1, None, closed="left")],
@@ -190,6 +205,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         kernel: Any = "rbf",
         *,
         alpha: float = 1.0,
+        penalty: str = "l2",
         method: str = "greedy",
         refit: bool = False,
         n_basis: int = 100,
@@ -208,6 +224,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
     ) -> None:
         self.kernel = kernel
         self.alpha = alpha
+        self.penalty = penalty
         self.method = method
         self.refit = refit
         self.n_basis = n_basis
@@ -257,11 +274,17 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         """
         positive("alpha", self.alpha)
         self._check_tol()
+        self._check_penalty()
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         X, sample, present = self._take_in(X, y, sample_weight, normalize=False)
         self._check_subset(len(present))
         self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
         kernel, white = self._compile(self.kernel_, X)
+        if white and self.penalty == "l1":
+            raise ValueError(
+                "kernel has a White term, which adds to a ridge, and penalty='l1' has none: leave "
+                "the term out."
+            )
         self.noise_ = float(self.alpha) + white
         with FitRun(self, sample, present, n_stages=3) as run:
             problem = run.problem(kernel, self.noise_)
@@ -294,6 +317,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         fitted = self._expanded(X, coefficients)
         return fitted[:, 0] if self._single_output else fitted
 
+    @available_if(has_truncations)
     def grow(
         self,
         n: int,
@@ -327,24 +351,32 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
                 f"grow needs a model that refits, and this is method={self.method!r} with "
                 "refit=False: fit again with a larger n_basis, which begins with the same steps."
             )
-        return super().grow(n, X, y, sample_weight, target=target, weight=weight)
+        grown: Self = super().grow(n, X, y, sample_weight, target=target, weight=weight)
+        return grown
 
     @property
     def n_steps_(self) -> int:
         """Number of steps taken."""
         check_is_fitted(self)
+        if self.penalty == "l1":
+            return len(self.path_)
         return int(self._steps_per_size().max(initial=0))
 
     @property
-    def rate_bound_(self) -> Bound:
+    def rate_bound_(self) -> Bound | None:
         """Theorem 5.1 for every size, with P of this model for P_min and, for ΔP₀, P(0).
 
         P(0) less the certificate's lower value where there is one. In the units of ``path_.value``.
+        None for ``penalty="l1"``: the theorem is about the ridge, and Z03 §2 has rates for greedy
+        methods, but not for the minimum of eq. (2) itself.
         """
         check_is_fitted(self)
+        if self.penalty == "l1":
+            return None
         lower = 0.0 if self.certificate_ is None else max(self.certificate_.lower, 0.0)
         return self._rate_bound(self._value, lower)
 
+    @available_if(has_truncations)
     def rate_bounds(
         self,
         X: Any,
@@ -412,6 +444,8 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
     @property
     def _refits(self) -> bool:
         """Whether the model is the best in its span."""
+        if self.penalty == "l1":
+            return False
         return self.refit or self.method in ("random", "subspace")
 
     @property
@@ -526,6 +560,8 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         """Run the method."""
         m = problem.sample.n_rows
         plan = self._plan(m)
+        if self.penalty == "l1":
+            return fit_penalised(plan, problem, interrupted=run.interrupted, begin=run.begin)
         if self.method == "random":
             return fit_random(plan, problem, interrupted=run.interrupted, begin=run.begin)
         if self.method == "subspace":
@@ -545,12 +581,47 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         targets = validate_targets(y)
         if targets.ndim == 1 or self._refits:
             return targets
+        if targets.shape[1] > 1 and self.penalty == "l1":
+            raise ValueError(
+                f"y has {targets.shape[1]} outputs, and with penalty='l1' each has rows of its own:"
+                " fit a model for each, or use sklearn.multioutput.MultiOutputRegressor."
+            )
         if targets.shape[1] > 1:
             raise ValueError(
                 f"y has {targets.shape[1]} outputs, and method={self.method!r} scales one function "
                 "as a whole at every step: use refit=True, or method='random' or 'subspace'."
             )
         return np.asarray(column_or_1d(targets, warn=True))
+
+    def _check_penalty(self) -> None:
+        if self.penalty == "l2":
+            return
+        if self.method != "greedy":
+            raise ValueError(
+                f"method={self.method!r} is an algorithm for the l2 penalty: penalty='l1' looks at "
+                "all rows at every step, which is method='greedy'."
+            )
+        if self.certificate not in (None, "auto"):
+            raise ValueError(
+                f"certificate={self.certificate!r} is a proof for the l2 penalty: penalty='l1' has "
+                "one of its own, with certificate='auto', or none, with None."
+            )
+
+    @property
+    def _truncations_refused(self) -> str | None:
+        if self.penalty == "l2":
+            return None
+        return (
+            "this is for penalty='l2': with 'l1' the coefficients of all functions change with "
+            "every one that is taken or left out. Fit again, with another n_basis or alpha; "
+            "certificate_ has what is proved."
+        )
+
+    @property
+    def _rows_refused(self) -> str:
+        if self.penalty == "l1":
+            return "penalty='l1' has no statistics to which rows could be added: fit all of them."
+        return super()._rows_refused
 
     def _check_subset(self, n_rows: int) -> None:
         if self.method != "kappa":

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from pursuit.kernels import CountingKernel
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -27,13 +25,22 @@ STOP_REASONS = (
 )
 
 
+class Counting(Protocol):
+    """A kernel, or a matrix, that counts the entries that were asked of it."""
+
+    @property
+    def entries(self) -> int:
+        """How many."""
+        ...
+
+
 class Meter:
     """Cost so far: seconds since it was made, kernel entries evaluated, passes over the rows.
 
     Without a kernel, no entries are counted.
     """
 
-    def __init__(self, kernel: CountingKernel | None = None) -> None:
+    def __init__(self, kernel: Counting | None = None) -> None:
         self.passes = 0.0
         self._kernel = kernel
         self._start = time.perf_counter()

@@ -24,14 +24,14 @@ class StopRule(Protocol):
 
 
 class MaxSize:
-    """Stop at n basis functions."""
+    """Stop at n basis functions, or at n of what ``reason`` counts."""
 
-    def __init__(self, n: int) -> None:
-        self.n = n
+    def __init__(self, n: int, reason: str = "n_basis") -> None:
+        self.n, self.reason = n, reason
 
     def __call__(self, pursuit: Pursuit) -> str | None:
-        """Reason n_basis."""
-        return "n_basis" if pursuit.size >= self.n else None
+        """Reason n_basis, or the one given."""
+        return self.reason if pursuit.size >= self.n else None
 
 
 class Stalled:

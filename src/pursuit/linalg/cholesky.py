@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
@@ -43,7 +45,8 @@ class PivotedCholesky:
     that a caller who guesses well replaces memory-bound products with a vector by a few large ones;
     at most ``prepared`` of them are kept. A residual counts as ``trusted`` while it is ``trust``
     times the rounding that it has gathered, starting from ``rounding`` of its diagonal entry (one
-    number, or one an entry).
+    number, or one per entry). Entries of ``diagonal`` that are NaN are not known yet: their
+    residuals are NaN until :meth:`reveal` is told of them.
     """
 
     def __init__(
@@ -58,7 +61,8 @@ class PivotedCholesky:
         self.diagonal = np.array(diagonal, dtype=np.float64)
         self.residual = self.diagonal.copy()
         self.pivots: list[int] = []
-        self._scale = float(self.diagonal.max(initial=0.0))
+        self._scale = float(np.fmax.reduce(np.abs(self.diagonal), initial=0.0))
+        self._rounding, self._inherited = rounding, list[float]()
         with np.errstate(over="ignore"):  # rows of vanishing weight have no bound on their error
             self._squared_error = (rounding * self.diagonal) ** 2
         self._trust = trust
@@ -132,9 +136,29 @@ class PivotedCholesky:
             square = row * row
             inherited = np.sqrt(self._squared_error[pivot]) / row[pivot]
             self._squared_error += (row * inherited) ** 2
+        self._inherited.append(float(inherited))
         self.residual -= square
         self.residual[pivot] = 0.0
         self.pivots.append(pivot)
+
+    def reveal(self, index: Indices, diagonal: Floats) -> None:
+        """Learn entries of the diagonal, and what the pivots so far leave of them."""
+        V = self.rows[:, index]
+        self.diagonal[index] = diagonal
+        self.residual[index] = diagonal - np.einsum("ij,ij->j", V, V)
+        gathered = (V * np.array(self._inherited)[:, None]) ** 2
+        start = np.broadcast_to(self._rounding, len(self.diagonal))[index]
+        self._squared_error[index] = (start * diagonal) ** 2 + gathered.sum(axis=0)
+        self._scale = max(self._scale, float(np.abs(diagonal).max(initial=0.0)))
+        self.refuse_negative(index)
+
+    def refuse_negative(self, index: Indices) -> None:
+        """Raise where some of these residuals are negative beyond rounding."""
+        if not len(index):
+            return
+        worst = int(index[self.residual[index].argmin()])
+        if self.residual[worst] < -INDEFINITE * self._scale:
+            raise NotPositiveDefiniteError(worst, float(self.residual[worst]))
 
     @property
     def trusted(self) -> NDArray[np.bool_]:
@@ -147,13 +171,29 @@ class PivotedCholesky:
         Raises where it does not although the pivot is large, unless H is known to be psd: then,
         and after a small pivot, it is rounding blown up, and the pivot should be passed over.
         """
-        after = self.residual - row * row
+        after = np.where(np.isnan(self.residual), np.inf, self.residual - row * row)
         worst = int(after.argmin())
         if after[worst] >= -INDEFINITE * self._scale:
             return True
         if not known_psd and row[pivot] ** 2 > _LARGE_PIVOT * self.diagonal[pivot]:
             raise NotPositiveDefiniteError(worst, float(after[worst]))
         return False
+
+    def copied(self) -> PivotedCholesky:
+        """A factor that grows by itself from here; V is shared until one of them grows."""
+        other = copy.copy(self)
+        other.residual, other.pivots = self.residual.copy(), list(self.pivots)
+        other.diagonal, other._inherited = self.diagonal.copy(), list(self._inherited)
+        other._squared_error = self._squared_error.copy()
+        # A store that is full is replaced by a larger one before anything is written to it.
+        other._store = self.rows
+        other._capacity = self._capacity + self.rank
+        other._reduced = np.empty_like(self._reduced)
+        other._reduced_at = np.zeros_like(self._reduced_at)
+        other._pivot_in = np.full_like(self._pivot_in, -1)
+        other._slot_of = np.full_like(self._slot_of, -1)
+        other._next_slot = 0
+        return other
 
     def triangle(self) -> Floats:
         """R with R R' = H[S, S]: V at the pivots, lower triangular in the order of choice."""
@@ -162,9 +202,8 @@ class PivotedCholesky:
 
     def _next_row(self) -> Floats:
         if self.rank == len(self._store):
-            grown = np.empty(
-                (min(2 * self.rank, max(self._capacity, self.rank + 1)), self._store.shape[1])
-            )
+            size = min(max(2 * self.rank, 1), max(self._capacity, self.rank + 1))
+            grown = np.empty((size, self._store.shape[1]))
             grown[: self.rank] = self._store
             self._store = grown
         row: Floats = self._store[self.rank]
@@ -182,6 +221,12 @@ class RowCholesky:
     def factor(self) -> Floats:
         """The factor so far."""
         return self._store[: self.size, : self.size]
+
+    def copied(self) -> RowCholesky:
+        """A factor that grows by itself from here."""
+        other = copy.copy(self)
+        other._store = self._store.copy()
+        return other
 
     def solve(self, rhs: Floats) -> Floats:
         """L⁻¹ rhs."""

@@ -29,6 +29,7 @@ from pursuit.objectives.hulllosses import (
     SquaredLoss,
     mean_weights,
 )
+from pursuit.objectives.lasso import LassoPursuit
 from pursuit.objectives.matching import (
     BackfitPursuit,
     BasicPursuit,
@@ -72,6 +73,7 @@ __all__ = [
     "HullLoss",
     "HullObjective",
     "KernelAtoms",
+    "LassoPursuit",
     "LearnedAtoms",
     "LogExpLoss",
     "LogisticLoss",

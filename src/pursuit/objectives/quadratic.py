@@ -1,7 +1,8 @@
-"""Primitive A of the specification: forward selection for -b'β + ½β'Hβ."""
+"""Forward selection for -b'β + ½β'Hβ: SB01 Algorithm 1, on Q, on Q* and in general."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -25,15 +26,15 @@ _TRUST = 100.0
 
 
 class QuadraticPursuit:
-    """min over β supported on the chosen set of -Σ_o b_o'β_o + ½β_o'Hβ_o, H psd (SPEC 2.0, A).
+    """min over β supported on the chosen set of -Σ_o b_o'β_o + ½β_o'Hβ_o, H psd (SB01 eq. 12).
 
     Pivoted Cholesky of H with a target-driven pivot. With gradient g = b - H[:, S]β and Schur
     complements h, candidate i lowers the value by Σ_o ½ g_io² / h_i.
 
     Parameters
     ----------
-    diagonal : array of shape (P,)
-        diag H.
+    diagonal : array of shape (P,) or callable
+        diag H, or a function that gives its entries for an index array when they are first needed.
     linear : array of shape (P, n_outputs)
         b.
     columns : callable
@@ -49,11 +50,14 @@ class QuadraticPursuit:
         Constant added to the value.
     rounding : float
         Relative rounding error of H.
+    known_psd : bool
+        Whether H is known to be psd. Where it is not, a choice that leaves a negative pivot raises
+        `NotPositiveDefiniteError`.
     """
 
     def __init__(
         self,
-        diagonal: Floats,
+        diagonal: Floats | Callable[[Indices], Floats],
         linear: Floats,
         columns: Callable[[Indices], Floats],
         *,
@@ -62,20 +66,39 @@ class QuadraticPursuit:
         look_ahead: bool,
         offset: float = 0.0,
         rounding: float = EPS,
+        known_psd: bool = True,
     ) -> None:
         self._look_ahead, prepared = _LOOK_AHEAD if look_ahead else (1, 1)
-        self.factor = PivotedCholesky(diagonal, capacity, workers, prepared, _TRUST, rounding)
+        self._entries = diagonal if callable(diagonal) else None
+        known = np.full(len(linear), np.nan) if callable(diagonal) else diagonal
+        self.factor = PivotedCholesky(known, capacity, workers, prepared, _TRUST, rounding)
+        self._known_psd = known_psd
+        if not known_psd:
+            self.factor.refuse_negative(np.flatnonzero(~np.isnan(known)))
         self._gradient = np.array(linear.T, dtype=np.float64, order="C")
         self._columns = columns
         self._z: list[Floats] = []
         self._offset, self._decrease = offset, 0.0
-        self._free = np.ones(len(diagonal), bool)
-        self._floor = _PIVOT_TOLERANCE * self.factor.diagonal
+        self._free = np.ones(len(linear), bool)
+
+    def restarted(self, linear: Floats) -> QuadraticPursuit:
+        """The same choice so far, for another b: V does not depend on it, z = L⁻¹b_S."""
+        other = copy.copy(self)
+        other.factor, other._free = self.factor.copied(), self._free.copy()
+        z: Floats = np.empty((0, linear.shape[1]))
+        if self.factor.rank:
+            z = solve_triangular(self.factor.triangle(), linear[self.chosen], lower=True)
+        other._z = list(z)
+        other._gradient = np.ascontiguousarray((linear - self.factor.rows.T @ z).T)
+        other._decrease = 0.5 * float((z**2).sum())
+        return other
 
     @property
     def available(self) -> NDArray[np.bool_]:
         """Candidates neither chosen nor dependent on the chosen."""
-        return self._free & self.factor.trusted & (self.factor.residual > self._floor)
+        diagonal = self.factor.diagonal
+        usable = self.factor.trusted & (self.factor.residual > _PIVOT_TOLERANCE * diagonal)
+        return self._free & (usable | np.isnan(diagonal))
 
     @property
     def value(self) -> float:
@@ -105,9 +128,14 @@ class QuadraticPursuit:
 
     def score(self, candidates: Indices) -> Floats:
         """Σ_o ½g²/h."""
+        if self._entries is not None:
+            unknown = candidates[np.isnan(self.factor.diagonal[candidates])]
+            if len(unknown):
+                self.factor.reveal(unknown, self._entries(unknown))
         g, h = self._gradient[:, candidates], self.factor.residual[candidates]
         gain: Floats = 0.5 * np.einsum("oi,oi->i", g, g)
-        return np.divide(gain, h, out=np.zeros_like(gain), where=h > self._floor[candidates])
+        floor = _PIVOT_TOLERANCE * self.factor.diagonal[candidates]
+        return np.divide(gain, h, out=np.zeros_like(gain), where=h > floor)
 
     def add(self, candidate: int) -> bool:
         """Take a candidate, or drop it when its pivot, formed from scratch, is rounding."""
@@ -115,11 +143,13 @@ class QuadraticPursuit:
             self._reduce_likely(candidate)
         column = self.factor.reduced_column(candidate)
         self._free[candidate] = False
-        if column[candidate] <= self._floor[candidate]:
+        if column[candidate] <= _PIVOT_TOLERANCE * self.factor.diagonal[candidate]:
             return False
         root = np.sqrt(column[candidate])
         z = self._gradient[:, candidate] / root
         row = np.divide(column, root, out=column)
+        if not self._known_psd and not self.factor.keeps_definite(candidate, row, known_psd=False):
+            return False
         self.factor.append(candidate, row)
         for output, step in zip(self._gradient, z, strict=True):
             output -= step * row
@@ -163,7 +193,7 @@ def gram_pursuit(
     workers: Workers,
     rounding: float = EPS,
 ) -> QuadraticPursuit:
-    """SB01's P on the pool: H = G + σ²K_ZZ, b = K_Z'Wy (SPEC 6a). Overwrites ``kernel_matrix``."""
+    """SB01's P on the pool: H = G + σ²K_ZZ, b = K_Z'Wy. Overwrites ``kernel_matrix``."""
     H = kernel_matrix
     H *= noise
     H += statistics.gram
@@ -189,7 +219,7 @@ def dual_pursuit(
     capacity: int,
     workers: Workers,
 ) -> QuadraticPursuit:
-    """SB01's Q*: H = K + σ²W⁻¹, b = y, over the given rows (SPEC 2.3); columns on demand.
+    """SB01's Q*: H = K + σ²W⁻¹, b = y, over the given rows; columns on demand.
 
     Columns of likely candidates are computed a few at a time: some of them in vain, but a tile is
     cheaper than as many single columns.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from pursuit.kernels import Kernel
 from pursuit.linalg import PivotedCholesky, RowCholesky, SpanSolution, Workers
@@ -47,6 +49,18 @@ class SpanPursuit:
         self._scored: dict[int, tuple[Floats, Floats, float, Floats, float]] = {}
         self._chunks = Workers.slices(m, _ROW_CHUNK)
 
+    def restarted(self, targets: Floats) -> SpanPursuit:
+        """The same choice so far, for other targets: B does not depend on them, z = L⁻¹V'Wy."""
+        other = copy.copy(self)
+        other._sample = replace(self._sample, targets=targets)
+        other.factor, other._L = self.factor.copied(), self._L.copied()
+        other._free, other._scored = self._free.copy(), {}
+        weighted = self._sample.weights[:, None] * targets
+        other._z = self._L.solve(self.factor.rows @ weighted)
+        other._norm = 0.5 * float(other._sample.target_norms().sum())
+        other._decrease = 0.5 * float((other._z**2).sum())
+        return other
+
     @property
     def available(self) -> NDArray[np.bool_]:
         """Rows neither chosen nor in the span of the chosen."""
@@ -59,8 +73,17 @@ class SpanPursuit:
 
     @property
     def primal(self) -> float:
-        """P(f) of the best f in the span."""
-        return self._norm - 0.5 * float((self._z**2).sum())
+        """P(f) of the best f in the span, from its residuals: O(m n).
+
+        This is the value of a function that exists, whatever the rounding of its coordinates u, and
+        keeps the digits that ½y'Wy - ½‖z‖² loses where little noise leaves little of y'Wy.
+        """
+        if not self.factor.rank:
+            return self._norm
+        u = solve_triangular(self._L.factor, self._z, lower=True, trans="T")
+        residual = self._sample.targets - self.factor.rows.T @ u
+        squares = float(self._sample.weights @ np.einsum("io,io->i", residual, residual))
+        return 0.5 * (squares + self._noise * float((u**2).sum()))
 
     @property
     def chosen(self) -> Indices:

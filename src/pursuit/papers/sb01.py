@@ -152,7 +152,8 @@ def table2_errorbars(
     kernels = np.empty((len(widths), len(X_test)))
     for i, width in enumerate(widths):
         model = _algorithm1(width, random_state, n_jobs, n_basis=1).fit(X[:n_train], y[:n_train])
-        _, _, kernels[i] = model.std_bounds(X_test, X[:n_train], tol=_TOL)
+        found = model._std_bounds(X_test, X[:n_train], None, _TOL, own_basis=False)
+        kernels[i] = found[2]
         tell(progress, f"2ω² = {width}: {kernels[i].mean():.1f} kernels for an error bar")
     paper = np.array([KERNELS_FOR_ERROR_BARS[width] for width in widths], dtype=np.float64)
     mean, deviation = kernels.mean(axis=1), kernels.std(axis=1)

@@ -1,4 +1,4 @@
-"""Bounds on the exact Gaussian process's variance at new points (SB01 §4, SPEC 2.3).
+"""Bounds on the exact Gaussian process's variance at new points (SB01 §4).
 
 With k the vector of kernel values between a point x and the rows, the exact variance of a new
 observation is s² = k(x,x) + σ² - k'(K + σ²W⁻¹)⁻¹k.
@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.linalg import solve_triangular
 
+from pursuit.estimators.inputs import dense
 from pursuit.gram import cross_statistics, residual_squares
 from pursuit.greedy import FreshSubset, MaxSize, Problem, Pursuit, solve_in_span, subset_size
-from pursuit.objectives import SpanPursuit, dual_pursuit
-from pursuit.rows import Sample, draw_rows, len_items
+from pursuit.objectives import QuadraticPursuit, SpanPursuit, dual_pursuit
+from pursuit.rows import Sample, as_rows, concat, draw_rows, len_items
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -78,52 +80,92 @@ def _choose_rows(problem: Problem, queries: Any, n: int) -> tuple[Indices, Float
 
 
 def variance_bounds_to_tolerance(
-    problem: Problem, queries: Any, tol: float
+    problem: Problem, queries: Any, tol: float, basis: Any = None, n_star: int = 0
 ) -> tuple[Floats, Floats, Indices]:
     """Bounds on s² by two pursuits of its own for every query (SB01 Table 2, second row).
 
     With y := k(x), the pursuits on Q and Q* run side by side, a fresh random subset of 59 rows
     each at every step, until 2(Q* - l)/(-Q* - l) ≤ tol with l = (-½k'Wk - Q)/σ² the lower bound
-    that Q gives for Q*_min (SB01 eq. 8). Also returns the number of steps.
+    that Q gives for Q*_min (SB01 eq. 8). Q begins with ``basis`` and Q* with ``n_star`` rows that
+    serve all queries, as SB01 §4 proposes, or both with nothing, as in its Table 2. Also returns
+    the number of steps that each query took beyond that.
     """
     n_queries = len_items(queries)
     lower, upper = np.empty(n_queries), np.empty(n_queries)
     counts = np.empty(n_queries, dtype=np.intp)
     items = problem.sample.rows.take(np.arange(problem.sample.n_rows))
+    none = np.zeros((len_items(items), 1))
+    first, n_basis = _begin_primal(problem, items, basis)
+    second = dual_pursuit(
+        problem.sample.rows,
+        none,
+        problem.sample.weights,
+        problem.kernel,
+        problem.noise,
+        capacity=64,
+        workers=problem.workers,
+    )
+    if n_star:
+        rows_star, _ = _choose_rows(problem, queries, n_star)
+        Pursuit(second, problem.meter).take(rows_star.tolist())
     for i in range(n_queries):
         query = queries[i : i + 1]
         prior = float(problem.kernel.diag(query)[0]) + problem.noise
-        sample = replace(problem.sample, targets=problem.kernel.tile(items, query))
-        q_star, l_star, counts[i] = _pursue_query(problem, sample, tol)
+        k = problem.kernel.tile(items, query)
+        primal = first.restarted(np.concatenate([np.zeros((n_basis, 1)), k]))
+        q_star, l_star, counts[i] = _pursue_query(problem, primal, second.restarted(k), tol)
         upper[i], lower[i] = prior + 2 * q_star, prior + 2 * l_star
     return *_ordered(lower, upper, problem.noise), counts
 
 
-def _pursue_query(problem: Problem, sample: Sample, tol: float) -> tuple[float, float, int]:
-    """Q*, its lower bound, and the steps taken, for one query's k(x) as targets."""
-    kernel, workers, noise = problem.kernel, problem.workers, problem.noise
-    primal = SpanPursuit(sample, kernel, noise, capacity=64, workers=workers)
-    dual = dual_pursuit(
-        sample.rows,
-        sample.targets,
-        sample.weights,
-        kernel,
-        noise,
-        capacity=64,
-        workers=workers,
+def _begin_primal(problem: Problem, items: Any, basis: Any) -> tuple[SpanPursuit, int]:
+    """The pursuit on Q with the basis taken, and how many rows stand before those of the sample.
+
+    Points of the basis need not be rows: they join them as rows of weight 0, which may be chosen
+    and count for nothing.
+    """
+    sample, n = problem.sample, 0
+    if basis is not None:
+        n = len_items(basis)
+        sample = Sample(
+            as_rows(concat(_alike(basis, items), items)),
+            np.zeros((n + len_items(items), 1)),
+            np.concatenate([np.zeros(n), sample.weights]),
+        )
+    else:
+        sample = replace(sample, targets=np.zeros((sample.n_rows, 1)))
+    pursuit = SpanPursuit(
+        sample, problem.kernel, problem.noise, capacity=64, workers=problem.workers
     )
+    Pursuit(pursuit, problem.meter).take(range(n))
+    return pursuit, n
+
+
+def _alike(points: Any, items: Any) -> Any:
+    """Points, sparse where the items are and dense where they are not."""
+    if sparse.issparse(items):
+        return sparse.csr_array(points)
+    return dense(points)
+
+
+def _pursue_query(
+    problem: Problem, primal: SpanPursuit, dual: QuadraticPursuit, tol: float
+) -> tuple[float, float, int]:
+    """Q*, its lower bound, and the steps taken, for one query's k(x) as targets."""
     size = subset_size()
     pursuits = [
         Pursuit(objective, problem.meter, candidates=FreshSubset(size, problem.rng))
         for objective in (primal, dual)
     ]
+    ended = False
     while True:
-        ended = [pursuit.step() for pursuit in pursuits]
-        # value is P = Q + ½k'Wk, hence l = -P/σ².
-        q_star, bound = dual.value, -primal.value / noise
+        # primal is P = Q + ½k'Wk, hence l = -P/σ².
+        q_star, bound = dual.value, -primal.primal / problem.noise
         done = 2 * (q_star - bound) <= tol * (-q_star - bound)
-        if done or all(ended):
+        if done or ended:
             return q_star, bound, max(pursuit.size for pursuit in pursuits)
+        reasons = [pursuit.step() for pursuit in pursuits]
+        ended = all(reasons)
 
 
 def _ordered(lower: Floats, upper: Floats, noise: float) -> tuple[Floats, Floats]:

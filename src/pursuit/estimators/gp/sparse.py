@@ -494,17 +494,32 @@ class SparseGPRegressor(
         sample_weight : array, optional
             Their weights, as in :meth:`fit`.
         tol : float, optional
-            Without it, one basis serves all points: O(n²) a point above, one pass over the rows
-            below. With it, two pursuits of its own are run for every point until the bounds of the
-            explained variance are within ``tol`` of each other (SB01), and the number of basis
-            functions each needed is returned as well.
+            Without it, one basis serves all points: O(n²) per point above, one pass over the rows
+            below. With it, two pursuits of its own go on from there for every point, until the
+            bounds of the explained variance are within ``tol`` of each other (SB01 §4), and the
+            number of steps is returned as well; this holds O(n_rows n_basis) numbers in memory.
 
         Returns
         -------
         lower, upper : arrays of shape (n_new,) or (n_new, n_outputs)
-        counts : array of shape (n_new,), if ``tol``
+        counts : array of int of shape (n_new,), if ``tol``
+            Basis functions that each point needed beyond the model's own ``n_basis_``, the larger
+            number of its two pursuits; 0 where the model's own were enough.
         """
         check_is_fitted(self)
+        self._warn_without_weights(sample_weight)
+        return self._std_bounds(X_new, X_train, sample_weight, tol)
+
+    def _std_bounds(
+        self,
+        X_new: Any,
+        X_train: Any,
+        sample_weight: ArrayLike | None,
+        tol: float | None,
+        *,
+        own_basis: bool = True,
+    ) -> Any:
+        """`std_bounds`; the pursuits of SB01's Table 2 begin without the model's own basis."""
         if is_precomputed(self.kernel):
             raise ValueError(
                 "std_bounds needs k(x, x), which a precomputed matrix of k(x, training rows) does "
@@ -512,7 +527,6 @@ class SparseGPRegressor(
             )
         if tol is not None:
             positive("tol", tol)
-        self._warn_without_weights(sample_weight)
         queries = held(self, validate_items(self, X_new, reset=False))
         with Workers(self.n_jobs) as workers:
             X_train, _, _ = named_columns(X_train)
@@ -523,7 +537,8 @@ class SparseGPRegressor(
             if tol is None:
                 found = variance_bounds(problem, self._points, queries, self.n_basis_)
             else:
-                found = variance_bounds_to_tolerance(problem, queries, tol)
+                begin = (self._points, self.n_basis_) if own_basis else ()
+                found = variance_bounds_to_tolerance(problem, queries, tol, *begin)
         lower, upper, *counts = found
         lower = self._scale.scale * np.sqrt(lower)[:, None]
         upper = self._scale.scale * np.sqrt(upper)[:, None]

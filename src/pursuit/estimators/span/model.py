@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Certificate, CertificatePath
@@ -66,6 +67,13 @@ def time_to_certify(certificate: str | None, clock: Clock) -> bool:
     return certificate != "auto" or not clock.over(1.0 - _CERTIFYING_SHARE)
 
 
+def has_truncations(model: Any) -> bool:
+    """Whether the first n functions of a model are a model, and it can be certified for any n."""
+    if model._truncations_refused is not None:
+        raise AttributeError(model._truncations_refused)
+    return True
+
+
 class SpanModel(BasisModel, ReportedModel, BaseEstimator):
     """Certify, truncate and grow a model f = Σ_j β_j k(·, x_j) fitted in the span of its basis.
 
@@ -109,6 +117,12 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
     _spread: Spread
     _calibrations: dict[int, Calibration]
 
+    @property
+    def _truncations_refused(self) -> str | None:
+        """Why the model cannot be cut, certified again or grown; None where it can."""
+        return None
+
+    @available_if(has_truncations)
     def certify(
         self,
         X: Any,
@@ -154,6 +168,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             [found] = Certifier(problem).certify([model], kind, **options)
         return found
 
+    @available_if(has_truncations)
     def certify_path(
         self,
         X: Any,
@@ -200,6 +215,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             lowest = Certifier(again).published_floor(models[-1], grid) if floor else None
         return CertificatePath(grid, found, lowest)
 
+    @available_if(has_truncations)
     def truncated(self, n: int) -> Self:
         """The model of the first n basis functions, without a pass over the data.
 
@@ -232,6 +248,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         model.certificate_ = None
         return model
 
+    @available_if(has_truncations)
     def grow(
         self,
         n: int,

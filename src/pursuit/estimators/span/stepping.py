@@ -45,7 +45,7 @@ from pursuit.rows import BLOCK_ROWS, distinct_rows
 
 Floats = NDArray[np.float64]
 
-_PATIENCE = 100
+PATIENCE = 100
 """Steps in a row, beyond ``n_basis``, that may take again what was taken before."""
 
 
@@ -91,7 +91,7 @@ def fit_steps(
     rules = [
         *gap_rules(plan, gap),
         MaxSize(plan.n_basis),
-        Stalled(plan.n_basis + _PATIENCE),
+        Stalled(plan.n_basis + PATIENCE),
         interrupted,
         *([] if plan.max_time is None else [Deadline(plan.max_time)]),
     ]

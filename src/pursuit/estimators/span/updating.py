@@ -27,10 +27,7 @@ Floats = NDArray[np.float64]
 
 def _takes_rows(model: Any) -> bool:
     if not model._refits:
-        raise AttributeError(
-            "rows can be added to a model that is the best in its span, and this one is made of "
-            f"steps: {type(model).__name__} needs refit=True, or method='random' or 'subspace'."
-        )
+        raise AttributeError(model._rows_refused)
     return True
 
 
@@ -41,6 +38,14 @@ class UpdatingModel(SpanModel):
     def _refits(self) -> bool:
         """Whether the model is the best in its span, and so known by its statistics."""
         return True
+
+    @property
+    def _rows_refused(self) -> str:
+        """Why rows cannot be added, where they cannot."""
+        return (
+            "rows can be added to a model that is the best in its span, and this one is made of "
+            f"steps: {type(self).__name__} needs refit=True, or method='random' or 'subspace'."
+        )
 
     @available_if(_takes_rows)
     def partial_fit(
@@ -207,7 +212,8 @@ class UpdatingModel(SpanModel):
         model.basis_indices_ = pool.index
         model.path_ = path.extended(self.basis_indices_[rest]) if len(rest) else path
         model._update(SpanSolution.from_whitened(R, Q @ gram @ Q.T, Q @ cross, old.noise))
-        return model.truncated(min(size, len(order)))
+        shortened: Self = model.truncated(min(size, len(order)))
+        return shortened
 
     @property
     def _factors(self) -> SpanSolution:
