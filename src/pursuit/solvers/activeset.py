@@ -88,7 +88,9 @@ def _minimise_free(
 def _solve(G: Floats, b: Floats, total: float, fixed: bool) -> tuple[Floats, float]:
     """G⁻¹(b - λ1), and λ."""
     n = len(b)
-    L = damped_cholesky(G, _RIDGE) if np.any(np.diag(G) > 0) else np.eye(n)
+    # Without curvature the least value is at a corner, which a tiny ridge finds.
+    flat = not np.any(np.diag(G) > 0)
+    L = np.sqrt(_RIDGE) * np.eye(n) if flat else damped_cholesky(G, _RIDGE)
     both, _ = dpotrs(L, np.column_stack([b, np.ones(n)]), lower=1)
     plain, ones = both.T
     excess = float(plain.sum()) - total
