@@ -53,10 +53,15 @@ _SETTLED = 1e-13
 """A line search ends where α moves by less than this part of itself."""
 _ROUNDING = 2e-5
 """More than what single precision loses in the ratio, and so in the gain, of a row."""
+_SUM_ROUNDING = 1e-3
+"""More than what single precision loses in a sum over rows; smaller parts of it are not trusted."""
 _CHUNK_CENTRES = 5000
 """Centres whose sums are held at once."""
-_BATCH = 48
-"""Atoms whose rows are looked at at once; more need more memory."""
+_BATCH, _BATCHES, _FEW = 48, 4, 8
+"""Atoms whose rows are looked at at once, as many times, and those whose line search is done.
+
+Larger numbers look at atoms that a better one would have ruled out, and need more memory.
+"""
 _EXACT_M = 2_000_000_000
 """Products up to which M is computed pair by pair; beyond it a bound on it is."""
 
@@ -140,27 +145,32 @@ class GaussianAtoms:
         Atoms whose best α is below ``least_share`` gain 0.
         """
         density = density[self._order]
-        bounds, shares = self._bounds(density, candidates)
+        bounds, shares = self._bounds(density, candidates, least_share)
         gains = np.zeros(len(candidates))
         order = np.argsort(-bounds, kind="stable")
-        best, start = 0.0, 0
-        while start < len(order) and bounds[order[start]] > best:
-            batch = order[start : start + _BATCH]
+        best = 0.0
+        for several in self._workers.slices(len(order), _BATCHES * _BATCH):
+            batch = order[several]
             batch = batch[bounds[batch] > best]
-            start += _BATCH
-            numbers = candidates[batch]
-            sharp, shares[batch] = self._sharpen(density, numbers, shares[batch])
-            bounds[batch] = sharp
+            if not len(batch):
+                break
+
+            def sharpen(part: slice, batch: Indices = batch) -> tuple[Floats, Floats]:
+                mine = batch[part]
+                return self._sharpen(density, candidates[mine], shares[mine], least_share)
+
+            parts = self._workers.map(sharpen, self._workers.slices(len(batch), _BATCH))
+            bounds[batch], shares[batch] = np.concatenate(parts, axis=1)
             # Few atoms at a time: the best of the first rule out most others.
-            ranked = np.argsort(-sharp, kind="stable")
-            for few in np.split(ranked, [8, 16, 32, 64, 128]):
-                few = few[sharp[few] > best]
-                if not len(few):
+            ranked = batch[np.argsort(-bounds[batch], kind="stable")]
+            for few in self._workers.slices(len(ranked), _FEW):
+                now = ranked[few]
+                now = now[bounds[now] > best]
+                if not len(now):
                     break
-                found, found_shares = self._exact(density, numbers[few], shares[batch[few]])
-                held = np.where(found_shares >= least_share, np.maximum(found, 0.0), 0.0)
-                gains[batch[few]], shares[batch[few]] = held, found_shares
-                bounds[batch[few]] = held
+                found, shares[now] = self._exact(density, candidates[now], shares[now])
+                held = np.where(shares[now] >= least_share, np.maximum(found, 0.0), 0.0)
+                gains[now] = bounds[now] = held
                 best = max(best, float(held.max()))
         return Searched(gains, shares, bounds)
 
@@ -227,9 +237,9 @@ class GaussianAtoms:
             right = np.vstack([C, np.ones(C.shape[1]), -0.5 * (C**2).sum(axis=0)])
             left, right = left.astype(kind), right.astype(kind)
             for block in self._workers.slices(len(X), _BLOCK_ROWS):
-                exponent = left[block] @ right
-                np.minimum(exponent, 0, out=exponent)
-                values = np.exp(exponent)
+                values = left[block] @ right
+                exponent = values if all(squarings) else values.copy()
+                np.exp(values, out=values)
                 for j in range(len(h)):
                     if j and squarings[j - 1]:
                         for _ in range(squarings[j - 1]):
@@ -252,8 +262,14 @@ class GaussianAtoms:
         rounding = (d + 4) * reach**2 + np.diff(self._starts) + 100.0
         return np.asarray(float(np.finfo(np.float32).eps) * rounding)
 
-    def _bounds(self, density: Floats, candidates: Indices) -> tuple[Floats, Floats]:
-        """Upper bounds on the gains from sums over groups, and the α at which they are attained."""
+    def _bounds(
+        self, density: Floats, candidates: Indices, least_share: float
+    ) -> tuple[Floats, Floats]:
+        """Upper bounds on the gains from sums over groups, and the α at which they are attained.
+
+        0 where the slope at the least share is not positive: then the best α is below it. That
+        slope, too, is concave in r, and at most what it is for the means of the groups.
+        """
         n = len(self.bandwidths)
         centres, place = np.unique(candidates // n, return_inverse=True)
         single = float((-density).max() - self._constants.min()) <= _SINGLE_RANGE
@@ -265,20 +281,22 @@ class GaussianAtoms:
         sums *= ((1.0 + error) / W).astype(sums.dtype)[:, None]
         sums -= sums.dtype.type(1.0 - _ROUNDING)
         bounds, shares = np.zeros((2, len(candidates)))
-        # Nothing is gained where the slope at 0 is not positive.
-        rising = np.flatnonzero(W.astype(sums.dtype) @ sums > 0)
+        rising = np.flatnonzero(slopes_at(sums, W, least_share) > -_ROUNDING)
         guess = np.full(len(rising), 0.05)
         bounds[rising], shares[rising] = tangent_bound(sums[:, rising], W, guess, _BOUND_STEPS)
         return bounds, shares
 
-    def _sharpen(self, density: Floats, numbers: Indices, shares: Floats) -> tuple[Floats, Floats]:
+    def _sharpen(
+        self, density: Floats, numbers: Indices, shares: Floats, least_share: float
+    ) -> tuple[Floats, Floats]:
         """Upper bounds on the gains from all rows, and better α."""
         log_ratio = self._log_ratio(density, numbers)
         single = float(log_ratio.max()) <= _SINGLE_RANGE
         ratio = np.exp(log_ratio.astype(np.float32) if single else log_ratio)
         ratio -= 1.0
+        rising = slopes_at(ratio, self._w, least_share) > -_SUM_ROUNDING
         bounds, shares = tangent_bound(ratio, self._w, shares, _SHARP_STEPS)
-        return bounds + _ROUNDING, shares
+        return np.where(rising, bounds + _ROUNDING, 0.0), shares
 
     def _exact(self, density: Floats, numbers: Indices, shares: Floats) -> tuple[Floats, Floats]:
         """Gains after line searches in double precision, and their α."""
@@ -314,7 +332,9 @@ def best_shares(
     """
     w = weights.astype(ratio.dtype)
     low, high = np.zeros(len(guess)), np.ones(len(guess))
-    share = np.clip(guess, 1e-12, 1.0)
+    # At α = 1 a row of ratio -1 would have a likelihood of 0.
+    top = 1.0 - 8.0 * float(np.finfo(ratio.dtype).eps)
+    share = np.clip(guess, 1e-12, top)
     for _ in range(steps):
         first = ratio / (1.0 + share.astype(ratio.dtype) * ratio)
         slope = (w @ first).astype(np.float64)
@@ -325,10 +345,17 @@ def best_shares(
         inside = ((moved > low) & (moved < high)) | (slope == 0)
         moved = np.where(inside, moved, 0.5 * (low + high))
         settled = np.abs(moved - share) <= _SETTLED * share
-        share = moved
+        share = np.minimum(moved, top)
         if settled.all():
             break
     return share, low, high
+
+
+def slopes_at(ratio: Any, weights: Floats, share: float) -> Floats:
+    """Slope of Σ w ln(1 + α ratio) at one α, column by column."""
+    return np.asarray(
+        weights.astype(ratio.dtype) @ (ratio / (1.0 + ratio.dtype.type(share) * ratio))
+    )
 
 
 def tangent_bound(ratio: Any, weights: Floats, guess: Floats, steps: int) -> tuple[Floats, Floats]:
@@ -338,8 +365,9 @@ def tangent_bound(ratio: Any, weights: Floats, guess: Floats, steps: int) -> tup
     """
     share, low, high = best_shares(ratio, weights, guess, steps)
     product = share.astype(ratio.dtype) * ratio
-    value = weights @ np.log1p(product)
-    slope = weights @ (ratio / (1.0 + product))
+    product += 1.0
+    slope = weights @ (ratio / product)
+    value = weights @ np.log(product, out=product)
     return value + np.maximum(slope * (high - share), slope * (low - share)), share
 
 
