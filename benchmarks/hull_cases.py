@@ -23,6 +23,9 @@ Floats = NDArray[np.float64]
 PENALTY = 0.03
 """Part of the least penalty without nonzeros; it leaves about 100 of 2 000."""
 
+EQUAL_BIC = 1e-3
+"""BIC that EM leaves undecided; a component more or less changes it by at least 10."""
+
 
 def hull_lasso(quick: bool, repeat: int) -> list[Figure]:
     """l1-ball regression on kernel atoms at the radius of Lasso(precompute=True)."""
@@ -147,7 +150,10 @@ def hull_mixture(quick: bool, repeat: int) -> list[Figure]:
 
 
 def hull_mixture_bic(quick: bool, repeat: int) -> list[Figure]:
-    """BIC beside the best of GaussianMixture with 1 to 6 components, on ten kinds of clusters."""
+    """BIC beside the best of GaussianMixture with 1 to 6 components, on ten kinds of clusters.
+
+    Where both end at the same maximum, BIC agrees up to the rounding of EM.
+    """
     figures: list[Figure] = []
     differences, careful = [], []
     for name, X in _clusters():
@@ -159,8 +165,10 @@ def hull_mixture_bic(quick: bool, repeat: int) -> list[Figure]:
         figures.append(Figure(f"{name}: BIC above, n_init=10", careful[-1]))
     return [
         *figures,
-        Figure("data sets not worse", float((np.array(differences) <= 0).sum()), at_least=8),
-        Figure("data sets not worse, n_init=10", float((np.array(careful) <= 0).sum())),
+        Figure(
+            "data sets not worse", float((np.array(differences) <= EQUAL_BIC).sum()), at_least=8
+        ),
+        Figure("data sets not worse, n_init=10", float((np.array(careful) <= EQUAL_BIC).sum())),
     ]
 
 

@@ -73,6 +73,12 @@ class Mixture:
             factors=np.concatenate([self.factors, np.asarray(factor)[None]]),
         )
 
+    def without(self, component: int) -> Mixture:
+        """The mixture of the other components."""
+        kept = np.arange(self.size) != component
+        weights = self.weights[kept] / self.weights[kept].sum()
+        return Mixture(weights, self.means[kept], self.factors[kept], self.kind)
+
     def rescaled(self, scale: Floats, shift: Floats) -> Mixture:
         """The mixture of scale * x + shift."""
         if self.kind == "full":

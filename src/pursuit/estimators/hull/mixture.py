@@ -17,7 +17,13 @@ from sklearn.utils.validation import check_is_fitted
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.estimators.constraints import EXECUTION
 from pursuit.estimators.hull.mixture_atoms import GaussianAtoms
-from pursuit.estimators.hull.mixturegrowth import CandidateAtoms, GrowthStop, MixtureGrowth
+from pursuit.estimators.hull.mixturegrowth import (
+    CandidateAtoms,
+    GrowthStop,
+    MixtureGrowth,
+    pruned,
+    settled,
+)
 from pursuit.estimators.inputs import seeded, validate_held, validate_weights
 from pursuit.estimators.lazily import lazily
 from pursuit.estimators.saving import SavedModel
@@ -36,8 +42,6 @@ _CERTIFIED_CENTRES = 50_000
 """Rows at which the hull of the certificate has its atoms: all of fewer, a draw of more."""
 _STEPS_PER_TERM = 10
 """Steps without refinement may take an atom again: at most this many times ``n_terms``."""
-_FINAL_STEPS = 100
-_FINAL_TOLERANCE = 1e-5
 
 
 class HullMixture(DensityMixin, SavedModel, BaseEstimator):
@@ -211,6 +215,8 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
             path = self._grow(growth, stop, kept[train], interrupted, rng)
             n_steps, best = len(path), stop.best
             assert best is not None
+            if self.refine and self.criterion != "certificate":
+                best = pruned(best, em, stop.criterion)
             if len(held_out):
                 em = self._em(Z, weights)
                 growth = self._growth(em, bandwidths, workers)
@@ -221,7 +227,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
                     best = growth.mixture
             self.rate_bound_: Bound | None = None
             if self.refine:
-                best, _ = em.run(best, _FINAL_STEPS, _FINAL_TOLERANCE)
+                best = settled(best, em)
             else:
                 excess = self._certify(growth.start, growth).gap
                 self.rate_bound_ = hull_rate_bound(n_steps, growth.atoms.curvature(), excess)
