@@ -346,7 +346,7 @@ def test_one_row_and_rows_that_coincide():
 
 
 def test_ratios_beyond_all_numbers():
-    """Atoms so narrow that a row's density is e^-10^6: still a certificate, and every step falls."""
+    """Atoms so narrow that a row's density is e^-10^6: certified, and every step falls."""
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(size=(60, 1)), [[40.0]]])
     model = HullMixture(refine=False, bandwidths=[0.001], n_terms=61, random_state=0).fit(X)

@@ -64,8 +64,9 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
     covariance_type : {"full", "diag", "spherical"}, default "full"
         Covariances of the components.
     refine : bool, default True
-        Whether EM moves the components. An atom must then hold more rows than there are features;
-        a component of fewer has no covariance.
+        Whether EM moves the components. An atom must then hold twice as many rows as a covariance
+        needs, 2(n_features + 1) for full covariances and 4 for others, and components that make the
+        criterion worse are left out in the end.
     n_terms : int, default 100
         Most components.
     criterion : {"bic", "validation", "certificate"}, default "bic"
@@ -216,7 +217,9 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
             n_steps, best = len(path), stop.best
             assert best is not None
             if self.refine and self.criterion != "certificate":
-                best = pruned(best, em, stop.criterion)
+                # Also from the largest mixture: it has more to choose from.
+                fewer = [pruned(mixture, em, stop.criterion) for mixture in (best, stop.stages[-1])]
+                best = min(fewer, key=stop.criterion)
             if len(held_out):
                 em = self._em(Z, weights)
                 growth = self._growth(em, bandwidths, workers)

@@ -19,7 +19,7 @@ Indices = NDArray[np.intp]
 _REFINED = 6
 """Atoms from which EM starts at a step; fewer are faster, and end at worse components."""
 _STEPS_NEW = 10
-_STEPS_ALL = 8
+_STEPS_ALL = 20
 """EM steps on a new component alone, and on all components after it was taken."""
 _STEPS_FEWER = 20
 _STEPS_LAST = 100
@@ -53,7 +53,7 @@ class MixtureGrowth:
     and becomes (1 - α)v + αp with the best p and α. With it, v starts as the best single Gaussian,
     and more is taken than was scored: the best atoms, far from each other, are refined by EM steps
     on the new component alone, and the best of them is followed by EM steps on all. Then an atom
-    must hold more rows than there are features, as a component of fewer has no covariance.
+    must hold twice as many rows as a covariance needs.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class MixtureGrowth:
             mean, factor = self._component(self._numbers[0])
             self.mixture = Mixture(np.ones(1), mean[None], factor[None], em.kind)
         self.start = self.mixture
-        self._least = (em.X.shape[1] + 1) * em.row if refine else 0.0
+        self._least = em.least_share if refine else 0.0
         self._density = self.mixture.log_density(em.X)
         self.value = self.start_value = -float(em.weights @ self._density)
         self._useless = np.zeros(atoms.n_atoms, dtype=bool)
@@ -184,8 +184,8 @@ def settled(mixture: Mixture, em: EM) -> Mixture:
 def pruned(mixture: Mixture, em: EM, criterion: Callable[[Mixture], float]) -> Mixture:
     """Without components, one after the other, whose absence makes the criterion smaller.
 
-    A component that two later ones have replaced is not found by growth alone. The one left out is
-    that of the least mean ln v/v_others, before EM steps on the others.
+    What later components have replaced is not removed by growth. The one left out is that of the
+    least mean ln v/v_others, before EM steps on the others.
     """
     mixture = settled(mixture, em)
     while mixture.size > 1:
