@@ -128,6 +128,11 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
     >>> model = HullMixture(random_state=0).fit(X)
     >>> model.n_terms_
     2
+    >>> published = HullMixture(refine=False, criterion="certificate", tol=0.2).fit(X)
+    >>> bool(np.isclose(published.certificate_.upper, -published.score(X)))
+    True
+    >>> published.certificate_.relative_gap <= 0.2
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

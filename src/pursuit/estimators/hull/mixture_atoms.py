@@ -361,14 +361,16 @@ def slopes_at(ratio: Any, weights: Floats, share: float) -> Floats:
 def tangent_bound(ratio: Any, weights: Floats, guess: Floats, steps: int) -> tuple[Floats, Floats]:
     """An upper bound on max Σ w ln(1 + α ratio), and an α near the maximum, column by column.
 
-    A concave function lies below its tangent, and its maximum between the ends of the bracket.
+    A concave function lies below its tangent, and its maximum between the ends of the bracket; at
+    α = 0 it is 0.
     """
     share, low, high = best_shares(ratio, weights, guess, steps)
     product = share.astype(ratio.dtype) * ratio
     product += 1.0
     slope = weights @ (ratio / product)
     value = weights @ np.log(product, out=product)
-    return value + np.maximum(slope * (high - share), slope * (low - share)), share
+    bound = value + np.maximum(slope * (high - share), slope * (low - share))
+    return np.maximum(bound, 0.0), share
 
 
 def neighbours(X: Floats, size: int) -> list[Indices]:
