@@ -22,6 +22,7 @@ from benchmarks.hull_cases import (
     hull_boosting_speed,
     hull_lasso,
     hull_mixture,
+    hull_mixture_bic,
 )
 from benchmarks.landmark_cases import landmarks, landmarks_elsewhere, pipeline
 from benchmarks.learning_cases import evidence, large, learned, time_limit
@@ -268,6 +269,7 @@ CASES: dict[str, Case] = {
     "hull-boosting": hull_boosting,
     "hull-boosting-speed": hull_boosting_speed,
     "hull-mixture": hull_mixture,
+    "hull-mixture-bic": hull_mixture_bic,
     "gp-classifier": gp_classifier,
     "lp-machine": lp_machine,
     "dask": dask_pass,

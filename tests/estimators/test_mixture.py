@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.datasets import make_circles, make_moons
 from sklearn.mixture import GaussianMixture
@@ -16,8 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pursuit import HullMixture
-from pursuit.estimators.hull.mixturegrowth import MixtureGrowth, atoms_gap
-from pursuit.solvers import EM
+from pursuit.estimators.hull.mixturegrowth import pruned
+from pursuit.solvers import EM, Mixture
 
 
 def clusters(n=600, seed=0, k=3, d=2):
@@ -87,37 +86,31 @@ def test_the_likelihood_rises_with_every_component(seed):
     assert model.weights_.sum() == pytest.approx(1.0)
 
 
-def test_the_gap_bounds_the_distance_from_the_best_weights_of_the_atoms():
-    """-mean ln v less the gap is below what EM on the weights of all atoms reaches."""
-    rng = np.random.default_rng(0)
-    X = np.concatenate([rng.normal(-2, 0.5, (40, 1)), rng.normal(2, 1.0, (40, 1))])
-    em = EM(X, np.full(80, 1 / 80), "full", 1e-6)
-    bandwidths = np.array([0.5, 1.0])
-    centres = X[:20]
-    growth = MixtureGrowth(em, centres, bandwidths)
-    gap = atoms_gap(growth.mixture, em, centres, bandwidths)
-    widths, points = np.meshgrid(bandwidths, centres[:, 0])
-    P = norm.pdf(X, points.ravel(), widths.ravel())
-    a = np.full(P.shape[1], 1 / P.shape[1])
-    for _ in range(3000):
-        a *= (P / (P @ a)[:, None]).mean(axis=0)
-    best = -np.log(P @ a).mean()
-    assert growth.value - gap <= best
-    # At the optimum of the weights the largest ratio is one: the gap closes.
-    assert (P / (P @ a)[:, None]).mean(axis=0).max() - 1 < 0.01
+@pytest.mark.parametrize("make", [make_moons, make_circles])
+def test_what_is_returned_is_not_worse_than_any_stage_of_growth(make):
+    X = make(400, noise=0.08, random_state=1)[0]
+    model = HullMixture(random_state=0).fit(X)
+    assert model.bic(X) / 800 <= model.criterion_path_.min() + 1e-9
 
 
-def test_the_score_of_an_atom_is_its_best_gain():
-    X, _ = clusters(100)
-    em = EM(X / 3, np.full(100, 0.01), "full", 1e-6)
-    growth = MixtureGrowth(em, em.X[:10], np.array([0.5, 0.2]))
-    scores = growth.score(np.arange(20))
-    density = np.exp(growth.mixture.log_density(em.X))
-    for number in np.flatnonzero(scores > 0):
-        centre, h = em.X[number // 2], [0.5, 0.2][number % 2]
-        p = np.exp(-0.5 * ((em.X - centre) ** 2).sum(axis=1) / h**2) / (2 * np.pi * h**2)
-        gains = [np.log1p(t * (p / density - 1)).mean() for t in np.linspace(1e-4, 0.6, 3000)]
-        assert scores[number] == pytest.approx(max(gains), rel=0.02)
+def test_a_component_that_is_there_twice_is_left_out():
+    X, _ = clusters(300)
+    em = EM(X / 3, np.full(300, 1 / 300), "full", 1e-6)
+    one = em.single()
+    twice = one.with_component(0.4, one.means[0], one.factors[0])
+    fewer = pruned(twice, em, lambda mixture: mixture.n_parameters * np.log(300) / 600)
+    assert fewer.size == 1
+    assert fewer.log_density(em.X) == pytest.approx(one.log_density(em.X), abs=1e-5)
+
+
+def test_pruning_stops_where_every_component_counts():
+    X, _ = clusters(300)
+    em = EM(X / 3, np.full(300, 1 / 300), "full", 1e-6)
+    parts = [X[i : i + 1] / 3 for i in range(3)]
+    three = Mixture(np.ones(3) / 3, np.vstack(parts), np.tile(np.eye(2), (3, 1, 1)), "full")
+    kept = pruned(three, em, lambda mixture: -float(em.weights @ mixture.log_density(em.X)))
+    assert kept.size == 3
+    assert pruned(three, em, lambda mixture: float(mixture.size)).size == 1
 
 
 @pytest.mark.parametrize("criterion", ["bic", "validation", "certificate"])
@@ -216,6 +209,7 @@ def test_pipeline_frame_clone_and_pickle():
         ({"n_terms": 0}, "n_terms"),
         ({"criterion": "guess"}, "criterion"),
         ({"reg_covar": 0.0}, "reg_covar"),
+        ({"refine": "yes"}, "refine"),
     ],
 )
 def test_wrong_arguments_are_named(options, message):

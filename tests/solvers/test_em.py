@@ -83,6 +83,17 @@ def test_a_component_without_rows_is_dropped():
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_component_left_out_and_put_back(kind):
+    rng = np.random.default_rng(0)
+    model, X = mixture(rng, kind), rng.normal(size=(20, 2))
+    others = model.without(2)
+    assert others.size == 2
+    assert others.weights.sum() == pytest.approx(1.0)
+    again = others.with_component(model.weights[2], model.means[2], model.factors[2])
+    assert again.log_density(X) == pytest.approx(model.log_density(X))
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_parameters_are_counted(kind):
     model = mixture(np.random.default_rng(0), kind, k=3, d=4)
     each = {"full": 14, "diag": 8, "spherical": 5}[kind]

@@ -145,7 +145,7 @@ def relative_gap(upper: float, lower: float, target_norm: float) -> float:
     A gap within the rounding of y'Wy is none: where f = 0 is best the quotient would be 0/0.
     """
     gap = max(upper - lower, 0.0)
-    if gap <= _ROUNDING * target_norm:
+    if gap <= _ROUNDING * abs(target_norm):
         return 0.0
     scale = target_norm - upper - lower
     return 2.0 * gap / scale if scale > 0 else float("inf")

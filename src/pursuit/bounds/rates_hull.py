@@ -30,7 +30,8 @@ def hull_rate_from(steps: Indices, curvature: float, excess: float) -> Floats:
         return np.zeros(len(k))
     if excess > 4.0 * curvature:
         return np.full(len(k), np.inf)
-    return np.asarray(8.0 * curvature / (k + 8.0 * curvature / excess))
+    # Written so that an infinite M says what is known without it.
+    return np.asarray(excess / (1.0 + k * (excess / (8.0 * curvature))))
 
 
 def hull_rate_bound(n_steps: int, curvature: float, excess: float) -> Bound:

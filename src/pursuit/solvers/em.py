@@ -73,6 +73,12 @@ class Mixture:
             factors=np.concatenate([self.factors, np.asarray(factor)[None]]),
         )
 
+    def without(self, component: int) -> Mixture:
+        """The mixture of the other components."""
+        kept = np.arange(self.size) != component
+        weights = self.weights[kept] / self.weights[kept].sum()
+        return Mixture(weights, self.means[kept], self.factors[kept], self.kind)
+
     def rescaled(self, scale: Floats, shift: Floats) -> Mixture:
         """The mixture of scale * x + shift."""
         if self.kind == "full":
@@ -144,6 +150,14 @@ class EM:
             else None
         )
 
+    @property
+    def least_share(self) -> float:
+        """Weight below which a new component starves: twice the rows that a covariance needs.
+
+        Few rows that happen to lie close to a plane would have almost any likelihood.
+        """
+        return 2.0 * (1 + (self.X.shape[1] if self.kind == "full" else 1)) * self.row
+
     def single(self) -> Mixture:
         """The one Gaussian that fits best."""
         mean, factor = self._component(self.weights)
@@ -175,7 +189,6 @@ class EM:
 
         Gives its weight, mean, factor and the mean log likelihood, or None where it starves.
         """
-        least = (self.X.shape[1] + 1) * self.row
         for step in range(steps + 1):
             own = log_densities(self.X, mean[None], np.asarray(factor)[None], self.kind)[:, 0]
             mine = np.log(weight) + own
@@ -184,7 +197,7 @@ class EM:
                 return weight, mean, factor, float(self.weights @ total)
             shares = self.weights * np.exp(mine - total)
             held = float(shares.sum())
-            if held < least:
+            if held < self.least_share:
                 return None
             weight = min(held, 0.9)
             mean, factor = self._component(shares)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,46 +14,59 @@ from sklearn.base import BaseEstimator, DensityMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from pursuit.bounds import Certificate
+from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.estimators.constraints import EXECUTION
+from pursuit.estimators.hull.mixture_atoms import GaussianAtoms
 from pursuit.estimators.hull.mixturegrowth import (
     CandidateAtoms,
     GrowthStop,
     MixtureGrowth,
-    atoms_gap,
+    pruned,
+    settled,
 )
 from pursuit.estimators.inputs import seeded, validate_held, validate_weights
 from pursuit.estimators.lazily import lazily
 from pursuit.estimators.saving import SavedModel
 from pursuit.estimators.sources import named_columns
-from pursuit.greedy import Meter, Pursuit, catch_interrupt
+from pursuit.greedy import Interrupted, Meter, Path, Pursuit, catch_interrupt
 from pursuit.linalg import Workers
 from pursuit.rows import draw_rows
 from pursuit.solvers import EM, Mixture
 
 Floats = NDArray[np.float64]
 
-AUTO_BANDWIDTHS = 0.5, 0.25, 0.125, 0.06
-_CENTRES = 60
-_CERTIFIED_CENTRES = 200
-_FINAL_STEPS = 100
-_FINAL_TOLERANCE = 1e-5
+AUTO_BANDWIDTHS = 0.5, 0.25, 0.125, 0.0625
+_CENTRES = 5000
+"""Rows at which atoms are looked for at a step: all of fewer, a new draw of as many of more."""
+_CERTIFIED_CENTRES = 50_000
+"""Rows at which the hull of the certificate has its atoms: all of fewer, a draw of more."""
+_STEPS_PER_TERM = 10
+"""Steps without refinement may take an atom again: at most this many times ``n_terms``."""
 
 
 class HullMixture(DensityMixin, SavedModel, BaseEstimator):
     """Gaussian mixture that starts with one component and adds what raises the likelihood most.
 
-    Atoms are Gaussians centred at training rows, of several bandwidths. The atom whose mixture
-    (1 - α)v + αp has the largest likelihood is refined by EM, taken, and followed by a few EM steps
-    on all components; the number of components need not be known.
+    Atoms are Gaussians centred at training rows, of several bandwidths. At every step the atom p
+    whose mixture (1 - α)v + αp has the largest likelihood, α in [0, 1] being the best for each, is
+    refined by EM, taken, and followed by a few EM steps on all components; the number of
+    components need not be known. Up to 5,000 rows the search is over the atoms at all rows; of more
+    rows, each step looks at 5,000 drawn anew.
+
+    With ``refine=False`` components stay as they are, and only their weights change: the greedy
+    algorithm as published, with its rate.
 
     Parameters
     ----------
     bandwidths : "auto" or array, default "auto"
         Standard deviations of the atoms, as parts of those of the features (of all features
-        together for spherical covariances). ``"auto"``: .5, .25, .125 and .06.
+        together for spherical covariances). ``"auto"``: .5, .25, .125 and .0625.
     covariance_type : {"full", "diag", "spherical"}, default "full"
         Covariances of the components.
+    refine : bool, default True
+        Whether EM moves the components. An atom must then hold twice as many rows as a covariance
+        needs, 2(n_features + 1) for full covariances and 4 for others, and components that make the
+        criterion worse are left out in the end.
     n_terms : int, default 100
         Most components.
     criterion : {"bic", "validation", "certificate"}, default "bic"
@@ -60,7 +74,8 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         rows left out, has not improved for ``patience`` components, and the best number is taken;
         or when the certificate's ``relative_gap`` is at most ``tol``.
     patience : int, default 5
-        Components without improvement.
+        Steps without improvement. Without refinement the certificate's gap, which need not fall at
+        every step, has no such limit.
     tol : float, default 0.01
         For ``criterion="certificate"``.
     reg_covar : float, default 1e-6
@@ -69,7 +84,8 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
     n_jobs : int or None, default None
         Threads of matrix products; the result does not depend on it.
     random_state : int, RandomState or None, default None
-        Seed of the candidate centres, of the rows left out, and of :meth:`sample`.
+        Seed of the rows left out, of what is drawn from more than 5,000 rows, and of
+        :meth:`sample`.
     verbose : int, default 0
         Print what was found.
 
@@ -84,12 +100,18 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
     covariances_ : array
         Their covariances, in the shape of scikit-learn's `GaussianMixture`.
     path_ : Path
-        Negative mean log likelihood after each insertion, and why it ended.
+        Negative mean log density after each insertion, the row of the best atom there, and why it
+        ended.
     criterion_path_ : array
-        Criterion, a row, with 1, 2, … components.
+        Criterion, per row, with 1, 2, … components.
     certificate_ : Certificate
-        -mean ln v of the training rows, and a lower bound on what the best mixture of the
-        *fixed* atoms at up to 200 of them reaches; a mixture whose components move may be below.
+        ``upper`` is -mean ln v of the training rows, which is ``-score(X)``. ``lower`` bounds from
+        below what any mixture of *fixed* atoms at the training rows reaches (at 50,000 rows, drawn,
+        of more). A mixture refined by EM is none of these: where it is better than all of them,
+        ``lower`` is above ``upper``, and the gap is 0.
+    rate_bound_ : Bound or None
+        What Theorem 3.1 of Z02 promises for each step; None with refinement. Its M is the largest
+        mean of p²/q² over pairs of atoms, often so large that the bound is vacuous, which it says.
     n_features_in_ : int
         Number of features.
 
@@ -106,11 +128,17 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
     >>> model = HullMixture(random_state=0).fit(X)
     >>> model.n_terms_
     2
+    >>> published = HullMixture(refine=False, criterion="certificate", tol=0.2).fit(X)
+    >>> bool(np.isclose(published.certificate_.upper, -published.score(X)))
+    True
+    >>> published.certificate_.relative_gap <= 0.2
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "bandwidths": [StrOptions({"auto"}), "array-like"],
         "covariance_type": [StrOptions({"full", "diag", "spherical"})],
+        "refine": ["boolean"],
         "n_terms": [Interval(numbers.Integral, 1, None, closed="left")],
         "criterion": [StrOptions({"bic", "validation", "certificate"})],
         "patience": [Interval(numbers.Integral, 1, None, closed="left")],
@@ -124,6 +152,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         *,
         bandwidths: ArrayLike | str = "auto",
         covariance_type: str = "full",
+        refine: bool = True,
         n_terms: int = 100,
         criterion: str = "bic",
         patience: int = 5,
@@ -135,6 +164,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
     ) -> None:
         self.bandwidths = bandwidths
         self.covariance_type = covariance_type
+        self.refine = refine
         self.n_terms = n_terms
         self.criterion = criterion
         self.patience = patience
@@ -177,32 +207,46 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         X = validate_held(self, X, reset=True, dtype=np.float64, ensure_min_samples=2)
         weights = validate_weights(sample_weight, len(X))
-        X, weights = X[weights > 0], weights[weights > 0]
+        kept = np.flatnonzero(weights > 0)
+        X, weights = X[kept], weights[kept]
         rng = seeded(self.random_state)
         shift, scale = self._units(X, weights)
+        log_volume = float(np.log(scale).sum())
         Z = (X - shift) / scale
-        with catch_interrupt() as interrupted, Workers(self.n_jobs):
+        with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
             train, held_out = self._split(len(Z), rng)
             em = self._em(Z[train], weights[train])
-            centres = np.unique(em.X, axis=0)
-            growth = MixtureGrowth(em, centres, bandwidths)
-            stop = self._stop(growth, em, Z[held_out], weights, weights[held_out], bandwidths)
-            stop.see(growth.mixture)
-            candidates = CandidateAtoms(len(bandwidths), _CENTRES, rng)
-            pursuit = Pursuit(growth, Meter(), candidates=candidates, every_step=True)
-            enough = stop.reason(1)
-            self.path_ = (
-                pursuit.recorder.path(enough) if enough else pursuit.run([stop, interrupted])
-            )
-            whole = em if not len(held_out) else self._em(Z, weights)
-            best = stop.best
+            growth = self._growth(em, bandwidths, workers)
+            stop = self._stop(growth, Z[held_out], weights[held_out], _count(weights))
+            path = self._grow(growth, stop, kept[train], interrupted, rng)
+            n_steps, best = len(path), stop.best
             assert best is not None
-            best, _ = whole.run(best, _FINAL_STEPS, _FINAL_TOLERANCE)
-            self.certificate_ = self._certify(best, whole, bandwidths, growth.start_value)
+            if self.refine and self.criterion != "certificate":
+                # Also from the largest mixture: it has more to choose from.
+                fewer = [pruned(mixture, em, stop.criterion) for mixture in (best, stop.stages[-1])]
+                best = min(fewer, key=stop.criterion)
+            if len(held_out):
+                em = self._em(Z, weights)
+                growth = self._growth(em, bandwidths, workers)
+                if not self.refine:
+                    n_steps = stop.best_steps
+                    again = GrowthStop(lambda _: 0.0, self.n_terms, np.inf, max_iter=n_steps)
+                    self._grow(growth, again, kept, interrupted, rng)
+                    best = growth.mixture
+            self.rate_bound_: Bound | None = None
+            if self.refine:
+                best = settled(best, em)
+            else:
+                excess = self._certify(growth.start, growth).gap
+                self.rate_bound_ = hull_rate_bound(n_steps, growth.atoms.curvature(), excess)
+            self.certificate_ = self._certify(best, growth, log_volume)
+        self.path_ = replace(path, value=path.value + log_volume)
         self._mixture = best.rescaled(scale, shift)
         self._stages = [stage.rescaled(scale, shift) for stage in stop.stages]
-        self.criterion_path_ = np.array(stop.values)
-        self._warn_where_floored(best)
+        in_units = 0.0 if self.criterion == "certificate" else log_volume
+        self.criterion_path_ = np.array(stop.values) + in_units
+        if self.refine:
+            self._warn_where_floored(best)
         self.n_terms_ = self._mixture.size
         self.weights_, self.means_ = self._mixture.weights, self._mixture.means
         self.covariances_ = self._mixture.covariances()
@@ -348,54 +392,78 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         held_out = draw_rows(n_rows, max(n_rows // 5, 1), rng)
         return np.setdiff1d(np.arange(n_rows), held_out), held_out
 
-    def _stop(
+    def _growth(self, em: EM, bandwidths: Floats, workers: Workers) -> MixtureGrowth:
+        centres = np.unique(em.X, axis=0)
+        atoms = GaussianAtoms(em.X, em.weights, centres, bandwidths, workers)
+        return MixtureGrowth(em, atoms, refine=self.refine)
+
+    def _grow(
         self,
         growth: MixtureGrowth,
-        em: EM,
-        held_out: Floats,
-        weights: Floats,
-        held_out_weights: Floats,
-        bandwidths: Floats,
+        stop: GrowthStop,
+        rows: NDArray[np.intp],
+        interrupted: Interrupted,
+        rng: np.random.Generator,
+    ) -> Path:
+        """Steps until a rule says stop; ``rows`` are the numbers of the rows it grows on."""
+        atoms = growth.atoms
+        _, first = np.unique(growth.em.X, axis=0, return_index=True)
+        pursuit = Pursuit(
+            growth,
+            Meter(),
+            candidates=CandidateAtoms(len(atoms.bandwidths), _CENTRES, rng),
+            labels=np.repeat(rows[first], len(atoms.bandwidths)),
+            scale=abs(growth.start_value),
+            every_step=True,
+        )
+        stop.see(growth.mixture)
+        enough = stop.reason(1)
+        return pursuit.recorder.path(enough) if enough else pursuit.run([stop, interrupted])
+
+    def _stop(
+        self, growth: MixtureGrowth, held_out: Floats, held_out_weights: Floats, total: float
     ) -> GrowthStop:
+        em, enough, patience = growth.em, -np.inf, float(self.patience)
         if self.criterion == "validation":
             share = held_out_weights / held_out_weights.sum()
-            return GrowthStop(
-                lambda mixture: -float(share @ mixture.log_density(held_out)),
-                self.patience,
-                self.n_terms,
-            )
-        if self.criterion == "certificate":
 
-            def gap(mixture: Mixture) -> float:
-                found = self._certify(mixture, em, bandwidths, growth.start_value)
-                return found.relative_gap
+            def criterion(mixture: Mixture) -> float:
+                return -float(share @ mixture.log_density(held_out))
 
-            return GrowthStop(gap, self.patience, self.n_terms, enough=float(self.tol))
-        total = _count(weights)
+        elif self.criterion == "certificate":
+            enough = float(self.tol)
+            patience = patience if self.refine else np.inf
 
-        def bic(mixture: Mixture) -> float:
-            value = -float(em.weights @ mixture.log_density(em.X))
-            return float(value + 0.5 * np.log(total) * mixture.n_parameters / total)
+            def criterion(mixture: Mixture) -> float:
+                return self._certify(mixture, growth).relative_gap
 
-        return GrowthStop(bic, self.patience, self.n_terms)
+        else:
+
+            def criterion(mixture: Mixture) -> float:
+                value = -float(em.weights @ mixture.log_density(em.X))
+                return float(value + 0.5 * np.log(total) * mixture.n_parameters / total)
+
+        return GrowthStop(
+            criterion, self.n_terms, patience, enough, max_iter=_STEPS_PER_TERM * self.n_terms
+        )
 
     def _certify(
-        self,
-        mixture: Mixture,
-        em: EM,
-        bandwidths: Floats,
-        start_value: float,
+        self, mixture: Mixture, growth: MixtureGrowth, log_volume: float = 0.0
     ) -> Certificate:
-        value = -float(em.weights @ mixture.log_density(em.X))
-        # The same rows every time, whatever was drawn before.
-        some = draw_rows(len(em.X), _CERTIFIED_CENTRES, np.random.default_rng(0))
-        gap = atoms_gap(mixture, em, em.X[some], bandwidths)
+        """f(v) - ln max S bounds f from below on the hull of fixed atoms: see `mixture_atoms`."""
+        em, n = growth.em, len(growth.atoms.centres)
+        # The same centres every time, whatever was drawn before.
+        centres = draw_rows(n, min(n, _CERTIFIED_CENTRES), np.random.default_rng(0))
+        density = mixture.log_density(em.X)
+        value = log_volume - float(em.weights @ density)
+        start = log_volume - float(em.weights @ growth.start.log_density(em.X))
+        where = "the training rows" if len(centres) == n else f"{len(centres)} training rows"
         return Certificate(
             np.array([value]),
-            np.array([value - gap]),
-            np.array([2.0 * start_value]),
+            np.array([value - growth.atoms.log_largest_slope(density, centres)]),
+            np.array([2.0 * start]),
             "Frank-Wolfe",
-            over="the mixtures of fixed atoms at training rows",
+            over=f"the mixtures of fixed atoms at {where}",
         )
 
     def _warn_where_floored(self, mixture: Mixture) -> None:

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit.estimators.hull.mixture_atoms import GaussianAtoms, Searched
 from pursuit.greedy import Pursuit
 from pursuit.solvers import EM, Mixture
+from pursuit.solvers.em import log_sum_exp
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-_SHORTLIST = 30
-_NEWTON_STEPS = 4
-_REFINED = 3
+_REFINED = 6
+"""Atoms from which EM starts at a step; fewer are faster, and end at worse components."""
 _STEPS_NEW = 10
-_STEPS_ALL = 8
-_TRIES = 3
-_CHUNK_CENTRES = 256
-_LARGEST_LOG = 50.0
+_STEPS_ALL = 20
+"""EM steps on a new component alone, and on all components after it was taken."""
+_STEPS_FEWER = 20
+_STEPS_LAST = 100
+_TOLERANCE = 1e-5
+"""EM steps after one was left out, at the very end, and the gain below which they stop."""
 
 
 class CandidateAtoms:
@@ -31,47 +34,57 @@ class CandidateAtoms:
         self._n_bandwidths, self._n_centres, self._rng = n_bandwidths, n_centres, rng
 
     def draw(self, available: NDArray[np.bool_]) -> Indices:
-        """Numbers of the atoms at ``n_centres`` random centres."""
-        if not available.any():
-            return np.empty(0, dtype=np.intp)
+        """Numbers of the available atoms at ``n_centres`` random centres, or at all of fewer."""
         n = len(available) // self._n_bandwidths
-        centres = np.arange(n)
         if n > self._n_centres:
-            centres = np.sort(self._rng.choice(n, self._n_centres, replace=False))
-        return (centres[:, None] * self._n_bandwidths + np.arange(self._n_bandwidths)).ravel()
+            drawn = np.zeros(n, dtype=bool)
+            drawn[self._rng.choice(n, self._n_centres, replace=False)] = True
+            available = available & np.repeat(drawn, self._n_bandwidths)
+        return np.flatnonzero(available)
 
 
 class MixtureGrowth:
     """-mean ln v(x) for a mixture v that takes one Gaussian atom at a time.
 
-    Atoms are spherical, centred at given points, of given bandwidths. The score of one is the gain
-    in mean log likelihood of (1 - α)v + αp at the best α. What is taken is more than scored: the
-    best few are refined by EM steps on the new component alone, and the best of them is followed
-    by EM steps on all. A mixture whose old components never move again falls short of one fitted
-    at once; and each step can only raise the likelihood.
+    The score of an atom p is the gain in mean log likelihood of (1 - α)v + αp at the best α in
+    [0, 1]; atoms that cannot be the best score 0 unseen.
+
+    Without ``refine`` this is Algorithm 2.1 of Z02 as published: v starts as the best single atom,
+    and becomes (1 - α)v + αp with the best p and α. With it, v starts as the best single Gaussian,
+    and more is taken than was scored: the best atoms, far from each other, are refined by EM steps
+    on the new component alone, and the best of them is followed by EM steps on all. Then an atom
+    must hold twice as many rows as a covariance needs.
 
     Parameters
     ----------
     em : EM
         Rows, weights, covariances and floor.
-    centres : array of shape (n, d)
-        Points that atoms may be centred at.
-    bandwidths : array
-        Standard deviations of the atoms.
+    atoms : GaussianAtoms
+        What may be taken.
+    refine : bool
+        Whether components move.
     """
 
-    def __init__(self, em: EM, centres: Floats, bandwidths: Floats) -> None:
-        self._em, self._centres, self._bandwidths = em, centres, bandwidths
-        self.mixture = em.single()
+    def __init__(self, em: EM, atoms: GaussianAtoms, *, refine: bool) -> None:
+        self.em, self.atoms, self._refine = em, atoms, refine
+        self._numbers: list[int] = []
+        if refine:
+            self.mixture = em.single()
+        else:
+            self._numbers.append(atoms.most_likely())
+            mean, factor = self._component(self._numbers[0])
+            self.mixture = Mixture(np.ones(1), mean[None], factor[None], em.kind)
+        self.start = self.mixture
+        self._least = em.least_share if refine else 0.0
         self._density = self.mixture.log_density(em.X)
         self.value = self.start_value = -float(em.weights @ self._density)
-        self._ranked: list[tuple[float, int, float]] = []
-        self._failures = 0
+        self._useless = np.zeros(atoms.n_atoms, dtype=bool)
+        self._last = np.empty(0, dtype=np.intp), Searched(*np.empty((3, 0)))
 
     @property
     def available(self) -> NDArray[np.bool_]:
-        """All atoms, until several draws in a row brought nothing."""
-        return np.full(len(self._centres) * len(self._bandwidths), self._failures < _TRIES)
+        """All atoms but those that brought nothing."""
+        return ~self._useless
 
     @property
     def n_terms(self) -> int:
@@ -79,124 +92,128 @@ class MixtureGrowth:
         return self.mixture.size
 
     def score(self, candidates: Indices) -> Floats:
-        """Gain of each atom; 0 for those that a first estimate puts far behind the best."""
-        gains = np.zeros(len(candidates))
-        self._ranked = []
-        n = len(self._bandwidths)
-        points, place = np.unique(candidates // n, return_inverse=True)
-        squares = squared_distances(self._em.X, self._centres[points])
-        for number, bandwidth in enumerate(self._bandwidths):
-            mine = np.flatnonzero(candidates % n == number)
-            found, shares = self._gains(squares[:, place[mine]], float(bandwidth))
-            gains[mine] = np.maximum(found, 0.0)
-            self._ranked += [
-                (float(gain), int(candidates[i]), float(share))
-                for i, gain, share in zip(mine, found, shares, strict=True)
-                if gain > 0
-            ]
-        self._ranked.sort(key=lambda entry: (-entry[0], entry[1]))
-        return gains
+        """Gain of each atom; 0 for those that cannot have the largest."""
+        found = self.atoms.search(self._density, candidates, self._least)
+        self._last = candidates, found
+        return found.gains
 
     def add(self, candidate: int) -> bool:
-        """Refine the best atoms, take the best of them, and let all components follow."""
-        best = None
-        for number, share in self._spread_out():
-            mean, factor = self._atom(number)
-            found = self._em.grow(self._density, mean, factor, share, _STEPS_NEW)
-            if found is not None and (best is None or found[-1] > best[-1]):
-                best = found
-        if best is None:
-            self._failures += 1
+        """Take an atom that was scored; False where the likelihood does not rise."""
+        candidates, found = self._last
+        place = int(np.searchsorted(candidates, candidate))
+        if not found.gains[place] > 0:
+            # The best of them gains nothing, so none does.
+            self._useless[candidates] = True
             return False
-        self._failures = 0
-        grown = self.mixture.with_component(best[0], best[1], best[2])
-        self.mixture, _ = self._em.run(grown, _STEPS_ALL, 1e-6)
-        self._density = self.mixture.log_density(self._em.X)
-        self.value = -float(self._em.weights @ self._density)
+        if self._refine:
+            grown, numbers = self._refined(), self._numbers
+        else:
+            grown, numbers = self._mixed(candidate, float(found.shares[place]))
+        if grown is None:
+            return False
+        density = grown.log_density(self.em.X)
+        value = -float(self.em.weights @ density)
+        if not self._refine:
+            # Rounding may leave the value as it was.
+            self._useless[:] = False
+            self._useless[candidate] = not value < self.value
+            if self._useless[candidate]:
+                return False
+        self.mixture, self._numbers = grown, numbers
+        self._density, self.value = density, value
         return True
 
-    def _gains(self, squares: Floats, bandwidth: float) -> tuple[Floats, Floats]:
-        """Gain and best α of atoms of one bandwidth; -1 for those not on the shortlist."""
-        w, start = self._em.weights, 0.5 / self.mixture.size
-        ratio = density_ratio(squares, self._density, self._em.X.shape[1], bandwidth)
-        ratio -= 1.0
-        first = ratio / (1.0 + start * ratio)
-        slope, curvature = w @ first, w @ first**2
-        promise = slope * np.abs(slope) / np.maximum(curvature, 1e-300)
-        kept = np.argsort(-promise, kind="stable")[:_SHORTLIST]
-        ratio, share = ratio[:, kept], np.full(len(kept), start)
-        for _ in range(_NEWTON_STEPS):
-            first = ratio / (1.0 + share * ratio)
-            step = (w @ first) / np.maximum(w @ first**2, 1e-300)
-            share = np.clip(share + step, 1e-4, 0.6)
-        gains, shares = np.full((2, squares.shape[1]), -1.0)
-        gains[kept], shares[kept] = w @ np.log1p(share * ratio), share
-        return gains, shares
+    def _mixed(self, number: int, share: float) -> tuple[Mixture, list[int]]:
+        """(1 - α)v + αp, in which an atom that v has already gets more weight; and its atoms."""
+        mixture, numbers = self.mixture, self._numbers
+        if number in numbers:
+            weights = (1.0 - share) * mixture.weights
+            weights[numbers.index(number)] += share
+            grown = replace(mixture, weights=weights)
+        else:
+            grown = mixture.with_component(share, *self._component(number))
+            numbers = [*numbers, number]
+        kept = np.flatnonzero(grown.weights > 0)
+        left = Mixture(grown.weights[kept], grown.means[kept], grown.factors[kept], grown.kind)
+        return left, [numbers[i] for i in kept]
 
-    def _atom(self, number: int) -> tuple[Floats, Floats]:
-        centre, which = divmod(number, len(self._bandwidths))
-        d, h = self._centres.shape[1], float(self._bandwidths[which])
-        if self._em.kind == "full":
-            return self._centres[centre], h * np.eye(d)
-        return self._centres[centre], np.full(d, h) if self._em.kind == "diag" else np.array(h)
+    def _refined(self) -> Mixture | None:
+        """The mixture with the best of the refined atoms, after EM steps on all components."""
+        best = None
+        for number, share, near in self._starts():
+            grown = self.em.grow(self._density, *self._component(number), share, _STEPS_NEW)
+            if grown is None:
+                self._useless[near] = True
+            elif best is None or grown[-1] > best[-1]:
+                best = grown
+        if best is None:
+            return None
+        return self.em.run(self.mixture.with_component(*best[:-1]), _STEPS_ALL, 1e-6)[0]
 
-    def _spread_out(self) -> list[tuple[int, float]]:
-        """The best atoms of the last score, none within two bandwidths of a better one."""
-        taken: list[tuple[int, float]] = []
-        for _, number, share in self._ranked:
-            mean, _ = self._atom(number)
-            width = 2.0 * float(self._bandwidths[number % len(self._bandwidths)])
-            near = any(
-                float(((mean - self._atom(other)[0]) ** 2).sum()) < width**2 for other, _ in taken
-            )
-            if not near:
-                taken.append((number, share))
-            if len(taken) == _REFINED:
-                break
-        return taken
+    def _component(self, number: int) -> tuple[Floats, Floats]:
+        """Mean and factor of an atom."""
+        centre, h = self.atoms.atom(number)
+        shape = {"full": np.eye(len(centre)), "diag": np.ones(len(centre)), "spherical": 1.0}
+        return centre, np.asarray(h * np.asarray(shape[self.em.kind]))
+
+    def _starts(self) -> list[tuple[int, float, Indices]]:
+        """The best atoms of the last score, their α, and atoms that are within two bandwidths.
+
+        None is near a better one.
+        """
+        candidates, found = self._last
+        promise = np.where(found.shares >= self._least, found.promise, 0.0)
+        centres = self.atoms.centres[candidates // len(self.atoms.bandwidths)]
+        widths = 2.0 * self.atoms.bandwidths[candidates % len(self.atoms.bandwidths)]
+        place = int(found.gains.argmax())
+        starts: list[tuple[int, float, Indices]] = []
+        while len(starts) < _REFINED and promise[place] > 0:
+            near = ((centres - centres[place]) ** 2).sum(axis=1) < widths**2
+            share = min(max(float(found.shares[place]), self._least), 0.9)
+            starts.append((int(candidates[place]), share, candidates[near]))
+            promise = np.where(near, 0.0, promise)
+            place = int(promise.argmax())
+        return starts
 
 
-def atoms_gap(mixture: Mixture, em: EM, centres: Floats, bandwidths: Floats) -> float:
-    """max over atoms p of mean p/v - 1: -mean ln v is at most this above its least over their hull.
+def settled(mixture: Mixture, em: EM) -> Mixture:
+    """After EM steps until they gain nothing more."""
+    return em.run(mixture, _STEPS_LAST, _TOLERANCE)[0]
 
-    Convexity gives it for any density v, in the hull or not.
+
+def pruned(mixture: Mixture, em: EM, criterion: Callable[[Mixture], float]) -> Mixture:
+    """Without components, one after the other, whose absence makes the criterion smaller.
+
+    What later components have replaced is not removed by growth. The one left out is that of the
+    least mean ln v/v_others, before EM steps on the others.
     """
-    density = mixture.log_density(em.X)
-    worst = 0.0
-    for start in range(0, len(centres), _CHUNK_CENTRES):
-        squares = squared_distances(em.X, centres[start : start + _CHUNK_CENTRES])
-        for bandwidth in bandwidths:
-            ratio = density_ratio(squares, density, em.X.shape[1], float(bandwidth))
-            worst = max(worst, float((em.weights @ ratio).max()) - 1.0)
-    return worst
-
-
-def squared_distances(X: Floats, centres: Floats) -> Floats:
-    """‖x - c‖², shape (rows, centres)."""
-    squares = (X**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1) - 2.0 * (X @ centres.T)
-    return np.asarray(np.maximum(squares, 0.0))
-
-
-def density_ratio(squares: Floats, density: Floats, d: int, bandwidth: float) -> Floats:
-    """p(x)/v(x) for spherical atoms p in d dimensions, given ln v(x): shape (rows, centres)."""
-    constant = d * (np.log(bandwidth) + 0.5 * np.log(2.0 * np.pi))
-    ratio = squares * (-0.5 / bandwidth**2)
-    ratio -= (density + constant)[:, None]
-    np.minimum(ratio, _LARGEST_LOG, out=ratio)
-    return np.asarray(np.exp(ratio, out=ratio))
+    mixture = settled(mixture, em)
+    while mixture.size > 1:
+        joint = mixture.log_joint(em.X)
+        shares = np.exp(joint - log_sum_exp(joint)[:, None])
+        with np.errstate(divide="ignore"):
+            loss = np.log1p(-mixture.weights) - em.weights @ np.log1p(-np.minimum(shares, 1.0))
+        fewer, _ = em.run(mixture.without(int(loss.argmin())), _STEPS_FEWER, _TOLERANCE)
+        fewer = settled(fewer, em) if criterion(fewer) < criterion(mixture) else mixture
+        if fewer is mixture:
+            break
+        mixture = fewer
+    return mixture
 
 
 @dataclass
 class GrowthStop:
     """Stop when a criterion has not fallen for ``patience`` components; keeps the best mixture.
 
-    ``criterion(mixture)`` is what should be small; at ``enough`` it is small enough.
+    ``criterion(mixture)`` is what should be small; at ``enough`` it is small enough. After
+    ``max_iter`` steps nothing more is taken.
     """
 
     criterion: Callable[[Mixture], float]
-    patience: int
     n_terms: int
+    patience: float
     enough: float = -np.inf
+    max_iter: float = np.inf
 
     def __post_init__(self) -> None:
         self.best: Mixture | None = None
@@ -215,7 +232,7 @@ class GrowthStop:
         self.values.append(value)
 
     def __call__(self, pursuit: Pursuit) -> str | None:
-        """Reason tol, no gain or n_terms."""
+        """Reason tol, no gain, n_terms or max_iter."""
         growth = pursuit.objective
         assert isinstance(growth, MixtureGrowth)
         self.see(growth.mixture)
@@ -227,4 +244,11 @@ class GrowthStop:
             return "tol"
         if self._since >= self.patience:
             return "no gain"
-        return "n_terms" if size >= self.n_terms else None
+        if size >= self.n_terms:
+            return "n_terms"
+        return "max_iter" if len(self.stages) > self.max_iter else None
+
+    @property
+    def best_steps(self) -> int:
+        """Steps after which the best mixture was seen."""
+        return next(i for i, stage in enumerate(self.stages) if stage is self.best)

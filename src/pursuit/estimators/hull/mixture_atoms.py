@@ -1,0 +1,399 @@
+"""Gaussians of fixed centres and bandwidths: what each of them adds to a mixture (Z02 §4.3).
+
+For a density v and an atom p write r = p/v at the rows. Mixing p in with weight α gains
+
+    g(α) = mean ln(1 - α + αr)
+
+of log likelihood, a concave function of α whose slope at 0 is S - 1, S = mean r. The best atom is
+the one with the largest max g. Three upper bounds on max g, each sharper and dearer than the one
+before, leave few atoms whose line search must be done in double precision:
+
+* S ≤ 1: concavity says that nothing is gained;
+* Jensen's inequality within groups of rows: g(α) ≤ Σ_G W_G ln(1 - α + αS_G/W_G), with W_G the
+  weight of a group of neighbouring rows and S_G its part of S;
+* the tangent at any α of a concave function lies above it.
+
+The same sums S bound the minimum of f = -mean ln over the hull of all atoms from below. For every q
+in the hull mean(q/v) is a mean of S, so that Jensen's inequality gives
+
+    f(v) - f(q) = mean ln(q/v) ≤ ln mean(q/v) ≤ ln max S,
+
+for any density v, in the hull or not. The Frank-Wolfe gap max S - 1 is never below ln max S.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pursuit.linalg import Workers
+from pursuit.objectives import NegativeLogLikelihood
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+_GROUP_ROWS = 64
+"""Rows per group. Smaller groups give sharper bounds, so fewer line searches, and more sums."""
+_MOST_GROUPS = 128
+"""Groups at most: larger ones where there are many rows, so that memory stays bounded."""
+_BLOCK_ROWS = 256
+"""Rows of a group that are looked at at once: a block with all centres should fit the cache."""
+_SINGLE_RANGE = 60.0
+"""Largest ln r for which sums are made in single precision; beyond it in double."""
+_LARGEST_LOG = 600.0
+"""Larger ln r count as this much in line searches, which keeps products finite."""
+_REACH = 13.0
+"""Bandwidths after which a Gaussian is below single precision's smallest number."""
+_BOUND_STEPS, _SHARP_STEPS, _EXACT_STEPS = 8, 4, 80
+"""Newton steps of the two bounds and of the line search; fewer make bounds less sharp."""
+_SETTLED = 1e-13
+"""A line search ends where α moves by less than this part of itself."""
+_ROUNDING = 2e-5
+"""More than what single precision loses in the ratio, and so in the gain, of a row."""
+_SUM_ROUNDING = 1e-3
+"""More than what single precision loses in a sum over rows; smaller parts of it are not trusted."""
+_CHUNK_CENTRES = 5000
+"""Centres whose sums are held at once."""
+_BATCH, _BATCHES, _FEW = 48, 4, 8
+"""Atoms whose rows are looked at at once, as many times, and those whose line search is done.
+
+Larger numbers look at atoms that a better one would have ruled out, and need more memory.
+"""
+_EXACT_M = 2_000_000_000
+"""Products up to which M is computed pair by pair; beyond it a bound on it is."""
+
+
+class Searched(NamedTuple):
+    """What atoms gain.
+
+    Attributes
+    ----------
+    gains : array
+        After their line searches; 0 for atoms that cannot be the best.
+    shares : array
+        Their α; near it for those that were not searched to the end.
+    promise : array
+        The gains, or upper bounds on them where no line search was made.
+    """
+
+    gains: Floats
+    shares: Floats
+    promise: Floats
+
+
+class GaussianAtoms:
+    """N(c, h²I) for given centres c and bandwidths h, on weighted rows.
+
+    Atom number = centre x number of bandwidths + bandwidth.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, d)
+        Rows.
+    weights : array of shape (n_rows,)
+        Weights that sum to one.
+    centres : array of shape (n, d)
+        Where atoms may be centred.
+    bandwidths : array
+        Standard deviations, decreasing.
+    workers : Workers
+        Threads; results do not depend on their number.
+    """
+
+    def __init__(
+        self, X: Floats, weights: Floats, centres: Floats, bandwidths: Floats, workers: Workers
+    ) -> None:
+        self.centres, self.bandwidths = centres, bandwidths
+        groups = neighbours(X, max(_GROUP_ROWS, -(-len(X) // _MOST_GROUPS)))
+        self._order = np.concatenate(groups)
+        self._X, self._w = X[self._order], weights[self._order]
+        self._starts = np.cumsum([0, *(len(group) for group in groups)])
+        self._group_weights = np.add.reduceat(self._w, self._starts[:-1])
+        self._workers = workers
+        self._constants = X.shape[1] * (np.log(bandwidths) + 0.5 * np.log(2.0 * np.pi))
+
+    @property
+    def n_atoms(self) -> int:
+        """Centres times bandwidths."""
+        return len(self.centres) * len(self.bandwidths)
+
+    def atom(self, number: int) -> tuple[Floats, float]:
+        """Centre and bandwidth."""
+        centre, which = divmod(number, len(self.bandwidths))
+        return self.centres[centre], float(self.bandwidths[which])
+
+    def log_density(self, number: int, X: Floats) -> Floats:
+        """ln p at rows."""
+        centre, bandwidth = self.atom(number)
+        constant = self._constants[number % len(self.bandwidths)]
+        return np.asarray(-0.5 * ((X - centre) ** 2).sum(axis=1) / bandwidth**2 - constant)
+
+    def most_likely(self) -> int:
+        """The atom that alone has the largest mean ln p, v⁰ of Algorithm 2.1."""
+        mean = self._w @ self._X
+        spread = float(self._w @ ((self._X - mean) ** 2).sum(axis=1))
+        squares = ((self.centres - mean) ** 2).sum(axis=1) + spread
+        values = -0.5 * squares[:, None] / self.bandwidths**2 - self._constants
+        return int(values.argmax())
+
+    def search(self, density: Floats, candidates: Indices, least_share: float = 0.0) -> Searched:
+        """The largest gains of these atoms over α in [0, 1], for the rows' ln v.
+
+        Atoms whose best α is below ``least_share`` gain 0.
+        """
+        density = density[self._order]
+        bounds, shares = self._bounds(density, candidates, least_share)
+        gains = np.zeros(len(candidates))
+        order = np.argsort(-bounds, kind="stable")
+        best = 0.0
+        for several in self._workers.slices(len(order), _BATCHES * _BATCH):
+            batch = order[several]
+            batch = batch[bounds[batch] > best]
+            if not len(batch):
+                break
+
+            def sharpen(part: slice, batch: Indices = batch) -> tuple[Floats, Floats]:
+                mine = batch[part]
+                return self._sharpen(density, candidates[mine], shares[mine], least_share)
+
+            parts = self._workers.map(sharpen, self._workers.slices(len(batch), _BATCH))
+            bounds[batch], shares[batch] = np.concatenate(parts, axis=1)
+            # Few atoms at a time: the best of the first rule out most others.
+            ranked = batch[np.argsort(-bounds[batch], kind="stable")]
+            for few in self._workers.slices(len(ranked), _FEW):
+                now = ranked[few]
+                now = now[bounds[now] > best]
+                if not len(now):
+                    break
+                found, shares[now] = self._exact(density, candidates[now], shares[now])
+                held = np.where(shares[now] >= least_share, np.maximum(found, 0.0), 0.0)
+                gains[now] = bounds[now] = held
+                best = max(best, float(held.max()))
+        return Searched(gains, shares, bounds)
+
+    def log_largest_slope(self, density: Floats, centres: Indices) -> float:
+        """ln max S over the atoms at these centres, for the rows' ln v."""
+        density = density[self._order]
+        n = len(self.bandwidths)
+        numbers = (centres[:, None] * n + np.arange(n)).ravel()
+        # A narrow atom near the row of least density is often the one; it rules out most others.
+        lonely = squared_distances(self._X[[density.argmin()]], self.centres[centres]).argmin()
+        largest = float(self._log_slopes(density, centres[lonely] * n + np.arange(n)).max())
+        # What is lost below single precision beside the largest ratio is less than ``lost``.
+        shift = float((-density).max() - self._constants.min()) - _SINGLE_RANGE
+        lost, slack = 1e-11, 1.0 + float(self._slack().max())
+        for chunk in self._workers.slices(len(centres), _CHUNK_CENTRES):
+            sums = self._sums(density, centres[chunk], np.float32, shift)
+            bounds = shift + np.log(slack * sums.sum(axis=0, dtype=np.float64) + lost)
+            order = np.argsort(-bounds, kind="stable")
+            for few in self._workers.slices(len(order), _BATCH):
+                if bounds[order[few.start]] <= largest:
+                    break
+                slopes = self._log_slopes(density, numbers[chunk.start * n + order[few]])
+                largest = max(largest, float(slopes.max()))
+        return largest
+
+    def curvature(self) -> float:
+        """M = max over pairs of atoms of mean p²/q² (Z02 §4.3), or a bound on it; it may be inf.
+
+        For many atoms the mean over rows of the largest p² over the smallest q² at the row.
+        """
+        if self.n_atoms**2 * len(self._X) <= _EXACT_M:
+            log_p = self._log_ratio(np.zeros(len(self._X)), np.arange(self.n_atoms))
+            top, bottom = log_p.max(axis=1), log_p.min(axis=1)
+            # One row alone makes M this large, and larger numbers are none.
+            if (np.log(self._w) + 2.0 * (top - bottom)).max() > _LARGEST_LOG:
+                return np.inf
+            # A factor per row, which p/q does not see, keeps p² and 1/q² within bounds.
+            densities = np.exp(log_p - 0.5 * (top + bottom)[:, None])
+            return NegativeLogLikelihood(len(self._X), self._w).curvature(densities)
+        low, high = self.centres.min(axis=0), self.centres.max(axis=0)
+        far = (np.maximum(np.abs(self._X - low), np.abs(self._X - high)) ** 2).sum(axis=1)
+        smallest = (-0.5 * far[:, None] / self.bandwidths**2 - self._constants).min(axis=1)
+        with np.errstate(over="ignore"):
+            return float(self._w @ np.exp(2.0 * (-self._constants.min() - smallest)))
+
+    # Sums over groups of rows, and what they bound
+
+    def _sums(self, density: Floats, centres: Indices, kind: Any, shift: float) -> Any:
+        """e^(-shift) S_G of all atoms at these centres, shape (groups, atoms)."""
+        exponents = np.minimum(-density[:, None] - self._constants - shift, _LARGEST_LOG)
+        factors = (self._w[:, None] * np.exp(exponents)).astype(kind)
+        points, h = self.centres[centres].T, self.bandwidths
+        scales = (h[0] / h) ** 2
+        # A Gaussian of half the bandwidth is the fourth power: two squarings, and no exponential.
+        squarings = [_log2_if_whole((wide / narrow) ** 2) for wide, narrow in pairwise(h)]
+
+        def group(number: int) -> Any:
+            rows = slice(self._starts[number], self._starts[number + 1])
+            sums = np.zeros((len(centres), len(h)), dtype=kind)
+            # Around its own mean, the squares of a group and of its surroundings are small.
+            mean = self._X[rows].mean(axis=0)
+            X, C = self._X[rows] - mean, points - mean[:, None]
+            left = np.column_stack([X, -0.5 * (X**2).sum(axis=1), np.ones(len(X))]) / h[0] ** 2
+            right = np.vstack([C, np.ones(C.shape[1]), -0.5 * (C**2).sum(axis=0)])
+            left, right = left.astype(kind), right.astype(kind)
+            for block in self._workers.slices(len(X), _BLOCK_ROWS):
+                values = left[block] @ right
+                exponent = values if all(squarings) else values.copy()
+                np.exp(values, out=values)
+                for j in range(len(h)):
+                    if j and squarings[j - 1]:
+                        for _ in range(squarings[j - 1]):
+                            np.multiply(values, values, out=values)
+                    elif j:
+                        np.multiply(exponent, kind(scales[j]), out=values)
+                        np.exp(values, out=values)
+                    sums[:, j] += factors[rows][block, j] @ values
+            return sums.ravel()
+
+        return np.array(self._workers.map(group, range(len(self._group_weights))))
+
+    def _slack(self) -> Floats:
+        """Relative error of a group's sums in single precision, from above."""
+        narrow = float(self.bandwidths.min())
+        starts, ends = self._starts[:-1], self._starts[1:]
+        spans = [np.ptp(self._X[a:b], axis=0) for a, b in zip(starts, ends, strict=True)]
+        reach = np.linalg.norm(spans, axis=1) / narrow + _REACH
+        d = self._X.shape[1]
+        rounding = (d + 4) * reach**2 + np.diff(self._starts) + 100.0
+        return np.asarray(float(np.finfo(np.float32).eps) * rounding)
+
+    def _bounds(
+        self, density: Floats, candidates: Indices, least_share: float
+    ) -> tuple[Floats, Floats]:
+        """Upper bounds on the gains from sums over groups, and the α at which they are attained.
+
+        0 where the slope at the least share is not positive: then the best α is below it. That
+        slope, too, is concave in r, and at most what it is for the means of the groups.
+        """
+        n = len(self.bandwidths)
+        centres, place = np.unique(candidates // n, return_inverse=True)
+        single = float((-density).max() - self._constants.min()) <= _SINGLE_RANGE
+        sums = self._sums(density, centres, np.float32 if single else np.float64, 0.0)
+        if sums.shape[1] > len(candidates):
+            sums = sums[:, place * n + candidates % n]
+        W = self._group_weights
+        error = self._slack() if single else _ROUNDING
+        sums *= ((1.0 + error) / W).astype(sums.dtype)[:, None]
+        sums -= sums.dtype.type(1.0 - _ROUNDING)
+        bounds, shares = np.zeros((2, len(candidates)))
+        rising = np.flatnonzero(slopes_at(sums, W, least_share) > -_ROUNDING)
+        guess = np.full(len(rising), 0.05)
+        bounds[rising], shares[rising] = tangent_bound(sums[:, rising], W, guess, _BOUND_STEPS)
+        return bounds, shares
+
+    def _sharpen(
+        self, density: Floats, numbers: Indices, shares: Floats, least_share: float
+    ) -> tuple[Floats, Floats]:
+        """Upper bounds on the gains from all rows, and better α."""
+        log_ratio = self._log_ratio(density, numbers)
+        single = float(log_ratio.max()) <= _SINGLE_RANGE
+        ratio = np.exp(log_ratio.astype(np.float32) if single else log_ratio)
+        ratio -= 1.0
+        rising = slopes_at(ratio, self._w, least_share) > -_SUM_ROUNDING
+        bounds, shares = tangent_bound(ratio, self._w, shares, _SHARP_STEPS)
+        return np.where(rising, bounds + _ROUNDING, 0.0), shares
+
+    def _exact(self, density: Floats, numbers: Indices, shares: Floats) -> tuple[Floats, Floats]:
+        """Gains after line searches in double precision, and their α."""
+        ratio = np.exp(self._log_ratio(density, numbers)) - 1.0
+        shares, _, _ = best_shares(ratio, self._w, shares, _EXACT_STEPS)
+        return self._w @ np.log1p(shares * ratio), shares
+
+    def _log_slopes(self, density: Floats, numbers: Indices) -> Floats:
+        """ln S of atoms."""
+        log_ratio = self._log_ratio(density, numbers, np.inf)
+        top = log_ratio.max(axis=0)
+        return np.asarray(np.log(self._w @ np.exp(log_ratio - top)) + top)
+
+    def _log_ratio(
+        self, density: Floats, numbers: Indices, largest: float = _LARGEST_LOG
+    ) -> Floats:
+        """ln p - ln v, shape (rows, atoms), the rows in the order of their groups."""
+        n = len(self.bandwidths)
+        squares = squared_distances(self._X, self.centres[numbers // n])
+        squares *= -0.5 / self.bandwidths[numbers % n] ** 2
+        squares -= density[:, None]
+        squares -= self._constants[numbers % n]
+        return np.minimum(squares, largest, out=squares)
+
+
+def best_shares(
+    ratio: Any, weights: Floats, guess: Floats, steps: int
+) -> tuple[Floats, Floats, Floats]:
+    """The α in [0, 1] at which Σ w ln(1 + α ratio) is largest, column by column, and a bracket.
+
+    Newton's method, kept inside the bracket and replaced by bisection where it leaves it. It ends
+    before ``steps`` where nothing moves any more.
+    """
+    w = weights.astype(ratio.dtype)
+    low, high = np.zeros(len(guess)), np.ones(len(guess))
+    # At α = 1 a row of ratio -1 would have a likelihood of 0.
+    top = 1.0 - 8.0 * float(np.finfo(ratio.dtype).eps)
+    share = np.clip(guess, 1e-12, top)
+    for _ in range(steps):
+        first = ratio / (1.0 + share.astype(ratio.dtype) * ratio)
+        slope = (w @ first).astype(np.float64)
+        np.multiply(first, first, out=first)
+        curvature = (w @ first).astype(np.float64)
+        low, high = np.where(slope > 0, share, low), np.where(slope > 0, high, share)
+        moved = share + slope / np.maximum(curvature, 1e-300)
+        inside = ((moved > low) & (moved < high)) | (slope == 0)
+        moved = np.where(inside, moved, 0.5 * (low + high))
+        settled = np.abs(moved - share) <= _SETTLED * share
+        share = np.minimum(moved, top)
+        if settled.all():
+            break
+    return share, low, high
+
+
+def slopes_at(ratio: Any, weights: Floats, share: float) -> Floats:
+    """Slope of Σ w ln(1 + α ratio) at one α, column by column."""
+    return np.asarray(
+        weights.astype(ratio.dtype) @ (ratio / (1.0 + ratio.dtype.type(share) * ratio))
+    )
+
+
+def tangent_bound(ratio: Any, weights: Floats, guess: Floats, steps: int) -> tuple[Floats, Floats]:
+    """An upper bound on max Σ w ln(1 + α ratio), and an α near the maximum, column by column.
+
+    A concave function lies below its tangent, and its maximum between the ends of the bracket; at
+    α = 0 it is 0.
+    """
+    share, low, high = best_shares(ratio, weights, guess, steps)
+    product = share.astype(ratio.dtype) * ratio
+    product += 1.0
+    slope = weights @ (ratio / product)
+    value = weights @ np.log(product, out=product)
+    bound = value + np.maximum(slope * (high - share), slope * (low - share))
+    return np.maximum(bound, 0.0), share
+
+
+def neighbours(X: Floats, size: int) -> list[Indices]:
+    """Groups of at most ``size`` rows near each other: halves along the widest feature, again."""
+    waiting, groups = [np.arange(len(X))], []
+    while waiting:
+        rows = waiting.pop()
+        if len(rows) <= size:
+            groups.append(rows)
+            continue
+        widest = np.ptp(X[rows], axis=0).argmax()
+        rows = rows[np.argsort(X[rows, widest], kind="stable")]
+        waiting += [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
+    return groups
+
+
+def squared_distances(X: Floats, centres: Floats) -> Floats:
+    """‖x - c‖², shape (rows, centres)."""
+    squares = (X**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1) - 2.0 * (X @ centres.T)
+    return np.asarray(np.maximum(squares, 0.0))
+
+
+def _log2_if_whole(ratio: float) -> int:
+    """log₂ of a power of two, else 0."""
+    mantissa, exponent = np.frexp(ratio)
+    return int(exponent) - 1 if mantissa == 0.5 else 0
