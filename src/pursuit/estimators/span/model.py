@@ -454,7 +454,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             return
         tick = progress.begin("certify")
         if found is None:
-            norms = problem.sample.target_norms()
+            norms = problem.sample.target_norms() if fitted.exact else None
             model = span_model(fitted.pool.items, fitted.solution, norms)
             found = stage("certify", lambda: Certifier(problem).certify([model], kind)[0])
         tick(1)

@@ -38,6 +38,10 @@ class OneClassProblem(MachineProblem):
         """νΣs."""
         return self.nu * float(self.costs.sum())
 
+    def shifts(self, intercepts: Floats) -> Floats:
+        """Nothing: the best ρ is found anew."""
+        return np.zeros_like(intercepts)
+
     def offset(self, values: Floats) -> float:
         """The best ρ for the values of f: their ν-quantile."""
         order = np.argsort(values[:, 0], kind="stable")

@@ -58,6 +58,10 @@ class MachineProblem:
         """The problem with ξ² in place of ξ."""
         return replace(self, squared=True)
 
+    def shifts(self, intercepts: Floats) -> Floats:
+        """What :meth:`value` wants added to f: the intercepts."""
+        return intercepts
+
     def signed_slack(self, fitted: Floats) -> Floats:
         """ξ with the sign of the direction in which f + b has to move."""
         if self.epsilon is None:

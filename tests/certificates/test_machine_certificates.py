@@ -1,0 +1,185 @@
+"""Machines and the GP classifier: their certificates against the machine of the full kernel."""
+
+import numpy as np
+import pytest
+from certificates.driver import Enclosure, audit, faults, total
+from certificates.problems import (
+    draw_kernel,
+    draw_labels,
+    draw_rows,
+    draw_targets,
+    draw_weights,
+)
+from certificates.spans import logistic, machine, one_class
+
+from pursuit import LowRankOneClassSVM, LowRankSVC, LowRankSVR, SparseGPClassifier
+
+NARROW = 1e-4
+"""Relative width up to which an oracle's enclosure says something; LIBSVM reaches 1e-8 as a rule."""
+
+
+class MachineCase:
+    """Rows, a kernel, weights, and how a basis is chosen."""
+
+    def __init__(self, seed, m=None):
+        self.rng = rng = np.random.default_rng(seed)
+        m = int(rng.integers(20, 110)) if m is None else m
+        self.seed = seed
+        self.X = draw_rows(rng, m, int(rng.integers(1, 4)))
+        self.kernel = draw_kernel(rng, self.X.shape[1])
+        self.weights = draw_weights(rng, m)
+        self.w = np.ones(m) if self.weights is None else self.weights
+        self.given = self.kernel.given(self.X)
+        self.C = float(10.0 ** rng.uniform(-2, 1))
+
+    def arguments(self, **more):
+        """Of a machine; pools small enough for rows to be left out."""
+        rng, free = self.rng, not self.kernel.precomputed
+        pool = int(rng.integers(10, 40))
+        how = [
+            {},
+            {"pool_size": pool, "selection_rows": 2 * pool},
+            {"search": "full"},
+            {"candidates": 2.0 * rng.normal(size=(30, self.X.shape[1]))},
+            {"candidates": "kmeans", "pool_size": 12},
+        ][int(rng.integers(5 if free else 3))]
+        return {
+            "kernel": self.kernel.kernel,
+            "n_basis": int(rng.integers(1, len(self.X) + 2)),
+            "random_state": self.seed,
+            "n_jobs": 1,
+            **self.kernel.arguments,
+            **how,
+            **more,
+        }
+
+    def machine_arguments(self):
+        """Those that SVC, SVR and the one-class machine have in common."""
+        rng = self.rng
+        grows = rng.random() < 0.3
+        return self.arguments(
+            certificate="exact" if grows else str(rng.choice(["exact", "exact", "diagonal"])),
+            tol=float(10.0 ** rng.uniform(-6, 0)) if grows else None,
+            dtype=str(rng.choice(["float64", "float32"])),
+        )
+
+    def refine(self):
+        movable = self.kernel.name in ("rbf", "matern", "scales") and len(self.X) > 20
+        return 3 if movable and self.rng.random() < 0.3 else False
+
+
+def judged(found, truth: Enclosure, scale: float):
+    """Faults of certificates, if the oracle knows enough to see any."""
+    assert truth.upper - truth.lower <= NARROW * scale + 2 * truth.slack, (truth, scale)
+    return [fault for each in found if each is not None for fault in faults(each, truth)]
+
+
+def check_svc(seed, m=None):
+    case = MachineCase(seed, m)
+    rng = case.rng
+    n_classes = int(rng.choice([2, 2, 3]))
+    y = draw_labels(rng, case.X, n_classes)
+    for each in range(n_classes):
+        case.w[np.flatnonzero(y == each)[:2]] = 1.0
+    squared = bool(rng.random() < 0.5)
+    pairs = n_classes > 2 and rng.random() < 0.5
+    balanced = rng.random() < 0.3
+    model = LowRankSVC(
+        C=case.C,
+        loss="squared_hinge" if squared else "hinge",
+        multi_class="ovo" if pairs else "ovr",
+        class_weight="balanced" if balanced else None,
+        refine=case.refine(),
+        **case.machine_arguments(),
+    ).fit(case.given, y, case.weights)
+    again = model.certify(case.given, y, case.weights)
+    K, costs = case.kernel.matrix(case.X), case.C * case.w * model.class_weight_[y]
+    if n_classes == 2:
+        columns = [(np.where(y == 1, 1.0, -1.0), costs)]
+    elif pairs:
+        columns = [
+            (np.where(y == i, 1.0, -1.0), np.where((y == i) | (y == j), costs, 0.0))
+            for i in range(n_classes)
+            for j in range(i + 1, n_classes)
+        ]
+    else:
+        columns = [(np.where(y == i, 1.0, -1.0), costs) for i in range(n_classes)]
+    truth = total([machine(K, s, c, squared=squared, epsilon=None) for s, c in columns])
+    return judged([model.certificate_, again], truth, float(sum(c.sum() for _, c in columns)))
+
+
+def check_svr(seed, m=None):
+    case = MachineCase(seed, m)
+    rng = case.rng
+    y = draw_targets(rng, case.X, rng.choice([None, 2]))
+    unit = float(np.abs(y).max())
+    squared = bool(rng.random() < 0.5)
+    epsilon, C = unit * float(10.0 ** rng.uniform(-3, -0.5)), case.C if squared else case.C * unit
+    model = LowRankSVR(
+        C=C,
+        epsilon=epsilon,
+        loss="squared_epsilon_insensitive" if squared else "epsilon_insensitive",
+        refine=case.refine(),
+        **case.machine_arguments(),
+    ).fit(case.given, y, case.weights)
+    again = model.certify(case.given, y, case.weights)
+    K, Y = case.kernel.matrix(case.X), y.reshape(len(y), -1)
+    costs = C * case.w
+    parts = [machine(K, column, costs, squared=squared, epsilon=epsilon) for column in Y.T]
+    scale = float(costs.sum()) * (unit**2 if squared else unit) * len(parts)
+    return judged([model.certificate_, again], total(parts), scale)
+
+
+def check_one_class(seed, m=None):
+    case = MachineCase(seed, m)
+    nu = float(case.rng.uniform(0.02, 1.0))
+    model = LowRankOneClassSVM(nu=nu, **case.machine_arguments()).fit(
+        case.given, sample_weight=case.weights
+    )
+    again = model.certify(case.given, case.weights)
+    K = case.kernel.matrix(case.X)
+    truth = one_class(K, case.w, nu)
+    mass = nu * float(case.w.sum())
+    return judged([model.certificate_, again], truth, mass**2 * float(np.diag(K).max()))
+
+
+def check_gp_classifier(seed, m=None):
+    case = MachineCase(seed, m)
+    rng = case.rng
+    n_classes = int(rng.choice([2, 2, 3]))
+    y = draw_labels(rng, case.X, n_classes)
+    for each in range(n_classes):
+        case.w[np.flatnonzero(y == each)[:2]] = 1.0
+    model = SparseGPClassifier(
+        scale=float(10.0 ** rng.uniform(-1, 1)),
+        class_weight="balanced" if rng.random() < 0.3 else None,
+        optimizer=None,
+        refine=3 if case.kernel.name in ("matern", "scales") and rng.random() < 0.3 else False,
+        calibration=rng.choice(["loo", None]) if not case.kernel.precomputed else None,
+        certificate="exact",
+        **case.arguments(),
+    ).fit(case.given, y, case.weights)
+    found = [model.certificate_, model.certify(case.given, y, case.weights)]
+    if model.n_basis_ > 2:
+        shorter = model.truncated(int(rng.integers(1, model.n_basis_)))
+        found.append(shorter.certify(case.given, y, case.weights))
+    K, weights = case.kernel.matrix(case.X), case.w * model.class_weight_[y]
+    signs = [np.where(y == each, 1.0, -1.0) for each in range(n_classes)]
+    parts = [
+        logistic(K, s, weights, model.scale_) for s in (signs if n_classes > 2 else signs[1:])
+    ]
+    return judged(found, total(parts), float(weights.sum()))
+
+
+CHECKS = [check_svc, check_svr, check_one_class, check_gp_classifier]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_no_certificate_is_false(check, size):
+    audit(check, range(size(10, 200)))
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("check", CHECKS)
+def test_no_certificate_is_false_at_real_size(check):
+    audit(lambda seed: check(seed, m=2200), range(0, 10, 2))
