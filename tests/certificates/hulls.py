@@ -93,12 +93,12 @@ def over_vertices(loss: Loss, vertices: np.ndarray, first: int = 30) -> Enclosur
     gradient = loss.gradient(v)
     held = np.argsort(vertices.T @ gradient, kind="stable")[:first]
     best_upper, best_lower = loss.value(v), -np.inf
-    scale = max(abs(best_upper), 1e-300)
+    scale = max(float(gradient @ v - (vertices.T @ gradient).min()), 1e-300)
     anchor = v
     for _ in range(60):
         # The mean of all vertices is in the hull: with it, a start with finite loss is there.
         columns = np.column_stack([vertices[:, held], anchor])
-        v = columns @ _barrier(loss, columns)
+        v = columns @ _barrier(loss, columns, scale)
         gradient = loss.gradient(v)
         prices = vertices.T @ gradient
         upper = loss.value(v)
@@ -108,19 +108,23 @@ def over_vertices(loss: Loss, vertices: np.ndarray, first: int = 30) -> Enclosur
             break
         order = np.argsort(prices, kind="stable")
         fresh = order[~np.isin(order, held)][:40]
-        if not len(fresh) or prices[fresh[0]] >= prices[held].min():
+        fresh = fresh[prices[fresh] < gradient @ v]
+        if not len(fresh):
             break
-        held = np.concatenate([held, fresh[prices[fresh] < gradient @ v]])
+        held = np.concatenate([held, fresh])
     size = float(np.abs(gradient) @ np.abs(v)) + float((np.abs(gradient) @ np.abs(vertices)).max())
     return Enclosure(best_lower, best_upper, 8.0 * m * EPS * (size + abs(best_upper)))
 
 
-def _barrier(loss: Loss, columns: np.ndarray) -> np.ndarray:
-    """Weights of least t·f(columns λ) - Σ ln λ for growing t, by Newton's method on Σλ = 1."""
+def _barrier(loss: Loss, columns: np.ndarray, scale: float) -> np.ndarray:
+    """Weights of least t·f(columns λ) - Σ ln λ for growing t, by Newton's method on Σλ = 1.
+
+    They are within n/t of the minimum, which ends at a small part of ``scale``.
+    """
     n = columns.shape[1]
     weights = np.full(n, 0.5 / n)
     weights[-1] += 0.5
-    t = 1.0 / max(abs(loss.value(columns[:, -1])), 1e-300)
+    t = 1.0 / scale
     last = t * n / _ENOUGH
     while t < last:
         t *= 12.0
@@ -163,8 +167,12 @@ def pinball_ball(atoms, y, w, radius, quantile) -> Enclosure:
     The dual point ν of the rows, (q - 1)w ≤ ν ≤ qw, gives ν'y - r max_j |p_j'ν|.
     """
     m, n = atoms.shape
+    unit = float(np.abs(y).max()) or 1.0  # the solver's tolerances are absolute
+    if unit != 1.0:
+        return pinball_ball(atoms, y / unit, w, radius / unit, quantile).times(unit)
+    costs = w / w.min()
     found = linprog(
-        np.concatenate([np.zeros(2 * n), quantile * w, (1.0 - quantile) * w]),
+        np.concatenate([np.zeros(2 * n), quantile * costs, (1.0 - quantile) * costs]),
         A_eq=np.hstack([atoms, -atoms, np.eye(m), -np.eye(m)]),
         b_eq=y,
         A_ub=np.concatenate([np.ones(2 * n), np.zeros(2 * m)])[None],
@@ -177,7 +185,7 @@ def pinball_ball(atoms, y, w, radius, quantile) -> Enclosure:
     a *= min(1.0, radius / max(float(np.abs(a).sum()), 1e-300))
     u = y - atoms @ a
     upper = float(w @ np.maximum(quantile * u, (quantile - 1.0) * u))
-    nu = np.clip(found.eqlin.marginals, (quantile - 1.0) * w, quantile * w)
+    nu = np.clip(w.min() * found.eqlin.marginals, (quantile - 1.0) * w, quantile * w)
     lower = float(nu @ y) - radius * float(np.abs(atoms.T @ nu).max())
     size = float(w @ np.abs(y)) + radius * float((w @ np.abs(atoms)).max())
     return Enclosure(lower, upper, 8.0 * m * EPS * size)
@@ -187,7 +195,8 @@ def columns_programme(K, gain, low, high, loss) -> Enclosure:
     """Σ|a_j| + Σ losses of Ka + b over all columns of K: grown, and priced against all.
 
     The losses are Σ max {v(g - f) : low ≤ v ≤ high}, one row of ``gain`` for each kink; ``loss``
-    gives their sum for values f. A dual point with Σv = 0 and prices up to c is worth Σgv / max(1, c).
+    gives their sum for values f. A dual point with Σv = 0 and prices up to c is worth
+    Σgv / max(1, c).
     """
     terms, m = gain.shape
     held = list(range(0, m, max(1, m // 20)))

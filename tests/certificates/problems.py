@@ -87,6 +87,12 @@ def draw_rows(rng: np.random.Generator, m: int, d: int) -> np.ndarray:
     return X
 
 
+def own_points(rng: np.random.Generator, X: np.ndarray, n: int = 30) -> np.ndarray:
+    """Points among the rows, none of which they are."""
+    X = np.asarray(X, dtype=np.float64)
+    return X.mean(axis=0) + 2.0 * X.std(axis=0) * rng.normal(size=(n, X.shape[1]))
+
+
 def draw_weights(rng: np.random.Generator, m: int) -> np.ndarray | None:
     """None, whole numbers, zeros among them, or anything between .01 and 100."""
     how = rng.integers(4)

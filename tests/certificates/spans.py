@@ -35,6 +35,17 @@ def least_squares(K, y, weights, noise) -> Enclosure:
     return Enclosure(lower, upper, slack)
 
 
+def expansion_rounding(beta, diagonal, rows_diagonal, slopes, ridge) -> float:
+    """How much rounding can move P of f = Σβ_j k(·, z_j) with large coefficients that cancel.
+
+    |k(x, z)|² ≤ k(x, x)k(z, z), so f(x) is wrong by at most εs√k(x, x) with s = Σ|β_j|√k(z_j, z_j),
+    and ‖f‖² by εs²; ``slopes`` are those of the losses, and ‖f‖² counts ``ridge`` times.
+    """
+    size = np.sqrt(diagonal) @ np.abs(beta)
+    moved = size * float(slopes @ np.sqrt(rows_diagonal)) + ridge * size**2
+    return 16.0 * EPS * float(np.sum(moved))
+
+
 def logistic(K, y, weights, scale) -> Enclosure:
     """Σw log(1 + exp(-yf)) + ‖f‖²/2s over all functions, by Newton's method on all rows."""
     kept = weights > 0
@@ -115,10 +126,7 @@ def machine(K, y, costs, *, squared: bool, epsilon: float | None) -> Enclosure:
         a = np.clip(a, -c, c)
     up, down = a[a > 0].sum(), -a[a < 0].sum()
     least = min(up, down)
-    if least <= 0:
-        a = np.zeros(len(y))
-    else:
-        a = np.where(a > 0, a * (least / up), a * (least / down))
+    a = np.where(a > 0, a * (least / up), a * (least / down)) if least > 0 else np.zeros(len(y))
     linear = float(y @ a) - (epsilon or 0.0) * float(np.abs(a).sum())
     lower = linear - 0.5 * float(a @ Q @ a)
     f = K @ a

@@ -1,21 +1,26 @@
 """Machines and the GP classifier: their certificates against the machine of the full kernel."""
 
+import warnings
+
 import numpy as np
 import pytest
-from certificates.driver import Enclosure, audit, faults, total
+from certificates.driver import FEW_ROWS, Enclosure, audit, faults, thresholds, total
 from certificates.problems import (
     draw_kernel,
     draw_labels,
     draw_rows,
     draw_targets,
     draw_weights,
+    own_points,
 )
-from certificates.spans import logistic, machine, one_class
+from certificates.spans import expansion_rounding, logistic, machine, one_class
+from sklearn.exceptions import ConvergenceWarning
 
 from pursuit import LowRankOneClassSVM, LowRankSVC, LowRankSVR, SparseGPClassifier
+from pursuit.estimators.svm.fitting import MachineFitter
 
 NARROW = 1e-4
-"""Relative width up to which an oracle's enclosure says something; LIBSVM reaches 1e-8 as a rule."""
+"""Relative width up to which an oracle's enclosure says something; most are of 1e-8."""
 
 
 class MachineCase:
@@ -40,7 +45,7 @@ class MachineCase:
             {},
             {"pool_size": pool, "selection_rows": 2 * pool},
             {"search": "full"},
-            {"candidates": 2.0 * rng.normal(size=(30, self.X.shape[1]))},
+            {"candidates": own_points(rng, self.X)},
             {"candidates": "kmeans", "pool_size": 12},
         ][int(rng.integers(5 if free else 3))]
         return {
@@ -68,9 +73,24 @@ class MachineCase:
         return 3 if movable and self.rng.random() < 0.3 else False
 
 
-def judged(found, truth: Enclosure, scale: float):
-    """Faults of certificates, if the oracle knows enough to see any."""
+def judged(case, model, found, truth: Enclosure, scale: float, ridge=0.5):
+    """Faults of certificates, if the oracle knows enough to see any.
+
+    ``scale`` is the objective's, up to which the losses' slopes add.
+    """
     assert truth.upper - truth.lower <= NARROW * scale + 2 * truth.slack, (truth, scale)
+    points = case.X[model.basis_indices_] if model.basis_ is None else model.basis_
+    prior = np.diag(case.kernel.matrix(case.X))
+    rounding = expansion_rounding(
+        model.dual_coef_.reshape(len(points), -1)
+        if len(model.dual_coef_) == len(points)
+        else model.dual_coef_.T,
+        np.diag(case.kernel.matrix(points)),
+        prior,
+        np.full(len(prior), scale / len(prior)),
+        ridge,
+    )
+    truth = Enclosure(truth.lower, truth.upper, truth.slack + rounding)
     return [fault for each in found if each is not None for fault in faults(each, truth)]
 
 
@@ -105,7 +125,8 @@ def check_svc(seed, m=None):
     else:
         columns = [(np.where(y == i, 1.0, -1.0), costs) for i in range(n_classes)]
     truth = total([machine(K, s, c, squared=squared, epsilon=None) for s, c in columns])
-    return judged([model.certificate_, again], truth, float(sum(c.sum() for _, c in columns)))
+    scale = float(sum(c.sum() for _, c in columns))
+    return judged(case, model, [model.certificate_, again], truth, scale)
 
 
 def check_svr(seed, m=None):
@@ -127,7 +148,7 @@ def check_svr(seed, m=None):
     costs = C * case.w
     parts = [machine(K, column, costs, squared=squared, epsilon=epsilon) for column in Y.T]
     scale = float(costs.sum()) * (unit**2 if squared else unit) * len(parts)
-    return judged([model.certificate_, again], total(parts), scale)
+    return judged(case, model, [model.certificate_, again], total(parts), scale)
 
 
 def check_one_class(seed, m=None):
@@ -140,7 +161,8 @@ def check_one_class(seed, m=None):
     K = case.kernel.matrix(case.X)
     truth = one_class(K, case.w, nu)
     mass = nu * float(case.w.sum())
-    return judged([model.certificate_, again], truth, mass**2 * float(np.diag(K).max()))
+    scale = mass**2 * float(np.diag(K).max())
+    return judged(case, model, [model.certificate_, again], truth, scale)
 
 
 def check_gp_classifier(seed, m=None):
@@ -165,10 +187,41 @@ def check_gp_classifier(seed, m=None):
         found.append(shorter.certify(case.given, y, case.weights))
     K, weights = case.kernel.matrix(case.X), case.w * model.class_weight_[y]
     signs = [np.where(y == each, 1.0, -1.0) for each in range(n_classes)]
-    parts = [
-        logistic(K, s, weights, model.scale_) for s in (signs if n_classes > 2 else signs[1:])
-    ]
-    return judged(found, total(parts), float(weights.sum()))
+    parts = [logistic(K, s, weights, model.scale_) for s in (signs if n_classes > 2 else signs[1:])]
+    return judged(case, model, found, total(parts), float(weights.sum()), 0.5 / model.scale_)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
+@pytest.mark.parametrize("certificate", ["exact", "diagonal"])
+def test_rounded_features_do_not_certify(loss, certificate):
+    """P of the machine is that of its float64 values, in whatever type features are kept."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = X[:, 0] + 0.5 * rng.normal(size=300) > 0
+    model = LowRankSVC(
+        C=0.1, gamma=0.05, loss=loss, n_basis=300, certificate=certificate, dtype="float32"
+    ).fit(X, y)
+    slack = 1.0 - np.where(y, 1.0, -1.0) * model.decision_function(X)
+    losses = np.maximum(slack, 0.0) ** (2 if loss == "squared_hinge" else 1)
+    K = np.exp(-0.05 * ((model.basis_[:, None] - model.basis_) ** 2).sum(axis=2))
+    value = 0.1 * losses.sum() + 0.5 * float((model.dual_coef_ @ K @ model.dual_coef_.T)[0, 0])
+    assert model.certificate_.upper == pytest.approx(value, rel=1e-11)
+
+
+@pytest.mark.parametrize("seed", [65, 70])
+def test_growth_ends_where_no_function_is_left(seed, monkeypatch):
+    """Rows that a pursuit adds may depend on the span to working precision: it does not grow."""
+    rounds, settle = [], MachineFitter._settle
+
+    def counted(self, pool, interrupted):
+        rounds.append(len(pool))
+        assert len(rounds) < 20, f"pools of {rounds[-5:]} functions, again and again"
+        return settle(self, pool, interrupted)
+
+    monkeypatch.setattr(MachineFitter, "_settle", counted)
+    with warnings.catch_warnings(), thresholds(FEW_ROWS if seed % 2 else None):
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert not check_one_class(seed)
 
 
 CHECKS = [check_svc, check_svr, check_one_class, check_gp_classifier]

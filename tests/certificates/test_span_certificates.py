@@ -1,10 +1,11 @@
-"""GP, ridge and exact GP: every kind of certificate against the dense minimum over all functions."""
+"""GP, ridge and exact GP: all kinds of certificates against the minimum over all functions."""
 
 import numpy as np
 import pytest
 from certificates.driver import audit, faults, thresholds, total
-from certificates.problems import draw_kernel, draw_rows, draw_targets, draw_weights
+from certificates.problems import draw_kernel, draw_rows, draw_targets, draw_weights, own_points
 from certificates.spans import least_squares
+from sklearn.gaussian_process.kernels import RBF, Matern
 
 from pursuit import ExactGPRegressor, SparseGPRegressor, SparseKernelRidge
 
@@ -58,7 +59,7 @@ class SpanCase:
             {"pool_size": pool, "selection_rows": 2 * pool, "rounds": int(rng.integers(1, 3))},
             {"search": "fresh", "pool_size": int(rng.integers(3, 60))},
             {"search": "full"},
-            {"candidates": 2.0 * rng.normal(size=(30, self.X.shape[1]))},
+            {"candidates": own_points(rng, self.X)},
             {"candidates": "kmeans", "pool_size": 12},
         ][choice]
 
@@ -178,6 +179,41 @@ def test_no_certificate_is_false(check, size):
 @pytest.mark.parametrize("check", [check_gp, check_ridge, check_exact])
 def test_no_certificate_is_false_at_real_size(check):
     audit(lambda seed: check(seed, m=2200), range(0, 10, 2))
+
+
+@pytest.mark.parametrize("noise", [1.0, 10.0, 100.0])
+def test_float32_sums_do_not_certify(noise):
+    """With all rows in the basis, P of float32 sums would be below the minimum every other time."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(80, 2))
+        y = 10.0 * np.sin(2.0 * X[:, 0]) + 0.3 * rng.normal(size=80)
+        kernel = Matern(0.3, nu=0.5)
+        model = SparseKernelRidge(
+            kernel,
+            alpha=noise,
+            method="random",
+            n_basis=80,
+            certificate="published",
+            dtype="float32",
+            random_state=0,
+        ).fit(X, y)
+        truth = least_squares(kernel(X), y, np.ones(80), noise)
+        assert not faults(model.certificate_, truth)
+
+
+def test_a_selection_of_a_selection_of_a_matrix_can_be_certified():
+    """Rows without weight are left out, then those that judge, then all but a pool."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 2))
+    K, y = RBF(0.5)(X), np.sin(X[:, 0]) + 0.1 * rng.normal(size=120)
+    w = np.where(np.arange(120) % 7 == 0, 0.0, 1.0)
+    options = {"search": "fresh", "calibration": "loo", "certificate": "published"}
+    with thresholds(50):
+        model = SparseGPRegressor(
+            "precomputed", noise=0.1, n_basis=10, normalize_y=False, random_state=0, **options
+        ).fit(K, y, w)
+    assert not faults(model.certificate_, least_squares(K, y, w, model.noise_))
 
 
 def test_thresholds_are_those_of_sampling():

@@ -28,6 +28,11 @@ class DualProblem(Protocol):
         """Number of columns."""
         ...
 
+    @property
+    def over(self) -> str:
+        """What the minimum is taken over, in words."""
+        ...
+
     def value(self, fitted: Floats, squared_norms: Floats) -> Floats:
         """P for each column, from values at the rows and ‖f‖²."""
         ...
@@ -120,7 +125,7 @@ def _certificate(
 ) -> Certificate:
     upper = problem.value(fitted, squared_norms)
     # No model at all, f = 0, plays the part of ½y'Wy.
-    return Certificate(upper, lower, 2.0 * problem.zero_value(), kind)
+    return Certificate(upper, lower, 2.0 * problem.zero_value(), kind, over=problem.over)
 
 
 def held(rows: RowSource, index: Indices) -> RowSource:

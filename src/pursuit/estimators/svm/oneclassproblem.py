@@ -34,6 +34,11 @@ class OneClassProblem(MachineProblem):
     nu: float = 0.5
 
     @property
+    def over(self) -> str:
+        """What the minimum is taken over."""
+        return "all functions of the kernel and all offsets"
+
+    @property
     def mass(self) -> float:
         """νΣs."""
         return self.nu * float(self.costs.sum())

@@ -44,6 +44,11 @@ class MachineProblem:
         return int(self.targets.shape[1])
 
     @property
+    def over(self) -> str:
+        """What the minimum is taken over."""
+        return "all functions of the kernel and all intercepts"
+
+    @property
     def row_loss(self) -> RowLoss:
         """ξ² as a function of f + b."""
         if self.epsilon is None:
