@@ -19,6 +19,8 @@ from sklearn.exceptions import ConvergenceWarning
 from pursuit import LowRankOneClassSVM, LowRankSVC, LowRankSVR, SparseGPClassifier
 from pursuit.estimators.svm.fitting import MachineFitter
 
+MOST = 150
+"""Basis functions at real size; small problems may have one for every row."""
 NARROW = 1e-4
 """Relative width up to which an oracle's enclosure says something; most are of 1e-8."""
 
@@ -50,7 +52,7 @@ class MachineCase:
         ][int(rng.integers(5 if free else 3))]
         return {
             "kernel": self.kernel.kernel,
-            "n_basis": int(rng.integers(1, len(self.X) + 2)),
+            "n_basis": int(rng.integers(1, min(len(self.X), MOST) + 2)),
             "random_state": self.seed,
             "n_jobs": 1,
             **self.kernel.arguments,
