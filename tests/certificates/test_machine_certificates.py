@@ -70,6 +70,14 @@ class MachineCase:
             dtype=str(rng.choice(["float64", "float32"])),
         )
 
+    def labels(self):
+        """Two or three classes, each with rows that have weight."""
+        n_classes = int(self.rng.choice([2, 2, 3]))
+        y = draw_labels(self.rng, self.X, n_classes)
+        for each in range(n_classes):
+            self.w[np.flatnonzero(y == each)[:2]] = 1.0
+        return y, n_classes
+
     def refine(self):
         movable = self.kernel.name in ("rbf", "matern", "scales") and len(self.X) > 20
         return 3 if movable and self.rng.random() < 0.3 else False
@@ -99,10 +107,7 @@ def judged(case, model, found, truth: Enclosure, scale: float, ridge=0.5):
 def check_svc(seed, m=None):
     case = MachineCase(seed, m)
     rng = case.rng
-    n_classes = int(rng.choice([2, 2, 3]))
-    y = draw_labels(rng, case.X, n_classes)
-    for each in range(n_classes):
-        case.w[np.flatnonzero(y == each)[:2]] = 1.0
+    y, n_classes = case.labels()
     squared = bool(rng.random() < 0.5)
     pairs = n_classes > 2 and rng.random() < 0.5
     balanced = rng.random() < 0.3
@@ -170,10 +175,7 @@ def check_one_class(seed, m=None):
 def check_gp_classifier(seed, m=None):
     case = MachineCase(seed, m)
     rng = case.rng
-    n_classes = int(rng.choice([2, 2, 3]))
-    y = draw_labels(rng, case.X, n_classes)
-    for each in range(n_classes):
-        case.w[np.flatnonzero(y == each)[:2]] = 1.0
+    y, n_classes = case.labels()
     model = SparseGPClassifier(
         scale=float(10.0 ** rng.uniform(-1, 1)),
         class_weight="balanced" if rng.random() < 0.3 else None,
