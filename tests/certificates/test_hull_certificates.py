@@ -234,7 +234,7 @@ def test_no_certificate_is_false(check, size):
 
 @pytest.mark.verify
 @pytest.mark.parametrize(
-    ("check", "m"), [(check_regressor, 2100), (check_boosting, 5200), (check_mixture, 1200)]
+    ("check", "m"), [(check_regressor, 2100), (check_boosting, 5200), (check_mixture, 600)]
 )
 def test_no_certificate_is_false_at_real_size(check, m):
     audit(lambda seed: check(seed, m=m), range(0, 10, 2))
