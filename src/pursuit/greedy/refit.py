@@ -40,6 +40,8 @@ class SpanFit:
     """tr(WK) over the rows it is fitted to, which evidence bounds need."""
     n_rows: int | None = None
     """How many rows, from the first on, it is fitted to; None is all of them."""
+    exact: bool = True
+    """Whether all its sums come from float64 tiles, so that its value is one to certify with."""
 
     def truncated(self, n: int, stop_reason: str) -> SpanFit:
         """The model of the first n basis functions."""
@@ -74,6 +76,7 @@ def refit(
     if len(kept) < len(pool):
         pool, K = pool.take(kept), K[np.ix_(kept, kept)]
         statistics = statistics.restricted(kept) if statistics is not None else None
+    exact = statistics is not None or np.dtype(dtype) == np.float64
     if statistics is None:
         statistics = problem.statistics(
             pool.items, dtype=dtype, after_block=after_block, enough=lambda _: enough()
@@ -106,7 +109,7 @@ def refit(
     same = np.array_equal(path.index, choice.path.index)
     gap = choice.path.gap if same else path.gap
     path = replace(path, value=value, gap=gap, stop_reason=stopped)
-    return SpanFit(pool, solution, path, final.trace, n_rows)
+    return SpanFit(pool, solution, path, final.trace, n_rows, exact)
 
 
 def solve_in_span(problem: Problem, points: Any) -> tuple[Any, SpanSolution]:

@@ -69,10 +69,8 @@ class LowRankPlusDiagonal:
         dtype: DTypeLike = np.float64,
     ) -> None:
         self._V = TallMatrix(V, len(V), workers) if isinstance(V, np.ndarray) else V
-        self._roundoff = 0.5 * float(np.finfo(getattr(V, "dtype", np.float64)).eps)
         self._inverse = np.broadcast_to(1.0 / np.asarray(diagonal), self._V.n_rows)
         inner = self._V.gram(self._inverse, dtype)
-        self._trace = float(np.trace(inner))
         inner[np.diag_indices_from(inner)] += 1.0
         L, info = dpotrf(inner, lower=1, clean=1, overwrite_a=1) if len(inner) else (inner, 0)
         if info != 0:
@@ -86,19 +84,13 @@ class LowRankPlusDiagonal:
         """n."""
         return self._V.n_columns
 
-    @property
-    def slack(self) -> float:
-        """ε such that M ≤ (1 + ε)(UU' + D), where V is U rounded to its type.
-
-        With D^-½V = D^-½U + E and ‖E‖² ≤ e² = u² tr V'D⁻¹V, u the unit roundoff, VV' ≤ (1 + ε)UU' +
-        (1 + 1/ε)e²D for every ε > 0; the ε returned has (1 + 1/ε)e² = ε.
-        """
-        share = self._roundoff**2 * self._trace
-        return float(0.5 * (share + np.sqrt(share**2 + 4.0 * share)))
-
     def solve(self, rhs: Floats) -> Floats:
         """M⁻¹ @ rhs, for an array of shape (m, k)."""
-        return self._expand(rhs, self._inner(self._project(rhs)))
+        return self._expand(rhs, self.coordinates(rhs))
+
+    def coordinates(self, rhs: Floats) -> Floats:
+        """The p of least (ρ - Vp)'D⁻¹(ρ - Vp) + p'p for each column ρ: that minimum is ρ'M⁻¹ρ."""
+        return self._inner(self._project(rhs))
 
     def refined(self, rhs: Floats, tol: float, max_steps: int) -> tuple[Floats, Floats, float]:
         """M⁻¹ @ rhs by iterative refinement.
@@ -107,7 +99,7 @@ class LowRankPlusDiagonal:
         is exact, and Vp - VV'x is the residual ρ - Mx. Stops when it is below ``tol``, when it no
         longer shrinks, and after ``max_steps``.
         """
-        p = self._inner(self._project(rhs))
+        p = self.coordinates(rhs)
         x = self._expand(rhs, p)
         share = np.inf
         for step in range(max_steps + 1):

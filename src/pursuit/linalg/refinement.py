@@ -42,11 +42,13 @@ class Iterate:
     v, residual : arrays of shape (m, len(columns))
         v ≈ A⁻¹b and ρ = b - Av.
     energy : array of shape (len(columns),)
-        ρ'M⁻¹ρ for the preconditioner M.
+        ρ'M⁻¹ρ for the preconditioner M, by recursion; at a look what ``leftover`` makes of ρ.
     step : int
         Steps taken up to now.
     exact : bool
         Whether only exact products went into it.
+    look : bool
+        Whether residual and energy were computed anew, not by recursion.
     """
 
     columns: Indices
@@ -55,6 +57,7 @@ class Iterate:
     energy: Floats
     step: int
     exact: bool
+    look: bool = False
 
     @property
     def norms(self) -> Floats:
@@ -87,6 +90,7 @@ def refined_gradients(
     steps: int,
     watch: Callable[[Iterate], None] = lambda iterate: None,
     stop: Callable[[], str | None] = lambda: None,
+    leftover: Callable[[Floats], Floats] | None = None,
 ) -> Refined:
     """Solve A v = b to a rule of the caller's that is checked on exact residuals.
 
@@ -113,6 +117,8 @@ def refined_gradients(
         Shown every iterate, and again what exact products make of it.
     stop : callable, optional
         Asked after every step for a reason to stop.
+    leftover : callable, optional
+        The energies of exact residuals, such as proven bounds on ρ'A⁻¹ρ; by default ρ'M⁻¹ρ.
 
     Returns
     -------
@@ -123,7 +129,7 @@ def refined_gradients(
     NotPositiveDefiniteError
         If a direction d with d'Ad < 0 shows up.
     """
-    run = _Run(product, rhs, precondition, done, rough or product, steps, watch, stop)
+    run = _Run(product, rhs, precondition, done, rough or product, steps, watch, stop, leftover)
     before = np.full(rhs.shape[1], np.inf)
     columns, reason = np.arange(rhs.shape[1]), None
     while True:
@@ -158,8 +164,10 @@ class _Run:
         steps: int,
         watch: Callable[[Iterate], None],
         stop: Callable[[], str | None],
+        leftover: Callable[[Floats], Floats] | None,
     ) -> None:
         self.product, self.rhs, self.precondition = product, rhs, precondition
+        self.leftover = leftover or (lambda rho: column_dots(rho, precondition(rho)))
         self.done, self.watch, self.stop = done, watch, stop
         self.working, self.steps, self.taken = working, steps, 0
         self.v, self.residual = np.zeros_like(rhs), rhs.copy()
@@ -168,8 +176,8 @@ class _Run:
     def look(self, columns: Indices) -> Iterate:
         """Where these columns stand, their residual being exact."""
         v, residual = self.v[:, columns], self.residual[:, columns]
-        self.energy[columns] = column_dots(residual, self.precondition(residual))
-        now = Iterate(columns, v, residual, self.energy[columns], self.taken, exact=True)
+        self.energy[columns] = self.leftover(residual)
+        now = Iterate(columns, v, residual, self.energy[columns], self.taken, True, look=True)
         self.watch(now)
         return now
 

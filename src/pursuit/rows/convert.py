@@ -67,7 +67,9 @@ def as_rows(X: Any) -> RowSource:
 
 def in_memory(source: RowSource) -> RowSource:
     """The same rows in memory, for algorithms that come back to all of them at every step."""
-    behind = source.source if isinstance(source, SelectedRows) else source
+    behind = source
+    while isinstance(behind, SelectedRows):
+        behind = behind.source
     if isinstance(behind, ArrayRows | SparseRows | ListRows | IndexRows):
         return source
     return as_rows(source.take(np.arange(source.n_rows)))

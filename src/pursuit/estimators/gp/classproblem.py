@@ -36,6 +36,11 @@ class LogisticProblem:
         """Number of columns."""
         return int(self.targets.shape[1])
 
+    @property
+    def over(self) -> str:
+        """What the minimum is taken over."""
+        return "all functions of the kernel"
+
     def value(self, fitted: Floats, squared_norms: Floats) -> Floats:
         """P for each column, from f at the rows and ‖f‖²."""
         losses: Floats = self.weights @ LogisticRows().value(fitted, self.targets)

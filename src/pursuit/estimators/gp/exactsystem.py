@@ -4,10 +4,13 @@ Rows are scaled by the roots of their weights, so that with B = W^½KW^½ + σ²
 B x = W^½y and the coefficients are v = W^½x. For any x, with ρ = W^½y - Bx and f = Σ_i v_i k_i
 (Formulas §10)::
 
-    D = ½σ²(y'W^½x + ρ'x) ≤ P_min ≤ P(f) = D + ½ρ'ρ,      P_min ≤ D + ½σ²ρ'M⁻¹ρ
+    D = ½σ²(y'W^½x + ρ'x) ≤ P_min ≤ P(f) = D + ½ρ'ρ,      P_min = D + ½σ²ρ'B⁻¹ρ
 
-for every M ≤ B, such as M = VV' + σ²I with VV' ≤ W^½KW^½ (CGLB). In the same way κ'B⁻¹κ, with
-κ = W^½k(x) for a new point, lies between κ'x + ρ'x and that plus ρ'M⁻¹ρ, ρ = κ - Bx.
+and σ²ρ'B⁻¹ρ ≤ ‖ρ - W^½g‖² + σ²‖g‖² for every function g. The preconditioner M = VV' + σ²I knows a
+good g in the span of its landmarks (CGLB); g is evaluated by its kernel coefficients, because M
+itself is below B only up to the rounding of V, which small pivots blow up. In the same way
+κ'B⁻¹κ, with κ = W^½k(x) for a new point, lies between κ'x + ρ'x and that plus the bound on
+ρ'B⁻¹ρ, ρ = κ - Bx.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from scipy.linalg.lapack import dpotrf
 
 from pursuit.bounds import SolvePath
 from pursuit.estimators.gp.solverecord import SolveRecorder
-from pursuit.gram import kernel_features, kernel_product
+from pursuit.gram import kernel_diagonal, kernel_features, kernel_product, kernel_times
 from pursuit.greedy import Problem, block_pivots, kernel_matrix
 from pursuit.linalg import (
     INDEFINITE,
@@ -46,6 +49,10 @@ _DOUBLE_NUMBERS = 1 << 24
 _LANDMARKS_PER_ROOT = 10.5
 _SKETCH = 4
 """Rows on which the landmarks are chosen, for each of them."""
+
+_KERNEL_ROUNDING = 32.0
+"""Relative error of kernel values and of their sums, in units of the kernel's rounding. Larger
+values loosen the upper bound on the minimum where landmarks are nearly dependent."""
 
 _QUERY_NUMBERS = 1 << 23
 """Numbers in each of the few arrays (64 MB) that a batch of new points needs."""
@@ -81,22 +88,34 @@ class IterativeSystem:
         Rows, kernel and noise.
     preconditioner : LowRankPlusDiagonal
         M = VV' + σ²I.
+    landmarks : items
+        x_S, with V = W^½k(rows, x_S)R⁻ᵀ.
+    whitener : array of shape (n, n)
+        R⁻¹.
+    trace : float
+        Σ w_i k(x_i, x_i).
     dtype : float64 or float32
         Type of the tiles between two looks at the float64 residual.
     """
 
     problem: Problem
     preconditioner: LowRankPlusDiagonal
+    landmarks: Any
+    whitener: Floats
+    trace: float
     dtype: DTypeLike
 
     @classmethod
     def build(cls, problem: Problem, size: int | str, dtype: DTypeLike) -> IterativeSystem:
         """With ``size`` landmarks, or as many as pay off, chosen greedily on some of the rows."""
         m = problem.sample.n_rows
-        V = _features(problem, _landmarks(m) if size == "auto" else min(int(size), m))
+        n = _landmarks(m) if size == "auto" else min(int(size), m)
+        V, landmarks, whitener = _features(problem, n)
         # A kernel that is called or stored gives float64 whatever is asked for.
         dtype = dtype if problem.kernel.positive_definite else np.float64
-        return cls(problem, LowRankPlusDiagonal(V, problem.noise, problem.workers), dtype)
+        M = LowRankPlusDiagonal(V, problem.noise, problem.workers)
+        trace = float(problem.sample.weights @ kernel_diagonal(problem.sample.rows, problem.kernel))
+        return cls(problem, M, landmarks, whitener, trace, dtype)
 
     def solve(
         self, tol: float, max_iter: int, stop: Callable[[], str | None]
@@ -104,7 +123,7 @@ class IterativeSystem:
         """Coefficients v, and the path with a certificate at every iteration."""
         root = _root(self.problem)
         rhs = root * self.problem.sample.targets
-        recorder = SolveRecorder(self.problem, rhs, "pcg", self.preconditioner.slack)
+        recorder = SolveRecorder(self.problem, rhs, "pcg")
         limit = tol * np.linalg.norm(rhs, axis=0)
         found = refined_gradients(
             self._exact,
@@ -115,6 +134,7 @@ class IterativeSystem:
             steps=max_iter,
             watch=recorder.watch,
             stop=stop,
+            leftover=self._leftover,
         )
         return root * found.v, recorder.path(found.stop_reason)
 
@@ -132,21 +152,47 @@ class IterativeSystem:
     def _bracket(
         self, k: Floats, prior: Floats, tol: float, offset: float, max_iter: int
     ) -> tuple[Floats, Floats]:
-        inflation = 1.0 + self.preconditioner.slack
-
         def lower(columns: Any, v: Floats, residual: Floats) -> Floats:
             return column_dots(k[:, columns] + residual, v)
 
         def done(now: Iterate) -> NDArray[np.bool_]:
-            width = inflation * now.energy
-            left = prior[now.columns] - lower(now.columns, now.v, now.residual) - width
-            return np.asarray(width <= tol * (np.maximum(left, 0.0) + offset))
+            left = prior[now.columns] - lower(now.columns, now.v, now.residual) - now.energy
+            return np.asarray(now.energy <= tol * (np.maximum(left, 0.0) + offset))
 
         found = refined_gradients(
-            self._exact, k, self.preconditioner.solve, done, rough=self._rough, steps=max_iter
+            self._exact,
+            k,
+            self.preconditioner.solve,
+            done,
+            rough=self._rough,
+            steps=max_iter,
+            leftover=self._leftover,
         )
         least = lower(slice(None), found.v, found.residual)
-        return least, least + inflation * found.energy
+        return least, least + found.energy
+
+    def _leftover(self, residual: Floats) -> Floats:
+        """At least ρ'B⁻¹ρ: (‖ρ - W^½g‖² + σ²‖g‖²)/σ² for the g that the preconditioner proposes.
+
+        Small pivots make large coefficients β that nearly cancel. With |k(x, z)|² ≤ k(x, x)k(z, z)
+        and s = Σ|β_j|√k(x_j, x_j), rounding moves g(x) by at most εs√k(x, x), and ‖g‖² by εs².
+        """
+        problem = self.problem
+        if not self.preconditioner.rank:
+            return column_dots(residual, residual) / problem.noise
+        beta = self.whitener.T @ self.preconditioner.coordinates(residual)
+        values = kernel_times(
+            problem.sample.rows, problem.kernel, self.landmarks, beta, problem.workers
+        )
+        problem.meter.passes += len(beta) / problem.sample.n_rows
+        missed = np.linalg.norm(residual - _root(problem) * values, axis=0)
+        K = problem.kernel.tile(self.landmarks, self.landmarks)
+        norms = column_dots(beta, K @ beta)
+        rounding = _KERNEL_ROUNDING * problem.kernel.rounding
+        size = np.sqrt(np.diag(K)) @ np.abs(beta)
+        missed += rounding * size * np.sqrt(self.trace)
+        bound: Floats = missed**2 / problem.noise + norms + rounding * size**2
+        return bound
 
     @property
     def _rough(self) -> Callable[[Floats], Floats] | None:
@@ -207,7 +253,7 @@ class DirectSystem:
         residual = rhs - _product(self.problem, x)
         energy = column_dots(residual, residual) / self.problem.noise
         recorder = SolveRecorder(self.problem, rhs, "cholesky")
-        recorder.watch(Iterate(np.arange(rhs.shape[1]), x, residual, energy, 0, exact=True))
+        recorder.watch(Iterate(np.arange(rhs.shape[1]), x, residual, energy, 0, True, look=True))
         return root * x, recorder.path("direct")
 
     def explained(
@@ -252,28 +298,30 @@ def _batches(problem: Problem, queries: Any) -> Iterator[tuple[Floats, Floats]]:
         yield k, kernel.diag(some)
 
 
-def _features(problem: Problem, n: int) -> NDArray[Any]:
-    """W^½K_S R⁻ᵀ for n landmarks S."""
+def _features(problem: Problem, n: int) -> tuple[NDArray[Any], Any, Floats]:
+    """W^½K_S R⁻ᵀ for n landmarks S, the landmarks, and R⁻¹."""
     m = problem.sample.n_rows
     if n == 0:
-        return np.empty((m, 0), dtype=np.float32)
+        nothing = problem.sample.rows.take(np.arange(0))
+        return np.empty((m, 0), dtype=np.float32), nothing, np.empty((0, 0))
     sketch = draw_rows(m, _SKETCH * n, problem.rng)
     some = problem.sample.take(sketch)
     try:
         pivots = block_pivots(some, problem.kernel, n, workers=problem.workers, rng=problem.rng)
     except NotPositiveDefiniteError as error:
         raise NotPositiveDefiniteError(int(sketch[error.index]), error.pivot) from error
+    whitener = solve_triangular(pivots.factor, np.eye(len(pivots.factor)), lower=True)
     V = kernel_features(
         problem.sample.rows,
         problem.kernel,
         pivots.pool.items,
         problem.workers,
-        whitener=solve_triangular(pivots.factor, np.eye(len(pivots.factor)), lower=True),
+        whitener=whitener,
         scale=_root(problem)[:, 0],
         dtype=np.float64 if m * n <= _DOUBLE_NUMBERS else np.float32,
     )
     problem.meter.passes += V.shape[1] / m
-    return V
+    return V, pivots.pool.items, whitener
 
 
 def _landmarks(m: int) -> int:

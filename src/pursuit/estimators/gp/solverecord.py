@@ -15,12 +15,12 @@ Floats = NDArray[np.float64]
 class SolveRecorder:
     """Watches the iterates of B x = b, B = W^½KW^½ + σ²I and b = W^½y (see exactsystem).
 
-    ``slack`` is by how much the preconditioner M in the iterates' energies ρ'M⁻¹ρ may exceed a
-    matrix that is below B: M ≤ (1 + slack)B.
+    The energies of looks must be bounds on ρ'B⁻¹ρ. What they prove of the minimum holds for every
+    later iterate, so those in between need no bound of their own.
     """
 
-    def __init__(self, problem: Problem, rhs: Floats, kind: str, slack: float = 0.0) -> None:
-        self.problem, self.rhs, self.kind, self.inflation = problem, rhs, kind, 1.0 + slack
+    def __init__(self, problem: Problem, rhs: Floats, kind: str) -> None:
+        self.problem, self.rhs, self.kind = problem, rhs, kind
         self.squares = column_dots(rhs, rhs)
         self.upper = self.minimum_upper = 0.5 * self.squares
         self.lower = np.zeros_like(self.squares)
@@ -34,8 +34,9 @@ class SolveRecorder:
         dual = 0.5 * noise * column_dots(self.rhs[:, c] + now.residual, now.v)
         self.lower = _replaced(self.lower, c, dual)
         self.upper = _replaced(self.upper, c, dual + 0.5 * squares)
-        least = dual + 0.5 * noise * self.inflation * now.energy
-        self.minimum_upper = _replaced(self.minimum_upper, c, least)
+        if now.look:
+            least = np.minimum(self.minimum_upper[c], dual + 0.5 * noise * now.energy)
+            self.minimum_upper = _replaced(self.minimum_upper, c, least)
         norms = np.where(self.squares[c] > 0, self.squares[c], 1.0)
         self.relative = _replaced(self.relative, c, np.sqrt(squares / norms))
         certificate = Certificate(

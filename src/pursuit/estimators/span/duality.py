@@ -28,6 +28,11 @@ class DualProblem(Protocol):
         """Number of columns."""
         ...
 
+    @property
+    def over(self) -> str:
+        """What the minimum is taken over, in words."""
+        ...
+
     def value(self, fitted: Floats, squared_norms: Floats) -> Floats:
         """P for each column, from values at the rows and ‖f‖²."""
         ...
@@ -97,15 +102,19 @@ def diagonal_certificate(
 ) -> Certificate | None:
     """From a'Ka ≤ ‖V'a‖² + (Σ|a|√d)², d = k(x, x) - ‖V_x‖²: no kernel entry beyond the diagonal.
 
-    None where it leaves open whether the minimum is half of what the model has.
+    Entries of V are stored with a relative error u, so ‖V'a‖ may be uΣ|a|‖V_x‖ more than it seems,
+    and ‖V_x‖² 2u‖V_x‖² less. None where it leaves open whether the minimum is half of what the
+    model has.
     """
     a = problem.feasible(dual)
     inner = np.zeros((features.n, problem.n_outputs))
     blocks = Workers.slices(features.n_rows, 1024)
     for part in workers.map(lambda r: features.span_only(r).T.astype(float) @ a[r], blocks):
         inner += part
-    residual = diagonal - features.squares(workers)
-    quadratic = diagonal_quadratic((inner**2).sum(axis=0), a, residual)
+    squares, roundoff = features.squares(workers), float(np.finfo(features.dtype).eps)
+    lengths = np.linalg.norm(inner, axis=0) + roundoff * (np.sqrt(squares) @ np.abs(a))
+    residual = diagonal - (1.0 - 2.0 * roundoff) * squares
+    quadratic = diagonal_quadratic(lengths**2, a, residual)
     lower = problem.lower_bound(a, quadratic)
     found = _certificate(problem, fitted, squared_norms, lower, "diagonal")
     return found if found.lower >= 0.5 * found.upper else None
@@ -116,7 +125,7 @@ def _certificate(
 ) -> Certificate:
     upper = problem.value(fitted, squared_norms)
     # No model at all, f = 0, plays the part of ½y'Wy.
-    return Certificate(upper, lower, 2.0 * problem.zero_value(), kind)
+    return Certificate(upper, lower, 2.0 * problem.zero_value(), kind, over=problem.over)
 
 
 def held(rows: RowSource, index: Indices) -> RowSource:

@@ -464,7 +464,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         if kind is None or self.n_basis_ == 0:
             return
         if found is None:
-            norms = problem.sample.target_norms()
+            norms = problem.sample.target_norms() if fitted.exact else None
             model = span_model(fitted.pool.items, fitted.solution, norms)
             certify = partial(Certifier(problem).certify, [model], kind)
             [found] = certify() if run is None else run.stage("certify", certify)

@@ -68,7 +68,10 @@ class SearchPlan:
 def span_model(
     points: Any, solution: SpanSolution | StepSolution, norms: Floats | None = None
 ) -> Model:
-    """The model of a solution; with ``norms`` y'Wy of the rows it was fitted to, where known."""
+    """The model of a solution; with ``norms`` y'Wy of the rows it was fitted to, where known.
+
+    Not for a solution from float32 sums: its value would be off by their rounding.
+    """
     factors = solution if isinstance(solution, SpanSolution) else None
     value = None if norms is None else 0.5 * norms - solution.gains().sum(axis=0)
     return Model(points, solution.coefficients(), solution.squared_norms(), factors, value)
@@ -354,7 +357,7 @@ def smallest_within(
 ) -> tuple[SpanFit, Certificate]:
     """The smallest model, on a grid of sizes, whose certificate on all rows meets ``tol``."""
     sizes = size_grid(fitted.solution.size)
-    norms = problem.sample.target_norms()
+    norms = problem.sample.target_norms() if fitted.exact else None
     models = [span_model(fitted.pool.items[:n], fitted.solution.truncated(n), norms) for n in sizes]
     certificates = Certifier(problem).certify(models, kind)
     gaps = [found.relative_gap for found in certificates]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,8 @@ class StepFit:
     solution: StepSolution
     path: Path
     trace: float
+    exact: ClassVar[bool] = True
+    """Steps are taken by float64 tiles only."""
 
 
 def fit_steps(

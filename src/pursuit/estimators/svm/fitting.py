@@ -20,7 +20,7 @@ from pursuit.estimators.span.features import Span, SpanFeatures
 from pursuit.estimators.span.searching import Begin, SearchPlan, choose_pooled
 from pursuit.estimators.svm.problem import MachineProblem
 from pursuit.estimators.svm.solving import MachineSolution, newton_in_span
-from pursuit.gram import kernel_transpose_times
+from pursuit.gram import kernel_times, kernel_transpose_times
 from pursuit.greedy import (
     Interrupted,
     MaxSize,
@@ -127,9 +127,10 @@ class MachineFitter:
         choice = choose_pooled(sized, chooser, [MaxSize(n), interrupted], tick)
         reason = choice.path.stop_reason
         span, features, solution = self._settle(choice.pool, interrupted)
+        before = -1
         while True:
             value = _total(self.problem, solution)
-            found, seen = self._certify(features, solution)
+            found, seen = self._certify(span, features, solution)
             gap = np.nan if found is None else found.relative_gap
             self._record(len(span), value, gap)
             if plan.tol is None:
@@ -144,9 +145,11 @@ class MachineFitter:
             assert seen is not None
             n = min(plan.n_basis, int(_GROWTH * len(span)) + 1)
             pool = self._grown(span, features, seen, n)
-            if len(pool) == len(span):
+            # What is added may depend on what there is, to working precision.
+            if len(pool) == len(span) or len(span) <= before:
                 reason = "rank"
                 break
+            before = len(span)
             span, features, solution = self._settle(pool, interrupted)
         return MachineFit(span, solution, features, self._path(span, reason), found)
 
@@ -220,14 +223,21 @@ class MachineFitter:
         return mover.move(start, self.moving.steps)[0]
 
     def _certify(
-        self, features: SpanFeatures, solution: MachineSolution
+        self, span: Span, features: SpanFeatures, solution: MachineSolution
     ) -> tuple[Certificate | None, DualPass | None]:
         """The certificate that was asked for, and the product that it took."""
         if self.plan.certificate is None:
             return None, None
         self._begin("certify")
         chooser, rows = self.chooser, self.chooser.sample.rows
-        known = self.problem, solution.fitted, solution.squared_norms, solution.dual
+        fitted = solution.fitted
+        if len(span) and np.dtype(features.dtype) != np.float64:
+            # Values from rounded features are not those of the machine.
+            beta = span.coefficients(solution.coordinates)
+            fitted = kernel_times(rows, chooser.kernel, span.pool.items, beta, chooser.workers)
+            fitted += self.problem.shifts(solution.intercepts)
+            chooser.meter.passes += 1
+        known = self.problem, fitted, solution.squared_norms, solution.dual
         if self.plan.certificate == "exact":
             return exact_certificate(*known, rows, chooser.kernel, chooser.workers, chooser.meter)
         diagonal = np.concatenate([chooser.kernel.diag(items) for _, items in rows.blocks()])

@@ -55,8 +55,9 @@ class LowRankOneClassSVM(OutlierMixin, LowRankMachine):
         ``relative_gap`` is at most ``tol``, or ``n_basis`` is reached.
     search : {"pooled", "full"}, default "pooled"
         ``"pooled"``: choose from a pool by statistics on a sketch of the rows. ``"full"``: from all
-        rows, by all rows. Up to 2 000 rows they are the same. Rows are chosen whose functions add
-        up to 1 on all rows as nearly as they can: where they do not, rows are rare.
+        rows, by all rows. Up to 2 000 rows they are the same, unless ``pool_size`` is given. Rows
+        are chosen whose functions add up to 1 on all rows as nearly as they can: where they do not,
+        rows are rare.
     pool_size : int or "auto", default "auto"
         Candidates: ``2 * n_basis + 1000``.
     selection_rows : int, "auto" or None, default "auto"

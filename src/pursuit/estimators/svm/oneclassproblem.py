@@ -34,9 +34,18 @@ class OneClassProblem(MachineProblem):
     nu: float = 0.5
 
     @property
+    def over(self) -> str:
+        """What the minimum is taken over."""
+        return "all functions of the kernel and all offsets"
+
+    @property
     def mass(self) -> float:
         """νΣs."""
         return self.nu * float(self.costs.sum())
+
+    def shifts(self, intercepts: Floats) -> Floats:
+        """Nothing: the best ρ is found anew."""
+        return np.zeros_like(intercepts)
 
     def offset(self, values: Floats) -> float:
         """The best ρ for the values of f: their ν-quantile."""

@@ -44,6 +44,11 @@ class MachineProblem:
         return int(self.targets.shape[1])
 
     @property
+    def over(self) -> str:
+        """What the minimum is taken over."""
+        return "all functions of the kernel and all intercepts"
+
+    @property
     def row_loss(self) -> RowLoss:
         """ξ² as a function of f + b."""
         if self.epsilon is None:
@@ -57,6 +62,10 @@ class MachineProblem:
     def smooth(self) -> MachineProblem:
         """The problem with ξ² in place of ξ."""
         return replace(self, squared=True)
+
+    def shifts(self, intercepts: Floats) -> Floats:
+        """What :meth:`value` wants added to f: the intercepts."""
+        return intercepts
 
     def signed_slack(self, fitted: Floats) -> Floats:
         """ξ with the sign of the direction in which f + b has to move."""
