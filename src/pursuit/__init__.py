@@ -41,6 +41,7 @@ from pursuit.estimators import (
 from pursuit.greedy import Path
 from pursuit.kernels import pairwise
 from pursuit.objectives import (
+    ExponentialLoss,
     HuberLoss,
     HullLoss,
     KernelAtoms,
@@ -73,6 +74,7 @@ __all__ = [
     "ExactGPRegressor",
     "GreedyFeatureMap",
     "GrowthPath",
+    "ExponentialLoss",
     "HuberLoss",
     "HullBoostClassifier",
     "HullLoss",

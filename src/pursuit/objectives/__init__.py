@@ -21,6 +21,7 @@ from pursuit.objectives.evidence import GramEvidence, SpanEvidence
 from pursuit.objectives.gradient import GradientPursuit
 from pursuit.objectives.hull import HullObjective
 from pursuit.objectives.hulllosses import (
+    ExponentialLoss,
     HuberLoss,
     HullLoss,
     LogExpLoss,
@@ -57,6 +58,7 @@ __all__ = [
     "GradientPursuit",
     "GramEvidence",
     "GramResidual",
+    "ExponentialLoss",
     "HuberLoss",
     "HullLoss",
     "HullObjective",

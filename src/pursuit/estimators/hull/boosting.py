@@ -19,6 +19,7 @@ from pursuit.bounds import Bound, margin_bound, margin_scale
 from pursuit.estimators.classes import distinct_classes
 from pursuit.estimators.constraints import EXECUTION
 from pursuit.estimators.hull.boostrounds import (
+    LOSSES,
     Booster,
     Rounds,
     fit_temperature,
@@ -123,6 +124,7 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "weak_learner": [None, HasMethods(["fit", "predict"])],
+        "loss": [StrOptions(set(LOSSES))],
         "scale": [
             StrOptions({"auto", "cv", "margin"}),
             Interval(numbers.Real, 0, None, closed="neither"),
@@ -138,6 +140,7 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         self,
         weak_learner: Any = None,
         *,
+        loss: str = "log-exp",
         scale: float | str = "auto",
         n_terms: int = 200,
         step: str = "joint",
@@ -148,6 +151,7 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         verbose: int = 0,
     ) -> None:
         self.weak_learner = weak_learner
+        self.loss = loss
         self.scale = scale
         self.n_terms = n_terms
         self.step = step
@@ -203,7 +207,13 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         rng = np.random.default_rng(seed)
         with Workers(self.n_jobs) as workers:
             rounds = Rounds(
-                self.weak_learner, self.n_terms, self.step, self.tol, int(seed[0]), workers
+                self.weak_learner,
+                self.loss,
+                self.n_terms,
+                self.step,
+                self.tol,
+                int(seed[0]),
+                workers,
             )
             self.scale_ = self._scale(rounds, X, codes, weights, rng)
             self.boosters_ = rounds.fit(X, codes, weights, self.scale_)
@@ -211,7 +221,9 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         points = np.column_stack([booster.point for booster in self.boosters_])
         self.margins_ = (points * rounds.signs(codes)).squeeze(axis=1 if self._binary else ())
         most = max(len(booster.path) for booster in self.boosters_)
-        self.margin_bound_: Bound = margin_bound(most, self.scale_, self.margin)
+        self.margin_bound_: Bound | None = (
+            margin_bound(most, self.scale_, self.margin) if self.loss == "log-exp" else None
+        )
         if self.verbose:
             print(f"[HullBoostClassifier] scale {self.scale_:g}: {self.path_}", flush=True)
         return self

@@ -35,6 +35,11 @@ class OverHull(Objective, Protocol):
     start_value: float
 
     @property
+    def step(self) -> str:
+        """The rule of the steps."""
+        ...
+
+    @property
     def gap(self) -> float:
         """Frank-Wolfe gap."""
         ...
@@ -100,7 +105,8 @@ def pursue_hull(
     # Where nothing is left to gain the gap is known only now.
     ended = path.stop_reason in ("no gain", "rank")
     met = ended and stop.tol is not None and certificate.relative_gap <= stop.tol
-    return replace(path, gap=gap, stop_reason="tol" if met else path.stop_reason), certificate
+    reason = "tol" if met else path.stop_reason
+    return replace(path, gap=gap, stop_reason=reason, step=objective.step), certificate
 
 
 @dataclass(frozen=True)
