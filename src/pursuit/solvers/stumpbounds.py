@@ -7,8 +7,8 @@ this module are convex functions below it, which touch it at the point where the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Protocol, Self, cast
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ _ROUNDS = 60
 _INNER_ROUNDS = 30
 _INNER = 1e-13
 _MOST = 600.0
+_LEAST = 1e-12
+_EMPTY = 1e-300
 
 
 class Curves(Protocol):
@@ -60,47 +62,65 @@ def lower_bounds(
     -------
     lower, alpha : arrays of shape (n,)
     """
-    n = len(start)
-    lower, found = np.full(n, value), start.copy()
+    lower, found = np.full(len(start), value), start.copy()
     index = np.flatnonzero(slopes < 0)
-    low = np.array([np.zeros(len(index)), np.full(len(index), value), slopes[index]])
-    high = np.array([np.ones(len(index)), np.full(len(index), -np.inf), np.zeros(len(index))])
-    alpha, least = np.clip(start[index], 1e-12, 1.0), np.inf
-    part = curves if len(index) == n else curves.take(index)
+    part = curves if len(index) == len(start) else curves.take(index)
+    n, least = len(index), np.inf
+    low = _Tangents(np.zeros(n), np.full(n, value), slopes[index])
+    # No tangent that rises is known yet.
+    high = _Tangents(np.ones(n), np.full(n, -np.inf), np.full(n, np.inf))
+    alpha = np.clip(start[index], _LEAST, 1.0)
     for turn in range(_ROUNDS):
-        if not len(index):
-            break
         values, first, second = part(alpha)
-        least = min(least, float(values.min()))
-        here = np.array([alpha, values, first])
-        falls = first < 0
-        low, high = np.where(falls, here, low), np.where(falls, high, here)
-        crossing = _crossing(low, high)
-        bound = low[1] + low[2] * (crossing - low[0])
+        here, falls = _Tangents(alpha, values, first), first < 0
+        low, high = low.replaced(here, falls), high.replaced(here, ~falls)
+        crossing = low.crossing(high)
+        bound = low.value + low.slope * (crossing - low.at)
         at_end = falls & (alpha >= 1.0)
-        bound = np.where(at_end, values, bound)
+        np.copyto(bound, values, where=at_end)
         lower[index], found[index] = np.minimum(bound, value), alpha
+        if target is None:
+            least = min(least, float(values.min(initial=np.inf)))
         wanted = least if target is None else target
-        going = (bound < wanted) & ~at_end & (values - bound > tight * (value - bound))
+        going = (bound < wanted) & (values - bound > tight * (value - bound)) & ~at_end
+        kept = np.flatnonzero(going)
+        if not len(kept):
+            break
+        index, low, high, part = index[kept], low.take(kept), high.take(kept), part.take(kept)
+        alpha, first, second, crossing = alpha[kept], first[kept], second[kept], crossing[kept]
         with np.errstate(divide="ignore", invalid="ignore"):
             newton = alpha - first / second
-        inside = (newton > low[0]) & (newton < high[0])
-        open_end = np.isinf(high[1]) & (newton >= 1.0)
-        alpha = np.where(inside & (turn % 4 != 3), newton, np.where(open_end, 1.0, crossing))
-        stuck = (alpha <= low[0]) | ((alpha >= high[0]) & ~np.isinf(high[1]))
-        alpha = np.where(stuck, 0.5 * (low[0] + high[0]), alpha)
-        if not going.all():
-            kept = np.flatnonzero(going)
-            index, alpha, low, high = index[kept], alpha[kept], low[:, kept], high[:, kept]
-            part = part.take(kept)
+        inside = (newton > low.at) & (newton < high.at)
+        # Every fourth time where the tangents cross: that closes in from both ends.
+        alpha = np.where(inside & (turn % 4 != 3), newton, crossing)
+        stuck = (alpha <= low.at) | ((alpha >= high.at) & (high.slope < np.inf))
+        alpha = np.where(stuck, 0.5 * (low.at + high.at), alpha)
     return lower, found
 
 
-def _crossing(low: Floats, high: Floats) -> Floats:
-    """Where a falling and a rising tangent meet; 1 where none that rises is known."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        at = (low[1] - low[2] * low[0] - high[1] + high[2] * high[0]) / (high[2] - low[2])
-    return np.where(np.isinf(high[1]), 1.0, np.clip(at, low[0], high[0]))
+class _Tangents(NamedTuple):
+    """Tangents of convex functions: where they touch, and value and slope there."""
+
+    at: Floats
+    value: Floats
+    slope: Floats
+
+    def take(self, index: Indices) -> _Tangents:
+        """Some of them."""
+        return _Tangents(self.at[index], self.value[index], self.slope[index])
+
+    def replaced(self, others: _Tangents, where: NDArray[np.bool_]) -> _Tangents:
+        """Others in place of some."""
+        return _Tangents(*(np.where(where, b, a) for a, b in zip(self, others, strict=True)))
+
+    def crossing(self, rising: _Tangents) -> Floats:
+        """Where they meet others further right, which rise; at 1 where none are known."""
+        ahead = rising.at - self.at
+        with np.errstate(invalid="ignore"):
+            gap = self.value - rising.value + rising.slope * ahead
+            share = gap / (rising.slope - self.slope)
+        known = rising.slope < np.inf
+        return np.where(known, self.at + np.minimum(np.maximum(share, 0.0), ahead), 1.0)
 
 
 class _PerStump:
@@ -110,12 +130,16 @@ class _PerStump:
 
     def take(self, index: Indices) -> Self:
         """Some of them."""
-        changed = {
-            field.name: getattr(self, field.name)[..., index]
-            for field in fields(cast(Any, self))
-            if field.name not in self.shared
+        parts = {
+            name: part if name in self.shared else part[..., index]
+            for name, part in vars(self).items()
         }
-        return cast(Self, replace(cast(Any, self), **changed))
+        return type(self)(**parts)
+
+
+def _both(leaves: Floats) -> Floats:
+    """The sum over both leaves; faster than sum(axis=0)."""
+    return np.asarray(leaves[0] + leaves[1])
 
 
 @dataclass(frozen=True)
@@ -151,8 +175,9 @@ class ExponentialCurves(_PerStump):
         """From sums of q and of q y v, whose mean is in [-1, 1]."""
         mass = np.maximum(mass, 0.0)
         drift = np.divide(moment, mass, out=np.zeros_like(mass), where=mass > 0)
-        logs = np.log(np.maximum(mass, 1e-300))
-        return cls(scale, base, mass, np.clip(drift, -1.0, 1.0), 0.5 * (logs[:, 0] - logs[:, 1]))
+        np.clip(drift, -1.0, 1.0, out=drift)
+        seen = np.maximum(mass, _EMPTY)
+        return cls(scale, base, mass, drift, 0.5 * np.log(seen[:, 0] / seen[:, 1]))
 
     def __call__(self, alpha: Floats) -> tuple[Floats, Floats, Floats]:
         """Values, slopes and second derivatives."""
@@ -167,9 +192,9 @@ class ExponentialCurves(_PerStump):
         P_rates, N_rates = A * P - rate, A * N + rate
         first = P_terms * P_rates, N_terms * N_rates
         return (
-            (P_terms + N_terms).sum(axis=0),
-            (first[0] + first[1]).sum(axis=0),
-            (first[0] * P_rates + first[1] * N_rates).sum(axis=0),
+            _both(P_terms + N_terms),
+            _both(first[0] + first[1]),
+            _both(first[0] * P_rates + first[1] * N_rates),
         )
 
 

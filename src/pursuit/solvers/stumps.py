@@ -43,8 +43,7 @@ class Bins:
     def __init__(self, X: Floats) -> None:
         self.edges = [_edges(column) for column in X.T]
         self.n_bins = max(len(edges) for edges in self.edges) + 1
-        # The type that counting takes without a copy.
-        self.codes = np.empty(X.shape[::-1], dtype=np.intp)
+        self.codes = np.empty(X.shape[::-1], dtype=np.uint8)
         for codes, column, edges in zip(self.codes, X.T, self.edges, strict=True):
             codes[:] = np.searchsorted(edges, column, side="left")
 
@@ -55,12 +54,14 @@ class Bins:
 
 
 def _edges(values: Floats) -> Floats:
-    distinct = np.unique(values)
+    ordered = np.sort(values)
+    distinct = ordered[np.append(True, ordered[1:] > ordered[:-1])]
     if len(distinct) <= N_BINS:
         middles = 0.5 * distinct[:-1] + 0.5 * distinct[1:]
         # A middle that rounding put on the value above would not part the two.
         return np.where(middles < distinct[1:], middles, distinct[:-1])
-    return np.unique(np.quantile(values, np.linspace(0, 1, N_BINS + 1)[1:-1], method="lower"))
+    ranks = np.arange(1, N_BINS) * (len(values) - 1) // N_BINS
+    return np.unique(ordered[ranks])
 
 
 class StumpAtoms:
@@ -90,7 +91,7 @@ class StumpAtoms:
     def __init__(self, loss: Any, bins: Bins, workers: Workers) -> None:
         self.bins = bins
         self.stumps: list[Stump] = []
-        self._sums = LeafSums(bins.codes, bins.edges, bins.n_bins, loss.y, workers)
+        self._sums = LeafSums(bins.codes, bins.n_bins, loss.y, workers)
         self.search = joint_search(loss, self._sums)
         self._place_of: list[tuple[int, int]] = []
         self._number_of: dict[Stump, int] = {}
@@ -106,8 +107,9 @@ class StumpAtoms:
         """The best vertex."""
         self._leaves = self._sums(gradient)
         self._edge_of.clear()
-        totals = self._leaves.sum(axis=1)
-        best = int(np.abs(totals).sum(axis=0).argmax())
+        totals = self._leaves[:, 0] + self._leaves[:, 1]
+        sizes = np.abs(totals)
+        best = int((sizes[0] + sizes[1]).argmax())
         values = np.where(totals[:, best] <= 0, 1.0, -1.0)
         return np.array([self._register(best, values)], dtype=np.intp)
 
