@@ -28,6 +28,7 @@ from pursuit.objectives.hulllosses import (
     LogisticLoss,
     NegativeLogLikelihood,
     SquaredLoss,
+    check_exponent,
     mean_weights,
 )
 from pursuit.objectives.matching import (
@@ -85,6 +86,7 @@ __all__ = [
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
     "SquaredLoss",
+    "check_exponent",
     "check_learner",
     "dual_pursuit",
     "gram_pursuit",

@@ -76,6 +76,16 @@ def _positive(name: str, value: float) -> float:
     return float(value)
 
 
+def check_exponent(scale: float) -> None:
+    """Refuse a scale at which the exponential loss overflows."""
+    if scale > _LARGEST_EXPONENT:
+        raise ValueError(
+            f"scale must be at most {_LARGEST_EXPONENT:g} for the exponential loss, got {scale!r}: "
+            "beyond, its values overflow. The log-exp loss has the same minimum and takes any "
+            "scale."
+        )
+
+
 class SquaredLoss(HullLoss):
     """Mean of (y - Av)² (Z02 §4.1); M = 2A² max mean p².
 
@@ -227,12 +237,7 @@ class ExponentialLoss(HullLoss):
         self, y: ArrayLike, scale: float = 1.0, sample_weight: ArrayLike | None = None
     ) -> None:
         self.y, self.scale = _signs(y), _positive("scale", scale)
-        if self.scale > _LARGEST_EXPONENT:
-            raise ValueError(
-                f"scale must be at most {_LARGEST_EXPONENT:g} for the exponential loss, got "
-                f"{scale!r}: its values overflow beyond; LogExpLoss, which has the same minimum, "
-                "takes any scale."
-            )
+        check_exponent(self.scale)
         self.weights = mean_weights(len(self.y), sample_weight)
         self._slopes = -self.scale * self.y
 

@@ -63,7 +63,10 @@ def lower_bounds(
     lower, alpha : arrays of shape (n,)
     """
     lower, found = np.full(len(start), value), start.copy()
+    reached = np.full(len(start), np.inf)
     index = np.flatnonzero(slopes < 0)
+    if not len(index):
+        return lower, found
     part = curves if len(index) == len(start) else curves.take(index)
     n, least = len(index), np.inf
     low = _Tangents(np.zeros(n), np.full(n, value), slopes[index])
@@ -78,9 +81,11 @@ def lower_bounds(
         bound = low.value + low.slope * (crossing - low.at)
         at_end = falls & (alpha >= 1.0)
         np.copyto(bound, values, where=at_end)
-        lower[index], found[index] = np.minimum(bound, value), alpha
+        lower[index] = np.minimum(bound, value)
+        better = values < reached[index]
+        found[index[better]], reached[index[better]] = alpha[better], values[better]
         if target is None:
-            least = min(least, float(values.min(initial=np.inf)))
+            least = min(least, float(values.min()))
         wanted = least if target is None else target
         going = (bound < wanted) & (values - bound > tight * (value - bound)) & ~at_end
         kept = np.flatnonzero(going)

@@ -29,8 +29,9 @@ EXHAUSTIVE_ROWS = 5000
 
 _EXACT, _NEAR = 1e-6, 9e-4
 _FEATURES_A_TASK = 4
-_NEWTON_STEPS = 60
+_NEWTON_STEPS = 500
 _HALVINGS = 40
+_LEAST = 1e-12
 
 
 class LeafSums:
@@ -195,8 +196,13 @@ class JointSearch(ABC):
         feature, edge = self.sums.place(number)
         side = (self.sums.codes[feature] <= edge).astype(np.float64)
         v = self._point
-        at, c = alpha, np.clip(self._guess(number, alpha), -alpha, alpha)
-        value, first, second = self._derivatives(_moved(v, side, at, c))
+        guess = self._guess(number)
+        at, value = 2.0 * alpha, np.inf
+        # A guess from which f does not fall is too far; it falls for every small α.
+        while not value < self._value and at > _LEAST:
+            at *= 0.5
+            c = np.clip(guess, -at, at)
+            value, first, second = self._derivatives(_moved(v, side, at, c))
         for _ in range(_NEWTON_STEPS):
             if value <= enough:
                 break
@@ -223,9 +229,9 @@ class JointSearch(ABC):
             (at, c), (value, first, second) = there, trial
         return StumpStep(number, at, np.clip(c, -at, at), value)
 
-    def _guess(self, number: int, alpha: float) -> Floats:
-        """Leaf values to start from."""
-        return alpha * np.sign(-self._leaves[:, :, number].sum(axis=1))
+    def _guess(self, number: int) -> Floats:
+        """Leaf values to start from, before they are limited to [-α, α]."""
+        return np.sign(-self._leaves[:, :, number].sum(axis=1))
 
 
 class _Quadratic(NamedTuple):
@@ -325,7 +331,7 @@ class ExponentialSearch(JointSearch):
         q *= self.scale**2
         return value, first, q
 
-    def _guess(self, number: int, alpha: float) -> Floats:
+    def _guess(self, number: int) -> Floats:
         mass = np.maximum(self._mass[:, :, number], 1e-300)
         return np.asarray(0.5 * np.log(mass[:, 0] / mass[:, 1]) / self.scale)
 

@@ -174,7 +174,7 @@ class Rounds:
             [in_order(*seen) for seen in stages.seen] or [final],
             path,
             replace(certificate, over=atoms.over) if bins is not None else None,
-            hull_rate_bound(len(path), M, excess) if bins is not None else None,
+            hull_rate_bound(len(path), M, excess) if bins is not None and np.isfinite(M) else None,
         )
 
     def _seeded(self) -> Any:
