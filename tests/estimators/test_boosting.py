@@ -375,7 +375,7 @@ def test_about_as_accurate_as_adaboost(size):
     """Not below by more than two standard errors of the paired difference."""
     X, y = load_breast_cancer(return_X_y=True)
     differences = []
-    for seed in range(size(4, 10)):
+    for seed in range(size(8, 10)):
         parts = train_test_split(X, y, test_size=0.4, random_state=seed)
         ours = HullBoostClassifier(n_terms=60, random_state=0).fit(parts[0], parts[2])
         theirs = AdaBoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=60)

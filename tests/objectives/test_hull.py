@@ -173,9 +173,7 @@ def test_joint_steps_with_an_oracle_are_frank_wolfe_steps_and_say_so():
     )
     assert asked.path.step == plain.path.step == "frank-wolfe"
     assert np.array_equal(asked.path.value, plain.path.value)
-    matrix = minimize_over_hull(
-        loss, atoms, step="joint", start=atoms[:, 0], tol=None, max_iter=6
-    )
+    matrix = minimize_over_hull(loss, atoms, step="joint", start=atoms[:, 0], tol=None, max_iter=6)
     assert matrix.path.step == "joint"
     assert not np.array_equal(matrix.path.value, asked.path.value)
     assert matrix.path.truncated(2).step == matrix.path.extended(np.array([1])).step == "joint"

@@ -249,9 +249,9 @@ class LogisticCurves(_PerStump):
     """Below the mean of ln(1 + exp(-A y z)), z = (1 - α)v + c, near one α and one c per leaf.
 
     ln(1 + exp(x + h)) ≥ ln(1 + exp x) + ph + p(1 - p)(exp(-abs h) + abs h - 1), p being the slope
-    at x, since its second derivative cannot fall faster than exp(-abs h) (Bach 2010, Self-concordant
-    analysis for logistic regression, Lemma 1). The last factor is convex in h, so it is at least
-    its value at a mean of h.
+    at x, since its second derivative cannot fall faster than exp(-abs h) (F. Bach, Self-concordant
+    analysis for logistic regression, 2010, Lemma 1). The last factor is convex in h, so its mean
+    is at least its value at a mean of h.
 
     Attributes
     ----------

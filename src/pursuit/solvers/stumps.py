@@ -55,13 +55,13 @@ class Bins:
 
 def _edges(values: Floats) -> Floats:
     ordered = np.sort(values)
-    distinct = ordered[np.append(True, ordered[1:] > ordered[:-1])]
+    distinct: Floats = ordered[np.append(True, ordered[1:] > ordered[:-1])]
     if len(distinct) <= N_BINS:
         middles = 0.5 * distinct[:-1] + 0.5 * distinct[1:]
         # A middle that rounding put on the value above would not part the two.
         return np.where(middles < distinct[1:], middles, distinct[:-1])
     ranks = np.arange(1, N_BINS) * (len(values) - 1) // N_BINS
-    return np.unique(ordered[ranks])
+    return np.asarray(np.unique(ordered[ranks]))
 
 
 class StumpAtoms:

@@ -48,9 +48,9 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
     """Boosting over the convex hull of weak learners, with a certificate and a margin bound.
 
     Minimises ln mean exp(-A y v(x)), or another loss, over votes v = Σ_j w_j p_j, w ≥ 0, Σw ≤ 1, of
-    weak learners p with values in [-1, 1] (Z02 Algorithm 2.1). The scale A limits how sure the vote may become:
-    small ones resist wrong labels, large ones hardly constrain. Because the hull is bounded, the
-    minimum is finite also for data that can be separated.
+    weak learners p with values in [-1, 1] (Z02 Algorithm 2.1). The scale A limits how sure the vote
+    may become: small ones resist wrong labels, large ones hardly constrain. Because the hull is
+    bounded, the minimum is finite also for data that can be separated.
 
     Parameters
     ----------

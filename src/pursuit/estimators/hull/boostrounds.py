@@ -38,10 +38,13 @@ LOSSES = ("log-exp", "logistic", "exponential", "least-squares")
 
 def hull_loss(name: str, y: Floats, scale: float, weights: Floats) -> HullLoss:
     """A loss of the votes, by name."""
-    if name == "least-squares":
-        return SquaredLoss(y, weights, scale)
-    known = {"log-exp": LogExpLoss, "logistic": LogisticLoss, "exponential": ExponentialLoss}
-    return known[name](y, scale, weights)
+    if name == "log-exp":
+        return LogExpLoss(y, scale, weights)
+    if name == "logistic":
+        return LogisticLoss(y, scale, weights)
+    if name == "exponential":
+        return ExponentialLoss(y, scale, weights)
+    return SquaredLoss(y, weights, scale)
 
 
 @dataclass(frozen=True)
