@@ -5,11 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pursuit.greedy import Meter, Pursuit
 from pursuit.linalg import Workers
-from pursuit.objectives import ExponentialLoss, LogExpLoss, LogisticLoss, SquaredLoss
+from pursuit.objectives import (
+    ExponentialLoss,
+    HullObjective,
+    LogExpLoss,
+    LogisticLoss,
+    SquaredLoss,
+)
 from pursuit.solvers import Bins, StumpAtoms
-from pursuit.solvers.stumpbounds import lower_bounds
-from pursuit.solvers.stumpsteps import StumpStep
+from pursuit.solvers.stump_bounds import lower_bounds
+from pursuit.solvers.stump_steps import JointSearch, StumpStep
 
 
 def all_stumps(X):
@@ -107,6 +114,29 @@ def test_bounds_touch_the_loss_where_their_sums_were_taken(name):
     assert bound[0] == pytest.approx(found.value, rel=1e-7)
     assert 0 < found.alpha < 1
     assert slope[0] == pytest.approx(0.0, abs=1e-2)
+
+
+@pytest.mark.parametrize(("name", "most"), [("log-exp", 3), ("squared", 1), ("logistic", 8)])
+def test_few_stumps_are_solved_on_the_rows(name, most, monkeypatch):
+    """The bounds do the work: of some 200 stumps, a few at each of six steps."""
+    X, y, _ = task(0, m=400, d=4)
+    loss = LOSSES[name](y, 8.0, None)
+    solved, solve = [], JointSearch._solve
+
+    def counted(self, *arguments):
+        solved.append(arguments)
+        return solve(self, *arguments)
+
+    monkeypatch.setattr(JointSearch, "_solve", counted)
+    with Workers(1) as workers:
+        atoms = StumpAtoms(loss, Bins(X), workers)
+        objective = HullObjective(loss, atoms, np.zeros(len(y)), step="joint")
+        pursuit = Pursuit(objective, Meter(), every_step=True)
+        for _ in range(6):
+            assert pursuit.step() is None
+    assert objective.n_steps == 6
+    assert len(atoms.bins.edges[0]) > 40
+    assert len(solved) <= 6 * most
 
 
 def test_lower_bounds_hold_for_curves_that_are_hard_to_follow():

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit.linalg import Workers
-from pursuit.solvers.stumpsteps import LeafSums, joint_search
+from pursuit.solvers.leaf_sums import LeafSums
+from pursuit.solvers.stump_losses import joint_search
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
