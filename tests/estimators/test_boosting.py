@@ -191,7 +191,7 @@ def test_the_exhaustive_search_tells_a_steepest_stump_from_the_best():
 @pytest.mark.parametrize("scale", [2.0, 8.0, 128.0])
 def test_joint_steps_on_more_rows_than_are_searched_exhaustively(scale):
     rng = np.random.default_rng(0)
-    X = np.round(rng.normal(size=(5200, 3)), 1)
+    X = np.round(4 * rng.normal(size=(5200, 3))) / 4
     y = np.where(X[:, 0] + X[:, 1] ** 2 - 1 + rng.normal(size=len(X)) > 0, 1.0, -1.0)
     model = HullBoostClassifier(scale=scale, n_terms=12, tol=None).fit(X, y)
     assert shares(model, X, y, "log-exp", scale).min() >= 0.999
