@@ -43,6 +43,7 @@ from pursuit.estimators import (
 from pursuit.greedy import Path
 from pursuit.kernels import pairwise
 from pursuit.objectives import (
+    ExponentialLoss,
     GreedyStep,
     HuberLoss,
     HullLoss,
@@ -75,6 +76,7 @@ __all__ = [
     "CorrelationDisplay",
     "EvidenceBounds",
     "ExactGPRegressor",
+    "ExponentialLoss",
     "GreedyFeatureMap",
     "GreedyStep",
     "GrowthPath",

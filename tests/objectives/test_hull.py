@@ -13,6 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 from pursuit import minimize_over_hull
 from pursuit.bounds import hull_rate, hull_rate_from
 from pursuit.objectives import (
+    ExponentialLoss,
     HuberLoss,
     HullLoss,
     KernelAtoms,
@@ -25,7 +26,7 @@ from pursuit.objectives import (
 
 STEPS = ["corrective", "joint", "frank-wolfe"]
 THREE = DummyRegressor(strategy="constant", constant=3.0)
-LOSSES = ["squared", "huber", "logexp", "logistic", "likelihood"]
+LOSSES = ["squared", "scaled", "huber", "logexp", "exponential", "logistic", "likelihood"]
 
 
 def problem(name, seed, m=25, P=8):
@@ -39,6 +40,8 @@ def problem(name, seed, m=25, P=8):
     signs = np.where(y > 0, 1.0, -1.0)
     losses = {
         "squared": lambda: SquaredLoss(y, weights),
+        "scaled": lambda: SquaredLoss(y, weights, 1.7),
+        "exponential": lambda: ExponentialLoss(signs, 1.5, weights),
         "huber": lambda: HuberLoss(y, 0.2, weights),
         "logexp": lambda: LogExpLoss(signs, 2.5, weights),
         "logistic": lambda: LogisticLoss(signs, 4.0, weights),
@@ -153,7 +156,55 @@ def test_an_oracle_finds_what_the_matrix_finds(step):
     assert oracle.value == pytest.approx(matrix.value, abs=matrix.certificate.gap + 1e-4)
     if step != "joint":  # an oracle gives one atom to search, a matrix all
         assert np.array_equal(oracle.path.value, matrix.path.value)
+    assert matrix.path.step == step
+    assert oracle.path.step == ("frank-wolfe" if step == "joint" else step)
     assert oracle.rate_bound.value[0] >= matrix.rate_bound.value[0]
+
+
+def test_joint_steps_with_an_oracle_are_frank_wolfe_steps_and_say_so():
+    loss, atoms = problem("logistic", 10)
+
+    def oracle(gradient):
+        return atoms[:, np.argmin(gradient @ atoms)]
+
+    asked, plain = (
+        minimize_over_hull(loss, oracle, step=step, start=atoms[:, 0], tol=None, max_iter=6)
+        for step in ("joint", "frank-wolfe")
+    )
+    assert asked.path.step == plain.path.step == "frank-wolfe"
+    assert np.array_equal(asked.path.value, plain.path.value)
+    matrix = minimize_over_hull(loss, atoms, step="joint", start=atoms[:, 0], tol=None, max_iter=6)
+    assert matrix.path.step == "joint"
+    assert not np.array_equal(matrix.path.value, asked.path.value)
+    assert matrix.path.truncated(2).step == matrix.path.extended(np.array([1])).step == "joint"
+
+
+@pytest.mark.parametrize(
+    ("make", "where", "towards"),
+    [
+        (lambda y: LogExpLoss(y, 3.0), lambda y: 0.0 * y, lambda y: y * np.tile([1, -1], 8)),
+        (lambda y: ExponentialLoss(y, 3.0), lambda y: -y, lambda y: np.ones(16)),
+        (lambda y: LogisticLoss(y, 3.0), lambda y: 0.0 * y, lambda y: np.ones(16)),
+        (lambda y: SquaredLoss(y, scale=3.0), lambda y: 0.0 * y, lambda y: np.ones(16)),
+    ],
+)
+def test_curvature_is_attained_by_functions_with_values_in_minus_one_to_one(make, where, towards):
+    """M for the constant 1 is the largest second derivative over that range, not only a bound."""
+    y = np.repeat([1.0, -1.0], 8)
+    loss, h = make(y), 1e-5
+    v, point = towards(y), where(y)
+    second = v @ (loss.gradient(point + h * v) - loss.gradient(point - h * v)) / (2 * h)
+    assert second == pytest.approx(loss.curvature(np.ones((16, 1))), rel=1e-6)
+
+
+def test_a_point_changed_in_place_is_a_new_point():
+    loss, atoms = problem("logexp", 0)
+    point = atoms[:, 0].copy()
+    loss.gradient(point)
+    point[:] = atoms[:, 1]
+    fresh, _ = problem("logexp", 0)
+    assert loss.value(point) == fresh.value(point)
+    assert np.array_equal(loss.gradient(point), fresh.gradient(point))
 
 
 def test_without_a_bound_an_oracle_has_no_rate():
@@ -247,6 +298,7 @@ def test_the_result_does_not_depend_on_threads():
             r"outside the stated range \[-1, 1\]",
         ),
         (lambda f, P: LogExpLoss([0, 1]), ValueError, "-1 and 1 only"),
+        (lambda f, P: ExponentialLoss([1, -1], scale=800), ValueError, "at most 700"),
         (lambda f, P: LogExpLoss([1, -1], scale=0), ValueError, "scale must be a positive"),
         (lambda f, P: HuberLoss([1, -1], delta=-1), ValueError, "delta must be a positive"),
         (lambda f, P: SquaredLoss([[1.0]]), ValueError, "y must be a vector"),

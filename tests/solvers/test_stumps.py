@@ -5,9 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pursuit.greedy import Meter, Pursuit
 from pursuit.linalg import Workers
-from pursuit.objectives import LogExpLoss
+from pursuit.objectives import (
+    ExponentialLoss,
+    HullObjective,
+    LogExpLoss,
+    LogisticLoss,
+    SquaredLoss,
+)
 from pursuit.solvers import Bins, StumpAtoms
+from pursuit.solvers.stump_bounds import lower_bounds
+from pursuit.solvers.stump_steps import JointSearch, StumpStep
 
 
 def all_stumps(X):
@@ -27,12 +36,21 @@ def task(seed, m=30, d=3):
     return X, y, rng
 
 
+LOSSES = {
+    "log-exp": LogExpLoss,
+    "exponential": ExponentialLoss,
+    "logistic": LogisticLoss,
+    "squared": lambda y, scale, weights: SquaredLoss(y, weights, scale),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
 @given(seed=st.integers(0, 2**31))
-def test_the_vertex_is_the_steepest_of_all_stumps(seed):
+def test_the_vertex_is_the_steepest_of_all_stumps(name, seed):
     X, y, rng = task(seed)
-    loss = LogExpLoss(y, 3.0, rng.uniform(0.5, 2, len(y)))
+    loss = LOSSES[name](y, 3.0, rng.uniform(0.5, 2, len(y)))
     with Workers(1) as workers:
-        atoms = StumpAtoms(X, False, workers)
+        atoms = StumpAtoms(loss, Bins(X), workers)
         for v in (np.zeros(len(y)), rng.uniform(-1, 1, len(y))):
             gradient = loss.gradient(v)
             (number,) = atoms.propose(gradient)
@@ -42,30 +60,112 @@ def test_the_vertex_is_the_steepest_of_all_stumps(seed):
             assert np.array_equal(atoms.stumps[number](X), atoms.values(number))
 
 
-@given(seed=st.integers(0, 2**31))
-def test_the_joint_stump_has_the_least_mean_exponential(seed):
-    """min over stump and leaf values of mean q exp(-y c) is 2Σ√(PN), over all thresholds."""
-    X, y, rng = task(seed)
-    loss = LogExpLoss(y, 3.0)
-    v = rng.uniform(-0.5, 0.5, len(y))
+def search_at(loss, X, v, workers):
+    """A search that has moved to v, and the sums of the gradient there."""
+    atoms = StumpAtoms(loss, Bins(X), workers)
+    gradient = loss.gradient(v)
+    atoms.propose(gradient)
+    return atoms, gradient
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@given(seed=st.integers(0, 2**31), scale=st.sampled_from([0.5, 4.0, 60.0]))
+def test_bounds_lie_below_every_step_of_every_stump(name, seed, scale):
+    """f at random α and leaf values, on the rows, against bounds from sums at another step."""
+    X, y, rng = task(seed, m=20, d=2)
+    loss = LOSSES[name](y, scale, rng.uniform(0.5, 2, len(y)))
+    v = rng.uniform(-1, 1, len(y)) * rng.choice([0.1, 1.0])
     with Workers(1) as workers:
-        atoms = StumpAtoms(X, True, workers)
-        atoms.propose(loss.gradient(np.zeros(len(y))))
-        number = atoms.propose(loss.gradient(v))[0]
-    q = np.exp(-3 * y * v)
+        atoms, gradient = search_at(loss, X, v, workers)
+        search, sums = atoms.search, atoms._sums
+        search._move(v, gradient, atoms._leaves)
+        numbers = np.arange(atoms._leaves.shape[-1])
+        away = rng.uniform()
+        step = StumpStep(0, away, away * rng.uniform(-1, 1, 2), 0.0)
+        for curves in (search._curves_here(), search._curves_at(step, numbers)):
+            alpha = rng.uniform(size=len(numbers))
+            bound, first, _ = curves(alpha)
+            for number in numbers:
+                feature, edge = sums.place(int(number))
+                side = atoms.bins.codes[feature] <= edge
+                for _ in range(3):
+                    other = rng.uniform()
+                    c = other * rng.choice([-1.0, 1.0, rng.uniform(-1, 1)], 2)
+                    value = search._derivatives((1 - other) * v + np.where(side, *c))[0]
+                    tangent = bound[number] + first[number] * (other - alpha[number])
+                    assert tangent <= value + 1e-9 * (abs(value) + abs(tangent))
 
-    def Z(side):
-        leaves = [q * side, q * ~side]
-        return sum(np.sqrt(leaf[y > 0].sum() * leaf[y < 0].sum()) for leaf in leaves)
 
-    stump = atoms.stumps[number]
-    side = X[:, stump.feature] <= stump.threshold
-    least = min(Z(column <= t) for column in X.T for t in column)
-    assert Z(side) == pytest.approx(least, rel=1e-9, abs=1e-12)
-    assert max(abs(stump.left), abs(stump.right)) == 1.0
-    assert atoms.edges(None, [number])[0] == pytest.approx(
-        atoms.values(number) @ loss.gradient(v), rel=1e-9, abs=1e-12
-    )
+@pytest.mark.parametrize("name", LOSSES)
+def test_bounds_touch_the_loss_where_their_sums_were_taken(name):
+    """So they cannot be low for no reason: at that step the bound of its own stump is its value."""
+    X, y, rng = task(3, m=40, d=2)
+    loss = LOSSES[name](y, 20.0, rng.uniform(0.5, 2, len(y)))
+    v = np.zeros(len(y))
+    with Workers(1) as workers:
+        for _ in range(4):
+            atoms, gradient = search_at(loss, X, v, workers)
+            found = atoms.search(v, gradient, atoms._leaves)
+            curves = atoms.search._curves_at(found, np.array([found.stump]))
+            feature, edge = atoms._sums.place(found.stump)
+            c = np.where(atoms.bins.codes[feature] <= edge, *found.c)
+            v = (1 - found.alpha) * v + c
+        bound, slope, _ = curves.take(np.array([found.stump]))(np.array([found.alpha]))
+    assert bound[0] == pytest.approx(found.value, rel=1e-7)
+    assert 0 < found.alpha < 1
+    assert slope[0] == pytest.approx(0.0, abs=1e-2)
+
+
+@pytest.mark.parametrize(("name", "most"), [("log-exp", 3), ("squared", 1), ("logistic", 8)])
+def test_few_stumps_are_solved_on_the_rows(name, most, monkeypatch):
+    """The bounds do the work: of some 200 stumps, a few at each of six steps."""
+    X, y, _ = task(0, m=400, d=4)
+    loss = LOSSES[name](y, 8.0, None)
+    solved, solve = [], JointSearch._solve
+
+    def counted(self, *arguments):
+        solved.append(arguments)
+        return solve(self, *arguments)
+
+    monkeypatch.setattr(JointSearch, "_solve", counted)
+    with Workers(1) as workers:
+        atoms = StumpAtoms(loss, Bins(X), workers)
+        objective = HullObjective(loss, atoms, np.zeros(len(y)), step="joint")
+        pursuit = Pursuit(objective, Meter(), every_step=True)
+        for _ in range(6):
+            assert pursuit.step() is None
+    assert objective.n_steps == 6
+    assert len(atoms.bins.edges[0]) > 40
+    assert len(solved) <= 6 * most
+
+
+def test_lower_bounds_hold_for_curves_that_are_hard_to_follow():
+    """Kinks and flat parts: max(1 - 3α, ε, kα - 2)."""
+
+    class Kinked:
+        def __init__(self, k, least):
+            self.k, self.least = k, least
+
+        def take(self, index):
+            return Kinked(self.k[index], self.least[index])
+
+        def __call__(self, alpha):
+            lines = np.array([1 - 3 * alpha, self.least, self.k * alpha - 2])
+            slopes = np.array([np.full(len(alpha), -3.0), np.zeros(len(alpha)), self.k])
+            top = lines.argmax(axis=0)
+            at = np.arange(len(alpha))
+            return lines[top, at], slopes[top, at], np.zeros(len(alpha))
+
+    rng = np.random.default_rng(0)
+    flat, k = rng.uniform(0.1, 0.5, 50), rng.uniform(3, 100, 50)
+    curves = Kinked(k, flat)
+    least = np.maximum(flat, 1 - 9 / (k + 3))  # the outer lines meet at α = 3/(k + 3)
+    slopes = np.full(50, -3.0)
+    lower, _ = lower_bounds(curves, rng.uniform(size=50), 1.0, slopes, np.inf, 1e-6)
+    assert np.all(lower <= least + 1e-12)
+    assert lower == pytest.approx(least, rel=1e-5)
+    rising, _ = lower_bounds(curves, rng.uniform(size=50), 1.0, np.ones(50), None, 1e-6)
+    assert np.array_equal(rising, np.ones(50))
 
 
 def test_many_values_share_at_most_255_bins():

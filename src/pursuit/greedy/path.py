@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -84,6 +84,9 @@ class Path:
         Cumulative time, kernel entries evaluated and passes over the rows.
     stop_reason : str
         Why the pursuit ended: n_basis, tol, no gain, rank, time, bound or interrupted.
+    step : str
+        The rule of the steps that were taken, where there is a choice of rules: over a convex hull
+        joint, frank-wolfe or corrective. Empty elsewhere.
     """
 
     index: Indices
@@ -93,6 +96,7 @@ class Path:
     entries: NDArray[np.int64]
     passes: Floats
     stop_reason: str
+    step: str = ""
 
     def __len__(self) -> int:
         return len(self.index)
@@ -100,7 +104,7 @@ class Path:
     def truncated(self, n: int) -> Path:
         """The first n steps."""
         arrays = {name: getattr(self, name)[:n] for name in _ARRAYS}
-        return Path(**arrays, stop_reason="n_basis")
+        return replace(self, **arrays, stop_reason="n_basis")
 
     def extended(self, index: Indices) -> Path:
         """Further steps that cost nothing more; their values are to be filled in."""
@@ -113,6 +117,7 @@ class Path:
             np.concatenate([self.entries, np.full(n, self.entries[-1] if len(self) else 0)]),
             np.concatenate([self.passes, np.full(n, self.passes[-1] if len(self) else 0.0)]),
             self.stop_reason,
+            self.step,
         )
 
     def __str__(self) -> str:

@@ -21,12 +21,14 @@ from pursuit.objectives.evidence import GramEvidence, SpanEvidence
 from pursuit.objectives.gradient import GradientPursuit
 from pursuit.objectives.hull import HullObjective
 from pursuit.objectives.hulllosses import (
+    ExponentialLoss,
     HuberLoss,
     HullLoss,
     LogExpLoss,
     LogisticLoss,
     NegativeLogLikelihood,
     SquaredLoss,
+    check_exponent,
     mean_weights,
 )
 from pursuit.objectives.lasso import LassoPursuit
@@ -64,6 +66,7 @@ __all__ = [
     "BasicPursuit",
     "CorrelationPursuit",
     "DiagonalPursuit",
+    "ExponentialLoss",
     "GradientPursuit",
     "GramEvidence",
     "GramResidual",
@@ -106,6 +109,7 @@ __all__ = [
     "SquaredLoss",
     "SquaredResidual",
     "StepBound",
+    "check_exponent",
     "check_learner",
     "checked_bound",
     "dual_pursuit",

@@ -107,6 +107,11 @@ class BallRegression:
             self.refresh()
 
     @property
+    def step(self) -> str:
+        """The rule in use."""
+        return self._step
+
+    @property
     def available(self) -> NDArray[np.bool_]:
         """Atoms that are not zero on every row; for corrective steps those of the shortlist."""
         if self._step != "corrective":

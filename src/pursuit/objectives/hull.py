@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,15 @@ Reweight = Callable[[HullLoss, Floats, Floats], Floats]
 
 START = -1
 """Number of the starting point among the terms."""
+
+
+@runtime_checkable
+class JointAtoms(Protocol):
+    """Atoms that find the best atom and step together."""
+
+    def propose_step(self, point: Floats, gradient: Floats) -> tuple[int, float] | None:
+        """Number of an atom and α: (1 - α)v + αs has the least f; None where f cannot fall."""
+        ...
 
 
 class _Step(NamedTuple):
@@ -43,7 +52,9 @@ class HullObjective:
     Atoms may be taken again. For Frank-Wolfe and corrective steps the score of a candidate is the
     linear part (v - s)'∇f(v), the largest of which is the gap, an upper bound on f(v) - min f. For
     joint steps it is the decrease of f; an atom whose linear part is below the decrease that
-    another one brings cannot be the best, and scores 0 unseen.
+    another one brings cannot be the best, and scores 0 unseen. Joint steps need a finite set of
+    atoms, or :class:`JointAtoms`; with an oracle that knows the steepest atom only, they are
+    Frank-Wolfe steps, and ``step`` says so.
 
     Parameters
     ----------
@@ -60,8 +71,8 @@ class HullObjective:
     reweight : callable, optional
         How corrective steps find weights.
     curvature : float, optional
-        M. With it, an oracle that proposes several atoms is asked for no more of them once one
-        brings the decrease of Lemma 3.1.
+        M. The atom of a joint step that brings the decrease of Lemma 3.1 is not compared with the
+        steepest one.
     """
 
     def __init__(
@@ -75,7 +86,10 @@ class HullObjective:
         reweight: Reweight | None = None,
         curvature: float = np.inf,
     ) -> None:
-        self._loss, self._atoms, self._step = loss, atoms, step
+        self._loss, self._atoms = loss, atoms
+        self._joint = atoms if step == "joint" and isinstance(atoms, JointAtoms) else None
+        alone = step == "joint" and not atoms.finite and self._joint is None
+        self._step = "frank-wolfe" if alone else step
         self._reweight, self._curvature = reweight, curvature
         self.point = np.array(start, dtype=np.float64)
         self.numbers: list[int] = [START if first is None else first]
@@ -91,10 +105,18 @@ class HullObjective:
     @property
     def available(self) -> NDArray[np.bool_]:
         """All atoms of a finite set; what the oracle proposes here of another."""
-        _, proposed, _ = self._look()
+        gradient, proposed, linear = self._look()
+        if self._joint is not None and not self._steps:
+            self._propose_step(self._joint, gradient, proposed, linear)
+            _, proposed, _ = self._look()
         mask = np.zeros(self._atoms.n_atoms, bool)
         mask[proposed] = True
         return mask
+
+    @property
+    def step(self) -> str:
+        """The rule in use, which need not be the one asked for."""
+        return self._step
 
     @property
     def gap(self) -> float:
@@ -178,6 +200,21 @@ class HullObjective:
             self._state = gradient, proposed, linear
         return self._state
 
+    def _propose_step(
+        self, atoms: JointAtoms, gradient: Floats, proposed: Indices, linear: Floats
+    ) -> None:
+        """Put the best atom and step before the steepest atom."""
+        found = atoms.propose_step(self.point, gradient)
+        if found is None or found[0] in self._useless:
+            return
+        number, t = found
+        atom = self._atoms.values(number)
+        self._steps[number] = _Step(t, atom, self.point + t * (atom - self.point))
+        if number not in proposed:
+            first = np.array([number], dtype=np.intp)
+            edge = float(gradient @ self.point) - self._atoms.edges(gradient, first)
+            self._state = gradient, np.append(first, proposed), np.append(edge, linear)
+
     def _decreases(self, candidates: Indices, gains: Floats, order: Indices) -> Floats:
         """Of those that can be best, in this order."""
         decreases = np.zeros(len(candidates))
@@ -186,7 +223,8 @@ class HullObjective:
         for i in order:
             if gains[i] > best:
                 number = int(candidates[i])
-                found = self._steps[number] = self._search(number)
+                found = self._steps.get(number) or self._search(number)
+                self._steps[number] = found
                 decreases[i] = max(self.value - self._loss.value(found.point), 0.0)
                 best = max(best, float(decreases[i]))
             if best >= enough:

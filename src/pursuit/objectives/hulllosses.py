@@ -14,6 +14,8 @@ from scipy.special import expit
 
 from pursuit.objectives.base import Floats
 
+_LARGEST_EXPONENT = 700.0
+
 
 class HullLoss(ABC):
     """f(v), convex and differentiable on the hull.
@@ -79,8 +81,18 @@ def _positive(name: str, value: float) -> float:
     return float(value)
 
 
+def check_exponent(scale: float) -> None:
+    """Refuse a scale at which the exponential loss overflows."""
+    if scale > _LARGEST_EXPONENT:
+        raise ValueError(
+            f"scale must be at most {_LARGEST_EXPONENT:g} for the exponential loss, got {scale!r}: "
+            "beyond, its values overflow. The log-exp loss has the same minimum and takes any "
+            "scale."
+        )
+
+
 class SquaredLoss(HullLoss):
-    """Mean of (y - v)² (Z02 §4.1); M = 2 max mean p².
+    """Mean of (y - Av)² (Z02 §4.1); M = 2A² max mean p².
 
     Parameters
     ----------
@@ -88,29 +100,34 @@ class SquaredLoss(HullLoss):
         Targets.
     sample_weight : array of shape (n_rows,), optional
         Weights of the rows.
+    scale : float, default 1.0
+        A, by which the points of the hull are multiplied.
     """
 
-    def __init__(self, y: ArrayLike, sample_weight: ArrayLike | None = None) -> None:
-        self.y = _vector(y)
+    def __init__(
+        self, y: ArrayLike, sample_weight: ArrayLike | None = None, scale: float = 1.0
+    ) -> None:
+        self.y, self.scale = _vector(y), _positive("scale", scale)
         self.weights = mean_weights(len(self.y), sample_weight)
 
     def value(self, v: Floats) -> float:
-        """Mean of (y - v)²."""
-        return float(self.weights @ (self.y - v) ** 2)
+        """Mean of (y - Av)²."""
+        return float(self.weights @ (self.y - self.scale * v) ** 2)
 
     def gradient(self, v: Floats) -> Floats:
-        """-2w(y - v)."""
-        return 2.0 * self.weights * (v - self.y)
+        """-2Aw(y - Av)."""
+        return 2.0 * self.scale * self.weights * (self.scale * v - self.y)
 
     def curvature(self, vertices: Floats) -> float:
-        """2 max mean p²."""
-        return 2.0 * float((self.weights @ vertices**2).max())
+        """2A² max mean p²."""
+        return 2.0 * self.scale**2 * float((self.weights @ vertices**2).max())
 
     def slope(self, v: Floats, direction: Floats, t: float) -> tuple[float, float]:
         """Of a parabola."""
-        weighted = self.weights * direction
-        second = 2.0 * float(weighted @ direction)
-        return 2.0 * float(weighted @ (v - self.y)) + second * t, second
+        step = self.scale * direction
+        weighted = self.weights * step
+        second = 2.0 * float(weighted @ step)
+        return 2.0 * float(weighted @ (self.scale * v - self.y)) + second * t, second
 
 
 class HuberLoss(HullLoss):
@@ -159,8 +176,7 @@ class LogExpLoss(HullLoss):
     y : array of shape (n_rows,)
         Classes, -1 or 1.
     scale : float, default 1.0
-        A. The minimum is finite whatever the data, because the hull is bounded. Points passed to
-        its methods must not be changed in place afterwards.
+        A. The minimum is finite whatever the data, because the hull is bounded.
     sample_weight : array of shape (n_rows,), optional
         Weights of the rows.
     """
@@ -175,8 +191,8 @@ class LogExpLoss(HullLoss):
 
     def _at(self, v: Floats) -> tuple[Floats, float]:
         """What :meth:`_tilted` gives; value, gradient and slope at one point compute it once."""
-        if self._last is None or self._last[0] is not v:
-            self._last = v, self._tilted(v)
+        if self._last is None or not np.array_equal(self._last[0], v):
+            self._last = np.array(v), self._tilted(v)
         return self._last[1]
 
     def _tilted(self, v: Floats) -> tuple[Floats, float]:
@@ -209,6 +225,53 @@ class LogExpLoss(HullLoss):
         weighted = q * step
         first = float(weighted.sum())
         return first, max(float(weighted @ step) - first**2, 0.0)
+
+
+class ExponentialLoss(HullLoss):
+    """Mean of exp(-A y v), the loss of AdaBoost; M ≤ A² exp(A max abs p) max mean p².
+
+    Its logarithm is :class:`LogExpLoss`, which has the same minimum and a far smaller M.
+
+    Parameters
+    ----------
+    y : array of shape (n_rows,)
+        Classes, -1 or 1.
+    scale : float, default 1.0
+        A, at most 700.
+    sample_weight : array of shape (n_rows,), optional
+        Weights of the rows.
+    """
+
+    def __init__(
+        self, y: ArrayLike, scale: float = 1.0, sample_weight: ArrayLike | None = None
+    ) -> None:
+        self.y, self.scale = _signs(y), _positive("scale", scale)
+        check_exponent(self.scale)
+        self.weights = mean_weights(len(self.y), sample_weight)
+        self._slopes = -self.scale * self.y
+
+    def _terms(self, v: Floats) -> Floats:
+        return np.asarray(self.weights * np.exp(self._slopes * v))
+
+    def value(self, v: Floats) -> float:
+        """Mean exponential."""
+        return float(self._terms(v).sum())
+
+    def gradient(self, v: Floats) -> Floats:
+        """-A w y exp(-A y v)."""
+        return self._terms(v) * self._slopes
+
+    def curvature(self, vertices: Floats) -> float:
+        """A² exp(A max abs p) max mean p²; infinite where that overflows."""
+        with np.errstate(over="ignore"):
+            largest = float(np.exp(self.scale * np.abs(vertices).max()))
+        return self.scale**2 * largest * float((self.weights @ vertices**2).max())
+
+    def slope(self, v: Floats, direction: Floats, t: float) -> tuple[float, float]:
+        """Both derivatives from the same exponentials."""
+        step = self._slopes * direction
+        weighted = self._terms(v + t * direction) * step
+        return float(weighted.sum()), float(weighted @ step)
 
 
 class LogisticLoss(HullLoss):

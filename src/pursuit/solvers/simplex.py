@@ -45,7 +45,7 @@ def reweight(loss: HullLoss, atoms: Floats, weights: Floats, max_steps: int = 50
         weighted = atoms * loss.weights[:, None]
         total = float(weights.sum())
         return bounded_least_squares(
-            weighted.T @ atoms, weighted.T @ loss.y, weights, total, fixed=True
+            weighted.T @ atoms, weighted.T @ loss.y / loss.scale, weights, total, fixed=True
         )
     if loss.second(atoms @ weights) is not None:
         return _newton(loss, atoms, weights)

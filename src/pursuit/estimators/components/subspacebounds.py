@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,7 +27,7 @@ def beside(start: Subspace, residuals: Floats) -> Floats:
 
 def continued(before: Path, after: Path) -> Path:
     """One path after the other, at the cost of both."""
-    cumulative = {
+    cumulative: dict[str, Any] = {
         name: np.concatenate(
             [getattr(before, name), getattr(before, name)[-1] + getattr(after, name)]
         )

@@ -19,6 +19,7 @@ from pursuit.bounds import Bound, margin_bound, margin_scale
 from pursuit.estimators.classes import distinct_classes
 from pursuit.estimators.constraints import EXECUTION
 from pursuit.estimators.hull.boostrounds import (
+    LOSSES,
     Booster,
     Rounds,
     fit_temperature,
@@ -31,7 +32,7 @@ from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.saving import SavedModel
 from pursuit.estimators.sources import named_columns
 from pursuit.linalg import Workers
-from pursuit.objectives import check_learner
+from pursuit.objectives import check_exponent, check_learner
 from pursuit.objectives.hull import STEPS
 from pursuit.rows import draw_rows
 
@@ -46,27 +47,33 @@ _CALIBRATION_ROWS = 10_000
 class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator):
     """Boosting over the convex hull of weak learners, with a certificate and a margin bound.
 
-    Minimises ln mean exp(-A y v(x)) over votes v = Σ_j w_j p_j, w ≥ 0, Σw ≤ 1, of weak learners p
-    with values in [-1, 1] (Z02 Algorithm 2.1). The scale A limits how sure the vote may become:
-    small ones resist wrong labels, large ones hardly constrain. Because the hull is bounded, the
-    minimum is finite also for data that can be separated.
+    Minimises ln mean exp(-A y v(x)), or another loss, over votes v = Σ_j w_j p_j, w ≥ 0, Σw ≤ 1, of
+    weak learners p with values in [-1, 1] (Z02 Algorithm 2.1). The scale A limits how sure the vote
+    may become: small ones resist wrong labels, large ones hardly constrain. Because the hull is
+    bounded, the minimum is finite also for data that can be separated.
 
     Parameters
     ----------
     weak_learner : classifier, regressor or None, default None
         Any scikit-learn estimator that takes ``sample_weight``; predictions of a regressor must
-        stay in [-1, 1]. None: decision stumps on at most 255 thresholds a feature.
+        stay in [-1, 1]. None: decision stumps on at most 255 thresholds per feature.
+    loss : {"log-exp", "logistic", "exponential", "least-squares"}, default "log-exp"
+        ln mean exp(-A y v), mean ln(1 + exp(-A y v)), mean exp(-A y v), or mean (y - A v)², y being
+        1 or -1.
     scale : {"auto", "cv", "margin"} or float, default "auto"
         A. ``"auto"`` is 128, practically unconstrained: the margin bound then says nothing.
         ``"cv"`` takes a smaller one of 4, 8, 16 and 32 if it is better in three-fold
         cross-validation by more than a standard error, for labels that may be wrong.
-        ``"margin"`` is the paper's γ(k + 3)/16 for ``n_terms`` rounds and the margin γ.
+        ``"margin"`` is the paper's γ(k + 3)/16 for ``n_terms`` rounds and the margin γ, for
+        ``loss="log-exp"`` only.
     n_terms : int, default 200
         Most rounds, each of which adds a weak learner.
     step : {"joint", "frank-wolfe", "corrective"}, default "joint"
-        ``"joint"``: stump, leaf values and step together, and the steepest stump in its place
-        where that would miss the decrease that the theory promises. ``"frank-wolfe"``: the
+        ``"joint"``: stump, both leaf values and step together, over all stumps: at least 99.9 % of
+        the largest possible decrease at every step, all but a millionth of it up to 5 000 rows;
+        a weak learner of your own is taken as it is, with the best step. ``"frank-wolfe"``: the
         steepest stump, then the best step. ``"corrective"``: then also new weights for all.
+        ``path_.step`` is what was done.
     margin : float, default 0.1
         γ of ``margin_bound_`` and of ``scale="margin"``.
     tol : float or None, default 1e-3
@@ -93,13 +100,14 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         How many have positive weight.
     margins_ : array of shape (n_rows,) or (n_rows, n_classes)
         y v(x) of the training rows of positive weight, in [-1, 1].
-    margin_bound_ : Bound
-        Share of the training rows with a margin of at most γ, after each round (equation 8).
+    margin_bound_ : Bound or None
+        Share of the training rows with a margin of at most γ, after each round (equation 8); None
+        for other losses than ``"log-exp"``.
     certificate_ : Certificate or None, or list
-        How far the loss can be from its minimum; None for weak learners of your own, because
-        nothing says that they find the best one.
+        How far the loss can be from its minimum over all votes of such stumps; None for weak
+        learners of your own, because nothing says that they find the best one.
     rate_bound_ : Bound or None, or list
-        What Theorem 3.1 promised.
+        What Theorem 3.1 promised; for ``loss="exponential"`` next to nothing.
     path_ : Path or list
         Loss and gap after each round.
     temperature_ : float
@@ -123,6 +131,7 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "weak_learner": [None, HasMethods(["fit", "predict"])],
+        "loss": [StrOptions(set(LOSSES))],
         "scale": [
             StrOptions({"auto", "cv", "margin"}),
             Interval(numbers.Real, 0, None, closed="neither"),
@@ -138,6 +147,7 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         self,
         weak_learner: Any = None,
         *,
+        loss: str = "log-exp",
         scale: float | str = "auto",
         n_terms: int = 200,
         step: str = "joint",
@@ -148,6 +158,7 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         verbose: int = 0,
     ) -> None:
         self.weak_learner = weak_learner
+        self.loss = loss
         self.scale = scale
         self.n_terms = n_terms
         self.step = step
@@ -188,6 +199,13 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         """
         if self.weak_learner is not None:
             check_learner(self.weak_learner)
+        if self.scale == "margin" and self.loss != "log-exp":
+            raise ValueError(
+                f'scale="margin" follows from a bound for loss="log-exp", got loss={self.loss!r}: '
+                'pass a number, "auto" or "cv".'
+            )
+        if self.loss == "exponential" and not isinstance(self.scale, str):
+            check_exponent(float(self.scale))
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         X, y = validate_held(
             self, X, y, reset=True, accept_sparse=self._accepts_sparse(), dtype=np.float64
@@ -203,7 +221,13 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         rng = np.random.default_rng(seed)
         with Workers(self.n_jobs) as workers:
             rounds = Rounds(
-                self.weak_learner, self.n_terms, self.step, self.tol, int(seed[0]), workers
+                self.weak_learner,
+                self.loss,
+                self.n_terms,
+                self.step,
+                self.tol,
+                int(seed[0]),
+                workers,
             )
             self.scale_ = self._scale(rounds, X, codes, weights, rng)
             self.boosters_ = rounds.fit(X, codes, weights, self.scale_)
@@ -211,7 +235,9 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         points = np.column_stack([booster.point for booster in self.boosters_])
         self.margins_ = (points * rounds.signs(codes)).squeeze(axis=1 if self._binary else ())
         most = max(len(booster.path) for booster in self.boosters_)
-        self.margin_bound_: Bound = margin_bound(most, self.scale_, self.margin)
+        self.margin_bound_: Bound | None = (
+            margin_bound(most, self.scale_, self.margin) if self.loss == "log-exp" else None
+        )
         if self.verbose:
             print(f"[HullBoostClassifier] scale {self.scale_:g}: {self.path_}", flush=True)
         return self

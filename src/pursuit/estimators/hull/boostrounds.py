@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,16 @@ from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.estimators.hull.search import HullStop, pursue_hull
 from pursuit.greedy import Meter, Path, Pursuit
 from pursuit.linalg import Workers
-from pursuit.objectives import HullObjective, LearnedAtoms, LogExpLoss, learner_values
+from pursuit.objectives import (
+    ExponentialLoss,
+    HullLoss,
+    HullObjective,
+    LearnedAtoms,
+    LogExpLoss,
+    LogisticLoss,
+    SquaredLoss,
+    learner_values,
+)
 from pursuit.objectives.hull import START
 from pursuit.solvers import Bins, Stump, StumpAtoms, reweight
 
@@ -23,6 +32,19 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 _HELD_OUT = 0.2
+
+LOSSES = ("log-exp", "logistic", "exponential", "least-squares")
+
+
+def hull_loss(name: str, y: Floats, scale: float, weights: Floats) -> HullLoss:
+    """A loss of the votes, by name."""
+    if name == "log-exp":
+        return LogExpLoss(y, scale, weights)
+    if name == "logistic":
+        return LogisticLoss(y, scale, weights)
+    if name == "exponential":
+        return ExponentialLoss(y, scale, weights)
+    return SquaredLoss(y, weights, scale)
 
 
 @dataclass(frozen=True)
@@ -102,6 +124,7 @@ class Rounds:
     """How to boost: everything but the data and the scale."""
 
     learner: Any
+    loss: str
     n_terms: int
     step: str
     tol: float | None
@@ -121,13 +144,13 @@ class Rounds:
     def _boost(
         self, X: Any, y: Floats, weights: Floats, scale: float, bins: Bins | None
     ) -> Booster:
-        loss = LogExpLoss(y, scale, weights)
+        loss = hull_loss(self.loss, y, scale, weights)
         atoms: Any
         if bins is not None:
-            atoms = StumpAtoms(X, self.step == "joint", self.workers, bins)
+            atoms = StumpAtoms(loss, bins, self.workers)
         else:
             atoms = LearnedAtoms(self._seeded(), X)
-        M = loss.curvature(np.ones((1, 1)))
+        M = loss.curvature(np.ones((len(y), 1)))
         objective = HullObjective(
             loss, atoms, np.zeros(len(y)), step=self.step, reweight=reweight, curvature=M
         )
@@ -153,8 +176,8 @@ class Rounds:
             objective.point,
             [in_order(*seen) for seen in stages.seen] or [final],
             path,
-            certificate if atoms.exact else None,
-            hull_rate_bound(len(path), M, excess) if atoms.exact else None,
+            replace(certificate, over=atoms.over) if bins is not None else None,
+            hull_rate_bound(len(path), M, excess) if bins is not None and np.isfinite(M) else None,
         )
 
     def _seeded(self) -> Any:

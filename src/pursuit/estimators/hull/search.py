@@ -35,6 +35,11 @@ class OverHull(Objective, Protocol):
     start_value: float
 
     @property
+    def step(self) -> str:
+        """The rule of the steps."""
+        ...
+
+    @property
     def gap(self) -> float:
         """Frank-Wolfe gap."""
         ...
@@ -100,7 +105,8 @@ def pursue_hull(
     # Where nothing is left to gain the gap is known only now.
     ended = path.stop_reason in ("no gain", "rank")
     met = ended and stop.tol is not None and certificate.relative_gap <= stop.tol
-    return replace(path, gap=gap, stop_reason="tol" if met else path.stop_reason), certificate
+    reason = "tol" if met else path.stop_reason
+    return replace(path, gap=gap, stop_reason=reason, step=objective.step), certificate
 
 
 @dataclass(frozen=True)
@@ -120,7 +126,7 @@ class HullSolution:
     atoms : Atoms
         Where the numbers point to: ``atoms.values(j)`` are the values of atom j.
     path : Path
-        Value and relative gap after each step.
+        Value and relative gap after each step; its ``step`` is the rule that was followed.
     certificate : Certificate or None
         f(v) and a lower bound on the minimum; None where the best atom cannot be known.
     rate_bound : Bound or None
@@ -161,8 +167,8 @@ def minimize_over_hull(
     Parameters
     ----------
     loss : HullLoss
-        f: `SquaredLoss`, `HuberLoss`, `LogExpLoss`, `LogisticLoss`, `NegativeLogLikelihood`, or a
-        subclass of `HullLoss` of your own.
+        f: `SquaredLoss`, `HuberLoss`, `LogExpLoss`, `ExponentialLoss`, `LogisticLoss`,
+        `NegativeLogLikelihood`, or a subclass of `HullLoss` of your own.
     atoms : array of shape (n_rows, n_atoms), callable or Atoms
         A matrix with an atom a column; a function (or an object with a method ``best_atom``) that
         gives, for a gradient g, the values of the atom s with the least s'g; or `KernelAtoms`,
@@ -171,9 +177,10 @@ def minimize_over_hull(
     n_terms : int, default 100
         Most distinct atoms of positive weight.
     step : {"corrective", "joint", "frank-wolfe"}, default "corrective"
-        ``"joint"``: atom and α together, as published. ``"frank-wolfe"``: the atom with the
-        steepest descent, then the best α. ``"corrective"``: the same, then new weights for all
-        chosen atoms.
+        ``"joint"``: atom and α together, as published; an oracle knows the steepest atom only,
+        so that with one this is ``"frank-wolfe"``, and ``path.step`` says so. ``"frank-wolfe"``:
+        the atom with the steepest descent, then the best α. ``"corrective"``: the same, then new
+        weights for all chosen atoms.
     tol : float or None, default 1e-6
         Stop when the certificate's ``relative_gap`` is at most this.
     start : array of shape (n_rows,), optional
