@@ -1,7 +1,7 @@
 """Every table and figure of the five papers by its name, in the order in which they are run.
 
-``minutes`` are of processor time, as measured. A quick run has the paper's setting with fewer seeds
-or sizes wherever that leaves the verdict's criteria as they are.
+``minutes`` are of processor time, as measured. A quick run has the paper's setting with fewer of
+the same seeds, sizes or test rows, where that changes no verdict.
 """
 
 from __future__ import annotations
@@ -26,10 +26,17 @@ EXPERIMENTS = (
         minutes=(0.2, 1.7),
         data=("abalone",),
         repeats="n_runs",
-        quick={"n_runs": 1, "subsets": (1, 5, 20, 50, 100)},
+        quick={"n_runs": 2, "subsets": (1, 5, 20, 50, 100)},
         full={"n_runs": 5},
+        small={"subsets": (1, 60, 100), "n_train": 1500, "n_basis": 100, "n_runs": 1},
     ),
-    Experiment("sb01-table1", sb01_cost.table1, minutes=(0.4, 0.6), quick={"times": 3}),
+    Experiment(
+        "sb01-table1",
+        sb01_cost.table1,
+        minutes=(0.4, 0.6),
+        quick={"times": 3},
+        small={"rows": (50, 100, 200), "bases": (5, 10, 20), "n_new": 20, "times": 1},
+    ),
     Experiment(
         "sb01-table2-posterior",
         sb01.table2_posterior,
@@ -38,13 +45,15 @@ EXPERIMENTS = (
         repeats="n_runs",
         quick={"n_runs": 2},
         full={"n_runs": 6},
+        small={"widths": (10,), "n_runs": 1},
     ),
     Experiment(
         "sb01-table2-errorbars",
         sb01.table2_errorbars,
         minutes=(0.7, 3.8),
         data=("abalone",),
-        quick={"widths": (10, 20, 50)},
+        quick={"n_test": 60},
+        small={"widths": (20,), "n_test": 20},
     ),
     Experiment(
         "sb01-testerror",
@@ -52,7 +61,7 @@ EXPERIMENTS = (
         minutes=(0.1, 0.5),
         data=("abalone",),
         repeats="n_runs",
-        quick={"n_runs": 2},
+        small={"n_runs": 1, "random_state": 4},
     ),
     Experiment(
         "sb01-logposterior",
@@ -60,15 +69,16 @@ EXPERIMENTS = (
         minutes=(0.1, 0.4),
         data=("abalone",),
         repeats="n_runs",
-        quick={"n_runs": 2},
+        small={"n_runs": 1},
     ),
     Experiment(
         "sb01-synthetic",
         sb01.synthetic,
         minutes=(0.6, 2.0),
         repeats="n_runs",
-        # Of the first two data sets both end below the printed gap, of these only one.
-        quick={"n_runs": 2, "random_state": 2},
+        # The fourth data set is the only one that ends above the printed gap.
+        quick={"n_runs": 4},
+        small={"n_rows": 1500, "n_features": 5, "n_basis": 100, "n_runs": 2},
     ),
     Experiment(
         "ss00-fig1",
@@ -77,6 +87,7 @@ EXPERIMENTS = (
         data=("abalone", "boston", "usps"),
         repeats="n_runs",
         quick={"n_runs": 1, "subsets": (1, 5, 20, 50, 100)},
+        small={"subsets": (1, 50, 100), "n_basis": 20, "n_runs": 1},
     ),
     Experiment(
         "ss00-fig2",
@@ -86,6 +97,7 @@ EXPERIMENTS = (
         repeats="n_runs",
         quick={"n_runs": 1},
         full={"n_runs": 3},
+        small={"sizes": (100,), "n_train": 1000, "n_runs": 1},
     ),
     Experiment(
         "ss00-fig3",
@@ -94,6 +106,7 @@ EXPERIMENTS = (
         data=("abalone",),
         repeats="n_runs",
         quick={"n_runs": 1},
+        small={"n_train": 1000, "n_runs": 1},
     ),
     Experiment(
         "ss00-fig4",
@@ -101,7 +114,6 @@ EXPERIMENTS = (
         minutes=(0.1, 0.1),
         data=("usps",),
         repeats="n_runs",
-        quick={"n_runs": 5},
     ),
     Experiment(
         "ss00-fig5",
@@ -111,19 +123,62 @@ EXPERIMENTS = (
         repeats="n_runs",
         quick={"n_runs": 3},
         full={"n_runs": 10},
+        small={"sizes": (100,), "n_runs": 2},
     ),
-    Experiment("z03-table1", z03.table1, minutes=(0.4, 0.5), quick={"times": 2}),
-    Experiment("z03-fig1", z03.figure1, minutes=(0.1, 0.1), repeats="n_runs", quick={"n_runs": 2}),
-    Experiment("z03-fig2", z03.figure2, minutes=(0.1, 0.1), repeats="n_runs", quick={"n_runs": 3}),
-    Experiment("z03-fig3", z03.figure3, minutes=(0.1, 0.2), repeats="n_runs", quick={"n_runs": 1}),
-    Experiment("z03-fig4", z03.figure4, minutes=(0.1, 0.2), repeats="n_runs", quick={"n_runs": 1}),
-    Experiment("z02-rate", z02.rate, minutes=(0.1, 0.3), repeats="n_runs", quick={"n_runs": 1}),
+    Experiment(
+        "z03-table1",
+        z03.table1,
+        minutes=(0.4, 0.5),
+        quick={"times": 2},
+        small={"rows": (20, 40, 80), "terms": (2, 4, 8), "times": 1},
+    ),
+    Experiment(
+        "z03-fig1",
+        z03.figure1,
+        minutes=(0.1, 0.1),
+        repeats="n_runs",
+        quick={"n_runs": 2},
+        small={"n_basis": 30, "n_runs": 2},
+    ),
+    Experiment(
+        "z03-fig2",
+        z03.figure2,
+        minutes=(0.1, 0.1),
+        repeats="n_runs",
+        quick={"n_runs": 3},
+        small={"n_basis": 30, "n_runs": 3},
+    ),
+    Experiment(
+        "z03-fig3",
+        z03.figure3,
+        minutes=(0.1, 0.2),
+        repeats="n_runs",
+        quick={"n_runs": 1},
+        small={"lambdas": (1e-4, 1e-3, 100.0), "n_runs": 1},
+    ),
+    Experiment(
+        "z03-fig4",
+        z03.figure4,
+        minutes=(0.1, 0.2),
+        repeats="n_runs",
+        quick={"n_runs": 1},
+        small={"lambdas": (1e-4, 1e-3, 1e-2, 100.0), "n_runs": 1},
+    ),
+    Experiment(
+        "z02-rate",
+        z02.rate,
+        minutes=(0.1, 0.3),
+        repeats="n_runs",
+        quick={"n_runs": 1},
+        small={"n_steps": 150, "n_runs": 1},
+    ),
     Experiment(
         "z02-margin",
         z02.margin,
         minutes=(0.1, 0.2),
         repeats="n_runs",
         quick={"n_runs": 1},
+        small={"rounds": (3, 1000), "few_rounds": (3, 30), "n_runs": 1},
     ),
     Experiment(
         "hs08-fig1-left",
@@ -131,7 +186,6 @@ EXPERIMENTS = (
         minutes=(0.1, 0.1),
         data=("boston",),
         repeats="n_splits",
-        quick={"n_splits": 2},
     ),
     Experiment("hs08-fig1-right", hs08.figure1_right, minutes=(0.1, 0.1)),
     Experiment(
@@ -150,8 +204,32 @@ EXPERIMENTS = (
         data=("abalone",),
         repeats="n_runs",
         quick={"n_runs": 2},
+        small={"n_runs": 1},
     ),
-    Experiment("z03-section8", z03.section8, minutes=(0.1, 0.1), repeats="n_runs"),
+    Experiment(
+        "ss00-section5-4-trace",
+        ss00.section5_4_trace,
+        minutes=(0.1, 0.2),
+        data=("abalone", "boston"),
+        repeats="n_runs",
+        quick={"n_runs": 2},
+        small={"shares": (1e-3,), "n_runs": 1},
+    ),
+    Experiment(
+        "ss00-section5-4-speed",
+        ss00.section5_4_speed,
+        minutes=(0.2, 0.3),
+        data=("abalone", "boston"),
+        quick={"times": 2},
+        small={"times": 1},
+    ),
+    Experiment(
+        "z03-section8",
+        z03.section8,
+        minutes=(0.1, 0.1),
+        repeats="n_runs",
+        small={"n_runs": 8},
+    ),
 )
 
 BY_NAME = {experiment.name: experiment for experiment in EXPERIMENTS}

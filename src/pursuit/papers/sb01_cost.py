@@ -212,4 +212,3 @@ def _sparse_greedy(X: Floats, y: Floats, n: int, seed: int) -> object:
         n_jobs=1,
         random_state=seed,
     ).fit(X, y)
-

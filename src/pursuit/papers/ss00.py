@@ -31,8 +31,18 @@ from pursuit.papers.ss00_map import (
     traces_beside_pca,
 )
 from pursuit.papers.ss00_regression import figure2, figure5
+from pursuit.papers.ss00_stopping import section5_4_speed, section5_4_trace
 
-__all__ = ["figure1", "figure2", "figure3", "figure4", "figure5", "section6_3"]
+__all__ = [
+    "figure1",
+    "figure2",
+    "figure3",
+    "figure4",
+    "figure5",
+    "section5_4_speed",
+    "section5_4_trace",
+    "section6_3",
+]
 
 SUBSETS = (1, 2, 5, 10, 20, 50, 59, 100, 200)
 SIZES = (50, 100, 200)

@@ -17,7 +17,7 @@ from pursuit.papers.ss00_map import KAPPA, SIZE_LABEL, algorithm2, trace_panel, 
 REGRESSION_SIZES = (10, 20, 50, 100, 150, 200)
 
 # A "marginal difference" of risks and errors that are drawn on linear axes.
-_MARGINAL = 0.05
+MARGINAL = 0.05
 WIDTHS_READ = "σ/d read as 2ω²/d (the best of a small grid on test rows, as the paper says it was)"
 _JUDGED = 100
 
@@ -149,7 +149,7 @@ def _regressions(
         V, V_test = model.transform(X[train]), model.transform(X[test])
         eigenvalues, U = eigh(rbf_kernel(X[train], gamma=gamma))
         k = rbf_kernel(X[test], X[train], gamma=gamma)
-        full = _ridge(*_components(eigenvalues, U, k, slice(None)), y[train], y[test], noise)
+        full = ridge_in_span(*_components(eigenvalues, U, k, slice(None)), y[train], y[test], noise)
         risk[run, 0], error[run, 0] = full
         for i, n in enumerate(sizes):
             parts = (
@@ -157,7 +157,9 @@ def _regressions(
                 (V[:, : -(-n // part)], V_test[:, : -(-n // part)]),
             )
             for j, (features, new) in enumerate(parts, start=1):
-                risk[run, j, i], error[run, j, i] = _ridge(features, new, y[train], y[test], noise)
+                risk[run, j, i], error[run, j, i] = ridge_in_span(
+                    features, new, y[train], y[test], noise
+                )
         tell(progress, f"split {run + 1} of {n_runs}: full test error {full[1]:.3f}")
     return risk, error
 
@@ -170,10 +172,10 @@ def _marginal(
     risks, errors = risk[:, :, at].mean(axis=0), error[:, :, at].mean(axis=0)
     criteria = {
         f"risk with {sizes[at]} within 5 % of the full system's": near(
-            risks[2] / risks[0], 1, _MARGINAL
+            risks[2] / risks[0], 1, MARGINAL
         ),
-        "test error within 5 %": near(errors[2] / errors[0], 1, _MARGINAL),
-        "risk within 5 % of that of PCA": near(risks[2] / risks[1], 1, _MARGINAL),
+        "test error within 5 %": near(errors[2] / errors[0], 1, MARGINAL),
+        "risk within 5 % of that of PCA": near(risks[2] / risks[1], 1, MARGINAL),
     }
     checks = {
         "no risk below the full system's": bool(np.all(risk[:, 1:] >= risk[:, :1] * (1 - 1e-8)))
@@ -213,7 +215,7 @@ def _components(eigenvalues: Floats, U: Floats, k: Floats, which: slice) -> tupl
     return directions * roots, k @ directions / roots
 
 
-def _ridge(
+def ridge_in_span(
     V: Floats, V_test: Floats, y: Floats, y_test: Floats, noise: float
 ) -> tuple[float, float]:
     """R_reg = (½‖y - Vu‖² + ½Λm‖u‖²)/m at its minimum (eq. 5), and the test error."""
