@@ -188,8 +188,9 @@ def section5_4_speed(
         kernels[i] = sparse()
         spent = cpu_seconds([*full, *(full if control else [sparse])], times)
         seconds[i] = spent[: len(full)] / spent[len(full) :]
-        counts = np.array([full_operations(*X.shape, baseline) for baseline in BASELINES])
-        less = counts if control else greedy_operations(*X.shape, int(kernels[i]), KAPPA)
+        m, d = X.shape
+        counts = np.array([full_operations(m, d, baseline) for baseline in BASELINES])
+        less = counts if control else greedy_operations(m, d, int(kernels[i]), KAPPA)
         operations[i] = counts / less
         tell(progress, f"{name}: {slashed(operations[i], 2)} times fewer operations")
     return PaperResult(
