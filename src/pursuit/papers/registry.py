@@ -170,7 +170,7 @@ EXPERIMENTS = (
         minutes=(0.1, 0.3),
         repeats="n_runs",
         quick={"n_runs": 1},
-        small={"n_steps": 150, "n_runs": 1},
+        small={"n_steps": 100, "n_runs": 1},
     ),
     Experiment(
         "z02-margin",

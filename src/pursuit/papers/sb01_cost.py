@@ -148,7 +148,7 @@ def _judged(
                 ("memory", "the rows", (memory, 0)),
                 ("time of the exact method", "the rows", (exact & ~memory, 0)),
                 ("time of the sparse method", "the rows", (~exact & ~memory, 0)),
-                ("memory and time of the sparse method", "the basis", (~exact, 1)),
+                ("cost of the sparse method", "the basis", (~exact, 1)),
             )
         },
         arrays={
