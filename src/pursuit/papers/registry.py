@@ -23,7 +23,7 @@ EXPERIMENTS = (
     Experiment(
         "sb01-fig1",
         sb01.figure1,
-        minutes=(0.2, 1.7),
+        minutes=(0.2, 1.1),
         data=("abalone",),
         repeats="n_runs",
         quick={"n_runs": 2, "subsets": (1, 5, 20, 50, 100)},
@@ -33,14 +33,14 @@ EXPERIMENTS = (
     Experiment(
         "sb01-table1",
         sb01_cost.table1,
-        minutes=(0.4, 0.6),
+        minutes=(0.3, 0.3),
         quick={"times": 3},
         small={"rows": (50, 100, 200), "bases": (5, 10, 20), "n_new": 20, "times": 1},
     ),
     Experiment(
         "sb01-table2-posterior",
         sb01.table2_posterior,
-        minutes=(0.6, 1.9),
+        minutes=(0.5, 1.4),
         data=("abalone",),
         repeats="n_runs",
         quick={"n_runs": 2},
@@ -50,7 +50,7 @@ EXPERIMENTS = (
     Experiment(
         "sb01-table2-errorbars",
         sb01.table2_errorbars,
-        minutes=(0.7, 3.8),
+        minutes=(0.9, 2.6),
         data=("abalone",),
         quick={"n_test": 60},
         small={"widths": (20,), "n_test": 20},
@@ -58,7 +58,7 @@ EXPERIMENTS = (
     Experiment(
         "sb01-testerror",
         sb01.generalization_error,
-        minutes=(0.1, 0.5),
+        minutes=(0.3, 0.3),
         data=("abalone",),
         repeats="n_runs",
         small={"n_runs": 1, "random_state": 4},
@@ -66,7 +66,7 @@ EXPERIMENTS = (
     Experiment(
         "sb01-logposterior",
         sb01.log_posterior,
-        minutes=(0.1, 0.4),
+        minutes=(0.3, 0.3),
         data=("abalone",),
         repeats="n_runs",
         small={"n_runs": 1},
@@ -74,7 +74,7 @@ EXPERIMENTS = (
     Experiment(
         "sb01-synthetic",
         sb01.synthetic,
-        minutes=(0.6, 2.0),
+        minutes=(1.0, 1.5),
         repeats="n_runs",
         # The fourth data set is the only one that ends above the printed gap.
         quick={"n_runs": 4},
@@ -83,7 +83,7 @@ EXPERIMENTS = (
     Experiment(
         "ss00-fig1",
         ss00.figure1,
-        minutes=(0.2, 1.2),
+        minutes=(0.1, 0.7),
         data=("abalone", "boston", "usps"),
         repeats="n_runs",
         quick={"n_runs": 1, "subsets": (1, 5, 20, 50, 100)},
@@ -92,7 +92,7 @@ EXPERIMENTS = (
     Experiment(
         "ss00-fig2",
         ss00.figure2,
-        minutes=(0.2, 0.5),
+        minutes=(0.1, 0.3),
         data=("abalone",),
         repeats="n_runs",
         quick={"n_runs": 1},
@@ -102,7 +102,7 @@ EXPERIMENTS = (
     Experiment(
         "ss00-fig3",
         ss00.figure3,
-        minutes=(0.1, 0.2),
+        minutes=(0.1, 0.1),
         data=("abalone",),
         repeats="n_runs",
         quick={"n_runs": 1},
@@ -118,7 +118,7 @@ EXPERIMENTS = (
     Experiment(
         "ss00-fig5",
         ss00.figure5,
-        minutes=(0.1, 0.2),
+        minutes=(0.1, 0.1),
         data=("boston",),
         repeats="n_runs",
         quick={"n_runs": 3},
@@ -128,7 +128,7 @@ EXPERIMENTS = (
     Experiment(
         "z03-table1",
         z03.table1,
-        minutes=(0.4, 0.5),
+        minutes=(0.3, 0.3),
         quick={"times": 2},
         small={"rows": (20, 40, 80), "terms": (2, 4, 8), "times": 1},
     ),
@@ -151,7 +151,7 @@ EXPERIMENTS = (
     Experiment(
         "z03-fig3",
         z03.figure3,
-        minutes=(0.1, 0.2),
+        minutes=(0.1, 0.1),
         repeats="n_runs",
         quick={"n_runs": 1},
         small={"lambdas": (1e-4, 1e-3, 100.0), "n_runs": 1},
@@ -159,7 +159,7 @@ EXPERIMENTS = (
     Experiment(
         "z03-fig4",
         z03.figure4,
-        minutes=(0.1, 0.2),
+        minutes=(0.1, 0.1),
         repeats="n_runs",
         quick={"n_runs": 1},
         small={"lambdas": (1e-4, 1e-3, 1e-2, 100.0), "n_runs": 1},
@@ -167,7 +167,7 @@ EXPERIMENTS = (
     Experiment(
         "z02-rate",
         z02.rate,
-        minutes=(0.1, 0.3),
+        minutes=(0.1, 0.1),
         repeats="n_runs",
         quick={"n_runs": 1},
         small={"n_steps": 100, "n_runs": 1},
@@ -175,7 +175,7 @@ EXPERIMENTS = (
     Experiment(
         "z02-margin",
         z02.margin,
-        minutes=(0.1, 0.2),
+        minutes=(0.1, 0.1),
         repeats="n_runs",
         quick={"n_runs": 1},
         small={"rounds": (3, 1000), "few_rounds": (3, 30), "n_runs": 1},
@@ -218,7 +218,7 @@ EXPERIMENTS = (
     Experiment(
         "ss00-section5-4-speed",
         ss00.section5_4_speed,
-        minutes=(0.2, 0.3),
+        minutes=(0.2, 0.2),
         data=("abalone", "boston"),
         quick={"times": 2},
         small={"times": 1},
