@@ -15,6 +15,7 @@ COLUMNS = {
     "paper": "Paper",
     "here": "Here",
     "spread": "Spread",
+    "hindsight": "Chosen after seeing results",
 }
 
 

@@ -48,6 +48,18 @@ def test_what_is_written(folder):
     assert folder.records() == [record]
 
 
+def test_checks_and_settings_chosen_with_hindsight_are_in_the_row(folder):
+    odd = replace(result(), checks={"sane": False}, hindsight="the width (nearest of ten)")
+    record = folder.save(BY_NAME["z02-rate"], odd, "full")
+    assert (record.holds, record.fails) == ("near", "sane")
+    assert folder.records()[0].hindsight == "the width (nearest of ten)"
+    assert record.line == (
+        "z02-rate | paper: 3 < 4 | here: 4 | ± 1 | chosen after seeing results: the width (nearest "
+        "of ten) | partly reproduced"
+    )
+    assert report_page(folder).count("the width (nearest of ten)") == 2
+
+
 def test_the_summary_grows_in_the_order_of_the_registry_and_replaces(folder):
     for name in ("z02-rate", "sb01-fig1", "z02-rate"):
         folder.save(BY_NAME[name], result(), "quick")

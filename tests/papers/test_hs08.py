@@ -59,5 +59,5 @@ def test_the_verdict_on_boston(data_dir):
     found = hs08.figure2()
     assert found.verdict == "partly reproduced"
     assert found.arrays["bound_argmin"].tolist() == [[18, 17, 18], [16, 17, 15], [15, 15, 18]]
-    holds = list(found.criteria.values())
-    assert holds == [True, True, False]
+    assert list(found.statements.values()) == [True, False, True]
+    assert "112 combinations" in found.hindsight

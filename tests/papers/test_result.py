@@ -6,7 +6,7 @@ import pytest
 from pursuit.papers import Chart, Panel, PaperResult, Series
 
 
-def result(**criteria):
+def result(checks=None, hindsight="", **criteria):
     return PaperResult(
         name="A table",
         paper_says="3",
@@ -16,6 +16,8 @@ def result(**criteria):
         arrays={"number": np.array([4.0])},
         settings="as printed",
         chart=Chart([Panel([Series("here", [1.0], [4.0])], "x", "y")]),
+        checks=checks or {},
+        hindsight=hindsight,
     )
 
 
@@ -29,6 +31,21 @@ def result(**criteria):
 )
 def test_the_verdict_is_computed(criteria, verdict):
     assert result(**criteria).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("near", "check", "verdict"),
+    [
+        (True, True, "reproduced"),
+        (True, False, "partly reproduced"),
+        (False, True, "not reproduced"),
+    ],
+)
+def test_checks_can_spoil_a_verdict_but_not_earn_one(near, check, verdict):
+    found = result({"sane": check}, near=near)
+    assert found.verdict == verdict
+    assert found.statements == {"near": near, "sane": check}
+    assert ("does not hold: sane" in str(found)) is (near and not check)
 
 
 def test_a_line_says_it_all():

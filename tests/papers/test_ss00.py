@@ -3,6 +3,8 @@
 Random subsets of 59 rows hold all of a smaller problem, so that a full search is their oracle.
 """
 
+import itertools
+
 import numpy as np
 import oracles
 import pytest
@@ -45,7 +47,9 @@ def test_figure1_follows_a_naive_search():
         np.testing.assert_allclose(traces[1], [expected, expected], rtol=1e-8)
         # No single row leaves less than the best of all.
         assert np.all(traces[0, :, 0] >= expected[0] * (1 - 1e-9))
-    assert found.criteria["first: subsets of 50 and more within 15 % of each other"] is True
+    assert all(
+        name.endswith("within 10 % of each other, the smallest not") for name in found.criteria
+    )
     assert [panel.title for panel in found.chart.panels] == ["first", "second"]
 
 
@@ -54,7 +58,8 @@ def test_section6_3_counts_as_a_naive_search_does():
     found = ss00.section6_3((X, y), share=0.4, n_train=24, n_runs=2)
     expected = 1 + int(np.flatnonzero(greedy_traces(kernel_matrix(X, 1.0), 6) <= 0.4)[0])
     assert found.arrays["kernels"].tolist() == [expected, expected]
-    assert found.verdict == "not reproduced"
+    printed = abs(expected / 24 - 200 / 3000) <= 50 / 3000
+    assert found.verdict == ("reproduced" if printed else "not reproduced")
 
 
 def test_figure3_has_the_tail_of_the_spectrum():
@@ -67,7 +72,22 @@ def test_figure3_has_the_tail_of_the_spectrum():
     )
     for run in found.arrays["greedy"]:
         np.testing.assert_allclose(run, greedy_traces(K, 4)[[1, 3]], rtol=1e-8)
-    assert found.criteria["never below the optimum"] is True
+    assert found.checks["never below the optimum"] is True
+
+
+@pytest.mark.parametrize(("shift", "falls"), [(1.05, True), (1.6, True), (1.05, False)])
+def test_figure3_asks_for_size_and_slope(monkeypatch, shift, falls):
+    """Traces made up: a little above the optimum or much, and falling alike or not."""
+    size = np.arange(1, 201)
+    pca = size**-1.5
+    greedy = shift * (pca if falls else pca / pca[49] * pca[49] * (size / 50) ** 0.5)
+    monkeypatch.setattr(ss00, "traces_beside_pca", lambda *_: (greedy[None], pca))
+    found = ss00.figure3(small(20))
+    as_large, as_steep = found.criteria.values()
+    assert as_large is (shift < 1.1 and falls)
+    assert as_steep is falls
+    verdict = {0: "not reproduced", 1: "partly reproduced", 2: "reproduced"}[as_large + as_steep]
+    assert found.verdict == verdict
 
 
 def span_fit(K, S, y, noise):
@@ -111,7 +131,7 @@ def test_figures_2_and_5_minimise_the_regularised_risk(figure, per_feature, nois
             u = np.linalg.solve(V.T @ V + noise * np.eye(n), V.T @ z[train])
             risk = 0.5 * (np.sum((z[train] - V @ u) ** 2) + noise * u @ u) / 30
             assert found.arrays["risk"][run, 1, i] == pytest.approx(risk, rel=1e-8)
-    assert found.criteria["no risk below the full system's"] is True
+    assert found.checks["no risk below the full system's"] is True
 
 
 def test_criteria_of_figure_2_can_fail():
@@ -128,9 +148,21 @@ def test_figure4_counts_classes():
     X = centres[labels] + 0.1 * rng.normal(size=(69, 6))
     found = ss00.figure4((X, labels), n_patterns=4, n_runs=3)
     assert found.arrays["classes"].tolist() == [4, 4, 4]
-    assert found.arrays["uniform"].mean() < 4
-    assert found.criteria["more classes than random rows have"] is True
-    assert found.chart.columns()["series"] == ["greedy"] * 3 + ["random rows"] * 3
+    assert found.arrays["expected"] < 2
+    assert found.criteria["more classes than random rows have, by two standard errors"] is True
+    assert found.chart.columns()["series"] == ["greedy"] * 3 + ["random rows, expected"] * 2
+
+
+def test_the_expected_number_of_classes_is_exact():
+    """Counted over all subsets of a few rows, and 6.39 for ten of the digits of USPS."""
+    labels = np.array([0, 0, 0, 1, 1, 2, 2])
+    subsets = list(itertools.combinations(labels, 3))
+    expected = np.mean([len(set(subset)) for subset in subsets])
+    assert ss00.expected_classes(labels, 3) == pytest.approx(expected, rel=1e-14)
+
+
+def test_the_expected_number_of_digits(data_dir):
+    assert ss00.expected_classes(ss00._usps()[1], 10) == pytest.approx(6.39, abs=0.005)
 
 
 def test_figure4_shows_square_patterns():
@@ -147,7 +179,7 @@ def test_the_figures_of_the_paper(data_dir):
     counted = ss00.section6_3()
     assert counted.verdict == "reproduced"
     assert counted.arrays["kernels"].mean() <= 180
-    assert ss00.figure3().verdict == "reproduced"
+    assert ss00.figure3().verdict == "not reproduced"
     assert ss00.figure2().verdict == "reproduced"
     assert ss00.figure5().verdict == "reproduced"
     patterns = ss00.figure4().arrays["classes"]

@@ -1,4 +1,4 @@
-"""Z03 again: the experiments of Section 8 against dense oracles and SPEC's prototype."""
+"""Z03 again: the experiments of Section 8 against dense oracles and a plain prototype."""
 
 import numpy as np
 import oracles
@@ -84,15 +84,16 @@ def test_figure_3(size):
 
 
 def test_figure_4(size):
-    lambdas = size((1e-4, 0.1, 1.0, 10.0, 100.0), z03.LAMBDAS)
+    lambdas = size((1e-4, 1e-2, 0.1, 1.0, 100.0), z03.LAMBDAS)
     found = z03.figure4(lambdas=lambdas, n_runs=size(1, 5))
-    assert found.verdict == "reproduced", found
+    assert found.verdict == "partly reproduced", found
+    assert found.criteria["the exponent over the smallest two decades of λ rounds to -1"] is False
     for lam, expected in {1e-4: 0.203, 0.1: 8.7e-3, 1.0: 8.1e-4}.items():
         [rate] = found.arrays["greedy"][:, list(lambdas).index(lam)]
         assert rate == pytest.approx(expected, rel=0.35)
 
 
-@pytest.mark.parametrize("kappa_grows_by", [1.0, 2.0])
+@pytest.mark.parametrize("kappa_grows_by", [0.2, 1.0, 2.0])
 def test_table_1_compares_with_what_is_printed(monkeypatch, kappa_grows_by):
     """O(km²) for greedy, O(κkm) for κ-greedy, O(k²m) for random, by a clock of our own."""
     powers = iter([(2.0, 1.0), (1.0, kappa_grows_by), (1.0, 2.0)])
@@ -106,8 +107,7 @@ def test_table_1_compares_with_what_is_printed(monkeypatch, kappa_grows_by):
     expected = [[2, 1], [1, kappa_grows_by], [1, 2]]
     np.testing.assert_allclose(found.arrays["exponents"], expected, rtol=1e-9)
     as_printed = kappa_grows_by == 1.0
-    assert found.criteria["no exponent is more than 0.3 above the printed one"] is as_printed
-    assert found.criteria["greedy grows fastest with the rows"] is True
+    assert list(found.criteria.values()) == [True, as_printed, True]
     assert found.verdict == ("reproduced" if as_printed else "partly reproduced")
 
 

@@ -24,6 +24,12 @@ def standardised(data: Data | None) -> tuple[Floats, Floats]:
     return StandardScaler().fit_transform(X), np.asarray(y, dtype=np.float64)
 
 
+def near(values: ArrayLike, printed: ArrayLike, width: ArrayLike) -> bool:
+    """Whether all values are within a width of the printed ones, on either side."""
+    distance = np.abs(np.asarray(values, dtype=np.float64) - np.asarray(printed, dtype=np.float64))
+    return bool(np.all(distance <= width))
+
+
 def slashed(values: ArrayLike, digits: int = 0) -> str:
     """The numbers with slashes between them, as a table's row is quoted."""
     return "/".join(f"{value:.{digits}f}" for value in np.asarray(values, dtype=np.float64))

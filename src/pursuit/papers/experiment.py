@@ -28,7 +28,11 @@ class Experiment:
     repeats : str
         The argument that says how many seeds are run, empty where one is all there is.
     quick, full : mapping of str to object
-        Arguments of a coarse run and of the published setting.
+        Arguments of a coarse run and of the published setting. Both give the same verdict.
+    small : mapping of str to object
+        Arguments of the smallest run that can be told from its negative control, which is the same
+        function with ``control=True``: the same criteria for an algorithm or for data that are
+        wrong on purpose.
     """
 
     name: str
@@ -38,6 +42,7 @@ class Experiment:
     repeats: str = ""
     quick: Mapping[str, Any] = field(default_factory=dict)
     full: Mapping[str, Any] = field(default_factory=dict)
+    small: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def title(self) -> str:

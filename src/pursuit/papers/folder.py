@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SUMMARY = "summary.csv"
+CHOSEN = "chosen after seeing results"
 
 _DPI = 100
 _BETWEEN = "; "
@@ -37,9 +38,11 @@ class Record:
     paper, here, spread, verdict : str
         What is printed, what came out, how much it varied, and what follows.
     holds, fails : str
-        Criteria of the verdict, those that hold and those that do not.
+        Criteria and checks, those that hold and those that do not.
     settings : str
         What was run.
+    hindsight : str
+        Settings that were chosen after results were seen.
     run : str
         ``"quick"`` or ``"full"``, and the number of seeds where it was asked for.
     """
@@ -52,14 +55,15 @@ class Record:
     holds: str
     fails: str
     settings: str
+    hindsight: str
     run: str
 
     @classmethod
     def of(cls, name: str, result: PaperResult, run: str) -> Record:
         """What there is to say of a result."""
         said = {True: [], False: []}  # type: dict[bool, list[str]]
-        for statement, holds in result.criteria.items():
-            said[bool(holds)].append(statement)
+        for statement, holds in result.statements.items():
+            said[holds].append(statement)
         return cls(
             name,
             result.paper_says,
@@ -69,15 +73,17 @@ class Record:
             _BETWEEN.join(said[True]),
             _BETWEEN.join(said[False]),
             result.settings,
+            result.hindsight,
             run,
         )
 
     @property
     def line(self) -> str:
         """All of it on one line, the verdict at its end."""
-        return " | ".join(
-            (self.name, f"paper: {self.paper}", f"here: {self.here}", self.spread, self.verdict)
-        )
+        parts = [self.name, f"paper: {self.paper}", f"here: {self.here}", self.spread]
+        if self.hindsight:
+            parts.append(f"{CHOSEN}: {self.hindsight}")
+        return " | ".join([*parts, self.verdict])
 
 
 class ResultFolder:

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from pursuit.datasets import load_boston
 from pursuit.estimators import KernelMatchingPursuitRegressor
 from pursuit.papers.chart import Chart, Panel, Series
-from pursuit.papers.common import Data, Floats, Progress, slashed, tell
+from pursuit.papers.common import Data, Floats, Progress, near, slashed, tell
 from pursuit.papers.hs08_kpca import figure1_left, figure1_right
 from pursuit.papers.result import PaperResult
 
@@ -23,6 +23,8 @@ SETTINGS = ((200.0, 4.0), (50.0, 2.0), (6.5, 10.0))
 _PAPER_SIZE = 17
 _MEAN_PRICE = 22.53
 _SCALED_BY = 5.0
+# Curves are flat at their minima: one within so many functions of the printed one is the same.
+_NEAR = 2
 
 
 def figure2(
@@ -35,6 +37,7 @@ def figure2(
     random_state: int = 0,
     n_jobs: int | None = None,
     progress: Progress | None = None,
+    control: bool = False,
 ) -> PaperResult:
     """Figure 2: Theorem 3's bound for kernel matching pursuit on Boston, and the test error.
 
@@ -62,6 +65,8 @@ def figure2(
         Threads.
     progress : callable, optional
         Called with a line of text as the work goes on.
+    control : bool
+        The targets of the training rows are shuffled: a negative control.
 
     Returns
     -------
@@ -82,6 +87,7 @@ def figure2(
         for split in range(n_splits):
             order = np.random.default_rng(random_state + split).permutation(len(y))
             train, test = order[:n_train], order[n_train:]
+            y_train = np.random.default_rng(split).permutation(y[train]) if control else y[train]
             model = KernelMatchingPursuitRegressor(
                 gamma=1.0 / width,
                 n_basis=n_sizes,
@@ -89,7 +95,7 @@ def figure2(
                 tolerance=alpha,
                 fit_intercept=False,
                 n_jobs=n_jobs,
-            ).fit(X[train], y[train])
+            ).fit(X[train], y_train)
             n = model.n_basis_
             bound[i, split, :n] = model.printed_bound_.value
             error[i, split, :n] = _errors(model, X[test], y[test])
@@ -105,15 +111,17 @@ def figure2(
         spread=f"bound {bound_argmin.min()} to {bound_argmin.max()}, test error "
         f"{test_argmin.min()} to {test_argmin.max()} over {n_splits} splits",
         criteria={
-            f"the bound's minimum is within 2 of {_PAPER_SIZE} for the first setting": bool(
-                np.all(np.abs(bound_argmin[0] - _PAPER_SIZE) <= 2)
+            f"the bound's minimum is within 2 of {_PAPER_SIZE} for the first setting": near(
+                bound_argmin[0], _PAPER_SIZE, _NEAR
             ),
+            f"the test error's minimum is within 2 of {_PAPER_SIZE} there": near(
+                test_argmin[0], _PAPER_SIZE, _NEAR
+            ),
+        },
+        checks={
             "the bound is above 1 and below 1 when divided by 5": bool(
                 np.all((first > 1) & (first < _SCALED_BY))
-            ),
-            "the test error has its minimum within 2 of the bound's": bool(
-                np.all(np.abs(test_argmin[0] - bound_argmin[0]) <= 2)
-            ),
+            )
         },
         arrays={
             "width": np.array([width for width, _ in settings]),
@@ -123,7 +131,8 @@ def figure2(
             "bound_argmin": bound_argmin,
             "test_argmin": test_argmin,
         },
-        settings=f"back-fitting, no intercept, {n_train} rows, δ = .05, settings chosen to match",
+        settings=f"back-fitting, no intercept, {n_train} rows, δ = .05",
+        hindsight="width, α and variant (nearest of 112 combinations)",
         chart=Chart(
             [
                 Panel(

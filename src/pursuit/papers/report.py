@@ -6,7 +6,7 @@ import base64
 from collections import Counter
 from html import escape
 
-from pursuit.papers.folder import Record, ResultFolder
+from pursuit.papers.folder import CHOSEN, Record, ResultFolder
 from pursuit.papers.registry import BY_NAME, PAPERS
 from pursuit.papers.result import NOT, PARTLY, REPRODUCED
 
@@ -48,7 +48,7 @@ def report_page(folder: ResultFolder) -> str:
     rows = "\n".join(
         f'<tr><td><a href="#{record.name}">{record.name}</a></td><td>{_verdict(record)}</td>'
         f"<td>{escape(record.paper)}</td><td>{escape(record.here)}</td>"
-        f"<td>{escape(record.spread)}</td></tr>"
+        f"<td>{escape(record.spread)}</td><td>{escape(record.hindsight)}</td></tr>"
         for record in records
     )
     return f"""<!DOCTYPE html>
@@ -64,7 +64,8 @@ def report_page(folder: ResultFolder) -> str:
 <p>{len(records)} tables and figures: {tally}. Verdicts are computed from the numbers by the
 criteria given with each.</p>
 <div class="scroll"><table>
-<thead><tr><th>Name</th><th>Verdict</th><th>Paper</th><th>Here</th><th>Spread</th></tr></thead>
+<thead><tr><th>Name</th><th>Verdict</th><th>Paper</th><th>Here</th><th>Spread</th>
+<th>{CHOSEN.capitalize()}</th></tr></thead>
 <tbody>
 {rows}
 </tbody>
@@ -95,6 +96,7 @@ def _section(folder: ResultFolder, record: Record) -> str:
         "Holds": record.holds or "nothing",
         "Does not hold": record.fails,
         "Settings": f"{record.settings}; {record.run} run",
+        CHOSEN.capitalize(): record.hindsight,
         "Found and tried": notes,
     }
     listed = "\n".join(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from numpy.typing import NDArray
@@ -24,13 +24,19 @@ class PaperResult:
     paper_says, we_get, spread : str
         What is printed there, what came out here, and how much it varied.
     criteria : mapping of str to bool
-        What was to be shown, and whether the numbers show it.
+        What the paper claims, and whether the numbers show it. A wrong algorithm fails all of
+        these: every experiment has a negative control that does.
     arrays : mapping of str to array
         The numbers themselves.
     settings : str
         What was run.
     chart : Chart or Pictures
         The numbers as a table to write and a figure to draw.
+    checks : mapping of str to bool
+        Further statements that must hold, but that a wrong algorithm may satisfy as well, so that
+        they cannot earn a verdict on their own.
+    hindsight : str
+        Settings that the paper does not state and that were chosen after results were seen.
     """
 
     name: str
@@ -41,6 +47,8 @@ class PaperResult:
     arrays: Mapping[str, NDArray[Any]]
     settings: str
     chart: Chart | Pictures
+    checks: Mapping[str, bool] = field(default_factory=dict)
+    hindsight: str = ""
 
     def __post_init__(self) -> None:
         if not self.criteria:
@@ -48,13 +56,22 @@ class PaperResult:
 
     @property
     def verdict(self) -> str:
-        """``"reproduced"`` if all criteria hold, ``"partly reproduced"`` if some do."""
-        if all(self.criteria.values()):
+        """What the statements add up to.
+
+        ``"reproduced"`` if all criteria and checks hold, ``"not reproduced"`` if no criterion
+        does, whatever the checks say, and ``"partly reproduced"`` else.
+        """
+        if all(self.statements.values()):
             return REPRODUCED
         return PARTLY if any(self.criteria.values()) else NOT
 
+    @property
+    def statements(self) -> dict[str, bool]:
+        """Criteria, then checks, and whether they hold."""
+        return {name: bool(holds) for name, holds in {**self.criteria, **self.checks}.items()}
+
     def __str__(self) -> str:
-        missed = [statement for statement, holds in self.criteria.items() if not holds]
+        missed = [statement for statement, holds in self.statements.items() if not holds]
         but = f"; does not hold: {', '.join(missed)}" if missed else ""
         return (
             f"{self.name}: {self.verdict}. Paper: {self.paper_says}; here: {self.we_get} "

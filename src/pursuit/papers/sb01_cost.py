@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF
 from pursuit.datasets import make_robot_arm
 from pursuit.estimators import SparseGPRegressor
 from pursuit.papers.chart import Chart, Panel, Series
-from pursuit.papers.common import Floats, Progress, tell
+from pursuit.papers.common import Floats, Progress, near, slashed, tell
 from pursuit.papers.growth import cpu_seconds, exponent, peak_bytes
 from pursuit.papers.result import PaperResult
 
@@ -23,8 +23,8 @@ BASES = (50, 100, 200)
 
 _NOISE, _KAPPA = 0.1, 60
 _KERNEL = RBF(math.sqrt(10 / 2))
-_SLACK = 0.3
-_LEAST_DIFFERENCE = 1.0
+# Printed exponents are whole numbers: a measured one is as printed if it rounds to it.
+_ROUNDING = 0.5
 
 
 class Cost(NamedTuple):
@@ -62,14 +62,16 @@ def table1(
     times: int = 5,
     random_state: int = 0,
     progress: Progress | None = None,
+    control: bool = False,
 ) -> PaperResult:
     """Table 1: how memory, initialisation, prediction and error bars grow with m and n.
 
     Printed for the exact solution: O(m²) memory, O(m³) initialisation, O(m) a mean, O(m²) an error
     bar; for sparse greedy approximation O(nm), O(κn²m), O(n) and O(n²). Each is measured at three
     numbers of rows and of basis functions: processor seconds of one thread, best of a few, and the
-    most memory held. A power law is fitted. Exponents below the printed ones are no contradiction,
-    since lower orders weigh in at these sizes. Two columns are left out. Products with a stored
+    most memory held. A power law is fitted, and its exponent is to round to the printed one. Found:
+    all exponents in the rows do. Those in the basis do not: with 50 to 200 functions what does not
+    depend on their number is most of the cost. Two columns are left out. Products with a stored
     matrix wait for memory, so that the time of conjugate gradients says more about the machine:
     exponents from 1.8 to 2.7 in the rows were seen where 2 is printed. And nobody can compute an
     optimal sparse decomposition.
@@ -86,6 +88,8 @@ def table1(
         Seed of the rows and of the candidates.
     progress : callable, optional
         Called with a line of text as the work goes on.
+    control : bool
+        Each method is measured in the place of the other: a negative control.
 
     Returns
     -------
@@ -98,7 +102,8 @@ def table1(
     sizes = [(m, bases[len(bases) // 2]) for m in rows]
     sizes += [(rows[len(rows) // 2], n) for n in bases]
     found: dict[tuple[str, str], Floats] = {}
-    for method, fit in _METHODS.items():
+    fits_of = [_sparse_greedy, _exact] if control else [_exact, _sparse_greedy]
+    for method, fit in zip(("exact", "sparse greedy"), fits_of, strict=True):
         mine = sizes[: len(rows)] if method == "exact" else sizes
         fits = [partial(fit, X[:m], y[:m], n, random_state) for m, n in mine]
         found[method, "memory"] = np.array([peak_bytes(task) for task in fits])
@@ -129,25 +134,22 @@ def _judged(
         found[i, 0] = exponent(rows, by_rows[i])
         if cost.in_basis is not None:
             found[i, 1] = exponent(bases, by_basis[i])
-    power = {str(cost): found[i, 0] for i, cost in enumerate(PRINTED)}
-    above = found - printed
+    exact = np.array([cost.method == "exact" for cost in PRINTED])
+    memory = np.array([cost.what == "memory" for cost in PRINTED])
+    farthest = np.nanmax(np.abs(found - printed), axis=0)
     return PaperResult(
         name="SB01 Table 1, growth of the costs",
         paper_says=_listed(printed),
         we_get=_listed(found),
-        spread=f"largest excess over a printed exponent {np.nanmax(above):.2f}",
+        spread=f"farthest from a printed exponent {slashed(farthest, 2)} (rows/basis)",
         criteria={
-            f"no exponent is more than {_SLACK:g} above the printed one": bool(
-                np.nanmax(above) <= _SLACK
-            ),
-            "exact initialisation grows by a power of 1 faster with the rows": bool(
-                power["exact, initialisation"] - power["sparse greedy, initialisation"]
-                >= _LEAST_DIFFERENCE
-            ),
-            "sparse predictions do not depend on the rows": bool(
-                max(abs(power["sparse greedy, mean"]), abs(power["sparse greedy, error bars"]))
-                <= _SLACK
-            ),
+            f"{what} grows with {size} as printed": near(found[which], printed[which], _ROUNDING)
+            for what, size, which in (
+                ("memory", "the rows", (memory, 0)),
+                ("time of the exact method", "the rows", (exact & ~memory, 0)),
+                ("time of the sparse method", "the rows", (~exact & ~memory, 0)),
+                ("cost of the sparse method", "the basis", (~exact, 1)),
+            )
         },
         arrays={
             "by_rows": by_rows,
@@ -210,9 +212,3 @@ def _sparse_greedy(X: Floats, y: Floats, n: int, seed: int) -> object:
         n_jobs=1,
         random_state=seed,
     ).fit(X, y)
-
-
-_METHODS: dict[str, Callable[[Floats, Floats, int, int], object]] = {
-    "exact": _exact,
-    "sparse greedy": _sparse_greedy,
-}

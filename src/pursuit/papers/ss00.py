@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from pursuit.datasets import load_boston, load_usps
 from pursuit.papers.chart import Chart, Panel, Pictures, Series
-from pursuit.papers.common import Data, Floats, Progress, slashed, standardised, tell
+from pursuit.papers.common import Data, Floats, Progress, near, slashed, standardised, tell
+from pursuit.papers.growth import exponent
 from pursuit.papers.result import PaperResult
 from pursuit.papers.ss00_map import (
     KAPPA,
@@ -30,16 +31,30 @@ from pursuit.papers.ss00_map import (
     traces_beside_pca,
 )
 from pursuit.papers.ss00_regression import figure2, figure5
+from pursuit.papers.ss00_stopping import section5_4_speed, section5_4_trace
 
-__all__ = ["figure1", "figure2", "figure3", "figure4", "figure5", "section6_3"]
+__all__ = [
+    "figure1",
+    "figure2",
+    "figure3",
+    "figure4",
+    "figure5",
+    "section5_4_speed",
+    "section5_4_trace",
+    "section6_3",
+]
 
 SUBSETS = (1, 2, 5, 10, 20, 50, 59, 100, 200)
 SIZES = (50, 100, 200)
 
 _USPS_TRAINING_ROWS = 7291
 _LARGE = 50
-_ALIKE = 0.15
-_NEAR_OPTIMAL = 3.0
+# What differs by less than this is taken for "no noticeable difference" and "almost identical": a
+# tenth is a twenty-fourth of a decade on the logarithmic axes of Figures 1 and 3, a drawn line.
+_ALIKE = 0.1
+# "200 out of 3000" is a round number, of one digit.
+_PAPER_SHARE, _DIGIT = 200 / 3000, 50 / 3000
+_PAPER_CLASSES = 9
 
 
 def figure1(
@@ -51,6 +66,7 @@ def figure1(
     random_state: int = 0,
     n_jobs: int | None = None,
     progress: Progress | None = None,
+    control: bool = False,
 ) -> PaperResult:
     """Fig. 1: residual trace by the size of the random subset, on Abalone, Boston and USPS.
 
@@ -73,6 +89,8 @@ def figure1(
         Threads.
     progress : callable, optional
         Called with a line of text as the work goes on.
+    control : bool
+        The size of the subsets is not heeded, all have 59 rows: a negative control.
 
     Returns
     -------
@@ -86,7 +104,8 @@ def figure1(
     for name, X in sets.items():
         for i, kappa in enumerate(subsets):
             for run in range(n_runs):
-                model = algorithm2(X, n_basis, kappa, random_state + run, n_jobs)
+                searched = KAPPA if control else kappa
+                model = algorithm2(X, n_basis, searched, random_state + run, n_jobs)
                 traces[name][i, run] = model.path_.value / model.trace_
                 left = traces[name][i, run, -1]
                 tell(progress, f"{name}, κ = {kappa}, run {run + 1} of {n_runs}: {left:.4f}")
@@ -94,13 +113,17 @@ def figure1(
     spread = max(
         float((trace[:, :, -1].std(axis=1) / last[name]).max()) for name, trace in traces.items()
     )
-    criteria = {}
+    criteria, checks = {}, {}
     for name, left in last.items():
         large, small = left[kappas >= _LARGE], left[kappas < _LARGE]
-        criteria[f"{name}: subsets of 50 and more within 15 % of each other"] = bool(
-            len(large) and large.max() <= (1 + _ALIKE) * large.min()
+        criteria[f"{name}: subsets of 50 and more within 10 % of each other, the smallest not"] = (
+            bool(
+                len(large)
+                and large.max() <= (1 + _ALIKE) * large.min()
+                and left[0] > (1 + _ALIKE) * large.max()
+            )
         )
-        criteria[f"{name}: smaller subsets leave more"] = bool(
+        checks[f"{name}: smaller subsets leave more"] = bool(
             len(small) and len(large) and small.min() > large.min()
         )
     return PaperResult(
@@ -110,6 +133,7 @@ def figure1(
         + ", ".join(f"{name} {slashed(left, 4)}" for name, left in last.items()),
         spread=f"relative deviation {spread:.1%} at most, {n_runs} runs",
         criteria=criteria,
+        checks=checks,
         arrays={"subset": kappas, **{f"trace_{name}": found for name, found in traces.items()}},
         settings=f"2ω² = d/2, {n_basis} basis functions, rows: "
         + ", ".join(f"{name} {len(X)}" for name, X in sets.items()),
@@ -140,10 +164,11 @@ def section6_3(
     random_state: int = 0,
     n_jobs: int | None = None,
     progress: Progress | None = None,
+    control: bool = False,
 ) -> PaperResult:
     """§6.3: basis functions that leave 1 % of the trace of Abalone; the paper has 200 of 3 000.
 
-    Found: fewer, 165 to 175.
+    Found: fewer, 165 to 175, which rounds to the one digit that is printed.
 
     Parameters
     ----------
@@ -155,16 +180,19 @@ def section6_3(
         As in :func:`figure1`.
     share : float
         What may be left.
+    control : bool
+        Random rows in place of the best of 59: a negative control.
 
     Returns
     -------
     PaperResult
-        Array ``kernels``, one a run; NaN where the share was not reached.
+        Array ``kernels``, one per run; NaN where a quarter of the rows leaves more.
     """
     X = standardised(data)[0][:n_train]
     kernels = np.full(n_runs, np.nan)
     for run in range(n_runs):
-        model = algorithm2(X, len(X) // 4, KAPPA, random_state + run, n_jobs, tol=share)
+        kappa = 1 if control else KAPPA
+        model = algorithm2(X, len(X) // 4, kappa, random_state + run, n_jobs, tol=share)
         if model.path_.stop_reason == "tol":
             kernels[run] = len(model.path_)
         tell(progress, f"run {run + 1} of {n_runs}: {len(model.path_)} basis functions")
@@ -173,7 +201,9 @@ def section6_3(
         paper_says="200 of 3000",
         we_get=f"{kernels.mean():.0f} of {len(X)}",
         spread=f"± {kernels.std():.1f} over {n_runs} runs",
-        criteria={"no more than the paper's share": bool(kernels.mean() <= 200 / 3000 * len(X))},
+        criteria={
+            "within 50 of 200, of 3000 rows": near(kernels.mean() / len(X), _PAPER_SHARE, _DIGIT)
+        },
         arrays={"kernels": kernels},
         settings=f"2ω² = d/2, κ = {KAPPA}, first {len(X)} rows",
         chart=Chart(
@@ -181,7 +211,7 @@ def section6_3(
                 Panel(
                     [
                         Series("here", np.arange(1, n_runs + 1), kernels),
-                        Series("paper", [1, n_runs], [200 / 3000 * len(X)] * 2, "bound"),
+                        Series("paper", [1, n_runs], [_PAPER_SHARE * len(X)] * 2, "bound"),
                     ],
                     "Run",
                     "Basis functions for 99 % of the trace",
@@ -200,14 +230,16 @@ def figure3(
     random_state: int = 0,
     n_jobs: int | None = None,
     progress: Progress | None = None,
+    control: bool = False,
 ) -> PaperResult:
     """Fig. 3: residual trace of the greedy choice and of principal components, the best there is.
 
-    Found: on a logarithmic scale the curves run alongside, a factor of 1.6 to 2.9 apart.
+    "Almost identical" is not found, neither in size nor in how fast both fall: the traces are a
+    factor of 1.6 to 2.4 apart, and those of greedy choice fall more slowly.
 
     Parameters
     ----------
-    data, n_train, n_runs, random_state, n_jobs, progress
+    data, n_train, n_runs, random_state, n_jobs, progress, control
         As in :func:`section6_3`.
     sizes : sequence of int
         Numbers of basis functions, or of components.
@@ -220,19 +252,23 @@ def figure3(
     X = standardised(data)[0][:n_train]
     at = np.asarray(sizes) - 1
     greedy, pca = traces_beside_pca(
-        X, half_width(X), max(sizes), n_runs, random_state, n_jobs, progress
+        X, half_width(X), max(sizes), n_runs, random_state, n_jobs, progress, control
     )
     ratio = greedy[:, at] / pca[at]
+    falls = np.array([exponent(sizes, run) for run in (*greedy[:, at], pca[at])])
     return PaperResult(
         name="SS00 Fig. 3, residual trace beside principal components",
         paper_says="almost identical behaviour",
         we_get=f"n = {slashed(sizes)}: {slashed(greedy[:, at].mean(axis=0), 4)} against "
-        f"{slashed(pca[at], 4)}",
+        f"{slashed(pca[at], 4)}, falling as n^{falls[:-1].mean():.2f} and n^{falls[-1]:.2f}",
         spread=f"ratio {ratio.min():.2f} to {ratio.max():.2f} over {n_runs} runs",
         criteria={
-            "never below the optimum": bool(np.all(ratio >= 1 - 1e-9)),
-            "within a factor of 3 of it": bool(np.all(ratio <= _NEAR_OPTIMAL)),
+            "within 10 % of the optimum at every size": near(ratio, 1, _ALIKE),
+            "falls with an exponent within 10 % of the optimum's": near(
+                falls[:-1] / falls[-1], 1, _ALIKE
+            ),
         },
+        checks={"never below the optimum": bool(np.all(ratio >= 1 - 1e-9))},
         arrays={"size": np.asarray(sizes), "greedy": greedy[:, at], "pca": pca[at]},
         settings=f"2ω² = d/2, κ = {KAPPA}, first {len(X)} rows",
         chart=Chart([trace_panel(greedy, pca)]),
@@ -247,12 +283,13 @@ def figure4(
     random_state: int = 0,
     n_jobs: int | None = None,
     progress: Progress | None = None,
+    control: bool = False,
 ) -> PaperResult:
     """Fig. 4: classes among the first ten patterns of USPS.
 
-    Found: seven are typical where the figure has nine; random rows have fewer. Tried: pixels from 0
-    to 1 and from -1 to 1 (six classes), and widths 2ω² from 16 to 512, with means from 5.3 to 7.1;
-    the best single run of all had nine.
+    Found: seven are typical where the figure has nine; random rows have fewer, 6.39 as is exactly
+    expected. Tried: pixels from 0 to 1 and from -1 to 1 (six classes), and widths 2ω² from 16 to
+    512, with means from 5.3 to 7.1; the best single run of all had nine.
 
     Parameters
     ----------
@@ -262,36 +299,54 @@ def figure4(
         How many patterns are looked at.
     n_runs, random_state, n_jobs, progress
         As in :func:`figure1`.
+    control : bool
+        Random rows in place of the best of 59: a negative control.
 
     Returns
     -------
     PaperResult
-        Arrays ``classes``, one a run, and ``uniform``, of as many random rows.
+        Arrays ``classes``, one per run, and ``expected``, what random rows have on average.
     """
     X, y = _usps() if data is None else data
     X, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
-    rng = np.random.default_rng(random_state)
-    classes, uniform = np.empty(n_runs), np.empty(n_runs)
+    classes = np.empty(n_runs)
     drawn = []
     for run in range(n_runs):
-        model = algorithm2(X, n_patterns, KAPPA, random_state + run, n_jobs)
+        kappa = 1 if control else KAPPA
+        model = algorithm2(X, n_patterns, kappa, random_state + run, n_jobs)
         drawn.append(model.component_indices_)
         classes[run] = len(np.unique(labels[drawn[run]]))
-        uniform[run] = len(np.unique(rng.choice(labels, n_patterns, replace=False)))
         tell(progress, f"run {run + 1} of {n_runs}: {classes[run]:.0f} classes")
+    expected = expected_classes(labels, n_patterns)
+    error = float(classes.std()) / math.sqrt(n_runs)
     return PaperResult(
         name="SS00 Fig. 4, classes among the first patterns",
         paper_says="9 of 10",
-        we_get=f"{classes.mean():.1f} on average, {classes.max():.0f} at best",
+        we_get=f"{classes.mean():.1f} on average, {classes.max():.0f} at best, {expected:.2f} of "
+        "random rows",
         spread=f"{classes.min():.0f} to {classes.max():.0f} over {n_runs} runs",
         criteria={
-            "nine classes on average": bool(classes.mean() >= 8.5),
-            "more classes than random rows have": bool(classes.mean() > uniform.mean()),
+            "the mean rounds to nine classes": near(classes.mean(), _PAPER_CLASSES, 0.5),
+            "more classes than random rows have, by two standard errors": bool(
+                classes.mean() - 2 * error > expected
+            ),
         },
-        arrays={"classes": classes, "uniform": uniform},
+        arrays={"classes": classes, "expected": np.array(expected)},
         settings=f"2ω² = d/2, κ = {KAPPA}, {len(X)} rows, pixels from 0 to 1",
-        chart=_patterns(X, labels, drawn[:2], classes, uniform),
+        hindsight="pixels from 0 to 1, and the width (nearest of seven)",
+        chart=_patterns(X, labels, drawn[:2], classes, expected),
     )
+
+
+def expected_classes(labels: NDArray[Any], n: int) -> float:
+    """Classes among n rows drawn at random without replacement, on average.
+
+    Of N rows N_c have class c, which is missing with probability C(N - N_c, n)/C(N, n).
+    """
+    counts = np.unique(labels, return_counts=True)[1]
+    total = int(counts.sum())
+    missing = [math.comb(total - int(count), n) / math.comb(total, n) for count in counts]
+    return float(len(counts) - sum(missing))
 
 
 def _usps() -> tuple[NDArray[Any], NDArray[Any]]:
@@ -310,11 +365,12 @@ def _prepared() -> dict[str, Floats]:
 
 
 def _patterns(
-    X: Floats, labels: NDArray[Any], drawn: list[Any], classes: Floats, uniform: Floats
+    X: Floats, labels: NDArray[Any], drawn: list[Any], classes: Floats, expected: float
 ) -> Chart | Pictures:
     """The patterns of two runs, a row each, where they are pictures."""
     runs = np.arange(1, len(classes) + 1)
-    series = [Series("greedy", runs, classes), Series("random rows", runs, uniform)]
+    random_rows = Series("random rows, expected", [1, len(classes)], [expected] * 2, "bound")
+    series = [Series("greedy", runs, classes), random_rows]
     chart = Chart([Panel(series, "Run", "Classes among the first patterns")])
     side = math.isqrt(X.shape[1])
     first = np.concatenate(drawn)

@@ -49,11 +49,16 @@ def traces_beside_pca(
     seed: int,
     n_jobs: int | None,
     progress: Progress | None,
+    control: bool = False,
 ) -> tuple[Floats, Floats]:
-    """Shares of the trace left by greedy choice (runs x sizes) and by principal components."""
+    """Shares of the trace left by greedy choice (runs x sizes) and by principal components.
+
+    As a control, greedy choice is one of random rows.
+    """
+    kappa = 1 if control else KAPPA
     greedy = np.empty((n_runs, n_basis))
     for run in range(n_runs):
-        model = algorithm2(X, n_basis, KAPPA, seed + run, n_jobs, gamma=gamma)
+        model = algorithm2(X, n_basis, kappa, seed + run, n_jobs, gamma=gamma)
         values = model.path_.value / model.trace_
         # Past the numerical rank nothing more is left to choose.
         greedy[run] = np.pad(values, (0, n_basis - len(values)), "edge")

@@ -7,7 +7,7 @@ of 500 features that are all near 1. The size κ of the random subsets is not sa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from scipy.linalg import cho_factor, cho_solve
 from pursuit.bounds import greedy_rate_bound
 from pursuit.estimators import SparseKernelRidge
 from pursuit.papers.chart import Chart, Panel, Series
-from pursuit.papers.common import Floats, Progress, slashed, tell
+from pursuit.papers.common import Floats, Progress, near, slashed, tell
 from pursuit.papers.growth import cpu_seconds, exponent
 from pursuit.papers.result import PaperResult
 
@@ -29,8 +29,11 @@ LAMBDAS = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)
 
 _KAPPA, _LAMBDA = 59, 0.1
 _MINIMUM, _START = 3.03, 0.90
-_SLACK = 0.3
+# Printed exponents are whole numbers: a measured one is as printed if it rounds to it.
+_ROUNDING = 0.5
 _FAR_APART = 3.0
+_AS_NAMED = {method: method for method in METHODS}
+_ALL_RANDOM = dict.fromkeys(METHODS, "random")
 _NAMES = {"greedy": "greedy", "kappa": "κ-greedy", "random": "random"}
 
 
@@ -41,10 +44,11 @@ def section8(
     lam: float = _LAMBDA,
     random_state: int = 0,
     progress: Progress | None = None,
+    control: bool = False,
 ) -> PaperResult:
     """Section 8, first problem: the minimum R(ŵ) ≈ 3.03 and what there is to gain, ΔR(0) ≈ .90.
 
-    The paper's numbers are those of one draw; ours spread around them.
+    The paper's numbers are those of one draw: they are to be within two deviations of ours.
 
     Parameters
     ----------
@@ -58,14 +62,17 @@ def section8(
         Seed of the first problem.
     progress : callable, optional
         Called with a line of text as the work goes on.
+    control : bool
+        λ is ten times as large: a negative control.
 
     Returns
     -------
     PaperResult
-        Arrays ``minimum`` and ``start``, one entry a problem.
+        Arrays ``minimum`` and ``start``, one entry per problem.
     """
     seeds = range(random_state, random_state + n_runs)
-    minimum, start = np.array([_exact(*_sparse_problem(n_rows, s), lam) for s in seeds]).T
+    used = 10 * lam if control else lam
+    minimum, start = np.array([_exact(*_sparse_problem(n_rows, s), used) for s in seeds]).T
     tell(progress, f"{n_runs} problems: R(ŵ) = {minimum.mean():.2f}")
     number = np.arange(1, n_runs + 1)
     return PaperResult(
@@ -108,6 +115,7 @@ def figure1(
     random_state: int = 0,
     n_jobs: int | None = None,
     progress: Progress | None = None,
+    control: bool = False,
 ) -> PaperResult:
     """Figure 1: ΔR against the number of terms; greedy beats κ-greedy, which beats random.
 
@@ -132,6 +140,8 @@ def figure1(
         Threads.
     progress : callable, optional
         Called with a line of text as the work goes on.
+    control : bool
+        Every algorithm is the random one: a negative control.
 
     Returns
     -------
@@ -139,7 +149,8 @@ def figure1(
         Arrays ``size``, ``greedy``, ``kappa`` and ``random`` (runs x sizes) and ``bound``.
     """
     X, y = _sparse_problem(n_rows, random_state)
-    curves, bound = _curves(X, y, lam, n_basis, n_runs, kappa, random_state, n_jobs, progress)
+    how = _ALL_RANDOM if control else _AS_NAMED
+    curves, bound = _curves(X, y, lam, n_basis, n_runs, kappa, random_state, n_jobs, progress, how)
     mean = {name: curve.mean(axis=0) for name, curve in curves.items()}
     at = min(50, n_basis) - 1
     later = slice(min(4, n_basis - 1), None)
@@ -151,8 +162,8 @@ def figure1(
         criteria={
             "greedy below κ-greedy": bool(np.all(mean["greedy"][later] < mean["kappa"][later])),
             "κ-greedy below random": bool(np.all(mean["kappa"][later] < mean["random"][later])),
-            "Theorem 5.1 holds": all(np.all(curve <= bound) for curve in mean.values()),
         },
+        checks={"Theorem 5.1 holds": all(np.all(curve <= bound) for curve in mean.values())},
         arrays={"size": np.arange(1, n_basis + 1), **curves, "bound": bound},
         settings=f"λ = {lam:g}, κ = {kappa}, {n_rows} rows and features, {n_runs} runs",
         chart=_by_terms(curves, [Series("Theorem 5.1", np.arange(1, n_basis + 1), bound, "bound")]),
@@ -169,13 +180,16 @@ def figure2(
     random_state: int = 0,
     n_jobs: int | None = None,
     progress: Progress | None = None,
+    control: bool = False,
 ) -> PaperResult:
     """Figure 2: best, mean and worst of five runs of the random algorithms are close together.
 
-    Arguments and arrays are those of :func:`figure1`.
+    Small is what is smaller than the difference of the two algorithms. Arguments and arrays are
+    those of :func:`figure1`.
     """
     X, y = _sparse_problem(n_rows, random_state)
-    curves, _ = _curves(X, y, lam, n_basis, n_runs, kappa, random_state, n_jobs, progress)
+    how = _ALL_RANDOM if control else _AS_NAMED
+    curves, _ = _curves(X, y, lam, n_basis, n_runs, kappa, random_state, n_jobs, progress, how)
     widths = {
         name: (curves[name].max(axis=0) - curves[name].min(axis=0)) / curves[name].mean(axis=0)
         for name in ("kappa", "random")
@@ -187,10 +201,8 @@ def figure2(
         paper_says="the variance caused by randomization is very small",
         we_get=f"worst less best at most {largest[0]:.1%} (κ-greedy), {largest[1]:.1%} (random)",
         spread=f"over {n_runs} runs, relative to the mean",
-        criteria={
-            "worst and best within 25 % of each other": max(largest) <= 0.25,
-            "from 10 terms on the two algorithms do not overlap": bool(np.all(apart[9:])),
-        },
+        criteria={"from 10 terms on the two algorithms do not overlap": bool(np.all(apart[9:]))},
+        checks={"worst and best within 25 % of each other": max(largest) <= 0.25},
         arrays={"size": np.arange(1, n_basis + 1), **curves},
         settings=f"λ = {lam:g}, κ = {kappa}, {n_rows} rows and features",
         chart=_by_terms({name: curves[name] for name in widths}, []),
@@ -207,6 +219,7 @@ def figure3(
     random_state: int = 0,
     n_jobs: int | None = None,
     progress: Progress | None = None,
+    control: bool = False,
 ) -> PaperResult:
     """Figure 3: the rate ΔR(w⁵⁰)/ΔR(0) by λ does not degrade as λ → 0 on the first problem.
 
@@ -220,13 +233,15 @@ def figure3(
         Terms.
     lambdas : sequence of float
         Values of λ, increasing.
+    control : bool
+        The problem of the other one of Figures 3 and 4: a negative control.
 
     Returns
     -------
     PaperResult
         Arrays ``lam`` and, for each algorithm, rates of shape (runs, lambdas).
     """
-    problem = _sparse_problem(n_rows, random_state)
+    problem = (_alike_problem if control else _sparse_problem)(n_rows, random_state)
     rates = _rates(*problem, lambdas, n_basis, n_runs, kappa, random_state, n_jobs, progress)
     mean = {name: rate.mean(axis=0) for name, rate in rates.items()}
     greedy = mean["greedy"]
@@ -255,30 +270,36 @@ def figure4(
     random_state: int = 0,
     n_jobs: int | None = None,
     progress: Progress | None = None,
+    control: bool = False,
 ) -> PaperResult:
-    """Figure 4: the same on rows that are all alike, where the rate degrades like 1/λ.
+    """Figure 4: the same on rows that are all alike, where the rate degrades like 1/λ as λ → 0.
 
-    Found between λ = .1 and 10; below .01 the rate saturates. Random choice, which fits in the
-    span, is slightly better for small λ, greedy choice for large λ. Arguments and arrays are those
-    of :func:`figure3`.
+    Not found where the paper says it, as λ → 0: the rate is at most 1, below λ = .01 it saturates,
+    and the exponent over the two smallest decades is -.3. Between λ = .1 and 10 it is -1.1. Random
+    choice, which fits in the span, is slightly better for small λ, greedy choice for large λ.
+    Arguments and arrays are those of :func:`figure3`.
     """
-    problem = _alike_problem(n_rows, random_state)
+    problem = (_sparse_problem if control else _alike_problem)(n_rows, random_state)
     rates = _rates(*problem, lambdas, n_basis, n_runs, kappa, random_state, n_jobs, progress)
     mean = {name: rate.mean(axis=0) for name, rate in rates.items()}
     lam = np.asarray(lambdas, dtype=np.float64)
-    middle = (lam >= 0.1) & (lam <= 10)
-    slope = float(np.polyfit(np.log(lam[middle]), np.log(mean["greedy"][middle]), 1)[0])
+    slopes = np.diff(np.log(mean["greedy"])) / np.diff(np.log(lam))
+    smallest = lam <= max(100 * lam[0], lam[1]) * (1 + 1e-9)
+    slope = exponent(lam[smallest], mean["greedy"][smallest])
     return PaperResult(
         name="Z03 Figure 4, rates by λ on rows that are alike",
         paper_says="the rate degrades like 1/λ; random slightly better for small λ",
-        we_get=f"greedy {_listed(mean['greedy'])}, exponent {slope:.2f} between .1 and 10",
+        we_get=f"greedy {_listed(mean['greedy'])}, exponent {slope:.2f} over the smallest two "
+        f"decades, {slashed(slopes, 2)} from λ to λ",
         spread=f"random {_listed(mean['random'])}",
         criteria={
-            "exponent between -1.3 and -.8": -1.3 <= slope <= -0.8,
+            "the exponent over the smallest two decades of λ rounds to -1": near(
+                slope, -1, _ROUNDING
+            ),
             "the rate grows as λ → 0": bool(np.all(np.diff(mean["greedy"]) < 0)),
             "random is better at the smallest λ": bool(mean["random"][0] < mean["greedy"][0]),
-            "greedy is better at the largest λ": bool(mean["greedy"][-1] < mean["random"][-1]),
         },
+        checks={"greedy is better at the largest λ": bool(mean["greedy"][-1] < mean["random"][-1])},
         arrays={"lam": lam, **rates},
         settings=f"λ = {_listed(lambdas)}, {n_basis} terms, κ = {kappa}, {n_rows} rows",
         chart=_by_lambda(rates, lambdas, n_basis),
@@ -293,14 +314,15 @@ def table1(
     times: int = 3,
     random_state: int = 0,
     progress: Progress | None = None,
+    control: bool = False,
 ) -> PaperResult:
     """Table 1: how the time of the algorithms grows with rows m and terms k.
 
     Printed: O(km²) for greedy, O(κkm) for κ-greedy, O(k²m) for random. Processor seconds of one
     thread are measured at three numbers of rows and of terms, best of a few, and a power law is
-    fitted. Rows are so far apart that none is taken twice, so that a term is a step. Exponents
-    below the printed ones are no contradiction: lower orders weigh in, and greedy choice computes
-    the kernel matrix once.
+    fitted, and its exponents are to round to the printed ones. Rows are so far apart that none is
+    taken twice, so that a term is a step. Found for greedy and κ-greedy; random choice costs less
+    than printed at these sizes, where what does not depend on the rows is most of its cost.
 
     Parameters
     ----------
@@ -312,6 +334,8 @@ def table1(
         Runs of each, of which the fastest counts.
     random_state, progress
         As in :func:`figure1`.
+    control : bool
+        Each algorithm is measured in the place of another: a negative control.
 
     Returns
     -------
@@ -325,7 +349,8 @@ def table1(
     sizes = [(m, terms[len(terms) // 2]) for m in rows]
     sizes += [(rows[len(rows) // 2], k) for k in terms]
     seconds = np.empty((len(METHODS), len(sizes)))
-    for i, method in enumerate(METHODS):
+    measured_as = (*METHODS[1:], METHODS[0]) if control else METHODS
+    for i, method in enumerate(measured_as):
         tasks = [
             partial(_model(method, 1.0, k, _KAPPA, random_state, 1, kernel="rbf").fit, X[:m], y[:m])
             for m, k in sizes
@@ -342,13 +367,10 @@ def table1(
         paper_says=f"greedy/κ-greedy/random grow as m^{slashed(printed[:, 0])}, "
         f"k^{slashed(printed[:, 1])}",
         we_get=f"m^{slashed(found[:, 0], 2)}, k^{slashed(found[:, 1], 2)}",
-        spread=f"largest excess over a printed exponent {np.max(found - printed):.2f}",
+        spread=f"farthest from a printed exponent {np.max(np.abs(found - printed)):.2f}",
         criteria={
-            f"no exponent is more than {_SLACK:g} above the printed one": bool(
-                np.max(found - printed) <= _SLACK
-            ),
-            "greedy grows fastest with the rows": bool(found[0, 0] == found[:, 0].max()),
-            "random grows fastest with the terms": bool(found[2, 1] == found[:, 1].max()),
+            f"{_NAMES[method]} grows as printed": near(found[i], printed[i], _ROUNDING)
+            for i, method in enumerate(METHODS)
         },
         arrays={
             "rows": np.asarray(rows),
@@ -447,15 +469,16 @@ def _curves(
     seed: int,
     n_jobs: int | None,
     progress: Progress | None,
+    how: Mapping[str, str],
 ) -> tuple[dict[str, Floats], Floats]:
-    """ΔR of each algorithm (runs x sizes), and Theorem 5.1 for it."""
+    """ΔR of each algorithm (runs x sizes), and Theorem 5.1 for it; ``how`` each is run."""
     m = len(y)
     minimum, start = _exact(X, y, lam)
     curves = {}
     for method in METHODS:
         runs = []
-        for run in range(1 if method == "greedy" else n_runs):
-            model = _model(method, lam * m, n_basis, kappa, seed + run, n_jobs).fit(X, y)
+        for run in range(1 if how[method] == "greedy" else n_runs):
+            model = _model(how[method], lam * m, n_basis, kappa, seed + run, n_jobs).fit(X, y)
             distance = np.append(start, model.path_.value / m - minimum)
             # Rows that are zero are no terms, and at the minimum more terms change nothing.
             runs.append(np.pad(distance, (0, n_basis + 1 - len(distance)), "edge")[1:])
@@ -487,7 +510,7 @@ def _rates(
     columns: dict[str, list[Floats]] = {name: [] for name in METHODS}
     for lam in lambdas:
         _, start = _exact(X, y, lam)
-        curves, _ = _curves(X, y, lam, n_basis, n_runs, kappa, seed, n_jobs, progress)
+        curves, _ = _curves(X, y, lam, n_basis, n_runs, kappa, seed, n_jobs, progress, _AS_NAMED)
         for name, curve in curves.items():
             columns[name].append(curve[:, -1] / start)
     return {name: np.array(column).T for name, column in columns.items()}
