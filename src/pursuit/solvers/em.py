@@ -152,11 +152,11 @@ class EM:
 
     @property
     def least_share(self) -> float:
-        """Weight below which a new component starves: twice the rows that a covariance needs.
+        """Weight below which a new component starves: twice the rows that a full covariance needs.
 
         Few rows that happen to lie close to a plane would have almost any likelihood.
         """
-        return 2.0 * (1 + (self.X.shape[1] if self.kind == "full" else 1)) * self.row
+        return 2.0 * (1 + self.X.shape[1]) * self.row
 
     def single(self) -> Mixture:
         """The one Gaussian that fits best."""

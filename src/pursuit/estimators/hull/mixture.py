@@ -64,9 +64,8 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
     covariance_type : {"full", "diag", "spherical"}, default "full"
         Covariances of the components.
     refine : bool, default True
-        Whether EM moves the components. An atom must then hold twice as many rows as a covariance
-        needs, 2(n_features + 1) for full covariances and 4 for others, and components that make the
-        criterion worse are left out in the end.
+        Whether EM moves the components. An atom must then hold at least 2(n_features + 1) rows, and
+        components that make the criterion worse are left out in the end.
     n_terms : int, default 100
         Most components.
     criterion : {"bic", "validation", "certificate"}, default "bic"

@@ -144,6 +144,8 @@ class GaussianAtoms:
 
         Atoms whose best α is below ``least_share`` gain 0.
         """
+        if least_share >= 1.0:
+            return Searched(*np.zeros((3, len(candidates))))
         density = density[self._order]
         bounds, shares = self._bounds(density, candidates, least_share)
         gains = np.zeros(len(candidates))
