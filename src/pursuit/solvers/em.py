@@ -156,7 +156,7 @@ class EM:
 
         Few rows that happen to lie close to a plane would have almost any likelihood.
         """
-        return 2.0 * (1 + self.X.shape[1]) * self.row
+        return float(2 * (1 + self.X.shape[1]) * self.row)
 
     def single(self) -> Mixture:
         """The one Gaussian that fits best."""

@@ -83,6 +83,11 @@ class KinkedBall:
             self._begin(np.flatnonzero(start).tolist())
 
     @property
+    def step(self) -> str:
+        """Linear programmes find the weights of all chosen atoms after every choice."""
+        return "corrective"
+
+    @property
     def available(self) -> NDArray[np.bool_]:
         """Atoms outside the programme."""
         mask = np.ones(self._source.n_atoms, bool)

@@ -86,6 +86,11 @@ class SmoothBall:
         return w[: self._source.n_atoms] - w[self._source.n_atoms :]
 
     @property
+    def step(self) -> str:
+        """The rule in use."""
+        return self._step
+
+    @property
     def available(self) -> NDArray[np.bool_]:
         """All atoms."""
         return np.ones(self._source.n_atoms, bool)
