@@ -240,8 +240,8 @@ def test_theorem_2_is_that_of_the_experiment():
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     found = sb01.theorem2((X, y), width=1.0)
     bound = process(0.1, gamma=1.0).fit(X, y).rate_bound(X, y)
-    assert bound.size[0] == found.arrays["n_star_at_most"]
-    assert bound.value[0] == pytest.approx(found.arrays["bound"], rel=1e-6)
+    assert bound.size[0] == found.arrays["n_star_at_most"][0]
+    assert bound.value[0] == pytest.approx(found.arrays["bound"][0], rel=1e-6)
 
 
 def test_theorem_2_where_it_says_something():

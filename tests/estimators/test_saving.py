@@ -192,6 +192,7 @@ def again(model, path, **given):
 def test_every_estimator_is_tried():
     public = [getattr(pursuit, name) for name in pursuit.__all__]
     estimators = {c for c in public if inspect.isclass(c) and issubclass(c, BaseEstimator)}
+    estimators.remove(pursuit.SigmoidAtoms)  # part of a HullRegressor, which is saved with it
     assert {type(fitted(name)) for name in MODELS} == estimators
 
 

@@ -185,7 +185,9 @@ def validate_weights(sample_weight: Any, n_rows: int) -> Floats:
 
 
 def training_rows(estimator: Any, X: Any) -> tuple[RowSource, Any]:
-    """Rows to fit on, and the validated X."""
+    """Rows to fit on, and the validated X; what an earlier fit keeps of its kernel is forgotten."""
+    for stale in ("_named_parameters", "_bound"):
+        vars(estimator).pop(stale, None)
     X = validate_items(estimator, X, reset=True)
     if is_precomputed(estimator.kernel):
         if X.shape[0] != X.shape[1]:

@@ -25,9 +25,6 @@ class BoundBasis:
         self.kernel, self.points = kernel, points
         self._columns: Columns | None = None
 
-    def __reduce__(self) -> tuple[type[BoundBasis], tuple[Kernel, Any]]:
-        return BoundBasis, (self.kernel, self.points)
-
     def __call__(self, X: Floats) -> Any:
         """k(X, points)."""
         if self._columns is None:
@@ -50,10 +47,14 @@ class KernelModel:
         """The kernels that a fit goes on with."""
         return [self.kernel_]
 
+    _named_parameters: dict[str, Any]
+
     def _kernel_parameters(self) -> dict[str, Any]:
-        """Parameters of a named kernel."""
+        """Parameters of a named kernel: those of the last fit, whatever is set afterwards."""
         names = ("gamma", "coef0", "degree", "kernel_params")
-        return {name: getattr(self, name) for name in names}
+        live: dict[str, Any] = {name: getattr(self, name) for name in names}
+        fitted: dict[str, Any] | None = vars(self).get("_named_parameters")
+        return live if fitted is None else fitted
 
     def _compile(self, kernel: Any, X: Any) -> tuple[CountingKernel, float]:
         """A kernel as tiles for items like X, and the noise of its White terms."""
@@ -93,13 +94,23 @@ class BasisModel(KernelModel):
 
     def _keep_bound_basis(self, kernel: Kernel) -> None:
         """Bind the kernel of a fit to the basis, once for all predictions."""
+        self._named_parameters = self._kernel_parameters()
         numeric = isinstance(self.basis_, np.ndarray) and hasattr(self, "n_features_in_")
         inner = kernel.kernel if isinstance(kernel, CountingKernel) else kernel
         self._bound = BoundBasis(inner, self.basis_) if numeric and len(self.basis_) else None
 
     def _after_loading(self) -> None:
-        if isinstance(self.basis_, np.ndarray) and len(self._kernels_used()) == 1:
-            self._keep_bound_basis(self._compiled(self.basis_))
+        basis = getattr(self, "basis_", None)
+        if isinstance(basis, np.ndarray) and len(self._kernels_used()) == 1:
+            self._keep_bound_basis(self._compiled(basis))
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        return {name: value for name, value in state.items() if name != "_bound"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[misc]
+        self._after_loading()
 
     def _expanded(self, X: Any, coefficients: Floats) -> Floats:
         """k(X, basis) @ coefficients: shape (n_rows, n_outputs)."""

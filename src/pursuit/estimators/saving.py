@@ -64,7 +64,6 @@ class SavedModel:
     def _saved_state(self) -> dict[str, Any]:
         """Attributes that a file keeps: all that do not grow with the number of training rows."""
         state: dict[str, Any] = self.__getstate__()  # type: ignore[assignment]
-        state.pop("_bound", None)
         return state
 
     def _after_loading(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -105,6 +106,14 @@ class Path:
         """The first n steps."""
         arrays = {name: getattr(self, name)[:n] for name in _ARRAYS}
         return replace(self, **arrays, stop_reason="n_basis")
+
+    @classmethod
+    def joined(cls, paths: Sequence[Path]) -> Path:
+        """One path after the other; why they ended is said by the last."""
+        arrays: dict[str, Any] = {
+            name: np.concatenate([getattr(path, name) for path in paths]) for name in _ARRAYS
+        }
+        return replace(paths[-1], **arrays)
 
     def extended(self, index: Indices) -> Path:
         """Further steps that cost nothing more; their values are to be filled in."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -213,7 +213,7 @@ def pursue_ball(
     return BallFit(
         pool,
         objective.coefficients,
-        replace(_joined(paths), stop_reason=reason),
+        replace(Path.joined(paths), stop_reason=reason),
         certificate,
         curvature,
         excess,
@@ -226,12 +226,3 @@ def _with_gap(path: Path, gap: float, complete: bool) -> Path:
     gaps = path.gap.copy() if complete else np.full(len(path), np.nan)
     gaps[-1:] = gap
     return replace(path, gap=gaps)
-
-
-def _joined(paths: list[Path]) -> Path:
-    """One path after the other."""
-    names = [field.name for field in fields(Path) if field.name != "stop_reason"]
-    arrays: dict[str, Any] = {
-        name: np.concatenate([getattr(path, name) for path in paths]) for name in names
-    }
-    return Path(**arrays, stop_reason=paths[-1].stop_reason)
