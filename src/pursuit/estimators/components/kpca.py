@@ -57,7 +57,7 @@ from pursuit.estimators.lazily import lazily
 from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.sources import named_columns
-from pursuit.gram import kernel_diagonal, kernel_times, over_span
+from pursuit.gram import kernel_diagonal, over_span
 from pursuit.greedy import Path, Pool, largest_size
 from pursuit.kernels import CountingKernel, is_gaussian
 from pursuit.linalg import NotPositiveDefiniteError, PrincipalComponents, Workers
@@ -360,9 +360,7 @@ class SparseKernelPCA(
         scores : array of shape (n_rows, n_components)
         """
         check_is_fitted(self)
-        rows, X = prediction_rows(self, X)
-        with Workers(self.n_jobs) as workers:
-            scores = kernel_times(rows, self._compiled(X), self._points, self.dual_coef_, workers)
+        scores = self._expanded(X, self.dual_coef_)
         return scores - self._shift
 
     def inverse_transform(self, X: Any) -> Floats:
@@ -557,6 +555,7 @@ class SparseKernelPCA(
             before = start is not None and self._had_weights
             self._weighted = before or bool(np.any(sample.weights != 1.0))
             self._store(found, path)
+            self._keep_bound_basis(kernel)
             self._store_bounds(tried)
         if run.stopping:
             interrupt(f"the {self.n_basis_} basis functions found so far")
