@@ -41,7 +41,7 @@ class HullRegressor(HullModel):
         As in `SparseGPRegressor`; an atom for every point and every kernel of a list. Kernels
         need not be positive definite here.
     loss : {"squared", "huber", "absolute", "quantile"}, default "squared"
-        ℓ(u): u²; ½u² up to δ and δ|u| - ½δ² beyond; |u|; or τu for u ≥ 0 and (τ - 1)u for u < 0.
+        ℓ(u): u²; ½u² up to δ and δ abs(u) - ½δ² beyond; abs(u); or τu for u ≥ 0, (τ - 1)u below.
         The last two have a kink: their steps solve linear programmes, which let up to ten atoms in
         at a time, and no rate is known for them.
     quantile : float, default 0.5
