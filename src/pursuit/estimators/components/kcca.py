@@ -68,12 +68,12 @@ class SparseKernelCCA(
 ):
     """Canonical correlations between the spans of a few rows, seen in two views.
 
-    Rows are chosen one at a time, each for the largest ``abs(ρ)``, ρ being the correlation of its two
-    kernel columns after what the rows before explain has been taken off in both views, and regularised CCA
-    is done between the two spans (HS08 §4, where ρ stands without the absolute value: here columns
-    that are opposite count as much as columns that are alike). The views may be of different kinds,
-    say an RBF kernel on vectors and a string kernel on text. Methods are those of scikit-learn's
-    `CCA`.
+    Rows are chosen one at a time, each for the largest ``abs(ρ)``: ρ is the correlation of its two
+    kernel columns, after what the rows before explain has been taken off in both views. Then
+    regularised CCA is done between the two spans (HS08 §4, where ρ stands without the absolute
+    value: here columns that are opposite count as much as columns that are alike). The views may
+    be of different kinds, say an RBF kernel on vectors and a string kernel on text. Methods are
+    those of scikit-learn's `CCA`.
 
     Parameters
     ----------
