@@ -615,3 +615,25 @@ def test_predictions_are_the_most_probable_classes():
     model = SparseGPClassifier(n_basis=40, random_state=0).fit(X, y)
     new = rng.uniform(-4, 4, size=(4000, 2))
     np.testing.assert_array_equal(model.predict(new), model.predict_proba(new).argmax(axis=1))
+
+
+def test_a_checkpoint_gives_the_same_model_and_is_gone_on_from(tmp_path, monkeypatch):
+    from pursuit.estimators.gp import classifier as module
+
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(2300, 2))
+    y = np.digitize(X[:, 0] + 0.3 * rng.normal(size=2300), [-0.5, 0.5])
+    options = {"n_basis": 20, "refine": 5, "certificate": None, "random_state": 0}
+    plain = SparseGPClassifier(**options).fit(X, y)
+    kept = SparseGPClassifier(checkpoint=tmp_path / "run", **options).fit(X, y)
+    np.testing.assert_array_equal(kept.dual_coef_, plain.dual_coef_)
+
+    def never(*arguments, **options):
+        raise AssertionError("this stage was finished before")
+
+    for stage in ("settle", "scale_by_evidence", "solve_in_latents"):
+        monkeypatch.setattr(module, stage, never)
+    again = SparseGPClassifier(checkpoint=tmp_path / "run", **options).fit(X, y)
+    np.testing.assert_array_equal(again.predict_proba(X), plain.predict_proba(X))
+    with pytest.raises(ValueError, match="was begun with other data"):
+        SparseGPClassifier(checkpoint=tmp_path / "run", **options).fit(X, y[::-1])

@@ -144,14 +144,16 @@ def _model(
 ) -> Any:
     import pursuit
 
-    chosen: dict[str, Any] = {"random_state": seed, "max_time": max_time}
+    chosen: dict[str, Any] = {
+        "random_state": seed,
+        "max_time": max_time,
+        "checkpoint": checkpoint,
+    }
     if n_basis is not None:
         chosen["n_basis"] = n_basis
     if task is Task.classification:
-        if checkpoint is not None:
-            raise WrongCallError("--checkpoint is for --task regression.")
         return pursuit.SparseGPClassifier(**chosen)
-    return pursuit.SparseGPRegressor(checkpoint=checkpoint, **chosen)
+    return pursuit.SparseGPRegressor(**chosen)
 
 
 def _fit(model: Any, asked: _Asked, task: Task, quiet: bool) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -25,7 +26,7 @@ from pursuit.estimators.gp.classfit import (
     whitened,
 )
 from pursuit.estimators.gp.classmodel import LatentClassModel
-from pursuit.estimators.gp.finishing import choose_size, move_basis, moving_steps, split_rows, timed
+from pursuit.estimators.gp.finishing import choose_and_move
 from pursuit.estimators.gp.laplace import LaplaceFit
 from pursuit.estimators.gp.learning import LEARNING_SHARE, settle, warn_of_light_rows
 from pursuit.estimators.inputs import (
@@ -40,7 +41,7 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.sources import named_columns
 from pursuit.estimators.span.model import AUTO_BASIS, NO_TIME_TO_CERTIFY, time_to_certify
-from pursuit.estimators.span.searching import Chosen, SearchPlan, choose_basis, fit_basis
+from pursuit.estimators.span.searching import SearchPlan, fit_basis
 from pursuit.greedy import Problem, SpanFit
 from pursuit.rows import Sample
 from pursuit.tuning import LearningReport
@@ -118,6 +119,9 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         chosen while a pass over all rows still fits in, points are moved in what is left, and an
         ``"auto"`` certificate is computed only if a third is left then. Newton's steps are not cut
         short. Gives up reproducibility.
+    checkpoint : path-like or None, default None
+        A folder in which a fit writes down what it has finished. The same fit, started again after
+        a crash, goes on from there to the identical model.
     n_jobs : int or None, default None
         Threads; None is as many as BLAS would use. The result does not depend on it.
     random_state : int, RandomState or None, default None
@@ -200,6 +204,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         "certificate": [None, StrOptions({"auto", "exact"})],
         **KERNEL,
         "max_time": MAX_TIME,
+        "checkpoint": [None, str, os.PathLike],
         **EXECUTION,
     }
 
@@ -225,6 +230,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         degree: float | None = None,
         kernel_params: dict[str, Any] | None = None,
         max_time: float | None = None,
+        checkpoint: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -248,6 +254,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         self.degree = degree
         self.kernel_params = kernel_params
         self.max_time = max_time
+        self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -293,44 +300,30 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         m = sample.n_rows
         with FitRun(self, sample, present, n_stages=11) as run:
             late = partial(run.clock.over, LEARNING_SHARE)
-            run.begin("learn")
-            settled = settle(self, sample, X, run.rng, run.workers, classes=True, late=late)
+            settled = run.stage(
+                "learn",
+                lambda: settle(self, sample, X, run.rng, run.workers, classes=True, late=late),
+            )
             self.kernel_ = settled.kernel
             self.feature_relevance_ = settled.report.relevance
             problem = run.problem(self._compiled(X), settled.noise)
-            steps = moving_steps(
-                self.refine, self.kernel_, settled.deviations, m, learned=settled.learned
+            calibrates = self._calibrates()
+            basis = choose_and_move(
+                self, settled, problem, self._plan(), run, calibrates=calibrates, classes=True
             )
-            calibrates, auto_size = self._calibrates(), self.n_basis == "auto"
-            split = split_rows(m, run.rng, moves=steps > 0, judged=calibrates or auto_size)
-            plan = timed(self._plan(), run.clock, problem, moves=steps > 0)
-            sized = partial(choose_size, problem=problem, split=split, classes=True)
-            chosen = choose_basis(plan, problem, split, run, sized if auto_size else None)
-            moved = settled.report.moved
-            if steps > 0 and not run.out_of_time:
-                run.begin("move")
-                choice, moved = move_basis(
-                    chosen.choice,
-                    problem,
-                    self.kernel_,
-                    np.asarray(settled.deviations),
-                    steps,
-                    split,
-                    run.clock.left(),
-                )
-                chosen = Chosen(choice)
-            fitted, _ = fit_basis(chosen, problem, np.float64, run)
+            fitted, _ = fit_basis(basis.chosen, problem, np.float64, run)
+            reserved = basis.split.reserved
             span, start = whitened(fitted), None
             scale = self._given_scale()
             if scale is None:
-                run.begin("scale")
-                scale, start = scale_by_evidence(problem, span, split.reserved)
-            run.begin("solve")
-            laplace = solve_in_latents(problem, span, scale, start)
+                scale, start = run.stage(
+                    "scale", lambda: scale_by_evidence(problem, span, reserved)
+                )
+            laplace = run.stage("solve", lambda: solve_in_latents(problem, span, scale, start))
             self.calibration_ = None
             if calibrates and len(span):
                 run.begin("calibrate")
-                self.calibration_ = calibrate_latents(problem, fitted, laplace, split.reserved)
+                self.calibration_ = calibrate_latents(problem, fitted, laplace, reserved)
             self._store(fitted, laplace, span.whitener, present)
             self._keep_bound_basis(problem.kernel)
             notes = list(settled.report.warnings)
@@ -342,7 +335,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
                     notes.append(NO_TIME_TO_CERTIFY)
         self.learning_report_ = replace(
             settled.report,
-            moved=moved,
+            moved=basis.moved,
             calibration=self.calibration_,
             warnings=notes,
             seconds=run.seconds,

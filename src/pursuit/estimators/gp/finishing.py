@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
+from pursuit.estimators.fit_run import FitRun
+from pursuit.estimators.gp.learning import Settled
 from pursuit.estimators.inputs import dense
-from pursuit.estimators.span.searching import SMALL, RowSplit, SearchPlan
+from pursuit.estimators.span.searching import (
+    SMALL,
+    Chosen,
+    RowSplit,
+    SearchPlan,
+    choose_basis,
+)
 from pursuit.gram import kernel_times
 from pursuit.greedy import Choice, Clock, Pool, Problem, SpanFit, refit, solve_in_span
 from pursuit.kernels import kernel_gradient, without_white
@@ -77,6 +86,47 @@ def timed(plan: SearchPlan, clock: Clock, problem: Problem, *, moves: bool) -> S
         return plan
     seconds = max(clock.left(_CHOSEN_BY if moves else 1.0), _LEAST_SHARE * plan.max_time)
     return replace(plan, max_time=problem.meter.seconds + seconds)
+
+
+@dataclass(frozen=True)
+class ReadyBasis:
+    """A basis that is ready to be fitted, the rows that judged it, and what became of moving it."""
+
+    chosen: Chosen
+    split: RowSplit
+    moved: str
+
+
+def choose_and_move(
+    estimator: Any,
+    settled: Settled,
+    problem: Problem,
+    plan: SearchPlan,
+    run: FitRun,
+    *,
+    calibrates: bool,
+    classes: bool = False,
+) -> ReadyBasis:
+    """Choose a basis, as many functions as are worth their cost, and move its points.
+
+    The estimator says by ``refine`` and ``n_basis`` whether to; ``calibrates`` whether rows are
+    reserved for its error bars as well, and ``classes`` that the targets are ±1.
+    """
+    m, auto_size = problem.sample.n_rows, estimator.n_basis == "auto"
+    steps = moving_steps(
+        estimator.refine, settled.kernel, settled.deviations, m, learned=settled.learned
+    )
+    split = split_rows(m, run.rng, moves=steps > 0, judged=calibrates or auto_size)
+    cut = partial(choose_size, problem=problem, split=split, classes=classes)
+    plan = timed(plan, run.clock, problem, moves=steps > 0)
+    chosen = choose_basis(plan, problem, split, run, cut if auto_size else None)
+    if steps == 0 or run.out_of_time:
+        return ReadyBasis(chosen, split, settled.report.moved)
+    known = problem, settled.kernel, np.asarray(settled.deviations), steps, split
+    choice, moved = run.stage(
+        "move", lambda: move_basis(chosen.choice, *known, seconds=run.clock.left())
+    )
+    return ReadyBasis(Chosen(choice), split, moved)
 
 
 def held_out(problem: Problem, pool: Pool, solution: SpanSolution, rows: Indices) -> HeldOut:

@@ -24,11 +24,7 @@ from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.gp.errorbars import variance_bounds, variance_bounds_to_tolerance
 from pursuit.estimators.gp.finishing import (
     calibrate_fit,
-    choose_size,
-    move_basis,
-    moving_steps,
-    split_rows,
-    timed,
+    choose_and_move,
 )
 from pursuit.estimators.gp.learning import LEARNING_SHARE, settle, warn_of_light_rows
 from pursuit.estimators.gp.prediction import latent_covariance, latent_variance
@@ -44,7 +40,7 @@ from pursuit.estimators.sources import held, n_rows, named_columns
 from pursuit.estimators.span.certifying import KINDS
 from pursuit.estimators.span.dense import check_dense, step_bound
 from pursuit.estimators.span.model import NO_TIME_TO_CERTIFY
-from pursuit.estimators.span.searching import Chosen, choose_basis, fit_basis, smallest_within
+from pursuit.estimators.span.searching import fit_basis, smallest_within
 from pursuit.estimators.span.updating import UpdatingModel
 from pursuit.greedy import SpanFit
 from pursuit.linalg import SpanSolution, Spread, Workers
@@ -317,39 +313,19 @@ class SparseGPRegressor(
             )
             self.feature_relevance_ = settled.report.relevance
             problem = run.problem(self._compiled(X), self.noise_)
-            steps = moving_steps(
-                self.refine, self.kernel_, settled.deviations, m, learned=settled.learned
-            )
             calibrates = self.calibration == "loo" or (
                 self.calibration == "auto" and settled.learned
             )
-            auto_size = self.n_basis == "auto"
-            split = split_rows(m, run.rng, moves=steps > 0, judged=calibrates or auto_size)
-            plan = timed(self._plan(m), run.clock, problem, moves=steps > 0)
-            cut = partial(choose_size, problem=problem, split=split) if auto_size else None
-            chosen = choose_basis(plan, problem, split, run, cut)
-            moved = settled.report.moved
-            if steps > 0 and not run.out_of_time:
-                choice, moved = run.stage(
-                    "move",
-                    lambda: move_basis(
-                        chosen.choice,
-                        problem,
-                        self.kernel_,
-                        np.asarray(settled.deviations),
-                        steps,
-                        split,
-                        run.clock.left(),
-                    ),
-                )
-                chosen = Chosen(choice)
-            fitted, certificate = fit_basis(chosen, problem, self.dtype, run)
+            basis = choose_and_move(
+                self, settled, problem, self._plan(m), run, calibrates=calibrates
+            )
+            fitted, certificate = fit_basis(basis.chosen, problem, self.dtype, run)
             all_read = fitted.n_rows is None  # else few of the reserved rows may have been read
             calibrations: dict[int, Calibration] = {}
             if calibrates and all_read:
                 run.begin("calibrate")
                 fitted, calibrations = calibrate_fit(
-                    fitted, problem, split.reserved, keep_ridge=settled.noise_is_given
+                    fitted, problem, basis.split.reserved, keep_ridge=settled.noise_is_given
                 )
             self._set_calibration(calibrations, fitted, problem.noise)
             if self.noise_ != problem.noise:
@@ -369,7 +345,7 @@ class SparseGPRegressor(
                 notes.append(NO_TIME_TO_CERTIFY)
         self.learning_report_ = replace(
             settled.report,
-            moved=moved,
+            moved=basis.moved,
             calibration=self.calibration_,
             warnings=notes,
             seconds=run.seconds,
