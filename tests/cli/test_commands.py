@@ -141,8 +141,9 @@ def test_classes(houses, tmp_path):
     words = ["fit", houses / "houses.csv", "-t", "kind", "--drop", "price", "-o", path]
     line = refused(*words, *SMALL)
     assert "the target 'kind' holds string, not numbers: add --task classification" in line
-    result = run(*words, "--auto", "--task", "classification")
+    result = run(*words, "--auto", "--task", "classification", "--checkpoint", tmp_path / "run")
     assert result.exit_code == 0
+    assert (tmp_path / "run" / "learn.pursuit").exists()
     error = pursuit.load(path).calibration_.log_loss
     assert f"log loss on rows left out: {error:.4g}" in result.stdout.splitlines()
     assert json.loads(run("inspect", path, "--json").stdout)["rows"] == 200
@@ -216,7 +217,6 @@ def test_wrong_calls(houses, model, tmp_path):
     assert "leave --n-basis out" in refused(
         "fit", data, "-t", "price", "-o", out, "--auto", "--n-basis", 9
     )
-    words = ["fit", data, "-t", "kind", "-o", out, "--task", "classification"]
     assert run("fit", data).exit_code == 2, "missing options are typer's own business"
     assert not out.exists()
 
