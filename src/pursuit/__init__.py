@@ -65,7 +65,7 @@ from pursuit.plots import (
 )
 from pursuit.rows import open_table
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "Bound",

@@ -220,12 +220,20 @@ def test_hostile_lengths_allocate_nothing(path):
             tracemalloc.stop()
 
 
+def test_a_file_of_the_first_version_is_named(path):
+    path.write_bytes(assembled(b'{"pursuit": "0.1.0", "header": {}, "arrays": []}', version=1))
+    with pytest.raises(StoreError, match=r"written by pursuit 0\.1, .* fit the model again"):
+        read(path)
+
+
 def test_a_newer_version_says_what_to_install(path):
     path.write_bytes(assembled(b'{"pursuit": "7.1", "unheard": "of"}', version=FORMAT + 1))
-    with pytest.raises(StoreError, match=r'by pursuit 7.1 in format 2.*"pursuit>=7.1"'):
+    with pytest.raises(StoreError, match=rf'by pursuit 7.1 in format {FORMAT + 1}.*"pursuit>=7.1"'):
         read(path)
     path.write_bytes(assembled(b'{"pursuit": "; rm"}', version=FORMAT + 1))
-    with pytest.raises(StoreError, match=r'by pursuit \(unknown\) in format 2.*"pursuit"'):
+    with pytest.raises(
+        StoreError, match=rf'by pursuit \(unknown\) in format {FORMAT + 1}.*"pursuit"'
+    ):
         read(path)
 
 

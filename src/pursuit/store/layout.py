@@ -38,7 +38,7 @@ from pursuit.store.errors import StoreError
 
 Array = NDArray[Any]
 
-FORMAT = 1
+FORMAT = 2
 MAGIC = b"\x89PURSUIT"
 _PREFIX = struct.Struct("<8sIQI")
 _CRC = struct.Struct("<I")
@@ -125,6 +125,11 @@ def unpack_json(text: bytes, prefix: Prefix) -> tuple[dict[str, Any], list[Block
             f"it was written by pursuit {library if known else '(unknown)'} in format "
             f"{prefix.version}, and this pursuit reads formats up to {FORMAT}: "
             f'pip install --upgrade "pursuit{needed}"'
+        )
+    if prefix.version == 1:
+        raise StoreError(
+            "it was written by pursuit 0.1, whose files this version does not read: fit the model "
+            "again"
         )
     header, described = content.get("header"), content.get("arrays")
     if prefix.version < 1 or not isinstance(header, dict) or not isinstance(described, list):
