@@ -48,6 +48,19 @@ def test_one_row_is_what_it_is_among_many(fitted):
     np.testing.assert_allclose(one, many[:20], rtol=0, atol=1e-12 * np.abs(many).max())
 
 
+def test_error_bars_of_one_row_are_what_they_are_among_many():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200, 3))
+    Y = np.column_stack([np.sin(2 * X[:, 0]), X[:, 1]])
+    for y in (Y, Y[:, 0]):
+        model = SparseGPRegressor("rbf", gamma=0.7, noise=0.1, n_basis=30).fit(X, y)
+        for include_noise in (True, False):
+            _, many = model.predict(X, return_std=True, include_noise=include_noise)
+            for i in range(5):
+                _, one = model.predict(X[[i]], return_std=True, include_noise=include_noise)
+                np.testing.assert_allclose(one, many[[i]], rtol=1e-10)
+
+
 def test_copies_of_a_model_agree(fitted):
     model, X = fitted
     again = pickle.loads(pickle.dumps(model))

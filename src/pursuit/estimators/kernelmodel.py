@@ -112,9 +112,14 @@ class BasisModel(KernelModel):
         super().__setstate__(state)  # type: ignore[misc]
         self._after_loading()
 
+    @property
+    def _fitted_basis(self) -> BoundBasis | None:
+        """The kernel bound to the basis, where both are those of the last fit."""
+        return self._bound if self._bound and self._bound.points is self.basis_ else None
+
     def _expanded(self, X: Any, coefficients: Floats) -> Floats:
         """k(X, basis) @ coefficients: shape (n_rows, n_outputs)."""
-        bound = self._bound if self._bound and self._bound.points is self.basis_ else None
+        bound = self._fitted_basis
         if bound is not None and self._is_plain(X):
             with single_threaded_blas():
                 values: Floats = bound(X) @ coefficients

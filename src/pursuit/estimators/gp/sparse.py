@@ -43,7 +43,7 @@ from pursuit.estimators.span.model import NO_TIME_TO_CERTIFY
 from pursuit.estimators.span.searching import fit_basis, smallest_within
 from pursuit.estimators.span.updating import UpdatingModel
 from pursuit.greedy import SpanFit
-from pursuit.linalg import SpanSolution, Spread, Workers
+from pursuit.linalg import SpanSolution, Spread, Workers, single_threaded_blas
 from pursuit.tuning import Calibration
 
 Floats = NDArray[np.float64]
@@ -407,9 +407,15 @@ class SparseGPRegressor(
                 "return_std and return_cov need k(x, x), which a precomputed matrix of "
                 "k(x, training rows) does not hold: fit with a callable kernel instead."
             )
+        noise = self._spread.noise if include_noise else 0.0
+        bound = self._fitted_basis
+        if return_std and bound is not None and self._is_plain(X):
+            with single_threaded_blas():
+                variance = self._spread.variance(self._solution, bound(X), bound.kernel.diag(X))
+            spread = self._scale.scale * np.sqrt(variance + noise)[:, None]
+            return mean, spread[:, 0] if self._single_output else spread
         rows, X = prediction_rows(self, X)
         kernel = self._compiled(X)
-        noise = self._spread.noise if include_noise else 0.0
         known = kernel, self._points, self._solution, self._spread
         if return_std:
             with Workers(self.n_jobs) as workers:
