@@ -168,6 +168,18 @@ def test_a_fit_that_failed_has_fitted_nothing(waves, name):
         model.predict(data.X)
 
 
+@pytest.mark.parametrize(
+    "name", ["LowRankSVC", "SparseGPClassifier", "SparseGPRegressor", "SparseKernelRidge"]
+)
+def test_a_fit_that_failed_half_way_has_fitted_nothing(name):
+    K = np.diag(np.append(np.ones(9), -1.0))
+    model = getattr(pursuit, name)(kernel="precomputed")
+    with pytest.raises(ValueError, match="not positive semi-definite"):
+        model.fit(K, np.arange(10) % 2)
+    with pytest.raises(NotFittedError):
+        model.predict(K)
+
+
 def test_strings_without_a_kernel_ask_for_one():
     with pytest.raises((TypeError, ValueError), match=r"kernel|numeric|string"):
         SparseGPRegressor().fit(["ab", "cd", "ef"], [1.0, 2.0, 3.0])
