@@ -6,8 +6,10 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF, DotProduct, WhiteKernel
 
+import pursuit
 from pursuit import LowRankSVC, LPMachineClassifier, SparseGPRegressor
 
 fixed_gp = partial(SparseGPRegressor, optimizer=None)
@@ -142,6 +144,40 @@ def test_bad_arguments(waves, arguments, error, message):
 def test_bad_shapes(X, y, weights, message):
     with pytest.raises(ValueError, match=message):
         fixed_gp(RBF(), noise=0.1).fit(X, y, weights)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ExactGPRegressor",
+        "HullRegressor",
+        "KernelMatchingPursuitRegressor",
+        "LPMachineClassifier",
+        "LowRankSVC",
+        "SparseGPClassifier",
+        "SparseGPRegressor",
+        "SparseKernelRidge",
+    ],
+)
+def test_a_fit_that_failed_has_fitted_nothing(waves, name):
+    data = waves(20)
+    model = getattr(pursuit, name)()
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.fit(data.X, np.arange(5) % 2)
+    with pytest.raises(NotFittedError):
+        model.predict(data.X)
+
+
+@pytest.mark.parametrize(
+    "name", ["LowRankSVC", "SparseGPClassifier", "SparseGPRegressor", "SparseKernelRidge"]
+)
+def test_a_fit_that_failed_half_way_has_fitted_nothing(name):
+    K = np.diag(np.append(np.ones(9), -1.0))
+    model = getattr(pursuit, name)(kernel="precomputed")
+    with pytest.raises(ValueError, match="not positive semi-definite"):
+        model.fit(K, np.arange(10) % 2)
+    with pytest.raises(NotFittedError):
+        model.predict(K)
 
 
 def test_strings_without_a_kernel_ask_for_one():

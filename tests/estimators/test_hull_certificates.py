@@ -460,3 +460,18 @@ def test_sigmoids_in_a_hull_of_any_loss():
         minimize_over_hull(SquaredLoss(y), SigmoidAtoms())
     with pytest.raises(ValueError, match="scale"):
         SigmoidAtoms(scale=0.0).fit(X)
+    with pytest.raises(ValueError, match="n_atoms"):
+        HullRegressor(SigmoidAtoms(0), radius=4.0).fit(X, y)
+
+
+def test_the_seed_of_a_model_is_that_of_its_transformer():
+    X, y, _, _ = random_problem(7)
+
+    def drawn(seed, **own):
+        model = HullRegressor(SigmoidAtoms(20, **own), radius=4.0, random_state=seed).fit(X, y)
+        return model.transformer_.directions_
+
+    assert np.array_equal(drawn(0), drawn(0))
+    assert not np.array_equal(drawn(0), drawn(1))
+    assert np.array_equal(drawn(0, random_state=3), drawn(1, random_state=3))
+    assert HullRegressor(SigmoidAtoms(20), radius=4.0).fit(X, y).atoms.random_state is None

@@ -279,6 +279,14 @@ def test_the_rate_is_kept_and_its_m_is_that_of_all_pairs():
             assert atoms.curvature() >= exact
 
 
+def test_no_rate_is_promised_where_steps_look_at_some_atoms_only(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(60, 1))
+    model = HullMixture(refine=False, bandwidths=[1.0], n_terms=3, random_state=0)
+    assert model.fit(X).rate_bound_ is not None
+    monkeypatch.setattr(mixture, "_CENTRES", 59)
+    assert model.fit(X).rate_bound_ is None
+
+
 def test_a_rate_beyond_all_numbers_is_called_vacuous():
     X = np.random.default_rng(0).normal(size=(50, 2))
     model = HullMixture(refine=False, random_state=0).fit(X)

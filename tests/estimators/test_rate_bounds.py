@@ -167,6 +167,8 @@ def test_a_wrong_reference_is_named():
             model.rate_bounds(X, y, reference=wrong)
     with pytest.raises(ValueError, match="reference must be finite"):
         model.rate_bounds(X, y, reference=np.full(18, np.nan))
+    with pytest.raises(ValueError, match="reference must hold numbers, got str"):
+        model.rate_bounds(X, y, reference="full")
     w = np.append(0.0, np.ones(17))
     weighted = subspace(5).fit(X, y, w)
     with pytest.raises(ValueError, match="reference has a coefficient on row 0, whose weight is 0"):
@@ -176,6 +178,15 @@ def test_a_wrong_reference_is_named():
         SparseKernelRidge(n_basis=5).fit(X, y).rate_bounds(X, y, reference=np.ones(18))
     with pytest.raises(NotFittedError):
         subspace(5).rate_bounds(X, y, reference=np.ones(18))
+
+
+def test_rows_other_than_those_of_the_fit_are_refused():
+    X, y = rows(0)
+    model = subspace(5).fit(X, y)
+    with pytest.raises(ValueError, match=r"X must hold the 18 rows of the fit.*got 17 rows"):
+        model.rate_bounds(X[:17], y[:17], reference=np.ones(17))
+    with pytest.raises(ValueError, match=r"X must hold the 18 rows of the fit.*got other rows"):
+        model.rate_bounds(X[::-1], y[::-1], reference=np.ones(18))
 
 
 def test_too_many_rows_for_a_reference(monkeypatch):

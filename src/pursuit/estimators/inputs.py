@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.utils import (
     assert_all_finite,
@@ -307,6 +308,17 @@ def seeds(random_state: Any) -> list[int]:
 def seeded(random_state: Any) -> np.random.Generator:
     """The generator behind everything random in a fit."""
     return np.random.default_rng(seeds(random_state))
+
+
+def seeded_clone(estimator: Any, seed: int) -> Any:
+    """A clone whose random states, and those of its parts, are ``seed`` where they are None."""
+    copy = clone(estimator)
+    free = {
+        name: seed
+        for name, value in copy.get_params().items()
+        if name.rpartition("__")[2] == "random_state" and value is None
+    }
+    return copy.set_params(**free)
 
 
 def check_lengths(X: Any, y: Any) -> None:

@@ -87,6 +87,9 @@ class BasisModel(KernelModel):
     _bound: BoundBasis | None = None
     """Set by a fit to numeric rows, so that a few of them are predicted at once."""
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return "dual_coef_" in vars(self)
+
     @property
     def _points(self) -> Any:
         """What the compiled kernel is bound to: basis points, or columns of a given matrix."""

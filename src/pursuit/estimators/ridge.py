@@ -516,6 +516,13 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
             problem = self._problem(X, y, sample_weight, workers)
             dense = DenseProblem.of(problem)
         chosen = self._positions(present, problem.sample)
+        n_fitted = int(self._sums["n_rows"])
+        if len(present) != n_fitted or np.any(chosen < 0):
+            found = f"{len(present)} rows" if len(present) != n_fitted else "other rows"
+            raise ValueError(
+                f"X must hold the {n_fitted} rows of the fit in the same order, got {found}: pass "
+                "the training data, and a reference with coefficients on them."
+            )
         every, initial_gap = np.arange(1, self.n_basis_ + 1), self._initial - lower
         sizes = np.array(size_grid(self.n_basis_))
         own = span_rate_bound(

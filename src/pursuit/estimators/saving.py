@@ -18,9 +18,15 @@ _CONTENT = "model"
 # What belongs to the process or the pipeline that a model was in, not to the model.
 _NOT_THE_MODEL = ("_skl_callbacks", "_callback_fit_ctx", "_metadata_request", "_sklearn_version")
 
+# What is known of the rows before anything is fitted to them, and stays when a fit fails.
+_OF_THE_ROWS = ("n_features_in_", "feature_names_in_", "classes_")
+
 
 class SavedModel:
     """Adds ``save`` to an estimator."""
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return any(name.endswith("_") and name not in _OF_THE_ROWS for name in vars(self))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file of numbers and JSON, for :func:`pursuit.load`.

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
-from sklearn.base import clone
 
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.estimators.hull.search import HullStop, pursue_hull
+from pursuit.estimators.inputs import seeded_clone
 from pursuit.greedy import Meter, Path, Pursuit
 from pursuit.linalg import Workers
 from pursuit.objectives import (
@@ -149,7 +149,7 @@ class Rounds:
         if bins is not None:
             atoms = StumpAtoms(loss, bins, self.workers)
         else:
-            atoms = LearnedAtoms(self._seeded(), X)
+            atoms = LearnedAtoms(seeded_clone(self.learner, self.seed), X)
         M = loss.curvature(np.ones((len(y), 1)))
         objective = HullObjective(
             loss, atoms, np.zeros(len(y)), step=self.step, reweight=reweight, curvature=M
@@ -179,12 +179,6 @@ class Rounds:
             replace(certificate, over=atoms.over) if bins is not None else None,
             hull_rate_bound(len(path), M, excess) if bins is not None and np.isfinite(M) else None,
         )
-
-    def _seeded(self) -> Any:
-        learner = clone(self.learner)
-        if "random_state" in learner.get_params() and learner.get_params()["random_state"] is None:
-            learner.set_params(random_state=self.seed)
-        return learner
 
 
 def hold_out(codes: Codes, rng: np.random.Generator) -> tuple[Codes, Codes]:

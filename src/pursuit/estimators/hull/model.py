@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
@@ -34,6 +34,7 @@ from pursuit.estimators.inputs import (
     is_precomputed,
     prediction_rows,
     seeded,
+    seeded_clone,
     training_rows,
     validate_held,
     validate_items,
@@ -124,7 +125,7 @@ class HullModel(ScoredRows, RegressorMixin, ReportedModel, BaseEstimator, ABC):
                 meter = Meter(kernel)
             else:
                 X = X if len(present) == n_rows(X) else _safe_indexing(X, present)
-                pool, meter = self._feature_atoms(X, problem, workers), Meter()
+                pool, meter = self._feature_atoms(X, problem, rng, workers), Meter()
             radii = self._radii()
             if isinstance(radii, float):
                 self.radius_ = radii
@@ -243,11 +244,13 @@ class HullModel(ScoredRows, RegressorMixin, ReportedModel, BaseEstimator, ABC):
             self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
         )
 
-    def _feature_atoms(self, X: Any, problem: BallProblem, workers: Workers) -> Pool:
+    def _feature_atoms(
+        self, X: Any, problem: BallProblem, rng: np.random.Generator, workers: Workers
+    ) -> Pool:
         """All columns of X, or of what the transformer makes of it."""
         kind = "features"
         if hasattr(self.atoms, "transform"):
-            self.transformer_ = clone(self.atoms)
+            self.transformer_ = seeded_clone(self.atoms, int(rng.integers(2**31)))
             X = self.transformer_.fit_transform(X, problem.y)
             kind = f"outputs of {type(self.atoms).__name__}"
         Z = _matrix(X)

@@ -69,7 +69,7 @@ class HullRegressor(HullModel):
     n_jobs : int or None, default None
         Threads; None is as many as BLAS would use. The result does not depend on it.
     random_state : int, RandomState or None, default None
-        Seed of the pool and of the folds.
+        Seed of the pool and of the folds, and of a transformer whose own is None.
     verbose : int, default 0
         Print what was found.
 
@@ -170,7 +170,7 @@ class HullRegressor(HullModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @_fit_context(prefer_skip_nested_validation=False)
     def fit(
         self,
         X: Any,
@@ -290,7 +290,7 @@ class HullRegressorCV(HullModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @_fit_context(prefer_skip_nested_validation=False)
     def fit(
         self,
         X: Any,

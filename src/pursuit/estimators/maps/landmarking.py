@@ -204,8 +204,8 @@ class SampledLooks:
         needed = sample_needed(n, target, self._largest, self._delta, n_looks)
         ample = sample_needed(n, 0.5 * target, self._largest, self._delta, n_looks)
         raise ValueError(
-            f"stop='corollary3' cannot reach tol={tol:g} with subset_size={size}: what samples of "
-            f"that size leave uncertain is {least / self._start:.3g} of the start at every look. "
+            f"stop='corollary3' cannot reach tol={tol:g} with subset_size={size}: at every look "
+            f"samples of that size leave {least / self._start:.3g} of the start or more open. "
             f"Use subset_size={needed} or more ({ample} leaves half of tol to the residual), a "
             "larger tol, or stop='exact'."
         )

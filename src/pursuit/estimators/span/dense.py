@@ -98,7 +98,13 @@ def reference_vectors(
     shapes = f"({n_rows},)" if n_outputs == 1 else f"({n_rows}, {n_outputs})"
     vectors = []
     for given in reference if several else [reference]:
-        a = np.asarray(given, dtype=np.float64)
+        try:
+            a = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"reference must hold numbers, got {type(given).__name__}: pass an array of "
+                "coefficients, or a list of such arrays."
+            ) from error
         a = a[:, None] if a.ndim == 1 and n_outputs == 1 else a
         if a.shape != (n_rows, n_outputs):
             raise ValueError(
