@@ -4,13 +4,18 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from pursuit import (
+    ExactGPRegressor,
+    GreedyFeatureMap,
+    HullRegressor,
     KernelMatchingPursuitRegressor,
     LowRankOneClassSVM,
     LowRankSVC,
     LowRankSVR,
     LPMachineRegressor,
+    SpanNeighbors,
     SparseGPClassifier,
     SparseGPRegressor,
     SparseKernelRidge,
@@ -98,3 +103,28 @@ def test_bad_rows_are_refused_as_ever(fitted, wrong, message):
     model, _ = fitted
     with pytest.raises(ValueError, match=message):
         values(model, wrong)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ExactGPRegressor("rbf", gamma=0.7, noise=0.1),
+        HullRegressor(gamma=0.7, radius=3.0),
+        GreedyFeatureMap("rbf", gamma=0.7, n_components=10, random_state=0),
+        SpanNeighbors("rbf", gamma=0.7, n_components=10, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_these_keep_the_parameters_of_their_fit_as_well(model):
+    X = np.random.default_rng(2).normal(size=(60, 3))
+    answer = {
+        "ExactGPRegressor": lambda m: m.predict(X[:9]),
+        "HullRegressor": lambda m: m.predict(X[:9]),
+        "GreedyFeatureMap": lambda m: m.transform(X[:9]),
+        "SpanNeighbors": lambda m: m.kneighbors(X[:9] + 0.1)[0],
+    }[type(model).__name__]
+    fitted = clone(model).fit(X, X[:, 0])
+    before = answer(fitted)
+    fitted.set_params(gamma=5.0)
+    np.testing.assert_array_equal(answer(fitted), before)
+    assert not np.allclose(answer(fitted.fit(X, X[:, 0])), before)

@@ -56,6 +56,10 @@ class KernelModel:
         fitted: dict[str, Any] | None = vars(self).get("_named_parameters")
         return live if fitted is None else fitted
 
+    def _freeze_kernel(self) -> None:
+        """Keep the parameters of a named kernel: what is set later waits for the next fit."""
+        self._named_parameters = self._kernel_parameters()
+
     def _compile(self, kernel: Any, X: Any) -> tuple[CountingKernel, float]:
         """A kernel as tiles for items like X, and the noise of its White terms."""
         return counting_kernel(kernel, X, **self._kernel_parameters())
@@ -97,7 +101,7 @@ class BasisModel(KernelModel):
 
     def _keep_bound_basis(self, kernel: Kernel) -> None:
         """Bind the kernel of a fit to the basis, once for all predictions."""
-        self._named_parameters = self._kernel_parameters()
+        self._freeze_kernel()
         numeric = isinstance(self.basis_, np.ndarray) and hasattr(self, "n_features_in_")
         inner = kernel.kernel if isinstance(kernel, CountingKernel) else kernel
         self._bound = BoundBasis(inner, self.basis_) if numeric and len(self.basis_) else None

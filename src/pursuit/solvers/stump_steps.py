@@ -18,6 +18,9 @@ Indices = NDArray[np.intp]
 EXHAUSTIVE_ROWS = 5000
 """Up to so many rows every stump is ruled out to one part in a million of the decrease."""
 
+CERTAIN_SHARE = 0.999
+"""Of more rows, a step reaches at least this share of the largest decrease."""
+
 _EXACT, _NEAR = 1e-6, 9e-4
 """Parts of the decrease that a step may miss; larger ones end the search of a step sooner."""
 

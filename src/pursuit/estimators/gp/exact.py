@@ -282,6 +282,7 @@ class ExactGPRegressor(
             v, self.path_ = system.solve(
                 self.tol, self.max_iter, lambda: "interrupted" if run.stopping else None
             )
+        self._freeze_kernel()
         self.dual_coef_ = v[:, 0] if self._single_output else v
         self._factor = system.L if isinstance(system, DirectSystem) else None
         self.solver_ = "cg" if self._factor is None else "cholesky"

@@ -27,6 +27,7 @@ from pursuit.objectives import (
 )
 from pursuit.objectives.hull import START
 from pursuit.solvers import Bins, Stump, StumpAtoms, reweight
+from pursuit.solvers.stump_steps import CERTAIN_SHARE, EXHAUSTIVE_ROWS
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -177,8 +178,15 @@ class Rounds:
             [in_order(*seen) for seen in stages.seen] or [final],
             path,
             replace(certificate, over=atoms.over) if bins is not None else None,
-            hull_rate_bound(len(path), M, excess) if bins is not None and np.isfinite(M) else None,
+            self._rate(len(path), M, excess, len(y)) if bins is not None else None,
         )
+
+    def _rate(self, n_steps: int, M: float, excess: float, n_rows: int) -> Bound | None:
+        """Theorem 3.1; where a step is certain of a share of the largest decrease, M is over it."""
+        if not np.isfinite(M):
+            return None
+        near = self.step == "joint" and n_rows > EXHAUSTIVE_ROWS
+        return hull_rate_bound(n_steps, M / CERTAIN_SHARE if near else M, excess)
 
 
 def hold_out(codes: Codes, rng: np.random.Generator) -> tuple[Codes, Codes]:

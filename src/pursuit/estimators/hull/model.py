@@ -87,6 +87,7 @@ class HullModel(ScoredRows, RegressorMixin, ReportedModel, BaseEstimator, ABC):
     certificate_: Certificate
     rate_bound_: Bound | None
     delta_: float
+    _named_parameters: dict[str, Any]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "atoms": [StrOptions({"kernel", "features"}), "array-like", "sparse matrix", list, object],
@@ -112,7 +113,15 @@ class HullModel(ScoredRows, RegressorMixin, ReportedModel, BaseEstimator, ABC):
         check_lengths(X, y)
         weights = validate_weights(sample_weight, n_rows(X))
         present = np.flatnonzero(weights > 0)
-        self._drop("coef_", "kernel_indices_", "transformer_", "radii_", "mse_path_", "delta_")
+        self._drop(
+            "coef_",
+            "kernel_indices_",
+            "transformer_",
+            "radii_",
+            "mse_path_",
+            "delta_",
+            "_named_parameters",
+        )
         rng = seeded(self.random_state)
         loss = residual_loss(self.loss, self.quantile, y[present], weights[present])
         if isinstance(loss, HuberResidual):
@@ -265,11 +274,11 @@ class HullModel(ScoredRows, RegressorMixin, ReportedModel, BaseEstimator, ABC):
 
     def _kernels(self, X: Any) -> list[CountingKernel]:
         several = self.kernel if isinstance(self.kernel, list | tuple) else [self.kernel]
-        named = {name: getattr(self, name) for name in ("gamma", "coef0", "degree")}
-        return [
-            counting_kernel(kernel, X, kernel_params=self.kernel_params, **named)[0]
-            for kernel in several
-        ]
+        names = ("gamma", "coef0", "degree", "kernel_params")
+        live = {name: getattr(self, name) for name in names}
+        # What is set after a fit waits for the next one.
+        named = self.__dict__.setdefault("_named_parameters", live)
+        return [counting_kernel(kernel, X, **named)[0] for kernel in several]
 
     def _kernel_atoms(
         self, sample: Sample, X: Any, rng: np.random.Generator, workers: Workers

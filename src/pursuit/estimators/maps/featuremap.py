@@ -500,6 +500,7 @@ class GreedyFeatureMap(
         n_rows: int,
     ) -> None:
         """Keep the map; row numbers are those of the rows passed to fit."""
+        self._freeze_kernel()
         found = landmarks.pivots
         index = found.pool.index
 

@@ -222,6 +222,7 @@ class SpanNeighbors(
         if is_precomputed(self.kernel):
             check_symmetric(X)
         kernel = self._compiled(X)
+        self._freeze_kernel()
         rng = seeded(self.random_state)
         sample = Sample(rows, np.empty((rows.n_rows, 0)), np.ones(rows.n_rows))
         squares = _diagonal(rows, kernel)
