@@ -39,16 +39,21 @@ _GROUP_ROWS = 64
 """Rows per group. Smaller groups give sharper bounds, so fewer line searches, and more sums."""
 _MOST_GROUPS = 128
 """Groups at most: larger ones where there are many rows, so that memory stays bounded."""
-_BLOCK_ROWS = 256
-"""Rows of a group that are looked at at once: a block with all centres should fit the cache."""
+_FINE_ROWS = 8
+"""Rows per part of a group. Smaller parts give sharper bounds, at more work for each."""
+_GROUPS = 8
+"""Groups per task of a thread; more need less time for memory, and keep fewer threads busy."""
+_BLOCK = 100_000
+"""Values of atoms at rows that are looked at at once: they should fit a core's cache."""
 _SINGLE_RANGE = 60.0
 """Largest ln r for which sums are made in single precision; beyond it in double."""
 _LARGEST_LOG = 600.0
 """Larger ln r count as this much in line searches, which keeps products finite."""
 _REACH = 13.0
 """Bandwidths after which a Gaussian is below single precision's smallest number."""
-_BOUND_STEPS, _SHARP_STEPS, _EXACT_STEPS = 8, 4, 80
-"""Newton steps of the two bounds and of the line search; fewer make bounds less sharp."""
+_ROUGH_STEPS, _BOUND_STEPS, _SHARP_STEPS, _EXACT_STEPS = 3, 5, 3, 80
+"""Newton steps of the bounds from groups, of all atoms and of those that are left; of the bounds
+from rows; and of the line search. Fewer make bounds less sharp."""
 _SETTLED = 1e-13
 """A line search ends where α moves by less than this part of itself."""
 _ROUNDING = 2e-5
@@ -108,10 +113,14 @@ class GaussianAtoms:
     ) -> None:
         self.centres, self.bandwidths = centres, bandwidths
         groups = neighbours(X, max(_GROUP_ROWS, -(-len(X) // _MOST_GROUPS)))
-        self._order = np.concatenate(groups)
+        parts = [group[part] for group in groups for part in neighbours(X[group], _FINE_ROWS)]
+        self._order = np.concatenate(parts)
         self._X, self._w = X[self._order], weights[self._order]
+        self._log_w, self._squares = np.log(self._w), (self._X**2).sum(axis=1)
         self._starts = np.cumsum([0, *(len(group) for group in groups)])
         self._group_weights = np.add.reduceat(self._w, self._starts[:-1])
+        self._fine_starts = np.cumsum([0, *(len(part) for part in parts)])[:-1]
+        self._fine_weights = np.add.reduceat(self._w, self._fine_starts)
         self._workers = workers
         self._constants = X.shape[1] * (np.log(bandwidths) + 0.5 * np.log(2.0 * np.pi))
 
@@ -147,23 +156,37 @@ class GaussianAtoms:
         if least_share >= 1.0:
             return Searched(*np.zeros((3, len(candidates))))
         density = density[self._order]
-        bounds, shares = self._bounds(density, candidates, least_share)
+        n = len(self.bandwidths)
+        centres, place = np.unique(candidates // n, return_inverse=True)
+        means = self._sums(density, centres, self._precision(density), 0.0)
+        if means.shape[1] > len(candidates):
+            means = means[:, place * n + candidates % n]
+        bounds, shares = self._bounds(means, least_share)
         gains = np.zeros(len(candidates))
         order = np.argsort(-bounds, kind="stable")
         best = 0.0
-        for several in self._workers.slices(len(order), _BATCHES * _BATCH):
-            batch = order[several]
+        # Few atoms at a time: the best of the first rule out most others.
+        first, others = order[:_FEW], order[_FEW:]
+        rest = self._workers.slices(len(others), _BATCHES * _BATCH)
+        for batch in (first, *(others[several] for several in rest)):
             batch = batch[bounds[batch] > best]
             if not len(batch):
                 break
+            bounds[batch], shares[batch] = tangent_bound(
+                means[:, batch], self._group_weights, shares[batch], _BOUND_STEPS
+            )
+            batch = batch[bounds[batch] > best]
+            if not len(batch):
+                continue
 
-            def sharpen(part: slice, batch: Indices = batch) -> tuple[Floats, Floats]:
+            def sharpen(
+                part: slice, batch: Indices = batch, best: float = best
+            ) -> tuple[Floats, Floats]:
                 mine = batch[part]
-                return self._sharpen(density, candidates[mine], shares[mine], least_share)
+                return self._sharpen(density, candidates[mine], shares[mine], least_share, best)
 
             parts = self._workers.map(sharpen, self._workers.slices(len(batch), _BATCH))
             bounds[batch], shares[batch] = np.concatenate(parts, axis=1)
-            # Few atoms at a time: the best of the first rule out most others.
             ranked = batch[np.argsort(-bounds[batch], kind="stable")]
             for few in self._workers.slices(len(ranked), _FEW):
                 now = ranked[few]
@@ -222,37 +245,43 @@ class GaussianAtoms:
 
     def _sums(self, density: Floats, centres: Indices, kind: Any, shift: float) -> Any:
         """e^(-shift) S_G of all atoms at these centres, shape (groups, atoms)."""
-        exponents = np.minimum(-density[:, None] - self._constants - shift, _LARGEST_LOG)
-        factors = (self._w[:, None] * np.exp(exponents)).astype(kind)
-        points, h = self.centres[centres].T, self.bandwidths
+        exponents = np.minimum(-density - self._constants[:, None] - shift, _LARGEST_LOG)
+        factors = (self._w * np.exp(exponents)).astype(kind)
+        points, h = np.ascontiguousarray(self.centres[centres].T), self.bandwidths
         scales = (h[0] / h) ** 2
         # A Gaussian of half the bandwidth is the fourth power: two squarings, and no exponential.
         squarings = [_log2_if_whole((wide / narrow) ** 2) for wide, narrow in pairwise(h)]
+        d, n_rows = self._X.shape[1], max(_BLOCK // max(len(centres), 1), 1)
+        sums = np.zeros((len(self._group_weights), len(h), len(centres)), dtype=kind)
 
-        def group(number: int) -> Any:
-            rows = slice(self._starts[number], self._starts[number + 1])
-            sums = np.zeros((len(centres), len(h)), dtype=kind)
-            # Around its own mean, the squares of a group and of its surroundings are small.
-            mean = self._X[rows].mean(axis=0)
-            X, C = self._X[rows] - mean, points - mean[:, None]
-            left = np.column_stack([X, -0.5 * (X**2).sum(axis=1), np.ones(len(X))]) / h[0] ** 2
-            right = np.vstack([C, np.ones(C.shape[1]), -0.5 * (C**2).sum(axis=0)])
-            left, right = left.astype(kind), right.astype(kind)
-            for block in self._workers.slices(len(X), _BLOCK_ROWS):
-                values = left[block] @ right
-                exponent = values if all(squarings) else values.copy()
-                np.exp(values, out=values)
-                for j in range(len(h)):
-                    if j and squarings[j - 1]:
-                        for _ in range(squarings[j - 1]):
-                            np.multiply(values, values, out=values)
-                    elif j:
-                        np.multiply(exponent, kind(scales[j]), out=values)
-                        np.exp(values, out=values)
-                    sums[:, j] += factors[rows][block, j] @ values
-            return sums.ravel()
+        def groups(several: slice) -> None:
+            # Memory that is asked for once per group takes longer than the product put into it.
+            memory = np.empty((n_rows, len(centres)), dtype=kind)
+            right = np.ones((d + 2, len(centres)), dtype=kind)
+            for number in range(several.start, several.stop):
+                rows = slice(self._starts[number], self._starts[number + 1])
+                # Around its own mean, the squares of a group and of its surroundings are small.
+                mean = self._X[rows].mean(axis=0)
+                X, C = self._X[rows] - mean, points - mean[:, None]
+                left = np.column_stack([X, -0.5 * (X**2).sum(axis=1), np.ones(len(X))]) / h[0] ** 2
+                right[:d] = C
+                right[d + 1] = -0.5 * np.einsum("ij,ij->j", C, C)
+                for block in self._workers.slices(len(X), n_rows):
+                    part = left[block].astype(kind)
+                    values = np.matmul(part, right, out=memory[: len(part)])
+                    exponent = values if all(squarings) else values.copy()
+                    np.exp(values, out=values)
+                    for j in range(len(h)):
+                        if j and squarings[j - 1]:
+                            for _ in range(squarings[j - 1]):
+                                np.multiply(values, values, out=values)
+                        elif j:
+                            np.multiply(exponent, kind(scales[j]), out=values)
+                            np.exp(values, out=values)
+                        sums[number, j] += factors[j, rows][block] @ values
 
-        return np.array(self._workers.map(group, range(len(self._group_weights))))
+        self._workers.map(groups, self._workers.slices(len(sums), _GROUPS))
+        return sums.transpose(0, 2, 1).reshape(len(sums), -1)
 
     def _slack(self) -> Floats:
         """Relative error of a group's sums in single precision, from above."""
@@ -264,41 +293,55 @@ class GaussianAtoms:
         rounding = (d + 4) * reach**2 + np.diff(self._starts) + 100.0
         return np.asarray(float(np.finfo(np.float32).eps) * rounding)
 
-    def _bounds(
-        self, density: Floats, candidates: Indices, least_share: float
-    ) -> tuple[Floats, Floats]:
-        """Upper bounds on the gains from sums over groups, and the α at which they are attained.
+    def _bounds(self, means: Any, least_share: float) -> tuple[Floats, Floats]:
+        """Upper bounds on the gains from sums over groups, and α near the best.
 
-        0 where the slope at the least share is not positive: then the best α is below it. That
-        slope, too, is concave in r, and at most what it is for the means of the groups.
+        The sums become means of r - 1. A bound is 0 where the slope at the least share is not
+        positive: then the best α is below it. That slope, too, is concave in r, and at most what it
+        is for the means of the groups.
         """
-        n = len(self.bandwidths)
-        centres, place = np.unique(candidates // n, return_inverse=True)
-        single = float((-density).max() - self._constants.min()) <= _SINGLE_RANGE
-        sums = self._sums(density, centres, np.float32 if single else np.float64, 0.0)
-        if sums.shape[1] > len(candidates):
-            sums = sums[:, place * n + candidates % n]
         W = self._group_weights
-        error = self._slack() if single else _ROUNDING
-        sums *= ((1.0 + error) / W).astype(sums.dtype)[:, None]
-        sums -= sums.dtype.type(1.0 - _ROUNDING)
-        bounds, shares = np.zeros((2, len(candidates)))
-        rising = np.flatnonzero(slopes_at(sums, W, least_share) > -_ROUNDING)
+        error = self._slack() if means.dtype == np.float32 else _ROUNDING
+        means *= ((1.0 + error) / W).astype(means.dtype)[:, None]
+        means -= means.dtype.type(1.0 - _ROUNDING)
+        bounds, shares = np.zeros((2, means.shape[1]))
+        rising = np.flatnonzero(slopes_at(means, W, least_share) > -_ROUNDING)
         guess = np.full(len(rising), 0.05)
-        bounds[rising], shares[rising] = tangent_bound(sums[:, rising], W, guess, _BOUND_STEPS)
+        bounds[rising], shares[rising] = tangent_bound(means[:, rising], W, guess, _ROUGH_STEPS)
         return bounds, shares
 
     def _sharpen(
-        self, density: Floats, numbers: Indices, shares: Floats, least_share: float
+        self, density: Floats, numbers: Indices, shares: Floats, least_share: float, best: float
     ) -> tuple[Floats, Floats]:
-        """Upper bounds on the gains from all rows, and better α."""
-        log_ratio = self._log_ratio(density, numbers)
-        single = float(log_ratio.max()) <= _SINGLE_RANGE
-        ratio = np.exp(log_ratio.astype(np.float32) if single else log_ratio)
-        ratio -= 1.0
-        rising = slopes_at(ratio, self._w, least_share) > -_SUM_ROUNDING
-        bounds, shares = tangent_bound(ratio, self._w, shares, _SHARP_STEPS)
+        """Upper bounds on the gains, and better α: from parts of groups; above ``best`` from rows.
+
+        With ln w in the exponent, weights need no product.
+        """
+        kind = self._precision(density)
+        log_ratio = self._log_ratio(density - self._log_w, numbers)
+        weighted = np.exp(log_ratio.astype(kind, copy=False))
+        fine = np.add.reduceat(weighted, self._fine_starts, axis=0)
+        fine /= self._fine_weights.astype(kind)[:, None]
+        fine -= 1.0
+        bounds, shares = self._rows_bound(fine, self._fine_weights, shares, least_share)
+        left = np.flatnonzero(bounds > best)
+        if len(left):
+            ratio = weighted[:, left] / self._w.astype(kind)[:, None] - kind(1.0)
+            bounds[left], shares[left] = self._rows_bound(ratio, self._w, shares[left], least_share)
+        return bounds, shares
+
+    def _rows_bound(
+        self, ratio: Any, weights: Floats, shares: Floats, least_share: float
+    ) -> tuple[Floats, Floats]:
+        """Tangent bounds, or 0 where the best α is below the least share; and better α."""
+        rising = slopes_at(ratio, weights, least_share) > -_SUM_ROUNDING
+        bounds, shares = tangent_bound(ratio, weights, shares, _SHARP_STEPS)
         return np.where(rising, bounds + _ROUNDING, 0.0), shares
+
+    def _precision(self, density: Floats) -> Any:
+        """Single, but double where an atom may be so much denser than v that sums need it."""
+        single = float((-density).max() - self._constants.min()) <= _SINGLE_RANGE
+        return np.float32 if single else np.float64
 
     def _exact(self, density: Floats, numbers: Indices, shares: Floats) -> tuple[Floats, Floats]:
         """Gains after line searches in double precision, and their α."""
@@ -316,12 +359,14 @@ class GaussianAtoms:
         self, density: Floats, numbers: Indices, largest: float = _LARGEST_LOG
     ) -> Floats:
         """ln p - ln v, shape (rows, atoms), the rows in the order of their groups."""
-        n = len(self.bandwidths)
-        squares = squared_distances(self._X, self.centres[numbers // n])
-        squares *= -0.5 / self.bandwidths[numbers % n] ** 2
-        squares -= density[:, None]
-        squares -= self._constants[numbers % n]
-        return np.minimum(squares, largest, out=squares)
+        n, X = len(self.bandwidths), self._X
+        centres, scales = self.centres[numbers // n], self.bandwidths[numbers % n] ** -2.0
+        constants = 0.5 * (centres**2).sum(axis=1) * scales + self._constants[numbers % n]
+        # One product does it all: passes over so many values take longer.
+        left = np.column_stack([X, -0.5 * self._squares, -density, -np.ones(len(X))])
+        right = np.vstack([centres.T * scales, scales, np.ones(len(numbers)), constants])
+        found = left @ right
+        return np.minimum(found, largest, out=found)
 
 
 def best_shares(
