@@ -39,11 +39,11 @@ _GROUP_ROWS = 64
 """Rows per group. Smaller groups give sharper bounds, so fewer line searches, and more sums."""
 _MOST_GROUPS = 128
 """Groups at most: larger ones where there are many rows, so that memory stays bounded."""
-_FINE_ROWS = 8
-"""Rows per part of a group. Smaller parts give sharper bounds, at more work for each."""
+_PARTS = 2
+"""Parts per group. More give sharper bounds, and need more memory and time for every atom."""
 _GROUPS = 8
 """Groups per task of a thread; more need less time for memory, and keep fewer threads busy."""
-_BLOCK = 100_000
+_BLOCK = 131_072
 """Values of atoms at rows that are looked at at once: they should fit a core's cache."""
 _SINGLE_RANGE = 60.0
 """Largest ln r for which sums are made in single precision; beyond it in double."""
@@ -113,14 +113,20 @@ class GaussianAtoms:
     ) -> None:
         self.centres, self.bandwidths = centres, bandwidths
         groups = neighbours(X, max(_GROUP_ROWS, -(-len(X) // _MOST_GROUPS)))
-        parts = [group[part] for group in groups for part in neighbours(X[group], _FINE_ROWS)]
-        self._order = np.concatenate(parts)
+        split = [neighbours(X[group], -(-len(group) // _PARTS)) for group in groups]
+        self._order = np.concatenate(
+            [group[part] for group, parts in zip(groups, split, strict=True) for part in parts]
+        )
         self._X, self._w = X[self._order], weights[self._order]
-        self._log_w, self._squares = np.log(self._w), (self._X**2).sum(axis=1)
+        self._squares = (self._X**2).sum(axis=1)
         self._starts = np.cumsum([0, *(len(group) for group in groups)])
         self._group_weights = np.add.reduceat(self._w, self._starts[:-1])
-        self._fine_starts = np.cumsum([0, *(len(part) for part in parts)])[:-1]
-        self._fine_weights = np.add.reduceat(self._w, self._fine_starts)
+        sizes = [len(part) for parts in split for part in parts]
+        self._part_starts = np.cumsum([0, *sizes])
+        self._part_weights = np.add.reduceat(self._w, self._part_starts[:-1])
+        self._parts = np.cumsum([0, *(len(parts) for parts in split)])
+        self._group_slack = self._slack()
+        self._part_slack = np.repeat(self._group_slack, np.diff(self._parts))
         self._workers = workers
         self._constants = X.shape[1] * (np.log(bandwidths) + 0.5 * np.log(2.0 * np.pi))
 
@@ -158,35 +164,38 @@ class GaussianAtoms:
         density = density[self._order]
         n = len(self.bandwidths)
         centres, place = np.unique(candidates // n, return_inverse=True)
-        means = self._sums(density, centres, self._precision(density), 0.0)
-        if means.shape[1] > len(candidates):
-            means = means[:, place * n + candidates % n]
-        bounds, shares = self._bounds(means, least_share)
+        of_parts, of_groups = self._sums(density, centres, self._precision(density), 0.0)
+        columns = (candidates % n) * len(centres) + place
+        bounds, shares = (found[columns] for found in self._bounds(of_groups, least_share))
         gains = np.zeros(len(candidates))
         order = np.argsort(-bounds, kind="stable")
         best = 0.0
+
+        def from_groups(mine: Indices) -> tuple[Floats, Floats]:
+            means = of_groups[:, columns[mine]]
+            return tangent_bound(means, self._group_weights, shares[mine], _BOUND_STEPS)
+
+        def from_parts(mine: Indices) -> tuple[Floats, Floats]:
+            means = self._means(of_parts[:, columns[mine]], self._part_weights, self._part_slack)
+            return self._sharpen(means, self._part_weights, shares[mine], least_share)
+
+        def from_rows(mine: Indices) -> tuple[Floats, Floats]:
+            log_ratio = self._log_ratio(density, candidates[mine])
+            ratio = np.exp(log_ratio.astype(of_parts.dtype, copy=False))
+            ratio -= 1.0
+            return self._sharpen(ratio, self._w, shares[mine], least_share)
+
         # Few atoms at a time: the best of the first rule out most others.
-        first, others = order[:_FEW], order[_FEW:]
-        rest = self._workers.slices(len(others), _BATCHES * _BATCH)
-        for batch in (first, *(others[several] for several in rest)):
+        rest = self._workers.slices(len(order) - _FEW, _BATCHES * _BATCH)
+        for batch in (order[:_FEW], *(order[_FEW:][several] for several in rest)):
             batch = batch[bounds[batch] > best]
             if not len(batch):
                 break
-            bounds[batch], shares[batch] = tangent_bound(
-                means[:, batch], self._group_weights, shares[batch], _BOUND_STEPS
-            )
-            batch = batch[bounds[batch] > best]
-            if not len(batch):
-                continue
-
-            def sharpen(
-                part: slice, batch: Indices = batch, best: float = best
-            ) -> tuple[Floats, Floats]:
-                mine = batch[part]
-                return self._sharpen(density, candidates[mine], shares[mine], least_share, best)
-
-            parts = self._workers.map(sharpen, self._workers.slices(len(batch), _BATCH))
-            bounds[batch], shares[batch] = np.concatenate(parts, axis=1)
+            for bound in from_groups, from_parts, from_rows:
+                several = [batch[part] for part in self._workers.slices(len(batch), _BATCH)]
+                for mine, found in zip(several, self._workers.map(bound, several), strict=True):
+                    bounds[mine], shares[mine] = found
+                batch = batch[bounds[batch] > best]
             ranked = batch[np.argsort(-bounds[batch], kind="stable")]
             for few in self._workers.slices(len(ranked), _FEW):
                 now = ranked[few]
@@ -203,21 +212,21 @@ class GaussianAtoms:
         """ln max S over the atoms at these centres, for the rows' ln v."""
         density = density[self._order]
         n = len(self.bandwidths)
-        numbers = (centres[:, None] * n + np.arange(n)).ravel()
         # A narrow atom near the row of least density is often the one; it rules out most others.
         lonely = squared_distances(self._X[[density.argmin()]], self.centres[centres]).argmin()
         largest = float(self._log_slopes(density, centres[lonely] * n + np.arange(n)).max())
         # What is lost below single precision beside the largest ratio is less than ``lost``.
         shift = float((-density).max() - self._constants.min()) - _SINGLE_RANGE
-        lost, slack = 1e-11, 1.0 + float(self._slack().max())
+        lost, slack = 1e-11, 1.0 + float(self._group_slack.max())
         for chunk in self._workers.slices(len(centres), _CHUNK_CENTRES):
-            sums = self._sums(density, centres[chunk], np.float32, shift)
+            _, sums = self._sums(density, centres[chunk], np.float32, shift)
+            numbers = (centres[chunk] * n + np.arange(n)[:, None]).ravel()
             bounds = shift + np.log(slack * sums.sum(axis=0, dtype=np.float64) + lost)
             order = np.argsort(-bounds, kind="stable")
             for few in self._workers.slices(len(order), _BATCH):
                 if bounds[order[few.start]] <= largest:
                     break
-                slopes = self._log_slopes(density, numbers[chunk.start * n + order[few]])
+                slopes = self._log_slopes(density, numbers[order[few]])
                 largest = max(largest, float(slopes.max()))
         return largest
 
@@ -243,8 +252,11 @@ class GaussianAtoms:
 
     # Sums over groups of rows, and what they bound
 
-    def _sums(self, density: Floats, centres: Indices, kind: Any, shift: float) -> Any:
-        """e^(-shift) S_G of all atoms at these centres, shape (groups, atoms)."""
+    def _sums(self, density: Floats, centres: Indices, kind: Any, shift: float) -> tuple[Any, Any]:
+        """e^(-shift) S_G of all atoms at these centres, G being parts of groups, and groups.
+
+        Shapes (parts, atoms) and (groups, atoms), the atoms of a bandwidth next to each other.
+        """
         exponents = np.minimum(-density - self._constants[:, None] - shift, _LARGEST_LOG)
         factors = (self._w * np.exp(exponents)).astype(kind)
         points, h = np.ascontiguousarray(self.centres[centres].T), self.bandwidths
@@ -252,48 +264,56 @@ class GaussianAtoms:
         # A Gaussian of half the bandwidth is the fourth power: two squarings, and no exponential.
         squarings = [_log2_if_whole((wide / narrow) ** 2) for wide, narrow in pairwise(h)]
         d, n_rows = self._X.shape[1], max(_BLOCK // max(len(centres), 1), 1)
-        sums = np.zeros((len(self._group_weights), len(h), len(centres)), dtype=kind)
+        of_parts, of_groups = (
+            np.zeros((len(weights), len(h), len(centres)), dtype=kind)
+            for weights in (self._part_weights, self._group_weights)
+        )
 
         def groups(several: slice) -> None:
             # Memory that is asked for once per group takes longer than the product put into it.
             memory = np.empty((n_rows, len(centres)), dtype=kind)
             right = np.ones((d + 2, len(centres)), dtype=kind)
             for number in range(several.start, several.stop):
-                rows = slice(self._starts[number], self._starts[number + 1])
+                start, end = self._starts[number], self._starts[number + 1]
                 # Around its own mean, the squares of a group and of its surroundings are small.
-                mean = self._X[rows].mean(axis=0)
-                X, C = self._X[rows] - mean, points - mean[:, None]
-                left = np.column_stack([X, -0.5 * (X**2).sum(axis=1), np.ones(len(X))]) / h[0] ** 2
+                mean = self._X[start:end].mean(axis=0)
+                C = points - mean[:, None]
                 right[:d] = C
                 right[d + 1] = -0.5 * np.einsum("ij,ij->j", C, C)
-                for block in self._workers.slices(len(X), n_rows):
-                    part = left[block].astype(kind)
-                    values = np.matmul(part, right, out=memory[: len(part)])
-                    exponent = values if all(squarings) else values.copy()
-                    np.exp(values, out=values)
-                    for j in range(len(h)):
-                        if j and squarings[j - 1]:
-                            for _ in range(squarings[j - 1]):
-                                np.multiply(values, values, out=values)
-                        elif j:
-                            np.multiply(exponent, kind(scales[j]), out=values)
-                            np.exp(values, out=values)
-                        sums[number, j] += factors[j, rows][block] @ values
+                for part in range(self._parts[number], self._parts[number + 1]):
+                    first, last = self._part_starts[part], self._part_starts[part + 1]
+                    for row in range(first, last, n_rows):
+                        rows = slice(row, min(row + n_rows, last))
+                        X = self._X[rows] - mean
+                        left = np.column_stack([X, -0.5 * (X**2).sum(axis=1), np.ones(len(X))])
+                        left = (left / h[0] ** 2).astype(kind)
+                        values = np.matmul(left, right, out=memory[: len(X)])
+                        exponent = values if all(squarings) else values.copy()
+                        np.exp(values, out=values)
+                        for j in range(len(h)):
+                            if j and squarings[j - 1]:
+                                for _ in range(squarings[j - 1]):
+                                    np.multiply(values, values, out=values)
+                            elif j:
+                                np.multiply(exponent, kind(scales[j]), out=values)
+                                np.exp(values, out=values)
+                            of_parts[part, j] += factors[j, rows] @ values
+                    of_groups[number] += of_parts[part]
 
-        self._workers.map(groups, self._workers.slices(len(sums), _GROUPS))
-        return sums.transpose(0, 2, 1).reshape(len(sums), -1)
+        self._workers.map(groups, self._workers.slices(len(of_groups), _GROUPS))
+        return of_parts.reshape(len(of_parts), -1), of_groups.reshape(len(of_groups), -1)
 
     def _slack(self) -> Floats:
-        """Relative error of a group's sums in single precision, from above."""
+        """Relative errors of groups' sums in single precision, from above."""
         narrow = float(self.bandwidths.min())
         starts, ends = self._starts[:-1], self._starts[1:]
         spans = [np.ptp(self._X[a:b], axis=0) for a, b in zip(starts, ends, strict=True)]
         reach = np.linalg.norm(spans, axis=1) / narrow + _REACH
         d = self._X.shape[1]
         rounding = (d + 4) * reach**2 + np.diff(self._starts) + 100.0
-        return np.asarray(float(np.finfo(np.float32).eps) * rounding)
+        return np.asarray(np.finfo(np.float32).eps * rounding, dtype=np.float64)
 
-    def _bounds(self, means: Any, least_share: float) -> tuple[Floats, Floats]:
+    def _bounds(self, sums: Any, least_share: float) -> tuple[Floats, Floats]:
         """Upper bounds on the gains from sums over groups, and α near the best.
 
         The sums become means of r - 1. A bound is 0 where the slope at the least share is not
@@ -301,36 +321,21 @@ class GaussianAtoms:
         is for the means of the groups.
         """
         W = self._group_weights
-        error = self._slack() if means.dtype == np.float32 else _ROUNDING
-        means *= ((1.0 + error) / W).astype(means.dtype)[:, None]
-        means -= means.dtype.type(1.0 - _ROUNDING)
+        means = self._means(sums, W, self._group_slack)
         bounds, shares = np.zeros((2, means.shape[1]))
         rising = np.flatnonzero(slopes_at(means, W, least_share) > -_ROUNDING)
         guess = np.full(len(rising), 0.05)
         bounds[rising], shares[rising] = tangent_bound(means[:, rising], W, guess, _ROUGH_STEPS)
         return bounds, shares
 
+    def _means(self, sums: Any, weights: Floats, slack: Floats) -> Any:
+        """Means of r - 1, or a bit more, in place of the sums over groups of these weights."""
+        error = slack if sums.dtype == np.float32 else _ROUNDING
+        sums *= ((1.0 + error) / weights).astype(sums.dtype)[:, None]
+        sums -= sums.dtype.type(1.0 - _ROUNDING)
+        return sums
+
     def _sharpen(
-        self, density: Floats, numbers: Indices, shares: Floats, least_share: float, best: float
-    ) -> tuple[Floats, Floats]:
-        """Upper bounds on the gains, and better α: from parts of groups; above ``best`` from rows.
-
-        With ln w in the exponent, weights need no product.
-        """
-        kind = self._precision(density)
-        log_ratio = self._log_ratio(density - self._log_w, numbers)
-        weighted = np.exp(log_ratio.astype(kind, copy=False))
-        fine = np.add.reduceat(weighted, self._fine_starts, axis=0)
-        fine /= self._fine_weights.astype(kind)[:, None]
-        fine -= 1.0
-        bounds, shares = self._rows_bound(fine, self._fine_weights, shares, least_share)
-        left = np.flatnonzero(bounds > best)
-        if len(left):
-            ratio = weighted[:, left] / self._w.astype(kind)[:, None] - kind(1.0)
-            bounds[left], shares[left] = self._rows_bound(ratio, self._w, shares[left], least_share)
-        return bounds, shares
-
-    def _rows_bound(
         self, ratio: Any, weights: Floats, shares: Floats, least_share: float
     ) -> tuple[Floats, Floats]:
         """Tangent bounds, or 0 where the best α is below the least share; and better α."""
