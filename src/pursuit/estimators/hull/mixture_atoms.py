@@ -51,7 +51,7 @@ _LARGEST_LOG = 600.0
 """Larger ln r count as this much in line searches, which keeps products finite."""
 _REACH = 13.0
 """Bandwidths after which a Gaussian is below single precision's smallest number."""
-_ROUGH_STEPS, _BOUND_STEPS, _SHARP_STEPS, _EXACT_STEPS = 3, 5, 3, 80
+_ROUGH_STEPS, _BOUND_STEPS, _SHARP_STEPS, _EXACT_STEPS = 2, 5, 3, 80
 """Newton steps of the bounds from groups, of all atoms and of those that are left; of the bounds
 from rows; and of the line search. Fewer make bounds less sharp."""
 _SETTLED = 1e-13
@@ -62,7 +62,7 @@ _SUM_ROUNDING = 1e-3
 """More than what single precision loses in a sum over rows; smaller parts of it are not trusted."""
 _CHUNK_CENTRES = 5000
 """Centres whose sums are held at once."""
-_BATCH, _BATCHES, _FEW = 48, 4, 8
+_BATCH, _BATCHES, _FEW = 48, 2, 8
 """Atoms whose rows are looked at at once, as many times, and those whose line search is done.
 
 Larger numbers look at atoms that a better one would have ruled out, and need more memory.
