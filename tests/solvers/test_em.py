@@ -107,7 +107,7 @@ def test_starts_grow_together_as_each_would_alone(kind, steps):
     rng = np.random.default_rng(0)
     X, w, floor = rng.normal(size=(60, 2)), rng.dirichlet(np.full(60, 5.0)), 1e-6
     em, starts = EM(X, w, kind, floor), mixture(rng, kind)
-    starts.means[1] = 1e3
+    starts.weights[:], starts.means[:] = 0.3, [[-0.5, 0.0], [1e3, 1e3], [0.5, 0.5]]
     density = multivariate_normal(np.zeros(2), 2.0 * np.eye(2)).logpdf(X)
     grown, fed, values = em.grow(density, starts, steps)
     assert fed.tolist() == ([0, 1, 2] if steps == 0 else [0, 2])

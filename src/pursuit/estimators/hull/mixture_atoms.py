@@ -112,19 +112,21 @@ class GaussianAtoms:
         self, X: Floats, weights: Floats, centres: Floats, bandwidths: Floats, workers: Workers
     ) -> None:
         self.centres, self.bandwidths = centres, bandwidths
-        groups = neighbours(X, max(_GROUP_ROWS, -(-len(X) // _MOST_GROUPS)))
-        split = [neighbours(X[group], -(-len(group) // _PARTS)) for group in groups]
-        self._order = np.concatenate(
-            [group[part] for group, parts in zip(groups, split, strict=True) for part in parts]
-        )
+        # Groups of distinct rows: copies of a row are bounded as one of their weight would be.
+        distinct, same, copies = np.unique(X, axis=0, return_inverse=True, return_counts=True)
+        groups = neighbours(distinct, max(_GROUP_ROWS, -(-len(distinct) // _MOST_GROUPS)))
+        split = [neighbours(distinct[group], -(-len(group) // _PARTS)) for group in groups]
+        parts = [g[part] for g, several in zip(groups, split, strict=True) for part in several]
+        rank = np.empty(len(distinct), dtype=np.intp)
+        rank[np.concatenate(parts)] = np.arange(len(distinct))
+        self._order = np.argsort(rank[same.ravel()], kind="stable")
         self._X, self._w = X[self._order], weights[self._order]
         self._squares = (self._X**2).sum(axis=1)
-        self._starts = np.cumsum([0, *(len(group) for group in groups)])
+        self._starts = np.cumsum([0, *(int(copies[group].sum()) for group in groups)])
         self._group_weights = np.add.reduceat(self._w, self._starts[:-1])
-        sizes = [len(part) for parts in split for part in parts]
-        self._part_starts = np.cumsum([0, *sizes])
+        self._part_starts = np.cumsum([0, *(int(copies[part].sum()) for part in parts)])
         self._part_weights = np.add.reduceat(self._w, self._part_starts[:-1])
-        self._parts = np.cumsum([0, *(len(parts) for parts in split)])
+        self._parts = np.cumsum([0, *(len(several) for several in split)])
         self._group_slack = self._slack()
         self._part_slack = np.repeat(self._group_slack, np.diff(self._parts))
         self._workers = workers
@@ -193,8 +195,8 @@ class GaussianAtoms:
                 break
             for bound in from_groups, from_parts, from_rows:
                 several = [batch[part] for part in self._workers.slices(len(batch), _BATCH)]
-                for mine, found in zip(several, self._workers.map(bound, several), strict=True):
-                    bounds[mine], shares[mine] = found
+                for mine, pair in zip(several, self._workers.map(bound, several), strict=True):
+                    bounds[mine], shares[mine] = pair
                 batch = batch[bounds[batch] > best]
             ranked = batch[np.argsort(-bounds[batch], kind="stable")]
             for few in self._workers.slices(len(ranked), _FEW):
@@ -371,7 +373,7 @@ class GaussianAtoms:
         left = np.column_stack([X, -0.5 * self._squares, -density, -np.ones(len(X))])
         right = np.vstack([centres.T * scales, scales, np.ones(len(numbers)), constants])
         found = left @ right
-        return np.minimum(found, largest, out=found)
+        return np.asarray(np.minimum(found, largest, out=found))
 
 
 def best_shares(
