@@ -10,7 +10,7 @@ before, leave few atoms whose line search must be done in double precision:
 
 * S ≤ 1: concavity says that nothing is gained;
 * Jensen's inequality within groups of rows: g(α) ≤ Σ_G W_G ln(1 - α + αS_G/W_G), with W_G the
-  weight of a group of neighbouring rows and S_G its part of S;
+  weight of a group of neighbouring rows and S_G its part of S; again within parts of groups;
 * the tangent at any α of a concave function lies above it.
 
 The same sums S bound the minimum of f = -mean ln over the hull of all atoms from below. For every q
