@@ -259,8 +259,11 @@ class GaussianAtoms:
 
         Shapes (parts, atoms) and (groups, atoms), the atoms of a bandwidth next to each other.
         """
-        exponents = np.minimum(-density - self._constants[:, None] - shift, _LARGEST_LOG)
-        factors = (self._w * np.exp(exponents)).astype(kind)
+        exponents = -density - self._constants[:, None] - shift
+        # Where v is next to nothing, ratios are cut one by one: see below.
+        extreme = np.flatnonzero(exponents.max(axis=0) > _LARGEST_LOG)
+        factors = (self._w * np.exp(np.minimum(exponents, _LARGEST_LOG))).astype(kind)
+        factors[:, extreme] = 0.0
         points, h = np.ascontiguousarray(self.centres[centres].T), self.bandwidths
         scales = (h[0] / h) ** 2
         # A Gaussian of half the bandwidth is the fourth power: two squarings, and no exponential.
@@ -303,6 +306,12 @@ class GaussianAtoms:
                     of_groups[number] += of_parts[part]
 
         self._workers.map(groups, self._workers.slices(len(of_groups), _GROUPS))
+        for row in extreme:
+            squares = ((points - self._X[row][:, None]) ** 2).sum(axis=0)
+            log_ratio = exponents[:, [row]] - 0.5 * squares / h[:, None] ** 2
+            terms = self._w[row] * np.exp(np.minimum(log_ratio, _LARGEST_LOG))
+            of_parts[np.searchsorted(self._part_starts, row, side="right") - 1] += terms
+            of_groups[np.searchsorted(self._starts, row, side="right") - 1] += terms
         return of_parts.reshape(len(of_parts), -1), of_groups.reshape(len(of_groups), -1)
 
     def _slack(self) -> Floats:
