@@ -63,7 +63,8 @@ def gaussian_atoms(X, w, bandwidths, workers):
 @pytest.mark.parametrize("grouped", [64, 5])
 def test_the_best_atom_is_that_of_line_searches_over_all_rows(grouped, size, monkeypatch):
     monkeypatch.setattr(mixture_atoms, "_GROUP_ROWS", grouped)
-    for seed in range(size(15, 100)):
+    # In the last two problems rows of far less density than e^-600 meet atoms far from them.
+    for seed in [*range(size(15, 100)), 53, 93]:
         X, w, density, bandwidths = problem(np.random.default_rng(seed))
         with Workers(1) as workers:
             atoms = gaussian_atoms(X, w, bandwidths, workers)

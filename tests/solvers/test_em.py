@@ -98,3 +98,34 @@ def test_parameters_are_counted(kind):
     model = mixture(np.random.default_rng(0), kind, k=3, d=4)
     each = {"full": 14, "diag": 8, "spherical": 5}[kind]
     assert model.n_parameters == 2 + 3 * each
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("steps", [0, 1, 4])
+def test_starts_grow_together_as_each_would_alone(kind, steps):
+    """Against a loop over the starts, each beside a fixed density; a far one starves."""
+    rng = np.random.default_rng(0)
+    X, w, floor = rng.normal(size=(60, 2)), rng.dirichlet(np.full(60, 5.0)), 1e-6
+    em, starts = EM(X, w, kind, floor), mixture(rng, kind)
+    starts.weights[:], starts.means[:] = 0.3, [[-0.5, 0.0], [1e3, 1e3], [0.5, 0.5]]
+    density = multivariate_normal(np.zeros(2), 2.0 * np.eye(2)).logpdf(X)
+    grown, fed, values = em.grow(density, starts, steps)
+    assert fed.tolist() == ([0, 1, 2] if steps == 0 else [0, 2])
+    for place, number in enumerate(fed):
+        weight, mean = starts.weights[number], starts.means[number]
+        spread = covariance(starts.factors[number], kind, 2)
+        for _ in range(steps):
+            own = weight * multivariate_normal(mean, spread).pdf(X)
+            shares = w * own / (own + (1 - weight) * np.exp(density))
+            weight, mean = shares.sum(), shares @ X / shares.sum()
+            spread = ((X - mean).T * shares) @ (X - mean) / shares.sum()
+            if kind != "full":
+                spread = np.diag(np.diag(spread))
+            if kind == "spherical":
+                spread = np.eye(2) * np.trace(spread) / 2
+            spread = spread + floor * np.eye(2)
+        own = weight * multivariate_normal(mean, spread).pdf(X)
+        assert grown.weights[place] == pytest.approx(weight)
+        assert grown.means[place] == pytest.approx(mean)
+        assert covariance(grown.factors[place], kind, 2) == pytest.approx(spread, abs=1e-9)
+        assert values[place] == pytest.approx(w @ np.log(own + (1 - weight) * np.exp(density)))

@@ -75,9 +75,14 @@ class Mixture:
 
     def without(self, component: int) -> Mixture:
         """The mixture of the other components."""
-        kept = np.arange(self.size) != component
-        weights = self.weights[kept] / self.weights[kept].sum()
-        return Mixture(weights, self.means[kept], self.factors[kept], self.kind)
+        others = self.part(np.flatnonzero(np.arange(self.size) != component))
+        return replace(others, weights=others.weights / others.weights.sum())
+
+    def part(self, components: NDArray[np.intp]) -> Mixture:
+        """Some components, their weights as they are."""
+        return Mixture(
+            self.weights[components], self.means[components], self.factors[components], self.kind
+        )
 
     def rescaled(self, scale: Floats, shift: Floats) -> Mixture:
         """The mixture of scale * x + shift."""
@@ -92,33 +97,39 @@ class Mixture:
 
 def log_sum_exp(joint: Floats) -> Floats:
     """ln Σ_k exp, row by row."""
+    return _normalised(joint)[1]
+
+
+def _normalised(joint: Floats) -> tuple[Floats, Floats]:
+    """Each row's exp over the sum of its exps, and ln of that sum."""
     largest = joint.max(axis=1)
     scaled = np.exp(joint - largest[:, None])
-    return np.asarray(largest + np.log(scaled @ np.ones(joint.shape[1])))
+    total = scaled @ np.ones(joint.shape[1])
+    scaled /= total[:, None]
+    return scaled, np.asarray(largest + np.log(total))
 
 
 def log_densities(X: Floats, means: Floats, factors: Floats, kind: str) -> Floats:
-    """ln N(x; μ_k, Σ_k), shape (rows, k)."""
+    """ln N(x; μ_k, Σ_k), shape (rows, k); the rows are next to each other in memory.
+
+    Sums over a short last axis would be slow.
+    """
     k, d = means.shape
     if kind == "full":
         whiten = np.linalg.inv(factors)
         centre = np.einsum("kij,kj->ki", whiten, means).ravel()
-        white = X @ whiten.reshape(k * d, d).T
-        white -= centre
-        white *= white
-        # A product with ones: sums over a short last axis are slow.
-        squares = (white.reshape(-1, d) @ np.ones(d)).reshape(len(X), k)
+        white = whiten.reshape(k * d, d) @ X.T
+        white -= centre[:, None]
         log_volume = np.log(np.einsum("kii->ki", factors)).sum(axis=1)
     else:
         deviations = factors if kind == "diag" else np.repeat(factors[:, None], d, axis=1)
-        squares = np.empty((len(X), k))
-        for column, mean, deviation in zip(squares.T, means, deviations, strict=True):
-            white = (X - mean) / deviation
-            column[:] = np.einsum("ij,ij->i", white, white)
+        white = ((X.T - means[:, :, None]) / deviations[:, :, None]).reshape(k * d, len(X))
         log_volume = np.log(deviations).sum(axis=1)
+    white *= white
+    squares = white.reshape(k, d, len(X)).sum(axis=1)
     squares *= -0.5
-    squares -= log_volume + 0.5 * d * _LOG_2PI
-    return np.asarray(squares)
+    squares -= (log_volume + 0.5 * d * _LOG_2PI)[:, None]
+    return np.asarray(squares.T)
 
 
 class EM:
@@ -172,36 +183,37 @@ class EM:
         before = -np.inf
         for _ in range(steps):
             joint = mixture.log_joint(self.X)
-            density = log_sum_exp(joint)
+            shares, density = _normalised(joint)
             value = float(self.weights @ density)
             if value - before < tolerance:
                 break
             before = value
-            shares = np.exp(joint - density[:, None])
             shares *= self.weights[:, None]
-            mixture = self._maximise(mixture, shares)
+            mixture = self._maximise(shares)
         return mixture, before
 
     def grow(
-        self, density: Floats, mean: Floats, factor: Floats, weight: float, steps: int
-    ) -> tuple[float, Floats, Floats, float] | None:
-        """Steps on a new component alone, the old ones being held in their ln density.
+        self, density: Floats, starts: Mixture, steps: int
+    ) -> tuple[Mixture, NDArray[np.intp], Floats]:
+        """Steps on new components, each of them alone beside old ones held in their ln density.
 
-        Gives its weight, mean, factor and the mean log likelihood, or None where it starves.
+        A weight is that of the one new component beside the old ones. Gives those that have not
+        starved, their numbers in ``starts``, and the mean log likelihood with each.
         """
-        for step in range(steps + 1):
-            own = log_densities(self.X, mean[None], np.asarray(factor)[None], self.kind)[:, 0]
-            mine = np.log(weight) + own
-            total = np.logaddexp(np.log1p(-weight) + density, mine)
-            if step == steps:
-                return weight, mean, factor, float(self.weights @ total)
-            shares = self.weights * np.exp(mine - total)
-            held = float(shares.sum())
-            if held < self.least_share:
-                return None
-            weight = min(held, 0.9)
-            mean, factor = self._component(shares)
-        return None
+        grown, fed = starts, np.arange(starts.size)
+        for _ in range(steps):
+            old = density[:, None] + np.log1p(-grown.weights)
+            # Where the old are e^700 times as dense, the share is 0 to all digits.
+            odds = np.exp(np.minimum(old - grown.log_joint(self.X), 700.0))
+            shares = self.weights[:, None] / (1.0 + odds)
+            alive = shares.sum(axis=0) >= self.least_share
+            fed, shares = fed[alive], shares[:, alive]
+            if not len(fed):
+                return grown.part(fed), fed, np.empty(0)
+            grown = self._components(shares)
+            grown = replace(grown, weights=np.minimum(grown.weights, 0.9))
+        old = density[:, None] + np.log1p(-grown.weights)
+        return grown, fed, self.weights @ np.logaddexp(old, grown.log_joint(self.X))
 
     def _component(self, shares: Floats) -> tuple[Floats, Floats]:
         """Mean and factor of rows that belong to a component by these shares."""
@@ -217,11 +229,17 @@ class EM:
             return mean, np.sqrt(variances)
         return mean, np.sqrt(variances.mean())
 
-    def _maximise(self, mixture: Mixture, shares: Floats) -> Mixture:
+    def _maximise(self, shares: Floats) -> Mixture:
+        """Components of rows that belong to them by these shares, and those of none dropped."""
         held = shares.sum(axis=0)
         alive = held >= self.row
         if not alive.all():
             shares, held = shares[:, alive], held[alive]
+        return replace(self._components(shares), weights=held / held.sum())
+
+    def _components(self, shares: Floats) -> Mixture:
+        """Components of rows that belong to them by these shares, the weights being their sums."""
+        held = shares.sum(axis=0)
         means = shares.T @ self.X / held[:, None]
         if self._pairs is not None:
             k, d = means.shape
@@ -231,7 +249,7 @@ class EM:
             factors = self._factors(second, shares)
         else:
             factors = np.array([self._component(column)[1] for column in shares.T])
-        return Mixture(held / held.sum(), means, factors, self.kind)
+        return Mixture(held, means, factors, self.kind)
 
     def _factors(self, covariances: Floats, shares: Floats) -> Floats:
         """Cholesky factors; centred sums where differences of squares have lost their digits."""

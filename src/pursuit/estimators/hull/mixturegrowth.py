@@ -18,9 +18,11 @@ Indices = NDArray[np.intp]
 
 _REFINED = 6
 """Atoms from which EM starts at a step; fewer are faster, and end at worse components."""
-_STEPS_NEW = 10
+_CONTINUED = 2
+_STEPS_FIRST, _STEPS_NEW = 3, 7
+"""EM steps from each of them, and more steps from the best few of these."""
 _STEPS_ALL = 20
-"""EM steps on a new component alone, and on all components after it was taken."""
+"""EM steps on all components after one was taken."""
 _STEPS_FEWER = 20
 _STEPS_LAST = 100
 _TOLERANCE = 1e-5
@@ -134,21 +136,30 @@ class MixtureGrowth:
             grown = mixture.with_component(share, *self._component(number))
             numbers = [*numbers, number]
         kept = np.flatnonzero(grown.weights > 0)
-        left = Mixture(grown.weights[kept], grown.means[kept], grown.factors[kept], grown.kind)
-        return left, [numbers[i] for i in kept]
+        return grown.part(kept), [numbers[i] for i in kept]
 
     def _refined(self) -> Mixture | None:
         """The mixture with the best of the refined atoms, after EM steps on all components."""
-        best = None
-        for number, share, near in self._starts():
-            grown = self.em.grow(self._density, *self._component(number), share, _STEPS_NEW)
-            if grown is None:
-                self._useless[near] = True
-            elif best is None or grown[-1] > best[-1]:
-                best = grown
-        if best is None:
-            return None
-        return self.em.run(self.mixture.with_component(*best[:-1]), _STEPS_ALL, 1e-6)[0]
+        starts = self._starts()
+        components = [self._component(number) for number, _, _ in starts]
+        several = Mixture(
+            np.array([share for _, share, _ in starts]),
+            np.array([mean for mean, _ in components]),
+            np.array([factor for _, factor in components]),
+            self.em.kind,
+        )
+        numbers = np.arange(len(starts))
+        for steps, most in ((_STEPS_FIRST, _CONTINUED), (_STEPS_NEW, 1)):
+            several, fed, values = self.em.grow(self._density, several, steps)
+            for starved in np.setdiff1d(np.arange(len(numbers)), fed):
+                self._useless[starts[numbers[starved]][2]] = True
+            if not len(fed):
+                return None
+            best = np.argsort(-values, kind="stable")[:most]
+            several, numbers = several.part(best), numbers[fed[best]]
+        weight, mean, factor = several.weights[0], several.means[0], several.factors[0]
+        grown = self.mixture.with_component(float(weight), mean, factor)
+        return self.em.run(grown, _STEPS_ALL, 1e-6)[0]
 
     def _component(self, number: int) -> tuple[Floats, Floats]:
         """Mean and factor of an atom."""
