@@ -104,9 +104,11 @@ def test_algorithm_1_step_by_step(task, streamed, n_steps):
             assert abs(value(task, on_all_rows(task, objective)) - value(task, expected)) <= (
                 1e-10 * zero
             )
-            assert objective.value == pytest.approx(
-                value(task, on_all_rows(task, objective)), abs=1e-12 * zero
-            )
+            a = on_all_rows(task, objective)
+            # What rounding leaves where large coefficients cancel each other.
+            size = np.abs(task.Y[:, 0]) + np.abs(task.K) @ np.abs(a)
+            rounding = 16 * np.finfo(float).eps * (task.w @ size**2)
+            assert abs(objective.value - value(task, a)) <= 1e-12 * zero + rounding
     assert len(objective.chosen) == len(set(objective.chosen.tolist())) <= n_steps
     assert len(set(taken)) <= n_steps
 

@@ -209,7 +209,13 @@ def _restored(header: dict[str, Any], decoder: Decoder, given: Mapping[str, Any]
         raise StoreError("it is damaged: a parameter is among the fitted attributes")
     vars(made := model(**values)).update(vars(restored(model, state, name)))
     _check_sizes(made)
-    made._after_loading()
+    try:
+        made._after_loading()
+    except Exception as error:
+        # Whatever a forged file holds, it is the file that is wrong.
+        raise StoreError(
+            f"it is damaged: its kernel cannot be made ({str(error)[:200]})"
+        ) from error
     return made
 
 
