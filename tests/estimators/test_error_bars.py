@@ -1,4 +1,4 @@
-"""std_bounds around the exact Gaussian process's standard deviation at every point (SPEC 7.8)."""
+"""std_bounds around the exact Gaussian process's standard deviation at every point."""
 
 from functools import partial
 
@@ -28,7 +28,7 @@ def exact_std(kernel, X, new, noise, weights=None, scale=1.0):
 
 
 def relative_distance(lower, upper, prior):
-    """2(Q* - l)/(-Q* - l): how far apart the bounds of the explained variance are (SPEC 2.3).
+    """2(Q* - l)/(-Q* - l): how far apart the bounds of the explained variance are (Formulas §7).
 
     The explained variance is what the squares leave of the prior, known to the prior's rounding.
     """

@@ -23,7 +23,6 @@ from pursuit.linalg import Workers
 from pursuit.rows import BLOCK_ROWS, DistributedRows, RowSource, TreeSum, in_order, len_items
 
 T = TypeVar("T")
-U = TypeVar("U")
 
 Block = Callable[..., T]
 """``block(items, *aligned)``: what a pass makes of one block of rows."""
@@ -33,18 +32,18 @@ Task = Callable[[Kernel, Workers], Block[T]]
 
 
 def chunked(
-    function: Callable[..., T],
+    function: Callable[..., Any],
     rows_per_chunk: int,
     workers: Workers,
-    combine: Callable[[list[T]], U] = in_order,  # type: ignore[assignment]
-) -> Block[U]:
+    combine: Callable[[list[Any]], Any] = in_order,
+) -> Block[Any]:
     """A block function that cuts its block into chunks, one task of a thread each.
 
     ``combine`` makes one value of those of the chunks: by default their sum from first to last.
     """
 
-    def block(items: Any, *aligned: Any) -> U:
-        def part(span: slice) -> T:
+    def block(items: Any, *aligned: Any) -> Any:
+        def part(span: slice) -> Any:
             return function(items[span], *(array[span] for array in aligned))
 
         return combine(workers.map(part, Workers.slices(len_items(items), rows_per_chunk)))

@@ -268,7 +268,7 @@ class BallRegression:
 def triangle_step(
     vv: float, vp: Floats, pp: Floats, vy: float, py: Floats, radius: float
 ) -> tuple[Floats, Floats, Floats]:
-    """The least ‖y - βv - cp‖² over 0 ≤ β ≤ 1, |c| ≤ r(1 - β), for each atom p (SPEC 2.4).
+    """The least ‖y - βv - cp‖² over 0 ≤ β ≤ 1, |c| ≤ r(1 - β), for each atom p (Formulas §8).
 
     The free minimum where it lies in the triangle, else the best of its three edges: β = 0, and
     from v to ±rp.

@@ -306,11 +306,8 @@ class SparseGPRegressor(
             settled = run.stage(
                 "learn", lambda: settle(self, sample, X, run.rng, run.workers, late=late)
             )
-            self.kernel_, self.noise_, self._learned = (
-                settled.kernel,
-                settled.noise,
-                settled.learned,
-            )
+            self.kernel_, self.noise_ = settled.kernel, settled.noise
+            self._learned = settled.learned
             self.feature_relevance_ = settled.report.relevance
             problem = run.problem(self._compiled(X), self.noise_)
             calibrates = self.calibration == "loo" or (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -16,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.estimators.constraints import EXECUTION
+from pursuit.estimators.fit_run import warn
 from pursuit.estimators.hull.mixture_atoms import GaussianAtoms
 from pursuit.estimators.hull.mixturegrowth import (
     CandidateAtoms,
@@ -252,9 +252,8 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         self.weights_, self.means_ = self._mixture.weights, self._mixture.means
         self.covariances_ = self._mixture.covariances()
         if interrupted.requested:
-            warnings.warn(
-                f"fit was interrupted: the mixture has the best {self.n_terms_} components so far.",
-                stacklevel=4,
+            warn(
+                f"fit was interrupted: the mixture has the best {self.n_terms_} components so far."
             )
             raise KeyboardInterrupt
         if self.verbose:
@@ -473,11 +472,10 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         else:
             least = float(mixture.factors.min()) ** 2
         if least < 2.0 * self.reg_covar:
-            warnings.warn(
+            warn(
                 "a component has shrunk to the least variance allowed, which happens where points "
                 "coincide or lie in a plane: its likelihood means little. Remove duplicates or "
-                f"constant features, or raise reg_covar={self.reg_covar:g}.",
-                stacklevel=4,
+                f"constant features, or raise reg_covar={self.reg_covar:g}."
             )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -19,6 +18,7 @@ from sklearn.utils.validation import _check_y, check_is_fitted, validate_data
 
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.estimators.constraints import EXECUTION, KERNEL, POOLED
+from pursuit.estimators.fit_run import interrupt
 from pursuit.estimators.hull.atoms import (
     StackedKernel,
     StoredAtoms,
@@ -30,7 +30,6 @@ from pursuit.estimators.hull.radius import RadiusPath, choose_radius
 from pursuit.estimators.hull.rounds import BallFit, Pool, RowAtoms, pursue_ball
 from pursuit.estimators.inputs import (
     check_lengths,
-    counting_kernel,
     is_precomputed,
     prediction_rows,
     seeded,
@@ -40,6 +39,7 @@ from pursuit.estimators.inputs import (
     validate_items,
     validate_weights,
 )
+from pursuit.estimators.kernelmodel import KernelModel
 from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.sources import as_source, n_rows
@@ -59,7 +59,7 @@ _SMALL = 2000
 _FOLDS = 5
 
 
-class HullModel(ScoredRows, RegressorMixin, ReportedModel, BaseEstimator, ABC):
+class HullModel(ScoredRows, RegressorMixin, KernelModel, ReportedModel, BaseEstimator, ABC):
     """Regression over an l1 ball of atoms; subclasses say which radius."""
 
     atoms: Any
@@ -87,7 +87,6 @@ class HullModel(ScoredRows, RegressorMixin, ReportedModel, BaseEstimator, ABC):
     certificate_: Certificate
     rate_bound_: Bound | None
     delta_: float
-    _named_parameters: dict[str, Any]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "atoms": [StrOptions({"kernel", "features"}), "array-like", "sparse matrix", list, object],
@@ -120,7 +119,6 @@ class HullModel(ScoredRows, RegressorMixin, ReportedModel, BaseEstimator, ABC):
             "radii_",
             "mse_path_",
             "delta_",
-            "_named_parameters",
         )
         rng = seeded(self.random_state)
         loss = residual_loss(self.loss, self.quantile, y[present], weights[present])
@@ -144,11 +142,7 @@ class HullModel(ScoredRows, RegressorMixin, ReportedModel, BaseEstimator, ABC):
             fit = pursue_ball(problem, pool, self.radius_, self.tol, meter, interrupted)
         self._keep(fit, X, present)
         if interrupted.requested:
-            warnings.warn(
-                f"fit was interrupted: the model holds the {self.n_terms_} terms found so far.",
-                stacklevel=4,
-            )
-            raise KeyboardInterrupt
+            interrupt(f"the {self.n_terms_} terms found so far")
         if self.verbose:
             print(f"[{type(self).__name__}] radius {self.radius_:.4g}: {self.path_}", flush=True)
         return self
@@ -202,7 +196,7 @@ class HullModel(ScoredRows, RegressorMixin, ReportedModel, BaseEstimator, ABC):
         rows, X = prediction_rows(self, X)
         total = np.zeros(rows.n_rows)
         with Workers(self.n_jobs) as workers:
-            for number, kernel in enumerate(self._kernels(X)):
+            for number, kernel in enumerate(self._compiled_kernels(X)):
                 mine = np.flatnonzero(self.kernel_indices_ == number)
                 if len(mine):
                     points = self._points(mine)
@@ -272,19 +266,15 @@ class HullModel(ScoredRows, RegressorMixin, ReportedModel, BaseEstimator, ABC):
             X = self.transformer_.transform(X)
         return _matrix(X)
 
-    def _kernels(self, X: Any) -> list[CountingKernel]:
-        several = self.kernel if isinstance(self.kernel, list | tuple) else [self.kernel]
-        names = ("gamma", "coef0", "degree", "kernel_params")
-        live = {name: getattr(self, name) for name in names}
-        # What is set after a fit waits for the next one.
-        named = self.__dict__.setdefault("_named_parameters", live)
-        return [counting_kernel(kernel, X, **named)[0] for kernel in several]
+    def _kernels_used(self) -> list[Any]:
+        return list(self.kernel) if isinstance(self.kernel, list | tuple) else [self.kernel]
 
     def _kernel_atoms(
         self, sample: Sample, X: Any, rng: np.random.Generator, workers: Workers
     ) -> tuple[CountingKernel, Pool]:
         """The kernel, and the atoms to begin with."""
-        kernels = self._kernels(X)
+        kernels = self._compiled_kernels(X)
+        self._freeze_kernel()
         kernel = kernels[0] if len(kernels) == 1 else CountingKernel(StackedKernel(kernels))
         of = "kernel functions" if len(kernels) == 1 else f"functions of {len(kernels)} kernels"
         if not isinstance(self.atoms, str):
