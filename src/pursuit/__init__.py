@@ -13,6 +13,7 @@ from pursuit.bounds import (
     SolvePath,
 )
 from pursuit.estimators import (
+    Evidence,
     ExactGPRegressor,
     GreedyFeatureMap,
     HullBoostClassifier,
@@ -28,6 +29,7 @@ from pursuit.estimators import (
     LPMachineClassifier,
     LPMachineRegressor,
     QuadraticSolution,
+    Search,
     SpanNeighbors,
     SparseGPClassifier,
     SparseGPRegressor,
@@ -74,6 +76,7 @@ __all__ = [
     "CertificateDisplay",
     "CertificatePath",
     "CorrelationDisplay",
+    "Evidence",
     "EvidenceBounds",
     "ExactGPRegressor",
     "ExponentialLoss",
@@ -104,6 +107,7 @@ __all__ = [
     "PredictionDisplay",
     "QuadraticSolution",
     "RelevanceDisplay",
+    "Search",
     "SigmoidAtoms",
     "SolvePath",
     "SpanNeighbors",

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from sklearn.datasets import fetch_openml
 from sklearn.utils import Bunch, check_random_state
 
+from pursuit._types import Floats
+
 __all__ = [
     "load_abalone",
     "load_boston",
@@ -306,7 +308,7 @@ def _file(folder: Path, name: str) -> Path:
     return path
 
 
-def _read_numbers(name: str) -> NDArray[np.float64]:
+def _read_numbers(name: str) -> Floats:
     folder = _data_folder()
     if folder is None:
         raise ValueError(f"{name} is read from a folder: set PURSUIT_DATA to the one that has it")

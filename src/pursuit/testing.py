@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
+
 if TYPE_CHECKING:
     from pursuit.objectives import Objective
     from pursuit.rows import Items, RowSource
@@ -232,7 +234,7 @@ def _availability(objective: Objective) -> NDArray[np.bool_]:
     return available.copy()
 
 
-def _check_scores(objective: Objective, free: NDArray[np.intp]) -> NDArray[np.float64]:
+def _check_scores(objective: Objective, free: Indices) -> Floats:
     value, available = objective.value, _availability(objective)
     scores = np.array(objective.score(free))
     _require(
@@ -320,7 +322,7 @@ def _length(items: Items) -> int:
     return len(items) if isinstance(items, list) else int(items.shape[0])
 
 
-def _at(items: Items, index: NDArray[np.intp]) -> Any:
+def _at(items: Items, index: Indices) -> Any:
     return [items[i] for i in index] if isinstance(items, list) else items[index]
 
 

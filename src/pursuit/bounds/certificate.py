@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from pursuit._types import Floats, Indices
 
 _ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
 
@@ -109,7 +108,7 @@ class CertificatePath:
         this (Z03 Proposition 3.3), however good the model.
     """
 
-    sizes: NDArray[np.intp]
+    sizes: Indices
     certificates: list[Certificate]
     floor: Floats | None = None
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
+from pursuit._types import Floats
 from pursuit.bounds.bound import Bound
 from pursuit.bounds.vc import matching_pursuit_bound
-
-Floats = NDArray[np.float64]
 
 RESIDUAL = "the expected squared residual of a new row"
 

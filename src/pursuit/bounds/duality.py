@@ -10,9 +10,8 @@ Arguments are sums over rows, one entry an output.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from pursuit._types import Floats, Indices
 
 
 def primal_value(squared_error: Floats, squared_norm: Floats, noise: float) -> Floats:
@@ -36,9 +35,7 @@ def sparse_lower_bound(z: Floats, noise: float) -> Floats:
     return bound
 
 
-def sparse_dual_floor(
-    squared_residuals: Floats, chosen: NDArray[np.intp], sizes: NDArray[np.intp]
-) -> Floats:
+def sparse_dual_floor(squared_residuals: Floats, chosen: Indices, sizes: Indices) -> Floats:
     """P_min - D(a) ≥ ½Σ_{i not in S*} w_i r_i² for every a supported on S* (Z03 Proposition 3.3).
 
     ``squared_residuals`` are w_i r_i² of the exact solution, summed over outputs, and S* is the

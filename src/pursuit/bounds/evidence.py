@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
-Floats = NDArray[np.float64]
+from pursuit._types import Floats
 
 
 class EvidenceBounds(tuple[float, float]):

@@ -12,9 +12,8 @@ one column an output.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from pursuit._types import Floats
 
 _HALVINGS = 50
 _MOST = 2.0

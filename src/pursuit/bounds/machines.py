@@ -12,9 +12,8 @@ y_i a_i ≥ 0 for classes. Arrays have one column an output.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from pursuit._types import Floats
 
 
 def balanced(a: Floats) -> Floats:

@@ -12,9 +12,8 @@ Q(v) = -b'Kv + ½v'(K² + σ²K)v, and q is its Q*.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from pursuit._types import Floats
 
 
 def residual_lower_bound(value: float, residual: Floats, shift: Floats | float) -> float:

@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from pursuit._types import Floats
 from pursuit.bounds.bound import Bound
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 DISTANCE = "P(f) - min P"
 IN_EXPECTATION = "on average over the random draws"

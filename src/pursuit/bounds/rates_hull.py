@@ -6,12 +6,9 @@ Z02 Theorem 3.1, and its equations (6) and (8) for boosting.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds.bound import Bound
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 def hull_rate(steps: Indices, curvature: float) -> Floats:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.bounds.bound import Bound
-
-Floats = NDArray[np.float64]
 
 
 def mean_deviation(n: int, n_sampled: int, spread: float, delta: float) -> float:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds.certificate import Certificate
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class SolvePath:
         factor) or interrupted.
     """
 
-    iteration: NDArray[np.intp]
+    iteration: Indices
     residual: Floats
     certificates: list[Certificate]
     certified: NDArray[np.bool_]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import gammaln, logsumexp
 
-Floats = NDArray[np.float64]
+from pursuit._types import Floats
 
 _LN2 = math.log(2.0)
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.cli.console import WrongCallError
 
 MOST_CATEGORIES = 50
@@ -74,7 +75,7 @@ class Encoding:
         """Names of the columns that hold texts."""
         return [column.name for column in self.columns if column.kind == "text"]
 
-    def encode(self, table: pa.Table) -> tuple[NDArray[np.float64], int]:
+    def encode(self, table: pa.Table) -> tuple[Floats, int]:
         """Rows of numbers, and how many categories in them were never seen."""
         whole = [column.name for column in self.columns if column.fill is None]
         refuse_gaps(
@@ -184,7 +185,7 @@ def refuse_target(values: pa.ChunkedArray, name: str) -> NoReturn:
     )
 
 
-def _as_fitted(values: pa.ChunkedArray, column: Column) -> NDArray[np.float64]:
+def _as_fitted(values: pa.ChunkedArray, column: Column) -> Floats:
     """Numbers of a column that is to hold what it held when the model was fitted.
 
     A file without types of its own, or one written carelessly, may have them as texts.
@@ -221,7 +222,7 @@ def _texts(values: pa.ChunkedArray, fill: str | None) -> NDArray[Any]:
     return np.array(texts.to_pylist(), dtype=object)
 
 
-def numbers(values: pa.ChunkedArray, kind: str = "number") -> NDArray[np.float64]:
+def numbers(values: pa.ChunkedArray, kind: str = "number") -> Floats:
     """Numbers as they are, those beyond 2^53 rounded; dates in days since 1970."""
     if kind == "date":
         # Fractions of a millisecond are lost.
@@ -230,12 +231,12 @@ def numbers(values: pa.ChunkedArray, kind: str = "number") -> NDArray[np.float64
     return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
-def finite_numbers(values: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
+def finite_numbers(values: pa.ChunkedArray, name: str) -> Floats:
     """Numbers of a column, none of them infinite."""
     return _refuse_infinite(numbers(values), name)
 
 
-def _refuse_infinite(found: NDArray[np.float64], name: str) -> NDArray[np.float64]:
+def _refuse_infinite(found: Floats, name: str) -> Floats:
     if count := int(np.isinf(found).sum()):
         raise WrongCallError(
             f"column {name!r} holds infinity, in {count:,} of {len(found):,} rows: write nothing "
@@ -244,7 +245,7 @@ def _refuse_infinite(found: NDArray[np.float64], name: str) -> NDArray[np.float6
     return found
 
 
-def named(X: NDArray[np.float64], names: Sequence[str]) -> pa.Table:
+def named(X: Floats, names: Sequence[str]) -> pa.Table:
     """Rows of numbers under names."""
     return pa.table({name: X[:, j] for j, name in enumerate(names)})
 

@@ -20,11 +20,13 @@ from pursuit.estimators.onnx_export.export import to_onnx
 from pursuit.estimators.quadratic.minimize import QuadraticSolution, minimize_quadratic
 from pursuit.estimators.ridge import SparseKernelRidge
 from pursuit.estimators.saving import load, trusted_types
+from pursuit.estimators.search import Evidence, Search
 from pursuit.estimators.svm.oneclass import LowRankOneClassSVM
 from pursuit.estimators.svm.svc import LowRankSVC
 from pursuit.estimators.svm.svr import LowRankSVR
 
 __all__ = [
+    "Evidence",
     "ExactGPRegressor",
     "GreedyFeatureMap",
     "HullBoostClassifier",
@@ -40,6 +42,7 @@ __all__ = [
     "LowRankSVC",
     "LowRankSVR",
     "QuadraticSolution",
+    "Search",
     "SpanNeighbors",
     "SparseGPClassifier",
     "SparseGPRegressor",

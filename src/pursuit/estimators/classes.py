@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from pursuit._types import Floats, Indices
 
 
 def distinct_classes(names: NDArray[Any]) -> NDArray[Any]:

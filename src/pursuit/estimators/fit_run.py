@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Indices
 from pursuit.estimators.checkpoint import Checkpoint
 from pursuit.estimators.inputs import indefinite, seeds
 from pursuit.estimators.progress import Progress
@@ -63,7 +63,7 @@ class FitRun:
     workers: Workers
 
     def __init__(
-        self, estimator: Any, sample: Sample, present: NDArray[np.intp], n_stages: int = 10
+        self, estimator: Any, sample: Sample, present: Indices, n_stages: int = 10
     ) -> None:
         self._estimator, self._sample, self._present = estimator, sample, present
         self.seeds = seeds(estimator.random_state)

@@ -24,6 +24,7 @@ from sklearn.utils import (
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from pursuit._types import Floats, Indices
 from pursuit.estimators.sources import (
     as_source,
     held,
@@ -37,8 +38,6 @@ from pursuit.estimators.sources import (
 from pursuit.kernels import CountingKernel, Kernel, PrecomputedKernel, compile_kernel
 from pursuit.linalg import INDEFINITE, NotPositiveDefiniteError
 from pursuit.rows import IndexRows, RowSource, Sample, as_rows, draw_rows, source_numbers
-
-Floats = NDArray[np.float64]
 
 _SCALE_ROWS = 10_000
 _FAR = 100.0
@@ -347,7 +346,7 @@ def indefinite(row: int, pivot: float) -> ValueError:
     )
 
 
-def check_symmetric(K: NDArray[Any], index: NDArray[np.intp] | None = None) -> None:
+def check_symmetric(K: NDArray[Any], index: Indices | None = None) -> None:
     """Refuse a kernel matrix of the rows ``index``, all when None, that is not symmetric."""
     scale = float(np.abs(K).max(initial=0.0))
     for start in range(0, len(K), _SYMMETRY_ROWS):

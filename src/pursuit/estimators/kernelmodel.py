@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.estimators.inputs import counting_kernel, is_precomputed, prediction_rows
 from pursuit.gram import kernel_times
 from pursuit.kernels import Columns, CountingKernel, Kernel
 from pursuit.linalg import Workers, single_threaded_blas
-
-Floats = NDArray[np.float64]
 
 _PLAIN_ROWS = 64
 """Up to this many rows of a plain array are predicted without threads or blocks."""

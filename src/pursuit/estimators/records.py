@@ -45,6 +45,7 @@ def records() -> dict[str, type]:
     from pursuit.estimators.maps.neighbors import SearchCost
     from pursuit.estimators.maps.projection import Projection
     from pursuit.estimators.matching.path import AtomPath
+    from pursuit.estimators.search import Evidence, Search
     from pursuit.objectives import SigmoidAtoms
     from pursuit.solvers.em import Mixture
     from pursuit.tuning.learning import Stage
@@ -53,9 +54,11 @@ def records() -> dict[str, type]:
         AtomPath,
         Booster,
         Diagonal,
+        Evidence,
         LaplaceFit,
         Mixture,
         Projection,
+        Search,
         SearchCost,
         Settled,
         SigmoidAtoms,

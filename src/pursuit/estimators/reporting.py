@@ -13,14 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from pursuit._types import Indices
 from pursuit.estimators.inputs import dense
 from pursuit.estimators.saving import SavedModel
 from pursuit.greedy import size_grid
 from pursuit.plots.report import Curve, Report, Table, precise, render
 from pursuit.rows import is_path
 from pursuit.store import replacing
-
-Floats = NDArray[np.float64]
 
 _JUDGED_ROWS = 2000
 _CERTIFIED_ROWS = 5000
@@ -117,7 +116,7 @@ def _sizes(model: Any) -> tuple[list[int], str]:
     return size_grid(len(path)), "basis functions"
 
 
-def _positions(model: Any, sizes: list[int]) -> NDArray[np.intp]:
+def _positions(model: Any, sizes: list[int]) -> Indices:
     """Where the path has its numbers for these sizes."""
     if hasattr(model.path_, "sizes"):
         return np.flatnonzero(np.asarray(model.path_.sizes) > 0)

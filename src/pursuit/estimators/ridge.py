@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin, _fit_context, clone
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils import column_or_1d
@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import (
     IN_EXPECTATION,
     Bound,
@@ -34,6 +35,7 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
+from pursuit.estimators.search import Search
 from pursuit.estimators.sources import named_columns
 from pursuit.estimators.span.certifying import KINDS
 from pursuit.estimators.span.dense import (
@@ -61,8 +63,6 @@ from pursuit.greedy import (
     size_grid,
 )
 from pursuit.linalg import StepSolution, Workers
-
-Floats = NDArray[np.float64]
 
 SUBSET_SIZE = 59
 """One of so many draws is in the best twentieth with probability .95."""
@@ -458,7 +458,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         """P of this model."""
         return float(self.path_.value[-1]) if len(self.path_) else self._initial
 
-    def _steps_per_size(self) -> NDArray[np.intp]:
+    def _steps_per_size(self) -> Indices:
         if isinstance(self._solution, StepSolution):
             return self._solution.steps
         return np.arange(1, self.n_basis_ + 1)
@@ -549,12 +549,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
             )
         return SearchPlan(
             n_basis=self.n_basis,
-            search="fresh" if many else _SEARCH[self.method],
-            pool_size="auto",
-            selection_rows="auto",
-            rounds=1,
-            candidates="rows",
-            evidence=False,
+            search=Search("fresh" if many else _SEARCH[self.method]),
             tol=self.tol,
             certificate=self._certificate_kind(n_rows),
             max_time=self.max_time,

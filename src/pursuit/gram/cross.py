@@ -6,14 +6,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.gram.engine import Block, chunked, sum_pass
 from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
 from pursuit.rows import RowSource, Sample, len_items
-
-Floats = NDArray[np.float64]
 
 _CHUNK_ROWS = 1024
 

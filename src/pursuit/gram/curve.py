@@ -6,15 +6,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.gram.engine import Block, chunked, sum_pass
 from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
 from pursuit.rows import RowSource
-
-Floats = NDArray[np.float64]
 
 _TILE_ENTRIES = 1 << 18
 

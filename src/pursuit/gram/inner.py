@@ -13,16 +13,13 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.gram.engine import Block, list_pass
 from pursuit.gram.matrix import KernelMatrix
 from pursuit.kernels import Columns, Kernel
 from pursuit.linalg import Workers
 from pursuit.rows import DistributedRows, RowSource, Sample, in_tree
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)

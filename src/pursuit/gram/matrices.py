@@ -6,15 +6,12 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.gram.matrix import KernelMatrix
 from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
 from pursuit.rows import RowSource, in_memory
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _TILE_ROWS = 2048
 

@@ -6,15 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.gram.products import kernel_product
 from pursuit.kernels import Dot, Kernel, as_dot
 from pursuit.linalg import Workers
 from pursuit.rows import RowSource, in_memory, len_items
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 STORED_BYTES = 1 << 30
 """A kernel matrix of at most this size, 1 GiB or 11 585 rows, is kept in memory."""

@@ -11,14 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.kernels import Kernel
 from pursuit.linalg import INDEFINITE, NotPositiveDefiniteError, SpanPoints, Workers
 from pursuit.rows import RowSource
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _BLOCK_ENTRIES = 1 << 19
 _BLOCK_QUERIES = 8, 128

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from pursuit._types import Floats
 from pursuit.gram.engine import Block, chunked, row_pass
 from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
 from pursuit.rows import BLOCK_ROWS, DistributedRows, RowSource, StreamedRows, Table, len_items
-
-Floats = NDArray[np.float64]
 
 _TILE_ENTRIES = 1 << 18
 _TILE_ROWS = 256

@@ -9,14 +9,13 @@ from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.gram.engine import Block, chunked, list_pass, sum_pass
 from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
 from pursuit.rows import IndexRows, RowSource
 
-Floats = NDArray[np.float64]
 T = TypeVar("T")
 
 _CHUNK_ROWS = 512
@@ -47,7 +46,7 @@ def _spanned(
 ) -> Block[list[T]]:
     columns = kernel.columns(points)
 
-    def part(items: Any, numbers: NDArray[np.intp]) -> T:
+    def part(items: Any, numbers: Indices) -> T:
         where = slice(int(numbers[0]), int(numbers[-1]) + 1)
         return measure(columns(items) @ whitener.T, items, where)
 

@@ -8,14 +8,13 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from pursuit._types import Floats, Indices
 from pursuit.gram.engine import Block, block_sums
 from pursuit.kernels import Columns, Kernel
 from pursuit.linalg import Workers
 from pursuit.rows import BLOCK_ROWS, Sample, TreeSum, len_items
-
-Floats = NDArray[np.float64]
 
 BUFFER_ROWS = 2048
 """Rows whose kernel values are held at once; part of the result's last bits, like the block."""
@@ -67,7 +66,7 @@ class GramStatistics:
             self.n_rows + other.n_rows,
         )
 
-    def restricted(self, points: NDArray[np.intp]) -> GramStatistics:
+    def restricted(self, points: Indices) -> GramStatistics:
         """Statistics of some of the points, in the given order."""
         return replace(self, gram=self.gram[np.ix_(points, points)], cross=self.cross[points])
 

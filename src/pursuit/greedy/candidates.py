@@ -9,11 +9,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
+
 
 class Candidates(Protocol):
     """Draws the candidates of one step from those available."""
 
-    def draw(self, available: NDArray[np.bool_]) -> NDArray[np.intp]:
+    def draw(self, available: NDArray[np.bool_]) -> Indices:
         """Candidate numbers in increasing order."""
         ...
 
@@ -21,7 +23,7 @@ class Candidates(Protocol):
 class AllCandidates:
     """Every candidate at every step."""
 
-    def draw(self, available: NDArray[np.bool_]) -> NDArray[np.intp]:
+    def draw(self, available: NDArray[np.bool_]) -> Indices:
         """All that are available."""
         return np.flatnonzero(available)
 
@@ -33,7 +35,7 @@ class FreshSubset:
         self.size = size
         self._rng = rng
 
-    def draw(self, available: NDArray[np.bool_]) -> NDArray[np.intp]:
+    def draw(self, available: NDArray[np.bool_]) -> Indices:
         """``size`` of those available, without replacement."""
         free = np.flatnonzero(available)
         if len(free) <= self.size:
@@ -44,10 +46,10 @@ class FreshSubset:
 class RandomPivot:
     """One candidate a step, drawn in proportion to ``share()``."""
 
-    def __init__(self, share: Callable[[], NDArray[np.float64]], rng: np.random.Generator) -> None:
+    def __init__(self, share: Callable[[], Floats], rng: np.random.Generator) -> None:
         self._share, self._rng = share, rng
 
-    def draw(self, available: NDArray[np.bool_]) -> NDArray[np.intp]:
+    def draw(self, available: NDArray[np.bool_]) -> Indices:
         """One of those available, or none."""
         free = np.flatnonzero(available)
         if not len(free):
@@ -55,9 +57,7 @@ class RandomPivot:
         return free[draw_in_proportion(self._share()[free], 1, self._rng)]
 
 
-def draw_in_proportion(
-    share: NDArray[np.float64], size: int, rng: np.random.Generator
-) -> NDArray[np.intp]:
+def draw_in_proportion(share: Floats, size: int, rng: np.random.Generator) -> Indices:
     """Positions drawn with replacement in proportion to ``share``, not all of which is 0."""
     cumulative = np.cumsum(share)
     drawn = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")

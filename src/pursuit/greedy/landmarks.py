@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from pursuit._types import Floats, Indices
 from pursuit.gram import Block, chunked, kernel_diagonal, list_pass
 from pursuit.greedy.path import Meter, Path, PathRecorder
 from pursuit.greedy.pool import Pool
@@ -22,8 +23,6 @@ from pursuit.rows import (
     in_order,
     in_tree,
 )
-
-Floats = NDArray[np.float64]
 
 STORED = 1 << 26
 """Most numbers (512 MB) that V may have to be held in memory; beyond, it is formed anew in every
@@ -103,7 +102,7 @@ class LandmarkSpan:
         error = TRUST * np.sqrt(self._squared_error)
         return self.diagonal > np.maximum(PIVOT_TOLERANCE * self._start, error)
 
-    def rounding(self, index: NDArray[np.intp]) -> Floats:
+    def rounding(self, index: Indices) -> Floats:
         """Rounding error of some residuals, relative to them."""
         return np.asarray(np.sqrt(self._squared_error[index]) / self.diagonal[index])
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.greedy.candidates import AllCandidates, Candidates
 from pursuit.greedy.path import Meter, Path, PathRecorder
 from pursuit.greedy.stopping import StopRule
 from pursuit.linalg import NotPositiveDefiniteError
 from pursuit.objectives import Objective
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _TIE = 1e-10
 _NO_GAIN = 1e-15

@@ -10,8 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from pursuit._types import Floats, Indices
 
 STOP_REASONS = (
     "n_basis",

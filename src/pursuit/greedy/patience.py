@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+
+from pursuit._types import Floats
 
 if TYPE_CHECKING:
     from pursuit.greedy.loop import Pursuit
 
-Floats = NDArray[np.float64]
 
 PATIENCE = 10
 """Further sizes without a smaller bound after which growing ends; more of them search longer."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.gram import gram_statistics
 from pursuit.greedy.candidates import draw_in_proportion
 from pursuit.greedy.landmarks import PIVOT_TOLERANCE, TRUST, LandmarkSpan, Pivots
@@ -18,9 +18,6 @@ from pursuit.kernels import Kernel
 from pursuit.linalg import NotPositiveDefiniteError, PivotedCholesky, Workers, robust_cholesky
 from pursuit.objectives import GramResidual
 from pursuit.rows import Sample
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _ROUNDS = 5
 _BLOCK = 10, 200

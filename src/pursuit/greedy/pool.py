@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from pursuit._types import Floats, Indices
 from pursuit.gram import GramStatistics
 from pursuit.greedy.loop import Pursuit
 from pursuit.greedy.path import Path
@@ -19,9 +19,6 @@ from pursuit.kernels import Kernel
 from pursuit.linalg import Workers, robust_cholesky
 from pursuit.objectives import GramEvidence, SpanObjective, gram_pursuit
 from pursuit.rows import Sample, concat, draw_rows, len_items
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _DEEPENINGS = 4
 _INDEPENDENT = 1e-8

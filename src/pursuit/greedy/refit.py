@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from scipy.linalg import solve_triangular
 
+from pursuit._types import Floats
 from pursuit.gram import GramStatistics
 from pursuit.greedy.loop import Pursuit
 from pursuit.greedy.path import Path
@@ -25,8 +26,6 @@ from pursuit.linalg import (
     robust_cholesky,
 )
 from pursuit.objectives import gram_pursuit
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

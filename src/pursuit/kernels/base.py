@@ -13,13 +13,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from pursuit._types import Floats
+
 Items: TypeAlias = Any
 """A 2-D array, a CSR matrix, row numbers, or a list: whatever the kernel understands."""
 
 Tile: TypeAlias = npt.NDArray[Any]
 """A dense block of kernel values, float32 or float64."""
 
-Vector: TypeAlias = npt.NDArray[np.float64]
+Vector: TypeAlias = Floats
 
 
 class Columns(Protocol):

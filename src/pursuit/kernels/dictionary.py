@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pursuit._types import Indices
 from pursuit.kernels.base import (
     Columns,
     Items,
@@ -52,7 +53,7 @@ class Dictionary(Kernel):
         """Bind the dictionary to the atoms numbered Z."""
         atoms = np.asarray(Z, dtype=np.intp)
         kernel_of, center_of = np.divmod(atoms, max(n_items(self.centers), 1))
-        parts: list[tuple[npt.NDArray[np.intp], Columns]] = []
+        parts: list[tuple[Indices, Columns]] = []
         for number in np.unique(kernel_of):
             where = np.flatnonzero(kernel_of == number)
             bound = self.kernels[number].columns(_take(self.centers, center_of[where]), dtype)
@@ -71,7 +72,7 @@ class DictionaryColumns:
 
     def __init__(
         self,
-        parts: Sequence[tuple[npt.NDArray[np.intp], Columns]],
+        parts: Sequence[tuple[Indices, Columns]],
         n_columns: int,
         dtype: np.dtype[np.floating],
     ) -> None:
@@ -86,5 +87,5 @@ class DictionaryColumns:
         return out
 
 
-def _take(items: Items, index: npt.NDArray[np.intp]) -> Items:
+def _take(items: Items, index: Indices) -> Items:
     return [items[i] for i in index] if isinstance(items, list) else items[index]

@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.gaussian_process import kernels as gp
 
+from pursuit._types import Floats
 from pursuit.kernels.base import Kernel, Tile
 from pursuit.kernels.compile import compile_kernel
-
-Floats = npt.NDArray[np.float64]
 
 _ZERO_DISTANCE = 1e-12
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from pursuit._types import Floats, Indices
 from pursuit.linalg.cholesky import EPS, robust_cholesky
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 def bordered_cholesky(

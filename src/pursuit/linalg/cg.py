@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from pursuit._types import Floats
+
 Booleans = NDArray[np.bool_]
 Operator = Callable[[Floats], Floats]
 

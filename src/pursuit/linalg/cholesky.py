@@ -9,10 +9,8 @@ from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 from scipy.linalg.lapack import dpotrf
 
+from pursuit._types import Floats, Indices
 from pursuit.linalg.workers import Workers
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _COLUMN_CHUNK = 1024
 _LARGE_PIVOT = 1e-6

@@ -9,10 +9,9 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 
+from pursuit._types import Floats
 from pursuit.linalg.tall import TallMatrix
 from pursuit.linalg.workers import Workers
-
-Floats = NDArray[np.float64]
 
 
 class Factor(Protocol):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator
 
-Floats = NDArray[np.float64]
+from pursuit._types import Floats
 
 
 def low_rank_operator(V: Floats) -> LinearOperator:

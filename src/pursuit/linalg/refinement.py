@@ -6,19 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pursuit.linalg.cg import (
-    Booleans,
-    CGSolution,
-    ConjugateGradients,
-    Floats,
-    Operator,
-    column_dots,
-)
+from pursuit._types import Floats, Indices
+from pursuit.linalg.cg import Booleans, CGSolution, ConjugateGradients, Operator, column_dots
 from pursuit.linalg.cholesky import NotPositiveDefiniteError
-
-Indices = NDArray[np.intp]
 
 _ROUGH_REDUCTION, _EXACT_REDUCTION = 3e-5, 1e-10
 """Part of a residual below which its recursion is not trusted and the product is taken anew."""

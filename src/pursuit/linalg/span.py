@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 
-Floats = NDArray[np.float64]
+from pursuit._types import Floats
 
 LOST_DIGITS = 1e-4
 """The share of σ² that rounding may reach before V'WV is summed anew from whitened rows."""

@@ -15,12 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from pursuit._types import Floats
 from pursuit.linalg.cholesky import EPS, INDEFINITE, NotPositiveDefiniteError
-
-Floats = NDArray[np.float64]
 
 _ROUNDINGS = 8.0
 _TOLERATED = 64.0

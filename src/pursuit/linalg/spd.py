@@ -7,12 +7,10 @@ the workers, so the result does not depend on it.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dtrtri
 
+from pursuit._types import Floats
 from pursuit.linalg.workers import Workers
-
-Floats = NDArray[np.float64]
 
 _PANEL = 192
 

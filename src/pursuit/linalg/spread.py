@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.linalg.span import SpanSolution
-
-Floats = NDArray[np.float64]
 
 _GUARD = 16
 

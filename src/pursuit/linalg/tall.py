@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from pursuit._types import Floats
 from pursuit.linalg.workers import Workers
 
-Floats = NDArray[np.float64]
 Blocks = Callable[[slice], NDArray[Any]]
 
 _BLOCK = 1024

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import has_fit_parameter
 
+from pursuit._types import Floats, Indices
 from pursuit.kernels import compile_kernel
-from pursuit.objectives.base import Floats, Indices
 
 _RANGE = 1e-9
 

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pursuit.objectives.base import Floats, Indices
+from pursuit._types import Floats, Indices
 
 SHORTLIST = 20
 """Atoms that a pass over the rows proposes to the steps up to the next one."""

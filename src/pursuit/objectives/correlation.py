@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.gram import PsdMatrix
 from pursuit.linalg import PivotedCholesky, Workers
-from pursuit.objectives.base import Floats, Indices
 
 _PIVOT_TOLERANCE = 1e-11
 _ROW_CHUNK = 2048

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.gram import GramStatistics
 from pursuit.linalg import EPS, Workers
-from pursuit.objectives.base import Floats, Indices
 from pursuit.objectives.quadratic import gram_pursuit
 from pursuit.objectives.residualgram import GramResidual
 from pursuit.objectives.span import SpanPursuit

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.linalg import RowCholesky, Workers
-from pursuit.objectives.base import Floats, Indices
 from pursuit.objectives.matching import padded
 from pursuit.objectives.rowloss import RowLoss
 

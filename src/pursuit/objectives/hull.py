@@ -9,9 +9,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.linalg import line_search
 from pursuit.objectives.atoms import Atoms
-from pursuit.objectives.base import Floats, Indices
 from pursuit.objectives.hulllosses import HullLoss
 
 STEPS = ("corrective", "joint", "frank-wolfe")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from pursuit.objectives.base import Floats
+from pursuit._types import Floats
 
 _LARGEST_EXPONENT = 700.0
 

@@ -8,9 +8,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import l1_lower_bound
 from pursuit.linalg import EPS
-from pursuit.objectives.base import Floats, Indices
 
 _SATISFIED = 1e-10
 """A correlation above α by at most this part of it counts as α: smaller is later, and finer."""

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from pursuit.objectives.base import Floats, Indices, Objective
+from pursuit._types import Floats, Indices
+from pursuit.objectives.base import Objective
 from pursuit.objectives.quadratic import QuadraticPursuit
 
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.gram import ColumnProducts, InnerProducts
 from pursuit.linalg import StepSolution
-from pursuit.objectives.base import Floats, Indices
 from pursuit.objectives.span import SpanPursuit
 
 _PARALLEL = 1e-12

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from pursuit._types import Floats, Indices
 from pursuit.gram import PsdMatrix
 from pursuit.linalg import PivotedCholesky
-from pursuit.objectives.base import Floats, Indices
 from pursuit.objectives.prototype import GreedyStep, Project, checked_coefficients
 
 SquaresOf = Callable[[Indices], Floats]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pursuit.objectives.base import Floats, Indices
+from pursuit._types import Floats, Indices
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from pursuit._types import Floats, Indices
 from pursuit.gram import GramStatistics
 from pursuit.kernels import Kernel
 from pursuit.linalg import EPS, PivotedCholesky, Workers
-from pursuit.objectives.base import Floats, Indices
 from pursuit.rows import RowSource, in_memory
 
 _PIVOT_TOLERANCE = 1e-10

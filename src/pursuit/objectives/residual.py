@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from pursuit._types import Floats, Indices
 from pursuit.gram import PsdMatrix
 from pursuit.linalg import PivotedCholesky, Workers
-from pursuit.objectives.base import Floats, Indices
 from pursuit.objectives.projections import (
     ColumnSpace,
     FunctionSpace,

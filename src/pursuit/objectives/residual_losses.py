@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from pursuit.objectives.base import Floats
+from pursuit._types import Floats
 
 
 class ResidualLoss(Protocol):

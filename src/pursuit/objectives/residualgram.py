@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.linalg import EPS, PivotedCholesky, Workers
-from pursuit.objectives.base import Floats, Indices
 
 _PIVOT_TOLERANCE = 1e-10
 # Two digits of a pivot are enough to choose by.

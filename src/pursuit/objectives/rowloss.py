@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from scipy.special import expit
 
-from pursuit.objectives.base import Floats
+from pursuit._types import Floats
 
 
 class RowLoss(Protocol):

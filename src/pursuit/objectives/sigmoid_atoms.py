@@ -18,8 +18,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from pursuit._types import Floats
 from pursuit.objectives.atoms import MatrixAtoms
-from pursuit.objectives.base import Floats
 
 
 class SigmoidAtoms(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from pursuit._types import Floats, Indices
 from pursuit.kernels import Kernel
 from pursuit.linalg import PivotedCholesky, RowCholesky, SpanSolution, Workers
-from pursuit.objectives.base import Floats, Indices
 from pursuit.rows import Sample, in_memory
 
 _PIVOT_TOLERANCE = 1e-12

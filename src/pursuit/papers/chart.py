@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from pursuit._types import Floats, Indices
 from pursuit.plots.axes import COLOURS, prepare_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
 Style = Literal["line", "bound", "paper"]
 
 STATISTICS = ("mean", "deviation", "lowest", "highest", "runs")
@@ -183,7 +183,7 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
         ax.legend(fontsize=8)
 
 
-def _some(n: int) -> NDArray[np.intp]:
+def _some(n: int) -> Indices:
     """Positions to draw of n: all of a few, else some that are even on either kind of axis."""
     even = np.linspace(0, n - 1, _DRAWN)
     rising = np.geomspace(1, max(n, 1), _DRAWN) - 1

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.preprocessing import StandardScaler
 
+from pursuit._types import Floats
 from pursuit.datasets import load_abalone
 
-Floats = NDArray[np.float64]
 Data = Sequence[ArrayLike]
 Progress = Callable[[str], None]
 

@@ -7,10 +7,11 @@ import tracemalloc
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
-Floats = NDArray[np.float64]
+from pursuit._types import Floats
+
 Task = Callable[[], object]
 
 

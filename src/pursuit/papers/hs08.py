@@ -8,10 +8,11 @@ import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 
+from pursuit._types import Floats
 from pursuit.datasets import load_boston
 from pursuit.estimators import KernelMatchingPursuitRegressor
 from pursuit.papers.chart import Chart, Panel, Series
-from pursuit.papers.common import Data, Floats, Progress, near, slashed, tell
+from pursuit.papers.common import Data, Progress, near, slashed, tell
 from pursuit.papers.hs08_kpca import figure1_left, figure1_right
 from pursuit.papers.result import PaperResult
 

@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 
+from pursuit._types import Floats
 from pursuit.bounds import Bound, kpca_bound
 from pursuit.datasets import load_boston
 from pursuit.estimators import SparseKernelPCA
 from pursuit.papers.chart import Chart, Panel, Series
-from pursuit.papers.common import Floats, Progress, near, slashed, tell
+from pursuit.papers.common import Progress, near, slashed, tell
 from pursuit.papers.result import PaperResult
 
 Spectrum = Callable[[int], Floats]

@@ -17,9 +17,10 @@ import numpy as np
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
+from pursuit._types import Floats
 from pursuit.estimators import SparseGPRegressor
 from pursuit.papers.chart import Chart, Panel, Series
-from pursuit.papers.common import Data, Floats, Progress, near, slashed, standardised, tell
+from pursuit.papers.common import Data, Progress, near, slashed, standardised, tell
 from pursuit.papers.result import PaperResult
 from pursuit.papers.sb01_theorem2 import theorem2
 

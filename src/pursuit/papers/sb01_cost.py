@@ -11,10 +11,11 @@ import numpy as np
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
+from pursuit._types import Floats
 from pursuit.datasets import make_robot_arm
 from pursuit.estimators import SparseGPRegressor
 from pursuit.papers.chart import Chart, Panel, Series
-from pursuit.papers.common import Floats, Progress, near, slashed, tell
+from pursuit.papers.common import Progress, near, slashed, tell
 from pursuit.papers.growth import cpu_seconds, exponent, peak_bytes
 from pursuit.papers.result import PaperResult
 

@@ -8,9 +8,10 @@ import numpy as np
 from scipy.linalg import eigh, svdvals
 from sklearn.gaussian_process.kernels import RBF
 
+from pursuit._types import Floats
 from pursuit.estimators import SparseGPRegressor
 from pursuit.papers.chart import Chart, Panel, Series
-from pursuit.papers.common import Data, Floats, Progress, slashed, standardised, tell
+from pursuit.papers.common import Data, Progress, slashed, standardised, tell
 from pursuit.papers.result import PaperResult
 
 _NOISE = 0.1

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.datasets import load_boston, load_usps
 from pursuit.papers.chart import Chart, Panel, Pictures, Series
-from pursuit.papers.common import Data, Floats, Progress, near, slashed, standardised, tell
+from pursuit.papers.common import Data, Progress, near, slashed, standardised, tell
 from pursuit.papers.growth import exponent
 from pursuit.papers.result import PaperResult
 from pursuit.papers.ss00_map import (

@@ -6,9 +6,10 @@ import numpy as np
 from scipy.linalg import eigvalsh
 from sklearn.metrics.pairwise import rbf_kernel
 
+from pursuit._types import Floats
 from pursuit.estimators import GreedyFeatureMap
 from pursuit.papers.chart import Panel, Series
-from pursuit.papers.common import Floats, Progress, tell
+from pursuit.papers.common import Progress, tell
 
 KAPPA = 59
 SIZE_LABEL, TRACE_LABEL = "Number of basis functions", "Share of the trace left"

@@ -8,9 +8,10 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 from sklearn.metrics.pairwise import rbf_kernel
 
+from pursuit._types import Floats
 from pursuit.datasets import load_boston
 from pursuit.papers.chart import Chart, Panel, Series, Style
-from pursuit.papers.common import Data, Floats, Progress, near, slashed, standardised, tell
+from pursuit.papers.common import Data, Progress, near, slashed, standardised, tell
 from pursuit.papers.result import PaperResult
 from pursuit.papers.ss00_map import KAPPA, SIZE_LABEL, algorithm2, trace_panel, traces_beside_pca
 

@@ -10,9 +10,10 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, inv
 from sklearn.metrics.pairwise import rbf_kernel
 
+from pursuit._types import Floats
 from pursuit.datasets import load_boston
 from pursuit.papers.chart import Chart, Panel, Series
-from pursuit.papers.common import Floats, Progress, near, slashed, standardised, tell
+from pursuit.papers.common import Progress, near, slashed, standardised, tell
 from pursuit.papers.growth import cpu_seconds
 from pursuit.papers.result import PaperResult
 from pursuit.papers.ss00_map import KAPPA, algorithm2

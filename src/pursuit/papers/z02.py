@@ -11,17 +11,17 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.stats import norm
 from sklearn.datasets import load_breast_cancer, make_hastie_10_2
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import margin_tail
 from pursuit.datasets import make_robot_arm
 from pursuit.estimators import HullBoostClassifier, HullRegressor, minimize_over_hull
 from pursuit.objectives import HullLoss, LogExpLoss, NegativeLogLikelihood, SquaredLoss
 from pursuit.papers.chart import Chart, Panel, Series
-from pursuit.papers.common import Floats, Progress, slashed, tell
+from pursuit.papers.common import Progress, slashed, tell
 from pursuit.papers.growth import exponent
 from pursuit.papers.result import PaperResult
 
@@ -334,9 +334,7 @@ def _vote_needles(n_steps: int, seed: int, control: bool) -> Run:
     return _hidden(LogExpLoss(signs, _SCALE), atoms, good, n_steps, control)
 
 
-def _hidden(
-    loss: HullLoss, atoms: Floats, good: NDArray[np.intp], n_steps: int, control: bool
-) -> Run:
+def _hidden(loss: HullLoss, atoms: Floats, good: Indices, n_steps: int, control: bool) -> Run:
     """Δf above the minimum over all atoms; as a control the good ones are not searched."""
     best = minimize_over_hull(loss, atoms, step="corrective", tol=_EXACT)
     assert best.certificate is not None
@@ -372,7 +370,7 @@ def _majority(seed: int) -> tuple[Floats, Floats]:
     return np.hstack([bits, -bits, ones, -ones]), signs
 
 
-def _stumps(X: Floats, y: NDArray[np.intp]) -> tuple[Floats, Floats]:
+def _stumps(X: Floats, y: Indices) -> tuple[Floats, Floats]:
     """Every feature cut at some quantiles, both ways round, and the constants."""
     cuts = np.quantile(X, np.linspace(0, 1, _CUTS + 2)[1:-1], axis=0)
     columns = [np.where(X[:, [j]] > np.unique(cuts[:, j]), 1.0, -1.0) for j in range(X.shape[1])]
@@ -410,7 +408,7 @@ def _share_by_atoms(atoms: Floats, signs: Floats, gamma: float, k: int) -> float
     return float(np.mean(signs * found.point <= gamma))
 
 
-def _share_by_boosting(X: Floats, y: NDArray[np.intp], gamma: float, k: int) -> float:
+def _share_by_boosting(X: Floats, y: Indices, gamma: float, k: int) -> float:
     model = HullBoostClassifier(
         scale="margin", margin=gamma, n_terms=k, tol=None, random_state=0
     ).fit(X, y)

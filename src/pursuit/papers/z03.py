@@ -15,10 +15,11 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 
+from pursuit._types import Floats
 from pursuit.bounds import greedy_rate_bound
 from pursuit.estimators import SparseKernelRidge
 from pursuit.papers.chart import Chart, Panel, Series
-from pursuit.papers.common import Floats, Progress, near, slashed, tell
+from pursuit.papers.common import Progress, near, slashed, tell
 from pursuit.papers.growth import cpu_seconds, exponent
 from pursuit.papers.result import PaperResult
 

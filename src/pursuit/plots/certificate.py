@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
+from pursuit._types import Floats
 from pursuit.plots.axes import COLOURS, prepare_axes
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
 
-Floats = NDArray[np.float64]
 
 SHOWS = ("gap", "bounds")
 MARKERS = ("o", "s", "^", "D", "v", "P")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
+from pursuit._types import Floats
 from pursuit.plots.axes import next_colour, prepare_axes
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def _check_choice(argument: str, choice: str, labels: dict[str, str]) -> None:
         raise ValueError(f"{argument} must be {allowed}, got {choice!r}")
 
 
-def _column(path: Any, name: str) -> NDArray[np.float64]:
+def _column(path: Any, name: str) -> Floats:
     if not hasattr(path, name):
         raise TypeError(
             f"path must have an array attribute {name!r}, and {type(path).__name__} has none: pass "

@@ -8,17 +8,17 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._types import Floats
 from pursuit.plots.axes import COLOURS, prepare_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-Floats = NDArray[np.float64]
 
 _MOST_POINTS = 2000
 _LEVELS = 12

@@ -20,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Indices
 from pursuit.rows.base import BLOCK_ROWS, checked_index
 from pursuit.rows.items import Items
 from pursuit.rows.rechunk import in_blocks
@@ -97,7 +98,7 @@ class BatchedTable(TableShape):
         """Yield (number of the first row, array), in row order."""
         return in_blocks(self._arrays(), size)
 
-    def take(self, index: NDArray[np.intp]) -> NDArray[Any]:
+    def take(self, index: Indices) -> NDArray[Any]:
         """Rows at these numbers, in this order; only the parts that hold them are read."""
         self._check_types()
         index = checked_index(index, self.n_rows)
@@ -148,9 +149,7 @@ class BatchedTable(TableShape):
     def _start(self, part: int) -> int:
         return int(self._ends[part - 1]) if part else 0
 
-    def _matrix(
-        self, batch: Any, start: int, rows: NDArray[np.intp] | slice = slice(None)
-    ) -> NDArray[Any]:
+    def _matrix(self, batch: Any, start: int, rows: Indices | slice = slice(None)) -> NDArray[Any]:
         """Rows of a batch that starts at row ``start``, as an array of finite numbers."""
         numbers = start + np.arange(batch.num_rows)[rows]
         matrix = np.empty((len(numbers), self.n_features), dtype=self.dtype)

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pursuit._types import Indices
 from pursuit.rows.items import Items
 
 T = TypeVar("T")
@@ -40,7 +41,7 @@ class RowSource(Protocol):
         """
         ...
 
-    def take(self, index: NDArray[np.intp]) -> Items:
+    def take(self, index: Indices) -> Items:
         """Items at these row numbers, in the order of `index`, repeats included."""
         ...
 
@@ -70,7 +71,7 @@ class DistributedRows(RowSource, Protocol):
         """
         ...
 
-    def restrict(self, index: NDArray[np.intp]) -> DistributedRows:
+    def restrict(self, index: Indices) -> DistributedRows:
         """Rows of increasing numbers as a source of their own; they stay where they are."""
         ...
 
@@ -82,7 +83,7 @@ def row_spans(n_rows: int, size: int) -> Iterator[slice]:
     return (slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size))
 
 
-def checked_index(index: ArrayLike, n_rows: int) -> NDArray[np.intp]:
+def checked_index(index: ArrayLike, n_rows: int) -> Indices:
     """`index` as a 1-D integer array of row numbers in [0, n_rows).
 
     Negative numbers are refused rather than counted from the end: -1 marks "not a row" elsewhere

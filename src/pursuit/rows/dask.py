@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Indices
 from pursuit.rows.base import BLOCK_ROWS, RowSource, checked_index
 from pursuit.rows.daskkinds import as_collection, compute, described, import_dask, slots
 from pursuit.rows.items import Items, join
@@ -33,7 +34,6 @@ from pursuit.rows.table import TableShape, check_columns
 from pursuit.rows.tree import FAN_IN, in_order, subtrees
 
 T = TypeVar("T")
-Indices = NDArray[np.intp]
 
 _FEWEST_TASKS = 64
 """Tasks hold several blocks where so many of them remain."""

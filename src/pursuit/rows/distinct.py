@@ -14,17 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pursuit._types import Indices
 from pursuit.rows.base import RowSource
 from pursuit.rows.items import CSR, Items
 
 
-def distinct_rows(source: RowSource) -> NDArray[np.intp]:
+def distinct_rows(source: RowSource) -> Indices:
     """Row numbers of first occurrences, increasing; see :func:`row_groups`."""
     groups = row_groups((items for _, items in source.blocks()), source.n_rows)
     return np.unique(groups, return_index=True)[1]
 
 
-def row_groups(blocks: Iterable[Items], n_rows: int) -> NDArray[np.intp]:
+def row_groups(blocks: Iterable[Items], n_rows: int) -> Indices:
     """Number of the group of identical rows that a row belongs to, by first occurrence.
 
     Two rows of numbers are the same when all their values are (0.0 and -0.0 are the same value, a

@@ -6,8 +6,9 @@ Imports numpy and the index check of this room only.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from pursuit._types import Indices
 from pursuit.rows.base import checked_index
 
 
@@ -16,7 +17,7 @@ def draw_rows(
     size: int,
     rng: np.random.Generator,
     exclude: ArrayLike | None = None,
-) -> NDArray[np.intp]:
+) -> Indices:
     """Uniform sample of row numbers without replacement, sorted.
 
     Memory is O(size + number excluded), also when `n_rows` is 10^8: NumPy's unshuffled choice

@@ -12,6 +12,7 @@ from typing import Any, Never
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Indices
 from pursuit.rows.base import BLOCK_ROWS, checked_index, row_spans
 from pursuit.rows.table import TableShape, check_finite
 
@@ -55,7 +56,7 @@ class MatrixTable(TableShape):
             for span in row_spans(self.n_rows, size)
         )
 
-    def take(self, index: NDArray[np.intp]) -> NDArray[Any]:
+    def take(self, index: Indices) -> NDArray[Any]:
         """Rows at these numbers, in this order."""
         index = checked_index(index, self.n_rows)
         rows = np.ascontiguousarray(self.matrix[index], dtype=self.dtype)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Indices
 from pursuit.rows.base import BLOCK_ROWS, checked_index, row_spans
 from pursuit.rows.items import CSR
 
@@ -42,7 +43,7 @@ class ArrayRows:
         spans = row_spans(self.n_rows, size)
         return ((span.start, np.ascontiguousarray(self._X[span])) for span in spans)
 
-    def take(self, index: NDArray[np.intp]) -> NDArray[Any]:
+    def take(self, index: Indices) -> NDArray[Any]:
         """Copy the rows at these numbers."""
         return np.ascontiguousarray(self._X[checked_index(index, self.n_rows)])
 
@@ -62,7 +63,7 @@ class SparseRows:
         """Yield CSR slices of `size` rows, in row order."""
         return ((span.start, self._X[span]) for span in row_spans(self.n_rows, size))
 
-    def take(self, index: NDArray[np.intp]) -> CSR:
+    def take(self, index: Indices) -> CSR:
         """Return a CSR of the rows at these numbers."""
         taken: CSR = self._X[checked_index(index, self.n_rows)]
         return taken
@@ -83,7 +84,7 @@ class ListRows:
         """Yield lists of `size` objects, in order."""
         return ((span.start, list(self._X[span])) for span in row_spans(self.n_rows, size))
 
-    def take(self, index: NDArray[np.intp]) -> list[Any]:
+    def take(self, index: Indices) -> list[Any]:
         """List the objects at these numbers; the objects themselves are not copied."""
         return [self._X[i] for i in checked_index(index, self.n_rows).tolist()]
 
@@ -102,13 +103,13 @@ class IndexRows:
         """Number of rows."""
         return self._n_rows
 
-    def blocks(self, size: int = BLOCK_ROWS) -> Iterator[tuple[int, NDArray[np.intp]]]:
+    def blocks(self, size: int = BLOCK_ROWS) -> Iterator[tuple[int, Indices]]:
         """Yield runs of `size` consecutive row numbers."""
         return (
             (span.start, np.arange(span.start, span.stop, dtype=np.intp))
             for span in row_spans(self.n_rows, size)
         )
 
-    def take(self, index: NDArray[np.intp]) -> NDArray[np.intp]:
+    def take(self, index: Indices) -> Indices:
         """Return the row numbers themselves, checked."""
         return checked_index(index, self.n_rows)

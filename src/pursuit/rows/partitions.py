@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pursuit._types import Indices
 from pursuit.rows.convert import as_rows
 from pursuit.rows.items import Items, join, len_items
 from pursuit.rows.table import check_finite
-
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.rows.base import BLOCK_ROWS, RowSource
 from pursuit.rows.selected import select_rows
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class Sample:
             stop = min(start + size, self.n_rows)
             yield items, self.targets[start:stop], self.weights[start:stop]
 
-    def take(self, index: NDArray[np.intp]) -> Sample:
+    def take(self, index: Indices) -> Sample:
         """The sample restricted to these rows, in this order."""
         return Sample(select_rows(self.rows, index), self.targets[index], self.weights[index])
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Indices
 from pursuit.rows.base import (
     BLOCK_ROWS,
     DistributedRows,
@@ -29,7 +30,7 @@ _MANY_ROWS = 4 * BLOCK_ROWS
 class SelectedRows:
     """Rows ``index`` of ``source`` as a source of their own; nothing is copied until it is read."""
 
-    def __init__(self, source: RowSource, index: NDArray[np.intp]) -> None:
+    def __init__(self, source: RowSource, index: Indices) -> None:
         self.source = source
         self.index = checked_index(index, source.n_rows)
 
@@ -43,7 +44,7 @@ class SelectedRows:
         for span in row_spans(self.n_rows, size):
             yield span.start, self.source.take(self.index[span])
 
-    def take(self, index: NDArray[np.intp]) -> Items:
+    def take(self, index: Indices) -> Items:
         """Items at these row numbers, counted within the selection."""
         return self.source.take(self.index[checked_index(index, self.n_rows)])
 
@@ -70,7 +71,7 @@ class FetchedRows(SelectedRows):
         for span in row_spans(self.n_rows, size):
             yield span.start, self._items[span]
 
-    def take(self, index: NDArray[np.intp]) -> Items:
+    def take(self, index: Indices) -> Items:
         """Items at these row numbers, counted within the selection."""
         index = checked_index(index, self.n_rows)
         items = self._items
@@ -81,14 +82,14 @@ class FetchedRows(SelectedRows):
         return self.source.take(self.index)
 
 
-def source_numbers(rows: RowSource, index: NDArray[np.intp]) -> NDArray[np.intp]:
+def source_numbers(rows: RowSource, index: Indices) -> Indices:
     """Row numbers within a selection as those of the rows that it was made from."""
     while isinstance(rows, SelectedRows):
         index, rows = rows.index[index], rows.source
     return index
 
 
-def select_rows(source: RowSource, index: NDArray[np.intp]) -> RowSource:
+def select_rows(source: RowSource, index: Indices) -> RowSource:
     """Rows ``index`` of a source as a source of their own.
 
     All rows in their order are the source itself. Of rows that lie elsewhere, on disk or on other

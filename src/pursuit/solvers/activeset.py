@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrs
 
+from pursuit._types import Floats
 from pursuit.linalg import damped_cholesky
-
-Floats = NDArray[np.float64]
 
 _RIDGE = 1e-13
 _ROUNDING = 1e-11

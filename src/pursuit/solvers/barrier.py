@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from pursuit._types import Floats
 from pursuit.linalg import LowRankPlusDiagonal, Workers
 from pursuit.solvers.programme import Programme
-
-Floats = NDArray[np.float64]
 
 _POWER_STEPS = 3
 _REFINEMENTS = 3

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from pursuit._types import Floats, Indices
 
 KINDS = ("full", "diag", "spherical")
 _LOG_2PI = float(np.log(2.0 * np.pi))
@@ -78,7 +77,7 @@ class Mixture:
         others = self.part(np.flatnonzero(np.arange(self.size) != component))
         return replace(others, weights=others.weights / others.weights.sum())
 
-    def part(self, components: NDArray[np.intp]) -> Mixture:
+    def part(self, components: Indices) -> Mixture:
         """Some components, their weights as they are."""
         return Mixture(
             self.weights[components], self.means[components], self.factors[components], self.kind
@@ -192,9 +191,7 @@ class EM:
             mixture = self._maximise(shares)
         return mixture, before
 
-    def grow(
-        self, density: Floats, starts: Mixture, steps: int
-    ) -> tuple[Mixture, NDArray[np.intp], Floats]:
+    def grow(self, density: Floats, starts: Mixture, steps: int) -> tuple[Mixture, Indices, Floats]:
         """Steps on new components, each of them alone beside old ones held in their ln density.
 
         A weight is that of the one new component beside the old ones. Gives those that have not

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike
 
+from pursuit._types import Floats
 from pursuit.linalg import LowRankPlusDiagonal, TallMatrix, Workers
 from pursuit.solvers.barrier import Direction, Iterate, NewtonSystem, largest_eigenvalue
 from pursuit.solvers.programme import LowRank, Programme
-
-Floats = NDArray[np.float64]
 
 _TO_BOUNDARY = 0.995
 _SHORTEST = 1e-8

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pursuit._types import Floats, Indices
 from pursuit.linalg import Workers
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 Codes = NDArray[np.uint8]
 
 _FEATURES_A_TASK = 4

@@ -22,11 +22,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, eye_array, hstack
 
-Floats = NDArray[np.float64]
+from pursuit._types import Floats
 
 _FEASIBILITY = 1e-9
 _WIDER = 1e-7

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
+from pursuit._types import Floats, Indices
 from pursuit.linalg import Workers, damped_cholesky, line_search
 from pursuit.objectives import RowLoss
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 Features = Callable[[slice], NDArray[Any]]
 
 _BLOCK = 512

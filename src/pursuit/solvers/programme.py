@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pursuit._types import Floats
 from pursuit.linalg import Factor, TallMatrix, Workers
 
-Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 LowRank = NDArray[Any] | Callable[[slice], NDArray[Any]] | Factor
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.linalg import line_search
 from pursuit.objectives import HullLoss, SquaredLoss
 from pursuit.solvers.activeset import bounded_least_squares
-
-Floats = NDArray[np.float64]
 
 _SMALL = 1e-12
 _NEWTON_STEPS = 30

@@ -13,8 +13,7 @@ from typing import ClassVar, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from pursuit._types import Floats, Indices
 
 _ROUNDS = 60
 _INNER_ROUNDS = 30

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from pursuit._types import Floats, Indices
 from pursuit.objectives import ExponentialLoss, HullLoss, LogExpLoss, LogisticLoss, SquaredLoss
 from pursuit.solvers.leaf_sums import LeafSums
 from pursuit.solvers.stump_bounds import ExponentialCurves, LogisticCurves, SquaredCurves
 from pursuit.solvers.stump_steps import JointSearch, StumpStep
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 class ExponentialSearch(JointSearch):

@@ -6,14 +6,11 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.linalg import line_search
 from pursuit.solvers.leaf_sums import LeafSums
 from pursuit.solvers.stump_bounds import Curves, lower_bounds
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 EXHAUSTIVE_ROWS = 5000
 """Up to so many rows every stump is ruled out to one part in a million of the decrease."""

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.linalg import Workers
 from pursuit.solvers.leaf_sums import LeafSums
 from pursuit.solvers.stump_losses import joint_search
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 N_BINS = 255
 

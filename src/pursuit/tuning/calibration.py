@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.optimize import Bounds, minimize
 
+from pursuit._types import Floats, Indices
 from pursuit.linalg import SpanSolution, Spread
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _STEPS = 4
 _FLAT = 1e-3

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize, minimize_scalar
 from scipy.special import erf, expit, logsumexp
 
-Floats = NDArray[np.float64]
+from pursuit._types import Floats, Indices
 
 # Williams and Barber (1998): the logistic function as a sum of five error functions, with the
 # numbers that scikit-learn uses.
@@ -106,7 +105,7 @@ class Confidence:
         return np.asarray(np.divide(p, total, out=even, where=total > 0))
 
 
-def log_loss(probabilities: Floats, labels: NDArray[np.intp], weights: Floats) -> float:
+def log_loss(probabilities: Floats, labels: Indices, weights: Floats) -> float:
     """Weighted mean of -log p of each row's class."""
     own = probabilities[np.arange(len(labels)), labels]
     return float(np.average(-np.log(np.maximum(own, _LEAST)), weights=weights))
@@ -131,7 +130,7 @@ def sloped_loss(mean: Floats, targets: Floats, weights: Floats) -> float:
 
 def fit_confidence(
     latents: Latents,
-    labels: NDArray[np.intp],
+    labels: Indices,
     weights: Floats,
     *,
     seen: float,

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.kernels import ScaledGradient, compile_kernel, kernel_gradient
 from pursuit.linalg import Workers, invert_spd
-
-Floats = NDArray[np.float64]
 
 _CHUNK = 128
 

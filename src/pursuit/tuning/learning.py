@@ -9,15 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
+from pursuit._types import Floats
 from pursuit.tuning.evidence import Evidence
-
-Floats = NDArray[np.float64]
 
 FAMILIES = ("rbf", "matern52", "matern32", "matern12")
 """Kernels compared when none is given, from the smoothest to the roughest."""

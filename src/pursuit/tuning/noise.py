@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
 
@@ -11,8 +10,6 @@ from pursuit.greedy import kernel_matrix
 from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
 from pursuit.rows import Sample, draw_rows
-
-Floats = NDArray[np.float64]
 
 EVIDENCE_ROWS = 1000
 NOISE_FLOOR = 1e-4

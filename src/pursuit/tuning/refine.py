@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 
+from pursuit._types import Floats, Indices
 from pursuit.greedy import Problem, kernel_matrix
 from pursuit.kernels import Pullback
 from pursuit.linalg import Workers, damped_cholesky
 from pursuit.rows import Sample, as_rows, draw_rows
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 BATCH_ROWS = 4096
 _RATE = 0.1

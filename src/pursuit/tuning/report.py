@@ -6,13 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.tuning.calibration import Calibration
 from pursuit.tuning.confidence import Confidence
 from pursuit.tuning.learning import Stage
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

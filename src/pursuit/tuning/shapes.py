@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
+from pursuit._types import Floats
 from pursuit.kernels import compile_kernel
 from pursuit.tuning.confidence import sloped_loss
 from pursuit.tuning.evidence import Evidence
@@ -25,8 +25,6 @@ from pursuit.tuning.learning import (
     never,
     second_stage,
 )
-
-Floats = NDArray[np.float64]
 
 _JUDGING_ROWS = 500
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.greedy import size_grid
 from pursuit.linalg import SpanSolution
 from pursuit.tuning.calibration import HeldOut
 from pursuit.tuning.confidence import sloped_loss
-
-Floats = NDArray[np.float64]
 
 _ENOUGH = 0.01
 LOSS_IS_NOTHING = 1e-3

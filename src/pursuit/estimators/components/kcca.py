@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -19,6 +19,7 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound
 from pursuit.estimators.components.subspace import BOUND_POOL, FULL_ROWS
 from pursuit.estimators.components.viewmoments import ViewMoments
@@ -51,9 +52,6 @@ from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
 from pursuit.objectives import CorrelationPursuit
 from pursuit.rows import RowSource, Sample, as_table, draw_rows, is_dask, len_items
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _FULL_ROWS = 2000
 _SUBSET = 59

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 from sklearn.base import (
     BaseEstimator,
@@ -23,6 +23,7 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, kpca_bound
 from pursuit.estimators.components.preimages import RidgeMap, fixed_points
 from pursuit.estimators.components.subspace import (
@@ -62,8 +63,6 @@ from pursuit.greedy import Path, Pool, largest_size
 from pursuit.kernels import CountingKernel, is_gaussian
 from pursuit.linalg import NotPositiveDefiniteError, PrincipalComponents, Workers
 from pursuit.rows import RowSource, Sample
-
-Floats = NDArray[np.float64]
 
 _SUBSET = 59
 _NOVELTY_SHARE = 0.95
@@ -467,7 +466,7 @@ class SparseKernelPCA(
 
     def residual_curves(
         self, X: Any = None, *, diagonal: ArrayLike | None = None
-    ) -> dict[str, tuple[NDArray[np.intp], Floats]]:
+    ) -> dict[str, tuple[Indices, Floats]]:
         """What spans of the first 1, …, ``n_basis_`` rows miss: measured curves for a BoundDisplay.
 
         Parameters

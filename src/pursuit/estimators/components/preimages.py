@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
-
-Floats = NDArray[np.float64]
 
 _RIDGE = 0.1
 _STEPS = 100

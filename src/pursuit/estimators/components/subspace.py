@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from pursuit._types import Floats
 from pursuit.gram import ColumnMatrix, gram_statistics, kernel_diagonal
 from pursuit.greedy import (
     PATIENCE,
@@ -27,8 +27,6 @@ from pursuit.kernels import CountingKernel
 from pursuit.linalg import NotPositiveDefiniteError, Workers, bordered_cholesky
 from pursuit.objectives import GramResidual, ResidualPursuit
 from pursuit.rows import Sample, draw_rows
-
-Floats = NDArray[np.float64]
 
 FULL_ROWS = 5000
 """Up to this many rows each of them is a candidate, and all of them choose."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.bounds import Bound, compression_bound, compression_terms
 from pursuit.estimators.components.subspace import Diagonal, Subspace
 from pursuit.greedy import Path
-
-Floats = NDArray[np.float64]
 
 WEIGHTED = "a row of weight w counts as w rows"
 """What a bound for weighted rows takes for granted."""

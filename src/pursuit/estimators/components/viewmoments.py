@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.gram import SpannedView, kernel_diagonal, paired_moments
 from pursuit.linalg import CanonicalPairs, Workers, canonical_pairs
 from pursuit.rows import Sample
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

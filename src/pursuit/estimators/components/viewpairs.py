@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, correlation_bound
 from pursuit.estimators.components.subspacebounds import WEIGHTED
 from pursuit.estimators.components.viewmoments import ViewMoments
@@ -17,9 +18,6 @@ from pursuit.gram import SpannedView, kernel_times
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
 from pursuit.rows import Sample
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils import check_array
 
+from pursuit._types import Floats, Indices
 from pursuit.estimators.inputs import (
     check_symmetric,
     counting_kernel,
@@ -25,9 +25,6 @@ from pursuit.greedy import Pool, kernel_matrix
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import NotPositiveDefiniteError, Workers, robust_cholesky
 from pursuit.rows import IndexRows, RowSource, Sample, as_rows, len_items
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _PIVOT_TOLERANCE = 1e-11
 

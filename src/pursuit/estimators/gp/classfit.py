@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from pursuit._types import Floats, Indices
 from pursuit.estimators.classes import largest_class
 from pursuit.estimators.gp.finishing import (
     held_out,
@@ -16,9 +16,6 @@ from pursuit.estimators.span.features import Span, SpanFeatures
 from pursuit.greedy import Problem, SpanFit
 from pursuit.rows import draw_rows
 from pursuit.tuning import Confidence, fit_confidence
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _FIRST_VARIANCE = 30.0
 

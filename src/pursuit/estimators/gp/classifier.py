@@ -10,12 +10,13 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from pursuit._types import Floats, Indices
 from pursuit.estimators.classes import class_numbers, class_weights, distinct_classes
 from pursuit.estimators.constraints import EXECUTION, KERNEL, MAX_TIME, POOLED
 from pursuit.estimators.fit_run import FitRun, interrupt, warn
@@ -34,19 +35,16 @@ from pursuit.estimators.inputs import (
     is_precomputed,
     positive,
     training_rows,
-    validate_items,
     validate_labels,
     validate_weights,
 )
 from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.sources import named_columns
 from pursuit.estimators.span.model import AUTO_BASIS, NO_TIME_TO_CERTIFY, time_to_certify
-from pursuit.estimators.span.searching import SearchPlan, fit_basis
+from pursuit.estimators.span.searching import SearchPlan, fit_basis, given_search
 from pursuit.greedy import Problem, SpanFit
 from pursuit.rows import Sample
 from pursuit.tuning import LearningReport
-
-Floats = NDArray[np.float64]
 
 _AUTO_CERTIFICATE_ROWS = 10_000
 
@@ -352,7 +350,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
 
     def _take_in(
         self, X: Any, y: Any, sample_weight: ArrayLike | None
-    ) -> tuple[Any, Sample, NDArray[np.intp]]:
+    ) -> tuple[Any, Sample, Indices]:
         """Training data, checked: X, the rows that have weight, and their numbers among all."""
         rows, X = training_rows(self, X)
         names = validate_labels(y)
@@ -394,17 +392,9 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         return 1.0 if self.optimizer is None else None
 
     def _plan(self) -> SearchPlan:
-        candidates = self.candidates
-        if not isinstance(candidates, str):
-            candidates = validate_items(self, candidates, reset=False, name="candidates")
         return SearchPlan(
             n_basis=AUTO_BASIS if self.n_basis == "auto" else int(self.n_basis),
-            search=self.search,
-            pool_size=self.pool_size,
-            selection_rows=self.selection_rows,
-            rounds=self.rounds,
-            candidates=candidates,
-            evidence=False,
+            search=given_search(self),
             tol=None,
             certificate=None,
             max_time=self.max_time,
@@ -412,11 +402,11 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         )
 
     def _store(
-        self, fitted: SpanFit, laplace: LaplaceFit, whitener: Floats, present: NDArray[np.intp]
+        self, fitted: SpanFit, laplace: LaplaceFit, whitener: Floats, present: Indices
     ) -> None:
         """Keep the model; row numbers are those of the rows passed to fit."""
 
-        def as_passed(index: NDArray[np.intp]) -> NDArray[np.intp]:
+        def as_passed(index: Indices) -> Indices:
             return np.where(index >= 0, present[index], -1)
 
         self.basis_ = None if is_precomputed(self.kernel) else fitted.pool.items

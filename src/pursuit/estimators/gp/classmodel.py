@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
 from pursuit.estimators.classes import against_rest, known_numbers, largest_class
 from pursuit.estimators.gp.classproblem import LogisticProblem
@@ -35,9 +36,6 @@ from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
 from pursuit.rows import RowSource, Sample
 from pursuit.tuning import Confidence
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 def _knows_itself(model: Any) -> bool:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.bounds import logistic_lower_bound
 from pursuit.objectives import LogisticRows
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import solve_triangular
 
+from pursuit._types import Floats, Indices
 from pursuit.estimators.inputs import dense
 from pursuit.gram import cross_statistics, residual_squares
 from pursuit.greedy import FreshSubset, MaxSize, Problem, Pursuit, solve_in_span, subset_size
 from pursuit.objectives import QuadraticPursuit, SpanPursuit, dual_pursuit
 from pursuit.rows import Sample, as_rows, concat, draw_rows, len_items
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _BATCH = 1024
 _GUIDES = 64

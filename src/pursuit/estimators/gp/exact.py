@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._types import Floats
 from pursuit.bounds import Certificate
 from pursuit.estimators.constraints import DTYPE, EXECUTION, KERNEL
 from pursuit.estimators.fit_run import FitRun, interrupt, warn
@@ -43,8 +44,6 @@ from pursuit.greedy import Meter, Problem
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
 from pursuit.rows import IndexRows, Sample, SelectedRows, as_rows
-
-Floats = NDArray[np.float64]
 
 DIRECT_ROWS = 3000
 """Up to this many rows ``solver="auto"`` factors the kernel matrix."""

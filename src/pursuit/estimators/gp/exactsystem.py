@@ -24,6 +24,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 
+from pursuit._types import Floats
 from pursuit.bounds import SolvePath
 from pursuit.estimators.gp.solverecord import SolveRecorder
 from pursuit.gram import kernel_diagonal, kernel_features, kernel_product, kernel_times
@@ -37,8 +38,6 @@ from pursuit.linalg import (
     refined_gradients,
 )
 from pursuit.rows import draw_rows, len_items
-
-Floats = NDArray[np.float64]
 
 _BUDGET = 1 << 27
 """Numbers of V in float32 (512 MB) that the preconditioner may hold."""

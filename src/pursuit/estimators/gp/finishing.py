@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
+from pursuit._types import Floats, Indices
 from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.gp.learning import Settled
 from pursuit.estimators.inputs import dense
@@ -36,9 +36,6 @@ from pursuit.tuning import (
     flat_size,
     loss_curve,
 )
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 RESERVED_ROWS = 2000
 _ROWS_A_RESERVED = 5

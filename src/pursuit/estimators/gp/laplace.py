@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from pursuit._types import Floats, Indices
 from pursuit.linalg import SpanSolution, Workers
 from pursuit.objectives import LogisticRows
 from pursuit.solvers import newton
 from pursuit.tuning import HeldOut, Latents
 
-Floats = NDArray[np.float64]
 Features = Callable[[slice], NDArray[Any]]
 
 _ROWS = 1024
@@ -210,7 +210,7 @@ def _squares(L: Floats, features: Floats) -> Floats:
     return np.asarray(np.einsum("ij,ij->j", U, U))
 
 
-def _group_sums(values: Floats, group: NDArray[np.intp]) -> Floats:
+def _group_sums(values: Floats, group: Indices) -> Floats:
     """Sums over each row's group, by columns."""
     sums = np.zeros((int(group.max()) + 1, values.shape[1]))
     np.add.at(sums, group, values)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
+from pursuit._types import Floats
 from pursuit.estimators.fit_run import warn
 from pursuit.estimators.inputs import (
     check_positive_definite,
@@ -38,8 +38,6 @@ from pursuit.tuning import (
     learn_shape,
     never,
 )
-
-Floats = NDArray[np.float64]
 
 EVIDENCE_ROWS = 2000
 LEARNING_SHARE = 0.3

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.gram import Block, chunked, row_pass
 from pursuit.kernels import Kernel
 from pursuit.linalg import SpanSolution, Spread, Workers
 from pursuit.rows import RowSource
-
-Floats = NDArray[np.float64]
 
 _ROWS = 512
 

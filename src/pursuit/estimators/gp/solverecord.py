@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate, SolvePath
 from pursuit.greedy import Problem
 from pursuit.linalg import Iterate, column_dots
-
-Floats = NDArray[np.float64]
 
 
 class SolveRecorder:
@@ -64,7 +62,7 @@ class SolveRecorder:
         )
 
 
-def _replaced(values: Floats, at: NDArray[np.intp], by: Floats) -> Floats:
+def _replaced(values: Floats, at: Indices, by: Floats) -> Floats:
     changed = values.copy()
     changed[at] = by
     return changed

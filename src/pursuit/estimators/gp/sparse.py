@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._types import Floats
 from pursuit.bounds import Bound, EvidenceBounds, evidence_bounds
 from pursuit.estimators.constraints import DTYPE, EXECUTION, KERNEL, MAX_TIME, POOLED
 from pursuit.estimators.fit_run import FitRun
@@ -45,8 +46,6 @@ from pursuit.estimators.span.updating import UpdatingModel
 from pursuit.greedy import SpanFit
 from pursuit.linalg import SpanSolution, Spread, Workers, single_threaded_blas
 from pursuit.tuning import Calibration
-
-Floats = NDArray[np.float64]
 
 
 class SparseGPRegressor(

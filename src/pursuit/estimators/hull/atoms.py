@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from numpy.typing import NDArray
 from scipy import sparse
 
+from pursuit._types import Floats, Indices
 from pursuit.gram import (
     GramStatistics,
     gram_statistics,
@@ -23,8 +23,6 @@ from pursuit.kernels import Columns, CountingKernel, Kernel
 from pursuit.linalg import Workers
 from pursuit.rows import Sample, len_items
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 Split = tuple[Indices, Indices]
 
 STORED_ENTRIES = 1 << 26

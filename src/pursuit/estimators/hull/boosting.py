@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._types import Floats
 from pursuit.bounds import Bound, margin_bound, margin_scale
 from pursuit.estimators.classes import distinct_classes
 from pursuit.estimators.constraints import EXECUTION
@@ -35,8 +36,6 @@ from pursuit.linalg import Workers
 from pursuit.objectives import check_exponent, check_learner
 from pursuit.objectives.hull import STEPS
 from pursuit.rows import draw_rows
-
-Floats = NDArray[np.float64]
 
 AUTO_SCALE = 128.0
 CV_SCALES = 4.0, 8.0, 16.0, 32.0, 128.0

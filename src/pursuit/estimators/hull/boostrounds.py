@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.estimators.hull.search import HullStop, pursue_hull
 from pursuit.estimators.inputs import seeded_clone
@@ -29,8 +29,7 @@ from pursuit.objectives.hull import START
 from pursuit.solvers import Bins, Stump, StumpAtoms, reweight
 from pursuit.solvers.stump_steps import CERTAIN_SHARE, EXHAUSTIVE_ROWS
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
+Codes = Indices
 
 _HELD_OUT = 0.2
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.estimators.hull.atoms import AtomSource
 from pursuit.objectives import PinballResidual
 from pursuit.solvers import LinearLosses, Master, make_master
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _BATCH = 10
 """Most atoms that join the programme in a step: with fewer, it is solved more often."""

@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, DensityMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.estimators.constraints import EXECUTION
 from pursuit.estimators.fit_run import warn
@@ -32,8 +33,6 @@ from pursuit.greedy import Interrupted, Meter, Path, Pursuit, catch_interrupt
 from pursuit.linalg import Workers
 from pursuit.rows import draw_rows
 from pursuit.solvers import EM, Mixture
-
-Floats = NDArray[np.float64]
 
 AUTO_BANDWIDTHS = 0.5, 0.25, 0.125, 0.0625
 _CENTRES = 5000
@@ -293,7 +292,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         return float(np.average(found, weights=validate_weights(sample_weight, len(found))))
 
     @lazily
-    def predict(self, X: Any) -> NDArray[np.intp]:
+    def predict(self, X: Any) -> Indices:
         """The component each row most likely came from.
 
         Returns
@@ -314,7 +313,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         shares = np.exp(joint - joint.max(axis=1, keepdims=True))
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
-    def sample(self, n_samples: int = 1) -> tuple[Floats, NDArray[np.intp]]:
+    def sample(self, n_samples: int = 1) -> tuple[Floats, Indices]:
         """Draw from the mixture.
 
         Returns
@@ -401,7 +400,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         self,
         growth: MixtureGrowth,
         stop: GrowthStop,
-        rows: NDArray[np.intp],
+        rows: Indices,
         interrupted: Interrupted,
         rng: np.random.Generator,
     ) -> Path:

@@ -27,13 +27,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.linalg import Workers
 from pursuit.objectives import NegativeLogLikelihood
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _GROUP_ROWS = 64
 """Rows per group. Smaller groups give sharper bounds, so fewer line searches, and more sums."""

@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.estimators.hull.mixture_atoms import GaussianAtoms, Searched
 from pursuit.greedy import Pursuit
 from pursuit.solvers import EM, Mixture
 from pursuit.solvers.em import log_sum_exp
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _REFINED = 6
 """Atoms from which EM starts at a step; fewer are faster, and end at worse components."""

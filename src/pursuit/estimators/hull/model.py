@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.model_selection import check_cv
@@ -16,6 +16,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_y, check_is_fitted, validate_data
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.estimators.constraints import EXECUTION, KERNEL, POOLED
 from pursuit.estimators.fit_run import interrupt
@@ -50,9 +51,6 @@ from pursuit.linalg import Workers
 from pursuit.objectives import HuberResidual
 from pursuit.objectives.hull import STEPS
 from pursuit.rows import Sample, distinct_rows, draw_rows, len_items
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _SMALL = 2000
 """Up to so many rows the kernel functions at all of them are chosen from at once."""

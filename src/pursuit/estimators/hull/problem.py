@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.estimators.hull.atoms import AtomSource, AtomSums, Split
 from pursuit.estimators.hull.kinked import KinkedBall
 from pursuit.estimators.hull.smooth import SmoothBall
@@ -21,7 +21,6 @@ from pursuit.objectives import (
 )
 from pursuit.solvers import bounded_least_squares
 
-Floats = NDArray[np.float64]
 Ball = BallRegression | SmoothBall | KinkedBall
 
 LOSSES = ("squared", "huber", "absolute", "quantile")

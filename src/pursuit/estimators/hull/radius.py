@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.estimators.hull.atoms import AtomSource, AtomSums, Split
 from pursuit.estimators.hull.problem import BallProblem
 from pursuit.estimators.hull.search import HullStop, pursue_hull
 from pursuit.greedy import Meter
-
-Floats = NDArray[np.float64]
 
 _RATIO = 2.0
 _FIRST = 0.25

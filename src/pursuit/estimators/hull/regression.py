@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from pursuit._types import Floats
 from pursuit.estimators.hull.model import HullModel
 from pursuit.estimators.sources import named_columns
-
-Floats = NDArray[np.float64]
 
 
 class HullRegressor(HullModel):

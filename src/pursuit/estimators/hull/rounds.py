@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
 from pursuit.estimators.hull.atoms import AtomSource, kernel_source
 from pursuit.estimators.hull.kinked import KinkedBall
@@ -18,9 +18,6 @@ from pursuit.greedy import Interrupted, Meter, Path
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
 from pursuit.rows import Sample
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _GAIN = 1e-12
 """Atoms outside the pool that promise less than this part of f(0) are not asked for."""

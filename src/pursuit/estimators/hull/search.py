@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.greedy import Meter, Path, Pursuit, StopRule
 from pursuit.linalg import Workers
@@ -22,9 +23,6 @@ from pursuit.objectives import (
 )
 from pursuit.objectives.hull import STEPS
 from pursuit.solvers import reweight
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _STEPS_PER_TERM = 10
 

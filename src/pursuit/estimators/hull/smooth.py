@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.estimators.hull.atoms import AtomSource
 from pursuit.objectives import HuberLoss, HullObjective
 from pursuit.solvers import reweight
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 class SignedAtoms:

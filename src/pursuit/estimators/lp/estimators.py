@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from pursuit._types import Floats
 from pursuit.estimators.classes import against_rest, class_weights, distinct_classes
 from pursuit.estimators.inputs import (
     check_lengths,
@@ -24,8 +25,6 @@ from pursuit.estimators.lp.model import LPMachine
 from pursuit.estimators.progress import with_callbacks
 from pursuit.estimators.sources import named_columns
 from pursuit.solvers import LinearLosses
-
-Floats = NDArray[np.float64]
 
 _TIE = 1e-10
 

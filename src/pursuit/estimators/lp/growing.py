@@ -8,8 +8,8 @@ from itertools import zip_longest
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate, GrowthPath
 from pursuit.estimators.lp.machine import Machine
 from pursuit.estimators.lp.pricing import Prices, diverse
@@ -19,9 +19,6 @@ from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
 from pursuit.rows import RowSource, draw_rows
 from pursuit.solvers import LinearLosses
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _VIOLATED = 1e-8
 """A column prices itself in when it is above 1 by more than the solver's rounding."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.bounds import relative_gap
 from pursuit.solvers import LinearLosses, Master, make_master
-
-Floats = NDArray[np.float64]
 
 _ZERO = 1e-10
 _ROUNDING = 1e-12

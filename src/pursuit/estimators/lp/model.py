@@ -6,13 +6,13 @@ import numbers
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate, GrowthPath
 from pursuit.estimators.constraints import EXECUTION, KERNEL, MAX_TIME
 from pursuit.estimators.fit_run import FitRun, interrupt, warn
@@ -29,9 +29,6 @@ from pursuit.greedy import Meter
 from pursuit.kernels import CountingKernel
 from pursuit.rows import RowSource, Sample, SelectedRows, draw_rows, source_numbers
 from pursuit.solvers import LinearLosses
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _CHECK_ROWS = 256
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.gram import kernel_times
 from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
 from pursuit.rows import RowSource, SelectedRows
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _ALIKE = 0.9
 _LOOKED_AT = 40

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 from scipy.sparse.linalg import LinearOperator
 from sklearn.base import (
@@ -22,6 +22,7 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, sampled_total
 from pursuit.estimators.constraints import DTYPE, EXECUTION, KERNEL, POOLED
 from pursuit.estimators.fit_run import FitRun, interrupt, warn
@@ -49,9 +50,6 @@ from pursuit.linalg import (
 )
 from pursuit.objectives import Pick, Project, StepBound
 from pursuit.rows import Sample, draw_rows
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 class GreedyFeatureMap(

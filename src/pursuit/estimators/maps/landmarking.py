@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, least_deviation, sample_needed, sampled_look
 from pursuit.estimators.maps.mapinputs import own_candidates
 from pursuit.estimators.maps.plugins import Plugins
@@ -45,9 +46,6 @@ from pursuit.objectives import (
     checked_bound,
 )
 from pursuit.rows import Sample
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._types import Floats, Indices
 from pursuit.estimators.constraints import EXECUTION, KERNEL
 from pursuit.estimators.inputs import (
     check_positive_definite,
@@ -39,9 +40,6 @@ from pursuit.greedy import Pivots, block_pivots
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import NotPositiveDefiniteError, SpanPoints, Workers, trusted_size
 from pursuit.rows import IndexRows, RowSource, Sample, as_rows
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _CHECKED_ROWS = 64
 _ULPS = 16.0

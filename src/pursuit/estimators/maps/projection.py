@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from pursuit._types import Floats, Indices
 from pursuit.estimators.maps.landmarking import Landmarks
 from pursuit.gram import kernel_diagonal, kernel_features, kernel_product, residual_squares
 from pursuit.greedy import Pivots
@@ -16,9 +16,6 @@ from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
 from pursuit.objectives import Project
 from pursuit.rows import Sample
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._types import Floats
 from pursuit.estimators.classes import distinct_classes, largest_class
 from pursuit.estimators.inputs import (
     TargetScale,
@@ -29,8 +30,6 @@ from pursuit.estimators.progress import with_callbacks
 from pursuit.estimators.sources import named_columns
 from pursuit.objectives import LogisticRows
 from pursuit.rows import Sample
-
-Floats = NDArray[np.float64]
 
 _AUTO_TOLERANCE = 0.25
 _AUTO_SHORTFALL = 0.5

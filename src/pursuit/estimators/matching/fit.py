@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import matching_pursuit_bound
 from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.matching.judges import Judge, Tally, sum_losses
@@ -26,8 +26,6 @@ from pursuit.greedy import (
 )
 from pursuit.kernels import Kernel
 from pursuit.rows import draw_rows
-
-Floats = NDArray[np.float64]
 
 
 class MatchingFit:
@@ -132,7 +130,7 @@ class MatchingFit:
             path = replace(path.truncated(n), stop_reason="bound")
         return search.fitted(n, path)
 
-    def _measure(self, centers: NDArray[np.intp], first: int, last: int) -> Measure:
+    def _measure(self, centers: Indices, first: int, last: int) -> Measure:
         return self._tally.measure(centers, np.arange(first, last + 1))
 
     def _validated_size(

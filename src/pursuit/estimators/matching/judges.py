@@ -9,12 +9,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.estimators.matching.path import Measure
 from pursuit.objectives import RowLoss
 from pursuit.rows import Sample
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 class Judge(Protocol):

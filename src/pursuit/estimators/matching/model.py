@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound
 from pursuit.estimators.constraints import EXECUTION, KERNEL, POOLED
 from pursuit.estimators.fit_run import FitRun, interrupt, warn
@@ -36,10 +36,6 @@ from pursuit.kernels import Dictionary
 from pursuit.linalg import Workers
 from pursuit.objectives import RowLoss
 from pursuit.rows import Sample
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
-
 
 _THEOREM = "Hussain & Shawe-Taylor 2008, Theorem 3"
 

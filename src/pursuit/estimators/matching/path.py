@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.gram import sum_along_path
 from pursuit.greedy import Path, Pool
 from pursuit.kernels import Dictionary, Kernel
 from pursuit.linalg import Workers
 from pursuit.rows import RowSource
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 Measure = tuple[Callable[..., Floats], Sequence[NDArray[Any]]]
 """What to add up for models of many sizes, and the arrays it looks at beside their values."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.estimators.matching.path import AtomPath, Measure
 from pursuit.gram import sum_along_path
 from pursuit.greedy import Meter, Path, Pool, Problem, Pursuit, Stalled, StopRule
@@ -24,9 +24,6 @@ from pursuit.objectives import (
 )
 from pursuit.rows import RowSource, Sample, distinct_rows, draw_rows
 from pursuit.solvers import newton
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 FULL_ROWS = 5000
 """Up to this many rows each of them is a candidate, and all of them choose."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.estimators.components.kpca import SparseKernelPCA
 from pursuit.estimators.gp.classifier import SparseGPClassifier
 from pursuit.estimators.gp.exact import ExactGPRegressor
@@ -27,8 +27,6 @@ from pursuit.estimators.svm.oneclass import LowRankOneClassSVM
 from pursuit.estimators.svm.svc import LowRankSVC
 from pursuit.estimators.svm.svr import LowRankSVR
 from pursuit.kernels import Kernel
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

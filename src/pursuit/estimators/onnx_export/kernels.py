@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.estimators.onnx_export.graph import Graph
 from pursuit.kernels import Dot, Kernel
 from pursuit.kernels.compose import Constant, Power, Product, Sum
@@ -24,8 +24,6 @@ from pursuit.kernels.stationary import (
     RationalQuadratic,
     Stationary,
 )
-
-Floats = NDArray[np.float64]
 
 # Below this share of ‖x‖² + ‖z‖² a squared distance has lost too many digits to be rooted.
 _CANCELLED = 1e-6

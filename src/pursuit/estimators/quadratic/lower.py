@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import circle_shift, companion_lower_bound, residual_lower_bound
 from pursuit.estimators.quadratic.matrices import (
     Columns,
@@ -20,9 +20,6 @@ from pursuit.greedy import Meter, Pursuit
 from pursuit.greedy.candidates import Candidates
 from pursuit.linalg import EPS, NotPositiveDefiniteError, Workers
 from pursuit.objectives import QuadraticPursuit
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _BLOCK = 256
 _INSIDE = 1e-9

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from pursuit._types import Floats, Indices
 
 _BLOCK = 64
 """Columns of an operator that are computed, and kept, at a time."""

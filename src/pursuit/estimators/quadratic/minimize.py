@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate, relative_gap
 from pursuit.estimators.inputs import positive, seeded
 from pursuit.estimators.quadratic.lower import (
@@ -35,8 +36,6 @@ from pursuit.greedy.candidates import Candidates
 from pursuit.linalg import NotPositiveDefiniteError, Workers
 from pursuit.objectives import QuadraticPursuit
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 Matrix = DenseColumns | SparseColumns | OperatorColumns
 
 EXACT_VARIABLES = 2000

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import (
     Certificate,
     dense_lower_bound,
@@ -28,9 +28,6 @@ from pursuit.greedy.candidates import Candidates
 from pursuit.linalg import CGSolution, SpanSolution, conjugate_gradients
 from pursuit.objectives import QuadraticPursuit, dual_pursuit
 from pursuit.rows import draw_rows
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 KINDS = ("published", "dense", "scaled", "hybrid", "two-level", "pcg")
 ALL_ROWS_DUAL = 10_000

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, natarajan_step_bound, orthogonalities, span_rate_bound
 from pursuit.greedy import Meter, Problem, Pursuit, ValueBelow, kernel_matrix
 from pursuit.linalg import Workers
 from pursuit.objectives import QuadraticPursuit
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 EXACT_ROWS = 2000
 """Most rows for which ρ is computed: with more, its m x m eigenproblem takes longer than a fit."""

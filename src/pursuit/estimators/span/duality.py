@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate, diagonal_quadratic
 from pursuit.estimators.span.features import SpanFeatures
 from pursuit.gram import kernel_product
@@ -15,9 +15,6 @@ from pursuit.greedy import Meter
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
 from pursuit.rows import RowSource, SelectedRows, as_rows
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 class DualProblem(Protocol):

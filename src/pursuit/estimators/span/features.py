@@ -10,14 +10,12 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import solve_triangular
 
+from pursuit._types import Floats, Indices
 from pursuit.gram import kernel_features
 from pursuit.greedy import Pool, Problem, kernel_matrix
 from pursuit.kernels import Kernel
 from pursuit.linalg import NotPositiveDefiniteError, Workers, robust_cholesky
 from pursuit.rows import RowSource, len_items
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 STORED_BYTES = 1 << 30
 """Features of at most this size are kept in memory."""

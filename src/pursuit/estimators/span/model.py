@@ -10,13 +10,14 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate, CertificatePath
 from pursuit.estimators.fit_run import FitRun, interrupt, warn
 from pursuit.estimators.inputs import (
@@ -37,6 +38,7 @@ from pursuit.estimators.sources import n_rows, named_columns
 from pursuit.estimators.span.certifying import Certifier, check_kind
 from pursuit.estimators.span.searching import (
     SearchPlan,
+    given_search,
     grow_span,
     span_model,
 )
@@ -102,9 +104,9 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
     kernel_: Any
     noise_: float
     basis_: Any
-    basis_indices_: NDArray[np.intp]
+    basis_indices_: Indices
     n_basis_: int
-    dual_coef_: NDArray[np.float64]
+    dual_coef_: Floats
     path_: Path
     certificate_: Certificate | None
     calibration_: Calibration | None
@@ -294,7 +296,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
 
     def _take_in(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, *, normalize: bool
-    ) -> tuple[Any, Sample, NDArray[np.intp]]:
+    ) -> tuple[Any, Sample, Indices]:
         """Training data, checked: X, the rows that have weight, and their numbers among all."""
         rows, X = training_rows(self, X)
         targets = self._targets(y)
@@ -308,11 +310,11 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         sample = Sample(rows, self._scale.normalize(Y), weights)
         return X, sample.take(present) if len(present) < rows.n_rows else sample, present
 
-    def _targets(self, y: Any) -> NDArray[np.float64]:
+    def _targets(self, y: Any) -> Floats:
         """Checked targets."""
         return validate_targets(y)
 
-    def _report_end(self, run: FitRun, present: NDArray[np.intp]) -> None:
+    def _report_end(self, run: FitRun, present: Indices) -> None:
         """Say what the caller should know of the fit to the rows ``present``."""
         if run.stopping:
             n_rows = self._sums["n_rows"]
@@ -377,7 +379,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
                 "the unweighted problem."
             )
 
-    def _positions(self, present: NDArray[np.intp], sample: Sample) -> NDArray[np.intp]:
+    def _positions(self, present: Indices, sample: Sample) -> Indices:
         """Where the basis stands among the rows that have weight; -1 for points that are not."""
         index = self.basis_indices_
         position = np.minimum(np.searchsorted(present, index), len(present) - 1)
@@ -391,22 +393,12 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
     def _plan(self, n_rows: int) -> SearchPlan:
         return SearchPlan(
             n_basis=AUTO_BASIS if self.n_basis == "auto" else int(self.n_basis),
-            search=self.search,
-            pool_size=self.pool_size,
-            selection_rows=self.selection_rows,
-            rounds=self.rounds,
-            candidates=self._own_candidates(),
-            evidence=self.selection == "evidence",
+            search=given_search(self),
             tol=self.tol,
             certificate=self._certificate_kind(n_rows),
             max_time=self.max_time,
             dtype=self.dtype,
         )
-
-    def _own_candidates(self) -> Any:
-        if isinstance(self.candidates, str):
-            return self.candidates
-        return validate_items(self, self.candidates, reset=False, name="candidates")
 
     def _certificate_kind(self, n_rows: int) -> str | None:
         if self.certificate != "auto":
@@ -414,12 +406,10 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         limit = _AUTO_CERTIFICATE_ROWS[1 if self._learned else 0]
         return "hybrid" if n_rows <= limit else "published"
 
-    def _store(
-        self, fitted: SpanFit | StepFit, present: NDArray[np.intp], problem: Problem
-    ) -> None:
+    def _store(self, fitted: SpanFit | StepFit, present: Indices, problem: Problem) -> None:
         """Keep the model; row numbers are those of the rows passed to fit."""
 
-        def as_passed(index: NDArray[np.intp]) -> NDArray[np.intp]:
+        def as_passed(index: Indices) -> Indices:
             return np.where(index >= 0, present[index], -1)
 
         self._set_solution(fitted.solution)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pursuit.bounds import Certificate, relative_gap
 from pursuit.estimators.span.searching import Begin, SearchPlan
@@ -24,8 +23,6 @@ from pursuit.greedy import (
 from pursuit.linalg import StepSolution
 from pursuit.objectives import LassoPursuit
 from pursuit.solvers import bounded_least_squares
-
-Floats = NDArray[np.float64]
 
 _OVER = "all coefficient vectors on all rows"
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from sklearn.cluster import MiniBatchKMeans
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate, relative_gap
 from pursuit.estimators.fit_run import FitRun
+from pursuit.estimators.inputs import is_precomputed, validate_items
+from pursuit.estimators.search import POOLED, Search, resolve_search
 from pursuit.estimators.span.certifying import Certifier, Model, SecondPursuit
 from pursuit.greedy import (
     Choice,
@@ -33,9 +36,6 @@ from pursuit.linalg import SpanSolution, StepSolution
 from pursuit.objectives import SpanEvidence, SpanObjective, SpanPursuit
 from pursuit.rows import BLOCK_ROWS, Sample, distinct_rows, draw_rows
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
-
 Begin = Callable[..., Callable[[int], None]]
 
 SMALL = 2_000
@@ -53,16 +53,43 @@ class SearchPlan:
     """The arguments that decide how a basis is chosen, as the user gave them."""
 
     n_basis: int
-    search: str
-    pool_size: int | str
-    selection_rows: int | str | None
-    rounds: int
-    candidates: Any
-    evidence: bool
-    tol: float | None
-    certificate: str | None
-    max_time: float | None
-    dtype: DTypeLike
+    search: Search
+    tol: float | None = None
+    certificate: str | None = None
+    max_time: float | None = None
+    dtype: DTypeLike = np.float64
+
+    @property
+    def evidence(self) -> bool:
+        """Whether candidates are chosen for the evidence."""
+        return self.search.score == "evidence"
+
+
+GAUSSIAN_SEARCH = {
+    "pooled": (*POOLED, "score"),
+    "fresh": ("pool_size", "score"),
+    "full": ("score",),
+}
+"""Fields of `Search` that apply where a basis is chosen for a Gaussian process."""
+
+
+def estimator_search(estimator: Any, allowed: Mapping[str, Collection[str]]) -> Search:
+    """The search that an estimator's ``search`` means, its own points checked."""
+    search = resolve_search(estimator.search, allowed)
+    other_points = search.own_points or search.candidates == "kmeans"
+    if other_points and is_precomputed(estimator.kernel):
+        raise ValueError(
+            "kernel='precomputed' knows only its rows: leave candidates out of the search."
+        )
+    return search
+
+
+def with_checked_points(estimator: Any, search: Search) -> Search:
+    """The search with points of the user's own as the kernel takes them; X has been checked."""
+    if not search.own_points:
+        return search
+    points = validate_items(estimator, search.candidates, reset=False, name="candidates")
+    return replace(search, candidates=points)
 
 
 def span_model(
@@ -80,13 +107,14 @@ def span_model(
 def choose_pool(plan: SearchPlan, problem: Problem) -> Pool:
     """The candidates of a pooled or full search."""
     sample, m = problem.sample, problem.sample.n_rows
-    if not isinstance(plan.candidates, str):
-        return Pool.of_points(plan.candidates)
-    size = 2 * plan.n_basis + 1000 if plan.pool_size == "auto" else int(plan.pool_size)
-    if plan.candidates == "kmeans" and plan.search == "pooled":
+    search = plan.search
+    if search.own_points:
+        return Pool.of_points(search.candidates)
+    size = search.pool_size or 2 * plan.n_basis + 1000
+    if search.candidates == "kmeans":
         return Pool.of_points(cluster_centres(sample, min(size, m), problem.rng))
-    small = m <= SMALL and plan.pool_size == "auto"
-    if small or plan.search == "full" or size >= m:
+    small = m <= SMALL and search.pool_size is None
+    if small or search.kind == "full" or size >= m:
         return Pool.of_rows(sample, distinct_rows(sample.rows) if m <= SMALL else np.arange(m))
     return Pool.of_rows(sample, draw_rows(m, size, problem.rng))
 
@@ -101,6 +129,23 @@ def cluster_centres(sample: Sample, n: int, rng: np.random.Generator) -> Any:
         n, batch_size=8192, n_init=1, max_iter=20, random_state=int(rng.integers(2**31))
     )
     return clusters.fit(items, sample_weight=rows.weights).cluster_centers_
+
+
+def given_search(estimator: Any) -> Search:
+    """The search of an estimator whose constructor still has a parameter per field."""
+    points = estimator.candidates
+    own = not isinstance(points, str)
+    rows = estimator.selection_rows
+    return Search(
+        estimator.search,
+        pool_size=None if estimator.pool_size == "auto" or own else estimator.pool_size,
+        rows="all" if rows is None else None if rows == "auto" else rows,
+        rounds=None if own else estimator.rounds,
+        score="evidence" if getattr(estimator, "selection", "") == "evidence" else None,
+        candidates=(
+            validate_items(estimator, points, reset=False, name="candidates") if own else points
+        ),
+    )
 
 
 @dataclass(frozen=True)
@@ -139,7 +184,7 @@ def choose_basis(
     """
     restricted = len(split.reserved) > 0
     chooser = _restricted(problem, split.allowed) if restricted else problem
-    if plan.search == "pooled":
+    if plan.search.kind == "pooled":
         choice = run.recorded("choose", lambda: _in_sizes(plan, chooser, split, run, cut).choice)
         return Chosen(choice)
     chosen = _in_sizes(plan, chooser, split, run, cut)
@@ -197,7 +242,7 @@ def _choose(plan: SearchPlan, problem: Problem, run: FitRun) -> Chosen:
     after_step = run.begin("choose", plan.n_basis)
     gap = gap_of(plan, problem)
     rules = [*gap_rules(plan, gap), MaxSize(plan.n_basis), run.interrupted]
-    if plan.search != "fresh":
+    if plan.search.kind != "fresh":
         return Chosen(choose_pooled(plan, problem, rules, after_step), gap=gap)
     fitted = _fit_fresh(plan, problem, rules, after_step)
     return Chosen(Choice(fitted.pool, fitted.path, None), fitted, gap)
@@ -221,17 +266,17 @@ def choose_pooled(
     plan: SearchPlan, problem: Problem, rules: list[StopRule], after_step: Callable[[int], None]
 ) -> Choice:
     """Choose from a pool by statistics on a sketch, or from all rows by all rows."""
-    if plan.search == "full" and problem.sample.n_rows > FULL_LIMIT:
+    if plan.search.kind == "full" and problem.sample.n_rows > FULL_LIMIT:
         raise ValueError(
             f"search='full' holds an m x m matrix and takes at most {FULL_LIMIT} rows, got "
-            f"{problem.sample.n_rows}: use search='pooled' with a larger pool_size."
+            f"{problem.sample.n_rows}: use Search('pooled', pool_size=...) with a larger pool."
         )
     pool = choose_pool(plan, problem)
     search = PooledSearch(
         problem,
         pool,
         sketch_rows=_sketch_rows(plan, problem.sample.n_rows, len(pool)),
-        rounds=plan.rounds if plan.search == "pooled" and isinstance(plan.candidates, str) else 1,
+        rounds=plan.search.rounds or 1,
         evidence=plan.evidence,
         max_time=plan.max_time,
     )
@@ -279,16 +324,17 @@ def _fit_fresh(
 
 
 def _fresh_size(plan: SearchPlan) -> int:
-    return subset_size() if plan.pool_size == "auto" else int(plan.pool_size)
+    return plan.search.pool_size or subset_size()
 
 
 def _sketch_rows(plan: SearchPlan, n_rows: int, pool_size: int) -> int | None:
     """Rows that choose: None is all of them."""
-    if plan.search == "full" or plan.selection_rows is None:
+    rows = plan.search.rows
+    if plan.search.kind == "full" or rows == "all":
         return None
-    if plan.selection_rows == "auto":
+    if rows is None:
         return None if n_rows <= SMALL else 2 * pool_size
-    return int(plan.selection_rows)
+    return int(rows)
 
 
 class CertifiedGap:
@@ -335,10 +381,12 @@ class PublishedGap:
 
 def gap_of(plan: SearchPlan, problem: Problem) -> PublishedGap | CertifiedGap | None:
     """What a fresh or full search watches as it goes."""
-    if plan.search == "pooled" or plan.certificate is None:
+    if plan.search.kind == "pooled" or plan.certificate is None:
         return None
     if plan.certificate == "published":
-        subset = FreshSubset(_fresh_size(plan), problem.rng) if plan.search == "fresh" else None
+        subset = (
+            FreshSubset(_fresh_size(plan), problem.rng) if plan.search.kind == "fresh" else None
+        )
         second = Certifier(problem).second_pursuit(plan.n_basis, subset)
         return PublishedGap(problem, second)
     return CertifiedGap(problem, plan.certificate) if plan.tol is not None else None

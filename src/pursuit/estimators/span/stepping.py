@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.bounds import Certificate
 from pursuit.estimators.span.searching import (
     SMALL,
@@ -43,8 +43,6 @@ from pursuit.greedy import (
 from pursuit.linalg import StepSolution
 from pursuit.objectives import PlanePursuit, RefittedPlanePursuit, SpanPursuit
 from pursuit.rows import BLOCK_ROWS, distinct_rows
-
-Floats = NDArray[np.float64]
 
 PATIENCE = 100
 """Steps in a row, beyond ``n_basis``, that may take again what was taken before."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from pursuit._types import Floats
 from pursuit.bounds import scaled_lower_bound, shifted_lower_bound
 from pursuit.greedy import MaxSize, Problem, Pursuit
 from pursuit.objectives import DiagonalPursuit
-
-Floats = NDArray[np.float64]
 
 
 def two_level_lower_bounds(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -21,8 +21,6 @@ from pursuit.gram import GramStatistics
 from pursuit.greedy import MaxSize, Meter, Pool, Pursuit
 from pursuit.linalg import SpanSolution, Workers, reordered
 from pursuit.objectives import gram_pursuit
-
-Floats = NDArray[np.float64]
 
 
 def _takes_rows(model: Any) -> bool:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
 from pursuit.estimators.inputs import dense
 from pursuit.estimators.span.duality import (
@@ -35,9 +35,6 @@ from pursuit.linalg import Workers
 from pursuit.objectives import QuadraticPursuit
 from pursuit.rows import Sample, SelectedRows, draw_rows
 from pursuit.tuning import Mover
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 PILOT_ROWS = 50_000
 """Of more rows, as many stand for all of them while the points are moved."""

@@ -6,7 +6,6 @@ import numbers
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
@@ -14,6 +13,7 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
 from pursuit.estimators.constraints import EXECUTION, KERNEL, POOLED
 from pursuit.estimators.fit_run import FitRun, interrupt, warn
@@ -25,14 +25,13 @@ from pursuit.estimators.inputs import (
     positive,
     prediction_rows,
     seeded,
-    validate_items,
 )
 from pursuit.estimators.kernelmodel import BasisModel
 from pursuit.estimators.progress import CallbackSupportMixin
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.span.duality import exact_certificate
 from pursuit.estimators.span.features import Span, SpanFeatures
-from pursuit.estimators.span.searching import SMALL, SearchPlan
+from pursuit.estimators.span.searching import SMALL, SearchPlan, given_search
 from pursuit.estimators.svm.fitting import MachineFit, MachineFitter, Moving, Solver
 from pursuit.estimators.svm.problem import MachineProblem
 from pursuit.estimators.svm.solving import MachineSolution, newton_in_span
@@ -41,9 +40,6 @@ from pursuit.greedy import Meter, Path, Pool, Problem
 from pursuit.kernels import CountingKernel, kernel_gradient, without_white
 from pursuit.linalg import Workers
 from pursuit.rows import RowSource, Sample
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _RIDGE = 1.0
 """Times 1/C: the ridge of the choice. The loss itself would have half of it; between that and ten
@@ -324,17 +320,9 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
         if kind == "auto":
             exact = self.tol is not None or n_rows <= _AUTO_CERTIFICATE_ROWS
             kind = "exact" if exact else "diagonal"
-        candidates = self.candidates
-        if not isinstance(candidates, str):
-            candidates = validate_items(self, candidates, reset=False, name="candidates")
         return SearchPlan(
             n_basis=int(self.n_basis),
-            search=self.search,
-            pool_size=self.pool_size,
-            selection_rows=self.selection_rows,
-            rounds=self.rounds,
-            candidates=candidates,
-            evidence=False,
+            search=given_search(self),
             tol=self.tol,
             certificate=kind,
             max_time=None,

@@ -6,10 +6,11 @@ import numbers
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin, _fit_context
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
 from pursuit.estimators.inputs import (
     rows_again,
@@ -23,8 +24,6 @@ from pursuit.estimators.svm.fitting import Moving, Solver
 from pursuit.estimators.svm.model import LowRankMachine
 from pursuit.estimators.svm.oneclassproblem import OneClassProblem, one_class_in_span
 from pursuit.rows import Sample
-
-Floats = NDArray[np.float64]
 
 _RIDGE = 10.0
 """Of the choice: between 1 and 1000, the smallest gaps on the whole, from half to a quarter of
@@ -244,7 +243,7 @@ class LowRankOneClassSVM(OutlierMixin, LowRankMachine):
         return self._values(X)[:, 0]
 
     @lazily
-    def predict(self, X: Any) -> NDArray[np.intp]:
+    def predict(self, X: Any) -> Indices:
         """1 for rows like those of the training, -1 for novel ones.
 
         Parameters

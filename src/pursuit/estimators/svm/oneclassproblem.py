@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.estimators.span.features import SpanFeatures
 from pursuit.estimators.svm.problem import MachineProblem
 from pursuit.estimators.svm.solving import MachineSolution, without_rounding
 from pursuit.linalg import TallMatrix, Workers
 from pursuit.solvers import interior_point
-
-Floats = NDArray[np.float64]
 
 _PRECISE_GAP, _ROUGH_GAP = 1e-11, 1e-4
 _MAX_STEPS = 60

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import balanced, scaled_machine_bound
 from pursuit.objectives import RowLoss, SquaredEpsilonInsensitive, SquaredHinge
 from pursuit.solvers import LinearLosses
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pursuit._types import Floats
 from pursuit.estimators.span.features import SpanFeatures
 from pursuit.estimators.svm.problem import MachineProblem
 from pursuit.estimators.svm.tube import solve_tube
 from pursuit.linalg import Workers
 from pursuit.rows import draw_rows
 from pursuit.solvers import interior_point, newton, ridge_start
-
-Floats = NDArray[np.float64]
 
 _FIRST_PART = 8
 """Newton's method begins on one row in so many, where that leaves enough rows."""

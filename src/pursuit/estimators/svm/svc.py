@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
 from pursuit.estimators.classes import (
     against_each_other,
@@ -37,9 +38,6 @@ from pursuit.estimators.svm.fitting import Solver
 from pursuit.estimators.svm.model import LowRankMachine
 from pursuit.estimators.svm.problem import MachineProblem
 from pursuit.estimators.svm.solving import interior_in_span, newton_in_span
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):

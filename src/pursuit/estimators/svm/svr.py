@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._types import Floats
 from pursuit.bounds import Certificate
 from pursuit.estimators.inputs import (
     check_lengths,
@@ -28,8 +29,6 @@ from pursuit.estimators.svm.fitting import Solver
 from pursuit.estimators.svm.model import LowRankMachine
 from pursuit.estimators.svm.problem import MachineProblem
 from pursuit.estimators.svm.solving import interior_in_span, newton_in_span
-
-Floats = NDArray[np.float64]
 
 _SQUARED = "squared_epsilon_insensitive"
 

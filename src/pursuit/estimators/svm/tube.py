@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from pursuit._types import Floats
 from pursuit.linalg import Factor, TallMatrix, Workers
 from pursuit.solvers import InteriorPointSolution, LowRank, interior_point
-
-Floats = NDArray[np.float64]
 
 
 class Mirrored:
