@@ -7,3 +7,6 @@ from __future__ import annotations
 
 SMALL_ROWS = 2_000
 """Up to this many rows a search looks at all of them, and no rows are reserved to judge a model."""
+
+EVIDENCE_ROWS = 2_000
+"""Random rows on which the exact evidence is maximised, at a cost of their cube."""

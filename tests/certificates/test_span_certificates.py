@@ -7,7 +7,7 @@ from certificates.problems import draw_kernel, draw_rows, draw_targets, draw_wei
 from certificates.spans import least_squares
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from pursuit import ExactGPRegressor, SparseGPRegressor, SparseKernelRidge
+from pursuit import ExactGPRegressor, Search, SparseGPRegressor, SparseKernelRidge, limits
 
 MOST = 150
 """Basis functions at real size; small problems may have one for every row."""
@@ -56,13 +56,18 @@ class SpanCase:
         rng, free = self.rng, not self.kernel.precomputed
         choice = int(rng.integers(6 if free else 4))
         pool = int(rng.integers(10, 40))
+        score = str(rng.choice(["posterior", "evidence"]))
         return [
-            {},
-            {"pool_size": pool, "selection_rows": 2 * pool, "rounds": int(rng.integers(1, 3))},
-            {"search": "fresh", "pool_size": int(rng.integers(3, 60))},
-            {"search": "full"},
-            {"candidates": own_points(rng, self.X)},
-            {"candidates": "kmeans", "pool_size": 12},
+            {"search": Search(score=score)},
+            {
+                "search": Search(
+                    pool_size=pool, rows=2 * pool, rounds=int(rng.integers(1, 3)), score=score
+                )
+            },
+            {"search": Search("fresh", pool_size=int(rng.integers(3, 60)), score=score)},
+            {"search": Search("full", score=score)},
+            {"search": Search(candidates=own_points(rng, self.X))},
+            {"search": Search(candidates="kmeans", pool_size=12)},
         ][choice]
 
 
@@ -99,9 +104,10 @@ def check_gp(seed, m=None, kind=None):
         noise="learn" if learned else case.noise,
         n_basis=int(rng.integers(1, min(len(case.X), MOST) + 2)),
         optimizer="evidence" if learned else None,
-        refine=3 if _movable(case) and rng.random() < 0.2 and not arguments else False,
+        refine=3
+        if _movable(case) and rng.random() < 0.2 and arguments["search"].kind == "pooled"
+        else False,
         calibration=rng.choice(["loo", None]),
-        selection=str(rng.choice(["posterior", "evidence"])),
         normalize_y=case.normalize,
         certificate=str(rng.choice(GP_KINDS)) if kind is None else kind,
         tol=float(10.0 ** rng.uniform(-6, 0)) if rng.random() < 0.3 else None,
@@ -131,13 +137,15 @@ def check_ridge(seed, m=None):
     refit = bool(rng.random() < 0.5)
     case = SpanCase(seed, m, multiple=refit or method in ("random", "subspace"))
     case.normalize = False
+    per_step = min(int(rng.integers(1, 12)), len(case.X))
+    search = Search("fresh", pool_size=per_step) if method == "kappa" else "auto"
     model = SparseKernelRidge(
         case.kernel.kernel,
         alpha=case.noise,
         method=method,
         refit=refit,
         n_basis=int(rng.integers(1, min(len(case.X), MOST) + 2)),
-        subset_size=int(rng.integers(1, 12)),
+        search=search,
         tol=float(10.0 ** rng.uniform(-6, 0)) if rng.random() < 0.3 else None,
         certificate=str(rng.choice(GP_KINDS)),
         dtype=str(rng.choice(["float64", "float32"])),
@@ -221,10 +229,6 @@ def test_a_selection_of_a_selection_of_a_matrix_can_be_certified():
 def test_thresholds_are_those_of_sampling():
     """What is patched is what the audits rely on; everything is put back."""
     with thresholds(50) as names:
-        assert "pursuit.estimators.span.searching.SMALL" in names
+        assert "pursuit.limits.SMALL_ROWS" in names
         assert "pursuit.estimators.span.certifying.ALL_ROWS_DUAL" in names
-        assert "pursuit.estimators.svm.model.SMALL" in names
-        assert "pursuit.estimators.gp.finishing.SMALL" in names
-    from pursuit.estimators.span import searching
-
-    assert searching.SMALL == 2_000
+    assert limits.SMALL_ROWS == 2_000

@@ -6,7 +6,7 @@ from sklearn.datasets import make_moons
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics import log_loss
 
-from pursuit import SparseGPClassifier, SparseGPRegressor
+from pursuit import Search, SparseGPClassifier, SparseGPRegressor
 from pursuit.estimators.span import searching
 
 
@@ -14,7 +14,7 @@ from pursuit.estimators.span import searching
 def test_classes_stop_where_log_loss_does(m):
     """200 rows are left out in turn, of 2 200 some are reserved."""
     X, labels = make_moons(m + 1000, noise=0.3, random_state=0)
-    options = {"optimizer": None, "scale": 30.0, "pool_size": 100, "random_state": 0}
+    options = {"optimizer": None, "scale": 30.0, "search": Search(pool_size=100), "random_state": 0}
     auto = SparseGPClassifier(RBF(0.5), n_basis="auto", **options).fit(X[:m], labels[:m])
     assert auto.path_.stop_reason == "no gain"
     assert 4 <= auto.n_basis_ <= 40

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF, DotProduct, WhiteKernel
 
 import pursuit
-from pursuit import LowRankSVC, LPMachineClassifier, SparseGPRegressor
+from pursuit import LowRankSVC, LPMachineClassifier, Search, SparseGPRegressor
 
 fixed_gp = partial(SparseGPRegressor, optimizer=None)
 """The kernel is used as given."""
@@ -72,21 +72,36 @@ def test_not_finite_at_predict(waves):
         ({"tol": 0.0}, ValueError, "'tol' parameter"),
         ({"tol": -1e-3}, ValueError, "'tol' parameter"),
         ({"tol": np.nan}, ValueError, "tol"),
-        ({"search": "best"}, ValueError, "'search' parameter"),
-        ({"pool_size": 0}, ValueError, "'pool_size' parameter"),
-        ({"pool_size": "all"}, ValueError, "'pool_size' parameter"),
-        ({"selection_rows": 0}, ValueError, "'selection_rows' parameter"),
-        ({"selection_rows": "all"}, ValueError, "'selection_rows' parameter"),
-        ({"rounds": 0}, ValueError, "'rounds' parameter"),
-        ({"candidates": "grid"}, ValueError, "'candidates' parameter"),
-        ({"candidates": None}, ValueError, "'candidates' parameter"),
-        ({"candidates": np.ones((5, 3))}, ValueError, "candidates"),
-        ({"candidates": np.full((5, 2), np.nan)}, ValueError, "candidates"),
-        ({"candidates": np.ones((0, 2))}, ValueError, "candidates"),
-        ({"candidates": "kmeans", "search": "fresh"}, ValueError, "candidates.*search='pooled'"),
-        ({"candidates": "kmeans", "search": "full"}, ValueError, "candidates.*search='pooled'"),
-        ({"candidates": np.ones((3, 2)), "search": "fresh"}, ValueError, "search='pooled'"),
-        ({"candidates": "kmeans", "kernel": "precomputed"}, ValueError, "candidates='rows'"),
+        ({"search": "best"}, ValueError, "search must be 'pooled', 'fresh', 'full' or a Search"),
+        ({"search": None}, ValueError, "'search' parameter"),
+        ({"search": Search(candidates=np.ones((5, 3)))}, ValueError, "candidates"),
+        ({"search": Search(candidates=np.full((5, 2), np.nan))}, ValueError, "candidates"),
+        ({"search": Search(candidates=np.ones((0, 2)))}, ValueError, "candidates"),
+        (
+            {"search": Search("fresh", candidates="kmeans")},
+            ValueError,
+            "candidates has no effect on a fresh search.*it takes pool_size, score",
+        ),
+        (
+            {"search": Search("full", candidates=np.ones((3, 2)))},
+            ValueError,
+            "candidates has no effect on a full search.*it takes score",
+        ),
+        (
+            {"search": Search("fresh", rounds=7)},
+            ValueError,
+            "rounds has no effect on a fresh search",
+        ),
+        (
+            {"search": Search(candidates=np.ones((3, 2)), pool_size=7)},
+            ValueError,
+            "pool_size has no effect, since your own points are the pool",
+        ),
+        (
+            {"search": Search(candidates="kmeans"), "kernel": "precomputed"},
+            ValueError,
+            "kernel='precomputed' knows only its rows",
+        ),
         ({"optimizer": "adam"}, ValueError, "'optimizer' parameter"),
         ({"normalize_y": "yes"}, ValueError, "'normalize_y' parameter"),
         ({"certificate": "tight"}, ValueError, "'certificate' parameter"),
@@ -304,8 +319,9 @@ def test_asymmetry_is_told_by_the_row_numbers_of_the_user(waves, make):
 )
 def test_callables_that_misbehave(waves, kernel, error, message):
     data = waves(20)
+    search = Search(candidates=np.array(data.new))
     with pytest.raises(error, match=message):
-        SparseGPRegressor(kernel, noise=0.1, candidates=np.array(data.new)).fit(data.X, data.y)
+        SparseGPRegressor(kernel, noise=0.1, search=search).fit(data.X, data.y)
 
 
 def test_an_error_inside_the_users_kernel_is_the_users(waves):

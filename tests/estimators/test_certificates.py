@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern, RationalQuadratic
 
-from pursuit import SparseGPRegressor
+from pursuit import Search, SparseGPRegressor
 
 fixed_gp = partial(SparseGPRegressor, optimizer=None)
 """The kernel is used as given."""
@@ -43,8 +43,8 @@ SITUATIONS = {
     "fresh": {"search": "fresh"},
     "full": {"search": "full"},
     "raw targets": {"normalize_y": False},
-    "foreign points": {"candidates": np.random.default_rng(4).normal(size=(20, 2))},
-    "centres": {"candidates": "kmeans", "pool_size": 30},
+    "foreign points": {"search": Search(candidates=np.random.default_rng(4).normal(size=(20, 2)))},
+    "centres": {"search": Search(candidates="kmeans", pool_size=30)},
     "everything learned": {"noise": "learn", "kernel": None, "optimizer": "evidence"},
 }
 

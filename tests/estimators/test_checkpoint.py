@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from pursuit import SparseGPRegressor
+from pursuit import Search, SparseGPRegressor
 from pursuit.estimators.checkpoint import fingerprint
 from pursuit.rows import BLOCK_ROWS, Sample, as_rows
 from pursuit.store import read, write
@@ -27,7 +27,7 @@ SCRIPT = textwrap.dedent(
     import json, os, sys, time
     import numpy as np
     from sklearn.gaussian_process.kernels import RBF
-    from pursuit import SparseGPRegressor
+    from pursuit import Search, SparseGPRegressor
     import pursuit.greedy.stopping
 
     folder, log, where, signals = sys.argv[1:]
@@ -60,7 +60,8 @@ SCRIPT = textwrap.dedent(
     print("begun", flush=True)
     model = SparseGPRegressor(
         kernel, noise=0.1, n_basis={BASIS}, optimizer=None, certificate=None,
-        pool_size=200, checkpoint=folder or None, n_jobs=1, random_state=None if folder else 0,
+        search=Search(pool_size=200), checkpoint=folder or None, n_jobs=1,
+        random_state=None if folder else 0,
     )
     while True:
         try:
@@ -267,7 +268,9 @@ def test_an_interrupted_choice_is_not_kept_as_finished(tmp_path):
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.warns(UserWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
-            process_of(tmp_path, kernel=interrupting, pool_size=200, certificate=None).fit(X, y)
+            process_of(
+                tmp_path, kernel=interrupting, search=Search(pool_size=200), certificate=None
+            ).fit(X, y)
     finally:
         signal.signal(signal.SIGINT, previous)
     assert not (tmp_path / "choose.pursuit").exists()

@@ -17,6 +17,7 @@ from pursuit import (
     HullRegressor,
     KernelMatchingPursuitClassifier,
     KernelMatchingPursuitRegressor,
+    Search,
     SparseGPRegressor,
     SparseKernelCCA,
     SparseKernelPCA,
@@ -55,7 +56,11 @@ def scores(model, new):
 
 CASES = {
     "gp": (gaussian_process, "basis_indices_", predictions),
-    "gp, two rounds": (lambda: gaussian_process(rounds=2), "basis_indices_", predictions),
+    "gp, two rounds": (
+        lambda: gaussian_process(search=Search(rounds=2)),
+        "basis_indices_",
+        predictions,
+    ),
     "gp, size found": (
         lambda: gaussian_process(n_basis="auto"),
         "basis_indices_",
@@ -185,7 +190,7 @@ def test_any_partitioning_gives_the_same_model(task, chunks, weighted):
 
 
 def test_learning_moving_and_calibrating_give_the_same_model(task, monkeypatch):
-    monkeypatch.setattr("pursuit.estimators.gp.learning.EVIDENCE_ROWS", 200)
+    monkeypatch.setattr("pursuit.limits.EVIDENCE_ROWS", 200)
     X, y, new = task
     one, other = (
         SparseGPRegressor(RBF(1.0), n_basis=30, refine=3, random_state=0).fit(rows, y)
@@ -397,7 +402,12 @@ def test_one_two_and_four_workers_and_one_that_is_killed_give_one_model(task, wo
 
     def fit(X, y):
         model = SparseGPRegressor(
-            kernel, noise=0.1, n_basis=30, pool_size=200, certificate=None, random_state=0
+            kernel,
+            noise=0.1,
+            n_basis=30,
+            search=Search(pool_size=200),
+            certificate=None,
+            random_state=0,
         )
         return model.fit(X, y)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern, RationalQuadratic
 
-from pursuit import SparseGPRegressor, pairwise
+from pursuit import Search, SparseGPRegressor, pairwise
 
 fixed_gp = partial(SparseGPRegressor, optimizer=None)
 """The kernel is used as given."""
@@ -67,8 +67,9 @@ def test_the_exact_deviation_lies_between(
         kernel,
         noise=noise,
         n_basis=n_basis,
-        candidates=rng.normal(size=(20, 2)) if candidates == "foreign" else candidates,
-        pool_size=m,
+        search=Search(candidates=rng.normal(size=(20, 2)))
+        if candidates == "foreign"
+        else Search(candidates=candidates, pool_size=m),
         certificate=None,
         random_state=0,
     ).fit(X, Y, weights)
@@ -146,7 +147,11 @@ def test_the_models_own_basis_saves_steps(waves, rough_kernel, candidates):
     """From the model's basis a query takes a fraction of the steps it takes from nothing."""
     data = waves(200)
     model = fixed_gp(
-        rough_kernel, noise=0.1, n_basis=60, candidates=candidates, pool_size=120, random_state=0
+        rough_kernel,
+        noise=0.1,
+        n_basis=60,
+        search=Search(candidates=candidates, pool_size=120),
+        random_state=0,
     ).fit(data.X, data.y)
     exact = exact_std(rough_kernel, data.X, data.new, 0.1, scale=np.std(data.y))
     lower, upper, steps = model.std_bounds(data.new, data.X, tol=0.02)
@@ -174,7 +179,9 @@ def test_the_published_form_begins_with_nothing(waves, rough_kernel):
 def test_moved_points_are_no_rows_and_still_a_start(waves, rough_kernel):
     data = waves(60)
     foreign = np.random.default_rng(3).normal(size=(25, 2))
-    model = fixed_gp(rough_kernel, noise=0.05, n_basis=25, candidates=foreign, normalize_y=False)
+    model = fixed_gp(
+        rough_kernel, noise=0.05, n_basis=25, search=Search(candidates=foreign), normalize_y=False
+    )
     model.fit(data.X, data.y)
     assert np.all(model.basis_indices_ == -1)
     exact = exact_std(rough_kernel, data.X, data.new, 0.05)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern, RationalQuadratic, WhiteKernel
 
-from pursuit import EvidenceBounds, SparseGPRegressor
+from pursuit import EvidenceBounds, Search, SparseGPRegressor
 
 fixed_gp = partial(SparseGPRegressor, optimizer=None)
 """The kernel is used as given."""
@@ -47,7 +47,9 @@ def test_the_exact_evidence_lies_between(
     Y = np.sin(2 * X[:, :1]) + rng.normal(size=(m, n_outputs))
     weights = rng.choice([0.0, 0.1, 1.0, 7.0], m) if weighted else np.ones(m)
     weights[0] = 1.0
-    where = {"candidates": rng.normal(size=(20, 2))} if search == "foreign" else {"search": search}
+    where = {
+        "search": Search(candidates=rng.normal(size=(20, 2))) if search == "foreign" else search
+    }
     model = fixed_gp(
         kernel,
         noise=noise,
@@ -146,7 +148,9 @@ def test_room_for_rounding():
     weights[0] = 1.0
     points = rng.normal(size=(20, 2))
     noise = 10**-0.5
-    model = fixed_gp(RBF(4.0), noise=noise, n_basis=16, normalize_y=False, candidates=points)
+    model = fixed_gp(
+        RBF(4.0), noise=noise, n_basis=16, normalize_y=False, search=Search(candidates=points)
+    )
     lower, upper = model.fit(X, y, weights).log_evidence_bounds_
     exact = log_evidence(RBF(4.0)(X), y[:, None], noise, weights)
     assert lower <= exact <= upper

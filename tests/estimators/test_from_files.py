@@ -22,6 +22,7 @@ from pursuit import (
     LowRankSVR,
     LPMachineClassifier,
     LPMachineRegressor,
+    Search,
     SpanNeighbors,
     SparseGPClassifier,
     SparseGPRegressor,
@@ -71,7 +72,7 @@ def written(folder, data):
 @pytest.fixture(autouse=True)
 def quick_learning(monkeypatch):
     """Few rows are enough to see that they are the same ones."""
-    monkeypatch.setattr("pursuit.estimators.gp.learning.EVIDENCE_ROWS", 150)
+    monkeypatch.setattr("pursuit.limits.EVIDENCE_ROWS", 150)
 
 
 @pytest.fixture
@@ -285,19 +286,19 @@ def test_what_a_fitted_model_does_with_its_rows_it_does_from_a_file(tmp_path, st
     path, X = written(tmp_path / "data", data), rows(data)
     memory = SparseGPRegressor(**GIVEN, n_basis=20, random_state=0).fit(X, data["y"], data["w"])
     file = clone(memory).fit(path, target="y", weight="w")
-    known, columns = (X, data["y"], data["w"]), {"target": "y", "weight": "w"}
+    known, stored = (X, data["y"], data["w"]), (path, data["y"], data["w"])
     for kind in ("published", "hybrid", "two-level"):
         expected = memory.certify(*known, kind=kind)
-        got = file.certify(path, kind=kind, **columns)
+        got = file.certify(*stored, kind=kind)
         assert np.isclose(got.lower, expected.lower, rtol=1e-10)
         assert np.isclose(got.upper, expected.upper, rtol=1e-10)
     expected = memory.certify_path(*known, sizes=[5, 10])
-    got = file.certify_path(path, **columns, sizes=[5, 10])
+    got = file.certify_path(*stored, sizes=[5, 10])
     assert np.allclose(got.relative_gap, expected.relative_gap, rtol=1e-8)
-    got, expected = file.grow(25, path, **columns), memory.grow(25, *known)
+    got, expected = file.grow(25, *stored), memory.grow(25, *known)
     assert np.array_equal(got.predict(path), expected.predict(X))
-    got = file.reselect(path, **columns, n_basis=10).predict(path)
-    assert np.array_equal(got, memory.reselect(*known, n_basis=10).predict(X))
+    got = file.grow(10, *stored, keep=False).predict(path)
+    assert np.array_equal(got, memory.grow(10, *known, keep=False).predict(X))
     got = np.array(file.std_bounds(path, path, data["w"]))
     assert np.allclose(got, memory.std_bounds(X, X, data["w"]), rtol=1e-10)
     std = file.predict(path, return_std=True)[1]
@@ -452,8 +453,10 @@ class Own:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: SparseGPRegressor(n_basis=20, pool_size=200, random_state=0),
-        lambda: SparseGPRegressor(**GIVEN, n_basis=20, pool_size=200, random_state=0),
+        lambda: SparseGPRegressor(n_basis=20, search=Search(pool_size=200), random_state=0),
+        lambda: SparseGPRegressor(
+            **GIVEN, n_basis=20, search=Search(pool_size=200), random_state=0
+        ),
         lambda: SparseKernelRidge(method="random", n_basis=20, random_state=0),
         lambda: GreedyFeatureMap(n_components=20, random_state=0),
         lambda: SparseKernelPCA(n_basis=20, pool_size=100, random_state=0),

@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import pursuit
-from pursuit import SparseGPClassifier
+from pursuit import Search, SparseGPClassifier
 from pursuit.estimators.gp import classifier
 from pursuit.estimators.gp.laplace import fit_laplace, learn_scale
 from pursuit.linalg import Workers
@@ -259,7 +259,7 @@ def test_far_from_all_rows_nothing_is_known(large):
 def test_threads_and_seeds():
     X, labels = three_classes(2200)
     kernel = ConstantKernel(1.0, "fixed") * RBF(1.0)
-    options = {"n_basis": 30, "pool_size": 100, "refine": 3, "random_state": 0}
+    options = {"n_basis": 30, "search": Search(pool_size=100), "refine": 3, "random_state": 0}
     one, two = (
         SparseGPClassifier(kernel, n_jobs=n_jobs, **options).fit(X, labels) for n_jobs in (1, 2)
     )
@@ -361,7 +361,7 @@ def test_searches(search):
 def test_points_of_ones_own():
     X, labels = moons(200)
     points = np.random.default_rng(0).normal(size=(30, 2))
-    model = fixed(n_basis=10, candidates=points).fit(X, labels)
+    model = fixed(n_basis=10, search=Search(candidates=points)).fit(X, labels)
     assert set(map(tuple, model.basis_)) <= set(map(tuple, points))
     assert model.basis_indices_.tolist() == [-1] * 10
 
@@ -534,7 +534,7 @@ def test_a_cut_model_has_the_posterior_within_its_span():
 def test_a_cut_model_is_near_a_fit_of_its_size(large):
     model, X, labels, _ = large
     cut = model.truncated(20)
-    points = {"candidates": model.basis_[:20], "n_basis": 20}
+    points = {"search": Search(candidates=model.basis_[:20]), "n_basis": 20}
     again = fixed(model.kernel_, scale=model.scale_, refine=False, **points)
     again.fit(X[:3000], labels[:3000])
     assert log_loss(labels[3000:], cut.predict_proba(X[3000:])) < 0.02 + log_loss(
@@ -548,8 +548,8 @@ def test_a_cut_model_is_near_a_fit_of_its_size(large):
         ({"scale": 0.0}, "scale must be a positive number, got 0.0"),
         ({"scale": -1}, "scale must be a positive number"),
         ({"n_basis": 0}, "n_basis"),
-        ({"search": "fresh", "candidates": "kmeans"}, "candidates other than 'rows' need"),
-        ({"kernel": "precomputed", "candidates": "kmeans"}, "use candidates='rows'"),
+        ({"search": Search("fresh", candidates="kmeans")}, "candidates has no effect on a fresh"),
+        ({"kernel": "precomputed", "search": Search(candidates="kmeans")}, "knows only its rows"),
         ({"calibration": "sigmoid"}, "calibration"),
         ({"certificate": "diagonal"}, "certificate"),
         ({"class_weight": {0: 2.0, 5: 1.0}}, r"class_weight names \[5\], but the classes in y are"),
@@ -631,7 +631,7 @@ def test_a_checkpoint_gives_the_same_model_and_is_gone_on_from(tmp_path, monkeyp
     def never(*arguments, **options):
         raise AssertionError("this stage was finished before")
 
-    for stage in ("settle", "scale_by_evidence", "solve_in_latents"):
+    for stage in ("learn_or_keep", "scale_by_evidence", "solve_in_latents"):
         monkeypatch.setattr(module, stage, never)
     again = SparseGPClassifier(checkpoint=tmp_path / "run", **options).fit(X, y)
     np.testing.assert_array_equal(again.predict_proba(X), plain.predict_proba(X))

@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.gaussian_process.tests._mini_sequence_kernel import MiniSeqKernel
 from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
 
-from pursuit import SparseGPRegressor, pairwise
+from pursuit import Search, SparseGPRegressor, pairwise
 from pursuit.estimators.inputs import feature_deviations
 from pursuit.rows import Sample, as_rows
 
@@ -95,8 +95,8 @@ def test_sparse_candidates(waves):
     data = waves(80)
     points = np.where(np.abs(data.new) > 0.7, data.new, 0.0)
     arguments = {"noise": 0.1, "n_basis": 10}
-    dense = fixed_gp(RBF(0.7), candidates=points, **arguments).fit(data.X, data.y)
-    thin = fixed_gp(RBF(0.7), candidates=sparse.csr_array(points), **arguments)
+    dense = fixed_gp(RBF(0.7), search=Search(candidates=points), **arguments).fit(data.X, data.y)
+    thin = fixed_gp(RBF(0.7), search=Search(candidates=sparse.csr_array(points)), **arguments)
     thin.fit(sparse.csr_array(data.X), data.y)
     assert_same_predictions(thin, dense, data.new)
 
@@ -265,7 +265,9 @@ def test_a_kernel_object_on_strings():
 
 def test_own_strings_as_candidates(words):
     items, y = words
-    model = SparseGPRegressor(word_block, noise=0.05, candidates=["a", "ab", "cd", "bbb"])
+    model = SparseGPRegressor(
+        word_block, noise=0.05, search=Search(candidates=["a", "ab", "cd", "bbb"])
+    )
     model.fit(items, y)
     assert set(model.basis_) <= {"a", "ab", "cd", "bbb"}
     assert np.all(model.basis_indices_ == -1)

@@ -19,9 +19,8 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from pursuit import SparseGPRegressor
+from pursuit import SparseGPRegressor, limits
 from pursuit.datasets import make_robot_arm
-from pursuit.estimators.gp import learning
 from pursuit.tuning import Evidence
 from pursuit.tuning import learning as tuning
 
@@ -35,7 +34,7 @@ quick_gp = partial(gp, certificate=None)
 @pytest.fixture
 def few_evidence_rows(monkeypatch):
     """Learn on fewer rows, so that a fit on many takes a second."""
-    monkeypatch.setattr(learning, "EVIDENCE_ROWS", 150)
+    monkeypatch.setattr(limits, "EVIDENCE_ROWS", 150)
 
 
 ONE_FAMILY = ConstantKernel(1.0) * RBF(np.full(4, 2.0))
@@ -64,7 +63,7 @@ def large():
     """A learned fit on more than 2 000 rows, basis moved, certified."""
     data = arm(LARGE)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learning, "EVIDENCE_ROWS", 200)
+        patch.setattr(limits, "EVIDENCE_ROWS", 200)
         model = gp(n_basis=40).fit(data.X, data.y)
     return data, model
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from pursuit import SparseGPRegressor, SparseKernelRidge
+from pursuit import Search, SparseGPRegressor, SparseKernelRidge
 from pursuit.greedy import Pursuit, stopping
 from pursuit.rows import BLOCK_ROWS
 
@@ -183,7 +183,12 @@ def test_an_interrupt_in_the_first_round_keeps_that_round(waves, monkeypatch):
 
     monkeypatch.setattr(Pursuit, "step", interrupted_step)
     model = fixed_gp(
-        RBF(0.5), noise=0.1, n_basis=40, pool_size=80, rounds=2, certificate=None, random_state=0
+        RBF(0.5),
+        noise=0.1,
+        n_basis=40,
+        search=Search(pool_size=80, rounds=2),
+        certificate=None,
+        random_state=0,
     )
     with pytest.warns(UserWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
         model.fit(data.X, data.y)
@@ -211,7 +216,7 @@ class Interrupting:
 @pytest.mark.parametrize(
     "estimator",
     [
-        partial(SparseGPRegressor, noise=0.1, normalize_y=False, pool_size=100),
+        partial(SparseGPRegressor, noise=0.1, normalize_y=False, search=Search(pool_size=100)),
         partial(SparseKernelRidge, method="random", alpha=0.1),
     ],
 )
@@ -246,7 +251,12 @@ def test_an_interrupt_in_the_last_pass_ends_it_after_a_block(monkeypatch, estima
 def test_a_short_pass_is_finished_after_an_interrupt(waves):
     data = waves(2 * BLOCK_ROWS)
     model = SparseGPRegressor(
-        Interrupting(16, after=1), noise=0.1, n_basis=16, n_jobs=1, random_state=0, pool_size=100
+        Interrupting(16, after=1),
+        noise=0.1,
+        n_basis=16,
+        n_jobs=1,
+        random_state=0,
+        search=Search(pool_size=100),
     )
     with pytest.warns(UserWarning, match="found so far.$"), pytest.raises(KeyboardInterrupt):
         model.fit(data.X, data.y)
@@ -256,7 +266,7 @@ def test_a_short_pass_is_finished_after_an_interrupt(waves):
         n_basis=16,
         n_jobs=1,
         random_state=0,
-        pool_size=100,
+        search=Search(pool_size=100),
     )
     np.testing.assert_array_equal(
         model.predict(data.new), whole.fit(data.X, data.y).predict(data.new)

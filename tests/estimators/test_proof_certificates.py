@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern
 from tasks import make_task, tasks
 
-from pursuit import SparseGPRegressor
+from pursuit import Search, SparseGPRegressor
 from pursuit.estimators.span.certifying import Certifier, Model
 from pursuit.linalg import Workers
 
@@ -339,8 +339,7 @@ def test_float32_never_certifies(waves, rough_kernel):
             rough_kernel,
             noise=0.2,
             n_basis=15,
-            pool_size=60,
-            selection_rows=150,
+            search=Search(pool_size=60, rows=150),
             dtype="float32",
             normalize_y=False,
             certificate=kind,
@@ -359,15 +358,23 @@ def test_float32_never_certifies(waves, rough_kernel):
     ("kernel", "noise", "arguments"),
     [
         (RBF(1.0), 1e-6, {"n_basis": 60}),
-        (RBF(3.0), 0.1, {"n_basis": 20, "dtype": "float32", "pool_size": 60}),
-        (RBF(1.0), 0.1, {"n_basis": 60, "dtype": "float32", "pool_size": 100}),
+        (
+            RBF(3.0),
+            0.1,
+            {"n_basis": 20, "dtype": "float32", "search": Search(pool_size=60, rows=100)},
+        ),
+        (
+            RBF(1.0),
+            0.1,
+            {"n_basis": 60, "dtype": "float32", "search": Search(pool_size=100, rows=100)},
+        ),
     ],
     ids=str,
 )
 def test_a_smooth_kernel_is_not_taken_for_an_indefinite_one(kernel, noise, arguments):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(150, 2)), rng.normal(size=150)
-    model = fixed_gp(kernel, noise=noise, selection_rows=100, random_state=0, **arguments)
+    model = fixed_gp(kernel, noise=noise, random_state=0, **arguments)
     assert np.isfinite(model.fit(X, y).certificate_.gap)
 
 

@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pursuit import SparseGPRegressor, SparseKernelRidge
+from pursuit import Search, SparseGPRegressor, SparseKernelRidge
 from pursuit.bounds import greedy_rate_bound
 from pursuit.greedy import MaxSize, Meter, Pursuit
 from pursuit.kernels import CountingKernel, compile_kernel
@@ -30,8 +30,8 @@ GAMMA = 0.5
 ALL = [
     {"method": "greedy"},
     {"method": "greedy", "refit": True},
-    {"method": "kappa", "subset_size": 10},
-    {"method": "kappa", "subset_size": 10, "refit": True},
+    {"method": "kappa", "search": Search("fresh", pool_size=10)},
+    {"method": "kappa", "search": Search("fresh", pool_size=10), "refit": True},
     {"method": "random"},
     {"method": "subspace"},
 ]
@@ -323,8 +323,9 @@ def test_strings():
         )
 
     for how in ALL:
-        arguments = {**how, "subset_size": 59}
-        model = SparseKernelRidge(shared, alpha=1e-3, n_basis=4, **arguments, random_state=0)
+        model = SparseKernelRidge(
+            shared, alpha=1e-3, n_basis=4, **{**how, "search": "auto"}, random_state=0
+        )
         model.fit(words, y)
         assert len(model.predict(["abcabc"])) == 1
         assert isinstance(model.basis_, list)
@@ -388,7 +389,7 @@ def test_white_terms_are_added_to_alpha(waves):
 
 def test_nothing_but_zeros():
     for how in ALL:
-        model = ridge(how, subset_size=59).fit(np.eye(5), np.zeros(5))
+        model = ridge({**how, "search": "auto"}).fit(np.eye(5), np.zeros(5))
         assert np.array_equal(model.predict(np.eye(5)), np.zeros(5))
         assert model.certificate_.relative_gap == 0.0
         assert model.rate_bound_.value[-1] == 0.0
@@ -426,8 +427,8 @@ def test_many_rows_are_streamed():
         ({"method": "best"}, "'method' parameter"),
         ({"n_basis": 0}, "'n_basis' parameter"),
         ({"n_basis": "auto"}, "'n_basis' parameter"),
-        ({"method": "kappa", "subset_size": 0}, "subset_size must be from 1 .* 20, got 0"),
-        ({"method": "kappa", "subset_size": 21}, "subset_size must be from 1 .* 20, got 21"),
+        ({"method": "greedy", "search": Search("fresh", pool_size=9)}, "leave search at 'auto'"),
+        ({"method": "kappa", "search": Search("fresh", pool_size=21)}, "at most .* 20, got 21"),
         ({"tol": 0.1, "certificate": None}, "tol stops the fit by its certificate"),
         ({"kernel": "nonsense"}, "'nonsense' is not a known name"),
         ({"kernel": "precomputed"}, "square kernel matrix"),
@@ -453,8 +454,9 @@ def test_wrong_calls(waves):
     model = ridge(ALL[0]).fit(data.X, data.y)
     with pytest.raises(ValueError, match="from 1 to 15"):
         model.truncated(16)
-    with pytest.raises(ValueError, match=r"grow needs a model that refits.*larger n_basis"):
+    with pytest.raises(AttributeError, match="grow") as refusal:
         model.grow(20, data.X, data.y)
+    assert "needs refit=True" in str(refusal.value.__cause__)
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match="method='subspace' holds an m x m matrix"):
         ridge(ALL[5]).fit(rng.standard_normal((20_001, 1)), rng.standard_normal(20_001))

@@ -10,8 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.utils import check_random_state
 
-from pursuit import SparseGPRegressor, rows
-from pursuit.estimators.gp import learning
+from pursuit import Search, SparseGPRegressor, limits, rows
 from pursuit.gram import statistics
 
 fixed_gp = partial(SparseGPRegressor, optimizer=None)
@@ -33,10 +32,10 @@ def normalized(y):
     "route",
     [
         {},
-        {"search": "pooled", "pool_size": 60, "selection_rows": None},
+        {"search": Search("pooled", pool_size=60, rows="all")},
         {"search": "full"},
-        {"search": "fresh", "pool_size": 60},
-        {"search": "fresh", "pool_size": 10_000},
+        {"search": Search("fresh", pool_size=60)},
+        {"search": Search("fresh", pool_size=10_000)},
     ],
     ids=str,
 )
@@ -51,7 +50,7 @@ def test_every_route_chooses_like_the_naive_one(waves, rough_kernel, route, n_ou
 def test_a_pool_of_many_rows_chooses_like_a_full_search(waves, rough_kernel, size):
     data = waves(size(2100, 4000))
     full = fit(data, rough_kernel, search="full", n_basis=20)
-    pooled = fit(data, rough_kernel, n_basis=20, pool_size=len(data.X), selection_rows=None)
+    pooled = fit(data, rough_kernel, n_basis=20, search=Search(pool_size=len(data.X), rows="all"))
     np.testing.assert_array_equal(pooled.basis_indices_, full.basis_indices_)
     np.testing.assert_allclose(pooled.predict(data.new), full.predict(data.new), rtol=1e-10)
 
@@ -59,7 +58,8 @@ def test_a_pool_of_many_rows_chooses_like_a_full_search(waves, rough_kernel, siz
 @pytest.mark.parametrize("search", ["pooled", "fresh", "full"])
 def test_blocks_change_rounding_only(waves, rough_kernel, monkeypatch, search):
     data = waves(2300)
-    arguments = {"search": search, "n_basis": 25, "pool_size": 100}
+    given = search if search == "full" else Search(search, pool_size=100)
+    arguments = {"search": given, "n_basis": 25}
     whole = fit(data, rough_kernel, **arguments)
     monkeypatch.setattr(statistics, "BUFFER_ROWS", 97)
     for source in (rows.ArrayRows, rows.SelectedRows, rows.Sample):
@@ -99,7 +99,7 @@ def test_threads_do_not_change_a_bit(waves, rough_kernel, search, n_outputs, siz
 
 def test_threads_do_not_change_what_is_learned(waves, size, monkeypatch):
     # Still several chunks for the threads to share.
-    monkeypatch.setattr(learning, "EVIDENCE_ROWS", size(700, 2000))
+    monkeypatch.setattr(limits, "EVIDENCE_ROWS", size(700, 2000))
     data = waves(2300)
     one, two = (
         SparseGPRegressor(n_basis=20, n_jobs=n, random_state=0).fit(data.X, data.y) for n in (1, 2)
@@ -123,7 +123,7 @@ def test_the_order_of_rows_does_not_matter_to_a_full_search(waves, rough_kernel)
 @pytest.mark.parametrize("search", ["pooled", "fresh"])
 def test_a_seed_is_an_answer(waves, rough_kernel, search):
     data = waves(2100)
-    arguments = {"search": search, "n_basis": 15, "pool_size": 40}
+    arguments = {"search": Search(search, pool_size=40), "n_basis": 15}
     first, again, other = (
         fit(data, rough_kernel, random_state=seed, **arguments) for seed in (1, 1, 2)
     )
@@ -160,7 +160,7 @@ def test_path_tells_each_step(waves, rough_kernel, search):
 
 def test_path_is_in_normalised_units_on_all_rows(waves, rough_kernel, weighted_scale):
     data = waves(2200)
-    model = fit(data, rough_kernel, n_basis=15, pool_size=50)
+    model = fit(data, rough_kernel, n_basis=15, search=Search(pool_size=50))
     _, scale = weighted_scale(data.y)
     residual = (data.y - model.predict(data.X)) / scale[0]
     norm = model.dual_coef_ @ rough_kernel(model.basis_) @ model.dual_coef_
@@ -169,7 +169,7 @@ def test_path_is_in_normalised_units_on_all_rows(waves, rough_kernel, weighted_s
 
 def test_the_basis_is_nested(waves, rough_kernel):
     data = waves(2200)
-    model = fit(data, rough_kernel, n_basis=12, pool_size=60)
+    model = fit(data, rough_kernel, n_basis=12, search=Search(pool_size=60))
     K, K_SS = rough_kernel(data.X, model.basis_), rough_kernel(model.basis_)
     y = normalized(data.y)
     for n in (1, 5, 12):
@@ -180,9 +180,10 @@ def test_the_basis_is_nested(waves, rough_kernel):
 
 def test_a_second_round_improves_a_small_pool(waves, rough_kernel):
     data = waves(2500)
-    arguments = {"n_basis": 20, "pool_size": 40, "selection_rows": None}
-    one = fit(data, rough_kernel, **arguments)
-    two = fit(data, rough_kernel, rounds=2, **arguments)
+    one, two = (
+        fit(data, rough_kernel, n_basis=20, search=Search(pool_size=40, rows="all", rounds=rounds))
+        for rounds in (1, 2)
+    )
     assert two.n_basis_ == 20
     assert len(set(two.basis_indices_)) == 20
     assert two.path_.value[-1] < one.path_.value[-1]
@@ -190,13 +191,15 @@ def test_a_second_round_improves_a_small_pool(waves, rough_kernel):
 
 def test_rounds_do_not_matter_when_all_rows_are_in_the_pool(waves, rough_kernel):
     data = waves(150)
-    one, three = (fit(data, rough_kernel, n_basis=20, rounds=rounds) for rounds in (1, 3))
+    one, three = (
+        fit(data, rough_kernel, n_basis=20, search=Search(rounds=rounds)) for rounds in (1, 3)
+    )
     assert set(three.basis_indices_) == set(one.basis_indices_)
 
 
 def test_cluster_centres_as_candidates(waves, rough_kernel):
     data = waves(300)
-    model = fit(data, rough_kernel, candidates="kmeans", n_basis=20, pool_size=40)
+    model = fit(data, rough_kernel, n_basis=20, search=Search(candidates="kmeans", pool_size=40))
     assert model.n_basis_ == 20
     assert np.all(model.basis_indices_ == -1)
     assert np.all(model.path_.index == -1)
@@ -207,19 +210,19 @@ def test_cluster_centres_as_candidates(waves, rough_kernel):
 def test_own_points_as_candidates(waves, rough_kernel):
     data = waves(200)
     points = np.random.default_rng(9).normal(size=(30, 2))
-    model = fit(data, rough_kernel, candidates=points, n_basis=10)
+    model = fit(data, rough_kernel, search=Search(candidates=points), n_basis=10)
     assert np.all(model.basis_indices_ == -1)
     assert model.n_basis_ == 10
     at = [np.flatnonzero((points == point).all(axis=1)) for point in model.basis_]
     assert all(len(found) == 1 for found in at)
     assert len({int(found[0]) for found in at}) == 10
-    listed = fit(data, rough_kernel, candidates=points.tolist(), n_basis=10)
+    listed = fit(data, rough_kernel, search=Search(candidates=points.tolist()), n_basis=10)
     np.testing.assert_array_equal(listed.predict(data.new), model.predict(data.new))
 
 
 def test_fewer_own_points_than_basis_functions(waves, rough_kernel):
     data = waves(100)
-    model = fit(data, rough_kernel, candidates=data.new[:7], n_basis=50)
+    model = fit(data, rough_kernel, search=Search(candidates=data.new[:7]), n_basis=50)
     assert model.n_basis_ == 7
     assert model.path_.stop_reason == "rank"
 
@@ -302,7 +305,8 @@ def test_a_loose_tol_needs_one_function_and_does_not_warn(waves, rough_kernel, s
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_no_time_still_gives_a_model(waves, search, rounds):
     data = waves(400)
-    model = SparseGPRegressor(max_time=1e-9, search=search, rounds=rounds).fit(data.X, data.y)
+    given = Search(search, rounds=rounds) if search == "pooled" else search
+    model = SparseGPRegressor(max_time=1e-9, search=given).fit(data.X, data.y)
     assert model.path_.stop_reason == "time"
     assert model.n_basis_ >= 1
     assert np.all(np.isfinite(model.predict(data.new)))
@@ -399,16 +403,16 @@ def test_selection_by_evidence(search):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 2))
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(300)
-    options = {"n_basis": 12, "noise": 0.05, "search": search, "random_state": 0}
+    options = {"n_basis": 12, "noise": 0.05, "random_state": 0}
     by = {
-        selection: fixed_gp(RBF(0.7), selection=selection, **options).fit(X, y)
-        for selection in ("posterior", "evidence")
+        score: fixed_gp(RBF(0.7), search=Search(search, score=score), **options).fit(X, y)
+        for score in ("posterior", "evidence")
     }
     bounds = {name: model.log_evidence_bounds_.lower for name, model in by.items()}
     assert bounds["evidence"] > bounds["posterior"]
     assert by["evidence"].path_.value[-1] > by["posterior"].path_.value[-1]
 
 
-def test_unknown_selection():
-    with pytest.raises(ValueError, match="selection"):
-        fixed_gp(RBF(), selection="likelihood").fit(np.eye(4), np.arange(4.0))
+def test_unknown_score():
+    with pytest.raises(ValueError, match=r"score.*'posterior', 'evidence', got 'likelihood'"):
+        Search(score="likelihood")

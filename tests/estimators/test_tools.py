@@ -21,6 +21,7 @@ from pursuit import (
     HullMixture,
     HullRegressor,
     KernelMatchingPursuitRegressor,
+    Search,
     SpanNeighbors,
     SparseGPRegressor,
     SparseKernelPCA,
@@ -54,11 +55,11 @@ def test_parameters_round_trip():
 def test_fit_leaves_every_parameter_alone(waves):
     data = waves(60)
     points = np.array(data.new)
-    model = SparseGPRegressor(RBF(0.5), candidates=points, kernel_params=None)
+    model = SparseGPRegressor(RBF(0.5), search=Search(candidates=points), kernel_params=None)
     before = {name: repr(value) for name, value in model.get_params().items()}
     model.fit(data.X, data.y)
     assert {name: repr(value) for name, value in model.get_params().items()} == before
-    assert model.candidates is points
+    assert model.search.candidates is points
 
 
 def test_html_and_repr(waves):
@@ -117,7 +118,7 @@ def test_a_fitted_model_survives_storage(waves, dumps, tmp_path):
         {},
         {"search": "fresh"},
         {"search": "full"},
-        {"candidates": "kmeans", "pool_size": 100},
+        {"search": Search(candidates="kmeans", pool_size=100)},
         {"kernel": "precomputed"},
         {"certificate": "published"},
     ],

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from pursuit import SparseGPRegressor, pairwise
+from pursuit import Search, SparseGPRegressor, pairwise
 
 fixed_gp = partial(SparseGPRegressor, optimizer=None)
 """The kernel is used as given."""
@@ -79,13 +79,15 @@ def test_the_first_n_are_the_model_fitted_to_them(
     Y = np.sin(2 * X[:, :1]) + rng.normal(size=(m, n_outputs))
     weights = rng.choice([0.0, 0.5, 3.0], m) if weighted else np.ones(m)
     weights[:2] = 1.0
-    where = {"candidates": rng.normal(size=(20, 2))} if search == "foreign" else {"search": search}
+    where = {
+        "search": Search(candidates=rng.normal(size=(20, 2))) if search == "foreign" else search
+    }
     whole = fixed_gp(kernel, noise=noise, n_basis=15, random_state=0, **where)
     whole.fit(X, Y, weights)
     n = 1 + int(part * (whole.n_basis_ - 1))
     short = whole.truncated(n)
     again = fixed_gp(
-        kernel, noise=noise, n_basis=n, candidates=np.asarray(whole.basis_)[:n], search="pooled"
+        kernel, noise=noise, n_basis=n, search=Search(candidates=np.asarray(whole.basis_)[:n])
     ).fit(X, Y, weights)
     assert short.n_basis_ == again.n_basis_ == n
     new = rng.normal(size=(8, 2))
@@ -172,7 +174,7 @@ GROWN = {
     "plain": {},
     "fresh": {"search": "fresh"},
     "full": {"search": "full"},
-    "foreign points": {"candidates": np.random.default_rng(4).normal(size=(30, 2))},
+    "foreign points": {"search": Search(candidates=np.random.default_rng(4).normal(size=(30, 2)))},
     "raw targets": {"normalize_y": False},
 }
 
@@ -206,7 +208,7 @@ def test_growing_keeps_the_basis_and_improves(waves, rough_kernel, situation, we
 def test_growing_is_fitting_in_the_span(waves, rough_kernel):
     data = waves(80)
     large = fitted(data, rough_kernel, n_basis=5).grow(15, data.X, data.y)
-    again = fitted(data, rough_kernel, candidates=large.basis_, n_basis=15)
+    again = fitted(data, rough_kernel, search=Search(candidates=large.basis_), n_basis=15)
     np.testing.assert_allclose(large.predict(data.new), again.predict(data.new), rtol=1e-8)
     np.testing.assert_allclose(large.path_.value, again.path_.value, rtol=1e-8)
 
@@ -214,7 +216,7 @@ def test_growing_is_fitting_in_the_span(waves, rough_kernel):
 def test_growing_many_rows(waves, rough_kernel, size):
     """A sketch chooses, all rows fit."""
     data = waves(size(2500, 6000))
-    small = fitted(data, rough_kernel, n_basis=10, pool_size=40, certificate=None)
+    small = fitted(data, rough_kernel, n_basis=10, search=Search(pool_size=40), certificate=None)
     large = small.grow(30, data.X, data.y)
     assert large.n_basis_ == len(set(large.basis_indices_)) == 30
     assert set(small.basis_indices_) <= set(large.basis_indices_)

@@ -94,10 +94,10 @@ def test_without_rows_a_model_predicts_the_prior():
     np.testing.assert_allclose(std, model._scale.scale[0] * np.sqrt(1.0 + model.noise_))
 
 
-def test_reselect_puts_the_basis_in_the_order_of_its_worth():
+def test_grow_without_rows_puts_the_basis_in_the_order_of_its_worth():
     X, y = waves(500)
     old = process().fit(X[:100], 0.0 * y[:100] + X[:100, 0]).partial_fit(X[100:], y[100:])
-    new = old.reselect()
+    new = old.grow(keep=False)
     np.testing.assert_allclose(new.predict(X), old.predict(X), atol=1e-7)
     assert sorted(new.basis_indices_) == sorted(old.basis_indices_)
     first = [
@@ -109,7 +109,7 @@ def test_reselect_puts_the_basis_in_the_order_of_its_worth():
         for y_norm, gain in [single_gain(old, X, np.r_[X[:100, 0], y[100:]], j) for j in range(15)]
     )
     assert first[0] == pytest.approx(best, rel=1e-8)
-    assert old.reselect(n_basis=4).n_basis_ == 4
+    assert old.grow(4, keep=False).n_basis_ == 4
 
 
 def single_gain(model, X, y, j):
@@ -119,10 +119,10 @@ def single_gain(model, X, y, j):
     return t @ t, (k @ t) ** 2 / (k @ k + model.noise_)
 
 
-def test_reselect_from_rows_chooses_for_them():
+def test_grow_without_keeping_chooses_for_them():
     X, y = waves(600)
     old = process(n_basis=8).fit(X[:60], y[:60])
-    new = old.reselect(X, y, n_basis=20)
+    new = old.grow(20, X, y, keep=False)
     assert new.n_basis_ == 20
     assert new.noise_ == old.noise_
     full = process(n_basis=20).fit(X, y)
@@ -135,7 +135,7 @@ def test_precomputed_kernels_update_by_columns_of_the_first_rows():
     K = RBF(0.8)(X)
     model = process().set_params(kernel="precomputed")
     model.fit(K[:80, :80], y[:80])
-    assert model.reselect(n_basis=3).predict(K[:, :80]).shape == (120,)
+    assert model.grow(3, keep=False).predict(K[:, :80]).shape == (120,)
     with pytest.raises(ValueError, match="square training matrix"):
         model.partial_fit(K[80:, :80], y[80:])
 
@@ -172,7 +172,7 @@ def test_bad_merges():
     scaled = process(normalize_y=False).fit(X, y)
     with pytest.raises(ValueError, match="merge needs models"):
         model.merge(scaled)
-    with pytest.raises(ValueError, match="n_basis must be a whole number"):
-        model.reselect(n_basis=0)
+    with pytest.raises(ValueError, match="n must be a whole number"):
+        model.grow(0, keep=False)
     with pytest.raises(ValueError, match="features"):
         model.partial_fit(X[:, :1], y)

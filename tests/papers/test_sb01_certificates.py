@@ -7,7 +7,7 @@ import pytest
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.gaussian_process.kernels import RBF
 
-from pursuit import SparseGPRegressor
+from pursuit import Search, SparseGPRegressor
 from pursuit.papers.common import standardised
 
 NOISE = 0.1
@@ -45,7 +45,11 @@ def fit(abalone, width, n, **arguments):
 
 
 def fit_published(abalone, width, n, seed, certificate=None):
-    how = {"search": "fresh", "pool_size": 60, "random_state": seed, "certificate": certificate}
+    how = {
+        "search": Search("fresh", pool_size=60),
+        "random_state": seed,
+        "certificate": certificate,
+    }
     return fit(abalone, width, n, **how)
 
 

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -79,23 +79,25 @@ class Checkpoint:
         self._check_parameters(header.get("parameters"), parameters)
         _restore(rng, header.get("state"))
 
-    def stage(self, name: str, compute: Callable[[], T]) -> T:
-        """The stage's result, as recorded or as computed and recorded now."""
-        found = self._read(name)
-        if found is not None:
-            header, arrays = found
-            result: T = decode(header["result"], arrays, {"kernel": self._kernel}, name)
-            _restore(self._rng, header.get("state"))
-            return result
-        result = compute()
+    def recorded(self, name: str) -> Any:
+        """The recorded result of a stage; None if the stage has not been finished."""
+        stored = self._read(name)
+        if stored is None:
+            return None
+        header, arrays = stored
+        result = decode(header["result"], arrays, {"kernel": self._kernel}, name)
+        _restore(self._rng, header.get("state"))
+        return result
+
+    def record(self, name: str, result: object) -> None:
+        """Record the result of a stage, unless the user has asked to stop while it ran."""
         if self._interrupted.requested:
-            return result
+            return
         # A function is not written: the one that the estimator has stands for it.
         kernel = {id(self._kernel): {"!": "given", "name": "kernel"}}
         given = kernel if callable(self._kernel) else {}
         tree, arrays = encode(result, given, name)
         write(self._path(name), {"result": tree, "state": _state(self._rng)}, arrays)
-        return result
 
     def ledgers(self, points: Any, n_rows: int, dtype: DTypeLike, whitener: Any) -> Ledger:
         """The ledger of a pass, known by what it sums."""

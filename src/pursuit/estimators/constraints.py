@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numbers
+import os
 from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, Options, StrOptions
+
+from pursuit.estimators.search import Evidence, Search
 
 Constraints = dict[str, list[Any]]
 
@@ -34,6 +37,22 @@ POOLED: Constraints = {
     ],
 }
 """Of a search in a pool of candidates, and of moving the points it chose."""
+
+SEARCH: list[Any] = [str, Search]
+"""How a basis is searched for; names and fields are checked by `resolve_search`."""
+
+OPTIMIZER: list[Any] = [None, StrOptions({"evidence"}), Evidence]
+"""How hyper-parameters are learned."""
+
+REFINE: list[Any] = [
+    StrOptions({"auto"}),
+    Options(bool, {False}),
+    Interval(numbers.Integral, 0, None, closed="left"),
+]
+"""Gradient steps that move the chosen points."""
+
+CHECKPOINT: list[Any] = [None, str, os.PathLike]
+"""A folder that records the finished stages of a fit."""
 
 EXECUTION: Constraints = {
     "n_jobs": [None, numbers.Integral],

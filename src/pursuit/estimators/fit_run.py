@@ -124,14 +124,25 @@ class FitRun:
         """Announce a stage; returns a function to call with 1, 2, … ticks."""
         return self._progress.begin(name, ticks, rows)
 
-    def recorded(self, name: str, compute: Callable[[], T]) -> T:
-        """The result of a stage: from the checkpoint, or computed now."""
-        return compute() if self._checkpoint is None else self._checkpoint.stage(name, compute)
+    def recorded(self, name: str) -> Any:
+        """The result of a stage that the checkpoint holds, or None where it has to be computed."""
+        return None if self._checkpoint is None else self._checkpoint.recorded(name)
+
+    def resume(self, name: str) -> Any:
+        """Announce a stage; returns its recorded result, or None where it has to be computed."""
+        self.begin(name)
+        return self.recorded(name)
+
+    def keep(self, name: str, result: T) -> T:
+        """Record the result of a stage in the checkpoint, and return it."""
+        if self._checkpoint is not None:
+            self._checkpoint.record(name, result)
+        return result
 
     def stage(self, name: str, compute: Callable[[], T]) -> T:
-        """Announce a stage and return its result, from the checkpoint or computed now."""
-        self.begin(name)
-        return self.recorded(name, compute)
+        """Announce a stage and return its result, recorded earlier or computed now."""
+        result: T | None = self.resume(name)
+        return self.keep(name, compute()) if result is None else result
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:

@@ -39,13 +39,14 @@ def records() -> dict[str, type]:
     from pursuit.estimators.components.subspace import Diagonal, Subspace
     from pursuit.estimators.components.views import View
     from pursuit.estimators.gp.laplace import LaplaceFit
-    from pursuit.estimators.gp.learning import Settled
+    from pursuit.estimators.gp.learning import LearnedKernel
     from pursuit.estimators.hull.boostrounds import Booster
     from pursuit.estimators.inputs import TargetScale
     from pursuit.estimators.maps.neighbors import SearchCost
     from pursuit.estimators.maps.projection import Projection
     from pursuit.estimators.matching.path import AtomPath
     from pursuit.estimators.search import Evidence, Search
+    from pursuit.estimators.span.stepping import StepFit
     from pursuit.objectives import SigmoidAtoms
     from pursuit.solvers.em import Mixture
     from pursuit.tuning.learning import Stage
@@ -56,13 +57,14 @@ def records() -> dict[str, type]:
         Diagonal,
         Evidence,
         LaplaceFit,
+        LearnedKernel,
         Mixture,
         Projection,
         Search,
         SearchCost,
-        Settled,
         SigmoidAtoms,
         Stage,
+        StepFit,
         Subspace,
         TargetScale,
         View,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +25,7 @@ from pursuit.bounds import (
     simple_rate_bound,
     span_rate_bound,
 )
-from pursuit.estimators.constraints import DTYPE, EXECUTION, KERNEL, MAX_TIME
+from pursuit.estimators.constraints import CHECKPOINT, DTYPE, EXECUTION, KERNEL, MAX_TIME, SEARCH
 from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.inputs import (
     check_positive_definite,
@@ -35,7 +35,7 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
-from pursuit.estimators.search import Search
+from pursuit.estimators.search import Search, resolve_search
 from pursuit.estimators.sources import named_columns
 from pursuit.estimators.span.certifying import KINDS
 from pursuit.estimators.span.dense import (
@@ -45,7 +45,7 @@ from pursuit.estimators.span.dense import (
     reference_bound,
     reference_vectors,
 )
-from pursuit.estimators.span.model import has_truncations
+from pursuit.estimators.span.model import SpanModel, has_truncations
 from pursuit.estimators.span.penalised import fit_penalised
 from pursuit.estimators.span.searching import (
     FULL_LIMIT,
@@ -55,23 +55,20 @@ from pursuit.estimators.span.searching import (
     fit_basis,
 )
 from pursuit.estimators.span.stepping import StepFit, fit_random, fit_steps
-from pursuit.estimators.span.updating import UpdatingModel
 from pursuit.gram import kernel_diagonal
 from pursuit.greedy import (
     Problem,
     SpanFit,
     size_grid,
+    subset_size,
 )
 from pursuit.linalg import StepSolution, Workers
-
-SUBSET_SIZE = 59
-"""One of so many draws is in the best twentieth with probability .95."""
 
 _SEARCH = {"greedy": "full", "kappa": "fresh", "random": "pooled", "subspace": "full"}
 """What each method amounts to: who the candidates of a step are."""
 
 
-class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, UpdatingModel):
+class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, SpanModel):
     """Kernel ridge regression with few kernel functions, by four algorithms with proved rates.
 
     Minimises P(f) = ½Σw(y - f)² + ½α‖f‖² over f = Σ_j β_j k(·, x_j) with at most ``n_basis`` terms,
@@ -101,7 +98,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         rows i; a row may be taken again. O(m) a step and a product with the kernel matrix for each
         new function; the matrix is kept in memory up to 1 GiB (11 585 rows), and evaluated anew
         for each product beyond; linear kernels use their features instead. ``"kappa"`` (Algorithm
-        3): the same among ``subset_size`` random rows, in one pass over the rows a step and O(m)
+        3): the same among κ random rows, in one pass over the rows a step and O(m)
         memory. ``"random"`` (Algorithm 2): the best function in the span of random rows.
         ``"subspace"`` (Algorithm 4): each step adds the row whose span is best, O(m²) memory.
     refit : bool, default False
@@ -110,8 +107,10 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
     n_basis : int, default 100
         Most basis functions; rows taken again are not counted again. Fewer is not a warning: see
         ``path_.stop_reason``.
-    subset_size : int, default 59
-        κ, the candidates of a step of ``"kappa"``; all rows where there are fewer than 59.
+    search : "auto" or Search, default "auto"
+        ``Search("fresh", pool_size=κ)`` sets the number κ of candidates per step of ``"kappa"``;
+        by default 59, one of which is in the best twentieth with probability .95, or all rows
+        where there are fewer. The other methods have no such choice.
     tol : float or None, default None
         Stop when the certificate's ``relative_gap`` is at most ``tol``.
     certificate : {"auto", None, "published", "dense", "scaled", "hybrid", "two-level", "pcg"}, \
@@ -125,11 +124,15 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
     max_time : float or None, default None
         Seconds after which the best model so far is returned, with an ``"auto"`` certificate only
         if a third of them is left; gives up reproducibility. Not for ``"random"``.
-    n_jobs : int or None, default None
-        Threads; None is as many as BLAS would use. The result does not depend on it.
+    checkpoint : path-like or None, default None
+        A folder in which the fit records the chosen functions and, for ``"random"``, the sums of
+        its pass. After a crash or Ctrl-C, the same call with the same data goes on from there to
+        the identical model.
     dtype : {"float64", "float32"}, default "float64"
         Type of the kernel tiles of the final pass of ``"random"``. Choosing and certifying always
         use float64.
+    n_jobs : int or None, default None
+        Threads; None is as many as BLAS would use. The result does not depend on it.
     random_state : int, RandomState or None, default None
         Seed of everything random.
     verbose : int, default 0
@@ -191,11 +194,12 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         "method": [StrOptions(set(_SEARCH))],
         "refit": ["boolean"],
         "n_basis": [Interval(numbers.Integral, 1, None, closed="left")],
-        "subset_size": [numbers.Integral],
+        "search": SEARCH,
         "tol": [None, Interval(numbers.Real, 0, None, closed="neither")],
         "certificate": [None, StrOptions({"auto", *KINDS})],
         **KERNEL,
         "max_time": MAX_TIME,
+        "checkpoint": CHECKPOINT,
         "dtype": DTYPE,
         **EXECUTION,
     }
@@ -209,7 +213,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         method: str = "greedy",
         refit: bool = False,
         n_basis: int = 100,
-        subset_size: int = SUBSET_SIZE,
+        search: str | Search = "auto",
         tol: float | None = None,
         certificate: str | None = "auto",
         gamma: float | None = None,
@@ -217,8 +221,9 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         degree: float | None = None,
         kernel_params: dict[str, Any] | None = None,
         max_time: float | None = None,
-        n_jobs: int | None = None,
+        checkpoint: Any = None,
         dtype: Any = "float64",
+        n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -228,7 +233,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         self.method = method
         self.refit = refit
         self.n_basis = n_basis
-        self.subset_size = subset_size
+        self.search = search
         self.tol = tol
         self.certificate = certificate
         self.gamma = gamma
@@ -236,8 +241,9 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         self.degree = degree
         self.kernel_params = kernel_params
         self.max_time = max_time
-        self.n_jobs = n_jobs
+        self.checkpoint = checkpoint
         self.dtype = dtype
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
@@ -277,7 +283,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         self._check_penalty()
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         X, sample, present = self._take_in(X, y, sample_weight, normalize=False)
-        self._check_subset(len(present))
+        per_step = self._candidates_per_step(len(present))
         self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
         kernel, white = self._compile(self.kernel_, X)
         if white and self.penalty == "l1":
@@ -286,10 +292,10 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
                 "the term out."
             )
         self.noise_ = float(self.alpha) + white
-        with FitRun(self, sample, present, n_stages=3) as run:
+        with FitRun(self, sample, present, n_stages=6) as run:
             problem = run.problem(kernel, self.noise_)
             check_positive_definite(kernel, sample, run.rng)
-            fitted, certificate = self._search(problem, run)
+            fitted, certificate = run.stage("choose", lambda: self._search(problem, run, per_step))
             self._calibrations = {}
             problem = self._as_far_as_read(fitted, problem)
             self._store(fitted, present, problem)
@@ -316,43 +322,6 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         coefficients = self.dual_coef_.reshape(self.n_basis_, len(self._scale.mean))
         fitted = self._expanded(X, coefficients)
         return fitted[:, 0] if self._single_output else fitted
-
-    @available_if(has_truncations)
-    def grow(
-        self,
-        n: int,
-        X: Any,
-        y: Any = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        target: str | Sequence[str] | None = None,
-        weight: str | None = None,
-    ) -> Self:
-        """Keep the basis, add to it until it has n functions, and fit all rows in its span.
-
-        Only for models that refit: with ``refit=False``, fit again with a larger ``n_basis``, which
-        begins with the same steps.
-
-        Parameters
-        ----------
-        n : int
-            More than ``n_basis_``.
-        X, y, sample_weight, target, weight
-            The training data, as in :meth:`fit`.
-
-        Returns
-        -------
-        model : SparseKernelRidge
-            A new, fitted model.
-        """
-        check_is_fitted(self)
-        if isinstance(self._solution, StepSolution):
-            raise ValueError(
-                f"grow needs a model that refits, and this is method={self.method!r} with "
-                "refit=False: fit again with a larger n_basis, which begins with the same steps."
-            )
-        grown: Self = super().grow(n, X, y, sample_weight, target=target, weight=weight)
-        return grown
 
     @property
     def n_steps_(self) -> int:
@@ -383,8 +352,6 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         y: Any = None,
         sample_weight: ArrayLike | None = None,
         *,
-        target: str | Sequence[str] | None = None,
-        weight: str | None = None,
         steps: int = 20,
         reference: Any = None,
     ) -> list[Bound]:
@@ -398,7 +365,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
 
         Parameters
         ----------
-        X, y, sample_weight, target, weight
+        X, y, sample_weight
             The training data, as in :meth:`fit`.
         steps : int, default 20
             Conjugate-gradient steps, a product with the kernel matrix each.
@@ -426,7 +393,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         >>> bool(beside.value[-1] < 0.2 * beside.value[0])
         True
         """
-        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
+        X, y, sample_weight = named_columns(X, y, sample_weight)
         vectors = self._references(reference, y, sample_weight)
         found = self.certify(X, y, sample_weight, kind="pcg", steps=steps)
         lower, least = found.lower, min(found.upper, self._value)
@@ -557,7 +524,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         )
 
     def _search(
-        self, problem: Problem, run: FitRun
+        self, problem: Problem, run: FitRun, per_step: int | None
     ) -> tuple[SpanFit | StepFit, Certificate | None]:
         """Run the method."""
         m = problem.sample.n_rows
@@ -572,7 +539,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
         return fit_steps(
             plan,
             problem,
-            subset_size=self.subset_size if self.method == "kappa" else None,
+            subset_size=per_step,
             refitted=self.refit,
             interrupted=run.interrupted,
             begin=run.begin,
@@ -625,14 +592,25 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, Updati
             return "penalty='l1' has no statistics to which rows could be added: fit all of them."
         return super()._rows_refused
 
-    def _check_subset(self, n_rows: int) -> None:
+    def _candidates_per_step(self, n_rows: int) -> int | None:
+        """κ for ``"kappa"``; None where a step looks at all rows or the method draws by itself."""
+        if isinstance(self.search, str) and self.search != "auto":
+            raise ValueError(f"search must be 'auto' or a Search object, got {self.search!r}.")
         if self.method != "kappa":
-            return
-        if self.subset_size < 1 or (self.subset_size > n_rows and self.subset_size != SUBSET_SIZE):
+            if isinstance(self.search, Search):
+                raise ValueError(
+                    f"search={self.search!r} sets the candidates of method='kappa', and this is "
+                    f"method={self.method!r}: leave search at 'auto'."
+                )
+            return None
+        given = None
+        if isinstance(self.search, Search):
+            given = resolve_search(self.search, {"fresh": ("pool_size",)}).pool_size
+        if given is not None and given > n_rows:
             raise ValueError(
-                f"subset_size must be from 1 to the number of rows, {n_rows}, got "
-                f"{self.subset_size}."
+                f"Search(pool_size=...) must be at most the number of rows, {n_rows}, got {given}."
             )
+        return subset_size() if given is None else given
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from pursuit import limits
+
 KINDS = ("pooled", "fresh", "full")
 SCORES = ("posterior", "evidence")
 POINTS = ("rows", "kmeans")
@@ -151,7 +153,7 @@ class Evidence:
     """
 
     restarts: int = 0
-    rows: int = 2000
+    rows: int = limits.EVIDENCE_ROWS
 
     def __post_init__(self) -> None:
         """Refuse what is not a number of runs or rows."""

@@ -18,7 +18,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 from pursuit._types import Floats
-from pursuit.estimators import SparseGPRegressor
+from pursuit.estimators import Search, SparseGPRegressor
 from pursuit.papers.chart import Chart, Panel, Series
 from pursuit.papers.common import Data, Progress, near, slashed, standardised, tell
 from pursuit.papers.result import PaperResult
@@ -519,8 +519,7 @@ def _algorithm1(
         noise=_NOISE,
         n_basis=n_basis,
         tol=tol,
-        search="fresh",
-        pool_size=kappa,
+        search=Search("fresh", pool_size=kappa),
         optimizer=None,
         normalize_y=False,
         certificate="published",

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from pursuit._types import Floats
 from pursuit.datasets import make_robot_arm
-from pursuit.estimators import SparseGPRegressor
+from pursuit.estimators import Search, SparseGPRegressor
 from pursuit.papers.chart import Chart, Panel, Series
 from pursuit.papers.common import Progress, near, slashed, tell
 from pursuit.papers.growth import cpu_seconds, exponent, peak_bytes
@@ -205,8 +205,7 @@ def _sparse_greedy(X: Floats, y: Floats, n: int, seed: int) -> object:
         _KERNEL,
         noise=_NOISE,
         n_basis=n,
-        search="fresh",
-        pool_size=_KAPPA,
+        search=Search("fresh", pool_size=_KAPPA),
         optimizer=None,
         normalize_y=False,
         certificate="published",

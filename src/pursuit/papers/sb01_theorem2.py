@@ -9,7 +9,7 @@ from scipy.linalg import eigh, svdvals
 from sklearn.gaussian_process.kernels import RBF
 
 from pursuit._types import Floats
-from pursuit.estimators import SparseGPRegressor
+from pursuit.estimators import Search, SparseGPRegressor
 from pursuit.papers.chart import Chart, Panel, Series
 from pursuit.papers.common import Data, Progress, slashed, standardised, tell
 from pursuit.papers.result import PaperResult
@@ -145,8 +145,7 @@ def _excess(
         RBF(math.sqrt(width / 2)),
         noise=_NOISE,
         n_basis=len(X),
-        search=search,
-        pool_size=1,
+        search=Search("fresh", pool_size=1) if search == "fresh" else search,
         optimizer=None,
         normalize_y=False,
         certificate=None,

@@ -17,7 +17,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from pursuit._types import Floats
 from pursuit.bounds import greedy_rate_bound
-from pursuit.estimators import SparseKernelRidge
+from pursuit.estimators import Search, SparseKernelRidge
 from pursuit.papers.chart import Chart, Panel, Series
 from pursuit.papers.common import Progress, near, slashed, tell
 from pursuit.papers.growth import cpu_seconds, exponent
@@ -453,7 +453,7 @@ def _model(
         alpha=alpha,
         method=method,
         n_basis=n_basis,
-        subset_size=kappa,
+        search=Search("fresh", pool_size=kappa) if method == "kappa" else "auto",
         certificate=None,
         random_state=seed,
         n_jobs=n_jobs,

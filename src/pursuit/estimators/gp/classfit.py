@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.estimators.classes import largest_class
 from pursuit.estimators.gp.finishing import (
     held_out,
 )
 from pursuit.estimators.gp.laplace import LaplaceFit, fit_laplace, learn_scale
-from pursuit.estimators.gp.learning import EVIDENCE_ROWS
 from pursuit.estimators.span.features import Span, SpanFeatures
 from pursuit.greedy import Problem, SpanFit
 from pursuit.rows import draw_rows
@@ -29,7 +29,9 @@ def scale_by_evidence(
     evidence rises with the scale for much too long.
     """
     sample = problem.sample
-    rows = reserved if len(reserved) else draw_rows(sample.n_rows, EVIDENCE_ROWS, problem.rng)
+    rows = (
+        reserved if len(reserved) else draw_rows(sample.n_rows, limits.EVIDENCE_ROWS, problem.rng)
+    )
     some = sample.take(rows)
     prior = problem.kernel.diag(some.rows.take(np.arange(some.n_rows)))
     level = float(np.average(prior, weights=some.weights))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,7 +17,15 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from pursuit._types import Floats, Indices
 from pursuit.estimators.classes import class_numbers, class_weights, distinct_classes
-from pursuit.estimators.constraints import EXECUTION, KERNEL, MAX_TIME, POOLED
+from pursuit.estimators.constraints import (
+    CHECKPOINT,
+    EXECUTION,
+    KERNEL,
+    MAX_TIME,
+    OPTIMIZER,
+    REFINE,
+    SEARCH,
+)
 from pursuit.estimators.fit_run import FitRun, interrupt, warn
 from pursuit.estimators.gp.classfit import (
     calibrate_latents,
@@ -27,9 +34,9 @@ from pursuit.estimators.gp.classfit import (
     whitened,
 )
 from pursuit.estimators.gp.classmodel import LatentClassModel
-from pursuit.estimators.gp.finishing import choose_and_move
+from pursuit.estimators.gp.finishing import choose_size, move_basis, moving_steps, split_rows, timed
 from pursuit.estimators.gp.laplace import LaplaceFit
-from pursuit.estimators.gp.learning import LEARNING_SHARE, settle, warn_of_light_rows
+from pursuit.estimators.gp.learning import LEARNING_SHARE, learn_or_keep, warn_of_light_rows
 from pursuit.estimators.inputs import (
     check_lengths,
     is_precomputed,
@@ -39,9 +46,17 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
+from pursuit.estimators.search import Evidence, Search
 from pursuit.estimators.sources import named_columns
 from pursuit.estimators.span.model import AUTO_BASIS, NO_TIME_TO_CERTIFY, time_to_certify
-from pursuit.estimators.span.searching import SearchPlan, fit_basis, given_search
+from pursuit.estimators.span.searching import (
+    GAUSSIAN_SEARCH,
+    SearchPlan,
+    choose_basis,
+    estimator_search,
+    fit_basis,
+    with_checked_points,
+)
 from pursuit.greedy import Problem, SpanFit
 from pursuit.rows import Sample
 from pursuit.tuning import LearningReport
@@ -78,25 +93,13 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
     class_weight : dict, "balanced" or None, default None
         Factors of the weights of the rows of a class; ``"balanced"`` in inverse proportion to their
         sum. Probabilities are then those of classes as frequent as the weights say.
-    search : {"pooled", "fresh", "full"}, default "pooled"
-        ``"pooled"``: choose from a pool by statistics on a sketch of the rows. ``"fresh"``: a new
-        random subset of the rows at every step. ``"full"``: every row at every step.
-    pool_size : int or "auto", default "auto"
-        Candidates: ``2 * n_basis + 1000`` for pooled, 59 for fresh.
-    selection_rows : int, "auto" or None, default "auto"
-        Rows that choose in a pooled search: two a candidate, or all for None. The final fit sees
-        all rows.
-    rounds : int, default 1
-        Times a pooled search chooses; each further round keeps the chosen points and refreshes
-        the rest of the pool.
-    candidates : {"rows", "kmeans"} or items, default "rows"
-        Where the pool comes from: rows, cluster centres, or points of your own.
-    optimizer : {"evidence", None}, default "evidence"
-        How hyper-parameters are learned: by exact evidence of the regression on ±1, on 500, then
-        2 000 rows; the scale by that of the classification. None keeps the kernel as it is
-        (constant x RBF with length scales sd·√d for ``kernel=None``).
-    n_restarts : int, default 0
-        Further runs of the optimiser from random points within the bounds.
+    search : {"pooled", "fresh", "full"} or Search, default "pooled"
+        How candidates are found, by least squares on ±1, as in :class:`SparseGPRegressor`; a
+        :class:`Search` sets the size of the pool, the rows of the sketch, the number of rounds, the
+        score and the candidates.
+    optimizer : {"evidence", None} or Evidence, default "evidence"
+        How hyper-parameters are learned: by the exact evidence of a regression on ±1. An
+        :class:`Evidence` sets the number of restarts and of rows. None keeps the kernel as it is.
     refine : int, "auto" or False, default "auto"
         Gradient steps that move the chosen points, kept if rows left out gain by them. ``"auto"``
         is 100 when the kernel is learned from more than 2 000 rows, else 0.
@@ -194,15 +197,14 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         "n_basis": [StrOptions({"auto"}), Interval(numbers.Integral, 1, None, closed="left")],
         "scale": [numbers.Real, StrOptions({"auto"})],
         "class_weight": [None, StrOptions({"balanced"}), dict],
-        "search": [StrOptions({"pooled", "fresh", "full"})],
-        "optimizer": [None, StrOptions({"evidence"})],
-        "n_restarts": [Interval(numbers.Integral, 0, None, closed="left")],
-        **POOLED,
+        "search": SEARCH,
+        "optimizer": OPTIMIZER,
+        "refine": REFINE,
         "calibration": [None, StrOptions({"auto", "loo"})],
         "certificate": [None, StrOptions({"auto", "exact"})],
         **KERNEL,
         "max_time": MAX_TIME,
-        "checkpoint": [None, str, os.PathLike],
+        "checkpoint": CHECKPOINT,
         **EXECUTION,
     }
 
@@ -213,13 +215,8 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         n_basis: int | str = 512,
         scale: float | str = "auto",
         class_weight: Mapping[Any, float] | str | None = None,
-        search: str = "pooled",
-        pool_size: int | str = "auto",
-        selection_rows: int | str | None = "auto",
-        rounds: int = 1,
-        candidates: Any = "rows",
-        optimizer: str | None = "evidence",
-        n_restarts: int = 0,
+        search: str | Search = "pooled",
+        optimizer: str | Evidence | None = "evidence",
         refine: int | str | bool = "auto",
         calibration: str | None = "auto",
         certificate: str | None = "auto",
@@ -238,12 +235,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         self.scale = scale
         self.class_weight = class_weight
         self.search = search
-        self.pool_size = pool_size
-        self.selection_rows = selection_rows
-        self.rounds = rounds
-        self.candidates = candidates
         self.optimizer = optimizer
-        self.n_restarts = n_restarts
         self.refine = refine
         self.calibration = calibration
         self.certificate = certificate
@@ -290,41 +282,52 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         """
         if self.scale != "auto":
             positive("scale", self.scale)
-        self._check_candidates()
+        search = estimator_search(self, GAUSSIAN_SEARCH)
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         X, sample, present = self._take_in(X, y, sample_weight)
         if self.optimizer is not None:
             warn_of_light_rows(self, sample, X, "give the kernel and set optimizer=None")
         m = sample.n_rows
         with FitRun(self, sample, present, n_stages=11) as run:
-            late = partial(run.clock.over, LEARNING_SHARE)
-            settled = run.stage(
-                "learn",
-                lambda: settle(self, sample, X, run.rng, run.workers, classes=True, late=late),
+            learned = run.resume("learn")
+            if learned is None:
+                late = partial(run.clock.over, LEARNING_SHARE)
+                learned = learn_or_keep(
+                    self, sample, X, run.rng, run.workers, classes=True, late=late
+                )
+                run.keep("learn", learned)
+            self.kernel_ = learned.kernel
+            self.feature_relevance_ = learned.report.relevance
+            problem = run.problem(self._compiled(X), learned.noise)
+            steps = moving_steps(self.refine, learned, m)
+            calibrates, auto_size = self._calibrates(), self.n_basis == "auto"
+            split = split_rows(m, run.rng, moves=steps > 0, judged=calibrates or auto_size)
+            cut = partial(choose_size, problem=problem, split=split, classes=True)
+            plan = SearchPlan(
+                n_basis=AUTO_BASIS if auto_size else int(self.n_basis),
+                search=with_checked_points(self, search),
+                max_time=self.max_time,
             )
-            self.kernel_ = settled.kernel
-            self.feature_relevance_ = settled.report.relevance
-            problem = run.problem(self._compiled(X), settled.noise)
-            calibrates = self._calibrates()
-            basis = choose_and_move(
-                self, settled, problem, self._plan(), run, calibrates=calibrates, classes=True
-            )
-            fitted, _ = fit_basis(basis.chosen, problem, np.float64, run)
-            reserved = basis.split.reserved
+            plan = timed(plan, run.clock, problem, moves=steps > 0)
+            chosen = choose_basis(plan, problem, split, run, cut if auto_size else None)
+            moved = learned.report.moved
+            if steps > 0 and not run.out_of_time:
+                chosen, moved = move_basis(chosen, problem, learned, steps, split, run)
+            fitted, _ = fit_basis(chosen, problem, np.float64, run)
             span, start = whitened(fitted), None
             scale = self._given_scale()
             if scale is None:
-                scale, start = run.stage(
-                    "scale", lambda: scale_by_evidence(problem, span, reserved)
-                )
-            laplace = run.stage("solve", lambda: solve_in_latents(problem, span, scale, start))
+                scaled = run.resume("scale") or scale_by_evidence(problem, span, split.reserved)
+                scale, start = run.keep("scale", scaled)
+            laplace = run.resume("solve") or solve_in_latents(problem, span, scale, start)
+            run.keep("solve", laplace)
             self.calibration_ = None
             if calibrates and len(span):
                 run.begin("calibrate")
-                self.calibration_ = calibrate_latents(problem, fitted, laplace, reserved)
+                self.calibration_ = calibrate_latents(problem, fitted, laplace, split.reserved)
             self._store(fitted, laplace, span.whitener, present)
             self._keep_bound_basis(problem.kernel)
-            notes = list(settled.report.warnings)
+            notes = list(learned.report.warnings)
             if self._certifies(m) and not run.stopping:
                 if time_to_certify(self.certificate, run.clock):
                     run.begin("certify")
@@ -332,8 +335,8 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
                 else:
                     notes.append(NO_TIME_TO_CERTIFY)
         self.learning_report_ = replace(
-            settled.report,
-            moved=basis.moved,
+            learned.report,
+            moved=moved,
             calibration=self.calibration_,
             warnings=notes,
             seconds=run.seconds,
@@ -365,16 +368,6 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         )
         return X, *self._sample(rows, labels, weights)
 
-    def _check_candidates(self) -> None:
-        rows = isinstance(self.candidates, str) and self.candidates == "rows"
-        if self.search != "pooled" and not rows:
-            raise ValueError(
-                f"search={self.search!r} chooses among the rows: candidates other than 'rows' need "
-                "search='pooled'."
-            )
-        if is_precomputed(self.kernel) and not rows:
-            raise ValueError("kernel='precomputed' knows only its rows: use candidates='rows'.")
-
     def _calibrates(self) -> bool:
         if is_precomputed(self.kernel):
             return False
@@ -390,16 +383,6 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         if self.scale != "auto":
             return float(self.scale)
         return 1.0 if self.optimizer is None else None
-
-    def _plan(self) -> SearchPlan:
-        return SearchPlan(
-            n_basis=AUTO_BASIS if self.n_basis == "auto" else int(self.n_basis),
-            search=given_search(self),
-            tol=None,
-            certificate=None,
-            max_time=self.max_time,
-            dtype=np.float64,
-        )
 
     def _store(
         self, fitted: SpanFit, laplace: LaplaceFit, whitener: Floats, present: Indices

@@ -139,9 +139,6 @@ class LatentClassModel(ScoredRows, ClassifierMixin, BasisModel, ReportedModel, B
         X: Any,
         y: Any = None,
         sample_weight: ArrayLike | None = None,
-        *,
-        target: str | None = None,
-        weight: str | None = None,
     ) -> Certificate:
         """Bound the distance of the latent functions from the full kernel's on (X, y).
 
@@ -152,7 +149,7 @@ class LatentClassModel(ScoredRows, ClassifierMixin, BasisModel, ReportedModel, B
 
         Parameters
         ----------
-        X, y, sample_weight, target, weight
+        X, y, sample_weight
             The training data, as in :meth:`fit`; any other rows of the same classes will do.
 
         Returns
@@ -161,7 +158,7 @@ class LatentClassModel(ScoredRows, ClassifierMixin, BasisModel, ReportedModel, B
             Sums over the columns of the decision function; ``per_output`` has them apart.
         """
         check_is_fitted(self)
-        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
+        X, y, sample_weight = named_columns(X, y, sample_weight)
         rows, X = rows_again(self, X)
         names = validate_labels(y)
         check_lengths(X, names)

@@ -6,6 +6,7 @@ import numbers
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,11 +19,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats
-from pursuit.bounds import Certificate
-from pursuit.estimators.constraints import DTYPE, EXECUTION, KERNEL
+from pursuit.bounds import Certificate, SolvePath
+from pursuit.estimators.constraints import CHECKPOINT, DTYPE, EXECUTION, KERNEL, MAX_TIME, OPTIMIZER
 from pursuit.estimators.fit_run import FitRun, interrupt, warn
 from pursuit.estimators.gp.exactsystem import DirectSystem, ExactSystem, IterativeSystem
-from pursuit.estimators.gp.learning import settle, warn_of_light_rows
+from pursuit.estimators.gp.learning import LEARNING_SHARE, learn_or_keep, warn_of_light_rows
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
@@ -38,6 +39,7 @@ from pursuit.estimators.kernelmodel import KernelModel
 from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.search import Evidence
 from pursuit.estimators.sources import held, named_columns
 from pursuit.gram import kernel_times
 from pursuit.greedy import Meter, Problem
@@ -78,8 +80,8 @@ class ExactGPRegressor(
         precomputed kernels are used as given.
     noise : float or "learn", default "learn"
         Noise variance σ².
-    tol : float, default 1e-4
-        Largest residual ‖W^½(y - (K + σ²W⁻¹)v)‖ over ‖W^½y‖, for every output.
+    residual_tol : float, default 1e-4
+        Iterate until ‖W^½(y - (K + σ²W⁻¹)v)‖ is at most this share of ‖W^½y‖, for every output.
     solver : {"auto", "cg", "cholesky"}, default "auto"
         ``"cholesky"`` factors the kernel matrix: exact, in n_rows² memory. ``"auto"`` does so up
         to 3 000 rows, and iterates beyond.
@@ -88,10 +90,9 @@ class ExactGPRegressor(
     preconditioner_size : int or "auto", default "auto"
         Number of landmarks; 0 for none. ``"auto"`` is 10.5 √n_rows, at most half the rows and no
         more than 512 MB hold. Twice as many halve the iterations.
-    optimizer : {"evidence", None}, default "evidence"
-        How hyper-parameters are learned; None keeps the kernel as it is.
-    n_restarts : int, default 0
-        Further runs of the optimiser from random points within the bounds.
+    optimizer : {"evidence", None} or Evidence, default "evidence"
+        How hyper-parameters are learned. An :class:`Evidence` sets the number of restarts and of
+        rows; None keeps the kernel as it is.
     normalize_y : bool, default True
         Centre and scale the targets first, weighted and per output. ``noise``, ``kernel_``,
         ``dual_coef_`` and the certificate are in these units; predictions are not.
@@ -99,6 +100,13 @@ class ExactGPRegressor(
         Parameters of kernels given by name, as in `pairwise_kernels`.
     kernel_params : dict, optional
         Further parameters of a named or callable kernel.
+    max_time : float or None, default None
+        Seconds that the fit is to take, about: learning ends after 30 % of them, and the solution
+        so far is returned, with its certificate, when they are over. Gives up reproducibility.
+    checkpoint : path-like or None, default None
+        A folder in which the fit records kernel, noise and the solution. After a crash or Ctrl-C,
+        the same call with the same data goes on from the last stage recorded, to the identical
+        model.
     dtype : {"float32", "float64"}, default "float32"
         Type of the kernel tiles between two looks at the float64 residual. float32 takes a third of
         the time an iteration, and gives way to float64 where it does not get on. Kernels that are
@@ -162,17 +170,18 @@ class ExactGPRegressor(
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [None, str, callable, SklearnKernel],
         "noise": [numbers.Real, StrOptions({"learn"})],
-        "tol": [Interval(numbers.Real, 0, 1, closed="neither")],
+        "residual_tol": [Interval(numbers.Real, 0, 1, closed="neither")],
         "solver": [StrOptions({"auto", "cg", "cholesky"})],
         "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
         "preconditioner_size": [
             StrOptions({"auto"}),
             Interval(numbers.Integral, 0, None, closed="left"),
         ],
-        "optimizer": [None, StrOptions({"evidence"})],
-        "n_restarts": [Interval(numbers.Integral, 0, None, closed="left")],
+        "optimizer": OPTIMIZER,
         "normalize_y": ["boolean"],
         **KERNEL,
+        "max_time": MAX_TIME,
+        "checkpoint": CHECKPOINT,
         "dtype": DTYPE,
         **EXECUTION,
     }
@@ -182,17 +191,18 @@ class ExactGPRegressor(
         kernel: Any = None,
         *,
         noise: float | str = "learn",
-        tol: float = 1e-4,
+        residual_tol: float = 1e-4,
         solver: str = "auto",
         max_iter: int = 1000,
         preconditioner_size: int | str = "auto",
-        optimizer: str | None = "evidence",
-        n_restarts: int = 0,
+        optimizer: str | Evidence | None = "evidence",
         normalize_y: bool = True,
         gamma: float | None = None,
         coef0: float | None = None,
         degree: float | None = None,
         kernel_params: dict[str, Any] | None = None,
+        max_time: float | None = None,
+        checkpoint: Any = None,
         dtype: Any = "float32",
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -200,17 +210,18 @@ class ExactGPRegressor(
     ) -> None:
         self.kernel = kernel
         self.noise = noise
-        self.tol = tol
+        self.residual_tol = residual_tol
         self.solver = solver
         self.max_iter = max_iter
         self.preconditioner_size = preconditioner_size
         self.optimizer = optimizer
-        self.n_restarts = n_restarts
         self.normalize_y = normalize_y
         self.gamma = gamma
         self.coef0 = coef0
         self.degree = degree
         self.kernel_params = kernel_params
+        self.max_time = max_time
+        self.checkpoint = checkpoint
         self.dtype = dtype
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -266,29 +277,26 @@ class ExactGPRegressor(
         sample = self._sample(self._scale.normalize(Y[present]))
         warn_of_light_rows(self, sample, X)
         with FitRun(self, sample, present, n_stages=3) as run:
-            run.begin("learn")
-            rng = np.random.default_rng(self._seeds[0])
-            settled = settle(self, sample, X, rng, run.workers)
-            self.kernel_, self.noise_ = settled.kernel, settled.noise
-            run.begin("factor")
-            problem = self._problem(sample, self._compiled(X), run.workers)
+            learned = run.resume("learn")
+            if learned is None:
+                rng = np.random.default_rng(self._seeds[0])
+                late = partial(run.clock.over, LEARNING_SHARE)
+                learned = learn_or_keep(self, sample, X, rng, run.workers, late=late)
+                run.keep("learn", learned)
+            self.kernel_, self.noise_ = learned.kernel, learned.noise
             small = self.solver == "auto" and sample.n_rows <= DIRECT_ROWS
-            direct = small or self.solver == "cholesky"
-            system: ExactSystem = (
-                DirectSystem.build(problem) if direct else self._iterative(problem)
-            )
-            run.begin("solve")
-            v, self.path_ = system.solve(
-                self.tol, self.max_iter, lambda: "interrupted" if run.stopping else None
-            )
+            self.solver_ = "cholesky" if small or self.solver == "cholesky" else "cg"
+            solved = run.resume("solve")
+            if solved is None:
+                problem = self._problem(sample, self._compiled(X), run.workers)
+                solved = run.keep("solve", self._solve(problem, run))
+            v, self.path_, self._factor = solved
         self._freeze_kernel()
         self.dual_coef_ = v[:, 0] if self._single_output else v
-        self._factor = system.L if isinstance(system, DirectSystem) else None
-        self.solver_ = "cg" if self._factor is None else "cholesky"
         self.n_iter_ = max(1, int(self.path_.iteration[-1]))
         self.certificate_: Certificate = self.path_.certificates[-1]
-        self.feature_relevance_ = settled.report.relevance
-        self.learning_report_ = replace(settled.report, moved="all rows", seconds=run.seconds)
+        self.feature_relevance_ = learned.report.relevance
+        self.learning_report_ = replace(learned.report, moved="all rows", seconds=run.seconds)
         self._report_end()
         return self
 
@@ -400,6 +408,19 @@ class ExactGPRegressor(
         rng = np.random.default_rng(self._seeds[1])
         return Problem(sample, kernel, self.noise_, workers, Meter(kernel), rng)
 
+    def _solve(self, problem: Problem, run: FitRun) -> tuple[Floats, SolvePath, Floats | None]:
+        """The coefficients, how they were found, and the factor of a direct solution."""
+
+        def ended() -> str | None:
+            if run.stopping:
+                return "interrupted"
+            return "max_time" if run.clock.over() else None
+
+        direct = self.solver_ == "cholesky"
+        system: ExactSystem = DirectSystem.build(problem) if direct else self._iterative(problem)
+        v, path = system.solve(self.residual_tol, self.max_iter, ended)
+        return v, path, system.L if isinstance(system, DirectSystem) else None
+
     def _iterative(self, problem: Problem) -> IterativeSystem:
         return IterativeSystem.build(problem, self.preconditioner_size, self.dtype)
 
@@ -411,14 +432,14 @@ class ExactGPRegressor(
                 f"the solution of iteration {self.n_iter_}, with a relative residual of "
                 f"{residual:.3g}"
             )
-        if reason in ("max_iter", "stalled"):
-            advice = (
-                "raise max_iter, preconditioner_size or noise"
-                if reason == "max_iter"
-                else "rounding allows no better; raise noise or tol"
-            )
+        if reason in ("max_iter", "stalled", "max_time"):
+            advice = {
+                "max_iter": "raise max_iter, preconditioner_size or noise",
+                "max_time": "raise max_time, preconditioner_size or noise",
+                "stalled": "rounding allows no better; raise noise or residual_tol",
+            }[reason]
             warn(
-                f"tol={self.tol:g} was not met: the relative residual after {self.n_iter_} "
-                f"iterations is {residual:.3g}. To go on, {advice}.",
+                f"residual_tol={self.residual_tol:g} was not met: the relative residual after "
+                f"{self.n_iter_} iterations is {residual:.3g}. To go on, {advice}.",
                 ConvergenceWarning,
             )

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.estimators.fit_run import FitRun
-from pursuit.estimators.gp.learning import Settled
+from pursuit.estimators.gp.learning import LearnedKernel
 from pursuit.estimators.inputs import dense
 from pursuit.estimators.span.searching import (
-    SMALL,
     Chosen,
     RowSplit,
     SearchPlan,
-    choose_basis,
 )
 from pursuit.gram import kernel_times
 from pursuit.greedy import Choice, Clock, Pool, Problem, SpanFit, refit, solve_in_span
@@ -49,25 +47,24 @@ _JUDGING_STEPS, _PASSES_A_STEP = 8, 2
 
 def split_rows(n_rows: int, rng: np.random.Generator, *, moves: bool, judged: bool) -> RowSplit:
     """Reserve rows, at most a fifth, where a basis is to be moved, or judged on many rows."""
-    if not (moves or (judged and n_rows > SMALL)):
+    if not (moves or (judged and n_rows > limits.SMALL_ROWS)):
         return RowSplit.none_reserved(n_rows)
     reserved = draw_rows(n_rows, min(RESERVED_ROWS, n_rows // _ROWS_A_RESERVED), rng)
     return RowSplit(np.setdiff1d(np.arange(n_rows), reserved, assume_unique=True), reserved)
 
 
-def moving_steps(
-    refine: Any, kernel: Any, deviations: Floats | None, n_rows: int, *, learned: bool
-) -> int:
+def moving_steps(refine: Any, learned: LearnedKernel, n_rows: int) -> int:
     """Gradient steps that move the basis; ``"auto"`` moves that of a learned kernel on many rows.
 
     None where there are too few rows to reserve one that judges the moves.
     """
     if refine == "auto":
-        return _AUTO_STEPS if learned and n_rows > SMALL else 0
+        return _AUTO_STEPS if learned.learns and n_rows > limits.SMALL_ROWS else 0
     steps = int(refine)
     if steps == 0 or n_rows < _ROWS_A_RESERVED:
         return 0
-    known = isinstance(kernel, SklearnKernel) and deviations is not None
+    kernel = learned.kernel
+    known = isinstance(kernel, SklearnKernel) and learned.deviations is not None
     if not known or kernel_gradient(without_white(kernel)[0]) is None:
         raise ValueError(
             f"refine={refine!r} moves points along the kernel's gradient, which is not known of "
@@ -83,47 +80,6 @@ def timed(plan: SearchPlan, clock: Clock, problem: Problem, *, moves: bool) -> S
         return plan
     seconds = max(clock.left(_CHOSEN_BY if moves else 1.0), _LEAST_SHARE * plan.max_time)
     return replace(plan, max_time=problem.meter.seconds + seconds)
-
-
-@dataclass(frozen=True)
-class ReadyBasis:
-    """A basis that is ready to be fitted, the rows that judged it, and what became of moving it."""
-
-    chosen: Chosen
-    split: RowSplit
-    moved: str
-
-
-def choose_and_move(
-    estimator: Any,
-    settled: Settled,
-    problem: Problem,
-    plan: SearchPlan,
-    run: FitRun,
-    *,
-    calibrates: bool,
-    classes: bool = False,
-) -> ReadyBasis:
-    """Choose a basis, as many functions as are worth their cost, and move its points.
-
-    The estimator says by ``refine`` and ``n_basis`` whether to; ``calibrates`` whether rows are
-    reserved for its error bars as well, and ``classes`` that the targets are ±1.
-    """
-    m, auto_size = problem.sample.n_rows, estimator.n_basis == "auto"
-    steps = moving_steps(
-        estimator.refine, settled.kernel, settled.deviations, m, learned=settled.learned
-    )
-    split = split_rows(m, run.rng, moves=steps > 0, judged=calibrates or auto_size)
-    cut = partial(choose_size, problem=problem, split=split, classes=classes)
-    plan = timed(plan, run.clock, problem, moves=steps > 0)
-    chosen = choose_basis(plan, problem, split, run, cut if auto_size else None)
-    if steps == 0 or run.out_of_time:
-        return ReadyBasis(chosen, split, settled.report.moved)
-    known = problem, settled.kernel, np.asarray(settled.deviations), steps, split
-    choice, moved = run.stage(
-        "move", lambda: move_basis(chosen.choice, *known, seconds=run.clock.left())
-    )
-    return ReadyBasis(Chosen(choice), split, moved)
 
 
 def held_out(problem: Problem, pool: Pool, solution: SpanSolution, rows: Indices) -> HeldOut:
@@ -193,38 +149,42 @@ def choose_size(
 
 
 def move_basis(
-    choice: Choice,
+    chosen: Chosen,
     problem: Problem,
-    kernel: Any,
-    deviations: Floats,
+    learned: LearnedKernel,
     steps: int,
     split: RowSplit,
-    seconds: float = np.inf,
-) -> tuple[Choice, str]:
-    """Move the chosen points, and keep them where they were unless rows left out gain by it.
+    run: FitRun,
+) -> tuple[Chosen, str]:
+    """Move the chosen points, and say what came of it.
 
-    ``seconds`` are for the moves, for judging them and for the pass over all rows.
+    They stay where they were unless the error on the reserved rows falls. What is left of the
+    fit's time is for the moves, for judging them and for the pass over all rows.
     """
+    recorded = run.resume("move")
+    if recorded is not None:
+        return Chosen(recorded[0]), recorded[1]
+    choice, kernel = chosen.choice, learned.kernel
     gradient = kernel_gradient(without_white(kernel)[0])
     assert gradient is not None
     pool, reserved = choice.pool, split.reserved
     start = dense(pool.items)
-    mover = Mover(problem, gradient, length_units(kernel, deviations), split.allowed)
-    reserve = _JUDGING_STEPS + problem.sample.n_rows / (_PASSES_A_STEP * BATCH_ROWS)
-    moved, steps = mover.move(start, steps, seconds, reserve)
+    units = length_units(kernel, np.asarray(learned.deviations))
+    mover = Mover(problem, gradient, units, split.allowed)
+    rest = _JUDGING_STEPS + problem.sample.n_rows / (_PASSES_A_STEP * BATCH_ROWS)
+    moved, steps = mover.move(start, steps, run.clock.left(), rest)
     judge = sketched(problem, split.allowed, _judge_rows(pool))
-    errors = [_reserved_error(judge, problem, points, reserved) for points in (start, moved)]
-    if not errors[1] < errors[0]:
-        return choice, (
-            f"{steps} steps undone: the error on {len(reserved)} reserved rows rose from "
-            f"{errors[0]:.4g} to {errors[1]:.4g}"
-        )
-    path = replace(choice.path, index=np.full(len(pool), -1, dtype=np.intp))
-    sentence = (
-        f"moved by {steps} steps: the error on {len(reserved)} reserved rows fell from "
-        f"{errors[0]:.4g} to {errors[1]:.4g}"
-    )
-    return Choice(Pool.of_points(moved), path, None), sentence
+    before = _reserved_error(judge, problem, start, reserved)
+    after = _reserved_error(judge, problem, moved, reserved)
+    change = f"the error on {len(reserved)} reserved rows"
+    if not after < before:
+        sentence = f"{steps} steps undone: {change} rose from {before:.4g} to {after:.4g}"
+    else:
+        sentence = f"moved by {steps} steps: {change} fell from {before:.4g} to {after:.4g}"
+        path = replace(choice.path, index=np.full(len(pool), -1, dtype=np.intp))
+        choice = Choice(Pool.of_points(moved), path, None)
+    run.keep("move", (choice, sentence))
+    return Chosen(choice), sentence
 
 
 def _reserved_error(judge: Problem, problem: Problem, points: Any, reserved: Indices) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
+from pursuit import limits, tuning
 from pursuit._types import Floats
 from pursuit.estimators.fit_run import warn
 from pursuit.estimators.inputs import (
@@ -19,14 +20,13 @@ from pursuit.estimators.inputs import (
     feature_deviations,
     is_precomputed,
 )
+from pursuit.estimators.search import Evidence
 from pursuit.estimators.sources import n_features
-from pursuit.estimators.span.searching import SMALL
 from pursuit.kernels import CountingKernel, kernel_gradient, without_white
 from pursuit.linalg import Workers
 from pursuit.rows import Sample, draw_rows
 from pursuit.tuning import (
     NOISE_FLOOR,
-    Evidence,
     Learned,
     LearningReport,
     NoiseRange,
@@ -39,7 +39,6 @@ from pursuit.tuning import (
     never,
 )
 
-EVIDENCE_ROWS = 2000
 LEARNING_SHARE = 0.3
 """What learning may use of the time that a fit has."""
 _LIGHT = 0.1
@@ -47,6 +46,13 @@ _LIGHT = 0.1
 _DENSE_FEATURES = 4096
 _CLASS_FLOOR = 0.01
 """Least noise of a regression on ±1, which is exact and yet no function of the rows."""
+
+
+def evidence_options(optimizer: str | Evidence | None) -> Evidence:
+    """How the evidence is maximised, where ``optimizer`` says no more than that it is."""
+    if isinstance(optimizer, Evidence):
+        return optimizer
+    return Evidence(rows=limits.EVIDENCE_ROWS)
 
 
 def target_power(sample: Sample) -> float:
@@ -92,7 +98,7 @@ def learn(
     deviations: Floats,
     noise: NoiseRange,
     *,
-    restarts: int,
+    options: Evidence,
     rng: np.random.Generator,
     workers: Workers,
     classes: bool = False,
@@ -103,12 +109,12 @@ def learn(
     With ``classes`` the targets are ±1, and a kernel that is not given may have one length scale
     for all features. When it is ``late``, the best found so far is taken.
     """
-    rows = rng.permutation(draw_rows(sample.n_rows, EVIDENCE_ROWS, rng))
+    rows = rng.permutation(draw_rows(sample.n_rows, options.rows, rng))
     subset = sample.take(rows)
     items = subset.rows.take(np.arange(len(rows)))
     X = np.asarray(dense(items), dtype=np.float64)
-    data = Evidence(X, subset.targets, subset.weights, workers)
-    search: dict[str, Any] = {"restarts": restarts, "rng": rng, "late": late}
+    data = tuning.Evidence(X, subset.targets, subset.weights, workers)
+    search: dict[str, Any] = {"restarts": options.restarts, "rng": rng, "late": late}
     if kernel is None:
         if classes:
             return learn_shape(data, deviations, target_power(sample), noise, **search)
@@ -138,8 +144,8 @@ def warn_of_light_rows(
 
 
 @dataclass(frozen=True)
-class Settled:
-    """Kernel and noise as a fit goes on with them.
+class LearnedKernel:
+    """Kernel and noise with which a fit goes on.
 
     Attributes
     ----------
@@ -149,7 +155,7 @@ class Settled:
         What was learned, and how.
     deviations : array of shape (n_features,), optional
         Standard deviation of each feature, for numeric input.
-    learned, noise_is_given : bool
+    learns, noise_is_given : bool
         Whether hyper-parameters were learned; whether the noise could not be.
     """
 
@@ -157,11 +163,11 @@ class Settled:
     noise: float
     report: LearningReport
     deviations: Floats | None
-    learned: bool
+    learns: bool
     noise_is_given: bool
 
 
-def settle(
+def learn_or_keep(
     estimator: Any,
     sample: Sample,
     X: Any,
@@ -170,10 +176,10 @@ def settle(
     *,
     classes: bool = False,
     late: Callable[[], bool] = never,
-) -> Settled:
+) -> LearnedKernel:
     """Learn, or take as given, the kernel and noise of an estimator.
 
-    The estimator has the parameters kernel, noise, optimizer, n_restarts, gamma, coef0, degree and
+    The estimator has the parameters kernel, noise, optimizer, gamma, coef0, degree and
     kernel_params. With ``classes`` the targets are ±1, and the noise only serves the choice of a
     basis. Learning ends when it is ``late``, and the report says so.
     """
@@ -193,7 +199,7 @@ def settle(
             sample,
             np.asarray(deviations),
             given,
-            restarts=estimator.n_restarts,
+            options=evidence_options(estimator.optimizer),
             rng=rng,
             workers=workers,
             classes=classes,
@@ -225,7 +231,7 @@ def settle(
         relevance=relevance,
         feature_names=names,
     )
-    return Settled(kernel, noise, report, deviations, learns, given.fixed)
+    return LearnedKernel(kernel, noise, report, deviations, learns, given.fixed)
 
 
 def _keep_noise(
@@ -241,7 +247,7 @@ def _keep_noise(
         return float(noise) + white
     if white > 0:
         return white
-    return learn_noise(sample, kernel, rng=rng, workers=workers, all_rows_up_to=SMALL)
+    return learn_noise(sample, kernel, rng=rng, workers=workers, all_rows_up_to=limits.SMALL_ROWS)
 
 
 def _bound_warnings(kernel: Any) -> list[str]:

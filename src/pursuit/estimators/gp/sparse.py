@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,14 +19,27 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats
 from pursuit.bounds import Bound, EvidenceBounds, evidence_bounds
-from pursuit.estimators.constraints import DTYPE, EXECUTION, KERNEL, MAX_TIME, POOLED
+from pursuit.estimators.constraints import (
+    CHECKPOINT,
+    DTYPE,
+    EXECUTION,
+    KERNEL,
+    MAX_TIME,
+    OPTIMIZER,
+    REFINE,
+    SEARCH,
+)
 from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.gp.errorbars import variance_bounds, variance_bounds_to_tolerance
 from pursuit.estimators.gp.finishing import (
     calibrate_fit,
-    choose_and_move,
+    choose_size,
+    move_basis,
+    moving_steps,
+    split_rows,
+    timed,
 )
-from pursuit.estimators.gp.learning import LEARNING_SHARE, settle, warn_of_light_rows
+from pursuit.estimators.gp.learning import LEARNING_SHARE, learn_or_keep, warn_of_light_rows
 from pursuit.estimators.gp.prediction import latent_covariance, latent_variance
 from pursuit.estimators.inputs import (
     is_precomputed,
@@ -37,19 +49,25 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
+from pursuit.estimators.search import Evidence, Search
 from pursuit.estimators.sources import held, n_rows, named_columns
 from pursuit.estimators.span.certifying import KINDS
 from pursuit.estimators.span.dense import check_dense, step_bound
-from pursuit.estimators.span.model import NO_TIME_TO_CERTIFY
-from pursuit.estimators.span.searching import fit_basis, smallest_within
-from pursuit.estimators.span.updating import UpdatingModel
+from pursuit.estimators.span.model import NO_TIME_TO_CERTIFY, SpanModel
+from pursuit.estimators.span.searching import (
+    GAUSSIAN_SEARCH,
+    choose_basis,
+    estimator_search,
+    fit_basis,
+    smallest_within,
+)
 from pursuit.greedy import SpanFit
 from pursuit.linalg import SpanSolution, Spread, Workers, single_threaded_blas
 from pursuit.tuning import Calibration
 
 
 class SparseGPRegressor(
-    CallbackSupportMixin, MultiOutputMixin, ScoredRows, RegressorMixin, UpdatingModel
+    CallbackSupportMixin, MultiOutputMixin, ScoredRows, RegressorMixin, SpanModel
 ):
     """Gaussian process regression in the span of a few greedily chosen kernel functions.
 
@@ -75,27 +93,16 @@ class SparseGPRegressor(
     tol : float or None, default None
         Stop when the certificate's ``relative_gap`` is at most ``tol``. Fresh and full searches
         look as they go; a pooled search returns the smallest size that meets it.
-    search : {"pooled", "fresh", "full"}, default "pooled"
-        ``"pooled"``: choose from a pool by statistics on a sketch of the rows. ``"fresh"``: a new
-        random subset of the rows at every step, as published. ``"full"``: every row at every step.
-    pool_size : int or "auto", default "auto"
-        Candidates: ``2 * n_basis + 1000`` for pooled, 59 for fresh.
-    selection_rows : int, "auto" or None, default "auto"
-        Rows that choose in a pooled search: two a candidate, or all for None. The final fit sees
-        all rows.
-    rounds : int, default 1
-        Times a pooled search chooses; each further round keeps the chosen points and refreshes
-        the rest of the pool.
-    candidates : {"rows", "kmeans"} or items, default "rows"
-        Where the pool comes from: rows, cluster centres, or points of your own.
-    selection : {"posterior", "evidence"}, default "posterior"
-        What candidates are chosen for: SB01's log posterior, or the lower bound on the evidence,
-        which also counts how much of the kernel matrix the basis leaves unexplained.
-    optimizer : {"evidence", None}, default "evidence"
-        How hyper-parameters are learned: exact evidence on 500, then 2 000 rows. None keeps the
-        kernel as it is (constant x RBF with length scales sd·√d for ``kernel=None``).
-    n_restarts : int, default 0
-        Further runs of the optimiser from random points within the bounds.
+    search : {"pooled", "fresh", "full"} or Search, default "pooled"
+        How candidates are found. ``"pooled"``: choose from a pool by statistics on a sketch of the
+        rows. ``"fresh"``: look at a new random subset of the rows at every step, as published.
+        ``"full"``: look at every row at every step. A :class:`Search` sets the size of the pool
+        (by default ``2 * n_basis + 1000``, for a fresh search 59), the rows of the sketch (two per
+        candidate), the number of rounds (1), the score and the candidates.
+    optimizer : {"evidence", None} or Evidence, default "evidence"
+        How hyper-parameters are learned: by the exact evidence on 500, then 2 000 rows. An
+        :class:`Evidence` sets the number of restarts and of rows. None keeps the kernel as it is
+        (constant x RBF with length scales sd·√d for ``kernel=None``).
     refine : int, "auto" or False, default "auto"
         Gradient steps that move the chosen points, kept if rows left out gain by them. ``"auto"``
         is 100 when hyper-parameters are learned from more than 2 000 rows, else 0.
@@ -189,17 +196,15 @@ class SparseGPRegressor(
             Interval(numbers.Integral, 1, None, closed="left"),
         ],
         "tol": [None, Interval(numbers.Real, 0, None, closed="neither")],
-        "search": [StrOptions({"pooled", "fresh", "full"})],
-        "selection": [StrOptions({"posterior", "evidence"})],
-        "optimizer": [None, StrOptions({"evidence"})],
-        "n_restarts": [Interval(numbers.Integral, 0, None, closed="left")],
-        **POOLED,
+        "search": SEARCH,
+        "optimizer": OPTIMIZER,
+        "refine": REFINE,
         "calibration": [None, StrOptions({"auto", "loo"})],
         "normalize_y": ["boolean"],
         "certificate": [None, StrOptions({"auto", *KINDS})],
         **KERNEL,
         "max_time": MAX_TIME,
-        "checkpoint": [None, str, os.PathLike],
+        "checkpoint": CHECKPOINT,
         "dtype": DTYPE,
         **EXECUTION,
     }
@@ -211,14 +216,8 @@ class SparseGPRegressor(
         noise: float | str = "learn",
         n_basis: int | str = 512,
         tol: float | None = None,
-        search: str = "pooled",
-        pool_size: int | str = "auto",
-        selection_rows: int | str | None = "auto",
-        rounds: int = 1,
-        candidates: Any = "rows",
-        selection: str = "posterior",
-        optimizer: str | None = "evidence",
-        n_restarts: int = 0,
+        search: str | Search = "pooled",
+        optimizer: str | Evidence | None = "evidence",
         refine: int | str | bool = "auto",
         calibration: str | None = "auto",
         normalize_y: bool = True,
@@ -239,13 +238,7 @@ class SparseGPRegressor(
         self.n_basis = n_basis
         self.tol = tol
         self.search = search
-        self.pool_size = pool_size
-        self.selection_rows = selection_rows
-        self.rounds = rounds
-        self.candidates = candidates
-        self.selection = selection
         self.optimizer = optimizer
-        self.n_restarts = n_restarts
         self.refine = refine
         self.calibration = calibration
         self.normalize_y = normalize_y
@@ -295,44 +288,48 @@ class SparseGPRegressor(
         """
         if self.noise != "learn":
             positive("noise", self.noise)
-        self._check_arguments()
+        self._check_tol()
+        pooled = estimator_search(self, GAUSSIAN_SEARCH).kind == "pooled"
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         X, sample, present = self._take_in(X, y, sample_weight, normalize=self.normalize_y)
         warn_of_light_rows(self, sample, X)
         m = sample.n_rows
         with FitRun(self, sample, present) as run:
-            late = partial(run.clock.over, LEARNING_SHARE)
-            settled = run.stage(
-                "learn", lambda: settle(self, sample, X, run.rng, run.workers, late=late)
-            )
-            self.kernel_, self.noise_ = settled.kernel, settled.noise
-            self._learned = settled.learned
-            self.feature_relevance_ = settled.report.relevance
+            learned = run.resume("learn")
+            if learned is None:
+                late = partial(run.clock.over, LEARNING_SHARE)
+                learned = learn_or_keep(self, sample, X, run.rng, run.workers, late=late)
+                run.keep("learn", learned)
+            self.kernel_, self.noise_, self._learned = learned.kernel, learned.noise, learned.learns
+            self.feature_relevance_ = learned.report.relevance
             problem = run.problem(self._compiled(X), self.noise_)
-            calibrates = self.calibration == "loo" or (
-                self.calibration == "auto" and settled.learned
-            )
-            basis = choose_and_move(
-                self, settled, problem, self._plan(m), run, calibrates=calibrates
-            )
-            fitted, certificate = fit_basis(basis.chosen, problem, self.dtype, run)
+            steps = moving_steps(self.refine, learned, m)
+            calibrates = self.calibration == "loo" or (self.calibration == "auto" and self._learned)
+            auto_size = self.n_basis == "auto"
+            split = split_rows(m, run.rng, moves=steps > 0, judged=calibrates or auto_size)
+            cut = partial(choose_size, problem=problem, split=split) if auto_size else None
+            plan = timed(self._plan(m), run.clock, problem, moves=steps > 0)
+            chosen, moved = choose_basis(plan, problem, split, run, cut), learned.report.moved
+            if steps > 0 and not run.out_of_time:
+                chosen, moved = move_basis(chosen, problem, learned, steps, split, run)
+            fitted, certificate = fit_basis(chosen, problem, self.dtype, run)
             all_read = fitted.n_rows is None  # else few of the reserved rows may have been read
             calibrations: dict[int, Calibration] = {}
             if calibrates and all_read:
                 run.begin("calibrate")
                 fitted, calibrations = calibrate_fit(
-                    fitted, problem, basis.split.reserved, keep_ridge=settled.noise_is_given
+                    fitted, problem, split.reserved, keep_ridge=learned.noise_is_given
                 )
             self._set_calibration(calibrations, fitted, problem.noise)
             if self.noise_ != problem.noise:
                 problem, certificate = replace(problem, noise=self.noise_), None
             kind = self._certificate_kind(m)
-            if self.tol is not None and kind and self.search == "pooled" and not run.stopping:
+            if self.tol is not None and kind and pooled and not run.stopping:
                 run.begin("size")
                 fitted, certificate = smallest_within(self.tol, kind, fitted, problem)
             problem = self._as_far_as_read(fitted, problem)
             self._store(fitted, present, problem)
-            notes = list(settled.report.warnings)
+            notes = list(learned.report.warnings)
             if self.calibration_ is not None and self.calibration_.tails:
                 notes.append(self.calibration_.tails)
             if certificate is not None or self._may_certify(run):
@@ -340,8 +337,8 @@ class SparseGPRegressor(
             elif not run.stopping:
                 notes.append(NO_TIME_TO_CERTIFY)
         self.learning_report_ = replace(
-            settled.report,
-            moved=basis.moved,
+            learned.report,
+            moved=moved,
             calibration=self.calibration_,
             warnings=notes,
             seconds=run.seconds,
@@ -530,8 +527,6 @@ class SparseGPRegressor(
         y: Any = None,
         sample_weight: ArrayLike | None = None,
         *,
-        target: str | Sequence[str] | None = None,
-        weight: str | None = None,
         tol: ArrayLike = 0.025,
     ) -> Bound:
         """How many basis functions a greedy search over all rows may need (SB01 Theorem 2).
@@ -549,7 +544,7 @@ class SparseGPRegressor(
 
         Parameters
         ----------
-        X, y, sample_weight, target, weight
+        X, y, sample_weight
             The rows that the bound is about, as in :meth:`fit`: at most 2 000, since it takes the
             eigenvalues of their kernel matrix.
         tol : float or array of float, default 0.025
@@ -582,7 +577,6 @@ class SparseGPRegressor(
             raise ValueError(
                 f"tol must be a share of P(0) - P_min strictly between 0 and 1, got {tol!r}."
             )
-        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         self._warn_without_weights(sample_weight)
         with Workers(self.n_jobs) as workers:
             problem = self._problem(X, y, sample_weight, workers)

@@ -1,4 +1,7 @@
-"""What every estimator that fits in the span of a chosen basis can do once it is fitted."""
+"""What every estimator that fits in the span of a chosen basis can do once it is fitted.
+
+A fixed basis has statistics that add up, so that rows may arrive in parts or on different machines.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,11 @@ import numbers
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import solve_triangular
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -34,15 +38,18 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.kernelmodel import BasisModel
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.search import Search, resolve_search
 from pursuit.estimators.sources import n_rows, named_columns
 from pursuit.estimators.span.certifying import Certifier, check_kind
 from pursuit.estimators.span.searching import (
+    GAUSSIAN_SEARCH,
     SearchPlan,
-    given_search,
-    grow_span,
+    choose_again,
     span_model,
+    with_checked_points,
 )
 from pursuit.estimators.span.stepping import StepFit
+from pursuit.gram import GramStatistics
 from pursuit.greedy import (
     Clock,
     MaxSize,
@@ -50,10 +57,12 @@ from pursuit.greedy import (
     Path,
     Pool,
     Problem,
+    Pursuit,
     SpanFit,
     size_grid,
 )
-from pursuit.linalg import SpanSolution, Spread, StepSolution, Workers
+from pursuit.linalg import SpanSolution, Spread, StepSolution, Workers, reordered
+from pursuit.objectives import gram_pursuit
 from pursuit.rows import Sample
 from pursuit.tuning import Calibration
 
@@ -76,8 +85,18 @@ def has_truncations(model: Any) -> bool:
     return True
 
 
+def _takes_rows(model: Any) -> bool:
+    if not model._refits:
+        raise AttributeError(model._rows_refused)
+    return True
+
+
+def _grows(model: Any) -> bool:
+    return has_truncations(model) and _takes_rows(model)
+
+
 class SpanModel(BasisModel, ReportedModel, BaseEstimator):
-    """Certify, truncate and grow a model f = Σ_j β_j k(·, x_j) fitted in the span of its basis.
+    """Certify, truncate, grow and update a model f = Σ_j β_j k(·, x_j) in the span of its basis.
 
     Subclasses take the parameters listed here in their constructors.
     """
@@ -85,12 +104,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
     kernel: Any
     n_basis: int | str
     tol: float | None
-    search: str
-    pool_size: int | str
-    selection_rows: int | str | None
-    rounds: int
-    candidates: Any
-    selection: str = "posterior"
+    search: str | Search
     certificate: str | None
     gamma: float | None
     coef0: float | None
@@ -124,6 +138,19 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         """Why the model cannot be cut, certified again or grown; None where it can."""
         return None
 
+    @property
+    def _refits(self) -> bool:
+        """Whether the model is the best in its span, and so known by its statistics."""
+        return True
+
+    @property
+    def _rows_refused(self) -> str:
+        """Why rows cannot be added, where they cannot."""
+        return (
+            "rows can be added to a model that is the best in its span, and this one is made of "
+            f"steps: {type(self).__name__} needs refit=True, or method='random' or 'subspace'."
+        )
+
     @available_if(has_truncations)
     def certify(
         self,
@@ -131,9 +158,6 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         y: Any = None,
         sample_weight: ArrayLike | None = None,
         kind: str = "hybrid",
-        *,
-        target: str | Sequence[str] | None = None,
-        weight: str | None = None,
         **options: Any,
     ) -> Certificate:
         """Bound the distance of this model from the exact Gaussian process on (X, y).
@@ -143,7 +167,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
 
         Parameters
         ----------
-        X, y, sample_weight, target, weight
+        X, y, sample_weight
             The training data, as in :meth:`fit`.
         kind : {"hybrid", "published", "dense", "scaled", "two-level", "pcg"}, default "hybrid"
             Which lower bound to use. ``"published"`` is SB01's second pursuit, and cannot fall
@@ -162,7 +186,6 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         """
         check_is_fitted(self)
         check_kind(kind, options)
-        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         self._warn_without_weights(sample_weight)
         with Workers(self.n_jobs) as workers:
             problem = self._problem(X, y, sample_weight, workers)
@@ -178,8 +201,6 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         sample_weight: ArrayLike | None = None,
         kind: str = "hybrid",
         *,
-        target: str | Sequence[str] | None = None,
-        weight: str | None = None,
         sizes: ArrayLike | None = None,
         floor: bool = False,
         **options: Any,
@@ -188,7 +209,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
 
         Parameters
         ----------
-        X, y, sample_weight, target, weight, kind, **options
+        X, y, sample_weight, kind, **options
             As in :meth:`certify`.
         sizes : array of int, optional
             Numbers of basis functions; by default a grid of ratio 1.25 up to ``n_basis_``.
@@ -202,7 +223,6 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         """
         check_is_fitted(self)
         check_kind(kind, options)
-        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         self._warn_without_weights(sample_weight)
         grid = np.unique(size_grid(self.n_basis_) if sizes is None else np.asarray(sizes))
         whole = len(grid) > 0 and grid.dtype.kind in "iu"
@@ -250,10 +270,69 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         model.certificate_ = None
         return model
 
-    @available_if(has_truncations)
+    @available_if(_grows)
     def grow(
         self,
-        n: int,
+        n: int | None = None,
+        X: Any = None,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        keep: bool = True,
+    ) -> Self:
+        """Choose basis functions again, with kernel and noise as they are.
+
+        With ``keep``, the present functions stay and others are added. Without, the choice is
+        among the present functions and the rows passed or, without rows, among the present
+        functions alone, by the statistics of all rows so far: this puts them in the order of their
+        worth.
+
+        Parameters
+        ----------
+        n : int, optional
+            Number of basis functions of the new model: with ``keep`` more than ``n_basis_``, else
+            ``n_basis_`` by default.
+        X, y, sample_weight : optional
+            The training data, as in :meth:`fit`: all that the new model is to know.
+        keep : bool, default True
+            Whether the present basis functions stay.
+
+        Returns
+        -------
+        model : same class
+            A new, fitted model. Its ``certificate_`` is None where no rows are passed.
+        """
+        check_is_fitted(self)
+        least = self.n_basis_ + 1 if keep else 1
+        size = self.n_basis_ if n is None and not keep else n
+        if not isinstance(size, numbers.Integral) or size < least:
+            wanted = f"above {self.n_basis_}" if keep else "of at least 1"
+            raise ValueError(f"n must be a whole number {wanted}, got {n!r}.")
+        if X is None:
+            if keep:
+                raise ValueError(
+                    "grow adds functions from training rows, and X is None: pass X and y, or "
+                    "keep=False to put the present functions in the order of their worth."
+                )
+            return self._in_order_of_worth(int(size))
+        self._warn_without_weights(sample_weight)
+        weights = validate_weights(sample_weight, n_rows(validate_items(self, X, reset=False)))
+        present = np.flatnonzero(weights > 0)
+        plan = replace(self._plan(len(present)), n_basis=int(size))
+        model = self._copied()
+        with Workers(self.n_jobs) as workers:
+            problem = self._problem(X, y, sample_weight, workers)
+            basis = Pool(self._points, self._positions(present, problem.sample))
+            fitted = choose_again(plan, problem, basis, n_kept=len(basis) if keep else 0)
+            model._store(fitted, present, problem)
+            model._certify_fit(fitted, None, problem)
+        model._weighted = bool(np.any(weights != 1.0))
+        model._calibrations, model.calibration_ = {}, None
+        return model
+
+    @available_if(_takes_rows)
+    def partial_fit(
+        self,
         X: Any,
         y: Any = None,
         sample_weight: ArrayLike | None = None,
@@ -261,37 +340,83 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         target: str | Sequence[str] | None = None,
         weight: str | None = None,
     ) -> Self:
-        """Keep the basis, add to it until it has n functions, and fit all rows in its span.
+        """Take in further rows, exactly: the fit to all rows so far in the span of the basis.
+
+        The first call is a :meth:`fit`. Later ones keep basis, kernel, noise and the units of the
+        targets; a pass over the new rows alone updates the rest. ``certificate_`` becomes None.
 
         Parameters
         ----------
-        n : int
-            More than ``n_basis_``.
         X, y, sample_weight, target, weight
-            The training data, as in :meth:`fit`.
+            New rows, as in :meth:`fit`.
+
+        Returns
+        -------
+        self : the model
+        """
+        if not hasattr(self, "_solution"):
+            fitted: Self = self.fit(X, y, sample_weight, target=target, weight=weight)
+            return fitted
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
+        with Workers(self.n_jobs) as workers:
+            problem = self._problem(X, y, sample_weight, workers)
+            whitener = solve_triangular(self._factors.R, np.eye(self.n_basis_), lower=True)
+            added = problem.statistics(self._points, whitener=whitener)
+        logs = float(np.log(problem.sample.weights).sum())
+        self._weighted |= bool(np.any(problem.sample.weights != 1.0))
+        self._absorb(added, logs)
+        return self
+
+    @available_if(_takes_rows)
+    def merge(self, *others: Any) -> Self:
+        """The model of the rows of this one and of the others, which have the same basis.
+
+        Parts begin with one model: fit it, :meth:`save` it, and on every other machine load it,
+        and give :meth:`emptied` of it the rows there by :meth:`partial_fit`.
+
+        Parameters
+        ----------
+        *others : models of the same class
+            Their rows must be different rows: each is counted once.
 
         Returns
         -------
         model : same class
-            A new, fitted model with the same kernel and noise.
+            A new, fitted model; its ``certificate_`` is None.
         """
         check_is_fitted(self)
-        if not isinstance(n, numbers.Integral) or n <= self.n_basis_:
-            raise ValueError(f"n must be a whole number above {self.n_basis_}, got {n!r}.")
-        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
-        self._warn_without_weights(sample_weight)
-        model = copy.copy(self)
-        weights = validate_weights(sample_weight, n_rows(validate_items(self, X, reset=False)))
-        present = np.flatnonzero(weights > 0)
-        plan = replace(self._plan(len(present)), n_basis=int(n))
-        with Workers(self.n_jobs) as workers:
-            problem = self._problem(X, y, sample_weight, workers)
-            kept = Pool(self._points, self._positions(present, problem.sample))
-            fitted = grow_span(plan, problem, kept, [MaxSize(plan.n_basis)])
-            model._store(fitted, present, problem)
-            model._certify_fit(fitted, None, problem)
-        model._weighted = bool(np.any(weights != 1.0))
-        model._calibrations, model.calibration_ = {}, None
+        model = self._copied()
+        for other in others:
+            self._check_same_span(other)
+            gram, cross = other._factors.whitened()
+            sums = other._sums
+            rows = {key: sums[key] for key in ("target_norms", "trace", "n_rows")}
+            model._absorb(
+                GramStatistics(gram, cross, weight=np.nan, **rows), sums["sum_log_weights"]
+            )
+            model._weighted |= other._weighted
+        return model
+
+    @available_if(_takes_rows)
+    def emptied(self) -> Self:
+        """The model without its rows: same basis, kernel, noise and units, nothing learned yet.
+
+        It predicts the prior, and is there for :meth:`partial_fit`.
+
+        Returns
+        -------
+        model : same class
+        """
+        check_is_fitted(self)
+        model = self._copied()
+        model._sums = {
+            "target_norms": np.zeros_like(self._sums["target_norms"]),
+            "trace": 0.0,
+            "n_rows": 0,
+            "sum_log_weights": 0.0,
+        }
+        model._weighted = False
+        model._update(self._factors.emptied())
         return model
 
     def _take_in(
@@ -339,21 +464,11 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
                 "certificate='auto', or tol=None."
             )
 
-    def _check_arguments(self) -> None:
-        self._check_tol()
-        given_points = not isinstance(self.candidates, str)
-        if self.search != "pooled" and (given_points or self.candidates != "rows"):
-            raise ValueError(
-                f"search={self.search!r} chooses among the rows: candidates other than 'rows' need "
-                "search='pooled'."
-            )
-        if is_precomputed(self.kernel) and (given_points or self.candidates != "rows"):
-            raise ValueError("kernel='precomputed' knows only its rows: use candidates='rows'.")
-
     def _problem(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, workers: Workers
     ) -> Problem:
         """The problem that given rows pose to the fitted kernel and noise."""
+        X, y, sample_weight = named_columns(X, y, sample_weight)
         rows, X = rows_again(self, X)
         weights = validate_weights(sample_weight, rows.n_rows)
         targets = validate_targets(y)
@@ -391,9 +506,10 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         return np.where(same, position, -1)
 
     def _plan(self, n_rows: int) -> SearchPlan:
+        search = resolve_search(self.search, GAUSSIAN_SEARCH)
         return SearchPlan(
             n_basis=AUTO_BASIS if self.n_basis == "auto" else int(self.n_basis),
-            search=given_search(self),
+            search=with_checked_points(self, search),
             tol=self.tol,
             certificate=self._certificate_kind(n_rows),
             max_time=self.max_time,
@@ -462,3 +578,83 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         path, meter = self.path_, problem.meter
         path.gap[-1], path.seconds[-1] = found.relative_gap, meter.seconds
         path.entries[-1], path.passes[-1] = meter.entries, meter.passes
+
+    def _in_order_of_worth(self, size: int) -> Self:
+        """The greedy order on the statistics so far, and its first ``size`` functions."""
+        old = self._factors
+        gram, cross = old.whitened()
+        statistics = GramStatistics(
+            old.R @ gram @ old.R.T, old.R @ cross, self._sums["target_norms"], 0.0, 0.0, 0
+        )
+        K = old.R @ old.R.T
+        with Workers(self.n_jobs) as workers:
+            objective = gram_pursuit(
+                statistics, K.copy(), old.noise, capacity=len(K), workers=workers
+            )
+            path = Pursuit(objective, Meter(), labels=self.basis_indices_).run([MaxSize(size)])
+        # What the Gram form cannot resolve keeps its place behind what it can.
+        rest = np.setdiff1d(np.arange(len(K)), objective.chosen)
+        order = np.concatenate([objective.chosen, rest])
+        R = reordered(K, old.R, order)
+        # V = R⁻¹k_S, so in the new order it is V turned by Q = R⁻¹ P R_old.
+        Q = solve_triangular(R, old.R[order], lower=True)
+        model = self._copied()
+        pool = Pool(self._points, self.basis_indices_).take(order)
+        model.basis_ = None if self.basis_ is None else pool.items
+        model.basis_indices_ = pool.index
+        model.path_ = path.extended(self.basis_indices_[rest]) if len(rest) else path
+        model._update(SpanSolution.from_whitened(R, Q @ gram @ Q.T, Q @ cross, old.noise))
+        shortened: Self = model.truncated(min(size, len(order)))
+        return shortened
+
+    @property
+    def _factors(self) -> SpanSolution:
+        # No assertion: notebooks and dir() read every property, also of models that do not refit.
+        return cast(SpanSolution, self._solution)
+
+    def _copied(self) -> Self:
+        model = copy.copy(self)
+        model.path_ = copy.deepcopy(self.path_)
+        model.certificate_ = None
+        return model
+
+    def _absorb(self, added: GramStatistics, sum_log_weights: float) -> None:
+        """Add statistics, in whitened coordinates, of rows that are not counted yet."""
+        sums = self._sums
+        self._sums = {
+            "target_norms": sums["target_norms"] + added.target_norms,
+            "trace": sums["trace"] + added.trace,
+            "n_rows": sums["n_rows"] + added.n_rows,
+            "sum_log_weights": sums["sum_log_weights"] + sum_log_weights,
+        }
+        self._update(self._factors.plus(added.gram, added.cross))
+
+    def _update(self, solution: SpanSolution) -> None:
+        """Keep a new solution in the span of the same functions, and its values."""
+        self._set_solution(solution)
+        half_norm = 0.5 * float(self._sums["target_norms"].sum())
+        value = half_norm - np.cumsum(solution.gains().sum(axis=1))
+        gap = np.full(len(value), np.nan)
+        self.path_ = replace(self.path_, value=value, gap=gap)
+        self.certificate_ = None
+
+    def _check_same_span(self, other: Any) -> None:
+        """Whether the statistics of another model add to those of this one."""
+        advice = "start the parts from one fitted model: model.emptied().partial_fit(X, y)."
+        if type(other) is not type(self):
+            raise TypeError(
+                f"merge takes models of class {type(self).__name__}, got {type(other).__name__}."
+            )
+        check_is_fitted(other)
+        _takes_rows(other)
+        mine, theirs = self._factors, other._factors
+        same_points = np.array_equal(self.basis_indices_, other.basis_indices_) and (
+            mine.R.shape == theirs.R.shape and np.array_equal(mine.R, theirs.R)
+        )
+        if not same_points:
+            raise ValueError(f"merge needs models with the same basis in the same order: {advice}")
+        if self.noise_ != other.noise_ or repr(self.kernel_) != repr(other.kernel_):
+            raise ValueError(f"merge needs models with the same kernel_ and noise_: {advice}")
+        scales = (self._scale.mean, self._scale.scale), (other._scale.mean, other._scale.scale)
+        if any(not np.array_equal(a, b) for a, b in zip(*scales, strict=True)):
+            raise ValueError(f"merge needs models that scale the targets alike: {advice}")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 from sklearn.cluster import MiniBatchKMeans
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate, relative_gap
 from pursuit.estimators.fit_run import FitRun
@@ -38,8 +39,6 @@ from pursuit.rows import BLOCK_ROWS, Sample, distinct_rows, draw_rows
 
 Begin = Callable[..., Callable[[int], None]]
 
-SMALL = 2_000
-"""Up to this many rows nothing is sampled."""
 FULL_LIMIT = 20_000
 """Beyond this many rows a full search would need gigabytes for its m x m matrix."""
 _GROWTH_BETWEEN_LOOKS = 0.1
@@ -113,9 +112,11 @@ def choose_pool(plan: SearchPlan, problem: Problem) -> Pool:
     size = search.pool_size or 2 * plan.n_basis + 1000
     if search.candidates == "kmeans":
         return Pool.of_points(cluster_centres(sample, min(size, m), problem.rng))
-    small = m <= SMALL and search.pool_size is None
+    small = m <= limits.SMALL_ROWS and search.pool_size is None
     if small or search.kind == "full" or size >= m:
-        return Pool.of_rows(sample, distinct_rows(sample.rows) if m <= SMALL else np.arange(m))
+        return Pool.of_rows(
+            sample, distinct_rows(sample.rows) if m <= limits.SMALL_ROWS else np.arange(m)
+        )
     return Pool.of_rows(sample, draw_rows(m, size, problem.rng))
 
 
@@ -179,37 +180,38 @@ def choose_basis(
 ) -> Chosen:
     """Choose a basis as planned, on the rows of the split that may choose.
 
-    ``cut`` leaves of a choice what is worth its cost: sizes are then tried from small to large
+    ``cut`` shortens a choice to what is worth its cost: sizes are then tried from small to large
     until it cuts off a fifth. The choice of a pooled search is recorded in the checkpoint.
     """
-    restricted = len(split.reserved) > 0
-    chooser = _restricted(problem, split.allowed) if restricted else problem
-    if plan.search.kind == "pooled":
-        choice = run.recorded("choose", lambda: _in_sizes(plan, chooser, split, run, cut).choice)
-        return Chosen(choice)
-    chosen = _in_sizes(plan, chooser, split, run, cut)
-    return Chosen(chosen.choice) if restricted or cut is not None else chosen
-
-
-def _in_sizes(
-    plan: SearchPlan,
-    chooser: Problem,
-    split: RowSplit,
-    run: FitRun,
-    cut: Callable[[Choice], Choice] | None,
-) -> Chosen:
-    """The first choice, of sizes from small to large, that is cut by a fifth or more."""
+    pooled, restricted = plan.search.kind == "pooled", len(split.reserved) > 0
+    recorded = run.recorded("choose") if pooled else None
+    if recorded is not None:
+        return Chosen(recorded)
+    chooser = problem
+    if restricted:  # the ridge in proportion to the rows
+        noise = problem.noise * len(split.allowed) / problem.sample.n_rows
+        chooser = replace(problem, sample=problem.sample.take(split.allowed), noise=noise)
     for size in [plan.n_basis] if cut is None else _ladder(plan.n_basis):
-        chosen = _choose(replace(plan, n_basis=size), chooser, run)
-        choice = chosen.choice
+        after_step = run.begin("choose", size)
+        sized = replace(plan, n_basis=size)
+        gap = gap_of(sized, chooser)
+        rules = [*gap_rules(sized, gap), MaxSize(size), run.interrupted]
+        fitted = None
+        if plan.search.kind == "fresh":
+            fitted = _fit_fresh(sized, chooser, rules, after_step)
+            choice = Choice(fitted.pool, fitted.path, None)
+        else:
+            choice = pooled_search(sized, chooser).run(size, rules, after_step)
         exhausted = choice.path.stop_reason != "n_basis"
-        if len(split.reserved):
+        if restricted:
             choice = choice.renumbered(split.allowed)
         if cut is not None:
             choice = cut(choice)
         if exhausted or len(choice.pool) < _STILL_GAINS * size:
             break
-    return replace(chosen, choice=choice)
+    if pooled:
+        return Chosen(run.keep("choose", choice))
+    return Chosen(choice) if restricted or cut is not None else Chosen(choice, fitted, gap)
 
 
 def fit_basis(
@@ -237,17 +239,6 @@ def fit_basis(
     return fitted, gap.certificate if fitted.path.stop_reason == "tol" else None
 
 
-def _choose(plan: SearchPlan, problem: Problem, run: FitRun) -> Chosen:
-    """What a search chose, the fit that a fresh search has made, and the gap that it watched."""
-    after_step = run.begin("choose", plan.n_basis)
-    gap = gap_of(plan, problem)
-    rules = [*gap_rules(plan, gap), MaxSize(plan.n_basis), run.interrupted]
-    if plan.search.kind != "fresh":
-        return Chosen(choose_pooled(plan, problem, rules, after_step), gap=gap)
-    fitted = _fit_fresh(plan, problem, rules, after_step)
-    return Chosen(Choice(fitted.pool, fitted.path, None), fitted, gap)
-
-
 def _ladder(largest: int) -> list[int]:
     """Sizes to try when the size is to be found: each twice the one before."""
     sizes = [largest]
@@ -256,23 +247,15 @@ def _ladder(largest: int) -> list[int]:
     return sizes
 
 
-def _restricted(problem: Problem, rows: Indices) -> Problem:
-    """The problem on some of the rows, its ridge in proportion."""
-    share = len(rows) / problem.sample.n_rows
-    return replace(problem, sample=problem.sample.take(rows), noise=problem.noise * share)
-
-
-def choose_pooled(
-    plan: SearchPlan, problem: Problem, rules: list[StopRule], after_step: Callable[[int], None]
-) -> Choice:
-    """Choose from a pool by statistics on a sketch, or from all rows by all rows."""
+def pooled_search(plan: SearchPlan, problem: Problem) -> PooledSearch:
+    """A search in a pool by statistics on a sketch, or among all rows by all rows."""
     if plan.search.kind == "full" and problem.sample.n_rows > FULL_LIMIT:
         raise ValueError(
             f"search='full' holds an m x m matrix and takes at most {FULL_LIMIT} rows, got "
             f"{problem.sample.n_rows}: use Search('pooled', pool_size=...) with a larger pool."
         )
     pool = choose_pool(plan, problem)
-    search = PooledSearch(
+    return PooledSearch(
         problem,
         pool,
         sketch_rows=_sketch_rows(plan, problem.sample.n_rows, len(pool)),
@@ -280,24 +263,24 @@ def choose_pooled(
         evidence=plan.evidence,
         max_time=plan.max_time,
     )
-    return search.run(plan.n_basis, rules, after_step)
 
 
-def grow_span(plan: SearchPlan, problem: Problem, kept: Pool, rules: list[StopRule]) -> SpanFit:
-    """Keep these points, add candidates of a new pool to them, and refit."""
-    return choose_again(plan, problem, kept, rules, n_kept=len(kept))
+def choose_pooled(
+    plan: SearchPlan, problem: Problem, rules: list[StopRule], after_step: Callable[[int], None]
+) -> Choice:
+    """Choose from a pool by statistics on a sketch, or from all rows by all rows."""
+    return pooled_search(plan, problem).run(plan.n_basis, rules, after_step)
 
 
-def choose_again(
-    plan: SearchPlan, problem: Problem, held: Pool, rules: list[StopRule], n_kept: int = 0
-) -> SpanFit:
-    """Choose among these points and candidates of a new pool, and refit; the first are kept."""
+def choose_again(plan: SearchPlan, problem: Problem, present: Pool, n_kept: int) -> SpanFit:
+    """Choose among present points and candidates of a new pool; the first ``n_kept`` stay."""
     fresh = choose_pool(plan, problem)
-    fresh = fresh.take(np.flatnonzero((fresh.index < 0) | ~np.isin(fresh.index, held.index)))
-    pool = held + fresh if len(fresh) else held
+    fresh = fresh.take(np.flatnonzero((fresh.index < 0) | ~np.isin(fresh.index, present.index)))
+    pool = present + fresh if len(fresh) else present
     sketch = _sketch_rows(plan, problem.sample.n_rows, len(pool))
     search = PooledSearch(problem, pool, sketch_rows=sketch, n_kept=n_kept, evidence=plan.evidence)
-    return refit(search.run(plan.n_basis, rules), problem, dtype=plan.dtype)
+    choice = search.run(plan.n_basis, [MaxSize(plan.n_basis)])
+    return refit(choice, problem, dtype=plan.dtype)
 
 
 def _fit_fresh(
@@ -333,7 +316,7 @@ def _sketch_rows(plan: SearchPlan, n_rows: int, pool_size: int) -> int | None:
     if plan.search.kind == "full" or rows == "all":
         return None
     if rows is None:
-        return None if n_rows <= SMALL else 2 * pool_size
+        return None if n_rows <= limits.SMALL_ROWS else 2 * pool_size
     return int(rows)
 
 

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from pursuit import limits
 from pursuit._types import Floats
 from pursuit.bounds import Certificate
 from pursuit.estimators.span.searching import (
-    SMALL,
     Begin,
     PublishedGap,
     SearchPlan,
@@ -85,7 +85,7 @@ def fit_steps(
         objective = RefittedPlanePursuit(products, span, problem.noise)
     else:
         # Copies of a row are one function. A random subset is drawn from all, as the theory has it.
-        once = subset_size is None and sample.n_rows <= SMALL
+        once = subset_size is None and sample.n_rows <= limits.SMALL_ROWS
         allowed = distinct_rows(sample.rows) if once else None
         objective = PlanePursuit(products, diagonal, float(norms[0]), problem.noise, allowed)
     gap = gap_of(plan, problem) if plan.tol is not None else None

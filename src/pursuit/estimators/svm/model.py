@@ -13,6 +13,7 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
 from pursuit.estimators.constraints import EXECUTION, KERNEL, POOLED
@@ -31,7 +32,7 @@ from pursuit.estimators.progress import CallbackSupportMixin
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.span.duality import exact_certificate
 from pursuit.estimators.span.features import Span, SpanFeatures
-from pursuit.estimators.span.searching import SMALL, SearchPlan, given_search
+from pursuit.estimators.span.searching import SearchPlan, given_search
 from pursuit.estimators.svm.fitting import MachineFit, MachineFitter, Moving, Solver
 from pursuit.estimators.svm.problem import MachineProblem
 from pursuit.estimators.svm.solving import MachineSolution, newton_in_span
@@ -333,7 +334,7 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
         """How the points are moved; None where they are not."""
         automatic = self.refine == "auto"
         steps = _AUTO_STEPS if automatic else int(self.refine)
-        if steps == 0 or (automatic and sample.n_rows <= SMALL):
+        if steps == 0 or (automatic and sample.n_rows <= limits.SMALL_ROWS):
             return None
         kernel = self.kernel_
         features = int(getattr(self, "n_features_in_", 0))
