@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tasks import make_task, tasks
 
 from pursuit.bounds import Certificate, relative_gap
-from pursuit.estimators.span.certifying import KINDS, Certifier, Model
+from pursuit.estimators.span.certify import KINDS, Certifier, Model
 from pursuit.linalg import Workers
 
 # Certificate

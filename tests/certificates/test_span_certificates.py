@@ -230,5 +230,5 @@ def test_thresholds_are_those_of_sampling():
     """What is patched is what the audits rely on; everything is put back."""
     with thresholds(50) as names:
         assert "pursuit.limits.SMALL_ROWS" in names
-        assert "pursuit.estimators.span.certifying.ALL_ROWS_DUAL" in names
+        assert "pursuit.estimators.span.certify.ALL_ROWS_DUAL" in names
     assert limits.SMALL_ROWS == 2_000

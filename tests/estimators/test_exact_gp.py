@@ -188,7 +188,7 @@ def test_a_preconditioner_in_single_precision(waves, rough_kernel, exact_minimum
     """What rounding adds to VV' could break its bounds where noise is low; it is accounted for."""
     data = waves(200)
     given = {"noise": 1e-6, "normalize_y": False, "preconditioner_size": 100, "tol": 0.5}
-    monkeypatch.setattr("pursuit.estimators.gp.exactsystem._DOUBLE_NUMBERS", 0)
+    monkeypatch.setattr("pursuit.estimators.gp.exact_system._DOUBLE_NUMBERS", 0)
     model = iterated(rough_kernel, max_iter=5000, **given).fit(data.X, data.y)
     least = exact_minimum(rough_kernel(data.X), data.y[:, None], 1e-6)
     for found, certified in zip(model.path_.certificates, model.path_.certified, strict=True):
@@ -254,7 +254,7 @@ def test_many_new_points_come_in_batches(waves, monkeypatch):
     model = iterated(RBF(0.5), noise=0.1).fit(data.X, data.y)
     new = np.random.default_rng(0).normal(size=(70, 2))
     together = model.std_bounds(new, tol=1e-6)
-    monkeypatch.setattr("pursuit.estimators.gp.exactsystem._QUERY_NUMBERS", 1)
+    monkeypatch.setattr("pursuit.estimators.gp.exact_system._QUERY_NUMBERS", 1)
     np.testing.assert_allclose(model.std_bounds(new, tol=1e-6), together, rtol=2e-6)
 
 

@@ -303,11 +303,11 @@ def test_what_a_fitted_model_does_with_its_rows_it_does_from_a_file(tmp_path, st
     assert np.allclose(got, memory.std_bounds(X, X, data["w"]), rtol=1e-10)
     std = file.predict(path, return_std=True)[1]
     assert np.array_equal(std, memory.predict(X, return_std=True)[1])
-    file.partial_fit(path, **columns)
+    file.partial_fit(path, target="y", weight="w")
     memory.partial_fit(*known)
     assert np.array_equal(file.predict(path), memory.predict(X))
     ridge = SparseKernelRidge(method="random", n_basis=10, random_state=0)
-    got = ridge.fit(path, **columns).rate_bounds(path, **columns)
+    got = ridge.fit(path, target="y", weight="w").rate_bounds(*stored)
     expected = ridge.fit(*known).rate_bounds(*known)
     assert [bound.value[-1] for bound in got] == pytest.approx(
         [bound.value[-1] for bound in expected], rel=1e-8

@@ -375,9 +375,9 @@ def test_moving_needs_a_gradient():
 
 
 def test_steps_that_do_not_pay_are_undone(few_evidence_rows, monkeypatch):
-    from pursuit.estimators.gp import finishing
+    from pursuit.estimators.gp import stages
 
-    monkeypatch.setattr(finishing.Mover, "move", lambda self, Z, steps, *_: (Z + 100.0, steps))
+    monkeypatch.setattr(stages.Mover, "move", lambda self, Z, steps, *_: (Z + 100.0, steps))
     data = arm(LARGE)
     model = quick_gp(ONE_FAMILY, n_basis=20).fit(data.X, data.y)
     assert model.learning_report_.moved.startswith("100 steps undone: the error on 460 reserved")

@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern
 from tasks import make_task, tasks
 
 from pursuit import Search, SparseGPRegressor
-from pursuit.estimators.span.certifying import Certifier, Model
+from pursuit.estimators.span.certify import Certifier, Model
 from pursuit.linalg import Workers
 
 fixed_gp = partial(SparseGPRegressor, optimizer=None)

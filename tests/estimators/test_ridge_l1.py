@@ -13,7 +13,7 @@ from sklearn.linear_model import Lasso
 
 import pursuit
 from pursuit import BoundDisplay, SparseKernelRidge
-from pursuit.estimators.span import penalised
+from pursuit.estimators.span import steps as penalised
 from pursuit.gram import KernelMatrix
 
 

@@ -122,7 +122,7 @@ def test_a_page_for_every_estimator(name, tmp_path):
 def test_numbers_of_every_size_are_those_of_the_path():
     X, y = waves()
     model = pursuit.SparseGPRegressor(n_basis=20, random_state=0).fit(X, y)
-    report = describe(model, X, y)
+    report = describe(model, X, y, certify=True)
     curves = {curve.name: curve for curve in report.curves}
     at = np.array(report.sizes) - 1
     np.testing.assert_array_equal(curves["Objective"].values, model.path_.value[at])
@@ -201,16 +201,22 @@ def test_wrong_calls(tmp_path):
     assert [found.read_text() for found in tmp_path.iterdir()] == ["before"]
 
 
-def test_only_the_rows_of_the_fit_are_certified_again():
-    """Other rows, though as many, say nothing about how far the fit is from its optimum."""
+def test_sizes_are_certified_when_asked_for(tmp_path):
     X, y = waves()
     model = pursuit.SparseGPRegressor(RBF(1.0), noise=0.1, n_basis=9, optimizer=None).fit(X, y)
     gap = {
-        name: next(curve for curve in describe(model, X, targets).curves if "gap" in curve.name)
-        for name, targets in (("same", y), ("others", y[::-1] + 0.1))
+        certify: next(
+            curve for curve in describe(model, X, y, certify=certify).curves if "gap" in curve.name
+        )
+        for certify in (True, False)
     }
-    assert np.isfinite(gap["same"].values).all()
-    assert np.isnan(gap["others"].values[:-1]).all()
+    assert np.isfinite(gap[True].values).all()
+    assert np.isnan(gap[False].values[:-1]).all()
+    with pytest.raises(ValueError, match="certify=True needs the training rows"):
+        model.report(tmp_path / "page.html", certify=True)
+    svm = pursuit.LowRankSVC(n_basis=5, random_state=0).fit(X, y > 0)
+    with pytest.raises(ValueError, match="certify=True is not for LowRankSVC"):
+        svm.report(tmp_path / "page.html", X, y > 0, certify=True)
 
 
 def test_what_is_said_of_models_is_true_of_them():

@@ -46,7 +46,7 @@ def records() -> dict[str, type]:
     from pursuit.estimators.maps.projection import Projection
     from pursuit.estimators.matching.path import AtomPath
     from pursuit.estimators.search import Evidence, Search
-    from pursuit.estimators.span.stepping import StepFit
+    from pursuit.estimators.span.steps import StepFit
     from pursuit.objectives import SigmoidAtoms
     from pursuit.solvers.em import Mixture
     from pursuit.tuning.learning import Stage

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from importlib.metadata import version
+from inspect import signature
 from statistics import NormalDist
 from typing import Any
 
@@ -14,7 +15,8 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from pursuit._types import Indices
-from pursuit.estimators.inputs import dense
+from pursuit.bounds import CertificatePath
+from pursuit.estimators.inputs import dense, is_precomputed
 from pursuit.estimators.saving import SavedModel
 from pursuit.greedy import size_grid
 from pursuit.plots.report import Curve, Report, Table, precise, render
@@ -22,7 +24,6 @@ from pursuit.rows import is_path
 from pursuit.store import replacing
 
 _JUDGED_ROWS = 2000
-_CERTIFIED_ROWS = 5000
 _SHOWN_BASIS, _SHOWN_FEATURES = 50, 8
 _LEVELS = (0.1, 0.25, 0.5, 0.68, 0.8, 0.9, 0.95, 0.99)
 
@@ -31,7 +32,12 @@ class ReportedModel(SavedModel):
     """Adds ``report`` to an estimator that can be saved."""
 
     def report(
-        self, path: str | os.PathLike[str], X: Any = None, y: ArrayLike | None = None
+        self,
+        path: str | os.PathLike[str],
+        X: Any = None,
+        y: ArrayLike | None = None,
+        *,
+        certify: bool = False,
     ) -> None:
         """Write one page of HTML about the fitted model, which needs no network.
 
@@ -44,8 +50,11 @@ class ReportedModel(SavedModel):
             File to write; an existing one is replaced.
         X, y : optional
             Rows to judge the model by, best those it has not seen: errors at every size, and how
-            many observations lie within its intervals. At most 2 000 of them are used. With the
-            rows that the model was fitted to, and up to 5 000, every size is certified as well.
+            many observations lie within its intervals. At most 2 000 of them are used.
+        certify : bool, default False
+            Whether X and y are the rows that the model was fitted to, and every size is to be
+            certified for them: a product with their kernel matrix. Only for models that have
+            ``certify_path``.
         """
         check_is_fitted(self)
         if is_path(X):
@@ -55,7 +64,11 @@ class ReportedModel(SavedModel):
             )
         if (X is None) != (y is None):
             raise ValueError("X and y belong together: pass both or neither.")
-        page = render(describe(self, X, y), version("pursuit"))
+        if certify and X is None:
+            raise ValueError("certify=True needs the training rows: pass X and y.")
+        if certify and not hasattr(self, "certify_path"):
+            raise ValueError(f"certify=True is not for {type(self).__name__}: leave it out.")
+        page = render(describe(self, X, y, certify=certify), version("pursuit"))
         with replacing(path, sync=False) as file:
             file.write(page.encode())
 
@@ -66,11 +79,14 @@ def rows_fitted(model: Any) -> int | None:
     return None if found is None else int(found)
 
 
-def describe(model: Any, X: Any = None, y: ArrayLike | None = None) -> Report:
+def describe(
+    model: Any, X: Any = None, y: ArrayLike | None = None, *, certify: bool = False
+) -> Report:
     """What there is to tell of a fitted model."""
     judged = None if X is None else _judged(X, y)
     sizes, counted = _sizes(model)
-    curves = [*_path_curves(model, sizes, X, y)]
+    certified = model.certify_path(X, y, sizes=sizes) if certify and sizes else None
+    curves = _path_curves(model, sizes, certified)
     if judged is not None and len(sizes):
         curves.insert(0, _errors(model, sizes, *judged))
     curves += _cost_curves(model, sizes, judged)
@@ -99,7 +115,9 @@ def _known(value: float | None) -> bool:
 def _judged(X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
     """Some of the rows, spread over all of them."""
     if _num_samples(X) != len(y):
-        raise ValueError(f"X has {_num_samples(X)} rows and y has {len(y)}: pass as many.")
+        raise ValueError(
+            f"X has {_num_samples(X)} rows and y has {len(y)}: pass one target per row."
+        )
     some = np.unique(np.linspace(0, len(y) - 1, _JUDGED_ROWS).astype(int))
     return _safe_indexing(X, some), np.asarray(y)[some]
 
@@ -123,8 +141,8 @@ def _positions(model: Any, sizes: list[int]) -> Indices:
     return np.asarray(sizes, dtype=np.intp) - 1
 
 
-def _path_curves(model: Any, sizes: list[int], X: Any, y: Any) -> list[Curve]:
-    """What the path, and a certificate on the rows passed, tell of every size."""
+def _path_curves(model: Any, sizes: list[int], certified: CertificatePath | None) -> list[Curve]:
+    """What the path, and certificates where they were asked for, tell of every size."""
     if not sizes:
         return []
     at, path = _positions(model, sizes), model.path_
@@ -134,24 +152,10 @@ def _path_curves(model: Any, sizes: list[int], X: Any, y: Any) -> list[Curve]:
             values = np.asarray(getattr(path, name), dtype=float)[at]
             curves.append(Curve(title, "", values.tolist(), logarithmic=True))
     gap = np.asarray(getattr(path, "gap", np.full(len(path), np.nan)), dtype=float)[at]
-    if np.isnan(gap).any() and _are_training_rows(model, X, y):
-        found = model.certify_path(X, y, sizes=sizes)
-        gap = np.array([each.relative_gap for each in found.certificates])
+    if certified is not None:
+        gap = np.array([each.relative_gap for each in certified.certificates])
     curves.append(Curve("Relative gap to the exact solution", "", gap.tolist(), logarithmic=True))
     return curves
-
-
-def _are_training_rows(model: Any, X: Any, y: Any) -> bool:
-    """Whether the rows passed, few enough, are those that a certificate is about.
-
-    The model keeps none of them, but it knows their number and y'y in the units of the fit, for
-    rows of weight 1.
-    """
-    if X is None or not hasattr(model, "certify_path") or _num_samples(X) > _CERTIFIED_ROWS:
-        return False
-    targets = model._scale.normalize(np.asarray(y, dtype=float).reshape(_num_samples(X), -1))
-    norms = model._sums["target_norms"]
-    return _num_samples(X) == model._sums["n_rows"] and np.allclose((targets**2).sum(axis=0), norms)
 
 
 def _errors(model: Any, sizes: list[int], X: Any, y: NDArray[Any]) -> Curve:
@@ -210,10 +214,9 @@ def _coverage(model: Any, X: Any, y: NDArray[Any]) -> list[tuple[float, float]]:
     """Parts of the rows within intervals of several widths."""
     if hasattr(model, "classes_") or not hasattr(model, "predict"):
         return []
-    try:
-        mean, std = model.predict(X, return_std=True)
-    except (TypeError, ValueError):
+    if "return_std" not in signature(model.predict).parameters or is_precomputed(model.kernel):
         return []
+    mean, std = model.predict(X, return_std=True)
     score = np.abs(np.asarray(y, dtype=float) - mean) / std
     normal = NormalDist()
     return [

@@ -37,7 +37,7 @@ from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.search import Search, resolve_search
 from pursuit.estimators.sources import named_columns
-from pursuit.estimators.span.certifying import KINDS
+from pursuit.estimators.span.certify import KINDS
 from pursuit.estimators.span.dense import (
     EXACT_ROWS,
     DenseProblem,
@@ -46,7 +46,6 @@ from pursuit.estimators.span.dense import (
     reference_vectors,
 )
 from pursuit.estimators.span.model import SpanModel, has_truncations
-from pursuit.estimators.span.penalised import fit_penalised
 from pursuit.estimators.span.searching import (
     FULL_LIMIT,
     RowSplit,
@@ -54,7 +53,7 @@ from pursuit.estimators.span.searching import (
     choose_basis,
     fit_basis,
 )
-from pursuit.estimators.span.stepping import StepFit, fit_random, fit_steps
+from pursuit.estimators.span.steps import StepFit, fit_penalised, fit_random, fit_steps
 from pursuit.gram import kernel_diagonal
 from pursuit.greedy import (
     Problem,

@@ -27,16 +27,16 @@ from pursuit.estimators.constraints import (
     SEARCH,
 )
 from pursuit.estimators.fit_run import FitRun, interrupt, warn
-from pursuit.estimators.gp.classfit import (
+from pursuit.estimators.gp.class_model import LatentClassModel
+from pursuit.estimators.gp.laplace import (
+    LaplaceFit,
     calibrate_latents,
     scale_by_evidence,
     solve_in_latents,
     whitened,
 )
-from pursuit.estimators.gp.classmodel import LatentClassModel
-from pursuit.estimators.gp.finishing import choose_size, move_basis, moving_steps, split_rows, timed
-from pursuit.estimators.gp.laplace import LaplaceFit
 from pursuit.estimators.gp.learning import LEARNING_SHARE, learn_or_keep, warn_of_light_rows
+from pursuit.estimators.gp.stages import choose_size, move_basis, moving_steps, split_rows, timed
 from pursuit.estimators.inputs import (
     check_lengths,
     is_precomputed,

@@ -22,7 +22,7 @@ from pursuit._types import Floats
 from pursuit.bounds import Certificate, SolvePath
 from pursuit.estimators.constraints import CHECKPOINT, DTYPE, EXECUTION, KERNEL, MAX_TIME, OPTIMIZER
 from pursuit.estimators.fit_run import FitRun, interrupt, warn
-from pursuit.estimators.gp.exactsystem import DirectSystem, ExactSystem, IterativeSystem
+from pursuit.estimators.gp.exact_system import DirectSystem, ExactSystem, IterativeSystem
 from pursuit.estimators.gp.learning import LEARNING_SHARE, learn_or_keep, warn_of_light_rows
 from pursuit.estimators.inputs import (
     TargetScale,

@@ -1,4 +1,4 @@
-"""Laplace's approximation in a span: latent functions of classes, their evidence and variance."""
+"""Laplace's approximation for classifiers: the mode, its posterior, and how a fit finds them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
+from pursuit.estimators.classes import largest_class
+from pursuit.estimators.gp.stages import (
+    held_out,
+)
+from pursuit.estimators.span.features import Span, SpanFeatures
+from pursuit.greedy import Problem, SpanFit
 from pursuit.linalg import SpanSolution, Workers
 from pursuit.objectives import LogisticRows
+from pursuit.rows import draw_rows
 from pursuit.solvers import newton
-from pursuit.tuning import HeldOut, Latents
+from pursuit.tuning import Confidence, HeldOut, Latents, fit_confidence
 
 Features = Callable[[slice], NDArray[Any]]
 
@@ -232,3 +240,68 @@ def _weighted_gram(features: Features, n: int, weights: Floats, workers: Workers
         for product in workers.map(part, blocks[at : at + _WAVE]):
             total += product
     return total
+
+
+_FIRST_VARIANCE = 30.0
+
+
+def scale_by_evidence(
+    problem: Problem, span: Span, reserved: Indices
+) -> tuple[float, Floats | None]:
+    """The scale of the kernel that maximises Laplace's evidence on some rows, and the mode there.
+
+    Those are the reserved rows, if there are any: on rows that have chosen and moved the basis the
+    evidence rises with the scale for much too long.
+    """
+    sample = problem.sample
+    rows = (
+        reserved if len(reserved) else draw_rows(sample.n_rows, limits.EVIDENCE_ROWS, problem.rng)
+    )
+    some = sample.take(rows)
+    prior = problem.kernel.diag(some.rows.take(np.arange(some.n_rows)))
+    level = float(np.average(prior, weights=some.weights))
+    first = _FIRST_VARIANCE / level if level > 0 else 1.0
+    features = SpanFeatures(some.rows, problem.kernel, span, problem.workers)
+    found = learn_scale(
+        features.span_only, len(span), some.targets, some.weights, first, problem.workers
+    )
+    return found.scale, found.mode
+
+
+def solve_in_latents(
+    problem: Problem, span: Span, scale: float, start: Floats | None
+) -> LaplaceFit:
+    """Laplace's approximation on all rows."""
+    sample = problem.sample
+    features = SpanFeatures(sample.rows, problem.kernel, span, problem.workers)
+    return fit_laplace(
+        features.span_only,
+        len(span),
+        sample.targets,
+        sample.weights,
+        scale,
+        problem.workers,
+        start=start,
+    )
+
+
+def calibrate_latents(
+    problem: Problem, fitted: SpanFit, laplace: LaplaceFit, reserved: Indices
+) -> Confidence:
+    """Trust the latent functions as far as rows left out tell, reserved ones if there are."""
+    chosen = reserved if len(reserved) else np.arange(problem.sample.n_rows)
+    rows = held_out(problem, fitted.pool, fitted.solution, chosen)
+    latents = laplace.left_out(rows)
+    return fit_confidence(
+        latents,
+        largest_class(rows.targets),
+        rows.weights,
+        seen=float(latents.share.max()),
+        missed_too=len(reserved) > 0,
+    )
+
+
+def whitened(fitted: SpanFit) -> Span:
+    """The span of a fitted basis."""
+    R = fitted.solution.R
+    return Span(fitted.pool, solve_triangular(R, np.eye(len(R)), lower=True))

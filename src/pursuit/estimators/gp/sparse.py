@@ -30,8 +30,14 @@ from pursuit.estimators.constraints import (
     SEARCH,
 )
 from pursuit.estimators.fit_run import FitRun
-from pursuit.estimators.gp.errorbars import variance_bounds, variance_bounds_to_tolerance
-from pursuit.estimators.gp.finishing import (
+from pursuit.estimators.gp.error_bars import (
+    latent_covariance,
+    latent_variance,
+    variance_bounds,
+    variance_bounds_to_tolerance,
+)
+from pursuit.estimators.gp.learning import LEARNING_SHARE, learn_or_keep, warn_of_light_rows
+from pursuit.estimators.gp.stages import (
     calibrate_fit,
     choose_size,
     move_basis,
@@ -39,8 +45,6 @@ from pursuit.estimators.gp.finishing import (
     split_rows,
     timed,
 )
-from pursuit.estimators.gp.learning import LEARNING_SHARE, learn_or_keep, warn_of_light_rows
-from pursuit.estimators.gp.prediction import latent_covariance, latent_variance
 from pursuit.estimators.inputs import (
     is_precomputed,
     positive,
@@ -51,7 +55,7 @@ from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.search import Evidence, Search
 from pursuit.estimators.sources import held, n_rows, named_columns
-from pursuit.estimators.span.certifying import KINDS
+from pursuit.estimators.span.certify import KINDS
 from pursuit.estimators.span.dense import check_dense, step_bound
 from pursuit.estimators.span.model import NO_TIME_TO_CERTIFY, SpanModel
 from pursuit.estimators.span.searching import (

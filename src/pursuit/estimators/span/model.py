@@ -9,7 +9,6 @@ import copy
 import numbers
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Self, cast
 
 import numpy as np
@@ -40,7 +39,7 @@ from pursuit.estimators.kernelmodel import BasisModel
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.search import Search, resolve_search
 from pursuit.estimators.sources import n_rows, named_columns
-from pursuit.estimators.span.certifying import Certifier, check_kind
+from pursuit.estimators.span.certify import Certifier, check_kind
 from pursuit.estimators.span.searching import (
     GAUSSIAN_SEARCH,
     SearchPlan,
@@ -48,7 +47,7 @@ from pursuit.estimators.span.searching import (
     span_model,
     with_checked_points,
 )
-from pursuit.estimators.span.stepping import StepFit
+from pursuit.estimators.span.steps import StepFit
 from pursuit.gram import GramStatistics
 from pursuit.greedy import (
     Clock,
@@ -572,8 +571,12 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         if found is None:
             norms = problem.sample.target_norms() if fitted.exact else None
             model = span_model(fitted.pool.items, fitted.solution, norms)
-            certify = partial(Certifier(problem).certify, [model], kind)
-            [found] = certify() if run is None else run.stage("certify", certify)
+            certified = None if run is None else run.resume("certify")
+            if certified is None:
+                certified = Certifier(problem).certify([model], kind)
+                if run is not None:
+                    run.keep("certify", certified)
+            [found] = certified
         self.certificate_ = found
         path, meter = self.path_, problem.meter
         path.gap[-1], path.seconds[-1] = found.relative_gap, meter.seconds

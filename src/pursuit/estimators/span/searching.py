@@ -16,7 +16,7 @@ from pursuit.bounds import Certificate, relative_gap
 from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.inputs import is_precomputed, validate_items
 from pursuit.estimators.search import POOLED, Search, resolve_search
-from pursuit.estimators.span.certifying import Certifier, Model, SecondPursuit
+from pursuit.estimators.span.certify import Certifier, Model, SecondPursuit
 from pursuit.greedy import (
     Choice,
     Deadline,

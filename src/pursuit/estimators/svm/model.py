@@ -18,7 +18,7 @@ from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
 from pursuit.estimators.constraints import EXECUTION, KERNEL, POOLED
 from pursuit.estimators.fit_run import FitRun, interrupt, warn
-from pursuit.estimators.gp.finishing import length_units
+from pursuit.estimators.gp.stages import length_units
 from pursuit.estimators.inputs import (
     check_positive_definite,
     feature_deviations,

@@ -1,17 +1,4 @@
-"""The linear system behind the exact Gaussian process, by conjugate gradients or by Cholesky.
-
-Rows are scaled by the roots of their weights, so that with B = W^½KW^½ + σ²I the system is
-B x = W^½y and the coefficients are v = W^½x. For any x, with ρ = W^½y - Bx and f = Σ_i v_i k_i
-(Formulas §10)::
-
-    D = ½σ²(y'W^½x + ρ'x) ≤ P_min ≤ P(f) = D + ½ρ'ρ,      P_min = D + ½σ²ρ'B⁻¹ρ
-
-and σ²ρ'B⁻¹ρ ≤ ‖ρ - W^½g‖² + σ²‖g‖² for every function g. The preconditioner M = VV' + σ²I knows a
-good g in the span of its landmarks (CGLB); g is evaluated by its kernel coefficients, because M
-itself is below B only up to the rounding of V, which small pivots blow up. In the same way
-κ'B⁻¹κ, with κ = W^½k(x) for a new point, lies between κ'x + ρ'x and that plus the bound on
-ρ'B⁻¹ρ, ρ = κ - Bx.
-"""
+"""The linear system of the exact process, solved directly or by certified iterations."""
 
 from __future__ import annotations
 
@@ -24,9 +11,8 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 
-from pursuit._types import Floats
-from pursuit.bounds import SolvePath
-from pursuit.estimators.gp.solverecord import SolveRecorder
+from pursuit._types import Floats, Indices
+from pursuit.bounds import Certificate, SolvePath
 from pursuit.gram import kernel_diagonal, kernel_features, kernel_product, kernel_times
 from pursuit.greedy import Problem, block_pivots, kernel_matrix
 from pursuit.linalg import (
@@ -38,6 +24,65 @@ from pursuit.linalg import (
     refined_gradients,
 )
 from pursuit.rows import draw_rows, len_items
+
+
+class SolveRecorder:
+    """Watches the iterates of B x = b, B = W^½KW^½ + σ²I and b = W^½y (see exactsystem).
+
+    The energies of looks must be bounds on ρ'B⁻¹ρ. What they prove of the minimum holds for every
+    later iterate, so those in between need no bound of their own.
+    """
+
+    def __init__(self, problem: Problem, rhs: Floats, kind: str) -> None:
+        self.problem, self.rhs, self.kind = problem, rhs, kind
+        self.squares = column_dots(rhs, rhs)
+        self.upper = self.minimum_upper = 0.5 * self.squares
+        self.lower = np.zeros_like(self.squares)
+        self.relative = np.zeros_like(self.squares)
+        self.entries: list[tuple[int, float, Certificate, bool, float]] = []
+
+    def watch(self, now: Iterate) -> None:
+        """Add an entry, or put what exact products say in the place of what rough ones said."""
+        c, noise = now.columns, self.problem.noise
+        squares = column_dots(now.residual, now.residual)
+        dual = 0.5 * noise * column_dots(self.rhs[:, c] + now.residual, now.v)
+        self.lower = _replaced(self.lower, c, dual)
+        self.upper = _replaced(self.upper, c, dual + 0.5 * squares)
+        if now.look:
+            least = np.minimum(self.minimum_upper[c], dual + 0.5 * noise * now.energy)
+            self.minimum_upper = _replaced(self.minimum_upper, c, least)
+        norms = np.where(self.squares[c] > 0, self.squares[c], 1.0)
+        self.relative = _replaced(self.relative, c, np.sqrt(squares / norms))
+        certificate = Certificate(
+            self.upper,
+            self.lower,
+            self.squares,
+            self.kind,
+            minimum_upper_per_output=np.minimum(self.minimum_upper, self.upper),
+        )
+        if self.entries and self.entries[-1][0] == now.step:
+            self.entries.pop()
+        worst = float(self.relative.max(initial=0.0))
+        self.entries.append((now.step, worst, certificate, now.exact, self.problem.meter.seconds))
+
+    def path(self, stop_reason: str) -> SolvePath:
+        """The finished path."""
+        steps, residuals, certificates, exact, seconds = zip(*self.entries, strict=True)
+        return SolvePath(
+            np.array(steps, dtype=np.intp),
+            np.array(residuals),
+            list(certificates),
+            np.array(exact, dtype=bool),
+            np.array(seconds),
+            stop_reason,
+        )
+
+
+def _replaced(values: Floats, at: Indices, by: Floats) -> Floats:
+    changed = values.copy()
+    changed[at] = by
+    return changed
+
 
 _BUDGET = 1 << 27
 """Numbers of V in float32 (512 MB) that the preconditioner may hold."""

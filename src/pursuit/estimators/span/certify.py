@@ -1,4 +1,4 @@
-"""Certificates for sums of kernel functions: passes from gram/, formulas from bounds/."""
+"""Certificates of span models: lower bounds of every kind, from passes over the rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import (
@@ -18,16 +18,59 @@ from pursuit.bounds import (
     minimum_upper_bound,
     primal_value,
     scaled_lower_bound,
+    shifted_lower_bound,
     sparse_dual_floor,
     sparse_lower_bound,
 )
-from pursuit.estimators.span.twolevel import two_level_lower_bounds
 from pursuit.gram import kernel_product, kernel_times, kernel_transpose_times
 from pursuit.greedy import MaxSize, Problem, Pursuit, solve_in_span
 from pursuit.greedy.candidates import Candidates
 from pursuit.linalg import CGSolution, SpanSolution, conjugate_gradients
-from pursuit.objectives import QuadraticPursuit, dual_pursuit
+from pursuit.objectives import DiagonalPursuit, QuadraticPursuit, dual_pursuit
 from pursuit.rows import draw_rows
+
+
+def two_level_lower_bounds(
+    problem: Problem, residuals: list[Floats], n_second: int
+) -> list[Floats]:
+    """The better of two bounds for each model, without any product with the full matrix.
+
+    With K = VV' + E from n_second pivots, d = diag E and s = Σ√d, E is at most s·diag(√d), hence
+
+        P_min ≥ ½σ² y'(VV' + σ²W⁻¹ + s·diag(√d))⁻¹y,
+
+    the same for every model; and v'Kv ≤ ‖V'v‖² + (Σ|v_i|√d_i)² bounds the scaled dual point of
+    each model from below. O(m n_second²) time, O(m n_second) memory.
+    """
+    sample, noise = problem.sample, problem.noise
+    n_second = min(n_second, sample.n_rows)
+    objective = DiagonalPursuit(
+        sample.rows, problem.kernel, capacity=n_second, workers=problem.workers
+    )
+    Pursuit(objective, problem.meter).run([MaxSize(n_second)])
+    V = objective.factor.rows
+    roots = np.sqrt(np.maximum(objective.factor.residual, 0.0))
+    y, w = sample.targets, sample.weights[:, None]
+    diagonal = noise / sample.weights + roots.sum() * roots
+    scaled = V / diagonal
+    inner = scaled @ V.T
+    inner[np.diag_indices_from(inner)] += 1.0
+    right = scaled @ y
+    explained = np.einsum("io,io->o", right, cho_solve(cho_factor(inner), right))
+    norms = ((y**2) / diagonal[:, None]).sum(axis=0)
+    shifted = shifted_lower_bound(noise * norms, noise * explained)
+    bounds = []
+    for residual in residuals:
+        v = w * residual / noise
+        quadratic = (
+            ((V @ v) ** 2).sum(axis=0)
+            + (roots @ np.abs(v)) ** 2
+            + noise * np.einsum("io,io->o", v, v / w)
+        )
+        linear = np.einsum("io,io->o", y, v)
+        bounds.append(np.maximum(shifted, scaled_lower_bound(linear, quadratic, noise)))
+    return bounds
+
 
 KINDS = ("published", "dense", "scaled", "hybrid", "two-level", "pcg")
 ALL_ROWS_DUAL = 10_000
@@ -219,14 +262,14 @@ class Certifier:
         if solution is None or model.value is None:
             # Factors from other rows might make the preconditioner indefinite.
             points, solution = solve_in_span(self.problem, points)
-        w = self.problem.sample.weights[:, None]
+        rows, w = self.problem.sample.rows, self.problem.sample.weights[:, None]
+        kernel, workers = self.problem.kernel, self.problem.workers
 
         def precondition(residual: Floats) -> Floats:
             """(VV' + σ²W⁻¹)⁻¹ρ = (Wρ - WV(LL')⁻¹V'Wρ)/σ²."""
-            inner, _ = solution.solve_inner(self._cross(points, w * residual))
-            fitted = kernel_times(
-                self.problem.sample.rows, self.problem.kernel, points, inner, self.problem.workers
-            )
+            cross = kernel_transpose_times(rows, kernel, points, w * residual, workers)
+            inner, _ = solution.solve_inner(cross)
+            fitted = kernel_times(rows, kernel, points, inner, workers)
             return w * (residual - fitted) / self.problem.noise
 
         y = self.problem.sample.targets
@@ -240,9 +283,13 @@ class Certifier:
         if solution is None:
             points, solution = solve_in_span(self.problem, points)
         sample, noise = self.problem.sample, self.problem.noise
+        kernel, workers = self.problem.kernel, self.problem.workers
         rho = sample.targets - Av
-        inner, squares = solution.solve_inner(self._cross(points, sample.weights[:, None] * rho))
-        rho -= kernel_times(sample.rows, self.problem.kernel, points, inner, self.problem.workers)
+        cross = kernel_transpose_times(
+            sample.rows, kernel, points, sample.weights[:, None] * rho, workers
+        )
+        inner, squares = solution.solve_inner(cross)
+        rho -= kernel_times(sample.rows, kernel, points, inner, workers)
         leftover = primal_value(sample.weights @ rho**2, squares, noise)
         return minimum_upper_bound(_dots(sample.targets, v), _dots(v, Av), leftover, noise)
 
@@ -293,11 +340,6 @@ class Certifier:
             after_block,
         )
         return product + self.problem.noise * vectors / w
-
-    def _cross(self, points: Any, vectors: Floats) -> Floats:
-        return kernel_transpose_times(
-            self.problem.sample.rows, self.problem.kernel, points, vectors, self.problem.workers
-        )
 
     def _values(self, models: list[Model], residuals: list[Floats]) -> list[Floats]:
         return [

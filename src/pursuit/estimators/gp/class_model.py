@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,9 +13,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
-from pursuit.bounds import Certificate
+from pursuit.bounds import Certificate, logistic_lower_bound
 from pursuit.estimators.classes import against_rest, known_numbers, largest_class
-from pursuit.estimators.gp.classproblem import LogisticProblem
 from pursuit.estimators.gp.laplace import LaplaceFit
 from pursuit.estimators.inputs import (
     check_lengths,
@@ -34,8 +34,60 @@ from pursuit.gram import kernel_times, over_span
 from pursuit.greedy import Meter, Path
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
+from pursuit.objectives import LogisticRows
 from pursuit.rows import RowSource, Sample
 from pursuit.tuning import Confidence
+
+
+@dataclass(frozen=True)
+class LogisticProblem:
+    """Minimise Σ_i w_i log(1 + exp(-y_i f(x_i))) + ‖f‖²/2s over f, each column by itself.
+
+    Attributes
+    ----------
+    targets : array of shape (n_rows, n_outputs)
+        y = ±1.
+    weights : array of shape (n_rows,)
+        w, all positive.
+    scale : float
+        s.
+    """
+
+    targets: Floats
+    weights: Floats
+    scale: float
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of columns."""
+        return int(self.targets.shape[1])
+
+    @property
+    def over(self) -> str:
+        """What the minimum is taken over."""
+        return "all functions of the kernel"
+
+    def value(self, fitted: Floats, squared_norms: Floats) -> Floats:
+        """P for each column, from f at the rows and ‖f‖²."""
+        losses: Floats = self.weights @ LogisticRows().value(fitted, self.targets)
+        return losses + 0.5 * squared_norms / self.scale
+
+    def zero_value(self) -> Floats:
+        """P of f = 0: log 2 a row."""
+        return np.full(self.n_outputs, float(self.weights.sum()) * np.log(2.0))
+
+    def dual_point(self, fitted: Floats) -> Floats:
+        """a = -w ℓ'(f) = w y/(1 + exp(yf)), feasible whatever f is."""
+        return np.asarray(-self.weights[:, None] * LogisticRows().gradient(fitted, self.targets))
+
+    def feasible(self, a: Floats) -> Floats:
+        """A dual point with 0 ≤ ya ≤ w."""
+        return np.asarray(self.targets * np.clip(self.targets * a, 0.0, self.weights[:, None]))
+
+    def lower_bound(self, a: Floats, quadratic: Floats) -> Floats:
+        """The best D(ta) of a feasible a, from a'Ka or an upper bound of it."""
+        q = np.abs(a) / self.weights[:, None]
+        return logistic_lower_bound(q, self.weights, self.scale * quadratic)
 
 
 def _knows_itself(model: Any) -> bool:

@@ -1,24 +1,24 @@
-"""Bounds on the exact Gaussian process's variance at new points (SB01 §4).
-
-With k the vector of kernel values between a point x and the rows, the exact variance of a new
-observation is s² = k(x,x) + σ² - k'(K + σ²W⁻¹)⁻¹k.
-"""
+"""Spread of predictions in the span of a basis, and bounds on that of the exact process."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import solve_triangular
 
 from pursuit._types import Floats, Indices
 from pursuit.estimators.inputs import dense
-from pursuit.gram import cross_statistics, residual_squares
+from pursuit.gram import Block, chunked, cross_statistics, residual_squares, row_pass
 from pursuit.greedy import FreshSubset, MaxSize, Problem, Pursuit, solve_in_span, subset_size
+from pursuit.kernels import Kernel
+from pursuit.linalg import SpanSolution, Spread, Workers
 from pursuit.objectives import QuadraticPursuit, SpanPursuit, dual_pursuit
-from pursuit.rows import Sample, as_rows, concat, draw_rows, len_items
+from pursuit.rows import RowSource, Sample, as_rows, concat, draw_rows, len_items
 
 _BATCH = 1024
 _GUIDES = 64
@@ -169,3 +169,38 @@ def _ordered(lower: Floats, upper: Floats, noise: float) -> tuple[Floats, Floats
     """No new observation varies less than its noise; rounding cannot swap the bounds."""
     upper = np.maximum(upper, noise)
     return np.clip(lower, noise, upper), upper
+
+
+_ROWS = 512
+
+
+def latent_variance(
+    rows: RowSource,
+    kernel: Kernel,
+    points: Any,
+    solution: SpanSolution,
+    spread: Spread,
+    workers: Workers,
+) -> Floats:
+    """Variance of f at every row, never negative."""
+    task = partial(_variance, points, solution, spread)
+    return row_pass(rows, kernel, task, workers)
+
+
+def _variance(
+    points: Any, solution: SpanSolution, spread: Spread, kernel: Kernel, workers: Workers
+) -> Block[NDArray[Any]]:
+    columns = kernel.columns(points)
+
+    def part(items: Any) -> Floats:
+        return spread.variance(solution, columns(items), kernel.diag(items))
+
+    return chunked(part, _ROWS, workers, combine=np.concatenate)
+
+
+def latent_covariance(
+    rows: RowSource, kernel: Kernel, points: Any, solution: SpanSolution, spread: Spread
+) -> Floats:
+    """Joint covariance of f at all rows."""
+    items = rows.take(np.arange(rows.n_rows))
+    return spread.covariance(solution, kernel.tile(items, points), kernel.tile(items, items))
