@@ -87,7 +87,7 @@ def _unpreconditioned(n_rows: int) -> Figure:
 def _against_dense(n_rows: int) -> Figure:
     data = kin40k()
     X, y = data.X_train[:n_rows], data.y_train[:n_rows]
-    model = exact_gp(solver="cg", tol=1e-8).fit(X, y)
+    model = exact_gp(solver="cg", residual_tol=1e-8).fit(X, y)
     K = kernel_block(X, X)
     K[np.diag_indices_from(K)] += NOISE
     coefficients = cho_solve(cho_factor(K, lower=True, overwrite_a=True), y)

@@ -59,7 +59,7 @@ def test_it_is_the_process_of_scikit_learn(waves, rough_kernel, solver, normaliz
         rough_kernel, alpha=0.05, optimizer=None, normalize_y=normalize_y
     ).fit(data.X, data.y)
     model = fixed_gp(
-        rough_kernel, noise=0.05, solver=solver, tol=1e-10, normalize_y=normalize_y
+        rough_kernel, noise=0.05, solver=solver, residual_tol=1e-10, normalize_y=normalize_y
     ).fit(data.X, data.y)
     mean, std = peer.predict(data.new, return_std=True)
     got_mean, got_std = model.predict(data.new, return_std=True, include_noise=False)
@@ -71,7 +71,9 @@ def test_it_is_the_process_of_scikit_learn(waves, rough_kernel, solver, normaliz
 def test_a_small_tolerance_gives_the_predictions_of_a_dense_solve(arm, dtype):
     X, y, new = arm
     kernel, noise = 0.5 * RBF([1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.9, 3.2]), 0.005
-    model = iterated(kernel, noise=noise, tol=1e-8, normalize_y=False, dtype=dtype).fit(X, y)
+    model = iterated(kernel, noise=noise, residual_tol=1e-8, normalize_y=False, dtype=dtype).fit(
+        X, y
+    )
     v = dense(kernel, X, y, noise, np.ones(len(X)))
     np.testing.assert_allclose(model.predict(new), kernel(new, X) @ v, atol=1e-6)
     residual = y - kernel(X) @ model.dual_coef_ - noise * model.dual_coef_
@@ -87,7 +89,12 @@ def test_any_weights_and_any_number_of_landmarks(seed, m, landmarks, dtype):
     X, Y = rng.standard_normal((m, 2)), rng.standard_normal((m, 2))
     w = np.exp(rng.normal(size=m))
     model = iterated(
-        RBF(0.7), noise=0.2, tol=1e-9, normalize_y=False, dtype=dtype, preconditioner_size=landmarks
+        RBF(0.7),
+        noise=0.2,
+        residual_tol=1e-9,
+        normalize_y=False,
+        dtype=dtype,
+        preconditioner_size=landmarks,
     ).fit(X, Y, sample_weight=w)
     expected = dense(RBF(0.7), X, Y, 0.2, w)
     np.testing.assert_allclose(model.dual_coef_, expected, atol=1e-6 * np.abs(expected).max())
@@ -98,7 +105,7 @@ def test_it_is_kernel_ridge_regression(waves):
     peer = KernelRidge(alpha=0.3, kernel="rbf", gamma=0.8).fit(data.X, data.y)
     for solver in ("cg", "cholesky"):
         model = fixed_gp(
-            "rbf", gamma=0.8, noise=0.3, normalize_y=False, solver=solver, tol=1e-10
+            "rbf", gamma=0.8, noise=0.3, normalize_y=False, solver=solver, residual_tol=1e-10
         ).fit(data.X, data.y)
         np.testing.assert_allclose(model.dual_coef_, peer.dual_coef_, rtol=1e-6, atol=1e-8)
 
@@ -107,7 +114,7 @@ def test_it_is_kernel_ridge_regression(waves):
 def test_weights_are_copies(waves, rough_kernel, solver):
     data = waves(80, n_outputs=2)
     w = np.random.default_rng(1).integers(0, 4, 80)
-    make = partial(fixed_gp, rough_kernel, noise=0.3, solver=solver, tol=1e-11)
+    make = partial(fixed_gp, rough_kernel, noise=0.3, solver=solver, residual_tol=1e-11)
     weighted = make().fit(data.X, data.y, sample_weight=w)
     copies = make().fit(np.repeat(data.X, w, axis=0), np.repeat(data.y, w, axis=0))
     np.testing.assert_array_equal(weighted.train_indices_, np.flatnonzero(w))
@@ -133,7 +140,7 @@ def test_every_iteration_brackets_the_minimum(waves, rough_kernel, exact_minimum
     model = iterated(
         rough_kernel,
         noise=0.02,
-        tol=1e-7,
+        residual_tol=1e-7,
         normalize_y=False,
         dtype=dtype,
         preconditioner_size=20,
@@ -160,9 +167,9 @@ def test_every_iteration_brackets_the_minimum(waves, rough_kernel, exact_minimum
 def test_the_certificate_is_that_of_the_coefficients(waves, rough_kernel, solver):
     data = waves(150, n_outputs=2)
     w = np.random.default_rng(4).random(150) + 0.1
-    model = fixed_gp(rough_kernel, noise=0.02, solver=solver, tol=1e-2, normalize_y=False).fit(
-        data.X, data.y, sample_weight=w
-    )
+    model = fixed_gp(
+        rough_kernel, noise=0.02, solver=solver, residual_tol=1e-2, normalize_y=False
+    ).fit(data.X, data.y, sample_weight=w)
     K, found = rough_kernel(data.X), model.certificate_
     primal = oracles.primal(K, K, model.dual_coef_, data.y, w, 0.02)
     dual = oracles.dual(K, model.dual_coef_, data.y, w, 0.02)
@@ -179,7 +186,7 @@ def test_the_certificate_is_that_of_the_coefficients(waves, rough_kernel, solver
 
 def test_landmarks_save_iterations(arm):
     X, y = arm[0][:700], arm[1][:700]
-    make = partial(iterated, RBF(1.5), noise=0.01, tol=1e-5)
+    make = partial(iterated, RBF(1.5), noise=0.01, residual_tol=1e-5)
     counts = [make(preconditioner_size=n).fit(X, y).n_iter_ for n in (0, len(X) // 8, len(X) // 2)]
     assert counts[0] > 2 * counts[1] > 4 * counts[2]
 
@@ -187,7 +194,7 @@ def test_landmarks_save_iterations(arm):
 def test_a_preconditioner_in_single_precision(waves, rough_kernel, exact_minimum, monkeypatch):
     """What rounding adds to VV' could break its bounds where noise is low; it is accounted for."""
     data = waves(200)
-    given = {"noise": 1e-6, "normalize_y": False, "preconditioner_size": 100, "tol": 0.5}
+    given = {"noise": 1e-6, "normalize_y": False, "preconditioner_size": 100, "residual_tol": 0.5}
     monkeypatch.setattr("pursuit.estimators.gp.exact_system._DOUBLE_NUMBERS", 0)
     model = iterated(rough_kernel, max_iter=5000, **given).fit(data.X, data.y)
     least = exact_minimum(rough_kernel(data.X), data.y[:, None], 1e-6)
@@ -264,7 +271,7 @@ def test_many_new_points_come_in_batches(waves, monkeypatch):
 @pytest.mark.parametrize("solver", ["cg", "cholesky"])
 def test_sparse_and_single_precision_rows(waves, solver):
     data = waves(150)
-    make = partial(fixed_gp, "rbf", noise=0.2, solver=solver, tol=1e-9)
+    make = partial(fixed_gp, "rbf", noise=0.2, solver=solver, residual_tol=1e-9)
     expected = make().fit(data.X, data.y).predict(data.new, return_std=True)
     csr = make().fit(sparse.csr_array(data.X), data.y)
     for one, other in zip(
@@ -280,7 +287,7 @@ def test_sparse_and_single_precision_rows(waves, solver):
 def test_precomputed(waves, rough_kernel, solver, weighted):
     data = waves(120)
     w = np.arange(120) % 3 if weighted else None
-    make = partial(fixed_gp, noise=0.2, solver=solver, tol=1e-10)
+    make = partial(fixed_gp, noise=0.2, solver=solver, residual_tol=1e-10)
     expected = make(kernel=rough_kernel).fit(data.X, data.y, w)
     model = make(kernel="precomputed").fit(rough_kernel(data.X), data.y, w)
     new = rough_kernel(data.new, data.X)
@@ -295,7 +302,7 @@ def test_strings(solver):
     rng = np.random.default_rng(0)
     words = ["".join(rng.choice(list("abcdefgh"), 4)) for _ in range(80)]
     y = np.array([float("a" in word) for word in words])
-    model = fixed_gp(pairwise(shared_letters), noise=0.5, solver=solver, tol=1e-9)
+    model = fixed_gp(pairwise(shared_letters), noise=0.5, solver=solver, residual_tol=1e-9)
     mean, std = model.fit(words, y).predict(["abcd", "efgh"], return_std=True)
     K = np.array([[shared_letters(a, b) for b in words] for a in words])
     k = np.array([[shared_letters(a, b) for b in words] for a in ("abcd", "efgh")])
@@ -419,7 +426,7 @@ def test_constant_targets(waves, solver, level):
 def test_one_row_and_equal_rows(solver):
     one = fixed_gp("rbf", noise=0.5, solver=solver, normalize_y=False).fit([[1.0]], [3.0])
     np.testing.assert_allclose(one.predict([[1.0]]), 2.0)
-    same = fixed_gp("rbf", noise=0.5, solver=solver, normalize_y=False, tol=1e-9).fit(
+    same = fixed_gp("rbf", noise=0.5, solver=solver, normalize_y=False, residual_tol=1e-9).fit(
         np.ones((40, 2)), np.full(40, 3.0)
     )
     np.testing.assert_allclose(same.predict([[1.0, 1.0]]), 3.0 * 40 / 40.5)
@@ -428,7 +435,9 @@ def test_one_row_and_equal_rows(solver):
 def test_smooth_kernels_are_of_low_rank(waves):
     """Landmarks that depend on others are left out; the rest solves the system in a few steps."""
     data = waves(300)
-    model = iterated(RBF(20.0), noise=1e-3, tol=1e-8, preconditioner_size=150).fit(data.X, data.y)
+    model = iterated(RBF(20.0), noise=1e-3, residual_tol=1e-8, preconditioner_size=150).fit(
+        data.X, data.y
+    )
     expected = fixed_gp(RBF(20.0), noise=1e-3, solver="cholesky").fit(data.X, data.y)
     np.testing.assert_allclose(
         model.predict(data.new), expected.predict(data.new), atol=1e-6 * np.abs(data.y).max()
@@ -441,8 +450,8 @@ def test_smooth_kernels_are_of_low_rank(waves):
     [
         ({"noise": 0.0}, "noise must be a positive number"),
         ({"noise": "auto"}, "'noise' parameter"),
-        ({"tol": 0.0}, "'tol' parameter"),
-        ({"tol": None}, "'tol' parameter"),
+        ({"residual_tol": 0.0}, "'residual_tol' parameter"),
+        ({"residual_tol": None}, "'residual_tol' parameter"),
         ({"solver": "lu"}, "'solver' parameter"),
         ({"max_iter": 0}, "'max_iter' parameter"),
         ({"preconditioner_size": -1}, "'preconditioner_size' parameter"),
@@ -499,18 +508,22 @@ def test_noise_below_rounding(waves):
 def test_a_tolerance_that_is_not_met(waves, rough_kernel):
     data = waves(300)
     make = partial(iterated, rough_kernel, noise=1e-2, preconditioner_size=60)
-    with pytest.warns(ConvergenceWarning, match=r"tol=0.0001 was not met.*after 3 iterations") as w:
+    with pytest.warns(
+        ConvergenceWarning, match=r"residual_tol=0.0001 was not met.*after 3 iterations"
+    ) as w:
         model = make(max_iter=3).fit(data.X, data.y)
     assert w[0].filename == __file__
     assert model.path_.stop_reason == "max_iter"
     assert len(model.path_) == 4
-    with pytest.warns(ConvergenceWarning, match="rounding allows no better; raise noise or tol"):
-        model = make(tol=1e-18).fit(data.X, data.y)
+    with pytest.warns(
+        ConvergenceWarning, match="rounding allows no better; raise noise or residual_tol"
+    ):
+        model = make(residual_tol=1e-18).fit(data.X, data.y)
     assert model.path_.stop_reason == "stalled"
     assert model.path_.residual[-1] < 1e-10
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        make(tol=1e-6).fit(data.X, data.y)
+        make(residual_tol=1e-6).fit(data.X, data.y)
 
 
 def test_an_interrupted_fit_leaves_a_model(waves):
@@ -522,7 +535,7 @@ def test_an_interrupted_fit_leaves_a_model(waves):
             os.kill(os.getpid(), signal.SIGINT)
         return RBF(0.3)(A, B)
 
-    model = iterated(kernel, noise=1e-3, preconditioner_size=5, tol=1e-10)
+    model = iterated(kernel, noise=1e-3, preconditioner_size=5, residual_tol=1e-10)
     with (
         pytest.warns(UserWarning, match="the model holds the solution of iteration"),
         pytest.raises(KeyboardInterrupt),

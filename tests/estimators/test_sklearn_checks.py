@@ -29,7 +29,7 @@ from pursuit.testing import EXPECTED_FAILURES
 
 CONFIGURATIONS = [
     ExactGPRegressor(),
-    ExactGPRegressor(solver="cg", tol=1e-10, optimizer=None),
+    ExactGPRegressor(solver="cg", residual_tol=1e-10, optimizer=None),
     ExactGPRegressor(kernel="precomputed"),
     GreedyFeatureMap(),
     GreedyFeatureMap(search="fresh", projection="column"),
@@ -85,7 +85,7 @@ CONFIGURATIONS = [
 ]
 # Learning takes most of the time of a fit, and is the same whatever comes after it.
 LEARNED = [
-    ExactGPRegressor(solver="cg", tol=1e-10),
+    ExactGPRegressor(solver="cg", residual_tol=1e-10),
     SparseGPRegressor(search="fresh"),
     SparseGPRegressor(search="full"),
     SparseGPRegressor(certificate=None),

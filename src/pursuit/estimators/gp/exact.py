@@ -286,7 +286,7 @@ class ExactGPRegressor(
             self.kernel_, self.noise_ = learned.kernel, learned.noise
             small = self.solver == "auto" and sample.n_rows <= DIRECT_ROWS
             self.solver_ = "cholesky" if small or self.solver == "cholesky" else "cg"
-            solved = run.resume("solve")
+            solved = run.recorded("solve")
             if solved is None:
                 problem = self._problem(sample, self._compiled(X), run.workers)
                 solved = run.keep("solve", self._solve(problem, run))
@@ -416,8 +416,10 @@ class ExactGPRegressor(
                 return "interrupted"
             return "max_time" if run.clock.over() else None
 
+        run.begin("factor")
         direct = self.solver_ == "cholesky"
         system: ExactSystem = DirectSystem.build(problem) if direct else self._iterative(problem)
+        run.begin("solve")
         v, path = system.solve(self.residual_tol, self.max_iter, ended)
         return v, path, system.L if isinstance(system, DirectSystem) else None
 
