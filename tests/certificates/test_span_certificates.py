@@ -148,7 +148,7 @@ def check_ridge(seed, m=None):
         search=search,
         tol=float(10.0 ** rng.uniform(-6, 0)) if rng.random() < 0.3 else None,
         certificate=str(rng.choice(GP_KINDS)),
-        dtype=str(rng.choice(["float64", "float32"])),
+        dtype=str(rng.choice(["float64", "float32"])) if method == "random" else "float64",
         random_state=seed,
         n_jobs=1,
         **case.kernel.arguments,

@@ -429,6 +429,7 @@ def test_many_rows_are_streamed():
         ({"n_basis": "auto"}, "'n_basis' parameter"),
         ({"method": "greedy", "search": Search("fresh", pool_size=9)}, "leave search at 'auto'"),
         ({"method": "kappa", "search": Search("fresh", pool_size=21)}, "at most .* 20, got 21"),
+        ({"dtype": "float32"}, "dtype='float32' is for the pass of method='random'"),
         ({"tol": 0.1, "certificate": None}, "tol stops the fit by its certificate"),
         ({"kernel": "nonsense"}, "'nonsense' is not a known name"),
         ({"kernel": "precomputed"}, "square kernel matrix"),

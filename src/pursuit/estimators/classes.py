@@ -71,7 +71,7 @@ def class_weights(
 
 
 def against_rest(labels: Indices, n_classes: int) -> Floats:
-    """±1 targets: a single column for two classes, which is the second's, else one a class."""
+    """±1 targets: a single column for two classes, that of the second, else one per class."""
     columns = np.arange(1, 2) if n_classes == 2 else np.arange(n_classes)
     return np.where(labels[:, None] == columns, 1.0, -1.0)
 

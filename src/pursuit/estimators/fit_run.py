@@ -41,7 +41,7 @@ class FitRun:
     present : array of int
         Their numbers among the rows passed to ``fit``.
     n_stages : int
-        At least as many as the fit has, for progress bars.
+        Largest number of stages of the fit, for progress bars.
 
     Attributes
     ----------

@@ -321,7 +321,7 @@ def seeded_clone(estimator: Any, seed: int) -> Any:
 
 
 def check_lengths(X: Any, y: Any) -> None:
-    """X and y must have as many rows."""
+    """Refuse X and y of different lengths."""
     if isinstance(X, RowSource) and n_rows(X) != len(y):
         raise ValueError(
             f"Found input variables with inconsistent numbers of samples: {[n_rows(X), len(y)]}"
@@ -338,7 +338,7 @@ def positive(name: str, value: Any) -> float:
 
 
 def indefinite(row: int, pivot: float) -> ValueError:
-    """The error for a kernel that is none."""
+    """Error for an indefinite kernel."""
     return ValueError(
         f"kernel is not positive semi-definite: row {row} has a negative pivot ({pivot:.3g}). Use "
         "a positive semi-definite kernel, or repair the matrix (for instance by clipping its "

@@ -64,7 +64,7 @@ from pursuit.greedy import (
 from pursuit.linalg import StepSolution, Workers
 
 _SEARCH = {"greedy": "full", "kappa": "fresh", "random": "pooled", "subspace": "full"}
-"""What each method amounts to: who the candidates of a step are."""
+"""The kind of search that each method is."""
 
 
 class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, SpanModel):
@@ -94,18 +94,18 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, SpanMo
         ``rate_bounds`` or ``partial_fit``.
     method : {"greedy", "kappa", "random", "subspace"}, default "greedy"
         ``"greedy"`` (Algorithm 1): each step goes to the best function βf + αk(·, x_i) over all
-        rows i; a row may be taken again. O(m) a step and a product with the kernel matrix for each
-        new function; the matrix is kept in memory up to 1 GiB (11 585 rows), and evaluated anew
-        for each product beyond; linear kernels use their features instead. ``"kappa"`` (Algorithm
-        3): the same among κ random rows, in one pass over the rows a step and O(m)
-        memory. ``"random"`` (Algorithm 2): the best function in the span of random rows.
+        rows i; a row may be taken again. It costs O(m) per step and a product with the kernel
+        matrix per new function; the matrix is kept in memory up to 1 GiB (11 585 rows), and
+        evaluated again for each product beyond; linear kernels use their features instead.
+        ``"kappa"`` (Algorithm 3): the same among κ random rows, in one pass over the rows per step
+        and O(m) memory. ``"random"`` (Algorithm 2): the best function in the span of random rows.
         ``"subspace"`` (Algorithm 4): each step adds the row whose span is best, O(m²) memory.
     refit : bool, default False
         Whether ``"greedy"`` and ``"kappa"`` move to the best function in the span of the rows
         chosen after every step, in O(m n_basis) memory. The others always do.
     n_basis : int, default 100
-        Most basis functions; rows taken again are not counted again. Fewer is not a warning: see
-        ``path_.stop_reason``.
+        Largest number of basis functions; rows taken again are not counted again.
+        ``path_.stop_reason`` says why the choice ended with fewer.
     search : "auto" or Search, default "auto"
         ``Search("fresh", pool_size=κ)`` sets the number κ of candidates per step of ``"kappa"``;
         by default 59, one of which is in the best twentieth with probability .95, or all rows
@@ -122,16 +122,16 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, SpanMo
         Further parameters of a named or callable kernel.
     max_time : float or None, default None
         Seconds after which the best model so far is returned, with an ``"auto"`` certificate only
-        if a third of them is left; gives up reproducibility. Not for ``"random"``.
+        if a third of them remains. The result then depends on the speed of the machine. The one
+        pass of ``"random"`` is always finished.
     checkpoint : path-like or None, default None
         A folder in which the fit records the chosen functions and, for ``"random"``, the sums of
         its pass. After a crash or Ctrl-C, the same call with the same data goes on from there to
         the identical model.
     dtype : {"float64", "float32"}, default "float64"
-        Type of the kernel tiles of the final pass of ``"random"``. Choosing and certifying always
-        use float64.
+        Type of the kernel tiles of the pass of ``"random"``; the other methods take float64 only.
     n_jobs : int or None, default None
-        Threads; None is as many as BLAS would use. The result does not depend on it.
+        Number of threads; None uses as many as BLAS would. The result does not depend on it.
     random_state : int, RandomState or None, default None
         Seed of everything random.
     verbose : int, default 0
@@ -280,6 +280,11 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, SpanMo
         positive("alpha", self.alpha)
         self._check_tol()
         self._check_penalty()
+        if np.dtype(self.dtype) != np.float64 and self.method != "random":
+            raise ValueError(
+                f"dtype={self.dtype!r} is for the pass of method='random', and this is "
+                f"method={self.method!r}: leave dtype at 'float64'."
+            )
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         X, sample, present = self._take_in(X, y, sample_weight, normalize=False)
         per_step = self._candidates_per_step(len(present))

@@ -22,7 +22,7 @@ from pursuit.rows import (
 )
 
 SMALL_BYTES = 1 << 27
-"""A table of up to so many bytes is read into memory, where everything is faster."""
+"""A table of up to this many bytes is read into memory, where everything is faster."""
 HELD_BYTES = 1 << 31
 """The most that an estimator which keeps its rows reads from a source."""
 

@@ -73,7 +73,7 @@ class LogisticProblem:
         return losses + 0.5 * squared_norms / self.scale
 
     def zero_value(self) -> Floats:
-        """P of f = 0: log 2 a row."""
+        """P of f = 0: log 2 per row."""
         return np.full(self.n_outputs, float(self.weights.sum()) * np.log(2.0))
 
     def dual_point(self, fitted: Floats) -> Floats:
@@ -251,7 +251,7 @@ class LatentClassModel(ScoredRows, ClassifierMixin, BasisModel, ReportedModel, B
 
     @property
     def _columns(self) -> int:
-        """Latent functions: one for two classes, else one a class."""
+        """Latent functions: one for two classes, else one per class."""
         return len(self.classes_) if len(self.classes_) > 2 else 1
 
     def _sample(self, rows: RowSource, labels: Indices, weights: Floats) -> tuple[Sample, Indices]:
@@ -274,7 +274,7 @@ class LatentClassModel(ScoredRows, ClassifierMixin, BasisModel, ReportedModel, B
         self.log_marginal_likelihood_value_ = float(laplace.log_evidence.mean())
 
     def _values(self, rows: RowSource, kernel: CountingKernel, workers: Workers) -> Floats:
-        """f at the rows, one column a latent function."""
+        """f at the rows, one column per latent function."""
         coefficients = self.dual_coef_.reshape(self.n_basis_, self._columns)
         return kernel_times(rows, kernel, self._points, coefficients, workers)
 

@@ -84,8 +84,8 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         objects are learned within their bounds; named, callable and precomputed kernels are used
         as given.
     n_basis : int or "auto", default 512
-        Most basis functions. Fewer is not a warning: see ``path_.stop_reason``. ``"auto"``: as many
-        as lower the log loss of rows left out, at most 2048.
+        Most basis functions. Fewer may be enough: ``path_.stop_reason`` says why the choice ended.
+        ``"auto"``: as many as lower the log loss of rows left out, at most 2048.
     scale : float or "auto", default "auto"
         s, the factor of the kernel in the prior of the log-odds. ``"auto"``: the one with most
         evidence, by Laplace's approximation in the span of the basis on at most 2 000 rows; 1 for
@@ -119,12 +119,12 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         Seconds that the fit is to take, about: learning ends after 30 % of them, functions are
         chosen while a pass over all rows still fits in, points are moved in what is left, and an
         ``"auto"`` certificate is computed only if a third is left then. Newton's steps are not cut
-        short. Gives up reproducibility.
+        short. The result then depends on the speed of the machine.
     checkpoint : path-like or None, default None
         A folder in which a fit writes down what it has finished. The same fit, started again after
         a crash, goes on from there to the identical model.
     n_jobs : int or None, default None
-        Threads; None is as many as BLAS would use. The result does not depend on it.
+        Number of threads; None uses as many as BLAS would. The result does not depend on it.
     random_state : int, RandomState or None, default None
         Seed of everything random.
     verbose : int, default 0

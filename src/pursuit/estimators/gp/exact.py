@@ -88,31 +88,33 @@ class ExactGPRegressor(
     max_iter : int, default 1000
         Most iterations.
     preconditioner_size : int or "auto", default "auto"
-        Number of landmarks; 0 for none. ``"auto"`` is 10.5 √n_rows, at most half the rows and no
-        more than 512 MB hold. Twice as many halve the iterations.
+        Number of landmarks; 0 for none. ``"auto"`` is 10.5 √n_rows, at most half the rows and at
+        most what 512 MB hold. Twice as many landmarks halve the number of iterations.
     optimizer : {"evidence", None} or Evidence, default "evidence"
         How hyper-parameters are learned. An :class:`Evidence` sets the number of restarts and of
         rows; None keeps the kernel as it is.
     normalize_y : bool, default True
-        Centre and scale the targets first, weighted and per output. ``noise``, ``kernel_``,
-        ``dual_coef_`` and the certificate are in these units; predictions are not.
+        Centre and scale the targets of each output first, by their weighted mean and deviation.
+        ``noise``, ``kernel_``, ``dual_coef_`` and the certificate are in these units; predictions
+        are not.
     gamma, coef0, degree : float, optional
         Parameters of kernels given by name, as in `pairwise_kernels`.
     kernel_params : dict, optional
         Further parameters of a named or callable kernel.
     max_time : float or None, default None
         Seconds that the fit is to take, about: learning ends after 30 % of them, and the solution
-        so far is returned, with its certificate, when they are over. Gives up reproducibility.
+        so far is returned, with its certificate, when they are over. The result then depends on the
+        speed of the machine.
     checkpoint : path-like or None, default None
         A folder in which the fit records kernel, noise and the solution. After a crash or Ctrl-C,
         the same call with the same data goes on from the last stage recorded, to the identical
         model.
     dtype : {"float32", "float64"}, default "float32"
-        Type of the kernel tiles between two looks at the float64 residual. float32 takes a third of
-        the time an iteration, and gives way to float64 where it does not get on. Kernels that are
-        called or precomputed are always float64.
+        Type of the kernel tiles between two looks at the float64 residual. An iteration in
+        float32 takes a third of the time; where float32 makes no progress, float64 takes over.
+        Kernels that are called or precomputed are always float64.
     n_jobs : int or None, default None
-        Threads; None is as many as BLAS would use. The result does not depend on it.
+        Number of threads; None uses as many as BLAS would. The result does not depend on it.
     random_state : int, RandomState or None, default None
         Seed of everything random: rows that learn, landmarks.
     verbose : int, default 0
@@ -249,7 +251,8 @@ class ExactGPRegressor(
             Targets.
         sample_weight : array of shape (n_rows,), optional
             Weights of the squared errors: noise variance σ²/w. A row of weight 0 is absent. Kernel
-            and noise are learned as from w copies of a row: let weights average 1, not add up to 1.
+            and noise are learned as if a row of weight w were w equal rows: weights should average
+            1, not add up to 1.
         target : str or list of str, optional
             The column, or columns, of X that hold the targets, in place of y.
         weight : str, optional

@@ -88,7 +88,7 @@ _BUDGET = 1 << 27
 """Numbers of V in float32 (512 MB) that the preconditioner may hold."""
 
 _DOUBLE_NUMBERS = 1 << 24
-"""Up to as many numbers V is float64: it need not be small, and it is better where noise is low."""
+"""V is float64 up to this many numbers, which is better where the noise is low, else float32."""
 
 _LANDMARKS_PER_ROOT = 10.5
 _SKETCH = 4
@@ -151,7 +151,7 @@ class IterativeSystem:
 
     @classmethod
     def build(cls, problem: Problem, size: int | str, dtype: DTypeLike) -> IterativeSystem:
-        """With ``size`` landmarks, or as many as pay off, chosen greedily on some of the rows."""
+        """Build it with ``size`` landmarks, or as many as pay, chosen greedily on some of the rows."""
         m = problem.sample.n_rows
         n = _landmarks(m) if size == "auto" else min(int(size), m)
         V, landmarks, whitener = _features(problem, n)
@@ -369,5 +369,5 @@ def _features(problem: Problem, n: int) -> tuple[NDArray[Any], Any, Floats]:
 
 
 def _landmarks(m: int) -> int:
-    """Landmarks for m rows: so many that choosing them costs a fraction of the iterations."""
+    """Number of landmarks for m rows: choosing them costs a fraction of the iterations."""
     return min(int(_LANDMARKS_PER_ROOT * np.sqrt(m)), _BUDGET // max(m, 1), m // 2)

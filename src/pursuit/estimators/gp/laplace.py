@@ -64,7 +64,7 @@ class LaplaceFit:
     converged: bool
 
     def latents(self, features: Floats, prior: Floats) -> Latents:
-        """At rows with these V_x, one a column, and k(x, x)."""
+        """Posterior at rows with these V_x, one per column, and k(x, x)."""
         missed = np.maximum(prior - np.einsum("ij,ij->j", features, features), 0.0)
         variance = np.stack([_squares(L, features) for L in self.factors], axis=1)
         return Latents(features.T @ self.mode, variance, self.scale * missed, self.scale * prior)

@@ -92,11 +92,11 @@ class SparseGPRegressor(
         the kernel's hyper-parameters or, where these are not learned, over σ² alone; a White term
         of a kernel that is kept is kept too.
     n_basis : int or "auto", default 512
-        Most basis functions. Fewer is not a warning: see ``path_.stop_reason``. ``"auto"``: as many
-        as lower the error on rows left out, at most 2048.
+        Largest number of basis functions; ``path_.stop_reason`` says why the choice ended with
+        fewer. ``"auto"`` takes as many as lower the error on rows left out, at most 2048.
     tol : float or None, default None
         Stop when the certificate's ``relative_gap`` is at most ``tol``. Fresh and full searches
-        look as they go; a pooled search returns the smallest size that meets it.
+        compute the gap as they go; a pooled search returns the smallest size that meets ``tol``.
     search : {"pooled", "fresh", "full"} or Search, default "pooled"
         How candidates are found. ``"pooled"``: choose from a pool by statistics on a sketch of the
         rows. ``"fresh"``: look at a new random subset of the rows at every step, as published.
@@ -108,16 +108,18 @@ class SparseGPRegressor(
         :class:`Evidence` sets the number of restarts and of rows. None keeps the kernel as it is
         (constant x RBF with length scales sd·√d for ``kernel=None``).
     refine : int, "auto" or False, default "auto"
-        Gradient steps that move the chosen points, kept if rows left out gain by them. ``"auto"``
+        Number of gradient steps that move the chosen points. The moved points are kept if they
+        lower the error on rows left out. ``"auto"``
         is 100 when hyper-parameters are learned from more than 2 000 rows, else 0.
     calibration : {"auto", "loo", None}, default "auto"
         ``"loo"`` sets the ridge by leave-one-out error and the error bars by leave-one-out density,
-        on rows reserved from the choice. Up to 2 000 rows nothing is reserved: each row is left out
-        in turn, with its basis function if it has one, and sets the error bars alone. ``"auto"``
-        does so when hyper-parameters are learned.
+        on rows that had no part in the choice. Up to 2 000 rows none are reserved: each row is left
+        out in turn, with its basis function if it has one, and only the error bars are set.
+        ``"auto"`` does this when hyper-parameters are learned.
     normalize_y : bool, default True
-        Centre and scale the targets first, weighted and per output. ``noise``, ``kernel_``,
-        ``dual_coef_``, ``path_`` and the certificate are in these units; predictions are not.
+        Centre and scale the targets of each output first, by their weighted mean and deviation.
+        ``noise``, ``kernel_``, ``dual_coef_``, ``path_`` and the certificate are in these units;
+        predictions are not.
     certificate : {"auto", None, "published", "dense", "scaled", "hybrid", "two-level", "pcg"}, \
             default "auto"
         Which proof of optimality ``fit`` computes. ``"auto"`` is ``"hybrid"`` up to 10 000 rows,
@@ -128,22 +130,23 @@ class SparseGPRegressor(
     kernel_params : dict, optional
         Further parameters of a named or callable kernel.
     max_time : float or None, default None
-        Seconds that the fit is to take, about: learning ends after 30 % of them, functions are
-        chosen while the pass over all rows still fits in, points are moved in what is left, and an
-        ``"auto"`` certificate is computed only if a third is left then. Gives up reproducibility.
+        Seconds that the fit should take, roughly. Learning ends after 30 % of them, functions are
+        chosen as long as time for the pass over all rows remains, points are moved in the rest, and
+        an ``"auto"`` certificate is computed only if a third of the time remains. The result then
+        depends on the speed of the machine.
     checkpoint : path-like or None, default None
-        A folder in which the fit records what it has finished: kernel, basis and, after every
-        block of 8 192 rows, or a few tasks for each thread of a cluster, the sums of a pass. After
-        a crash or Ctrl-C, the same call with the same data goes on from there to the identical
-        model. A finished fit is read back from it; the folder may be removed then.
+        A folder in which the fit records what it has finished: the kernel, the basis and, after
+        every block of 8 192 rows (or a few tasks per thread of a cluster), the sums of a pass.
+        After a crash or Ctrl-C, the same call with the same data continues from there and gives the
+        identical model. A finished fit is read back from the folder, which may be removed then.
     dtype : {"float64", "float32"}, default "float64"
         Type of the kernel tiles of the final pass. Choosing and certifying always use float64.
     n_jobs : int or None, default None
-        Threads; None is as many as BLAS would use. The result does not depend on it.
+        Number of threads; None uses as many as BLAS would. The result does not depend on it.
     random_state : int, RandomState or None, default None
         Seed of everything random.
     verbose : int, default 0
-        Print the stages of the fit with their times.
+        Print the stages of the fit and their times.
 
     Attributes
     ----------
@@ -280,7 +283,8 @@ class SparseGPRegressor(
             Targets.
         sample_weight : array of shape (n_rows,), optional
             Weights of the squared errors: noise variance σ²/w. A row of weight 0 is absent. Kernel
-            and noise are learned as from w copies of a row: let weights average 1, not add up to 1.
+            and noise are learned as if a row of weight w were w equal rows: weights should average
+            1, not add up to 1.
         target : str or list of str, optional
             The column, or columns, of X that hold the targets, in place of y.
         weight : str, optional

@@ -170,7 +170,7 @@ class Certifier:
         n_second: int | None = None,
         after_block: Callable[[int], None] | None = None,
     ) -> list[Certificate]:
-        """One certificate a model, all of them from the same passes.
+        """One certificate per model, all of them from the same passes.
 
         The models' points must be the first ones of the largest model's.
         """
@@ -201,7 +201,7 @@ class Certifier:
         ]
 
     def published_floor(self, model: Model, sizes: Indices) -> Floats:
-        """What the published gap of as many steps cannot fall below, from the exact residuals."""
+        """The least that the published gap of each size can be, from the exact residuals."""
         second = self.second_pursuit(len(model))
         second.pursuit.run([MaxSize(len(model))])
         start = self.dual_points([model], self._residuals([model]))[0]
@@ -246,7 +246,7 @@ class Certifier:
         residuals: list[Floats],
         after_block: Callable[[int], None] | None = None,
     ) -> list[tuple[Floats, Floats]]:
-        """v = Wr/σ² and Av, one pair a model."""
+        """v = Wr/σ² and Av, one pair per model."""
         w = self.problem.sample.weights[:, None]
         stacked = w * np.hstack(residuals) / self.problem.noise
         products = self._product(stacked, after_block)
@@ -319,7 +319,7 @@ class Certifier:
         else:
             v, Av = points[models.index(largest)]
             second = self.second_pursuit(len(largest), leftover=y - Av)
-            # Beside a product with K of many rows, as many columns would cost more than they bring.
+            # For many rows, further columns would cost more than they add to the product with K.
             few = self.problem.sample.n_rows > ALL_ROWS_DUAL
             n = max(len(largest) // 4, 1) if few else len(largest)
             second.pursuit.run([MaxSize(n)])

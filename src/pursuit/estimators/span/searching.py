@@ -349,7 +349,7 @@ class PublishedGap:
         self._norms = problem.sample.target_norms()
 
     def __call__(self, pursuit: Pursuit) -> float:
-        """The gap after as many steps of both."""
+        """The gap after one more step of the second pursuit."""
         self._second.pursuit.step()
         lower = float(self._second.lower_bound(pursuit.size, self._problem.noise).sum())
         primal = cast(SpanObjective, pursuit.objective).primal

@@ -47,7 +47,7 @@ from pursuit.rows import BLOCK_ROWS, distinct_rows
 from pursuit.solvers import bounded_least_squares
 
 PATIENCE = 100
-"""Steps in a row, beyond ``n_basis``, that may take again what was taken before."""
+"""Consecutive steps, beyond ``n_basis``, that may take rows that were taken before."""
 
 
 @dataclass(frozen=True)
