@@ -151,7 +151,7 @@ class IterativeSystem:
 
     @classmethod
     def build(cls, problem: Problem, size: int | str, dtype: DTypeLike) -> IterativeSystem:
-        """Build it with ``size`` landmarks, or as many as pay, chosen greedily on some of the rows."""
+        """Build it with ``size`` landmarks, or as many as pay, chosen on some of the rows."""
         m = problem.sample.n_rows
         n = _landmarks(m) if size == "auto" else min(int(size), m)
         V, landmarks, whitener = _features(problem, n)
