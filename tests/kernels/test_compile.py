@@ -22,7 +22,7 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from pursuit.kernels import compile_kernel
-from pursuit.kernels.called import Called
+from pursuit.kernels.callable import CallableKernel
 from pursuit.kernels.stationary import Gaussian, Stationary
 
 SCALES = [0.5, 2.0, 7.0]
@@ -215,7 +215,7 @@ def test_which_names_are_compiled():
     for name in ("rbf", "linear", "poly"):
         assert compile_kernel(name, n_features=3)[0].positive_definite
     for name in ("sigmoid", "laplacian", "cosine"):
-        assert isinstance(compile_kernel(name, n_features=3)[0], Called)
+        assert isinstance(compile_kernel(name, n_features=3)[0], CallableKernel)
 
 
 @pytest.mark.parametrize("name", ["laplacian", "cosine", "sigmoid"])
