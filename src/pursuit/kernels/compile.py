@@ -58,9 +58,11 @@ def compile_kernel(
     n_features : int or None, default None
         Number of features, when items are rows of numbers; γ is 1/n_features unless given.
     gamma, coef0, degree : float or None, default None
-        Parameters of named kernels, as in scikit-learn.
+        Parameters of named kernels. As in scikit-learn a named kernel ignores those that it does
+        not take, so that one grid may hold several kernels; any other kernel refuses them.
     kernel_params : mapping or None, default None
-        Further parameters of a named kernel, or keyword arguments of a callable.
+        Further parameters of a named kernel, or keyword arguments of a callable. A name that the
+        kernel does not know is an error.
 
     Returns
     -------
@@ -73,7 +75,7 @@ def compile_kernel(
     given = {name: value for name, value in named.items() if value is not None}
     params = dict(kernel_params or {})
     if isinstance(kernel, str):
-        return _compile_name(kernel, n_features, _merged(given, params)), 0.0
+        return _compile_name(kernel, n_features, given, params), 0.0
     if given:
         raise ValueError(
             f"{', '.join(given)} belongs to kernels given by name, not to {_describe(kernel)}: "
@@ -111,14 +113,9 @@ def _compile_callable(function: Callable[..., Any], params: dict[str, Any]) -> C
 # Kernels by name
 
 
-def _merged(given: dict[str, float], params: dict[str, Any]) -> dict[str, Any]:
-    twice = sorted(given.keys() & params.keys())
-    if twice:
-        raise ValueError(f"{', '.join(twice)} is given twice: drop it from kernel_params.")
-    return {**given, **params}
-
-
-def _compile_name(name: str, n_features: int | None, params: dict[str, Any]) -> Kernel:
+def _compile_name(
+    name: str, n_features: int | None, given: dict[str, float], params: dict[str, Any]
+) -> Kernel:
     if name == "precomputed":
         raise ValueError(
             "kernel='precomputed' has no formula to compile: pass the matrix to the estimator, or "
@@ -135,6 +132,10 @@ def _compile_name(name: str, n_features: int | None, params: dict[str, Any]) -> 
         raise ValueError(
             f"{', '.join(unknown)} is not a parameter of kernel={name!r}, which takes {takes}."
         )
+    twice = sorted(given.keys() & params.keys())
+    if twice:
+        raise ValueError(f"{', '.join(twice)} is given twice: drop it from kernel_params.")
+    params = {key: value for key, value in given.items() if key in KERNEL_PARAMS[name]} | params
     if name == "linear":
         return Dot()
     if name == "rbf":
