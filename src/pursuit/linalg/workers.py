@@ -57,22 +57,27 @@ class _Hold:
         if self._users == 1:
             threads = [(library, library.get_num_threads()) for library in libraries]
             self._changed = [(library, n) for library, n in threads if n != 1]
-            for library, _ in self._changed:
-                _set_threads(library, 1)
+            _set_threads([(library, 1) for library, _ in self._changed])
 
     def leave(self) -> None:
         self._users -= 1
         if self._users == 0:
-            for library, threads in self._changed:
-                _set_threads(library, threads)
+            _set_threads(self._changed)
 
 
-def _set_threads(library: Any, threads: int) -> None:
-    # threadpoolctl ignores other threads than the one that set a number first, until it is cleared.
-    clear = getattr(library, "clear_controlling_thread", lambda force: None)
-    clear(force=True)
-    library.set_num_threads(threads)
-    clear(force=True)
+def _set_threads(numbers: list[tuple[Any, int]]) -> None:
+    # threadpoolctl ignores all threads but the one that set a number first, until it is cleared.
+    clears = {getattr(library, "clear_controlling_thread", _nothing) for library, _ in numbers}
+    for clear in clears:
+        clear(force=True)
+    for library, threads in numbers:
+        library.set_num_threads(threads)
+    for clear in clears:
+        clear(force=True)
+
+
+def _nothing(*, force: bool) -> None:
+    """Older versions have nothing to clear."""
 
 
 def _is_per_thread(library: Any) -> bool:
@@ -126,8 +131,7 @@ def single_threaded_blas() -> _SingleThreadedBlas:
 
 
 def _limit_own() -> None:
-    for library in _libraries()[1]:
-        _set_threads(library, 1)
+    _set_threads([(library, 1) for library in _libraries()[1]])
 
 
 class Workers:
