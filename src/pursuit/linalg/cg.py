@@ -249,32 +249,32 @@ def refined_gradients(
         reason = run.go_on(columns)
 
 
+@dataclass
 class _Run:
-    """The state of a refinement."""
+    """The state of a refinement; the parameters are those of :func:`refined_gradients`."""
 
-    def __init__(
-        self,
-        product: Operator,
-        rhs: Floats,
-        precondition: Operator,
-        done: Callable[[Iterate], Booleans],
-        working: Operator,
-        steps: int,
-        watch: Callable[[Iterate], None],
-        stop: Callable[[], str | None],
-        leftover: Callable[[Floats], Floats] | None,
-    ) -> None:
-        self.product, self.rhs, self.precondition = product, rhs, precondition
-        self.leftover = leftover or (lambda rho: column_dots(rho, precondition(rho)))
-        self.done, self.watch, self.stop = done, watch, stop
-        self.working, self.steps, self.taken = working, steps, 0
-        self.v, self.residual = np.zeros_like(rhs), rhs.copy()
-        self.energy = np.zeros(rhs.shape[1])
+    product: Operator
+    rhs: Floats
+    precondition: Operator
+    done: Callable[[Iterate], Booleans]
+    working: Operator
+    steps: int
+    watch: Callable[[Iterate], None]
+    stop: Callable[[], str | None]
+    leftover: Callable[[Floats], Floats] | None
+    taken: int = 0
+
+    def __post_init__(self) -> None:
+        self.v, self.residual = np.zeros_like(self.rhs), self.rhs.copy()
+        self.energy = np.zeros(self.rhs.shape[1])
 
     def look(self, columns: Indices) -> Iterate:
         """The state of these columns, with exact residuals."""
         v, residual = self.v[:, columns], self.residual[:, columns]
-        self.energy[columns] = self.leftover(residual)
+        if self.leftover is None:
+            self.energy[columns] = column_dots(residual, self.precondition(residual))
+        else:
+            self.energy[columns] = self.leftover(residual)
         now = Iterate(columns, v, residual, self.energy[columns], self.taken, True, look=True)
         self.watch(now)
         return now
