@@ -18,7 +18,7 @@ from pursuit._types import Floats, Indices
 from pursuit.gram.engine import Block, list_pass
 from pursuit.gram.kernel_matrix import KernelMatrix
 from pursuit.kernels import Columns, Kernel
-from pursuit.linalg import Workers
+from pursuit.linalg import Workers, column_dots
 from pursuit.rows import DistributedRows, RowSource, Sample, in_tree
 
 
@@ -85,8 +85,8 @@ class MatrixProducts:
             self._targets[candidates],
             self._squares[candidates],
             self._p[candidates],
-            _dots(weighted, self._p),
-            _dots(weighted, self._y),
+            column_dots(weighted, self._p),
+            column_dots(weighted, self._y),
         )
 
     def advance(self, candidate: int, alpha: float, beta: float) -> None:
@@ -213,7 +213,7 @@ def _one_block(
         squares = (tile * tile) @ w
     else:
         squares = np.einsum("ij,ij->i", tile, tile)
-    return p, _Sums(tile @ both, squares, _dots(both[:, :o], p), _dots(both[:, :o], y))
+    return p, _Sums(tile @ both, squares, column_dots(both[:, :o], p), column_dots(both[:, :o], y))
 
 
 def _elsewhere(
@@ -225,8 +225,3 @@ def _elsewhere(
         return _one_block(candidates, step, kernel.columns(items), *arrays)
 
     return block
-
-
-def _dots(a: Floats, b: Floats) -> Floats:
-    products: Floats = np.einsum("io,io->o", a, b)
-    return products

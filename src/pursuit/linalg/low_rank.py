@@ -52,9 +52,7 @@ class TallMatrix:
 
     def gram(self, weights: Floats, dtype: DTypeLike = np.float64) -> Floats:
         """V' diag(weights) V for weights ≥ 0, its blocks multiplied in ``dtype``: O(mn²)."""
-        n = self.n_columns
         roots = np.sqrt(weights)
-        total = np.zeros((n, n))
 
         def part(rows: slice) -> NDArray[Any]:
             root, block = roots[rows], self._block(rows)
@@ -64,11 +62,7 @@ class TallMatrix:
             scaled = np.multiply(block, root[:, None], dtype=np.dtype(dtype), casting="same_kind")
             return scaled.T @ scaled
 
-        wave = max(self.workers.n_threads, _WAVE_NUMBERS // max(n * n, 1))
-        for at in range(0, len(self._spans), wave):
-            for product in self.workers.map(part, self._spans[at : at + wave]):
-                total += product
-        return total
+        return self._sum(part, (self.n_columns, self.n_columns))
 
     def times(self, coordinates: Floats) -> Floats:
         """V @ coordinates, for an array of shape (n, k)."""
@@ -83,14 +77,19 @@ class TallMatrix:
 
     def transposed_times(self, vectors: Floats) -> Floats:
         """V' @ vectors, for an array of shape (m, k)."""
-        total = np.zeros((self.n_columns, vectors.shape[1]))
+        shape = self.n_columns, vectors.shape[1]
 
         def part(rows: slice) -> Floats:
-            sums = np.zeros_like(total)
+            sums = np.zeros(shape)
             for span, block in self._pieces(rows, vectors.shape[1]):
                 sums += block.T @ vectors[span]
             return sums
 
+        return self._sum(part, shape)
+
+    def _sum(self, part: Blocks, shape: tuple[int, int]) -> Floats:
+        """Add up the parts of all blocks in row order, a wave of blocks at a time."""
+        total = np.zeros(shape)
         wave = max(self.workers.n_threads, _WAVE_NUMBERS // max(total.size, 1))
         for at in range(0, len(self._spans), wave):
             for product in self.workers.map(part, self._spans[at : at + wave]):
