@@ -25,7 +25,7 @@ from pursuit.linalg.cholesky import (
     robust_cholesky,
 )
 from pursuit.linalg.components import CanonicalPairs, PrincipalComponents, canonical_pairs
-from pursuit.linalg.line_search import line_search
+from pursuit.linalg.convex import line_search
 from pursuit.linalg.low_rank import (
     Factor,
     LowRankPlusDiagonal,
