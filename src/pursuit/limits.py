@@ -5,6 +5,21 @@ Read them as ``limits.NAME`` where they are used, so that a test can lower one f
 
 from __future__ import annotations
 
+TILE_ENTRIES = 1 << 18
+"""Kernel values per tile: larger tiles leave the cache, smaller ones cost more calls."""
+
+PANEL = 256
+"""Columns per task when features of a span are formed or multiplied; part of their last bits."""
+
+PIVOT_TOLERANCE = 1e-11
+"""A pivot, or an eigenvalue, at or below this share of its diagonal entry, or of the largest
+eigenvalue, counts as zero: its function adds nothing to the span of the others. A larger tolerance
+gives smaller bases of better condition."""
+
+BASIS_TOLERANCE = 1e-8
+"""The same for a basis that coefficients are solved for: with pivots below this share they would
+be mostly rounding."""
+
 SMALL_ROWS = 2_000
 """Up to this many rows a search looks at all of them, and no rows are reserved to judge a model."""
 

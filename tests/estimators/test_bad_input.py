@@ -116,7 +116,6 @@ def test_not_finite_at_predict(waves):
         ({"kernel": RBF}, TypeError, r"did you mean RBF\(\)"),
         ({"kernel": "rbf", "gamma": -1.0}, ValueError, "'gamma' parameter"),
         ({"kernel": "rbf", "gamma": 0.0}, ValueError, "gamma must be positive"),
-        ({"kernel": "linear", "gamma": 1.0}, ValueError, "gamma is not a parameter"),
         ({"kernel": RBF(), "gamma": 1.0}, ValueError, "gamma belongs to kernels given by name"),
         ({"kernel": RBF(), "kernel_params": {"a": 1}}, ValueError, "kernel_params"),
         ({"kernel": "rbf", "kernel_params": {"a": 1}}, ValueError, "a is not a parameter"),

@@ -1,6 +1,7 @@
 """Passes over rows in parts are passes over the rows, and count what they cost."""
 
 import pickle
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tasks import make_task
+from threadpoolctl import ThreadpoolController
 
 from pursuit.gram import (
     SpannedView,
@@ -25,6 +27,7 @@ from pursuit.gram import (
 )
 from pursuit.greedy import block_pivots
 from pursuit.kernels import CountingKernel
+from pursuit.kernels.stationary import StationaryColumns
 from pursuit.linalg import Workers
 from pursuit.rows import BLOCK_ROWS, ArrayRows, DistributedRows, Sample
 
@@ -183,3 +186,49 @@ def test_a_pass_tells_its_ledger_and_its_progress_part_by_part(task):
             after_block=lambda done: seen.append(-done),
         )
     assert seen == [9, -9, -M, M]
+
+
+def blas_threads():
+    return {lib["num_threads"] for lib in ThreadpoolController().select(user_api="blas").info()}
+
+
+def test_blas_has_one_thread_in_every_block_and_is_released_between_them():
+    """So no bit of a pass depends on the number of threads, whatever the workers hold."""
+    task = make_task(np.random.default_rng(2), 2 * BLOCK_ROWS + 77, n_outputs=2, weighted=True)
+    kernel, names, results = CountingKernel(task.kernel), [], []
+    between = []
+    for threads in (1, 2):
+        limit = ThreadpoolController().select(user_api="blas").limit(limits=threads)
+        with limit, Workers(2, hold_blas=False) as workers:
+            gram_statistics(
+                task.sample,
+                kernel,
+                task.X[:9],
+                workers=workers,
+                after_block=lambda rows: between.append(blas_threads()),
+            )
+            named = dict(sums(task, task.sample.rows, kernel, workers))
+        names.append(list(named))
+        results.append(list(named.values()))
+    assert between == [{1}] * 3 + [{2}] * 3
+    assert names[0] == names[1]
+    for name, one, two in zip(names[0], *results, strict=True):
+        np.testing.assert_array_equal(one, two, err_msg=name)
+
+
+def test_few_calls_from_the_statistics_to_the_kernel(task, monkeypatch):
+    """From `gram_statistics` to the bound kernel, which multiplies, there are five calls."""
+    stacks, write = [], StationaryColumns.__call__
+
+    def traced(self, A, out=None):
+        frame, names = sys._getframe(1), []
+        while frame.f_code.co_name != "gram_statistics":
+            names.append(frame.f_code.co_name)
+            frame = frame.f_back
+        stacks.append(names[::-1])
+        return write(self, A, out)
+
+    monkeypatch.setattr(StationaryColumns, "__call__", traced)
+    with Workers(1) as workers:
+        gram_statistics(task.sample, task.kernel, task.X[:6], workers=workers)
+    assert stacks == [["block_values", "__call__", "map", "_fill"]]

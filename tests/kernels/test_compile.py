@@ -22,7 +22,7 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from pursuit.kernels import compile_kernel
-from pursuit.kernels.called import Called
+from pursuit.kernels.callable import CallableKernel
 from pursuit.kernels.stationary import Gaussian, Stationary
 
 SCALES = [0.5, 2.0, 7.0]
@@ -215,7 +215,7 @@ def test_which_names_are_compiled():
     for name in ("rbf", "linear", "poly"):
         assert compile_kernel(name, n_features=3)[0].positive_definite
     for name in ("sigmoid", "laplacian", "cosine"):
-        assert isinstance(compile_kernel(name, n_features=3)[0], Called)
+        assert isinstance(compile_kernel(name, n_features=3)[0], CallableKernel)
 
 
 @pytest.mark.parametrize("name", ["laplacian", "cosine", "sigmoid"])
@@ -231,6 +231,16 @@ def test_names_do_not_compare_strings(name):
     kernel, _ = compile_kernel(name, gamma=1.0)
     with pytest.raises(TypeError, match="callable kernel for strings"):
         kernel.tile(["a"], ["b"])
+
+
+@pytest.mark.parametrize("name", ["linear", "rbf", "poly", "sigmoid", "laplacian", "cosine"])
+def test_a_named_kernel_ignores_parameters_of_others(name):
+    """As scikit-learn's `pairwise_kernels` does with ``filter_params``."""
+    A = np.random.default_rng(0).standard_normal((4, 2))
+    params = {"gamma": 0.3, "coef0": 0.7, "degree": 2}
+    kernel, _ = compile_kernel(name, n_features=2, **params)
+    expected = pairwise_kernels(A, metric=name, filter_params=True, **params)
+    np.testing.assert_allclose(kernel.tile(A, A), expected, rtol=1e-12)
 
 
 def block_function(A, B):
@@ -254,10 +264,15 @@ def block_function(A, B):
         ("rbf", {}, ValueError, "kernel='rbf' needs gamma, or n_features"),
         ("rbf", {"gamma": -1.0}, ValueError, "gamma must be positive and finite, got -1.0"),
         ("poly", {"gamma": 0.0}, ValueError, "gamma must be positive and finite, got 0.0"),
-        ("linear", {"gamma": 1.0}, ValueError, "gamma is not a parameter .*takes no parameters"),
+        (
+            "linear",
+            {"kernel_params": {"gamma": 1.0}},
+            ValueError,
+            "gamma is not a parameter .*takes no parameters",
+        ),
         (
             "rbf",
-            {"degree": 2},
+            {"kernel_params": {"degree": 2}},
             ValueError,
             "degree is not a parameter of kernel='rbf'.*takes gamma",
         ),

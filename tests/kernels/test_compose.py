@@ -13,7 +13,7 @@ from pursuit.kernels.compose import (
     product_of,
     sum_of,
 )
-from pursuit.kernels.dot import Dot
+from pursuit.kernels.linear import Dot
 from pursuit.kernels.stationary import Gaussian, Matern12, Matern32, Stationary
 
 RBF = Stationary(Gaussian(), 1.5, 2.0)

@@ -15,7 +15,8 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from pursuit.kernels import kernel_gradient, without_white
+from pursuit.kernels import PrecomputedKernel, compile_kernel, kernel_gradient, without_white
+from pursuit.kernels.stationary import Gaussian
 
 ARD = np.array([0.7, 1.5, 3.0])
 
@@ -222,6 +223,34 @@ def test_unknown_kernels_have_none(kernel):
         assert kernel_gradient(kernel + RBF()) is None
         assert kernel_gradient(RBF() * kernel) is None
         assert kernel_gradient(kernel**2) is None
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_nodes_that_are_simplified_know_their_derivatives_too(name):
+    """Constants are then a variance, a factor or an offset."""
+    kernel = 1.7 * KERNELS[name] * RBF(2.0) + 0.3
+    A, B, W = blocks(6)
+    node, _ = compile_kernel(kernel)
+    assert node.has_gradient
+    assert_close(node.points(A, B, W), point_difference(kernel, A, B, W), 1e-5)
+
+
+def test_a_weighted_inner_product():
+    A, B, W = blocks(7)
+    node, _ = compile_kernel("poly", gamma=0.4, coef0=0.7, degree=3)
+    expected = difference(lambda moved: np.vdot(W, (0.4 * A @ moved.T + 0.7) ** 3), B)
+    assert_close(node.points(A, B, W), expected, 1e-5)
+
+
+def test_a_node_without_derivatives_says_so():
+    A, B, W = blocks()
+    for node in (compile_kernel(ExpSineSquared())[0], PrecomputedKernel(np.eye(3))):
+        assert not node.has_gradient
+        for derivative in (node.theta, node.points):
+            with pytest.raises(NotImplementedError, match=f"{type(node).__name__} has no deriv"):
+                derivative(A, B, W)
+    with pytest.raises(NotImplementedError, match="Gaussian has no hyper-parameter alpha"):
+        Gaussian().by_parameter("alpha", W)
 
 
 def test_without_white():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pursuit.linalg import Workers, invert_spd
-from pursuit.linalg.spd import _PANEL as PANEL
+from pursuit.linalg.cholesky import _INVERSE_PANEL as PANEL
 
 SIZES = [1, 2, 17, PANEL - 1, PANEL, PANEL + 1, 2 * PANEL - 1, 2 * PANEL, 2 * PANEL + 1]
 

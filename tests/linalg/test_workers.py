@@ -1,4 +1,4 @@
-"""The thread pool: order, errors, and BLAS held at one thread."""
+"""The thread pool: order, errors, and when BLAS is held at one thread."""
 
 import os
 import threading
@@ -6,13 +6,21 @@ import threading
 import pytest
 from threadpoolctl import ThreadpoolController
 
-from pursuit.linalg import Workers
+from pursuit.linalg import Workers, single_threaded_blas
 from pursuit.linalg import workers as module
 from pursuit.linalg.workers import resolve_n_jobs
 
 
 def blas_threads():
     return [lib["num_threads"] for lib in ThreadpoolController().select(user_api="blas").info()]
+
+
+@pytest.fixture
+def two_threads():
+    """A process whose BLAS has two threads, whatever the environment says."""
+    with ThreadpoolController().select(user_api="blas").limit(limits=2):
+        assert set(blas_threads()) == {2}
+        yield
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 3])
@@ -92,3 +100,122 @@ def test_blas_keeps_its_number_when_contexts_of_several_threads_overlap():
     assert set(blas_threads()) == {1}
     second.__exit__(None, None, None)
     assert blas_threads() == before
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_blas_is_released_between_calls(two_threads, n_jobs):
+    with Workers(n_jobs, hold_blas=False) as workers:
+        assert set(blas_threads()) == {2}
+        for _ in range(2):
+            assert workers.map(lambda i: set(blas_threads()), range(3)) == [{1}] * 3
+            assert set(blas_threads()) == {2}
+        with single_threaded_blas():
+            assert set(blas_threads()) == {1}
+            assert workers.map(lambda i: set(blas_threads()), range(2)) == [{1}] * 2
+            assert set(blas_threads()) == {1}
+        assert set(blas_threads()) == {2}
+    assert set(blas_threads()) == {2}
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("hold_blas", [True, False])
+def test_blas_is_released_after_an_error(two_threads, n_jobs, hold_blas):
+    def fail(i):
+        raise LookupError
+
+    with Workers(n_jobs, hold_blas=hold_blas) as workers:
+        with pytest.raises(LookupError):
+            workers.map(fail, range(3))
+        assert set(blas_threads()) == ({1} if hold_blas else {2})
+    assert set(blas_threads()) == {2}
+    with pytest.raises(LookupError), single_threaded_blas():
+        raise LookupError
+    assert set(blas_threads()) == {2}
+
+
+def test_the_last_of_several_threads_releases_blas(two_threads):
+    """Another thread finds its own number again only when nobody is inside."""
+    inside, leave = threading.Event(), threading.Event()
+
+    def hold():
+        with single_threaded_blas():
+            inside.set()
+            leave.wait(30)
+
+    other = threading.Thread(target=hold)
+    assert set(blas_threads()) == {2}
+    with single_threaded_blas():
+        other.start()
+        assert inside.wait(30)
+    assert set(blas_threads()) == {1}
+    leave.set()
+    other.join()
+    assert set(blas_threads()) == {2}
+
+
+def test_a_user_thread_is_not_limited_between_calls(two_threads):
+    seen = []
+    with Workers(2, hold_blas=False) as workers:
+        workers.map(abs, range(4))
+        user = threading.Thread(target=lambda: seen.append(set(blas_threads())))
+        user.start()
+        user.join()
+    assert seen == [{2}]
+
+
+def test_a_decorated_function_runs_on_one_thread(two_threads):
+    @single_threaded_blas()
+    def inner():
+        return set(blas_threads())
+
+    assert inner() == {1}
+    assert set(blas_threads()) == {2}
+
+
+def test_without_the_context_there_is_one_thread():
+    workers = Workers(5)
+    assert workers.n_threads == 1
+    names = workers.map(lambda i: threading.current_thread().name, range(4))
+    assert set(names) == {threading.current_thread().name}
+
+
+class OwnNumber:
+    """A library in which every thread has its own number of threads, as with OpenMP."""
+
+    internal_api, threading_layer = "openblas", "openmp"
+
+    def __init__(self):
+        self._local = threading.local()
+
+    def get_num_threads(self):
+        return getattr(self._local, "threads", 4)
+
+    num_threads = property(get_num_threads)
+
+    def set_num_threads(self, threads):
+        self._local.threads = threads
+
+
+def test_numbers_that_belong_to_threads(monkeypatch):
+    library = OwnNumber()
+    monkeypatch.setattr(module, "_libraries", lambda: ([], [library]))
+    with Workers(3, hold_blas=False) as workers:
+        meeting = threading.Barrier(3, timeout=30)
+        assert workers.map(lambda i: (meeting.wait(), library.num_threads)[1], range(3)) == [1] * 3
+        assert library.num_threads == 4
+        with single_threaded_blas(), single_threaded_blas():
+            assert library.num_threads == 1
+            seen = []
+            other = threading.Thread(target=lambda: seen.append(held_number(library)))
+            other.start()
+            other.join()
+            assert seen == [(4, 1, 4)]
+            assert library.num_threads == 1
+        assert library.num_threads == 4
+
+
+def held_number(library):
+    before = library.num_threads
+    with single_threaded_blas():
+        inside = library.num_threads
+    return before, inside, library.num_threads

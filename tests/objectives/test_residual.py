@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF
 from tasks import make_task, tasks
 
-from pursuit.gram import ColumnMatrix, matrix
+from pursuit.gram import ColumnMatrix
+from pursuit.gram import kernel_matrix as matrix
 from pursuit.greedy import FreshSubset, MaxSize, Meter, Pursuit, RandomPivot
 from pursuit.kernels import compile_kernel
 from pursuit.linalg import Workers

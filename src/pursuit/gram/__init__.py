@@ -1,28 +1,32 @@
-"""One pass over rows gives small matrices; products with K without storing K.
+"""Passes over rows: statistics of a pool of points, and products with K without storing K.
 
-Everything that depends on the number of rows m happens here, as sums over fixed logical blocks.
+All work whose cost grows with the number of rows happens here, over fixed blocks of rows.
 Imports kernels, rows and linalg.
 """
 
-from pursuit.gram.cross import cross_statistics, kernel_transpose_times, residual_squares
-from pursuit.gram.curve import sum_along_path
-from pursuit.gram.engine import Block, chunked, list_pass, row_pass, sum_pass
-from pursuit.gram.inner import (
+from pursuit.gram.column_products import (
     ColumnProducts,
     InnerProducts,
     MatrixProducts,
     StreamedProducts,
 )
-from pursuit.gram.matrices import ColumnMatrix, PsdMatrix
-from pursuit.gram.matrix import STORED_BYTES, KernelMatrix
+from pursuit.gram.engine import Block, TileTask, chunked, list_pass, row_pass, sum_pass
+from pursuit.gram.kernel_matrix import STORED_BYTES, KernelMatrix, PsdMatrix
+from pursuit.gram.kernel_matrix import KernelMatrix as ColumnMatrix
 from pursuit.gram.neighbors import Found, NeighborSearch, Queries
 from pursuit.gram.products import (
+    SpannedView,
+    cross_statistics,
     kernel_diagonal,
     kernel_features,
     kernel_product,
     kernel_times,
+    kernel_transpose_times,
+    over_span,
+    paired_moments,
+    residual_squares,
+    sum_along_path,
 )
-from pursuit.gram.spanned import SpannedView, over_span, paired_moments
 from pursuit.gram.statistics import GramStatistics, Ledger, gram_statistics
 
 __all__ = [
@@ -41,6 +45,7 @@ __all__ = [
     "Queries",
     "SpannedView",
     "StreamedProducts",
+    "TileTask",
     "chunked",
     "cross_statistics",
     "gram_statistics",

@@ -2,10 +2,12 @@
 
 A pass takes a task, ``task(kernel, workers)``, which binds once what does not depend on the rows
 and returns a function of one block, ``block(items, *aligned)``: ``aligned`` are the entries of
-further arrays or row sources that belong to the same rows. Rows that lie elsewhere receive the task
-and are worked on there, on one thread. Only what the task returns travels, and the kernel entries
-that were evaluated there are counted here. A task must therefore survive pickling: use a
-module-level function whose arguments `functools.partial` binds.
+further arrays or row sources that belong to the same rows. `TileTask` is the usual one. Rows that
+lie elsewhere receive the task and are worked on there, on one thread. Only what the task returns
+travels, and the kernel entries that were evaluated there are counted here. A task must therefore
+survive pickling: use module-level functions whose arguments `functools.partial` binds.
+
+BLAS runs on one thread while a block is worked on, and is released while the next one is read.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit.kernels import CountingKernel, Kernel
-from pursuit.linalg import Workers
+from pursuit.linalg import Workers, single_threaded_blas
 from pursuit.rows import BLOCK_ROWS, DistributedRows, RowSource, TreeSum, in_order, len_items
 
 T = TypeVar("T")
@@ -51,7 +53,34 @@ def chunked(
     return block
 
 
-def block_sums(
+@dataclass(frozen=True)
+class TileTask:
+    """A task that calls ``part(*bound, items, *aligned)`` for one chunk of rows after the other.
+
+    Attributes
+    ----------
+    part : callable
+        A module-level function, or a partial of one.
+    points : tuple of items
+        What the kernel is bound to, once per pass; ``bound(items)`` is the tile k(items, points).
+    rows_per_chunk : int
+        Rows per chunk. It is part of the last bits of a sum.
+    combine : callable
+        Makes one value of those of the chunks of a block: by default their sum.
+    """
+
+    part: Callable[..., Any]
+    points: tuple[Any, ...]
+    rows_per_chunk: int
+    combine: Callable[[list[Any]], Any] = in_order
+
+    def __call__(self, kernel: Kernel, workers: Workers) -> Block[Any]:
+        """Bind the kernel to the points."""
+        bound = [kernel.columns(points) for points in self.points]
+        return chunked(partial(self.part, *bound), self.rows_per_chunk, workers, self.combine)
+
+
+def block_values(
     rows: RowSource,
     kernel: Kernel,
     task: Task[T],
@@ -71,10 +100,13 @@ def block_sums(
             count(sum(part.entries for _, part in group))
             yield [(level, part.value) for level, part in group]
         return
-    block = task(kernel, workers)
+    with single_threaded_blas():
+        block = task(kernel, workers)
     for first, items, beside in _blocks(rows, aligned):
         if first >= start:
-            yield [(0, block(items, *beside))]
+            with single_threaded_blas():
+                value = block(items, *beside)
+            yield [(0, value)]
 
 
 def sum_pass(
@@ -90,7 +122,7 @@ def sum_pass(
     The sum over no rows is ``empty``.
     """
     tree: TreeSum[T] = TreeSum()
-    for group in block_sums(rows, kernel, task, workers, *aligned):
+    for group in block_values(rows, kernel, task, workers, *aligned):
         for level, value in group:
             tree.add(value, level)
     return tree.total(empty)
@@ -100,11 +132,6 @@ def list_pass(
     rows: RowSource, kernel: Kernel, task: Task[T], workers: Workers, *aligned: Any
 ) -> list[T]:
     """List what the task makes of each block, in row order."""
-    if isinstance(rows, DistributedRows):
-        plain, count = _uncounted(kernel)
-        parts = rows.map(partial(_remote, list_pass, task, plain), *aligned)
-        count(sum(part.entries for part in parts))
-        return [value for part in parts for value in part.value]
     return list(_each_block(rows, kernel, task, workers, aligned))
 
 
@@ -116,12 +143,8 @@ def row_pass(
     *aligned: Any,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
-    """Put together the entries that the task makes for every row, in ``out`` where it is given."""
-    values: Any = (
-        list_pass(rows, kernel, task, workers, *aligned)
-        if isinstance(rows, DistributedRows)
-        else _each_block(rows, kernel, task, workers, aligned)
-    )
+    """Put together the entries that the task makes for every row, in ``out`` if it is given."""
+    values = _each_block(rows, kernel, task, workers, aligned)
     if out is None:
         return np.concatenate(list(values))
     start = 0
@@ -134,8 +157,14 @@ def row_pass(
 def _each_block(
     rows: RowSource, kernel: Kernel, task: Task[T], workers: Workers, aligned: Sequence[Any]
 ) -> Iterator[T]:
-    block = task(kernel, workers)
-    return (block(items, *beside) for _, items, beside in _blocks(rows, aligned))
+    if isinstance(rows, DistributedRows):
+        plain, count = _uncounted(kernel)
+        parts = rows.map(partial(_remote, list_pass, task, plain), *aligned)
+        count(sum(part.entries for part in parts))
+        yield from (value for part in parts for value in part.value)
+        return
+    for group in block_values(rows, kernel, task, workers, *aligned):
+        yield group[0][1]
 
 
 def _blocks(rows: RowSource, aligned: Sequence[Any]) -> Iterator[tuple[int, Any, list[Any]]]:
@@ -144,12 +173,12 @@ def _blocks(rows: RowSource, aligned: Sequence[Any]) -> Iterator[tuple[int, Any,
         other.blocks(BLOCK_ROWS) if isinstance(other, RowSource) else None for other in aligned
     ]
     for first, items in rows.blocks(BLOCK_ROWS):
-        here = slice(first, first + len_items(items))
+        span = slice(first, first + len_items(items))
         yield (
             first,
             items,
             [
-                array[here] if blocks is None else next(blocks)[1]
+                array[span] if blocks is None else next(blocks)[1]
                 for array, blocks in zip(aligned, others, strict=True)
             ],
         )

@@ -1,8 +1,8 @@
-"""Exact neighbours in feature space, with kernel values for those only that bounds leave in doubt.
+"""Exact neighbours in feature space, with kernel values only where bounds do not decide.
 
-‖φ(x)-φ(z)‖² = k(x,x) + k(z,z) - 2k(x,z) is bracketed for all pairs by :class:`SpanPoints`; a kernel
-value is asked for where the bracket does not decide. Values of a query are taken with the kernel
-bound to that query alone, so that equal rows give equal values whoever they are evaluated with.
+:class:`SpanPoints` brackets ‖φ(x)-φ(z)‖² = k(x,x) + k(z,z) - 2k(x,z) for all pairs; the kernel is
+evaluated only for pairs that the bracket does not decide. The kernel is bound to one query at a
+time, so that equal rows give equal values whatever other rows they are evaluated with.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from pursuit.linalg import INDEFINITE, NotPositiveDefiniteError, SpanPoints, Wor
 from pursuit.rows import RowSource
 
 _BLOCK_ENTRIES = 1 << 19
+"""Bounds that are held at a time, per thread."""
+
 _BLOCK_QUERIES = 8, 128
+"""Least and most queries per task."""
 
 
 @dataclass(frozen=True)
 class Queries:
-    """Whose neighbours are sought.
+    """Items whose neighbours are sought.
 
     Attributes
     ----------
@@ -34,7 +37,7 @@ class Queries:
     points : SpanPoints
         Where they lie.
     are_rows : bool
-        Whether query i is training row i, which then is no neighbour of itself.
+        Whether query i is training row i; then it is not its own neighbour.
     """
 
     rows: RowSource
@@ -45,7 +48,7 @@ class Queries:
 
 @dataclass(frozen=True)
 class Found:
-    """Neighbours of the queries, one array each, and how many kernel values it took."""
+    """Neighbours of the queries, one array per query, and the number of kernel values used."""
 
     indices: list[Indices]
     distances: list[Floats]
@@ -63,9 +66,9 @@ class NeighborSearch:
     points : SpanPoints
         Where they lie.
     resolution, kernel_error : float
-        A squared distance is exact to ``resolution`` (k(x,x) + k(z,z)) + ``kernel_error``
-        2k(x,z). One below that is 0, and those nearer to each other are ties, which go to the
-        lower row number.
+        A squared distance has an error of at most ``resolution`` (k(x,x) + k(z,z)) +
+        ``kernel_error`` 2k(x,z). A distance below that is 0; distances that differ by less are
+        ties, and the lower row number comes first.
     """
 
     rows: RowSource
@@ -76,9 +79,10 @@ class NeighborSearch:
     def nearest(self, queries: Queries, workers: Workers, *, k: int) -> Found:
         """The k nearest of each query, by distance, then row number.
 
-        The first 2k by the middle of their bounds give a reach, the k-th smallest distance so far.
-        Of the others only those with a lower bound within reach are evaluated, in the order of
-        that bound and in growing portions, each of which may shorten the reach.
+        The 2k rows whose bounds have the smallest middle are evaluated first; the k-th smallest of
+        their distances is the reach. Of the other rows only those with a lower bound within reach
+        are evaluated, in the order of that bound and in growing portions, each of which may shorten
+        the reach.
         """
 
         def search(query: _Query, lower: Floats, upper: Floats) -> tuple[Indices, Floats]:
@@ -87,15 +91,15 @@ class NeighborSearch:
             indices, squared = first, query.squared_distances(first)
             lower[first] = np.inf
             reach = query.reach(_kth(squared, k))
-            left = np.flatnonzero(lower <= reach)
-            left = left[np.argsort(lower[left], kind="stable")]
+            waiting = np.flatnonzero(lower <= reach)
+            waiting = waiting[np.argsort(lower[waiting], kind="stable")]
             portion = 2 * start
-            while len(left):
-                now, left = left[:portion], left[portion:]
-                indices = np.concatenate([indices, now])
-                squared = np.concatenate([squared, query.squared_distances(now)])
+            while len(waiting):
+                evaluated, waiting = waiting[:portion], waiting[portion:]
+                indices = np.concatenate([indices, evaluated])
+                squared = np.concatenate([squared, query.squared_distances(evaluated)])
                 reach = query.reach(_kth(squared, k))
-                left = left[: np.searchsorted(lower[left], reach, side="right")]
+                waiting = waiting[: np.searchsorted(lower[waiting], reach, side="right")]
                 portion *= 2
             order, squared = ordered(indices, squared, query.tolerance(indices, squared))
             return indices[order[:k]], np.sqrt(squared[:k])
@@ -107,8 +111,8 @@ class NeighborSearch:
     ) -> Found:
         """All at most ``radius`` away, by row number, or by distance if ``sort``.
 
-        Without ``distances`` and ``sort`` those with an upper bound within the radius are taken
-        unseen; their distances are given as NaN.
+        Without ``distances`` and ``sort`` rows with an upper bound within the radius are taken
+        without evaluating the kernel; their distances are NaN.
         """
         unseen = not (distances or sort)
 
@@ -134,26 +138,26 @@ class NeighborSearch:
 
         def block(span: slice) -> list[tuple[Indices, Floats, int]]:
             lower, upper = self.points.bounds(queries.points[span])
-            found = []
+            results = []
             for i in range(span.start, span.stop):
                 query = _Query(self, queries, i, largest)
                 below, above = lower[i - span.start], upper[i - span.start]
                 if queries.are_rows:
                     below[i] = above[i] = np.inf
-                found.append((*search(query, below, above), query.evaluated))
-            return found
+                results.append((*search(query, below, above), query.evaluated))
+            return results
 
         blocks = workers.map(block, Workers.slices(queries.rows.n_rows, width))
-        found = [result for part in blocks for result in part]
+        results = [result for part in blocks for result in part]
         return Found(
-            [indices for indices, _, _ in found],
-            [distances for _, distances, _ in found],
-            sum(evaluated for _, _, evaluated in found),
+            [indices for indices, _, _ in results],
+            [distances for _, distances, _ in results],
+            sum(evaluated for _, _, evaluated in results),
         )
 
 
 class _Query:
-    """One query: its distances to training rows, and how many it has asked for."""
+    """One query: its distances to training rows, and how many were evaluated."""
 
     def __init__(self, search: NeighborSearch, queries: Queries, i: int, largest: float) -> None:
         self.evaluated = 0
@@ -178,7 +182,7 @@ class _Query:
         return squared
 
     def tolerance(self, indices: Indices, squared: Floats) -> Floats:
-        """What rounding may have changed squared distances by."""
+        """The largest error that rounding may have left in squared distances."""
         search = self._search
         total = self._square + search.points.squares[indices]
         twice = np.maximum(total - squared, 0.0)
@@ -186,7 +190,7 @@ class _Query:
         return tolerance
 
     def reach(self, squared: float) -> float:
-        """The largest lower bound of a row at this squared distance, or tied with it."""
+        """The largest lower bound of rows at this squared distance, or tied with it."""
         search = self._search
         rounding = (search.resolution + search.kernel_error) * (self._square + self._largest)
         return float(np.sqrt(squared + rounding))
@@ -195,8 +199,8 @@ class _Query:
 def ordered(indices: Indices, squared: Floats, tolerance: Floats) -> tuple[Indices, Floats]:
     """The order by squared distance, then row number, and the squared distances in that order.
 
-    Neighbours in this order that differ by no more than the tolerance are ties: they have the
-    smallest of their distances and are in the order of their row numbers.
+    Entries whose distances differ from the next by no more than the tolerance are ties: they get
+    the smallest of their distances and are ordered by row number.
     """
     order = np.lexsort((indices, squared))
     values = squared[order]

@@ -1,4 +1,4 @@
-"""Weighted Gram statistics of a pool of points: the sums that make the number of rows harmless."""
+"""Weighted Gram statistics of a pool of points, in one pass over any number of rows."""
 
 from __future__ import annotations
 
@@ -8,19 +8,17 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
-from pursuit.gram.engine import Block, block_sums
+from pursuit.gram.engine import block_values
 from pursuit.kernels import Columns, Kernel
 from pursuit.linalg import Workers
 from pursuit.rows import BLOCK_ROWS, Sample, TreeSum, len_items
 
 BUFFER_ROWS = 2048
-"""Rows whose kernel values are held at once; part of the result's last bits, like the block."""
-
-_PANEL = 256
-_TILE_ENTRIES = 1 << 18
+"""Rows whose kernel values are held at once; part of the last bits of the sums."""
 
 
 @dataclass(frozen=True)
@@ -72,17 +70,17 @@ class GramStatistics:
 
 
 class Ledger(Protocol):
-    """Remembers how far a pass has come, so that it can go on after a crash."""
+    """Records the progress of a pass, so that it can continue after a crash."""
 
     def resume(self) -> list[GramStatistics]:
-        """The sums recorded last, none at the start of a pass."""
+        """Return the sums recorded last; none at the start of a pass."""
         ...
 
     def record(self, sums: Sequence[GramStatistics]) -> None:
-        """Take note of sums over consecutive runs of rows, from the first on (see `TreeSum`).
+        """Record sums over consecutive runs of rows, from the first row on (see `TreeSum`).
 
-        Until all rows are summed, and then there is one, ``gram`` holds what lies on and above its
-        diagonal panels only.
+        Only the last record, a single sum over all rows, has a full ``gram``; those before hold
+        what lies on and above the diagonal panels.
         """
         ...
 
@@ -101,8 +99,8 @@ def gram_statistics(
 ) -> GramStatistics:
     """One pass over the sample.
 
-    One sum a block of 8 192 rows, and these in a tree (`TreeSum`): whoever adds up a subtree,
-    threads, machines or a run before a crash, the result is the same to the last bit.
+    Each block of 8 192 rows gives one sum, and these are added in a tree (`TreeSum`). The result is
+    the same to the last bit whether threads, machines or an earlier run add up a subtree.
 
     Parameters
     ----------
@@ -115,7 +113,7 @@ def gram_statistics(
     workers : Workers
         Threads; their number does not change a bit of the result.
     dtype : float64 or float32
-        Type of the tiles. Sums over blocks are float64 always.
+        Type of the tiles. Sums over blocks are always float64.
     whitener : array of shape (P, P), optional
         R⁻¹ with R R' = K_ZZ. The statistics are then those of v(x) = R⁻¹k_Z(x), which keeps the
         digits that forming K_Z'WK_Z first and whitening it later would lose (Formulas §4).
@@ -123,10 +121,10 @@ def gram_statistics(
         Called with the number of rows done after each block, or each group of blocks of rows that
         lie elsewhere, for progress.
     ledger : Ledger, optional
-        Is told the sums as often; rows that it has recorded are not summed again.
+        Records the sums as often; rows that it has recorded are not summed again.
     enough : callable, optional
-        Asked as often, with the number of rows done: where it says yes the pass ends, with the sums
-        over the rows so far.
+        Called as often with the number of rows done. If it returns True the pass ends, with the
+        sums over the rows so far.
 
     Returns
     -------
@@ -137,9 +135,9 @@ def gram_statistics(
     if recorded and done == sample.n_rows:
         return recorded[0]
     tree = TreeSum((-(-part.n_rows // BLOCK_ROWS), part) for part in recorded)
-    task = partial(_block_statistics, points, np.dtype(dtype), whitener, sample.n_outputs)
+    task = partial(_BlockStatistics, points, np.dtype(dtype), whitener, sample.n_outputs)
     aligned = sample.targets, sample.weights
-    for group in block_sums(sample.rows, kernel, task, workers, *aligned, start=done):
+    for group in block_values(sample.rows, kernel, task, workers, *aligned, start=done):
         for level, part in group:
             tree.add(part, level)
             done += part.n_rows
@@ -157,86 +155,71 @@ def gram_statistics(
     return total
 
 
-def _block_statistics(
-    points: Any,
-    dtype: np.dtype[Any],
-    whitener: Floats | None,
-    n_outputs: int,
-    kernel: Kernel,
-    workers: Workers,
-) -> Block[GramStatistics]:
-    columns = kernel.columns(points, dtype=dtype.type)
-    accumulator = _Accumulator(columns, n_outputs, dtype, whitener, workers)
+class _BlockStatistics:
+    """The statistics of one block of rows after the other, in buffers that are made once.
 
-    def block(items: Any, y: Floats, w: Floats) -> GramStatistics:
-        for span in Workers.slices(len(w), BUFFER_ROWS):
-            accumulator.add(items[span], y[span], w[span])
-        trace = float(w @ kernel.diag(items))
-        norms = w @ (y * y)
-        return GramStatistics(*accumulator.taken(), norms, trace, float(w.sum()), len(w))
-
-    return block
-
-
-class _Accumulator:
-    """Adds √w K'K√w of a buffer of rows to the upper panels of G, tile by tile, panel by panel."""
+    √w K'K√w of a buffer of rows is added to the upper panels of G, tile by tile, panel by panel.
+    """
 
     def __init__(
         self,
-        columns: Columns,
-        n_outputs: int,
+        points: Any,
         dtype: np.dtype[Any],
         whitener: Floats | None,
+        n_outputs: int,
+        kernel: Kernel,
         workers: Workers,
     ) -> None:
-        P = columns.n_columns
-        self.columns, self.workers, self.whitener = columns, workers, whitener
+        self._kernel, self._workers, self._whitener = kernel, workers, whitener
+        self._bound = kernel.columns(points, dtype=dtype.type)
+        P = self._bound.n_columns
         self._shapes = (P, P), (P, n_outputs)
-        self.gram, self.cross = (np.zeros(shape) for shape in self._shapes)
-        self._kernel_values = np.empty((BUFFER_ROWS, P), dtype=dtype)
-        self._features = self._kernel_values if whitener is None else np.empty((BUFFER_ROWS, P))
-        self._panels = Workers.slices(P, _PANEL)
-        self._tile_rows = max(16, min(BUFFER_ROWS, _TILE_ENTRIES // max(P, 1)))
+        self._K = np.empty((BUFFER_ROWS, P), dtype=dtype)
+        self._V = self._K if whitener is None else np.empty((BUFFER_ROWS, P))
+        self._panels = Workers.slices(P, limits.PANEL)
+        self._tile_rows = max(16, min(BUFFER_ROWS, limits.TILE_ENTRIES // max(P, 1)))
 
-    def add(self, items: Any, targets: Floats, weights: Floats) -> None:
-        rows = len(weights)
-        K, V = self._kernel_values[:rows], self._features[:rows]
-        root = np.sqrt(weights).astype(K.dtype)[:, None]
-        weighted = bool(np.any(weights != 1.0))
+    def __call__(self, items: Any, y: Floats, w: Floats) -> GramStatistics:
+        """The statistics of one block."""
+        gram, cross = (np.zeros(shape) for shape in self._shapes)
+        for rows in Workers.slices(len(w), len(self._K)):
+            n = rows.stop - rows.start
+            K, V, roots = self._K[:n], self._V[:n], np.sqrt(w[rows])[:, None]
+            scale = roots.astype(K.dtype) if np.any(w[rows] != 1.0) else None
+            fill = partial(_fill, self._bound, items[rows], scale, K)
+            self._workers.map(fill, Workers.slices(n, self._tile_rows))
+            if self._whitener is not None:
+                self._workers.map(partial(_whiten, self._whitener, K, V), reversed(self._panels))
+            self._workers.map(partial(_add_panel, V, roots * y[rows], gram, cross), self._panels)
+        trace = float(w @ self._kernel.diag(items))
+        return GramStatistics(gram, cross, w @ (y * y), trace, float(w.sum()), len(w))
 
-        def fill(span: slice) -> None:
-            tile = K[span]
-            self.columns(items[span], out=tile)
-            if weighted:
-                tile *= root[span]
 
-        def whiten(panel: slice) -> None:
-            assert self.whitener is not None
-            stop = panel.stop
-            np.matmul(K[:, :stop], self.whitener[panel, :stop].T, out=V[:, panel])
+def _fill(
+    bound: Columns, items: Any, scale: NDArray[Any] | None, K: NDArray[Any], rows: slice
+) -> None:
+    """Write a tile of kernel values, times the roots of the weights."""
+    tile = K[rows]
+    bound(items[rows], out=tile)
+    if scale is not None:
+        tile *= scale[rows]
 
-        y = np.sqrt(weights)[:, None] * targets
 
-        def sum_panel(panel: slice) -> None:
-            A = V[:, panel]
-            self.cross[panel] += A.T.astype(np.float64, copy=False) @ y
-            self.gram[panel, panel] += A.T @ A
-            if panel.stop < V.shape[1]:
-                self.gram[panel, panel.stop :] += A.T @ V[:, panel.stop :]
+def _whiten(whitener: Floats, K: NDArray[Any], V: Floats, panel: slice) -> None:
+    """Write a panel of V = KR⁻ᵀ."""
+    np.matmul(K[:, : panel.stop], whitener[panel, : panel.stop].T, out=V[:, panel])
 
-        self.workers.map(fill, Workers.slices(rows, self._tile_rows))
-        if self.whitener is not None:
-            self.workers.map(whiten, reversed(self._panels))
-        self.workers.map(sum_panel, self._panels)
 
-    def taken(self) -> tuple[Floats, Floats]:
-        """The sums so far, which begin again."""
-        sums = self.gram, self.cross
-        self.gram, self.cross = (np.zeros(shape) for shape in self._shapes)
-        return sums
+def _add_panel(V: NDArray[Any], y: Floats, gram: Floats, cross: Floats, panel: slice) -> None:
+    """Add the products of a panel with y, itself, and all panels to its right."""
+    A = V[:, panel]
+    cross[panel] += A.T.astype(np.float64, copy=False) @ y
+    gram[panel, panel] += A.T @ A
+    if panel.stop < V.shape[1]:
+        gram[panel, panel.stop :] += A.T @ V[:, panel.stop :]
 
 
 def _mirror(gram: Floats) -> None:
     """Copy what lies above the diagonal panels to below them."""
-    for panel in Workers.slices(len(gram), _PANEL):
+    for panel in Workers.slices(len(gram), limits.PANEL):
         gram[panel.stop :, panel] = gram[panel, panel.stop :].T

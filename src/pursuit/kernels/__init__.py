@@ -1,20 +1,19 @@
-"""What "similar" means: any kernel a user passes becomes an object with tiles.
+"""Kernels: any kernel a user passes becomes an object with tiles, and most with derivatives.
 
 A kernel returns dense blocks, `tile(A, B)`, and its diagonal, `diag(A)`; `columns(Z)` binds it to a
-fixed set of items for the many tiles of a pass. Dense and sparse rows of numbers, lists of objects
-and row numbers of a matrix all end here, so nothing above knows the difference.
+fixed set of items for the many tiles of a pass. `kernel_gradient` gives derivatives by points and
+by hyper-parameters; a new one is a pair of methods, `theta` and `points`, of its node. Dense and
+sparse rows of numbers, lists of objects and row numbers of a matrix are told apart here only.
 
 This room imports NumPy, SciPy and scikit-learn, and no other room.
 """
 
-from pursuit.kernels.base import Columns, Items, Kernel
-from pursuit.kernels.called import pairwise
-from pursuit.kernels.compile import compile_kernel
-from pursuit.kernels.counting import CountingKernel
-from pursuit.kernels.dictionary import Dictionary
-from pursuit.kernels.dot import Dot, as_dot
-from pursuit.kernels.gradients import Pullback, ScaledGradient, kernel_gradient, without_white
-from pursuit.kernels.precomputed import PrecomputedKernel
+from pursuit.kernels.base import Columns, CountingKernel, Items, Kernel, Pullback
+from pursuit.kernels.callable import pairwise
+from pursuit.kernels.compile import compile_kernel, kernel_gradient, without_white
+from pursuit.kernels.compose import ScaledGradient
+from pursuit.kernels.linear import Dot, as_dot
+from pursuit.kernels.precomputed import Dictionary, PrecomputedKernel
 from pursuit.kernels.stationary import is_gaussian
 
 __all__ = [

@@ -1,13 +1,14 @@
-"""The two protocols of the room, and the few lines every tile shares.
+"""What every kernel of this room offers: values in tiles, derivatives, and a count of its entries.
 
-A kernel answers "how similar are these items?" in dense blocks. `Kernel` is the formula; `Columns`
-is that formula bound to a fixed set of items, with everything that depends on them alone computed
-once. Imports NumPy and SciPy only.
+`Kernel` is a formula k(a, b). `Columns` is that formula bound to a fixed set of items, with
+everything that depends on them alone computed once. The helpers at the end check and multiply
+items that are rows of numbers, dense or CSR. Imports NumPy and SciPy only.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeAlias
+from threading import Lock
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +35,27 @@ class Columns(Protocol):
         ...
 
 
-class Kernel(Protocol):
-    """A function k(a, b) of two items, evaluated in blocks."""
+class Pullback(Protocol):
+    """Derivatives of a number E from its derivatives W = ∂E/∂k(A, B) by the kernel's values.
+
+    They are contracted with W at once: no array of tile size times the number of features is made.
+    """
+
+    def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Return ∂E/∂θ, θ being the free hyper-parameters as in scikit-learn's `kernel.theta`."""
+        ...
+
+    def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Return ∂E/∂B, of the shape of B."""
+        ...
+
+
+class Kernel(Pullback, Protocol):
+    """A function k(a, b) of two items, evaluated in blocks.
+
+    A kernel that knows its derivatives says so in `has_gradient` and overrides `theta` and
+    `points`. Its hyper-parameters are those that scikit-learn's kernel object has, in their order.
+    """
 
     @property
     def positive_definite(self) -> bool:
@@ -44,8 +64,8 @@ class Kernel(Protocol):
 
     @property
     def rounding(self) -> float:
-        """Relative rounding error of its values: that of float64 unless said otherwise."""
-        return float(np.finfo(np.float64).eps)
+        """Relative rounding error of the values; that of float64 by default."""
+        return EPS
 
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> Columns:
         """Bind the kernel to the items Z; `dtype` (float32 or float64) is the type of the tiles."""
@@ -58,6 +78,120 @@ class Kernel(Protocol):
     def tile(self, A: Items, B: Items) -> Tile:
         """Return the dense float64 block k(A, B)."""
         return self.columns(B)(A)
+
+    def simplified(self) -> Kernel:
+        """Return a kernel of the same values that is cheaper to evaluate; not for `theta`."""
+        return self
+
+    @property
+    def has_gradient(self) -> bool:
+        """Whether `theta` and `points` are known."""
+        return False
+
+    def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Return ∂E/∂θ from W = ∂E/∂k(A, B), θ being the logarithms of free hyper-parameters."""
+        return refuse(self, "derivatives")
+
+    def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Return ∂E/∂B from W = ∂E/∂k(A, B)."""
+        return refuse(self, "derivatives")
+
+
+class CountingKernel(Kernel):
+    """The same kernel, with a counter.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel that does the work.
+
+    Attributes
+    ----------
+    entries : int
+        Values returned so far, in tiles and diagonals together.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.entries = 0
+        self._lock = Lock()
+
+    def __reduce__(self) -> tuple[type[CountingKernel], tuple[Kernel]]:
+        """Return how to copy it; a copy counts from 0."""
+        return CountingKernel, (self.kernel,)
+
+    @property
+    def positive_definite(self) -> bool:
+        """What the kernel says."""
+        return self.kernel.positive_definite
+
+    @property
+    def rounding(self) -> float:
+        """What the kernel says."""
+        return self.kernel.rounding
+
+    def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> Columns:
+        """Bind the kernel to the items Z; its tiles are counted."""
+        bound = self.kernel.columns(Z, dtype)
+        if not isinstance(bound, Tiles):
+            return CountedTiles(bound, self)
+        bound.counters += (self,)
+        return bound
+
+    def diag(self, A: Items) -> Vector:
+        """Return the diagonal; one entry per item."""
+        diagonal = self.kernel.diag(A)
+        self.add(diagonal.size)
+        return diagonal
+
+    def add(self, entries: int) -> None:
+        """Count entries, from any thread."""
+        with self._lock:
+            self.entries += entries
+
+
+class Tiles(Columns):
+    """What the bound kernels of this room share: the tile that is written, and who counts it."""
+
+    counters: tuple[CountingKernel, ...] = ()
+
+    def __init__(self, n_columns: int, dtype: npt.DTypeLike) -> None:
+        self.n_columns, self.dtype = n_columns, tile_dtype(dtype)
+
+    def buffer(self, n_rows: int, out: Tile | None) -> Tile:
+        """Return `out` after checking that it can hold the tile, or a new array when it is None."""
+        shape = n_rows, self.n_columns
+        for counter in self.counters:
+            counter.add(n_rows * self.n_columns)
+        if out is None:
+            return np.empty(shape, self.dtype)
+        if out.shape != shape or out.dtype != self.dtype or not out.flags.c_contiguous:
+            raise ValueError(
+                f"out must be a C-contiguous {self.dtype} array of shape {shape}, "
+                f"got {out.dtype} of shape {out.shape}."
+            )
+        return out
+
+
+class CountedTiles(Columns):
+    """Counts the tiles of a bound kernel that is not of this room."""
+
+    def __init__(self, bound: Columns, counter: CountingKernel) -> None:
+        self.n_columns, self._bound, self._counter = bound.n_columns, bound, counter
+
+    def __call__(self, A: Items, out: Tile | None = None) -> Tile:
+        """Return the block k(A, Z)."""
+        block = self._bound(A, out)
+        self._counter.add(block.size)
+        return block
+
+
+def refuse(owner: object, what: str) -> NoReturn:
+    """Say that a kernel or profile does not have something."""
+    raise NotImplementedError(f"{type(owner).__name__} has no {what}.")
+
+
+EPS = float(np.finfo(np.float64).eps)
 
 
 def is_sparse(X: Any) -> bool:
@@ -78,13 +212,66 @@ def tile_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     return checked
 
 
-def tile_buffer(out: Tile | None, n_rows: int, n_columns: int, dtype: np.dtype[Any]) -> Tile:
-    """Return `out` after checking that it can hold the tile, or a new array when it is None."""
-    if out is None:
-        return np.empty((n_rows, n_columns), dtype)
-    if out.shape != (n_rows, n_columns) or out.dtype != dtype or not out.flags.c_contiguous:
-        raise ValueError(
-            f"out must be a C-contiguous {dtype} array of shape {(n_rows, n_columns)}, "
-            f"got {out.dtype} of shape {out.shape}."
+def join_entries(entries: list[Any]) -> Floats:
+    """Return one vector of the entries of θ that several parts of a kernel have."""
+    return np.concatenate([np.atleast_1d(entry) for entry in entries] or [np.empty(0)])
+
+
+# Items that are rows of numbers
+
+
+def as_points(X: Items) -> Any:
+    """Return X as a 2-D numeric array or a canonical CSR matrix, or say why it is neither."""
+    if is_sparse(X):
+        X = X.tocsr()
+        if not X.has_canonical_format:
+            # Entries stored twice would be squared one by one in the norms.
+            X = X.copy()
+            X.sum_duplicates()
+    elif not isinstance(X, np.ndarray):
+        raise TypeError(
+            f"this kernel compares rows of numbers, got {type(X).__name__}: pass a 2-D array or "
+            "a CSR matrix, or a callable kernel for strings and other objects."
         )
-    return out
+    if X.dtype.kind not in "fiub":
+        raise TypeError(
+            f"this kernel compares rows of numbers, got an array of dtype {X.dtype}: "
+            "pass a callable kernel for strings and other objects."
+        )
+    if X.ndim != 2:
+        raise ValueError(
+            f"this kernel needs a 2-D array, got {X.ndim} dimension(s): "
+            "use reshape(-1, 1) for one feature and reshape(1, -1) for one row."
+        )
+    return X
+
+
+def check_same_features(A: Any, n_features: int) -> None:
+    """Check that A has as many features as the items it is compared with."""
+    if A.shape[1] != n_features:
+        raise ValueError(
+            f"the two sides of a kernel must have the same features: "
+            f"{A.shape[1]} columns against {n_features}."
+        )
+
+
+def squared_norms(X: Any) -> Vector:
+    """Return |x|² for every row, added up in float64."""
+    if is_sparse(X):
+        return np.asarray(X.astype(np.float64).power(2).sum(axis=1)).reshape(-1)
+    norms: Vector = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    return norms
+
+
+def product_into(A: Any, right: Any, out: Tile) -> None:
+    """Write the matrix product A @ right into the dense `out`; either side may be sparse."""
+    if is_sparse(A):
+        product = A @ right
+        if is_sparse(product):
+            product.toarray(out=out)
+        else:
+            np.copyto(out, product)
+    elif is_sparse(right):
+        np.copyto(out, (right.T @ A.T).T)
+    else:
+        np.matmul(A, right, out=out)

@@ -1,8 +1,9 @@
-"""From what a user passes as ``kernel=`` to a kernel with tiles.
+"""From what a user passes as ``kernel=`` to a kernel with tiles, and to its derivatives.
 
-Known scikit-learn kernels become the fast nodes of this room; everything else is called. White
-terms are not part of a kernel on blocks: they are noise, and are returned as a number. Imports
-NumPy and scikit-learn.
+A known scikit-learn kernel becomes a tree of this room's nodes that mirrors it and knows its
+derivatives; simplified, the tree gives the tiles. Everything else is called. White terms are noise:
+they are not part of a kernel on blocks, and are returned as a number. Imports NumPy and
+scikit-learn.
 """
 
 from __future__ import annotations
@@ -16,11 +17,10 @@ import numpy as np
 from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics.pairwise import KERNEL_PARAMS, pairwise_kernels
 
-from pursuit.kernels.base import Items, Kernel, Tile, Vector
-from pursuit.kernels.called import Called, function_name
-from pursuit.kernels.compose import Constant, power_of, product_of, sum_of
-from pursuit.kernels.dot import Dot
-from pursuit.kernels.points import as_points
+from pursuit.kernels.base import Items, Kernel, Pullback, Tile, Vector, as_points
+from pursuit.kernels.callable import CallableKernel, function_name
+from pursuit.kernels.compose import Constant, Power, Product, ScaledGradient, Sum, power_of
+from pursuit.kernels.linear import Dot
 from pursuit.kernels.stationary import (
     Gaussian,
     Matern12,
@@ -58,9 +58,11 @@ def compile_kernel(
     n_features : int or None, default None
         Number of features, when items are rows of numbers; γ is 1/n_features unless given.
     gamma, coef0, degree : float or None, default None
-        Parameters of named kernels, as in scikit-learn.
+        Parameters of named kernels. As in scikit-learn a named kernel ignores those that it does
+        not take, so that one grid may hold several kernels; any other kernel refuses them.
     kernel_params : mapping or None, default None
-        Further parameters of a named kernel, or keyword arguments of a callable.
+        Further parameters of a named kernel, or keyword arguments of a callable. A name that the
+        kernel does not know is an error.
 
     Returns
     -------
@@ -73,7 +75,7 @@ def compile_kernel(
     given = {name: value for name, value in named.items() if value is not None}
     params = dict(kernel_params or {})
     if isinstance(kernel, str):
-        return _compile_name(kernel, n_features, _merged(given, params)), 0.0
+        return _compile_name(kernel, n_features, given, params), 0.0
     if given:
         raise ValueError(
             f"{', '.join(given)} belongs to kernels given by name, not to {_describe(kernel)}: "
@@ -99,9 +101,9 @@ def _describe(kernel: Any) -> str:
     return function_name(kernel)
 
 
-def _compile_callable(function: Callable[..., Any], params: dict[str, Any]) -> Called:
+def _compile_callable(function: Callable[..., Any], params: dict[str, Any]) -> CallableKernel:
     diagonal = getattr(function, "diag", None)
-    return Called(
+    return CallableKernel(
         partial(function, **params) if params else function,
         function_name(function),
         partial(diagonal, **params) if diagonal and params else diagonal,
@@ -111,14 +113,9 @@ def _compile_callable(function: Callable[..., Any], params: dict[str, Any]) -> C
 # Kernels by name
 
 
-def _merged(given: dict[str, float], params: dict[str, Any]) -> dict[str, Any]:
-    twice = sorted(given.keys() & params.keys())
-    if twice:
-        raise ValueError(f"{', '.join(twice)} is given twice: drop it from kernel_params.")
-    return {**given, **params}
-
-
-def _compile_name(name: str, n_features: int | None, params: dict[str, Any]) -> Kernel:
+def _compile_name(
+    name: str, n_features: int | None, given: dict[str, float], params: dict[str, Any]
+) -> Kernel:
     if name == "precomputed":
         raise ValueError(
             "kernel='precomputed' has no formula to compile: pass the matrix to the estimator, or "
@@ -135,6 +132,10 @@ def _compile_name(name: str, n_features: int | None, params: dict[str, Any]) -> 
         raise ValueError(
             f"{', '.join(unknown)} is not a parameter of kernel={name!r}, which takes {takes}."
         )
+    twice = sorted(given.keys() & params.keys())
+    if twice:
+        raise ValueError(f"{', '.join(twice)} is given twice: drop it from kernel_params.")
+    params = {key: value for key, value in given.items() if key in KERNEL_PARAMS[name]} | params
     if name == "linear":
         return Dot()
     if name == "rbf":
@@ -143,11 +144,11 @@ def _compile_name(name: str, n_features: int | None, params: dict[str, Any]) -> 
     if name in ("poly", "polynomial"):
         base = Dot(_gamma(name, n_features, params), float(params.get("coef0", 1.0)))
         return power_of(base, float(params.get("degree", 3)))
-    return Called(partial(_pairwise_block, metric=name, **params), name)
+    return CallableKernel(partial(_pairwise_block, metric=name, **params), name)
 
 
 def _suggestion(name: str) -> str:
-    """What a misspelt name may have been meant to be, in words."""
+    """Return what a misspelt name was probably meant to be, in words."""
     plain = name.lower().removesuffix("kernel").strip(" _-")
     objects = {
         kind.__name__.lower(): f"{kind.__name__}() of sklearn.gaussian_process.kernels"
@@ -180,6 +181,49 @@ def _pairwise_block(A: Items, B: Items, **params: Any) -> Tile:
 # scikit-learn's Gaussian process kernels
 
 
+def kernel_gradient(kernel: Any) -> Pullback | None:
+    """Return the derivatives of a scikit-learn kernel, or None where a part of it has none.
+
+    White terms are noise and have no entry in θ here: see :func:`without_white`.
+    """
+    if not isinstance(kernel, gp.Kernel):
+        return None
+    parts = kernel, *kernel.get_params().values()
+    if any(isinstance(part, gp.WhiteKernel | gp.CompoundKernel) for part in parts):
+        return None
+    node = _node(kernel, None).kernel
+    return node if node is not None and node.has_gradient else None
+
+
+def without_white(kernel: Any) -> tuple[Any, list[Any]]:
+    """Return the kernel less its White terms (None if nothing is left), and these terms."""
+    if isinstance(kernel, gp.WhiteKernel):
+        return None, [kernel]
+    if isinstance(kernel, gp.Product):
+        factors = kernel.k1, kernel.k2
+        for constant, white in (factors, factors[::-1]):
+            if isinstance(constant, gp.ConstantKernel) and isinstance(white, gp.WhiteKernel):
+                level = constant.constant_value * white.noise_level
+                return None, [gp.WhiteKernel(level, white.noise_level_bounds)]
+    if isinstance(kernel, gp.Sum):
+        (left, white_left), (right, white_right) = map(without_white, (kernel.k1, kernel.k2))
+        if left is None or right is None:
+            return (right if left is None else left), white_left + white_right
+        return gp.Sum(left, right), white_left + white_right
+    return kernel, []
+
+
+def _compile_gp(kernel: gp.Kernel, n_features: int | None) -> tuple[Kernel, float]:
+    compiled, noise = _node(kernel, n_features)
+    if compiled is None:
+        raise ValueError(f"kernel {kernel} is noise only: add a kernel to the WhiteKernel.")
+    if noise < 0:
+        raise ValueError(
+            f"the White terms of {kernel} add up to {noise}: make noise_level positive."
+        )
+    return compiled.simplified(), noise
+
+
 class _Parts(NamedTuple):
     """A kernel without its White terms (None when nothing is left), and their variance."""
 
@@ -187,51 +231,44 @@ class _Parts(NamedTuple):
     noise: float
 
 
-def _compile_gp(kernel: gp.Kernel, n_features: int | None) -> tuple[Kernel, float]:
-    compiled, noise = _split(kernel, n_features)
-    if compiled is None:
-        raise ValueError(f"kernel {kernel} is noise only: add a kernel to the WhiteKernel.")
-    if noise < 0:
-        raise ValueError(
-            f"the White terms of {kernel} add up to {noise}: make noise_level positive."
-        )
-    return compiled, noise
+def _node(kernel: gp.Kernel, n_features: int | None) -> _Parts:
+    """Return the node that mirrors a kernel, with its hyper-parameters.
 
-
-def _split(kernel: gp.Kernel, n_features: int | None) -> _Parts:
-    # Exact types: a subclass may have changed the formula, and is called.
+    Types are compared exactly: a subclass may have changed the formula, and is called.
+    """
     kind = type(kernel)
     if kind is gp.WhiteKernel:
         return _Parts(None, float(kernel.noise_level))
     if kind is gp.Sum:
-        return _split_sum(_split(kernel.k1, n_features), _split(kernel.k2, n_features))
+        (left, noise), (right, more) = (_node(k, n_features) for k in (kernel.k1, kernel.k2))
+        if left is None or right is None:
+            return _Parts(right if left is None else left, noise + more)
+        return _Parts(Sum((left, right)), noise + more)
     if kind is gp.Product:
-        return _split_product(kernel, _split(kernel.k1, n_features), _split(kernel.k2, n_features))
+        return _product(kernel, _node(kernel.k1, n_features), _node(kernel.k2, n_features))
     if kind is gp.Exponentiation:
-        return _split_power(kernel, _split(kernel.kernel, n_features))
+        base = _node(kernel.kernel, n_features)
+        if base.kernel is None or base.noise:
+            raise _misplaced_white(kernel)
+        return _Parts(Power(base.kernel, float(kernel.exponent)), 0.0)
     return _Parts(_leaf(kernel, n_features), 0.0)
 
 
-def _split_sum(left: _Parts, right: _Parts) -> _Parts:
-    kernels = [part.kernel for part in (left, right) if part.kernel is not None]
-    return _Parts(sum_of(kernels) if kernels else None, left.noise + right.noise)
-
-
-def _split_product(kernel: gp.Kernel, left: _Parts, right: _Parts) -> _Parts:
-    if isinstance(right.kernel, Constant) and right.noise == 0:
-        left, right = right, left
-    if isinstance(left.kernel, Constant) and left.noise == 0:
-        scaled = None if right.kernel is None else product_of([left.kernel, right.kernel])
-        return _Parts(scaled, left.kernel.value * right.noise)
-    if left.kernel is None or right.kernel is None or left.noise or right.noise:
-        raise _misplaced_white(kernel)
-    return _Parts(product_of([left.kernel, right.kernel]), 0.0)
-
-
-def _split_power(kernel: gp.Kernel, base: _Parts) -> _Parts:
-    if base.kernel is None or base.noise:
-        raise _misplaced_white(kernel)
-    return _Parts(power_of(base.kernel, float(kernel.exponent)), 0.0)
+def _product(kernel: gp.Kernel, left: _Parts, right: _Parts) -> _Parts:
+    for scale, other in ((left, right), (right, left)):
+        constant = None if scale.kernel is None or scale.noise else scale.kernel.simplified()
+        if isinstance(constant, Constant):
+            noise = constant.value * other.noise
+            break
+    else:
+        if left.kernel is None or right.kernel is None or left.noise or right.noise:
+            raise _misplaced_white(kernel)
+        return _Parts(Product((left.kernel, right.kernel)), 0.0)
+    if left.kernel is None or right.kernel is None:
+        return _Parts(None, noise)
+    factors = left.kernel, right.kernel
+    plain = any(isinstance(factor, Constant) for factor in factors)
+    return _Parts(ScaledGradient(factors) if plain else Product(factors), noise)
 
 
 def _misplaced_white(kernel: gp.Kernel) -> ValueError:
@@ -242,11 +279,12 @@ def _misplaced_white(kernel: gp.Kernel) -> ValueError:
 
 
 def _leaf(kernel: gp.Kernel, n_features: int | None) -> Kernel:
+    """Return the node of a kernel without parts. New nodes, with their derivatives, go here."""
     kind = type(kernel)
     if kind is gp.ConstantKernel:
-        return Constant(float(kernel.constant_value))
+        return Constant(float(kernel.constant_value), _free(kernel))
     if kind is gp.DotProduct:
-        return Dot(1.0, float(kernel.sigma_0) ** 2)
+        return Dot(1.0, float(kernel.sigma_0) ** 2, _free(kernel))
     if kind is gp.RBF:
         return _stationary(Gaussian(), kernel, n_features)
     if kind is gp.Matern and kernel.nu in MATERN_PROFILES:
@@ -258,12 +296,18 @@ def _leaf(kernel: gp.Kernel, n_features: int | None) -> Kernel:
             "a CompoundKernel returns several kernels at once: fit one estimator for each, or "
             "add or multiply them into one kernel."
         )
-    return Called(kernel, repr(kernel), kernel.diag)
+    return CallableKernel(kernel, repr(kernel), kernel.diag)
 
 
 def _stationary(profile: Profile, kernel: gp.Kernel, n_features: int | None) -> Stationary:
     scales: Vector = np.squeeze(np.asarray(kernel.length_scale, dtype=np.float64))
-    compiled = Stationary(profile, scales if scales.ndim else float(scales))
+    length_scale = scales if scales.ndim else float(scales)
+    compiled = Stationary(profile, length_scale, free=_free(kernel))
     if n_features is not None:
         compiled.check_features(n_features)
     return compiled
+
+
+def _free(kernel: gp.Kernel) -> tuple[str, ...]:
+    """Return the names of the hyper-parameters that are not fixed, in the order of θ."""
+    return tuple(parameter.name for parameter in kernel.hyperparameters if not parameter.fixed)

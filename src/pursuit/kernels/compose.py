@@ -1,37 +1,41 @@
 """Constants, sums, products and powers of kernels. Imports NumPy only.
 
-`sum_of`, `product_of` and `power_of` build the smallest tree: constants are folded, and a positive
-factor of a stationary kernel becomes its variance, which costs its tiles nothing.
+A tree of these nodes may mirror a user's kernel term by term, and then has its hyper-parameters.
+`sum_of`, `product_of` and `power_of` build the smallest tree for tiles: constants are folded, and
+a positive factor of a stationary kernel becomes its variance, which costs its tiles nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from pursuit._types import Floats
 from pursuit.kernels.base import (
     Columns,
     Items,
     Kernel,
     Tile,
+    Tiles,
     Vector,
+    join_entries,
     n_items,
-    tile_buffer,
-    tile_dtype,
 )
 from pursuit.kernels.stationary import Stationary
 
 
 @dataclass(frozen=True)
 class Constant(Kernel):
-    """k(a, b) = value."""
+    """k(a, b) = value, whose logarithm is a hyper-parameter when `free` is ("constant_value",)."""
 
     value: float
+    free: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+    has_gradient = True
 
     @property
     def positive_definite(self) -> bool:
@@ -40,11 +44,19 @@ class Constant(Kernel):
 
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> ConstantColumns:
         """Bind the kernel to the items Z."""
-        return ConstantColumns(self.value, n_items(Z), tile_dtype(dtype))
+        return ConstantColumns(self.value, n_items(Z), dtype)
 
     def diag(self, A: Items) -> Vector:
         """Return the value, once per item."""
         return np.full(n_items(A), float(self.value))
+
+    def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Return value · ΣW."""
+        return np.full(len(self.free), self.value * float(W.sum()))
+
+    def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Return zeros: nothing moves a constant."""
+        return np.zeros(B.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,14 +71,31 @@ class Sum(Kernel):
         """True when every term is and the offset is not negative."""
         return self.offset >= 0 and all(term.positive_definite for term in self.terms)
 
+    @property
+    def has_gradient(self) -> bool:
+        """True when every term has derivatives."""
+        return all(term.has_gradient for term in self.terms)
+
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> CombinedColumns:
         """Bind every term to the items Z."""
         parts = [term.columns(Z, dtype) for term in self.terms]
-        return CombinedColumns(np.add, parts, self.offset, tile_dtype(dtype))
+        return CombinedColumns(np.add, parts, self.offset, dtype)
 
     def diag(self, A: Items) -> Vector:
         """Return the sum of the diagonals."""
         return reduce(np.add, [term.diag(A) for term in self.terms]) + self.offset
+
+    def simplified(self) -> Kernel:
+        """Return the smallest tree."""
+        return sum_of([*(term.simplified() for term in self.terms), Constant(self.offset)])
+
+    def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Return the entries of all terms."""
+        return join_entries([term.theta(A, B, W) for term in self.terms])
+
+    def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Return the sum over the terms."""
+        return reduce(np.add, [term.points(A, B, W) for term in self.terms])
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,14 +110,77 @@ class Product(Kernel):
         """True when every factor is and the number is not negative."""
         return self.factor >= 0 and all(kernel.positive_definite for kernel in self.factors)
 
+    @property
+    def has_gradient(self) -> bool:
+        """True when every factor has derivatives."""
+        return all(kernel.has_gradient for kernel in self.factors)
+
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> CombinedColumns:
         """Bind every factor to the items Z."""
         parts = [kernel.columns(Z, dtype) for kernel in self.factors]
-        return CombinedColumns(np.multiply, parts, self.factor, tile_dtype(dtype))
+        return CombinedColumns(np.multiply, parts, self.factor, dtype)
 
     def diag(self, A: Items) -> Vector:
         """Return the product of the diagonals."""
         return reduce(np.multiply, [kernel.diag(A) for kernel in self.factors]) * self.factor
+
+    def simplified(self) -> Kernel:
+        """Return the smallest tree."""
+        factors = (kernel.simplified() for kernel in self.factors)
+        return product_of([*factors, Constant(self.factor)])
+
+    def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Return the entries of all factors."""
+        pairs = zip(self.factors, self._weights(A, B, W), strict=True)
+        return join_entries([kernel.theta(A, B, weights) for kernel, weights in pairs])
+
+    def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Return the sum over the factors."""
+        pairs = zip(self.factors, self._weights(A, B, W), strict=True)
+        return reduce(np.add, [kernel.points(A, B, weights) for kernel, weights in pairs])
+
+    def _weights(self, A: Floats, B: Floats, W: Tile) -> list[Tile]:
+        """Return W times all the other factors, for every factor."""
+        tiles = [kernel.simplified().tile(A, B) for kernel in self.factors]
+        start = W if self.factor == 1.0 else self.factor * W
+        return [reduce(np.multiply, tiles[:i] + tiles[i + 1 :], start) for i in range(len(tiles))]
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledGradient(Product):
+    """c · k or k · c for a constant c, the commonest product: its derivatives need few tiles."""
+
+    @property
+    def _split(self) -> tuple[Constant, Kernel, bool]:
+        first, second = self.factors
+        if isinstance(first, Constant):
+            return first, second, True
+        assert isinstance(second, Constant)
+        return second, first, False
+
+    def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Return the entries of both factors, in their order."""
+        constant, kernel, _ = self._split
+        total = 0.0
+        if constant.free:
+            total = constant.value * float(np.vdot(W, kernel.simplified().tile(A, B)))
+        return self.join(total, self.inner_theta(A, B, W))
+
+    def inner_theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Return the entries of k alone."""
+        constant, kernel, _ = self._split
+        return kernel.theta(A, B, constant.value * W)
+
+    def join(self, total: float, inner: Floats) -> Floats:
+        """Put the entry of log c, which is ΣW∘(ck), before or after those of k."""
+        constant, _, constant_first = self._split
+        entries = [np.full(len(constant.free), total), inner]
+        return np.concatenate(entries if constant_first else entries[::-1])
+
+    def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Return those of k, times c."""
+        constant, kernel, _ = self._split
+        return constant.value * kernel.points(A, B, W)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,14 +195,36 @@ class Power(Kernel):
         """True for a whole positive power of a positive definite kernel."""
         return self.base.positive_definite and self.exponent >= 1 and self.exponent % 1 == 0
 
+    @property
+    def has_gradient(self) -> bool:
+        """True when the base has derivatives."""
+        return self.base.has_gradient
+
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> PowerColumns:
         """Bind the base to the items Z."""
-        return PowerColumns(self.base.columns(Z, dtype), self.exponent)
+        return PowerColumns(self.base.columns(Z, dtype), self.exponent, dtype)
 
     def diag(self, A: Items) -> Vector:
         """Return the power of the diagonal."""
         diagonal: Vector = np.power(self.base.diag(A), self.exponent)
         return diagonal
+
+    def simplified(self) -> Kernel:
+        """Return the smallest tree."""
+        return power_of(self.base.simplified(), self.exponent)
+
+    def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Return the entries of the base."""
+        return self.base.theta(A, B, self._weights(A, B, W))
+
+    def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Return those of the base."""
+        return self.base.points(A, B, self._weights(A, B, W))
+
+    def _weights(self, A: Floats, B: Floats, W: Tile) -> Tile:
+        base = self.base.simplified().tile(A, B)
+        weights: Tile = W * self.exponent * base ** (self.exponent - 1.0)
+        return weights
 
 
 def sum_of(kernels: Iterable[Kernel]) -> Kernel:
@@ -164,37 +278,33 @@ def power_of(kernel: Kernel, exponent: float) -> Kernel:
     return kernel if exponent == 1 else Power(kernel, exponent)
 
 
-class ConstantColumns:
+class ConstantColumns(Tiles):
     """Tiles that hold one number."""
 
-    def __init__(self, value: float, n_columns: int, dtype: np.dtype[Any]) -> None:
-        self.n_columns = n_columns
+    def __init__(self, value: float, n_columns: int, dtype: npt.DTypeLike) -> None:
+        super().__init__(n_columns, dtype)
         self._value = value
-        self._dtype = dtype
 
     def __call__(self, A: Items, out: Tile | None = None) -> Tile:
         """Return the block."""
-        out = tile_buffer(out, n_items(A), self.n_columns, self._dtype)
+        out = self.buffer(n_items(A), out)
         out.fill(self._value)
         return out
 
 
-class CombinedColumns:
+class CombinedColumns(Tiles):
     """Tiles of several kernels joined entry by entry, with one scratch tile."""
 
     def __init__(
-        self, join: np.ufunc, parts: list[Columns], number: float, dtype: np.dtype[Any]
+        self, join: np.ufunc, parts: list[Columns], number: float, dtype: npt.DTypeLike
     ) -> None:
-        self.n_columns = parts[0].n_columns
-        self._join = join
-        self._parts = parts
-        self._number = number
-        self._dtype = dtype
+        super().__init__(parts[0].n_columns, dtype)
+        self._join, self._parts, self._number = join, parts, number
 
     def __call__(self, A: Items, out: Tile | None = None) -> Tile:
         """Return the joined block."""
         first, *others = self._parts
-        out = first(A, out)
+        out = first(A, self.buffer(n_items(A), out))
         scratch = np.empty_like(out) if others else None
         for part in others:
             self._join(out, part(A, scratch), out=out)
@@ -203,17 +313,16 @@ class CombinedColumns:
         return out
 
 
-class PowerColumns:
+class PowerColumns(Tiles):
     """Tiles raised to a power, whole powers by repeated squaring."""
 
-    def __init__(self, base: Columns, exponent: float) -> None:
-        self.n_columns = base.n_columns
-        self._base = base
-        self._exponent = exponent
+    def __init__(self, base: Columns, exponent: float, dtype: npt.DTypeLike) -> None:
+        super().__init__(base.n_columns, dtype)
+        self._base, self._exponent = base, exponent
 
     def __call__(self, A: Items, out: Tile | None = None) -> Tile:
         """Return the block of powers."""
-        out = self._base(A, out)
+        out = self._base(A, self.buffer(n_items(A), out))
         if self._exponent >= 1 and self._exponent % 1 == 0:
             _whole_power(out, int(self._exponent))
         else:

@@ -1,20 +1,27 @@
-"""Kernels that are a matrix already: items are row numbers. Imports NumPy only."""
+"""Kernels whose items are numbers: rows of a given matrix, or atoms of a dictionary.
+
+Imports NumPy only.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from pursuit._types import Indices
 from pursuit.kernels.base import (
+    Columns,
     Items,
     Kernel,
     Tile,
+    Tiles,
     Vector,
     is_sparse,
-    tile_buffer,
-    tile_dtype,
+    n_items,
 )
 
 
@@ -49,8 +56,7 @@ class PrecomputedKernel(Kernel):
 
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> PrecomputedColumns:
         """Bind the kernel to the columns numbered Z."""
-        kind = SparseColumns if is_sparse(self.matrix) else PrecomputedColumns
-        return kind(self.matrix, Z, tile_dtype(dtype))
+        return PrecomputedColumns(self.matrix, Z, dtype)
 
     def diag(self, A: Items) -> Vector:
         """Return matrix[a, a] for every row number a."""
@@ -61,35 +67,24 @@ class PrecomputedKernel(Kernel):
         return np.asarray(self.matrix.diagonal()[rows], dtype=np.float64)
 
 
-class PrecomputedColumns:
-    """Tiles read off the matrix."""
+class PrecomputedColumns(Tiles):
+    """Tiles read off the matrix; the columns of a sparse one are picked once."""
 
-    def __init__(self, matrix: npt.NDArray[Any], Z: Items, dtype: np.dtype[Any]) -> None:
-        self._matrix = matrix
-        self._numbers = _numbers(Z, matrix.shape[1])
-        self._dtype = dtype
-        self.n_columns = len(self._numbers)
+    def __init__(self, matrix: Any, Z: Items, dtype: npt.DTypeLike) -> None:
+        numbers = _numbers(Z, matrix.shape[1])
+        super().__init__(len(numbers), dtype)
+        self._n_rows, self._numbers = matrix.shape[0], numbers
+        self._matrix = matrix[:, numbers].tocsr() if is_sparse(matrix) else matrix
 
     def __call__(self, A: Items, out: Tile | None = None) -> Tile:
         """Return the block matrix[A][:, Z]."""
-        rows = _numbers(A, self._matrix.shape[0])
-        out = tile_buffer(out, len(rows), self.n_columns, self._dtype)
-        np.copyto(out, self._matrix[np.ix_(rows, self._numbers)], casting="same_kind")
-        return out
-
-
-class SparseColumns(PrecomputedColumns):
-    """Tiles of a sparse matrix, whose columns are picked once."""
-
-    def __init__(self, matrix: Any, Z: Items, dtype: np.dtype[Any]) -> None:
-        super().__init__(matrix, Z, dtype)
-        self._picked = matrix[:, self._numbers].tocsr()
-
-    def __call__(self, A: Items, out: Tile | None = None) -> Tile:
-        """Return the block matrix[A][:, Z], dense."""
-        rows = _numbers(A, self._matrix.shape[0])
-        out = tile_buffer(out, len(rows), self.n_columns, self._dtype)
-        np.copyto(out, self._picked[rows].toarray(), casting="same_kind")
+        rows = _numbers(A, self._n_rows)
+        out = self.buffer(len(rows), out)
+        if is_sparse(self._matrix):
+            block = self._matrix[rows].toarray()
+        else:
+            block = self._matrix[np.ix_(rows, self._numbers)]
+        np.copyto(out, block, casting="same_kind")
         return out
 
 
@@ -105,3 +100,68 @@ def _numbers(items: Items, size: int) -> npt.NDArray[np.integer]:
             f"row numbers must lie in 0..{size - 1}, got {numbers.min()}..{numbers.max()}."
         )
     return numbers.astype(np.intp, copy=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Dictionary(Kernel):
+    """Functions to choose from: several kernels at P fixed centres, known by their numbers.
+
+    Atom a is kernel a // P at centre a % P: k(x, a) = k_(a // P)(x, c_(a % P)). This is no kernel
+    between items, but it has the same tiles, with rows on the left and atoms on the right.
+    """
+
+    kernels: tuple[Kernel, ...]
+    centers: Items
+
+    @property
+    def n_atoms(self) -> int:
+        """Kernels times centres."""
+        return len(self.kernels) * n_items(self.centers)
+
+    @property
+    def positive_definite(self) -> bool:
+        """False: a dictionary has no matrix of its own."""
+        return False
+
+    @property
+    def rounding(self) -> float:
+        """The largest of its kernels."""
+        return max(kernel.rounding for kernel in self.kernels)
+
+    def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> Columns:
+        """Bind the dictionary to the atoms numbered Z."""
+        atoms = np.asarray(Z, dtype=np.intp)
+        kernel_of, center_of = np.divmod(atoms, max(n_items(self.centers), 1))
+        parts: list[tuple[Indices, Columns]] = []
+        for number in np.unique(kernel_of):
+            where = np.flatnonzero(kernel_of == number)
+            bound = self.kernels[number].columns(_take(self.centers, center_of[where]), dtype)
+            parts.append((where, bound))
+        if len(parts) == 1:
+            return parts[0][1]
+        return DictionaryColumns(parts, len(atoms), dtype)
+
+    def diag(self, A: Items) -> Vector:
+        """Return zeros: an item has no value with itself here."""
+        return np.zeros(n_items(A))
+
+
+class DictionaryColumns(Tiles):
+    """Tiles put together from those of several kernels."""
+
+    def __init__(
+        self, parts: Sequence[tuple[Indices, Columns]], n_columns: int, dtype: npt.DTypeLike
+    ) -> None:
+        super().__init__(n_columns, dtype)
+        self._parts = parts
+
+    def __call__(self, A: Items, out: Tile | None = None) -> Tile:
+        """Return the block k(A, Z)."""
+        out = self.buffer(n_items(A), out)
+        for where, columns in self._parts:
+            out[:, where] = columns(A)
+        return out
+
+
+def _take(items: Items, index: Indices) -> Items:
+    return [items[i] for i in index] if isinstance(items, list) else items[index]

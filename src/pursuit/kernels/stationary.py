@@ -2,31 +2,65 @@
 
     k(x, z) = variance · profile(r²),    r² = Σ_j (x_j - z_j)² / length_scale_j²
 
-A `Profile` is the formula alone. It names the affine function u = intercept + slope r² it would
-like to start from, which `Distances` delivers for the price of r² itself, and turns u into
-variance · profile in place. Imports NumPy only.
+A `Profile` is the formula alone: its values, and its derivatives by r² and by hyper-parameters of
+its own. A new one is a new class here and one line in `compile.py`. Imports NumPy and SciPy only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
-from pursuit.kernels.base import Items, Kernel, Tile, Vector, n_items, tile_buffer, tile_dtype
-from pursuit.kernels.distances import Distances
-from pursuit.kernels.points import as_points
+from pursuit._types import Floats
+from pursuit.kernels.base import (
+    Items,
+    Kernel,
+    Tile,
+    Tiles,
+    Vector,
+    as_points,
+    check_same_features,
+    is_sparse,
+    join_entries,
+    n_items,
+    product_into,
+    refuse,
+    squared_norms,
+)
 
-# Entries a profile works on at a time. It bounds the scratch of large tiles; pieces much smaller
-# than a tile of 128 x 2000 gain less from the cache than their calls cost two threads.
 PIECE = 1 << 17
+"""Entries that a profile works on at a time. It bounds the scratch memory of large tiles; pieces
+much smaller than a tile of 128 x 2000 gain less from the cache than their calls cost two threads.
+"""
+
+CANCELLED = 1e-6
+"""Share of N = |x̃|² + |z̃|² below which r² is recomputed from differences.
+
+Cancellation leaves r² with an error of about eps N, hence r with eps N / 2r: less than 500 eps √N
+where r² is above this share of N, and up to √(eps N) below it.
+"""
+
+TOLERATED = {8: 1e-8, 4: 1e-2}
+"""Errors of r² in float64 and float32 that no profile shows; beyond, r² is checked for all."""
+
+DIFFERENCES = 1 << 20
+"""Numbers held at a time when distances are recomputed from differences."""
+
+ZERO_DISTANCE = 1e-12
+"""Share of the squared norms below which r² counts as 0 in derivatives."""
 
 
 class Profile(Protocol):
-    """A decreasing function of r², equal to 1 at r = 0."""
+    """A decreasing function of r², equal to 1 at r = 0.
+
+    A tile starts from u = intercept + slope r², which one matrix product delivers for the price of
+    r² itself; the profile chooses slope and intercept so that the rest is cheap.
+    """
 
     @property
     def slope(self) -> float:
@@ -40,15 +74,23 @@ class Profile(Protocol):
 
     def intercept(self, variance: float) -> float:
         """Return the value of u at r = 0."""
-        ...
+        return 0.0
 
     def apply(self, u: Tile, variance: float) -> None:
         """Turn u into variance · profile(r²), in place."""
         ...
 
+    def fall(self, D: Floats) -> Floats:
+        """Return -2 times the derivative by r², for the squared distances D."""
+        ...
+
+    def by_parameter(self, name: str, D: Floats) -> Floats:
+        """Return the derivative by the hyper-parameter `name` of the profile."""
+        return refuse(self, f"hyper-parameter {name}")
+
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(Profile):
     """exp(-r²/2), from u = log(variance) - r²/2."""
 
     slope: ClassVar[float] = -0.5
@@ -62,17 +104,17 @@ class Gaussian:
         """Take exp(u)."""
         np.exp(u, out=u)
 
+    def fall(self, D: Floats) -> Floats:
+        """Return exp(-r²/2)."""
+        return np.exp(-0.5 * D)
+
 
 @dataclass(frozen=True)
-class Matern12:
+class Matern12(Profile):
     """exp(-r), from u = r²."""
 
     slope: ClassVar[float] = 1.0
     kinked: ClassVar[bool] = True
-
-    def intercept(self, variance: float) -> float:
-        """Return 0."""
-        return 0.0
 
     def apply(self, u: Tile, variance: float) -> None:
         """Take exp(log(variance) - √u)."""
@@ -80,17 +122,18 @@ class Matern12:
         np.subtract(float(np.log(variance)), u, out=u)
         np.exp(u, out=u)
 
+    def fall(self, D: Floats) -> Floats:
+        """Return exp(-r)/r, and 0 at r = 0: there it is multiplied by x - z = 0."""
+        r = np.sqrt(D)
+        return np.divide(np.exp(-r), r, out=np.zeros_like(r), where=r > ZERO_DISTANCE**0.5)
+
 
 @dataclass(frozen=True)
-class Matern32:
+class Matern32(Profile):
     """(1 + a) exp(-a) with a = √3 r, from u = a²."""
 
     slope: ClassVar[float] = 3.0
     kinked: ClassVar[bool] = False
-
-    def intercept(self, variance: float) -> float:
-        """Return 0."""
-        return 0.0
 
     def apply(self, u: Tile, variance: float) -> None:
         """Take (1 + √u) exp(log(variance) - √u)."""
@@ -100,17 +143,17 @@ class Matern32:
         u += 1.0
         u *= decay
 
+    def fall(self, D: Floats) -> Floats:
+        """Return 3 exp(-a)."""
+        return 3.0 * np.exp(-np.sqrt(3.0 * D))
+
 
 @dataclass(frozen=True)
-class Matern52:
+class Matern52(Profile):
     """(1 + a + a²/3) exp(-a) with a = √5 r, from u = a²."""
 
     slope: ClassVar[float] = 5.0
     kinked: ClassVar[bool] = False
-
-    def intercept(self, variance: float) -> float:
-        """Return 0."""
-        return 0.0
 
     def apply(self, u: Tile, variance: float) -> None:
         """Take (1 + √u + u/3) exp(log(variance) - √u)."""
@@ -122,9 +165,14 @@ class Matern52:
         np.exp(a, out=a)
         u *= a
 
+    def fall(self, D: Floats) -> Floats:
+        """Return 5/3 (1 + a) exp(-a)."""
+        a = np.sqrt(5.0 * D)
+        return (5.0 / 3.0) * (1.0 + a) * np.exp(-a)
+
 
 @dataclass(frozen=True)
-class RationalQuadratic:
+class RationalQuadratic(Profile):
     """(1 + r²/(2α))^(-α), from u = 1 + r²/(2α)."""
 
     alpha: float
@@ -154,6 +202,19 @@ class RationalQuadratic:
         u += float(np.log(variance))
         np.exp(u, out=u)
 
+    def fall(self, D: Floats) -> Floats:
+        """Return u^(-α-1)."""
+        fall: Floats = np.exp(-(self.alpha + 1.0) * np.log1p(D / (2.0 * self.alpha)))
+        return fall
+
+    def by_parameter(self, name: str, D: Floats) -> Floats:
+        """Return k ((u - 1)/u - log u), the derivative by α."""
+        excess = D / (2.0 * self.alpha)
+        log_u = np.log1p(excess)
+        k = np.exp(-self.alpha * log_u)
+        derivative: Floats = k * (excess / (1.0 + excess) - log_u)
+        return derivative
+
 
 @dataclass(frozen=True, eq=False)
 class Stationary(Kernel):
@@ -167,11 +228,17 @@ class Stationary(Kernel):
         One length scale, or one per feature.
     variance : float, default 1.0
         k(x, x).
+    free : tuple of str, default ()
+        Names of those among length_scale and the profile's parameters whose logarithms are
+        hyper-parameters, in scikit-learn's order.
     """
 
     profile: Profile
     length_scale: float | Vector = 1.0
     variance: float = 1.0
+    free: tuple[str, ...] = ()
+
+    has_gradient = True
 
     def __post_init__(self) -> None:
         scales = np.asarray(self.length_scale)
@@ -195,7 +262,7 @@ class Stationary(Kernel):
 
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> StationaryColumns:
         """Bind the kernel to the points Z."""
-        return StationaryColumns(self, Z, tile_dtype(dtype))
+        return StationaryColumns(self, Z, dtype)
 
     def diag(self, A: Items) -> Vector:
         """Return the variance, once per row of A."""
@@ -203,46 +270,130 @@ class Stationary(Kernel):
         self.check_features(A.shape[1])
         return np.full(A.shape[0], self.variance)
 
+    # With M = W ∘ (-2 dk/dr²) and scaled coordinates a, b,
+    #
+    #     ∂E/∂log ℓ_j = Σ M (a_j - b_j)²  =  M1·a_j² + M'1·b_j² - 2 a_j'M b_j
+    #     ∂E/∂b       = (M'a - (M'1) b) / ℓ
+    #
+    # so two thin products serve all features.
+
+    def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Return the entries of the free hyper-parameters, one per feature for length scales."""
+        a, b, D = self._scaled(A, B)
+        entries: list[Any] = []
+        for name in self.free:
+            if name != "length_scale":
+                slope = float(np.vdot(W, self.profile.by_parameter(name, D)))
+                entries.append(self.variance * getattr(self.profile, name) * slope)
+                continue
+            M = self._fall(W, D)
+            per_feature = (
+                M.sum(axis=1) @ a**2 + M.sum(axis=0) @ b**2 - 2.0 * np.einsum("ij,ij->j", a, M @ b)
+            )
+            entries.append(per_feature if np.ndim(self.length_scale) else float(per_feature.sum()))
+        return join_entries(entries)
+
+    def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Return (M'a - (M'1) b) / ℓ; the tile is float32 where W is."""
+        a, b, D = self._scaled(A, B, W.dtype)
+        M = self._fall(W, D)
+        scale = np.atleast_1d(self.length_scale)
+        gradient: Floats = (M.T @ a - M.sum(axis=0)[:, None] * b) / scale
+        return gradient
+
+    def _fall(self, W: Tile, D: Floats) -> Floats:
+        M: Floats = W * self.profile.fall(D)
+        if self.variance != 1.0:
+            M *= self.variance
+        return M
+
+    def _scaled(
+        self, A: Floats, B: Floats, dtype: npt.DTypeLike = np.float64
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return scaled and centred coordinates, and r²; centring keeps the digits of float32."""
+        centre = B.mean(axis=0)
+        scale = np.atleast_1d(self.length_scale)
+        a, b = (np.asarray((X - centre) / scale, dtype=dtype) for X in (A, B))
+        D = a @ b.T
+        D *= -2.0
+        norms = np.einsum("ij,ij->i", a, a), np.einsum("ij,ij->i", b, b)
+        D += norms[0][:, None]
+        D += norms[1]
+        # What cancellation leaves of a zero distance is not a distance.
+        least = max(ZERO_DISTANCE, 8.0 * float(np.finfo(D.dtype).eps))
+        rounding = least * (norms[0].max(initial=0.0) + norms[1].max(initial=0.0))
+        D[rounding > D] = 0.0
+        return a, b, D
+
 
 def is_gaussian(kernel: Kernel) -> bool:
-    """Whether this is a Gaussian of the distance, also inside a counter."""
+    """Return whether this is a Gaussian of the distance, also inside a counter."""
     inner = getattr(kernel, "kernel", kernel)
     return isinstance(inner, Stationary) and isinstance(inner.profile, Gaussian)
 
 
-class StationaryColumns:
-    """Tiles of a stationary kernel: distances by one matrix product, then the profile in place."""
+class StationaryColumns(Tiles):
+    """Tiles of a stationary kernel: distances by one matrix product, then the profile in place.
 
-    def __init__(self, kernel: Stationary, Z: Items, dtype: np.dtype[np.floating]) -> None:
+    With x̃ = √|slope| (x - mean of Z) / length_scale and s the sign of the slope,
+
+        u(x, z) = intercept + slope r²
+
+    is the inner product of [x̃, |x̃|², 1] with [-2s z̃, s, s|z̃|² + intercept]: a single matrix
+    product and no other pass over the tile. The shift by the mean of Z keeps the digits of data far
+    from the origin. Rows in CSR form are never shifted nor made dense.
+    """
+
+    def __init__(self, kernel: Stationary, Z: Items, dtype: npt.DTypeLike) -> None:
         Z = as_points(Z)
-        kernel.check_features(Z.shape[1])
-        self._profile = kernel.profile
-        self._variance = kernel.variance
+        super().__init__(Z.shape[0], dtype)
+        self._n_features = Z.shape[1]
+        kernel.check_features(self._n_features)
+        self._profile, self._variance = kernel.profile, kernel.variance
+        slope = kernel.profile.slope
         self._intercept = kernel.profile.intercept(kernel.variance)
         # Rounding may leave r² a little below 0, and a profile that multiplies what grows by what
         # decays must not meet infinity.
-        largest = float(np.finfo(dtype).max)
-        falling = kernel.profile.slope < 0
-        self._range = (-largest, self._intercept) if falling else (self._intercept, largest)
-        self._distances = Distances(
-            Z,
-            length_scale=kernel.length_scale,
-            slope=kernel.profile.slope,
-            intercept=self._intercept,
-            dtype=dtype,
+        largest = float(np.finfo(self.dtype).max)
+        self._range = (-largest, self._intercept) if slope < 0 else (self._intercept, largest)
+        self._scale = np.broadcast_to(
+            np.sqrt(abs(slope)) / kernel.length_scale, (self._n_features,)
         )
-        self.n_columns = self._distances.n_columns
+        # A sparse Z, and an empty one, has no mean worth the dense vector it would make of a row.
+        shifted = not is_sparse(Z) and self.n_columns > 0
+        self._mean = Z.mean(axis=0, dtype=np.float64) if shifted else np.zeros(self._n_features)
+        self._origin = self._mean * self._scale  # what sparse rows, left unshifted, lack
+        self._Z = self._place(Z)
+        self._sign = float(np.copysign(1.0, slope))
+        cast = self._Z.astype(self.dtype, copy=False)
+        self._Z_norms = squared_norms(cast)
+        self._Z_terms = self._sign * self._Z_norms + self._intercept
+        self._right = -2.0 * self._sign * cast.T
+        if is_sparse(Z):
+            self._right = self._right.tocsr().astype(self.dtype, copy=False)
+        else:
+            signs = np.full(self.n_columns, self._sign)
+            self._right = np.vstack([self._right, signs, self._Z_terms]).astype(self.dtype)
 
     def __call__(self, A: Items, out: Tile | None = None) -> Tile:
         """Return the block k(A, Z)."""
-        out = tile_buffer(out, n_items(A), self.n_columns, self._distances.dtype)
-        placed = self._distances.place(A)
-        norms = self._distances.write(placed, out)
-        restored = self._profile.kinked or self._distances.cancels(norms)
+        out = self.buffer(n_items(A), out)
+        placed = self._place(A)
+        cast = placed.astype(self.dtype, copy=False)
+        norms = squared_norms(cast)
+        if is_sparse(cast) or is_sparse(self._right):
+            norms = self._write_sparse(placed, cast, norms, out)
+        else:
+            left = np.empty((len(cast), self._n_features + 2), self.dtype)
+            left[:, :-2] = cast
+            left[:, -2] = norms
+            left[:, -1] = 1.0
+            np.matmul(left, self._right, out=out)
+        restored = self._profile.kinked or self._cancels(norms)
         for rows in self._pieces(len(out)):
             u = out[rows]
             if restored:
-                self._distances.restore(u, placed[rows], norms[rows])
+                self._restore(u, placed[rows], norms[rows])
             np.clip(u, *self._range, out=u)
             self._profile.apply(u, self._variance)
         return out
@@ -251,3 +402,63 @@ class StationaryColumns:
         step = max(1, PIECE // max(1, self.n_columns))
         for start in range(0, n_rows, step):
             yield slice(start, start + step)
+
+    def _place(self, A: Items) -> Any:
+        """Return the rows of A in float64, scaled, and shifted when they are dense."""
+        A = as_points(A)
+        check_same_features(A, self._n_features)
+        if is_sparse(A):
+            scaled = A.data * self._scale[A.indices]
+            return sparse.csr_array((scaled, A.indices, A.indptr), shape=A.shape)
+        placed = np.subtract(A, self._mean, dtype=np.float64)
+        placed *= self._scale
+        return placed
+
+    def _write_sparse(self, placed: Any, cast: Any, norms: Vector, out: Tile) -> Vector:
+        """Write u where one side is sparse; return |x̃|² as dense rows have it."""
+        right = self._right if is_sparse(self._right) else self._right[:-2]
+        terms = self._Z_terms
+        if is_sparse(cast):
+            # |x̃ - o|² for the origin o that dense rows are measured from, without forming x̃ - o.
+            norms = norms - 2.0 * (placed @ self._origin) + self._origin @ self._origin
+            terms = terms + 2.0 * self._sign * (self._Z @ self._origin)
+        product_into(cast, right, out)
+        out += terms.astype(self.dtype)
+        out += (self._sign * norms).astype(self.dtype)[:, np.newaxis]
+        return norms
+
+    def _cancels(self, norms: Vector) -> bool:
+        """Return whether the error of r², about eps N, matters somewhere whatever the profile.
+
+        It does where points lie thousands of length scales from the mean: far outliers, features
+        that are not scaled, sparse rows with a large constant in them.
+        """
+        if not len(norms) or not self.n_columns:
+            return False
+        largest = float(norms.max() + self._Z_norms.max())
+        return not largest * float(np.finfo(self.dtype).eps) <= TOLERATED[self.dtype.itemsize]
+
+    def _restore(self, u: Tile, placed: Any, norms: Vector) -> None:
+        """Recompute from differences the entries of `u` that cancellation has spoilt."""
+        limits = np.add.outer(CANCELLED * norms, CANCELLED * self._Z_norms)
+        plain = self._sign > 0 and self._intercept == 0
+        squares = u if plain else self._sign * (u - self._intercept)
+        # Negated, so that inf - inf counts as spoilt too.
+        spoilt = ~(squares > limits)
+        if not spoilt.any():
+            return
+        rows, columns = np.nonzero(spoilt)
+        step = max(1, DIFFERENCES // max(1, self._n_features))
+        for start in range(0, len(rows), step):
+            r, c = rows[start : start + step], columns[start : start + step]
+            squares = squared_norms(self._differences(placed[r], self._Z[c]))
+            u[r, c] = self._intercept + self._sign * squares
+
+    def _differences(self, left: Any, right: Any) -> Any:
+        if is_sparse(left) and is_sparse(right):
+            return left - right
+        if is_sparse(left):
+            return left.toarray() - self._origin - right
+        if is_sparse(right):
+            return left - right.toarray()
+        return left - right

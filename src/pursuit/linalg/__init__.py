@@ -3,29 +3,45 @@
 Nothing here knows about kernels, rows or estimators. Imports NumPy, SciPy and threadpoolctl only.
 """
 
-from pursuit.linalg.bordered import bordered_cholesky
-from pursuit.linalg.cg import CGSolution, ConjugateGradients, column_dots, conjugate_gradients
+from pursuit.linalg.cg import (
+    CGSolution,
+    ConjugateGradients,
+    Iterate,
+    Refined,
+    column_dots,
+    conjugate_gradients,
+    refined_gradients,
+)
 from pursuit.linalg.cholesky import (
     EPS,
     INDEFINITE,
     NotPositiveDefiniteError,
     PivotedCholesky,
     RowCholesky,
+    bordered_cholesky,
     damped_cholesky,
+    invert_spd,
     reordered,
     robust_cholesky,
 )
 from pursuit.linalg.components import CanonicalPairs, PrincipalComponents, canonical_pairs
-from pursuit.linalg.linesearch import line_search
-from pursuit.linalg.lowrank import Factor, LowRankPlusDiagonal
-from pursuit.linalg.operators import low_rank_inverse, low_rank_operator
-from pursuit.linalg.refinement import Iterate, Refined, refined_gradients
-from pursuit.linalg.span import LOST_DIGITS, SpanSolution, gram_rounding
-from pursuit.linalg.spanindex import SpanPoints, trusted_size
-from pursuit.linalg.spd import invert_spd
-from pursuit.linalg.spread import Spread
-from pursuit.linalg.steps import StepSolution
-from pursuit.linalg.tall import TallMatrix
+from pursuit.linalg.convex import line_search
+from pursuit.linalg.low_rank import (
+    Factor,
+    LowRankPlusDiagonal,
+    TallMatrix,
+    low_rank_inverse,
+    low_rank_operator,
+)
+from pursuit.linalg.span import (
+    LOST_DIGITS,
+    SpanPoints,
+    SpanSolution,
+    Spread,
+    StepSolution,
+    gram_rounding,
+    trusted_size,
+)
 from pursuit.linalg.workers import Workers, single_threaded_blas
 
 __all__ = [

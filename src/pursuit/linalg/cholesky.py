@@ -1,4 +1,4 @@
-"""Cholesky factors that grow: the one decomposition behind every greedy choice."""
+"""Cholesky factors: growing, of dependent rows, bordered, damped, reordered, and the inverse."""
 
 from __future__ import annotations
 
@@ -7,19 +7,36 @@ import copy
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg.lapack import dpotrf, dtrtri
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
-from pursuit.linalg.workers import Workers
+from pursuit.linalg.workers import Workers, single_threaded_blas
+
+EPS = float(np.finfo(np.float64).eps)
+
+INDEFINITE = 1e-5
+"""Negative pivots down to this share of the largest diagonal entry count as rounding, also that of
+matrices computed in float32. A smaller share refuses more kernels as indefinite."""
+
+_LARGE_PIVOT = 1e-6
+"""Pivots above this share of their diagonal entry do not blow rounding up: a negative pivot after
+them proves that the matrix is indefinite."""
+
+_ROUNDING_MARGIN = 1e2
+"""A pivot must exceed this many times the rounding of its diagonal entry."""
 
 _COLUMN_CHUNK = 1024
-_LARGE_PIVOT = 1e-6
+"""Columns per task of a pivoted factor; part of the last bits of its rows."""
+
 _PANEL_ROWS = 64
+"""Rows that are reduced by one product after the first dependent row was met."""
+
+_INVERSE_PANEL = 192
+"""Rows and columns per task of an inverse; part of its last bits."""
+
 _LEAST_DAMPING, _MOST_DAMPING = 1e-14, 1e-3
-EPS = float(np.finfo(np.float64).eps)
-INDEFINITE = 1e-5
-"""Negative pivots down to this part of the largest diagonal entry are put down to rounding, also
-to that of matrices computed in float32."""
+"""First and last share of the largest diagonal entry that a damped factor adds."""
 
 
 class NotPositiveDefiniteError(ValueError):
@@ -32,7 +49,7 @@ class NotPositiveDefiniteError(ValueError):
 
 
 class PivotedCholesky:
-    """H ≈ V'V for a psd matrix H (P x P), grown a pivot at a time in an order the caller chooses.
+    """H ≈ V'V for a psd matrix H (P x P), grown one pivot at a time in the caller's order.
 
     After k pivots S, ``rows`` is V (k x P) and ``residual`` is diag(H - V'V), the Schur complement
     that a further pivot would have (Formulas §2). Adding pivot i needs only column i of H::
@@ -41,10 +58,10 @@ class PivotedCholesky:
 
     :meth:`reduce` forms H[:, i] - V'V[:, i] for several likely pivots with one matrix product, so
     that a caller who guesses well replaces memory-bound products with a vector by a few large ones;
-    at most ``prepared`` of them are kept. A residual counts as ``trusted`` while it is ``trust``
-    times the rounding that it has gathered, starting from ``rounding`` of its diagonal entry (one
-    number, or one per entry). Entries of ``diagonal`` that are NaN are not known yet: their
-    residuals are NaN until :meth:`reveal` is told of them.
+    at most ``prepared`` of them are kept. A residual counts as ``trusted`` while it exceeds
+    ``trust`` times its accumulated rounding error, which starts from ``rounding`` times its
+    diagonal entry (one number, or one per entry). Entries of ``diagonal`` that are NaN are not
+    known yet: their residuals are NaN until :meth:`reveal` sets them.
     """
 
     def __init__(
@@ -85,7 +102,7 @@ class PivotedCholesky:
 
     @property
     def rows(self) -> Floats:
-        """V, one row a pivot."""
+        """V, one row per pivot."""
         return self._store[: self.rank]
 
     def is_reduced(self, pivots: Indices) -> NDArray[np.bool_]:
@@ -93,9 +110,9 @@ class PivotedCholesky:
         return self._slot_of[pivots] >= 0
 
     def reduce(self, pivots: Indices, columns: Floats) -> None:
-        """Prepare columns of H (one a row, for ``pivots``) as columns of H - V'V.
+        """Prepare columns of H (one per row, for ``pivots``) as columns of H - V'V.
 
-        The oldest ones prepared make room.
+        They replace the oldest prepared ones.
         """
         slots = (self._next_slot + np.arange(len(pivots))) % len(self._reduced)
         self._next_slot = int(slots[-1] + 1)
@@ -128,8 +145,8 @@ class PivotedCholesky:
     def append(self, pivot: int, row: Floats) -> None:
         """Add ``pivot``: ``row`` is its column of H - V'V over the root of its own entry."""
         self._next_row()[:] = row
-        # A pivot divides the rounding of its column by its root and hands it on to all others;
-        # where pivots are far below the largest residual such errors compound.
+        # A pivot divides the rounding of its column by its root and passes it on to all others.
+        # Such errors compound where pivots are far below the largest residual.
         with np.errstate(over="ignore", under="ignore"):
             square = row * row
             inherited = np.sqrt(self._squared_error[pivot]) / row[pivot]
@@ -140,7 +157,7 @@ class PivotedCholesky:
         self.pivots.append(pivot)
 
     def reveal(self, index: Indices, diagonal: Floats) -> None:
-        """Learn entries of the diagonal, and what the pivots so far leave of them."""
+        """Set entries of the diagonal, and compute what the pivots so far leave of them."""
         V = self.rows[:, index]
         self.diagonal[index] = diagonal
         self.residual[index] = diagonal - np.einsum("ij,ij->j", V, V)
@@ -151,7 +168,7 @@ class PivotedCholesky:
         self.refuse_negative(index)
 
     def refuse_negative(self, index: Indices) -> None:
-        """Raise where some of these residuals are negative beyond rounding."""
+        """Raise an error if one of these residuals is negative beyond rounding."""
         if not len(index):
             return
         worst = int(index[self.residual[index].argmin()])
@@ -160,14 +177,14 @@ class PivotedCholesky:
 
     @property
     def trusted(self) -> NDArray[np.bool_]:
-        """Candidates whose residual stands out from the rounding it has gathered."""
+        """Which residuals exceed their accumulated rounding error by far."""
         return self.residual > self._trust * np.sqrt(self._squared_error)
 
     def keeps_definite(self, pivot: int, row: Floats, *, known_psd: bool) -> bool:
         """Whether ``row`` leaves every residual non-negative but for rounding.
 
-        Raises where it does not although the pivot is large, unless H is known to be psd: then,
-        and after a small pivot, it is rounding blown up, and the pivot should be passed over.
+        If it does not, a large pivot proves that H is not psd, and an error is raised, unless H is
+        known to be psd. Otherwise it is magnified rounding, and the pivot should be skipped.
         """
         after = np.where(np.isnan(self.residual), np.inf, self.residual - row * row)
         worst = int(after.argmin())
@@ -178,7 +195,7 @@ class PivotedCholesky:
         return False
 
     def copied(self) -> PivotedCholesky:
-        """A factor that grows by itself from here; V is shared until one of them grows."""
+        """A copy that grows on its own; both share V until one of them grows."""
         other = copy.copy(self)
         other.residual, other.pivots = self.residual.copy(), list(self.pivots)
         other.diagonal, other._inherited = self.diagonal.copy(), list(self._inherited)
@@ -221,11 +238,12 @@ class RowCholesky:
         return self._store[: self.size, : self.size]
 
     def copied(self) -> RowCholesky:
-        """A factor that grows by itself from here."""
+        """A copy that grows on its own."""
         other = copy.copy(self)
         other._store = self._store.copy()
         return other
 
+    @single_threaded_blas()
     def solve(self, rhs: Floats) -> Floats:
         """L⁻¹ rhs."""
         if self.size == 0:
@@ -245,18 +263,19 @@ class RowCholesky:
         self.size = n + 1
 
 
+@single_threaded_blas()
 def robust_cholesky(
-    matrix: Floats, tolerance: float = 1e-8, rounding: float = EPS
+    matrix: Floats, tolerance: float | None = None, rounding: float = EPS
 ) -> tuple[Floats, Indices]:
     """Factor a psd matrix, leaving out rows that depend on earlier ones.
 
-    Returns (R, kept) with R R' = matrix[kept, kept]. A row whose pivot is below ``tolerance`` of
-    its diagonal entry, or not well above the ``rounding`` of the entries, is dropped: it adds
-    nothing to the span that rounding would not drown. LAPACK factors what comes before the first
-    such row; from there on panels of rows are reduced by the rows that were kept, in O(n³) however
-    many are dropped.
+    Returns (R, kept) with R R' = matrix[kept, kept]. A row is dropped if its pivot is at most
+    ``tolerance`` of its diagonal entry, by default ``limits.BASIS_TOLERANCE``, or not well above
+    the ``rounding`` of the entries. LAPACK factors the rows before the first such row. From there
+    on panels of rows are reduced by the rows that were kept, in O(n³) however many are dropped.
     """
-    tolerance = max(tolerance, 1e2 * rounding)
+    tolerance = limits.BASIS_TOLERANCE if tolerance is None else tolerance
+    tolerance = max(tolerance, _ROUNDING_MARGIN * rounding)
     diagonal, n = np.diag(matrix), len(matrix)
     R, info = dpotrf(matrix, lower=1, clean=1)
     good = n if info == 0 else info - 1
@@ -269,7 +288,7 @@ def robust_cholesky(
     kept = np.arange(n)
     size = first
     least, large = -INDEFINITE * float(diagonal.max()), _LARGE_PIVOT * diagonal
-    # A negative pivot tells of an indefinite matrix only while all before it were large.
+    # A negative pivot proves an indefinite matrix only if all pivots before it were large.
     trusted = bool(np.all(np.diag(R)[:first] ** 2 > large[:first]))
     for panel in Workers.slices(n, _PANEL_ROWS):
         start = max(panel.start, first)
@@ -277,18 +296,18 @@ def robust_cholesky(
             continue
         before, rows = kept[:size], np.arange(start, panel.stop)
         known = solve_triangular(factor[:size, :size], matrix[np.ix_(before, rows)], lower=True).T
-        left = matrix[np.ix_(rows, rows)] - known @ known.T
-        columns = np.zeros_like(left)
+        schur = matrix[np.ix_(rows, rows)] - known @ known.T
+        columns = np.zeros_like(schur)
         taken: list[int] = []
         for i, row in enumerate(rows):
-            pivot = float(left[i, i])
+            pivot = float(schur[i, i])
             if not pivot > tolerance * diagonal[row]:
                 if trusted and pivot < least:
                     raise NotPositiveDefiniteError(int(row), pivot)
                 continue
             trusted = trusted and pivot > large[row]
-            column = left[i:, i] / np.sqrt(pivot)
-            left[i:, i:] -= np.outer(column, column)
+            column = schur[i:, i] / np.sqrt(pivot)
+            schur[i:, i:] -= np.outer(column, column)
             columns[i:, len(taken)] = column
             taken.append(i)
         stop = size + len(taken)
@@ -299,12 +318,13 @@ def robust_cholesky(
     return factor[:size, :size].copy(), kept[:size]
 
 
+@single_threaded_blas()
 def damped_cholesky(matrix: Floats, damping: float = 0.0) -> Floats:
     """Lower factor of matrix + s I, for the least s that makes it positive definite.
 
-    s starts at ``damping`` of the largest diagonal entry and is raised a hundredfold at a time, up
-    to 1e-3 of that entry: dependent directions need no more. For solvers whose step may be damped,
-    never for a result.
+    s starts at ``damping`` times the largest diagonal entry and is raised a hundredfold at a time,
+    up to 1e-3 of that entry: dependent directions need no more. For solvers whose steps may be
+    damped, never for a result.
 
     Raises
     ------
@@ -323,11 +343,12 @@ def damped_cholesky(matrix: Floats, damping: float = 0.0) -> Floats:
     )
 
 
+@single_threaded_blas()
 def reordered(K: Floats, R: Floats, order: Indices) -> Floats:
     """The factor of K = RR' in another order.
 
-    Where the factor of K[order, order] fails although R just held, it is made from R: R[order] = LQ
-    gives K[order, order] = LL'.
+    If K[order, order] cannot be factored although K just could, the factor is made from R:
+    R[order] = LQ gives K[order, order] = LL'.
     """
     if np.array_equal(order, np.arange(len(R))):
         return R
@@ -338,3 +359,83 @@ def reordered(K: Floats, R: Floats, order: Indices) -> Floats:
     signs = np.where(np.diag(triangle) < 0, -1.0, 1.0)
     lower: Floats = np.tril((signs[:, None] * triangle[: len(R)]).T)
     return lower
+
+
+@single_threaded_blas()
+def bordered_cholesky(
+    factor: Floats, cross: Floats, block: Floats, tolerance: float, rounding: float = EPS
+) -> tuple[Floats, Indices]:
+    """The factor of [[RR', C], [C', B]], leaving out new rows that depend on earlier ones.
+
+    Returns (factor, kept): the factor, whose first rows are R, and the numbers of the new rows that
+    were kept. A new row is dropped if its pivot is at most ``tolerance`` of its diagonal entry; old
+    rows are never dropped.
+    """
+    n = len(factor)
+    V = solve_triangular(factor, cross, lower=True).T if n else np.empty((len(block), 0))
+    E = block - V @ V.T
+    least = max(tolerance, _ROUNDING_MARGIN * rounding)
+    alive = np.flatnonzero(np.diag(E) > least * np.diag(block)) if n else np.arange(len(block))
+    corner, kept = robust_cholesky(E[np.ix_(alive, alive)], tolerance, rounding=rounding)
+    kept = alive[kept]
+    size = n + len(kept)
+    grown = np.zeros((size, size))
+    grown[:n, :n], grown[n:, :n], grown[n:, n:] = factor, V[kept], corner
+    return grown, kept
+
+
+@single_threaded_blas()
+def invert_spd(C: Floats, workers: Workers) -> tuple[Floats, float] | None:
+    """C⁻¹ and log|C| for symmetric positive definite C, which is overwritten by its inverse.
+
+    Returns None if C is not positive definite to working precision. Fixed panels are shared out
+    to the threads, which LAPACK does not offer without results that depend on their number:
+    C = LL' (right looking), N = L⁻¹ by columns, C⁻¹ = N'N. Memory: C and one more of its size.
+    """
+    panels = Workers.slices(len(C), _INVERSE_PANEL)
+    inverses: list[Floats] = []
+    log_determinant = 0.0
+    for k, panel in enumerate(panels):
+        factor, info = dpotrf(C[panel, panel], lower=1, clean=1)
+        if info != 0:
+            return None
+        C[panel, panel] = factor
+        log_determinant += 2.0 * float(np.log(np.diag(factor)).sum())
+        inverses.append(np.asarray(dtrtri(factor, lower=1)[0]))
+        _update_trailing(C, panel, inverses[-1], panels[k + 1 :], workers)
+    N = np.zeros_like(C)
+
+    def invert_columns(j: int) -> None:
+        columns = panels[j]
+        N[columns, columns] = inverses[j]
+        for i in range(j + 1, len(panels)):
+            rows = panels[i]
+            done = slice(columns.start, rows.start)
+            N[rows, columns] = -inverses[i] @ (C[rows, done] @ N[done, columns])
+
+    workers.map(invert_columns, range(len(panels)))
+
+    def multiply(columns: slice) -> None:
+        C[: columns.stop, columns] = (
+            N[columns.start :, : columns.stop].T @ N[columns.start :, columns]
+        )
+
+    workers.map(multiply, reversed(panels))
+    for panel in panels:
+        C[panel.stop :, panel] = C[panel, panel.stop :].T
+    return C, log_determinant
+
+
+def _update_trailing(
+    C: Floats, panel: slice, inverse: Floats, rest: list[slice], workers: Workers
+) -> None:
+    """Multiply rows below the panel by its inverse, and subtract their products below it."""
+
+    def scale(rows: slice) -> None:
+        C[rows, panel] = C[rows, panel] @ inverse.T
+
+    def subtract(columns: slice) -> None:
+        C[columns.start :, columns] -= C[columns.start :, panel] @ C[columns, panel].T
+
+    workers.map(scale, rest)
+    workers.map(subtract, rest)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pursuit import limits
 from pursuit._types import Floats
-
-_RANK = 1e-12
+from pursuit.linalg.workers import single_threaded_blas
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class PrincipalComponents:
     variances : array of shape (n,)
         Σw(u'(v - mean))²/Σw along each direction u, largest first.
     directions : array of shape (n, n)
-        One a column, orthonormal; the largest entry of each is positive.
+        One per column, orthonormal; the largest entry of each is positive.
     """
 
     mean: Floats
@@ -30,6 +30,7 @@ class PrincipalComponents:
     directions: Floats
 
     @classmethod
+    @single_threaded_blas()
     def from_moments(
         cls, gram: Floats, sums: Floats, weight: float, *, center: bool
     ) -> PrincipalComponents:
@@ -41,6 +42,7 @@ class PrincipalComponents:
         directions = vectors[:, ::-1] * _signs(vectors[:, ::-1])
         return cls(mean, np.maximum(values[::-1], 0.0), directions)
 
+    @single_threaded_blas()
     def scores(self, points: Floats, first: int = 0, last: int | None = None) -> Floats:
         """u'(v - mean) for points v (rows), along some of the directions."""
         return np.asarray((points - self.mean) @ self.directions[:, first:last])
@@ -53,7 +55,7 @@ class CanonicalPairs:
     Attributes
     ----------
     left, right : arrays of shape (n, q) and (p, q)
-        a and b, one pair a column; scores have unit variance.
+        a and b, one pair per column; scores have unit variance.
     correlations : array of shape (q,)
         Correlations of the scores.
     """
@@ -63,6 +65,7 @@ class CanonicalPairs:
     correlations: Floats
 
 
+@single_threaded_blas()
 def canonical_pairs(
     left: Floats, cross: Floats, right: Floats, ridges: tuple[float, float], n_pairs: int
 ) -> CanonicalPairs:
@@ -70,8 +73,8 @@ def canonical_pairs(
 
     With W_x = (C_xx + ε_x I)^(-½), and W_y alike, the singular vectors of W_x'C_xy W_y give
     a = W_x u and b = W_y v, which are then scaled to unit variance. Directions whose variance is
-    rounding are left out, so that ε = 0 is allowed. Fewer pairs than asked for are returned where
-    a view has no more directions.
+    rounding are left out, so ε = 0 is allowed. If a view has fewer than ``n_pairs`` directions,
+    fewer pairs are returned.
     """
     W_x, W_y = _whitener(left, ridges[0]), _whitener(right, ridges[1])
     U, strengths, V = np.linalg.svd(W_x.T @ cross @ W_y, full_matrices=False)
@@ -85,15 +88,16 @@ def canonical_pairs(
 
 
 def _whitener(covariance: Floats, ridge: float) -> Floats:
-    """U(Λ + εI)^(-½) for the eigenvectors U whose eigenvalues Λ stand clear of rounding."""
+    """U(Λ + εI)^(-½) for the eigenvectors U whose eigenvalues Λ do not count as zero."""
     values, vectors = np.linalg.eigh(covariance)
-    clear = values > _RANK * max(float(values[-1]), 0.0) if len(values) else values > 0
-    whitener: Floats = vectors[:, clear] / np.sqrt(values[clear] + ridge)
+    largest = max(float(values.max(initial=0.0)), 0.0)
+    positive = values > limits.PIVOT_TOLERANCE * largest
+    whitener: Floats = vectors[:, positive] / np.sqrt(values[positive] + ridge)
     return whitener
 
 
 def _signs(vectors: Floats) -> Floats:
-    """±1 for each column, such that its largest entry becomes positive."""
+    """±1 per column, by which its largest entry becomes positive."""
     if not vectors.size:
         return np.ones(vectors.shape[1])
     largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0)[0]

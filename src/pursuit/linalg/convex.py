@@ -7,7 +7,10 @@ from collections.abc import Callable
 from scipy.optimize import brentq
 
 _STEPS = 100
+"""Most steps; bisection alone needs about fifty."""
+
 _SMALL = 1e-7
+"""Default share of the first derivative at 0 at which Newton's method ends."""
 
 
 def line_search(
@@ -16,10 +19,10 @@ def line_search(
     guess: float | None = None,
     tolerance: float = _SMALL,
 ) -> float:
-    """The t in [0, end] at which a convex function is least.
+    """The t in [0, end] at which a convex function is smallest.
 
-    Newton's method, kept inside a bracket of the zero of the first derivative and replaced by
-    bisection where it leaves it; Brent's method where no second derivative is known.
+    Newton's method inside a bracket of the zero of the first derivative, with bisection for steps
+    that leave the bracket; Brent's method if no second derivative is known.
 
     Parameters
     ----------
@@ -30,8 +33,8 @@ def line_search(
     guess : float, optional
         Where to look first.
     tolerance : float, default 1e-7
-        Newton's method ends where the derivative is this part of the one at 0; the value is then
-        off by the square of it.
+        Newton's method ends where the derivative is at most this share of the one at 0; the error
+        of the value is then of the order of its square.
 
     Returns
     -------

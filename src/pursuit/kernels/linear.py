@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from pursuit._types import Floats
 from pursuit.kernels.base import (
     Items,
     Kernel,
     Tile,
+    Tiles,
     Vector,
+    as_points,
+    check_same_features,
     is_sparse,
     n_items,
-    tile_buffer,
-    tile_dtype,
+    product_into,
+    squared_norms,
 )
-from pursuit.kernels.points import as_points, check_same_features, product_into, squared_norms
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,15 @@ class Dot(Kernel):
         Factor of the inner product.
     offset : float, default 0.0
         The value at the origin; scikit-learn's `DotProduct` has sigma_0² here.
+    free : tuple of str, default ()
+        ("sigma_0",) when log sigma_0 is a hyper-parameter.
     """
 
     weight: float = 1.0
     offset: float = 0.0
+    free: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+    has_gradient = True
 
     @property
     def positive_definite(self) -> bool:
@@ -43,36 +50,45 @@ class Dot(Kernel):
 
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> DotColumns:
         """Bind the kernel to the points Z."""
-        return DotColumns(self, Z, tile_dtype(dtype))
+        return DotColumns(self, Z, dtype)
 
     def diag(self, A: Items) -> Vector:
         """Return weight |a|² + offset."""
         return self.weight * squared_norms(as_points(A)) + self.offset
 
+    def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Return 2σ₀² ΣW."""
+        return np.full(len(self.free), 2.0 * self.offset * float(W.sum()))
 
-class DotColumns:
+    def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Return weight W'A."""
+        gradient: Floats = self.weight * (W.T @ A)
+        return gradient
+
+
+class DotColumns(Tiles):
     """Tiles of an inner-product kernel: one matrix product."""
 
-    def __init__(self, kernel: Dot, Z: Items, dtype: np.dtype[Any]) -> None:
+    def __init__(self, kernel: Dot, Z: Items, dtype: npt.DTypeLike) -> None:
         Z = as_points(Z)
-        self.n_columns, self._n_features = Z.shape
-        self._dtype = dtype
+        super().__init__(Z.shape[0], dtype)
+        self._n_features = Z.shape[1]
         self._offset = kernel.offset
-        weighted = (kernel.weight * Z.astype(np.float64)).astype(dtype, copy=False)
+        weighted = (kernel.weight * Z.astype(np.float64)).astype(self.dtype, copy=False)
         self._right = weighted.T.tocsr() if is_sparse(Z) else weighted.T
 
     def __call__(self, A: Items, out: Tile | None = None) -> Tile:
         """Return the block k(A, Z)."""
-        out = tile_buffer(out, n_items(A), self.n_columns, self._dtype)
+        out = self.buffer(n_items(A), out)
         A = as_points(A)
         check_same_features(A, self._n_features)
-        product_into(A.astype(self._dtype, copy=False), self._right, out)
+        product_into(A.astype(self.dtype, copy=False), self._right, out)
         if self._offset:
             out += self._offset
         return out
 
 
 def as_dot(kernel: Kernel) -> Dot | None:
-    """The inner-product kernel that this is, also inside a counter; None for any other."""
+    """Return the inner-product kernel that this is, also inside a counter; None for any other."""
     inner = getattr(kernel, "kernel", kernel)
     return inner if isinstance(inner, Dot) else None

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from pursuit.kernels import compile_kernel, pairwise
-from pursuit.kernels.called import DIAGONAL_TILE, Called
+from pursuit.kernels.callable import DIAGONAL_TILE, CallableKernel
 
 WORDS = ["cat", "act", "dog", "", "doge"]
 
@@ -116,6 +116,6 @@ def test_bad_blocks_are_refused(function, error, message):
 
 
 def test_bad_diagonals_are_refused():
-    kernel = Called(cubic, "odd", diagonal=lambda A: np.ones(7))
+    kernel = CallableKernel(cubic, "odd", diagonal=lambda A: np.ones(7))
     with pytest.raises(ValueError, match=r"kernel odd returned shape \(7,\) where \(3,\)"):
         kernel.diag(np.zeros((3, 1)))

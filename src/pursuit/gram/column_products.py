@@ -1,8 +1,8 @@
 """Inner products of candidate kernel columns with the targets and with a function on the rows.
 
-What a step in the plane of the function so far and one more kernel function needs to know (Z03
-Algorithms 1 and 3): of all rows at once from the whole kernel matrix, or of a few candidates in one
-pass over the rows.
+A step in the plane of the current function and one more kernel function needs them (Zhang 2003,
+Algorithms 1 and 3): for all rows at once from the whole kernel matrix, or for a few candidates in
+one pass over the rows.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy as np
 
 from pursuit._types import Floats, Indices
 from pursuit.gram.engine import Block, list_pass
-from pursuit.gram.matrix import KernelMatrix
+from pursuit.gram.kernel_matrix import KernelMatrix
 from pursuit.kernels import Columns, Kernel
-from pursuit.linalg import Workers
+from pursuit.linalg import Workers, column_dots
 from pursuit.rows import DistributedRows, RowSource, Sample, in_tree
 
 
@@ -47,7 +47,7 @@ class InnerProducts:
 
 
 class ColumnProducts(Protocol):
-    """Gives the inner products of candidates, and follows the function p as it changes."""
+    """Inner products of candidates with a function p that changes step by step."""
 
     def products(self, candidates: Indices) -> InnerProducts:
         """Inner products of these candidates with p as it is now."""
@@ -63,10 +63,10 @@ class ColumnProducts(Protocol):
 
 
 class MatrixProducts:
-    """All rows are candidates: O(m) a step, and one product with K for each new function.
+    """All rows are candidates: O(m) per step, and one product with K for each new function.
 
     K'Wp follows p by the same recursion, from k_i and K'Wk_i, which are kept for every function
-    that was taken: O(m n) memory beside K itself.
+    taken so far: O(m n) memory beside K itself.
     """
 
     def __init__(self, sample: Sample, matrix: KernelMatrix) -> None:
@@ -85,8 +85,8 @@ class MatrixProducts:
             self._targets[candidates],
             self._squares[candidates],
             self._p[candidates],
-            _dots(weighted, self._p),
-            _dots(weighted, self._y),
+            column_dots(weighted, self._p),
+            column_dots(weighted, self._y),
         )
 
     def advance(self, candidate: int, alpha: float, beta: float) -> None:
@@ -107,10 +107,10 @@ class MatrixProducts:
 class StreamedProducts:
     """A few candidates at a time, κ of them in one pass over the rows: O(κm), nothing kept but p.
 
-    The column of the last function taken is a further candidate of the next pass, which brings p up
-    to date block by block before it is used. Blocks of rows are bound to the kernel once, which
-    takes about as much memory as the rows; rows that lie elsewhere stay there, and p travels.
-    ``after_pass`` is called after each pass.
+    The last function taken is one more candidate of the next pass, whose column updates p block by
+    block before p is used. Blocks of rows are bound to the kernel once, which takes about as much
+    memory as the rows; rows that lie elsewhere stay there, and p travels. ``after_pass`` is called
+    after each pass.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ def _one_block(
         squares = (tile * tile) @ w
     else:
         squares = np.einsum("ij,ij->i", tile, tile)
-    return p, _Sums(tile @ both, squares, _dots(both[:, :o], p), _dots(both[:, :o], y))
+    return p, _Sums(tile @ both, squares, column_dots(both[:, :o], p), column_dots(both[:, :o], y))
 
 
 def _elsewhere(
@@ -225,8 +225,3 @@ def _elsewhere(
         return _one_block(candidates, step, kernel.columns(items), *arrays)
 
     return block
-
-
-def _dots(a: Floats, b: Floats) -> Floats:
-    products: Floats = np.einsum("io,io->o", a, b)
-    return products

@@ -1,6 +1,6 @@
 """Kernels that are called: any function of two blocks, and `pairwise` for functions of two items.
 
-What comes back is checked for shape and finiteness once per tile. Imports NumPy only.
+The values returned are checked for shape and finiteness once per tile. Imports NumPy only.
 """
 
 from __future__ import annotations
@@ -12,18 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pursuit.kernels.base import (
-    Items,
-    Kernel,
-    Tile,
-    Vector,
-    is_sparse,
-    n_items,
-    tile_buffer,
-    tile_dtype,
-)
+from pursuit.kernels.base import Items, Kernel, Tile, Tiles, Vector, is_sparse, n_items
 
 DIAGONAL_TILE = 64
+"""Side of the tiles off which the diagonal of a function of blocks is read. Larger tiles evaluate
+more entries in vain; smaller ones call the function more often."""
 
 
 class PairFunction:
@@ -85,7 +78,7 @@ def function_name(function: Any) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Called(Kernel):
+class CallableKernel(Kernel):
     """A kernel we know nothing about except how to call it.
 
     Parameters
@@ -96,8 +89,8 @@ class Called(Kernel):
         What error messages call it.
     diagonal : callable or None, default None
         A -> k(a, a) for every item. Without it, the diagonal of arrays and sparse matrices is read
-        off tiles of 64 x 64, because a function of whole blocks is cheap per entry and dear per
-        call; lists of objects are taken one by one, because there every entry is dear.
+        off tiles of 64 x 64, because calls of a function of whole blocks are expensive and entries
+        are cheap; lists of objects are taken one by one, because there entries are expensive.
     """
 
     function: Callable[[Items, Items], Any]
@@ -109,9 +102,9 @@ class Called(Kernel):
         """False: not known."""
         return False
 
-    def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> CalledColumns:
+    def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> CallableColumns:
         """Bind the kernel to the items Z."""
-        return CalledColumns(self, Z, tile_dtype(dtype))
+        return CallableColumns(self, Z, dtype)
 
     def block(self, A: Items, B: Items) -> Tile:
         """Call the function and check what it returns."""
@@ -151,17 +144,15 @@ class Called(Kernel):
         return dense
 
 
-class CalledColumns:
-    """Tiles of a called kernel: its blocks, copied to the type asked for."""
+class CallableColumns(Tiles):
+    """Tiles of a called kernel: its blocks, copied to the type of the tile."""
 
-    def __init__(self, kernel: Called, Z: Items, dtype: np.dtype[Any]) -> None:
-        self.n_columns = n_items(Z)
-        self._kernel = kernel
-        self._Z = Z
-        self._dtype = dtype
+    def __init__(self, kernel: CallableKernel, Z: Items, dtype: npt.DTypeLike) -> None:
+        super().__init__(n_items(Z), dtype)
+        self._kernel, self._Z = kernel, Z
 
     def __call__(self, A: Items, out: Tile | None = None) -> Tile:
         """Return the block k(A, Z)."""
-        out = tile_buffer(out, n_items(A), self.n_columns, self._dtype)
+        out = self.buffer(n_items(A), out)
         np.copyto(out, self._kernel.block(A, self._Z), casting="same_kind")
         return out
