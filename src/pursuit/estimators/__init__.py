@@ -10,7 +10,7 @@ from pursuit.estimators.hull.mixture import HullMixture
 from pursuit.estimators.hull.regression import HullRegressor, HullRegressorCV
 from pursuit.estimators.hull.search import HullSolution, minimize_over_hull
 from pursuit.estimators.lp.estimators import LPMachineClassifier, LPMachineRegressor
-from pursuit.estimators.maps.featuremap import GreedyFeatureMap
+from pursuit.estimators.maps.feature_map import GreedyFeatureMap
 from pursuit.estimators.maps.neighbors import SpanNeighbors
 from pursuit.estimators.matching.estimators import (
     KernelMatchingPursuitClassifier,

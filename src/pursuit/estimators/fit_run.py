@@ -23,6 +23,8 @@ from pursuit.rows import Sample
 T = TypeVar("T")
 
 _OWN_PACKAGES = ("pursuit", "sklearn")
+_CHOOSING_SHARE = 0.8
+"""Share of ``max_time`` after which a choice ends; the rest is for the model of what was chosen."""
 
 
 class FitRun:
@@ -109,6 +111,12 @@ class FitRun:
     def out_of_time(self) -> bool:
         """Whether only what the model cannot do without should still be done."""
         return self.stopping or self.clock.over()
+
+    def stop_reason(self, *_: object) -> str | None:
+        """Why a choice has to end now: a rule for pursuits and for choices in blocks."""
+        if self.stopping:
+            return "interrupted"
+        return "time" if self.clock.over(_CHOOSING_SHARE) else None
 
     @property
     def seconds(self) -> dict[str, float]:

@@ -42,8 +42,8 @@ def records() -> dict[str, type]:
     from pursuit.estimators.gp.learning import Settled
     from pursuit.estimators.hull.boostrounds import Booster
     from pursuit.estimators.inputs import TargetScale
+    from pursuit.estimators.maps.landmarks import Landmarks, Projection
     from pursuit.estimators.maps.neighbors import SearchCost
-    from pursuit.estimators.maps.projection import Projection
     from pursuit.estimators.matching.path import AtomPath
     from pursuit.estimators.search import Evidence, Search
     from pursuit.objectives import SigmoidAtoms
@@ -55,6 +55,7 @@ def records() -> dict[str, type]:
         Booster,
         Diagonal,
         Evidence,
+        Landmarks,
         LaplaceFit,
         Mixture,
         Projection,
@@ -75,6 +76,7 @@ def records() -> dict[str, type]:
         gram.GramStatistics,
         greedy.Choice,
         greedy.Path,
+        greedy.Pivots,
         greedy.Pool,
         greedy.SpanFit,
         linalg.PrincipalComponents,

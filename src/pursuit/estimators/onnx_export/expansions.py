@@ -15,7 +15,7 @@ from pursuit.estimators.gp.exact import ExactGPRegressor
 from pursuit.estimators.gp.sparse import SparseGPRegressor
 from pursuit.estimators.inputs import dense, is_precomputed
 from pursuit.estimators.lp.estimators import LPMachineClassifier, LPMachineRegressor
-from pursuit.estimators.maps.featuremap import GreedyFeatureMap
+from pursuit.estimators.maps.feature_map import GreedyFeatureMap
 from pursuit.estimators.matching.estimators import (
     KernelMatchingPursuitClassifier,
     KernelMatchingPursuitRegressor,
