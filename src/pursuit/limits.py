@@ -7,3 +7,6 @@ from __future__ import annotations
 
 SMALL_ROWS = 2_000
 """Up to this many rows a search looks at all of them, and no rows are reserved to judge a model."""
+
+BOUND_ROWS = 5_000
+"""Up to this many rows each of them is a candidate where a bound chooses the size of a basis."""

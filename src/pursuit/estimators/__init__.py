@@ -1,7 +1,7 @@
 """The scikit-learn face: wire rows, kernel, objective and stopping rule, and store the result."""
 
-from pursuit.estimators.components.kcca import SparseKernelCCA
-from pursuit.estimators.components.kpca import SparseKernelPCA
+from pursuit.estimators.components.kernel_cca import SparseKernelCCA
+from pursuit.estimators.components.kernel_pca import SparseKernelPCA
 from pursuit.estimators.gp.classifier import SparseGPClassifier
 from pursuit.estimators.gp.exact import ExactGPRegressor
 from pursuit.estimators.gp.sparse import SparseGPRegressor

@@ -44,6 +44,9 @@ class FitRun:
         Their numbers among the rows passed to ``fit``.
     n_stages : int
         At least as many as the fit has, for progress bars.
+    resumes : bool, default True
+        Whether the estimator's ``checkpoint`` applies. It is about ``fit``, not about methods that
+        go on from a fitted model.
 
     Attributes
     ----------
@@ -65,13 +68,20 @@ class FitRun:
     workers: Workers
 
     def __init__(
-        self, estimator: Any, sample: Sample, present: Indices, n_stages: int = 10
+        self,
+        estimator: Any,
+        sample: Sample,
+        present: Indices,
+        n_stages: int = 10,
+        *,
+        resumes: bool = True,
     ) -> None:
         self._estimator, self._sample, self._present = estimator, sample, present
         self.seeds = seeds(estimator.random_state)
         self.rng = np.random.default_rng(self.seeds)
         self.clock = Clock(getattr(estimator, "max_time", None))
         self._progress = Progress(estimator, n_stages)
+        self._folder = getattr(estimator, "checkpoint", None) if resumes else None
         self._checkpoint: Checkpoint | None = None
         self._contexts = ExitStack()
 
@@ -79,11 +89,10 @@ class FitRun:
         estimator = self._estimator
         self.interrupted = self._contexts.enter_context(catch_interrupt())
         self.workers = self._contexts.enter_context(Workers(estimator.n_jobs))
-        folder = getattr(estimator, "checkpoint", None)
-        if folder is not None:
+        if self._folder is not None:
             try:
                 self._checkpoint = Checkpoint(
-                    folder, estimator, self._sample, self.rng, self.interrupted
+                    self._folder, estimator, self._sample, self.rng, self.interrupted
                 )
             except BaseException:
                 self._contexts.close()

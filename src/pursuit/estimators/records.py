@@ -36,8 +36,9 @@ def records() -> dict[str, type]:
     """Classes by name, of which fitted models are made."""
     # Estimators import this module, so what they are made of is looked up when it is needed.
     from pursuit import bounds, gram, greedy, linalg, solvers, tuning
+    from pursuit.estimators.components.kernel_cca import ChosenPairs
     from pursuit.estimators.components.subspace import Diagonal, Subspace
-    from pursuit.estimators.components.views import View
+    from pursuit.estimators.components.views import Disagreements, View
     from pursuit.estimators.gp.laplace import LaplaceFit
     from pursuit.estimators.gp.learning import Settled
     from pursuit.estimators.hull.boostrounds import Booster
@@ -53,7 +54,9 @@ def records() -> dict[str, type]:
     classes = [
         AtomPath,
         Booster,
+        ChosenPairs,
         Diagonal,
+        Disagreements,
         Evidence,
         Landmarks,
         LaplaceFit,

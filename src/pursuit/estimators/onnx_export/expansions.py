@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pursuit._types import Floats
-from pursuit.estimators.components.kpca import SparseKernelPCA
+from pursuit.estimators.components.kernel_pca import SparseKernelPCA
 from pursuit.estimators.gp.classifier import SparseGPClassifier
 from pursuit.estimators.gp.exact import ExactGPRegressor
 from pursuit.estimators.gp.sparse import SparseGPRegressor
