@@ -121,8 +121,8 @@ class SparseKernelCCA(
     kernel_params_x, kernel_params_y : dict, optional
         Parameters of named or callable kernels, such as ``{"gamma": 0.1}``.
     max_time : float or None, default None
-        Seconds that the fit may take, about: no row is chosen after 80 % of them. There is at
-        least one row. The result is no longer reproducible.
+        Seconds that the fit may take, about: no row is chosen after 80 % of them, except the
+        first ``n_components``. The result is no longer reproducible.
     checkpoint : path-like or None, default None
         A folder in which the fit records the chosen rows and the counts of the bound. The same call
         with the same data goes on from there, to the identical model.
@@ -431,7 +431,11 @@ class SparseKernelCCA(
         )
         candidates = FreshSubset(search.pool_size or subset_size(), run.rng) if fresh else None
         pursuit = Pursuit(objective, Meter(kernels[0]), candidates=candidates, labels=index)
-        rules: list[StopRule] = [MaxSize(limit), run.stop_reason]
+        rules: list[StopRule] = [
+            MaxSize(limit),
+            # Fewer rows than components would be of no use.
+            lambda pursuit: run.stop_reason() if pursuit.size >= least else None,
+        ]
         if not by_bound:
             path = pursuit.run(rules, tick)
             return ChosenPairs(index[objective.chosen], path, None)
