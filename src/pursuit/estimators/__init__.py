@@ -16,7 +16,7 @@ from pursuit.estimators.matching.estimators import (
     KernelMatchingPursuitClassifier,
     KernelMatchingPursuitRegressor,
 )
-from pursuit.estimators.onnx_export.export import to_onnx
+from pursuit.estimators.onnx_export import to_onnx
 from pursuit.estimators.quadratic.minimize import QuadraticSolution, minimize_quadratic
 from pursuit.estimators.ridge import SparseKernelRidge
 from pursuit.estimators.saving import load, trusted_types

@@ -121,7 +121,7 @@ class FitRun:
         """Whether only what the model cannot do without should still be done."""
         return self.stopping or self.clock.over()
 
-    def stop_reason(self, *_: object) -> str | None:
+    def stop_reason(self, pursuit: object = None) -> str | None:
         """Why a choice has to end now: a rule for pursuits and for choices in blocks."""
         if self.stopping:
             return "interrupted"

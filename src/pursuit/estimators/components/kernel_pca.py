@@ -46,7 +46,7 @@ from pursuit.estimators.inputs import (
     training_rows,
     weighted_sample,
 )
-from pursuit.estimators.kernelmodel import BasisModel
+from pursuit.estimators.kernelmodel import BasisModel, Expansion
 from pursuit.estimators.lazily import lazily
 from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
@@ -505,6 +505,9 @@ class SparseKernelPCA(
             residual = squares.sum() - np.cumsum(np.sum(parts, axis=0))
             curves["new rows"] = (sizes, np.maximum(residual, 0.0) / rows.n_rows)
         return curves
+
+    def _expansion(self) -> Expansion:
+        return Expansion.of(self, self.basis_, self.dual_coef_, -self._shift, name="scores")
 
     def _check_sizes(self) -> None:
         if self.n_basis == "bound" or not isinstance(self.n_components, numbers.Integral):

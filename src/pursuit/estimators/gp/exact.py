@@ -34,7 +34,7 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
-from pursuit.estimators.kernelmodel import KernelModel
+from pursuit.estimators.kernelmodel import Expansion, KernelModel
 from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
@@ -388,6 +388,10 @@ class ExactGPRegressor(
         if self._single_output:
             bounds = [part[:, 0] for part in bounds]
         return bounds[0], bounds[1]
+
+    def _expansion(self) -> Expansion:
+        """The function that the model evaluates."""
+        return Expansion.of(self, self.X_train_, self.dual_coef_)
 
     def _sample(self, targets: Floats) -> Sample:
         """The rows of positive weight, with targets."""

@@ -34,7 +34,7 @@ from pursuit.estimators.inputs import (
     training_rows,
     weighted_sample,
 )
-from pursuit.estimators.kernelmodel import KernelModel
+from pursuit.estimators.kernelmodel import Expansion, KernelModel
 from pursuit.estimators.lazily import lazily
 from pursuit.estimators.maps.landmarks import (
     PROJECTIONS,
@@ -554,6 +554,9 @@ class GreedyFeatureMap(
                 "beyond 2**26 numbers, nor for rows of weight 0): pass the training rows as X=."
             )
         return self._features
+
+    def _expansion(self) -> Expansion:
+        return Expansion.of(self, self.components_, self.normalization_.T, name="features")
 
     def _kernels_used(self) -> list[Any]:
         return [self.kernel]
