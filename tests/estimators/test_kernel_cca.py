@@ -374,6 +374,8 @@ def test_wrong_views_are_named(pair):
         SparseKernelCCA().fit(X, np.full((300, 1), np.nan))
     with pytest.raises(ValueError, match="kernel_y='precomputed' needs a square kernel matrix"):
         SparseKernelCCA("rbf", "precomputed").fit(X, Y)
+    with pytest.raises(ValueError, match="kernel_params_x has no effect on a precomputed kernel"):
+        SparseKernelCCA("precomputed", kernel_params_x={"gamma": 1.0}).fit(np.eye(300), Y)
     model = SparseKernelCCA(n_basis=5).fit(X, Y)
     with pytest.raises(ValueError, match="Y has 1 features, but the rows have 2"):
         model.transform(X, Y[:, :1])

@@ -296,7 +296,7 @@ def test_wrong_data_is_named(rows):
         model.reconstruction_error(rows, 6)
     with pytest.raises(ValueError, match="X has 3 components, but the model has 2"):
         model.inverse_transform(rows)
-    with pytest.raises(ValueError, match="diagonal is for kernel='precomputed'"):
+    with pytest.raises(ValueError, match="diagonal is for new rows of kernel='precomputed'"):
         model.score_samples(rows, diagonal=np.ones(len(rows)))
 
 

@@ -498,11 +498,11 @@ class TestBadInput:
         search = SpanNeighbors("precomputed", random_state=0).fit(K)
         with pytest.raises(ValueError, match="pass it as diagonal="):
             search.kneighbors(cross)
-        with pytest.raises(ValueError, match="a finite number for each of the 4 queries"):
+        with pytest.raises(ValueError, match="a finite number for each of the 4 rows"):
             search.kneighbors(cross, diagonal=np.ones(3))
         with pytest.raises(ValueError, match="numbers in diagonal"):
             search.kneighbors(cross, diagonal=np.zeros(4))
-        with pytest.raises(ValueError, match="diagonal is for queries"):
+        with pytest.raises(ValueError, match="diagonal is for new rows"):
             search.kneighbors(diagonal=np.diag(K))
         expected = SpanNeighbors("linear", random_state=0).fit(X).kneighbors(new)
         found = search.kneighbors(cross, diagonal=(new**2).sum(axis=1))

@@ -10,9 +10,10 @@ from sklearn.base import is_regressor
 
 from pursuit._types import Floats, Indices
 from pursuit.estimators.inputs import counting_kernel, is_precomputed, prediction_rows
-from pursuit.gram import kernel_times
+from pursuit.gram import kernel_diagonal, kernel_times
 from pursuit.kernels import Columns, CountingKernel, Kernel
 from pursuit.linalg import Workers, single_threaded_blas
+from pursuit.rows import RowSource
 
 _PLAIN_ROWS = 64
 """Up to this many rows of a plain array are predicted without threads or blocks."""
@@ -115,6 +116,36 @@ class KernelModel:
     def _compiled_kernels(self, X: Any) -> list[CountingKernel]:
         """All kernels as tiles."""
         return [self._compile(kernel, X)[0] for kernel in self._kernels_used()]
+
+    def _diagonal_of(
+        self, rows: RowSource, kernel: Kernel, diagonal: Any, constant: float | None
+    ) -> Floats:
+        """k(x, x) of new rows.
+
+        A matrix of k(x, training rows) does not hold it. There it is ``diagonal``, or ``constant``
+        where k(x, x) is the same for all training rows.
+        """
+        if not is_precomputed(self.kernel):
+            if diagonal is not None:
+                raise ValueError(
+                    "diagonal is for new rows of kernel='precomputed': leave it out, k(x, x) is "
+                    "known."
+                )
+            return kernel_diagonal(rows, kernel)
+        if diagonal is None and constant is None:
+            raise ValueError(
+                "this takes k(x, x) of the rows, which a precomputed matrix of k(x, training rows) "
+                "does not hold: pass it as diagonal=, or fit with a callable kernel."
+            )
+        if diagonal is None:
+            return np.full(rows.n_rows, constant)
+        given = np.asarray(diagonal, dtype=np.float64)
+        if given.shape != (rows.n_rows,) or not np.all(np.isfinite(given)):
+            raise ValueError(
+                f"diagonal must hold k(x, x), a finite number for each of the {rows.n_rows} rows, "
+                f"got shape {given.shape}."
+            )
+        return given
 
     def _compiled(self, X: Any) -> CountingKernel:
         """The one kernel as tiles."""

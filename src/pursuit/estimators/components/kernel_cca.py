@@ -25,7 +25,7 @@ from pursuit.bounds import Bound
 from pursuit.estimators.checkpoint import fingerprint
 from pursuit.estimators.components.kernel_pca import SEARCH_FIELDS
 from pursuit.estimators.components.subspace import default_pool_size
-from pursuit.estimators.components.views import Disagreements, SpannedPairs, View, ViewMoments
+from pursuit.estimators.components.views import Disagreements, SpannedPairs, View
 from pursuit.estimators.constraints import CHECKPOINT, EXECUTION, MAX_TIME
 from pursuit.estimators.fit_run import FitRun, interrupt, warn
 from pursuit.estimators.inputs import (
@@ -294,24 +294,23 @@ class SparseKernelCCA(
             self._check_second_view(samples[1], run)
             for sample, kernel in zip(samples, kernels, strict=True):
                 check_positive_definite(kernel, sample, run.rng)
-            limit = int(self.n_basis) if self.n_basis != "bound" else self._largest(samples[0])
+            largest = largest_size(samples[0].weights.sum(), int(self.n_components))
+            limit = largest if self.n_basis == "bound" else int(self.n_basis)
             tick = run.begin("choose", limit)
             chosen = run.recorded(
                 "choose", lambda: self._choose(search, limit, samples, kernels, run, tick)
             )
             run.begin("correlate")
             spanned = SpannedPairs.of(samples, kernels, chosen.rows, run.workers)
-            self._check_ranks(spanned.moments)
-            pairs = spanned.moments.correlated(
-                spanned.moments.sizes, self.regularization, self.n_components
-            )
+            self._check_ranks(spanned.ranks())
+            pairs = spanned.correlated(spanned.sizes, self.regularization, self.n_components)
             run.begin("bound")
             counted = chosen.counted
             if counted is None:
                 sizes = size_grid(len(chosen.rows))
                 counted = run.recorded("bound", lambda: self._disagreements(spanned, sizes, run))
         for view, kept, span, (coefficients, shift) in zip(
-            views, spanned.kept, spanned.spans, spanned.moments.maps(pairs), strict=True
+            views, spanned.kept, spanned.spans, spanned.maps(pairs), strict=True
         ):
             points = present[kept] if is_precomputed(view.kernel) else span.points
             view.store(points, coefficients, shift)
@@ -405,9 +404,6 @@ class SparseKernelCCA(
                 f"than is passed now ({now}): pass what it was begun with, or another folder."
             )
 
-    def _largest(self, sample: Sample) -> int:
-        return largest_size(sample.weights.sum(), int(self.n_components))
-
     def _choose(
         self,
         search: Search,
@@ -486,8 +482,8 @@ class SparseKernelCCA(
                 "vacuous and cannot choose. Raise error_tol, or give n_basis as a number."
             )
 
-    def _check_ranks(self, moments: ViewMoments) -> None:
-        for name, rank in zip("XY", moments.ranks(), strict=True):
+    def _check_ranks(self, ranks: list[int]) -> None:
+        for name, rank in zip("XY", ranks, strict=True):
             if rank == 0:
                 raise ValueError(
                     f"{name} is constant, or its kernel makes it so: it has nothing to correlate "

@@ -52,7 +52,7 @@ from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.search import Search, resolve_search
 from pursuit.estimators.sources import named_columns
-from pursuit.gram import kernel_diagonal, over_span
+from pursuit.gram import over_span
 from pursuit.greedy import Path, Pool
 from pursuit.kernels import is_gaussian
 from pursuit.linalg import PrincipalComponents, Workers
@@ -437,19 +437,14 @@ class SparseKernelPCA(
                 f"n_components must be a whole number from 0 to n_basis_={self.n_basis_}, got "
                 f"{n_components!r}."
             )
-        rows, X = prediction_rows(self, X)
-        squares = self._squares(rows, X, diagonal)
 
-        def error(V: Floats, items: Any, where: slice) -> Floats:
-            residual = squares[where] - np.einsum("ij,ij->i", V, V)
+        def norms(V: Floats, items: Any, where: slice) -> Floats:
             minor = self._pca.scores(V, int(q))
-            return np.maximum(residual, 0.0) + np.einsum("ij,ij->i", minor, minor)
+            return np.array([np.einsum("ij,ij->i", Z, Z) for Z in (V, minor)])
 
-        with Workers(self.n_jobs) as workers:
-            parts = over_span(
-                rows, self._compiled(X), self._points, self._span.whitener, error, workers
-            )
-        return np.concatenate(parts)
+        parts, squares = self._over_span(X, diagonal, norms)
+        inside, minor = np.hstack(parts)
+        return np.maximum(squares - inside, 0.0) + minor
 
     @lazily
     def score_samples(self, X: Any, *, diagonal: ArrayLike | None = None) -> Floats:
@@ -492,18 +487,13 @@ class SparseKernelPCA(
         outside = np.maximum(self._span.weight - sizes, 1.0)
         curves = {"training rows outside the basis": (sizes, self._span.residuals / outside)}
         if X is not None:
-            rows, X = prediction_rows(self, X)
-            squares = self._squares(rows, X, diagonal)
 
             def explained(V: Floats, items: Any, where: slice) -> Floats:
                 return np.asarray(np.square(V).sum(axis=0))
 
-            with Workers(self.n_jobs) as workers:
-                parts = over_span(
-                    rows, self._compiled(X), self._points, self._span.whitener, explained, workers
-                )
+            parts, squares = self._over_span(X, diagonal, explained)
             residual = squares.sum() - np.cumsum(np.sum(parts, axis=0))
-            curves["new rows"] = (sizes, np.maximum(residual, 0.0) / rows.n_rows)
+            curves["new rows"] = (sizes, np.maximum(residual, 0.0) / len(squares))
         return curves
 
     def _expansion(self) -> Expansion:
@@ -626,26 +616,12 @@ class SparseKernelPCA(
         enough = np.flatnonzero(cumulative >= share * cumulative[-1])
         return int(enough[0]) + 1
 
-    def _squares(self, rows: RowSource, X: Any, diagonal: ArrayLike | None) -> Floats:
-        """k(x, x) of rows to be mapped."""
-        if not is_precomputed(self.kernel):
-            if diagonal is not None:
-                raise ValueError(
-                    "diagonal is for kernel='precomputed': leave it out, k(x, x) is known."
-                )
-            return kernel_diagonal(rows, self._compiled(X))
-        if diagonal is not None:
-            given = np.asarray(diagonal, dtype=np.float64)
-            if given.shape != (rows.n_rows,) or not np.all(np.isfinite(given)):
-                raise ValueError(
-                    f"diagonal must hold k(x, x), a finite number for each of the {rows.n_rows} "
-                    f"rows, got shape {given.shape}."
-                )
-            return given
-        least, largest = self._diagonal.least, self._diagonal.largest
-        if largest - least <= 1e-6 * largest:
-            return np.full(rows.n_rows, largest)
-        raise ValueError(
-            "residuals need k(x, x) of the rows, which a precomputed matrix of k(x, training rows) "
-            "does not hold: pass it as diagonal=, or fit with a callable kernel."
-        )
+    def _over_span(self, X: Any, diagonal: ArrayLike | None, part: Any) -> tuple[list[Any], Floats]:
+        """``part`` of the points of new rows in the span, block by block, and k(x, x)."""
+        rows, X = prediction_rows(self, X)
+        kernel, known = self._compiled(X), self._diagonal
+        constant = known.largest if known.largest - known.least <= 1e-6 * known.largest else None
+        squares = self._diagonal_of(rows, kernel, diagonal, constant)
+        with Workers(self.n_jobs) as workers:
+            whitener = self._span.whitener
+            return over_span(rows, kernel, self._points, whitener, part, workers), squares

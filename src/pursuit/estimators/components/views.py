@@ -78,9 +78,12 @@ class View(BaseEstimator):
     def compiled(self, items: Any) -> CountingKernel:
         """The kernel on items like these."""
         kernel = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
-        if is_precomputed(kernel) or not self.params:
-            return counting_kernel(kernel, items)[0]
-        return counting_kernel(kernel, items, kernel_params=self.params)[0]
+        if is_precomputed(kernel) and self.params:
+            raise ValueError(
+                f"kernel_params_{self.name.lower()} has no effect on a precomputed kernel: leave "
+                "it out."
+            )
+        return counting_kernel(kernel, items, kernel_params=self.params or None)[0]
 
     def store(self, points: Any, coefficients: Floats, shift: Floats) -> None:
         """Keep the map of new items: k(·, points) @ coefficients - shift."""
@@ -110,83 +113,6 @@ class View(BaseEstimator):
         )
         self.n_features_in_ = items.shape[1]
         return items
-
-
-@dataclass(frozen=True)
-class ViewMoments:
-    """Moments of both spans' coordinates over all rows, and the maps from kernel values to them.
-
-    Attributes
-    ----------
-    means : pair of arrays
-        Mean coordinates in each span.
-    covariance : array
-        Covariance of the coordinates of both spans together.
-    whiteners : pair of arrays
-        Maps from kernel values to coordinates.
-    scales : pair of floats
-        Mean k(x, x) of each view, which the regularisation is relative to.
-    """
-
-    means: tuple[Floats, Floats]
-    covariance: Floats
-    whiteners: tuple[Floats, Floats]
-    scales: tuple[float, float]
-
-    @classmethod
-    def of(cls, spans: list[SpannedView], weights: Floats, workers: Workers) -> ViewMoments:
-        """The moments of all rows, by one pass over them."""
-        total = paired_moments(spans, weights, workers) / weights.sum()
-        mean = total[-1, :-1]
-        n = len(spans[0].whitener)
-        scales = [
-            float(weights @ kernel_diagonal(span.rows, span.kernel)) / float(weights.sum())
-            for span in spans
-        ]
-        return cls(
-            (mean[:n], mean[n:]),
-            total[:-1, :-1] - np.outer(mean, mean),
-            (spans[0].whitener, spans[1].whitener),
-            (scales[0], scales[1]),
-        )
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """Dimensions of the spans."""
-        return len(self.means[0]), len(self.means[1])
-
-    def ranks(self) -> list[int]:
-        """Dimensions in which the rows vary beyond rounding, per view."""
-        n = self.sizes[0]
-        blocks = self.covariance[:n, :n], self.covariance[n:, n:]
-        return [
-            int(np.sum(np.linalg.eigvalsh(block) > 1e-12 * scale))
-            for block, scale in zip(blocks, self.scales, strict=True)
-        ]
-
-    def correlated(self, dims: tuple[int, int], ridge: float, n_pairs: int) -> CanonicalPairs:
-        """CCA between the first functions of each span."""
-        n, C = self.sizes[0], self.covariance
-        left, right = slice(0, dims[0]), slice(n, n + dims[1])
-        return canonical_pairs(
-            C[left, left],
-            C[left, right],
-            C[right, right],
-            (ridge * self.scales[0], ridge * self.scales[1]),
-            n_pairs,
-        )
-
-    def maps(self, pairs: CanonicalPairs) -> list[tuple[Floats, Floats]]:
-        """For each view, coefficients of all of its kernel functions and the shift to subtract."""
-        maps = []
-        for directions, whitener, mean in zip(
-            (pairs.left, pairs.right), self.whiteners, self.means, strict=True
-        ):
-            n = len(directions)
-            coefficients = np.zeros((len(whitener), directions.shape[1]))
-            coefficients[:n] = whitener[:n, :n].T @ directions
-            maps.append((coefficients, mean[:n] @ directions))
-        return maps
 
 
 @dataclass(frozen=True)
@@ -243,17 +169,23 @@ class SpannedPairs:
         Those of them that do not depend on earlier ones, in each view.
     spans : pair of SpannedView
         The spans of the rows kept.
-    moments : ViewMoments
-        Moments of all rows.
     weights : array
         Weights of all rows.
+    means : pair of arrays
+        Mean coordinates of all rows in each span.
+    covariance : array
+        Covariance of the coordinates in both spans together.
+    scales : list of float
+        Mean k(x, x) of each view, which the regularisation is relative to.
     """
 
     chosen: Indices
     kept: list[Indices]
     spans: list[SpannedView]
-    moments: ViewMoments
     weights: Floats
+    means: tuple[Floats, Floats]
+    covariance: Floats
+    scales: list[float]
 
     @classmethod
     def of(
@@ -264,16 +196,53 @@ class SpannedPairs:
         workers: Workers,
     ) -> SpannedPairs:
         """The spans of chosen rows, by one pass over all rows."""
-        kept, spans = zip(
-            *(
-                _span(sample, kernel, chosen, workers)
-                for sample, kernel in zip(samples, kernels, strict=True)
-            ),
-            strict=True,
-        )
+        spanned = [
+            _span(sample, kernel, chosen, workers)
+            for sample, kernel in zip(samples, kernels, strict=True)
+        ]
+        kept, spans = [rows for rows, _ in spanned], [span for _, span in spanned]
         weights = samples[0].weights
-        moments = ViewMoments.of(list(spans), weights, workers)
-        return cls(chosen, list(kept), list(spans), moments, weights)
+        total = paired_moments(spans, weights, workers) / weights.sum()
+        n, mean = len(kept[0]), total[-1, :-1]
+        covariance = total[:-1, :-1] - np.outer(mean, mean)
+        scales = [
+            float(weights @ kernel_diagonal(span.rows, span.kernel)) / float(weights.sum())
+            for span in spans
+        ]
+        return cls(chosen, kept, spans, weights, (mean[:n], mean[n:]), covariance, scales)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Dimensions of the spans."""
+        return len(self.kept[0]), len(self.kept[1])
+
+    def ranks(self) -> list[int]:
+        """Dimensions in which the rows vary beyond rounding, per view."""
+        n = self.sizes[0]
+        blocks = self.covariance[:n, :n], self.covariance[n:, n:]
+        return [
+            int(np.sum(np.linalg.eigvalsh(block) > 1e-12 * scale))
+            for block, scale in zip(blocks, self.scales, strict=True)
+        ]
+
+    def correlated(self, dims: tuple[int, int], ridge: float, n_pairs: int) -> CanonicalPairs:
+        """CCA between the first functions of each span."""
+        n, C = self.sizes[0], self.covariance
+        left, right = slice(0, dims[0]), slice(n, n + dims[1])
+        ridges = ridge * self.scales[0], ridge * self.scales[1]
+        return canonical_pairs(C[left, left], C[left, right], C[right, right], ridges, n_pairs)
+
+    def maps(self, pairs: CanonicalPairs) -> list[tuple[Floats, Floats]]:
+        """For each view, coefficients of all of its kernel functions and the shift to subtract."""
+        maps = []
+        for directions, span, mean in zip(
+            (pairs.left, pairs.right), self.spans, self.means, strict=True
+        ):
+            n = len(directions)
+            coefficients = np.zeros((len(mean), directions.shape[1]))
+            coefficients[:n] = span.whitener[:n, :n].T @ directions
+            maps.append((coefficients, mean[:n] @ directions))
+        return maps
 
     def disagreements(
         self, sizes: Sequence[int], ridge: float, tolerance: float, workers: Workers
@@ -286,11 +255,11 @@ class SpannedPairs:
         maps, scored, dimensions = [], [], []
         for size in sizes:
             left, right = (int(inside[view][:size].sum()) for view in (0, 1))
-            pairs = self.moments.correlated((left, right), ridge, 1)
+            pairs = self.correlated((left, right), ridge, 1)
             dimensions.append(left + right + 1)
             scored.append(bool(len(pairs.correlations)))
             if scored[-1]:
-                maps.append(self.moments.maps(pairs))
+                maps.append(self.maps(pairs))
         differ = np.ones((len(self.weights), len(scored)), bool)
         if maps:
             differ[:, scored] = np.abs(self._differences(maps, workers)) > tolerance

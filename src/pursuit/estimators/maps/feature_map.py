@@ -322,8 +322,7 @@ class GreedyFeatureMap(
             self._store(landmarks, whitener, projection, present, rows.n_rows)
             if plan.projection == "column":
                 run.begin("sample")
-                chosen = self._sampled_rows(sample.n_rows, None)
-                self._sampled = self._column_squares(sample, kernel, chosen, run.workers)
+                self._sampled = self._sampled_squares(sample, kernel, None, run.workers)
         if run.stopping:
             interrupt(f"the {len(factor)} landmarks found so far")
         self._warn(landmarks)
@@ -440,8 +439,8 @@ class GreedyFeatureMap(
         check_is_fitted(self)
         if not 0 < delta < 1:
             raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}.")
-        natural = "frobenius" if self.projection == "column" else "trace"
-        norm = natural if norm is None else norm
+        if norm is None:
+            norm = "frobenius" if self._projection.kind == "column" else "trace"
         if norm not in ("trace", "frobenius"):
             raise ValueError(f"norm must be 'trace' or 'frobenius', got {norm!r}.")
         n = len(self.normalization_)
@@ -454,7 +453,15 @@ class GreedyFeatureMap(
                 trivial=self.trace_,
             )
         if X is not None:
-            squares = self._sampled_squares(X, sample_weight, n_sampled)
+            rows, X = _rows(self, X)
+            sample, _ = weighted_sample(rows, sample_weight)
+            if sample.n_rows != self._n_present:
+                raise ValueError(
+                    f"X has {sample.n_rows} rows, but the map was fitted to {self._n_present}: "
+                    "pass the training rows and weights."
+                )
+            with Workers(self.n_jobs) as workers:
+                squares = self._sampled_squares(sample, self._compiled(X), n_sampled, workers)
         elif self._sampled is not None and n_sampled in (None, len(self._sampled)):
             squares = self._sampled
         else:
@@ -515,30 +522,15 @@ class GreedyFeatureMap(
         self.residual_trace_ = projection.trace
         self._sampled = None
 
-    def _sampled_rows(self, n_rows: int, n_sampled: int | None) -> Indices:
+    def _sampled_squares(
+        self, sample: Sample, kernel: CountingKernel, n_sampled: int | None, workers: Workers
+    ) -> Floats:
+        """Squared norms of a random sample of the columns of the residual."""
         size = self._n_sampled if n_sampled is None else n_sampled
         if size < 1:
             raise ValueError(f"n_sampled must be at least 1, got {size}.")
         # Independent of the draws that chose the landmarks, hence of the residuals.
-        return draw_rows(n_rows, size, np.random.default_rng(self._sampling_seed))
-
-    def _sampled_squares(
-        self, X: Any, sample_weight: ArrayLike | None, n_sampled: int | None
-    ) -> Floats:
-        rows, X = _rows(self, X)
-        sample, _ = weighted_sample(rows, sample_weight)
-        if sample.n_rows != self._n_present:
-            raise ValueError(
-                f"X has {sample.n_rows} rows, but the map was fitted to {self._n_present}: pass "
-                "the training rows and weights."
-            )
-        with Workers(self.n_jobs) as workers:
-            chosen = self._sampled_rows(sample.n_rows, n_sampled)
-            return self._column_squares(sample, self._compiled(X), chosen, workers)
-
-    def _column_squares(
-        self, sample: Sample, kernel: CountingKernel, chosen: Indices, workers: Workers
-    ) -> Floats:
+        chosen = draw_rows(sample.n_rows, size, np.random.default_rng(self._sampling_seed))
         return self._projection.column_squares(
             sample, kernel, self._points, self.normalization_, chosen, workers
         )

@@ -310,7 +310,7 @@ class SpanNeighbors(
         """
         check_is_fitted(self)
         k = self._checked_count(n_neighbors, self.n_samples_fit_ - (X is None))
-        found, cost = self._search(X, diagonal, lambda *given: self._index().nearest(*given, k=k))
+        found, cost = self._search(X, diagonal, "nearest", k=k)
         indices = np.array(found.indices, dtype=np.intp)
         distances = np.array(found.distances) if return_distance else None
         return _returned(distances, indices, cost if return_cost else None)
@@ -345,8 +345,12 @@ class SpanNeighbors(
         indices : array of n_queries arrays of int
         cost : SearchCost, if ``return_cost``
         """
-        found, cost = self._within(
-            X, radius, diagonal, distances=return_distance, sort=sort_results
+        check_is_fitted(self)
+        r = self.radius if radius is None else radius
+        if not isinstance(r, numbers.Real) or not 0 <= float(r) < np.inf:
+            raise ValueError(f"radius must be a finite number, at least 0, got {r!r}.")
+        found, cost = self._search(
+            X, diagonal, "within", radius=float(r), distances=return_distance, sort=sort_results
         )
         distances = _ragged(found.distances) if return_distance else None
         return _returned(distances, _ragged(found.indices), cost if return_cost else None)
@@ -400,10 +404,10 @@ class SpanNeighbors(
         graph : CSR matrix of shape (n_queries, n_samples_fit)
         """
         _check_mode(mode)
-        found, _ = self._within(
-            X, radius, diagonal, distances=mode == "distance", sort=sort_results
-        )
-        return self._graph(mode, found.indices, found.distances)
+        distance = mode == "distance"
+        found = self.radius_neighbors(X, radius, distance, sort_results, diagonal=diagonal)
+        distances, indices = found if distance else ([], found)
+        return self._graph(mode, list(indices), list(distances))
 
     def transform(self, X: Any) -> sparse.csr_matrix[Any]:
         """The graph of distances that scikit-learn's estimators take as ``metric="precomputed"``.
@@ -463,20 +467,20 @@ class SpanNeighbors(
         self.n_components_ = n
         self.residual_trace_ = float((self._points.points[:, -1] ** 2).sum())
 
-    def _index(self) -> NeighborSearch:
-        return NeighborSearch(
-            self._training_rows(), self._points, self._resolution, self._kernel_error
-        )
-
     def _training_rows(self) -> RowSource:
         return IndexRows(len(self._X)) if is_precomputed(self.kernel) else as_rows(self._X)
 
-    def _search(self, X: Any, diagonal: ArrayLike | None, search: Any) -> tuple[Found, SearchCost]:
+    def _search(
+        self, X: Any, diagonal: ArrayLike | None, method: str, **options: Any
+    ) -> tuple[Found, SearchCost]:
         """Place the queries and search; also count the kernel values this takes."""
+        index = NeighborSearch(
+            self._training_rows(), self._points, self._resolution, self._kernel_error
+        )
         with Workers(self.n_jobs) as workers:
             queries, entries = self._queries(X, diagonal, workers)
             try:
-                found: Found = search(queries, workers)
+                found: Found = getattr(index, method)(queries, workers, **options)
             except NotPositiveDefiniteError as error:
                 raise indefinite(error.index, error.pivot) from error
         pairs = queries.rows.n_rows * (self.n_samples_fit_ - queries.are_rows)
@@ -488,18 +492,17 @@ class SpanNeighbors(
     def _queries(self, X: Any, diagonal: ArrayLike | None, workers: Workers) -> tuple[Queries, int]:
         """The queries with their points in the span, and the number of kernel values computed."""
         precomputed = is_precomputed(self.kernel)
-        if diagonal is not None and (X is None or not precomputed):
-            raise ValueError(
-                "diagonal is for queries of kernel='precomputed': leave it out, k(x, x) is known."
-            )
         if X is None:
+            if diagonal is not None:
+                raise ValueError("diagonal is for new rows, and needs X: leave it out.")
             kernel = self._compiled(self._X)
             return Queries(self._training_rows(), kernel, self._points, True), 0
         rows, X = prediction_rows(self, X)
-        kernel = self._compiled(X)
-        squares = (
-            self._given_diagonal(X, diagonal) if precomputed else kernel_diagonal(rows, kernel)
-        )
+        kernel, known = self._compiled(X), self._points.squares
+        if precomputed and diagonal is None and np.array_equal(X, self._X):
+            diagonal = known
+        constant = known.max() if np.ptp(known) <= self._resolution * known.max() else None
+        squares = self._diagonal_of(rows, kernel, diagonal, constant)
         V = kernel_features(rows, kernel, self._landmarks, workers, whitener=self._whitener)
         try:
             points = SpanPoints.place(V, squares, self._error)
@@ -512,47 +515,6 @@ class SpanNeighbors(
             ) from error
         towards = self._compiled(X.T) if precomputed else kernel
         return Queries(rows, towards, points, False), kernel.entries
-
-    def _given_diagonal(self, X: NDArray[Any], diagonal: ArrayLike | None) -> Floats:
-        """k(x, x) of queries that are known by k(x, training rows) only."""
-        squares = self._points.squares
-        if diagonal is not None:
-            given = np.asarray(diagonal, dtype=np.float64)
-            if given.shape != (len(X),) or not np.all(np.isfinite(given)):
-                raise ValueError(
-                    f"diagonal must hold k(x, x), a finite number for each of the {len(X)} "
-                    f"queries, got shape {given.shape}."
-                )
-            return given
-        if np.array_equal(X, self._X):
-            return squares
-        if np.ptp(squares) <= self._resolution * squares.max():
-            return np.full(len(X), squares.max())
-        raise ValueError(
-            "distances need k(x, x) of the queries, which a precomputed matrix of k(x, training "
-            "rows) does not hold: pass it as diagonal=, or fit with a callable kernel."
-        )
-
-    def _within(
-        self,
-        X: Any,
-        radius: float | None,
-        diagonal: ArrayLike | None,
-        *,
-        distances: bool,
-        sort: bool,
-    ) -> tuple[Found, SearchCost]:
-        check_is_fitted(self)
-        r = self.radius if radius is None else radius
-        if not isinstance(r, numbers.Real) or not 0 <= float(r) < np.inf:
-            raise ValueError(f"radius must be a finite number, at least 0, got {r!r}.")
-        return self._search(
-            X,
-            diagonal,
-            lambda *given: self._index().within(
-                *given, radius=float(r), distances=distances, sort=sort
-            ),
-        )
 
     def _checked_count(self, n_neighbors: int | None, n_others: int) -> int:
         k = self.n_neighbors if n_neighbors is None else n_neighbors
