@@ -528,17 +528,8 @@ class SparseKernelPCA(
             check_positive_definite(kernel, sample, run.rng)
             if start is not None:
                 diagonal = self._diagonal + diagonal
-            plan = SubspacePlan.of(
-                search.kind,
-                search.pool_size,
-                n_basis,
-                least,
-                sample.n_rows,
-                weight,
-                diagonal.largest,
-                float(self.delta),
-                start,
-            )
+            radius, delta = diagonal.largest, float(self.delta)
+            plan = SubspacePlan(search, n_basis, least, sample.n_rows, weight, radius, delta, start)
             tick = run.begin("choose", plan.limit)
             span, path, tried = run.recorded(
                 "choose", lambda: choose_subspace(plan, sample, kernel, run, tick)

@@ -16,6 +16,7 @@ from pursuit import limits
 from pursuit._types import Floats
 from pursuit.bounds import compression_terms
 from pursuit.estimators.fit_run import FitRun
+from pursuit.estimators.search import Search
 from pursuit.gram import ColumnMatrix, gram_statistics, kernel_diagonal
 from pursuit.greedy import (
     PATIENCE,
@@ -203,21 +204,20 @@ def continued(before: Path, after: Path) -> Path:
 
 @dataclass(frozen=True)
 class SubspacePlan:
-    """How a subspace is searched for.
+    """How a subspace is searched for: the arguments of an estimator, for some rows.
 
     Attributes
     ----------
-    kind : str
-        "full": every row is a candidate at every step (HS08 Algorithm 1). "fresh": a new random
-        subset per step. "pooled": a random pool of rows, judged by these rows and some others.
-    candidates : int
-        Rows in the subset or pool.
-    limit : int
-        Largest number of points to choose.
-    least : int
-        Smallest number of points where the bound decides.
-    by_bound : bool
-        Whether the bound decides how many points are chosen.
+    search : Search
+        Of kind "full": every row is a candidate at every step (HS08 Algorithm 1). Of kind "fresh":
+        a new random subset per step. Of kind "pooled": a random pool of rows, judged by these rows
+        and some others.
+    n_basis : int or "bound"
+        Largest number of points in all, or as many as the bound decides.
+    n_components : int
+        Smallest number of points in all where the bound decides.
+    n_rows : int
+        Number of rows to choose from.
     weight : float
         Weight of all rows that the bound is about.
     radius : float
@@ -228,47 +228,51 @@ class SubspacePlan:
         A span to go on from: points are chosen by the residuals it leaves, and added to it.
     """
 
-    kind: str
-    candidates: int
-    limit: int
-    least: int
-    by_bound: bool
+    search: Search
+    n_basis: int | str
+    n_components: int
+    n_rows: int
     weight: float
     radius: float
     delta: float
-    start: Subspace | None = None
-
-    @classmethod
-    def of(
-        cls,
-        kind: str,
-        pool_size: int | None,
-        n_basis: int | str,
-        least: int,
-        n_rows: int,
-        weight: float,
-        radius: float,
-        delta: float,
-        start: Subspace | None,
-    ) -> SubspacePlan:
-        """The plan for some arguments of an estimator; ``least`` counts the points of ``start``."""
-        by_bound, n_old = n_basis == "bound", 0 if start is None else len(start)
-        limit = largest_size(weight, least) if by_bound else int(n_basis)
-        limit, least = min(max(limit - n_old, 0), n_rows), max(least - n_old, 0)
-        kind = kind if start is None else "pooled"
-        size = pool_size
-        if size is None:
-            wide = by_bound or start is not None
-            size = subset_size() if kind == "fresh" else default_pool_size(limit, by_bound=wide)
-        all_fit = size >= n_rows if pool_size is not None else n_rows <= limits.BOUND_ROWS
-        if kind == "pooled" and all_fit and start is None:
-            kind = "full"
-        return cls(kind, size, limit, least, by_bound, weight, radius, delta, start)
+    start: Subspace | None
 
     @property
     def n_start(self) -> int:
         """Number of points to go on from."""
         return 0 if self.start is None else len(self.start)
+
+    @property
+    def by_bound(self) -> bool:
+        """Whether the bound decides how many points are chosen."""
+        return self.n_basis == "bound"
+
+    @property
+    def least(self) -> int:
+        """Smallest number of points to choose where the bound decides."""
+        return max(self.n_components - self.n_start, 0)
+
+    @property
+    def limit(self) -> int:
+        """Largest number of points to choose."""
+        most = largest_size(self.weight, self.n_components) if self.by_bound else int(self.n_basis)
+        return min(max(most - self.n_start, 0), self.n_rows)
+
+    @property
+    def candidates(self) -> int:
+        """Number of rows in the pool or subset."""
+        if self.kind == "fresh":
+            return self.search.pool_size or subset_size()
+        wide = self.by_bound or self.start is not None
+        return self.search.pool_size or default_pool_size(self.limit, by_bound=wide)
+
+    @property
+    def kind(self) -> str:
+        """Kind of search: a pool of all rows is a full search, and a span grows from a pool."""
+        if self.start is not None or self.search.kind != "pooled":
+            return "pooled" if self.start is not None else self.search.kind
+        all_rows = self.n_rows <= (self.search.pool_size or limits.BOUND_ROWS)
+        return "full" if all_rows else "pooled"
 
     def bound(self, residuals: Floats) -> Floats:
         """What the size is chosen by: HS08 Theorem 2 at each size, with the paper's count."""
