@@ -57,7 +57,7 @@ CASES = {
     "neighbors": (
         lambda **more: SpanNeighbors(gamma=0.5, n_components=60, random_state=0, **more),
         (SpanNeighbors, "_place"),
-        (neighbors, "block_pivots"),
+        (neighbors, "choose_in_blocks"),
     ),
 }
 

@@ -24,7 +24,7 @@ from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound
 from pursuit.estimators.checkpoint import fingerprint
 from pursuit.estimators.components.kernel_pca import SEARCH_FIELDS
-from pursuit.estimators.components.subspace import default_pool_size
+from pursuit.estimators.components.subspace import check_sizes, default_pool_size
 from pursuit.estimators.components.views import Disagreements, SpannedPairs, View
 from pursuit.estimators.constraints import CHECKPOINT, EXECUTION, MAX_TIME
 from pursuit.estimators.fit_run import FitRun, interrupt, warn
@@ -264,11 +264,7 @@ class SparseKernelCCA(
         -------
         self : SparseKernelCCA
         """
-        if self.n_basis != "bound" and self.n_components > int(self.n_basis):
-            raise ValueError(
-                f"n_components={self.n_components} is more than n_basis={self.n_basis}: directions "
-                "are combinations of basis functions. Raise n_basis or lower n_components."
-            )
+        check_sizes(self.n_components, self.n_basis)
         search = resolve_search(self.search, SEARCH_FIELDS)
         y = as_table(y) if is_dask(y) else y  # a view, not targets to be computed
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)

@@ -29,6 +29,7 @@ from pursuit.estimators.components.subspace import (
     Diagonal,
     Subspace,
     SubspacePlan,
+    check_sizes,
     choose_subspace,
     continued,
     fixed_points,
@@ -283,7 +284,7 @@ class SparseKernelPCA(
         -------
         self : SparseKernelPCA
         """
-        self._check_sizes()
+        check_sizes(self.n_components, self.n_basis)
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         rows, X = training_rows(self, X)
         if is_precomputed(self.kernel):
@@ -498,15 +499,6 @@ class SparseKernelPCA(
 
     def _expansion(self) -> Expansion:
         return Expansion.of(self, self.basis_, self.dual_coef_, -self._shift, name="scores")
-
-    def _check_sizes(self) -> None:
-        if self.n_basis == "bound" or not isinstance(self.n_components, numbers.Integral):
-            return
-        if self.n_components > int(self.n_basis):
-            raise ValueError(
-                f"n_components={self.n_components} is more than n_basis={self.n_basis}: components "
-                "are combinations of basis functions. Raise n_basis or lower n_components."
-            )
 
     def _fit_span(
         self,

@@ -5,6 +5,7 @@ HS08 is Hussain and Shawe-Taylor, Theory of matching pursuit, NIPS 2008.
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -52,6 +53,16 @@ _PREIMAGE_STEPS, _PREIMAGE_TOLERANCE = 100, 1e-6
 """The fixed point iteration ends after so many steps, or when rows move less, relative to them."""
 _PREIMAGE_CHUNK = 256
 """Rows per task of the fixed point iteration."""
+
+
+def check_sizes(n_components: Any, n_basis: int | str) -> None:
+    """Refuse more components than basis functions, of which they are combinations."""
+    counted = isinstance(n_components, numbers.Integral) and n_basis != "bound"
+    if counted and n_components > int(n_basis):
+        raise ValueError(
+            f"n_components={n_components} is more than n_basis={n_basis}: components are "
+            "combinations of basis functions. Raise n_basis or lower n_components."
+        )
 
 
 def default_pool_size(limit: int, *, by_bound: bool) -> int:

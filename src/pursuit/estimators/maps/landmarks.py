@@ -255,28 +255,42 @@ def choose_landmarks(
     after_step: Callable[[int], None],
 ) -> Landmarks:
     """Choose landmarks among the rows, or among points that need not be rows."""
-    meter = Meter(kernel)
     if plan.among_points:
-        return _among_points(plan, sample, kernel, run, meter)
+        return _among_points(plan, sample, kernel, run)
     if plan.search.kind != "pooled":
-        return _one_by_one(plan, sample, kernel, run, meter, after_step)
+        return _one_by_one(plan, sample, kernel, run, after_step)
+    greedy, tol = plan.rule == "function", plan.residual_tol or 0.0
+    pivots = choose_in_blocks(sample, kernel, plan.n, run, after_step, greedy=greedy, tol=tol)
+    return Landmarks(pivots, pivots.residual / pivots.trace if pivots.trace else 0.0)
 
-    def after_round(n: int) -> str | None:
-        after_step(n)
+
+def choose_in_blocks(
+    sample: Sample,
+    kernel: CountingKernel,
+    n: int,
+    run: FitRun,
+    after_step: Callable[[int], None],
+    *,
+    greedy: bool = True,
+    tol: float = 0.0,
+) -> Pivots:
+    """Landmarks from blocks of rows, drawn by the residual diagonal; see `block_pivots`."""
+
+    def after_round(size: int) -> str | None:
+        after_step(size)
         return run.stop_reason()
 
-    pivots = block_pivots(
+    return block_pivots(
         sample,
         kernel,
-        plan.n,
-        greedy=plan.rule == "function",
-        tol=plan.residual_tol or 0.0,
+        n,
+        greedy=greedy,
+        tol=tol,
         workers=run.workers,
         rng=run.rng,
-        meter=meter,
+        meter=Meter(kernel),
         stop=after_round,
     )
-    return Landmarks(pivots, pivots.residual / pivots.trace if pivots.trace else 0.0)
 
 
 def _one_by_one(
@@ -284,7 +298,6 @@ def _one_by_one(
     sample: Sample,
     kernel: CountingKernel,
     run: FitRun,
-    meter: Meter,
     after_step: Callable[[int], None],
 ) -> Landmarks:
     """SS00 Algorithm 1: one landmark per step, every row a candidate or a fresh subset of them."""
@@ -320,7 +333,7 @@ def _one_by_one(
         stop = BoundBelow(tol, _compared_with_tol(objective, plan.stop))
     if stop is not None:
         rules.insert(0, stop)
-    path = Pursuit(objective, meter, candidates=candidates).run(rules, after_step)
+    path = Pursuit(objective, Meter(kernel), candidates=candidates).run(rules, after_step)
     own = objective.space if isinstance(objective.space, OwnProjection) else None
     return Landmarks(
         _pivots_of(objective, sample, path),
@@ -417,14 +430,14 @@ def _pivots_of(objective: ResidualPursuit, sample: Sample, path: Path) -> Pivots
 
 
 def _among_points(
-    plan: LandmarkPlan, sample: Sample, kernel: CountingKernel, run: FitRun, meter: Meter
+    plan: LandmarkPlan, sample: Sample, kernel: CountingKernel, run: FitRun
 ) -> Landmarks:
     """Landmarks among k-means centres, or among the user's own points.
 
     Up to ``n_components`` points are all taken, in their order. Of more, and where a tolerance may
     leave some out, those that lower the residual trace most are taken one after the other.
     """
-    n, tol, workers = plan.n, plan.residual_tol, run.workers
+    n, tol, workers, meter = plan.n, plan.residual_tol, run.workers, Meter(kernel)
     points = plan.search.candidates
     if not plan.search.own_points:
         points = cluster_centres(sample, min(n, sample.n_rows), run.rng)

@@ -34,11 +34,12 @@ from pursuit.estimators.inputs import (
     weighted_sample,
 )
 from pursuit.estimators.kernelmodel import KernelModel
+from pursuit.estimators.maps.landmarks import choose_in_blocks
 from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.saving import SavedModel
 from pursuit.estimators.sources import held, named_columns
 from pursuit.gram import Found, NeighborSearch, Queries, kernel_diagonal, kernel_features
-from pursuit.greedy import Pivots, block_pivots
+from pursuit.greedy import Pivots
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import NotPositiveDefiniteError, SpanPoints, Workers, trusted_size
 from pursuit.rows import IndexRows, RowSource, as_rows
@@ -253,18 +254,10 @@ class SpanNeighbors(
             check_positive_definite(kernel, sample, run.rng, _CHECKED_ROWS)
             n = int(self.n_components)
             tick = run.begin("choose", n)
-
-            def after_round(size: int) -> str | None:
-                tick(size)
-                return run.stop_reason()
-
-            def choose() -> tuple[Pivots, int]:
-                pivots = block_pivots(
-                    sample, kernel, n, workers=run.workers, rng=run.rng, stop=after_round
-                )
-                return pivots, kernel.entries
-
-            pivots, entries = run.recorded("choose", choose)
+            pivots, entries = run.recorded(
+                "choose",
+                lambda: (choose_in_blocks(sample, kernel, n, run, tick), kernel.entries),
+            )
             counted = kernel.entries
             run.begin("place")
             self._place(pivots, rows, kernel, squares, run.workers)
