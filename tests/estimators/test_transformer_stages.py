@@ -126,8 +126,33 @@ def test_a_checkpoint_of_other_data_or_parameters_is_refused(name, tmp_path):
 def test_a_checkpoint_of_another_second_view_is_refused(tmp_path):
     build = CASES["cca"][0]
     fit(build(checkpoint=tmp_path))
-    with pytest.raises(ValueError, match=r"was begun with another Y .* or another folder"):
+    with pytest.raises(ValueError, match="was begun with other data"):
         fit(build(checkpoint=tmp_path), second=Y + 1.0)
+
+
+@pytest.mark.parametrize("name", ["map", "pca", "cca", "neighbors"])
+def test_a_checkpoint_of_another_matrix_is_refused(name, tmp_path):
+    K = X @ X.T + np.eye(len(X))
+    model = CASES[name][0](checkpoint=tmp_path)
+    given = {"kernel_x": "precomputed"} if name == "cca" else {"kernel": "precomputed"}
+    gamma = {} if name == "cca" else {"gamma": None}
+    model.set_params(**given, **gamma)
+    expected = fit(model, rows=K)
+    again = fit(model, rows=K)
+    np.testing.assert_array_equal(
+        numbers(again)["_n_features_out"], numbers(expected)["_n_features_out"]
+    )
+    with pytest.raises(ValueError, match="was begun with other data"):
+        fit(model, rows=K + np.eye(len(X)))
+
+
+def test_a_checkpoint_of_other_candidates_is_refused(tmp_path):
+    points = np.random.default_rng(1).standard_normal((2000, 3))
+    search = Search("pooled", candidates=points)
+    model = GreedyFeatureMap(n_components=5, search=search, checkpoint=tmp_path).fit(X)
+    points[1000] += 1.0
+    with pytest.raises(ValueError, match=r"was begun with search=Search\('pooled', candidates=arr"):
+        model.fit(X)
 
 
 @pytest.mark.parametrize("name", CASES)

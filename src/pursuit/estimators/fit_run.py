@@ -18,7 +18,7 @@ from pursuit.estimators.progress import Progress
 from pursuit.greedy import Clock, Interrupted, Meter, Problem, catch_interrupt
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import NotPositiveDefiniteError, Workers
-from pursuit.rows import Sample
+from pursuit.rows import Sample, as_rows
 
 T = TypeVar("T")
 
@@ -140,6 +140,14 @@ class FitRun:
     def begin(self, name: str, ticks: int = 1, rows: int = 0) -> Callable[[int], None]:
         """Announce a stage; returns a function to call with 1, 2, … ticks."""
         return self._progress.begin(name, ticks, rows)
+
+    def same_data(self, name: str, items: Any) -> None:
+        """Refuse a checkpoint that was begun with other items, beside the rows of the sample.
+
+        The rows of a precomputed matrix are numbers: the matrix itself has to be passed here.
+        """
+        if self._checkpoint is not None:
+            self._checkpoint.same_data(name, as_rows(items))
 
     def recorded(self, name: str, compute: Callable[[], T]) -> T:
         """The result of a stage: from the checkpoint, or computed now."""

@@ -22,7 +22,6 @@ from sklearn.utils.validation import check_is_fitted
 from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound
-from pursuit.estimators.checkpoint import fingerprint
 from pursuit.estimators.components.kernel_pca import SEARCH_FIELDS
 from pursuit.estimators.components.subspace import check_sizes, default_pool_size
 from pursuit.estimators.components.views import Disagreements, SpannedPairs, View
@@ -287,7 +286,8 @@ class SparseKernelCCA(
             Sample(rows, np.empty((rows.n_rows, 0)), weights).take(present) for rows, _ in validated
         ]
         with FitRun(self, samples[0], present, n_stages=3) as run:
-            self._check_second_view(samples[1], run)
+            for view, (_, items) in zip(views, validated, strict=True):
+                run.same_data(view.name, items)
             for sample, kernel in zip(samples, kernels, strict=True):
                 check_positive_definite(kernel, sample, run.rng)
             largest = largest_size(samples[0].weights.sum(), int(self.n_components))
@@ -389,16 +389,6 @@ class SparseKernelCCA(
         norms = np.sqrt((w @ left**2) * (w @ right**2))
         inner: Floats = w @ (left * right)
         return np.asarray(np.divide(inner, norms, out=np.zeros_like(inner), where=norms > 0))
-
-    def _check_second_view(self, sample: Sample, run: FitRun) -> None:
-        """Refuse a checkpoint that was begun with another second view."""
-        now = fingerprint(sample)
-        begun = run.recorded("second-view", lambda: now)
-        if begun != now:
-            raise ValueError(
-                f"checkpoint {self.checkpoint!r} was begun with another Y (fingerprint {begun}) "
-                f"than is passed now ({now}): pass what it was begun with, or another folder."
-            )
 
     def _choose(
         self,

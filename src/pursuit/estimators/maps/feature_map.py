@@ -306,6 +306,8 @@ class GreedyFeatureMap(
             plan = replace(plan, search=replace(plan.search, candidates=points))
         kernel = self._compiled(X)
         with FitRun(self, sample, present, n_stages=3) as run:
+            if is_precomputed(self.kernel):
+                run.same_data("matrix", X)
             check_positive_definite(kernel, sample, run.rng)
             tick = run.begin("choose", plan.n)
             landmarks = run.recorded(
