@@ -193,3 +193,18 @@ def test_fields_that_do_not_apply_are_refused(build):
     ]:
         with pytest.raises(ValueError, match=message):
             fit(build(search=search))
+
+
+@pytest.mark.parametrize("name", ["map", "pca", "cca", "neighbors"])
+def test_parameters_that_are_set_after_a_fit_wait_for_the_next(name):
+    model = fit(CASES[name][0]())
+    before = model.transform(X[:9])
+    later = {"kernel": "linear", "gamma": 3.0, "kernel_x": "linear", "kernel_y": "linear"}
+    later |= {"dtype": "float32", "n_basis": 2, "n_components": 1, "search": "fresh"}
+    known = model.get_params()
+    model.set_params(**{key: value for key, value in later.items() if key in known})
+    after = model.transform(X[:9])
+    assert after.dtype == before.dtype
+    if name == "neighbors":
+        after, before = after.toarray(), before.toarray()
+    np.testing.assert_array_equal(after, before)

@@ -17,6 +17,7 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     _fit_context,
+    clone,
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
@@ -166,6 +167,8 @@ class GreedyFeatureMap(
         τ after each landmark for every projection, its cost, and why the choice ended.
     stop_bound_ : Bound or None
         For ``stop="corollary3"``: the bound on the residual at the last step.
+    kernel_ : kernel
+        The kernel in use.
     n_features_in_ : int
         Number of features, for two-dimensional numeric input.
 
@@ -304,6 +307,7 @@ class GreedyFeatureMap(
         if plan.search.own_points:
             points = own_points(self, plan.search.candidates, rows.n_rows)
             plan = replace(plan, search=replace(plan.search, candidates=points))
+        self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
         kernel = self._compiled(X)
         with FitRun(self, sample, present, n_stages=3) as run:
             if is_precomputed(self.kernel):
@@ -319,6 +323,7 @@ class GreedyFeatureMap(
                 "project",
                 lambda: project(plan.projection, landmarks, whitener, sample, kernel, run.workers),
             )
+            self._dtype = np.dtype(self.dtype).type
             self._fitted_type = self._feature_type(X)
             self._sampling_seed, self._n_sampled = [*run.seeds, 1], plan.subset_size
             self._store(landmarks, whitener, projection, present, rows.n_rows)
@@ -552,12 +557,9 @@ class GreedyFeatureMap(
     def _expansion(self) -> Expansion:
         return Expansion.of(self, self.components_, self.normalization_.T, name="features")
 
-    def _kernels_used(self) -> list[Any]:
-        return [self.kernel]
-
     def _feature_type(self, X: Any) -> Any:
         single = getattr(X, "dtype", None) == np.float32
-        return np.float32 if single else np.dtype(self.dtype).type
+        return np.float32 if single else self._dtype
 
     def _warn(self, landmarks: Landmarks) -> None:
         reason = landmarks.pivots.path.stop_reason

@@ -16,6 +16,7 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     _fit_context,
+    clone,
 )
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval
@@ -149,6 +150,8 @@ class SpanNeighbors(
     cost_ : SearchCost
         Number of kernel values that the fit took (``index_entries``). For the cost of a search
         call :meth:`kneighbors` or :meth:`radius_neighbors` with ``return_cost=True``.
+    kernel_ : kernel
+        The kernel in use.
     n_features_in_ : int
         Number of features, for two-dimensional numeric input.
 
@@ -244,6 +247,7 @@ class SpanNeighbors(
         rows = IndexRows(len(X)) if is_precomputed(self.kernel) else as_rows(X)
         if is_precomputed(self.kernel):
             check_symmetric(X)
+        self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
         kernel = self._compiled(X)
         self._freeze_kernel()
         sample, present = weighted_sample(rows, None)
@@ -426,9 +430,6 @@ class SpanNeighbors(
                 f"there are n_samples_fit={self.n_samples_fit_} training rows: lower n_neighbors."
             )
         return self.kneighbors_graph(X, self.n_neighbors + 1, mode="distance")
-
-    def _kernels_used(self) -> list[Any]:
-        return [self.kernel]
 
     def _place(
         self,
