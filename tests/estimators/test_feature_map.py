@@ -320,6 +320,9 @@ def test_features_are_not_pickled_and_can_be_given_back(X):
     column = fitted(X, n_components=5, projection="column")
     again = pickle.loads(pickle.dumps(column))
     assert again.residual_bound().value[0] == column.residual_bound().value[0]
+    # Its coefficients are not those in function space, which could be computed from the rows.
+    with pytest.raises(ValueError, match="not saved with the map: call residual_bound before"):
+        again.residual_bound(X=X, n_sampled=20)
 
 
 def test_fit_transform_is_fit_and_transform(X, w):

@@ -496,8 +496,8 @@ class GreedyFeatureMap(
                 "T_ is not pickled, nor kept beyond 2**26 numbers: for projection='function' it is "
                 "transform(X) @ normalization_."
             )
-        features = np.empty((self._n_present, 0)) if self._features is None else self._features
-        return self._projection.coefficients(features, self.normalization_)
+        rows = np.arange(self._n_present)
+        return self._projection.coefficients(rows, self._features, self.normalization_)
 
     def _store(
         self,

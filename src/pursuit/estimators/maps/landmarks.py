@@ -492,12 +492,17 @@ class Projection:
     largest_column: float
     largest_total: float
 
-    def coefficients(self, features: Floats, whitener: Floats) -> Floats:
-        """T of the rows with these features V: VR⁻¹ in function space."""
+    def coefficients(self, rows: Indices, features: Floats | None, whitener: Floats) -> Floats:
+        """T of some rows, whose features are V: VR⁻¹ in function space."""
         if self.T is not None:
-            return self.T
+            return self.T[rows]
         if self.kind == "kronecker":
-            return self._kronecker(np.arange(len(features)))
+            return np.asarray(rows[:, None] == self.positions, dtype=np.float64)
+        if features is None or (self.kind != "function" and len(self.positions)):
+            raise ValueError(
+                "the coefficients of this projection are not saved with the map: call "
+                "residual_bound before saving."
+            )
         return features @ whitener
 
     def column_squares(
@@ -511,23 +516,10 @@ class Projection:
     ) -> Floats:
         """w_i Σ_j w_j (K - K̃)_ji² for some columns i, exactly."""
         queries = sample.rows.take(rows)
-        if self.T is not None:
-            T = self.T[rows]
-        elif self.kind == "kronecker":
-            T = self._kronecker(rows)
-        elif self.kind == "own":
-            raise ValueError(
-                "the coefficients of a projection of your own are not saved with the map: call "
-                "residual_bound before saving."
-            )
-        else:
-            T = kernel.tile(queries, points) @ whitener.T @ whitener
+        T = self.coefficients(rows, kernel.tile(queries, points) @ whitener.T, whitener)
         coefficients = np.ascontiguousarray(T.T)
         squares = residual_squares(sample, kernel, points, coefficients, queries, workers)
         return squares * sample.weights[rows]
-
-    def _kronecker(self, rows: Indices) -> Floats:
-        return np.asarray(rows[:, None] == self.positions, dtype=np.float64)
 
 
 def project(
