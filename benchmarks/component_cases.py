@@ -13,7 +13,7 @@ from sklearn.svm import OneClassSVM
 
 from benchmarks.data import NotAvailableError
 from benchmarks.harness import Figure, seconds, traced_peak
-from pursuit import SparseKernelPCA, datasets
+from pursuit import Search, SparseKernelPCA, datasets
 
 Floats = NDArray[np.float64]
 
@@ -40,7 +40,7 @@ def components(quick: bool, repeat: int) -> list[Figure]:
 
     best = min(seconds(ours) for _ in range(repeat))
     peer = seconds(theirs)
-    random = SparseKernelPCA(n_basis=n, pool_size=n, **options).fit(X)
+    random = SparseKernelPCA(n_basis=n, search=Search(pool_size=n), **options).fit(X)
     return [
         Figure(f"SparseKernelPCA, {m} rows", best, "s"),
         Figure(f"KernelPCA, {few} rows", peer, "s"),

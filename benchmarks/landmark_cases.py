@@ -18,7 +18,7 @@ from sklearn.svm import LinearSVC
 
 from benchmarks.data import NotAvailableError, kin40k, protein, robot_arm
 from benchmarks.harness import Figure, seconds
-from pursuit import GreedyFeatureMap, datasets
+from pursuit import GreedyFeatureMap, Search, datasets
 
 Floats = NDArray[np.float64]
 
@@ -133,7 +133,8 @@ def _cell(name: str, X: Floats, gamma: float, n: int, n_seeds: int) -> list[Figu
 
     def uniform(seed: int) -> GreedyFeatureMap:
         rows = np.random.default_rng(seed).choice(len(X), n, replace=False)
-        return GreedyFeatureMap(gamma=gamma, n_components=n, candidates=X[rows])
+        own = Search("pooled", candidates=X[rows])
+        return GreedyFeatureMap(gamma=gamma, n_components=n, search=own)
 
     random(n)(0).fit(X)  # warm-up
     ours, base, plain = run(greedy), run(random(n)), run(uniform)

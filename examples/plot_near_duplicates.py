@@ -70,8 +70,8 @@ def alike(a, b):
 # :math:`\sqrt 2` where no triple is shared. We ask for all pairs at most 0.7 apart.
 
 search = SpanNeighbors(pairwise(alike), n_components=100, random_state=0).fit(addresses)
-distances, indices = search.radius_neighbors(radius=0.7, sort_results=True)
-print(search.cost_)
+distances, indices, cost = search.radius_neighbors(radius=0.7, sort_results=True, return_cost=True)
+print(cost)
 
 # %%
 # A few of the pairs, and how many of the hundred copies have been found.
@@ -84,9 +84,9 @@ false = sum(len(indices[row]) for row in range(100, 900)) / 2
 print(f"{found} of 100 copies found, {false:.0f} pairs of different addresses among the results")
 
 # %%
-# How many pairs have to be compared depends on the number of landmarks: each costs one kernel value
-# a row, and makes the bounds on all distances closer. The nearest of a text that has no copy is far
-# away, and hence harder to be sure of: that is why the search for the nearest compares more.
+# How many pairs have to be compared depends on the number of landmarks. Each costs one kernel value
+# per row, and tightens the bounds on all distances. The nearest neighbour of a text that has no
+# copy is far away, so more pairs are compared to find it.
 
 import matplotlib.pyplot as plt
 
@@ -94,11 +94,11 @@ sizes = [40, 80, 120, 160]
 index, radius, nearest = [], [], []
 for n in sizes:
     search = SpanNeighbors(pairwise(alike), n_components=n, random_state=0).fit(addresses)
-    search.radius_neighbors(radius=0.7)
-    radius.append(search.cost_.share)
-    search.kneighbors(n_neighbors=1)
-    nearest.append(search.cost_.share)
-    index.append(search.cost_.index_entries / search.cost_.pairs)
+    *_, cost = search.radius_neighbors(radius=0.7, return_cost=True)
+    radius.append(cost.share)
+    *_, cost = search.kneighbors(n_neighbors=1, return_cost=True)
+    nearest.append(cost.share)
+    index.append(cost.index_entries / cost.pairs)
 
 fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 ax.plot(sizes, nearest, "o-", color="#D55E00", label="search for the nearest")

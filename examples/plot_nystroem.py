@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
-from pursuit import GreedyFeatureMap
+from pursuit import GreedyFeatureMap, Search
 
 X, y = load_digits(return_X_y=True)
 X = X / 16.0
@@ -50,7 +50,8 @@ rng = np.random.default_rng(0)
 fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 for draw in range(10):
     rows = rng.choice(len(X_train), 300, replace=False)
-    plain = GreedyFeatureMap(gamma=gamma, n_components=300, candidates=X_train[rows]).fit(X_train)
+    own = Search("pooled", candidates=X_train[rows])
+    plain = GreedyFeatureMap(gamma=gamma, n_components=300, search=own).fit(X_train)
     label = "uniformly random" if draw == 0 else None
     ax.plot(plain.path_.value / plain.trace_, color="0.75", linewidth=1, label=label)
 pivots = GreedyFeatureMap(gamma=gamma, n_components=300, rule="random-pivot", random_state=0)

@@ -19,7 +19,7 @@ from pursuit import GreedyFeatureMap
 digits = load_digits()
 X = digits.data / 16.0
 choice = GreedyFeatureMap(
-    gamma=2.0 / X.shape[1], n_components=20, search="fresh", subset_size=59, random_state=0
+    gamma=2.0 / X.shape[1], n_components=20, search="fresh", random_state=0
 ).fit(X)
 labels = digits.target[choice.component_indices_]
 print("the first ten:", labels[:10])

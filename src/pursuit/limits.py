@@ -25,3 +25,6 @@ SMALL_ROWS = 2_000
 
 EVIDENCE_ROWS = 2_000
 """Random rows on which the exact evidence is maximised, at a cost of their cube."""
+
+BOUND_ROWS = 5_000
+"""Up to this many rows each of them is a candidate where a bound chooses the size of a basis."""

@@ -102,7 +102,7 @@ CASES = {
         lambda model, new: np.append(model.transform(new), model.residual_trace_),
     ),
     "kpca": (
-        lambda: SparseKernelPCA(n_basis=30, pool_size=300, random_state=0),
+        lambda: SparseKernelPCA(n_basis=30, search=Search(pool_size=300), random_state=0),
         "basis_indices_",
         lambda model, new: np.abs(model.transform(new)),
     ),

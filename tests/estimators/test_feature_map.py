@@ -16,7 +16,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from pursuit import GreedyFeatureMap, pairwise
+from pursuit import GreedyFeatureMap, Search, pairwise
 
 RULES = ("function", "frobenius", "column", "diagonal", "random-pivot", "feature-analysis")
 GAMMA = 0.4
@@ -41,6 +41,10 @@ def fitted(X, **options):
     fit_options = {"sample_weight": options.pop("sample_weight", None)}
     defaults = {"gamma": GAMMA, "n_components": 20, "random_state": 0}
     return GreedyFeatureMap(**{**defaults, **options}).fit(X, **fit_options)
+
+
+def own(points):
+    return Search("pooled", candidates=points)
 
 
 def projection_matrix(K, S, w, kind):
@@ -97,7 +101,7 @@ def test_every_projection_has_its_coefficients_and_residuals(X, K, w, kind):
     assert everything.value[0] == pytest.approx(frobenius, rel=1e-7)
     assert everything.confidence == 1.0
     assert everything.value[0] <= model._projection.largest_total
-    features = fitted(X[S], candidates=X[S], n_components=20).transform(X)
+    features = fitted(X[S], search=own(X[S]), n_components=20).transform(X)
     np.testing.assert_allclose(model.transform(X), features, atol=1e-8)
 
 
@@ -126,13 +130,15 @@ def test_sampled_bounds_fail_no_more_often_than_they_may(X, K, kind, size):
 
 def test_a_tolerance_stops_the_choice(X):
     for search in ("pooled", "fresh", "full"):
-        model = fitted(X, search=search, tol=0.1, n_components=150)
+        model = fitted(X, search=search, residual_tol=0.1, n_components=150)
         assert model.path_.stop_reason == "tol"
         assert model.path_.value[-1] <= 0.1 * model.trace_ < model.path_.value[-2]
-    with pytest.warns(ConvergenceWarning, match="tol=0.001 was not met: 20 landmarks leave"):
-        fitted(X, tol=1e-3)
+    with pytest.warns(
+        ConvergenceWarning, match="residual_tol=0.001 was not met: 20 landmarks leave"
+    ):
+        fitted(X, residual_tol=1e-3)
     with pytest.warns(ConvergenceWarning, match=r"3 landmarks leave .* of the trace \(rank\)"):
-        GreedyFeatureMap("linear", tol=1e-30, random_state=0).fit(X)
+        GreedyFeatureMap("linear", residual_tol=1e-30, random_state=0).fit(X)
 
 
 def test_fewer_landmarks_than_asked_for_is_no_warning(X, recwarn):
@@ -144,7 +150,7 @@ def test_fewer_landmarks_than_asked_for_is_no_warning(X, recwarn):
 
 def test_landmarks_of_ones_own(X, K):
     points = X[[5, 9, 5, 100]] + np.array([[0.0], [0.0], [0.0], [0.2]])
-    model = fitted(X, candidates=points)
+    model = fitted(X, search=own(points))
     np.testing.assert_array_equal(model.components_, points[[0, 1, 3]])
     np.testing.assert_array_equal(model.component_indices_, [-1, -1, -1])
     assert model.path_.stop_reason == "rank"
@@ -153,7 +159,7 @@ def test_landmarks_of_ones_own(X, K):
     inner = rbf_kernel(points[[0, 1, 3]], gamma=GAMMA)
     np.testing.assert_allclose(V @ V.T, k @ np.linalg.solve(inner, k.T), atol=1e-10)
     assert model.residual_trace_ == pytest.approx(150 - np.square(V).sum())
-    by_number = fitted(K, kernel="precomputed", candidates=[3, 1, 4])
+    by_number = fitted(K, kernel="precomputed", search=own([3, 1, 4]))
     np.testing.assert_array_equal(by_number.component_indices_, [3, 1, 4])
 
 
@@ -161,7 +167,7 @@ def test_of_more_points_than_components_the_best_are_taken(X, K):
     """Against the trace of every possible next point, from scratch."""
     rng = np.random.default_rng(5)
     points = rng.standard_normal((12, 3))
-    model = fitted(X, candidates=points, n_components=5)
+    model = fitted(X, search=own(points), n_components=5)
     assert model.path_.stop_reason == "n_basis"
     k, inner = rbf_kernel(X, points, gamma=GAMMA), rbf_kernel(points, gamma=GAMMA)
     order = [int(np.flatnonzero((points == z).all(axis=1))[0]) for z in model.components_]
@@ -173,19 +179,21 @@ def test_of_more_points_than_components_the_best_are_taken(X, K):
         traces = [trace([*order[:step], i]) if i not in order[:step] else 150 for i in range(12)]
         assert int(np.argmin(traces)) == order[step]
         assert model.path_.value[step] == pytest.approx(min(traces), rel=1e-8)
-    until = fitted(X, candidates=points, n_components=12, tol=0.6)
+    until = fitted(X, search=own(points), n_components=12, residual_tol=0.6)
     assert until.path_.stop_reason == "tol"
     assert until.path_.value[-1] <= 0.6 * 150 < until.path_.value[-2]
-    with pytest.warns(ConvergenceWarning, match=r"tol=0.01 was not met: 5 landmarks leave"):
-        fitted(X, candidates=points, n_components=5, tol=0.01)
-    by_number = fitted(K, kernel="precomputed", candidates=np.arange(40), n_components=6)
+    with pytest.warns(
+        ConvergenceWarning, match=r"residual_tol=0.01 was not met: 5 landmarks leave"
+    ):
+        fitted(X, search=own(points), n_components=5, residual_tol=0.01)
+    by_number = fitted(K, kernel="precomputed", search=own(np.arange(40)), n_components=6)
     assert by_number.component_indices_.max() < 40
 
 
 def test_k_means_centres_as_candidates(X):
-    model = fitted(X, candidates="kmeans")
-    again = fitted(X, candidates="kmeans")
-    other = fitted(X, candidates="kmeans", random_state=1)
+    model = fitted(X, search=own("kmeans"))
+    again = fitted(X, search=own("kmeans"))
+    other = fitted(X, search=own("kmeans"), random_state=1)
     np.testing.assert_array_equal(model.components_, again.components_)
     assert model.components_.shape == (20, 3)
     assert not np.array_equal(model.components_, other.components_)
@@ -203,25 +211,23 @@ def test_k_means_centres_as_candidates(X):
     expected = 150 - np.trace(k @ np.linalg.solve(inner, k.T))
     assert model.residual_trace_ == pytest.approx(expected, rel=1e-8)
     with pytest.raises(TypeError, match="candidates='kmeans' needs numeric features"):
-        GreedyFeatureMap(pairwise(lambda a, b: float(a == b)), candidates="kmeans").fit(["a", "b"])
+        GreedyFeatureMap(pairwise(lambda a, b: float(a == b)), search=own("kmeans")).fit(["a", "b"])
 
 
-def test_rearranged_landmarks_are_the_same_in_another_order(X):
-    plain = fitted(X, search="fresh", subset_size=3)
-    ordered = fitted(X, search="fresh", subset_size=3, rearrange=True)
-    assert sorted(plain.component_indices_) == sorted(ordered.component_indices_)
+def test_a_second_map_puts_landmarks_in_the_order_of_importance(X):
+    plain = fitted(X, search=Search("fresh", pool_size=3))
+    with pytest.warns(ConvergenceWarning, match="residual_tol=1e-09 was not met"):
+        ordered = fitted(X, search=own(plain.components_), residual_tol=1e-9)
+    assert sorted(map(tuple, ordered.components_)) == sorted(map(tuple, plain.components_))
     assert ordered.residual_trace_ == pytest.approx(plain.residual_trace_)
     assert np.all(ordered.path_.value <= plain.path_.value * (1 + 1e-9))
     assert np.any(ordered.path_.value < 0.99 * plain.path_.value)
-    V = ordered.transform(X)
-    at = V[ordered.component_indices_]
-    np.testing.assert_allclose(at, np.tril(at), atol=1e-12)
 
 
-def test_the_subset_may_be_given_as_quantile_and_confidence(X):
-    by_size = fitted(X, search="fresh", subset_size=59)
-    by_lemma = fitted(X, search="fresh", subset_size=(0.05, 0.05))
-    np.testing.assert_array_equal(by_size.component_indices_, by_lemma.component_indices_)
+def test_subsets_of_59_rows_are_the_default_of_a_fresh_search(X):
+    by_size = fitted(X, search=Search("fresh", pool_size=59))
+    by_name = fitted(X, search="fresh")
+    np.testing.assert_array_equal(by_size.component_indices_, by_name.component_indices_)
 
 
 def test_precomputed_dense_and_sparse_matrices(X, K):
@@ -314,6 +320,9 @@ def test_features_are_not_pickled_and_can_be_given_back(X):
     column = fitted(X, n_components=5, projection="column")
     again = pickle.loads(pickle.dumps(column))
     assert again.residual_bound().value[0] == column.residual_bound().value[0]
+    # Its coefficients are not those in function space, which could be computed from the rows.
+    with pytest.raises(ValueError, match="not saved with the map: call residual_bound before"):
+        again.residual_bound(X=X, n_sampled=20)
 
 
 def test_fit_transform_is_fit_and_transform(X, w):
@@ -405,14 +414,23 @@ def test_full_search_leaves_least_and_pooled_less_than_uniform(X, K):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"candidates": np.ones((2, 4))}, "candidates has 4 features, but the rows have 3"),
-        ({"candidates": np.ones((0, 3))}, "candidates holds no points"),
-        ({"subset_size": (0.1,)}, "subset_size must be a number or"),
-        ({"subset_size": (0.1, 2.0)}, "delta must lie strictly between 0 and 1"),
+        (
+            {"search": Search("pooled", candidates=np.ones((2, 4)))},
+            "candidates has 4 features, but the rows have 3",
+        ),
+        ({"search": Search("pooled", candidates=np.ones((0, 3)))}, "candidates holds no points"),
+        ({"search": Search("pooled", pool_size=9)}, "pool_size has no effect on a pooled search"),
+        ({"search": Search("full", pool_size=9)}, "pool_size has no effect on a full search"),
+        ({"search": Search("fresh", rounds=2)}, "rounds has no effect on a fresh search"),
+        ({"search": Search("fresh", candidates="kmeans")}, "candidates has no effect on a fresh"),
+        ({"delta": 0.1}, "no effect with stop='exact': leave it out"),
         ({"rule": "best"}, "rule"),
-        ({"tol": 0.0}, "tol"),
+        ({"residual_tol": 0.0}, "residual_tol"),
         ({"n_components": 0}, "n_components"),
-        ({"projection": "kronecker", "candidates": np.ones((1, 3))}, "candidates are not rows"),
+        (
+            {"projection": "kronecker", "search": Search("pooled", candidates=np.ones((1, 3)))},
+            "candidates are not rows",
+        ),
         ({"kernel": "nonsense"}, "nonsense"),
     ],
 )
@@ -436,9 +454,9 @@ def test_bad_matrices_are_refused(X, K):
         fitted(indefinite, kernel="precomputed")
     for numbers in ([[0.5]], [0.5], []):
         with pytest.raises(ValueError, match="candidates must be a list of row numbers"):
-            fitted(K, kernel="precomputed", candidates=np.array(numbers))
+            fitted(K, kernel="precomputed", search=own(np.array(numbers)))
     with pytest.raises(ValueError, match=r"candidates must be row numbers in 0..149, got 3..150"):
-        fitted(K, kernel="precomputed", candidates=[3, 150])
+        fitted(K, kernel="precomputed", search=own([3, 150]))
 
 
 def test_bad_calls_say_what_to_do(X):

@@ -5,9 +5,9 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
-from pursuit import GreedyFeatureMap, load
+from pursuit import GreedyFeatureMap, Search, load
 from pursuit.bounds import sampling
-from pursuit.estimators.maps.landmarking import SampledLooks
+from pursuit.estimators.maps.landmarks import SampledLooks
 
 PROJECTIONS = ("function", "column", "kronecker")
 
@@ -23,10 +23,9 @@ def fitted(K, **options):
     defaults = {
         "kernel": "precomputed",
         "n_components": len(K),
-        "search": "fresh",
+        "search": Search("fresh", pool_size=len(K) // 2),
         "stop": "corollary3",
-        "subset_size": len(K) // 2,
-        "tol": 0.6,
+        "residual_tol": 0.6,
         "delta": 0.2,
         "random_state": 0,
     }
@@ -68,7 +67,7 @@ def test_every_look_is_the_formula_on_the_residuals_of_the_candidates(
         return drawn
 
     monkeypatch.setattr(SampledLooks, "draw", draw)
-    model = fitted(K, rule=rule, projection=projection, tol=0.7)
+    model = fitted(K, rule=rule, projection=projection, residual_tol=0.7)
     assert model.path_.stop_reason == "tol"
     for look, (S, M, n, value) in enumerate(looks, 1):
         T = np.zeros((m, len(S)))
@@ -115,7 +114,7 @@ def test_without_its_deviation_it_would_fail_too_often(monkeypatch, size):
     n_runs, K = size(25, 1000), heavy()
     failures = 0
     for seed in range(n_runs):
-        model = fitted(K, rule="column", subset_size=20, random_state=seed)
+        model = fitted(K, rule="column", search=Search("fresh", pool_size=20), random_state=seed)
         failures += left(K, model, "function") > 0.6
     assert failures > 0.2 * n_runs
 
@@ -130,13 +129,14 @@ def test_a_tolerance_out_of_reach_is_refused_with_the_size_that_reaches_it():
     X = np.random.default_rng(0).standard_normal((800, 2))
 
     def model(size):
-        return GreedyFeatureMap(
-            search="fresh", stop="corollary3", tol=0.05, subset_size=size, n_components=5
-        )
+        search = Search("fresh", pool_size=size)
+        return GreedyFeatureMap(search=search, stop="corollary3", residual_tol=0.05, n_components=5)
 
-    with pytest.raises(ValueError, match=r"cannot reach tol=0.05 with subset_size=59") as error:
+    with pytest.raises(
+        ValueError, match=r"cannot reach residual_tol=0.05 with pool_size=59"
+    ) as error:
         model(59).fit(X)
-    needed = int(str(error.value).split("Use subset_size=")[1].split()[0])
+    needed = int(str(error.value).split("'fresh', pool_size=")[1].split(")")[0])
 
     # By the formula: with K_ii = 1 the deviation at the first look is the least of all.
     def deviation(size):
@@ -144,16 +144,18 @@ def test_a_tolerance_out_of_reach_is_refused_with_the_size_that_reaches_it():
         return np.sqrt(share * (np.log(2) - np.log(0.05)) / (2 * size))
 
     assert deviation(needed) <= 0.05 < deviation(needed - 1)
-    with pytest.raises(ValueError, match=f"Use subset_size={needed} or more"):
+    with pytest.raises(ValueError, match=rf"pool_size={needed}\) or more"):
         model(needed - 1).fit(X)
-    with pytest.warns(ConvergenceWarning, match=r"tol=0.05 was not met: 5 landmarks leave a bound"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"residual_tol=0.05 was not met: 5 landmarks leave a bound"
+    ):
         model(needed).fit(X)
 
 
 def test_rows_in_the_span_of_the_chosen_count_too():
     """Copies are no candidates, but the Kronecker metric leaves them as they are."""
     X = np.repeat(np.random.default_rng(1).standard_normal((20, 2)), 3, axis=0)
-    options = {"search": "full", "stop": "corollary3", "tol": 0.5, "n_components": 60}
+    options = {"search": "full", "stop": "corollary3", "residual_tol": 0.5, "n_components": 60}
     with pytest.warns(ConvergenceWarning, match="landmarks leave a bound of"):
         model = GreedyFeatureMap(projection="kronecker", rule="column", **options).fit(X)
     assert model.path_.stop_reason == "rank"
@@ -167,7 +169,7 @@ def test_rows_in_the_span_of_the_chosen_count_too():
 
 def test_the_full_search_sees_every_residual():
     K = heavy()
-    model = fitted(K, search="full", subset_size=1, tol=0.3)
+    model = fitted(K, search="full", residual_tol=0.3)
     S = model.component_indices_[:-1]
     E = K - K[:, S] @ np.linalg.solve(K[np.ix_(S, S)], K[S])
     assert model.stop_bound_.value[0] == pytest.approx(np.trace(E), rel=1e-9)
@@ -179,7 +181,7 @@ def test_the_bound_is_saved(tmp_path):
     again = load(tmp_path / "map.npz")
     assert str(again.stop_bound_) == str(model.stop_bound_)
     assert "with probability 0.8" in str(model.stop_bound_)
-    assert fitted(heavy(), stop="exact").stop_bound_ is None
+    assert fitted(heavy(), stop="exact", delta=None).stop_bound_ is None
 
 
 def test_weights_are_in_the_sample(size):
@@ -191,10 +193,9 @@ def test_weights_are_in_the_sample(size):
         model = GreedyFeatureMap(
             "precomputed",
             n_components=80,
-            search="fresh",
+            search=Search("fresh", pool_size=60),
             stop="corollary3",
-            subset_size=60,
-            tol=0.7,
+            residual_tol=0.7,
             delta=0.2,
             random_state=seed,
         ).fit(K, sample_weight=w)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
 
-from pursuit import GreedyFeatureMap, load
+from pursuit import GreedyFeatureMap, Search, load
 from pursuit.greedy import AllCandidates, FreshSubset
 
 RULES = ("function", "frobenius", "column")
@@ -96,8 +96,7 @@ def test_all_pairs_pick_what_the_paper_picks(rule, projection, search, draws, si
             w,
             rule=rule,
             projection=projection,
-            search=search,
-            subset_size=12,
+            search=Search("fresh", pool_size=12) if search == "fresh" else search,
             random_state=seed,
         )
         S = model.component_indices_
@@ -152,7 +151,9 @@ def test_picks_of_another_projection_are_wrong(rule, projection):
 def test_exact_tolerances_are_about_the_projection_in_the_loop(projection):
     K, w = random_kernel(6)
     tol = 0.3
-    model = fitted(K, w, rule="column", projection=projection, tol=tol, n_components=len(K))
+    model = fitted(
+        K, w, rule="column", projection=projection, residual_tol=tol, n_components=len(K)
+    )
     assert model.path_.stop_reason == "tol"
 
     def left(S):
@@ -184,11 +185,12 @@ def test_functions_of_the_user_give_what_the_names_give(rule, projection):
     def project(step, picked):
         return coefficients(K, w, [*step.chosen, picked], projection)
 
-    named = fitted(K, w, rule=rule, projection=projection, search="fresh", subset_size=12)
+    fresh = Search("fresh", pool_size=12)
+    named = fitted(K, w, rule=rule, projection=projection, search=fresh)
     for own in ({"rule": pick}, {"projection": project}, {"rule": pick, "projection": project}):
         options = {"rule": rule, "projection": projection, **own}
-        for search in ("fresh", "full"):
-            model = fitted(K, w, search=search, subset_size=12, **options)
+        for search in (fresh, "full"):
+            model = fitted(K, w, search=search, **options)
             if search == "full":
                 reference = fitted(K, w, rule=rule, projection=projection, search="full")
             else:
@@ -209,14 +211,17 @@ def test_a_bound_of_the_users_stops_the_loop():
         seen.append(float(w @ np.diag(E) / (w @ np.diag(K))))
         return seen[-1]
 
-    model = fitted(K, w, stop=bound, tol=0.4, n_components=len(K))
-    exact = fitted(K, w, search="fresh", tol=0.4, n_components=len(K))
+    model = fitted(K, w, stop=bound, residual_tol=0.4, n_components=len(K))
+    exact = fitted(K, w, search="fresh", residual_tol=0.4, n_components=len(K))
     np.testing.assert_array_equal(model.component_indices_, exact.component_indices_)
     assert model.path_.stop_reason == "tol"
     assert seen[-1] <= 0.4 < seen[-2]
     # In the bound's own units: a share of 1 need not be the most there is.
-    counted = fitted(K, w, stop=lambda step, picked, T: 5.0 - len(step.chosen), tol=2.0)
+    counted = fitted(K, w, stop=lambda step, picked, T: 5.0 - len(step.chosen), residual_tol=2.0)
     assert len(counted.component_indices_) == 4
+
+
+POINTS = Search("pooled", candidates=[1, 2])
 
 
 def taken(step):
@@ -240,46 +245,53 @@ def outside(step):
             {"projection": lambda s, i: np.full((len(s.weights), len(s.chosen) + 1), np.nan)},
             "projection returned T with NaN",
         ),
-        ({"stop": lambda s, i, T: np.nan, "tol": 0.1}, "stop returned nan, which is not a finite"),
-        ({"stop": lambda s, i, T: "low", "tol": 0.1}, "stop returned 'low'"),
-        ({"stop": lambda s, i, T: 1.0}, "compares a bound with tol: pass tol"),
-        ({"stop": "corollary3"}, "stop='corollary3' compares a bound with tol: pass tol"),
-        ({"tol": 1.5}, "tol must be below 1, got 1.5"),
+        (
+            {"stop": lambda s, i, T: np.nan, "residual_tol": 0.1},
+            "stop returned nan, which is not a finite",
+        ),
+        ({"stop": lambda s, i, T: "low", "residual_tol": 0.1}, "stop returned 'low'"),
+        ({"stop": lambda s, i, T: 1.0}, "compares a bound with residual_tol: pass residual_tol"),
+        ({"stop": "corollary3"}, "stop='corollary3' compares a bound with residual_tol: pass"),
+        ({"residual_tol": 1.5}, "residual_tol must be below 1, got 1.5"),
         ({"rule": "column", "search": "pooled"}, "search='pooled' takes blocks of landmarks"),
         ({"projection": "column", "search": "pooled"}, "search='pooled' takes blocks"),
         ({"rule": "random-pivot", "search": "fresh"}, "use search='full'"),
         ({"rule": "diagonal", "projection": "column"}, "residuals in function space"),
         ({"rule": "random-pivot", "projection": "kronecker"}, "residuals in function space"),
         (
-            {"rule": "random-pivot", "stop": "corollary3", "tol": 0.5},
+            {"rule": "random-pivot", "stop": "corollary3", "residual_tol": 0.5},
             "candidates drawn uniformly, which rule='random-pivot' does not do",
         ),
         (
-            {"projection": lambda s, i: s.T, "stop": "corollary3", "tol": 0.5},
+            {"projection": lambda s, i: s.T, "stop": "corollary3", "residual_tol": 0.5},
             "needs a projection that never leaves more of a column than before",
         ),
-        ({"projection": lambda s, i: s.T, "rearrange": True}, "rearrange=True would take T"),
         (
-            {"stop": "corollary3", "tol": 0.01},
-            r"cannot reach tol=0.01 with subset_size=5.*Use subset_size=\d+ or more",
+            {"stop": "corollary3", "residual_tol": 0.01},
+            r"cannot reach residual_tol=0.01 with pool_size=5.*'fresh', pool_size=\d+\) or more",
         ),
-        ({"rule": "column", "candidates": [1, 2]}, "rule='column' chooses among rows, but"),
-        ({"search": "full", "candidates": [1, 2]}, "search='full' chooses among rows, but"),
+        ({"rule": "column", "search": POINTS}, "rule='column' chooses among rows, but"),
+        ({"stop": "corollary3", "residual_tol": 0.5, "search": POINTS}, "chooses among rows, but"),
         (
-            {"projection": lambda s, i: s.T, "candidates": [1, 2]},
+            {"projection": lambda s, i: s.T, "search": POINTS},
             "projection is a function of the steps among rows",
         ),
         (
-            {"projection": "column", "candidates": [1, 2, 3], "n_components": 2},
+            {"projection": "column", "search": POINTS, "n_components": 1},
             "projection='column' does not choose among points",
         ),
-        ({"candidates": "kmeans"}, "candidates='kmeans' needs rows with features"),
+        (
+            {"search": Search("pooled", candidates="kmeans")},
+            "candidates='kmeans' needs rows with features",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_fitted(options, message):
     K, w = random_kernel(0)
-    model = GreedyFeatureMap("precomputed", subset_size=5, n_components=10, random_state=0)
-    model.set_params(**options)
+    fresh = Search("fresh", pool_size=5)
+    free = options.get("rule") == "random-pivot" or "search" in options
+    model = GreedyFeatureMap("precomputed", n_components=10, random_state=0)
+    model.set_params(**({} if free else {"search": fresh}), **options)
     with pytest.raises(ValueError, match=message):
         model.fit(K, sample_weight=w)
     assert not hasattr(model, "components_")
@@ -336,7 +348,7 @@ def test_copies_of_chosen_rows_are_no_landmarks_whatever_the_projection():
 
 def test_a_map_with_functions_is_saved_without_them(tmp_path):
     K, w = random_kernel(0)
-    model = fitted(K, w, rule=lambda step: step.candidates[-1], tol=0.9, stop="exact")
+    model = fitted(K, w, rule=lambda step: step.candidates[-1], residual_tol=0.9, stop="exact")
     model.save(tmp_path / "map.npz")
     again = load(tmp_path / "map.npz", rule=model.rule)
     np.testing.assert_array_equal(again.component_indices_, model.component_indices_)

@@ -12,8 +12,8 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics.pairwise import rbf_kernel
 
 import pursuit
-from pursuit import SparseKernelCCA, pairwise
-from pursuit.estimators.components import kcca
+from pursuit import Search, SparseKernelCCA, limits, pairwise
+from pursuit.estimators.components import kernel_cca, subspace
 from pursuit.rows import draw_rows
 
 
@@ -159,7 +159,9 @@ def test_weights_are_copies(pair):
     )
 
 
-@pytest.mark.parametrize("options", [{"search": "fresh"}, {"pool_size": 90}, {"search": "full"}])
+@pytest.mark.parametrize(
+    "options", [{"search": "fresh"}, {"search": Search(pool_size=90)}, {"search": "full"}]
+)
 def test_same_seed_same_model_whatever_the_threads(pair, options):
     models = [
         SparseKernelCCA(n_basis=8, random_state=3, n_jobs=n_jobs, **options).fit(*pair)
@@ -173,7 +175,7 @@ def test_same_seed_same_model_whatever_the_threads(pair, options):
 def test_the_bound_counts_pairs_that_disagree(pair):
     """Theorem 4 at the last size, from errors counted by hand."""
     X, Y = pair
-    model = SparseKernelCCA(n_basis=6, tolerance=0.8).fit(X, Y)
+    model = SparseKernelCCA(n_basis=6, error_tol=0.8).fit(X, Y)
     left, right = model.transform(X, Y)
     outside = np.setdiff1d(np.arange(300), model.basis_indices_)
     t = int(np.sum(np.abs(left - right)[outside, 0] > 0.8))
@@ -191,7 +193,7 @@ def test_the_bound_counts_pairs_that_disagree(pair):
 
 def count_disagreements(model, X, Y, n, tolerance):
     """Errors of the model of the first n rows, fitted on its own, outside its basis."""
-    cut = SparseKernelCCA(n_basis=n, tolerance=tolerance).fit(X, Y)
+    cut = SparseKernelCCA(n_basis=n, error_tol=tolerance).fit(X, Y)
     np.testing.assert_array_equal(cut.basis_indices_, model.basis_indices_[:n])
     left, right = cut.transform(X, Y)
     outside = np.setdiff1d(np.arange(len(X)), cut.basis_indices_)
@@ -210,7 +212,7 @@ def printed_form(m, k, t, delta):
 def test_the_bound_chooses_the_size(pair, tolerance):
     """Every size tried, from models fitted on their own: the least bound is taken."""
     X, Y = pair
-    model = SparseKernelCCA(n_basis="bound", tolerance=tolerance).fit(X, Y)
+    model = SparseKernelCCA(n_basis="bound", error_tol=tolerance).fit(X, Y)
     bound, in_print = model.generalisation_bound_, model.printed_bound_
     assert model.n_basis_ == bound.size[bound.best] == len(model.path_)
     assert model.path_.stop_reason == "bound"
@@ -241,18 +243,18 @@ def test_the_bound_chooses_the_size(pair, tolerance):
 
 def test_a_bound_above_1_is_called_vacuous(pair):
     X, Y = pair
-    vague = SparseKernelCCA(n_basis="bound", tolerance=0.7).fit(X, Y).generalisation_bound_
+    vague = SparseKernelCCA(n_basis="bound", error_tol=0.7).fit(X, Y).generalisation_bound_
     assert vague.vacuous.all()
     assert "this is vacuous: 1 is known without it" in str(vague)
-    loose = SparseKernelCCA(n_basis="bound", tolerance=2.0).fit(X, Y).generalisation_bound_
+    loose = SparseKernelCCA(n_basis="bound", error_tol=2.0).fit(X, Y).generalisation_bound_
     assert not loose.vacuous.all()
     assert "vacuous" not in str(loose)
 
 
 def test_a_tolerance_that_nothing_meets(pair):
     X, Y = pair
-    with pytest.warns(UserWarning, match=r"tolerance=1e-12 .* vacuous and cannot choose") as told:
-        model = SparseKernelCCA(n_basis="bound", tolerance=1e-12).fit(X, Y)
+    with pytest.warns(UserWarning, match=r"error_tol=1e-12 .* vacuous and cannot choose") as told:
+        model = SparseKernelCCA(n_basis="bound", error_tol=1e-12).fit(X, Y)
     assert told[0].filename == __file__
     assert model.n_basis_ == 1
 
@@ -292,13 +294,13 @@ def test_many_rows_are_chosen_from_a_pool(monkeypatch, pair):
         drawn.append(draw_rows(m, n, rng))
         return drawn[-1]
 
-    monkeypatch.setattr(kcca, "draw_rows", draw)
-    monkeypatch.setattr(kcca, "FULL_ROWS", 300)
-    SparseKernelCCA(n_basis="bound", tolerance=2.0, random_state=0).fit(X, Y)
+    monkeypatch.setattr(kernel_cca, "draw_rows", draw)
+    monkeypatch.setattr(limits, "BOUND_ROWS", 300)
+    SparseKernelCCA(n_basis="bound", error_tol=2.0, random_state=0).fit(X, Y)
     assert not drawn
-    monkeypatch.setattr(kcca, "FULL_ROWS", 299)
-    monkeypatch.setattr(kcca, "BOUND_POOL", 90)
-    model = SparseKernelCCA(n_basis="bound", tolerance=2.0, random_state=0).fit(X, Y)
+    monkeypatch.setattr(limits, "BOUND_ROWS", 299)
+    monkeypatch.setattr(subspace, "BOUND_POOL", 90)
+    model = SparseKernelCCA(n_basis="bound", error_tol=2.0, random_state=0).fit(X, Y)
     assert len(drawn[0]) == 90
     assert set(model.basis_indices_) <= set(drawn[0])
     # All rows judge, also those that cannot be chosen.
@@ -322,7 +324,7 @@ def test_rows_are_chosen_by_the_absolute_correlation():
 
 
 def test_a_size_by_the_bound_is_saved(pair, tmp_path):
-    model = SparseKernelCCA(n_basis="bound", tolerance=2.0).fit(*pair)
+    model = SparseKernelCCA(n_basis="bound", error_tol=2.0).fit(*pair)
     model.save(tmp_path / "cca")
     again = pursuit.load(tmp_path / "cca")
     for name in ("generalisation_bound_", "printed_bound_"):
@@ -346,7 +348,7 @@ def test_tools(pair):
         ({"n_components": 5, "n_basis": 3}, "n_components=5 is more than n_basis=3"),
         ({"delta": 1.0}, "'delta' parameter"),
         ({"regularization": -1.0}, "'regularization' parameter"),
-        ({"tolerance": 0.0}, "'tolerance' parameter"),
+        ({"error_tol": 0.0}, "'error_tol' parameter"),
         ({"n_basis": "best"}, "'n_basis' parameter"),
         ({"kernel_y": "nothing"}, "kernel='nothing' is not a known name"),
     ],
@@ -372,6 +374,8 @@ def test_wrong_views_are_named(pair):
         SparseKernelCCA().fit(X, np.full((300, 1), np.nan))
     with pytest.raises(ValueError, match="kernel_y='precomputed' needs a square kernel matrix"):
         SparseKernelCCA("rbf", "precomputed").fit(X, Y)
+    with pytest.raises(ValueError, match="kernel_params_x has no effect on a precomputed kernel"):
+        SparseKernelCCA("precomputed", kernel_params_x={"gamma": 1.0}).fit(np.eye(300), Y)
     model = SparseKernelCCA(n_basis=5).fit(X, Y)
     with pytest.raises(ValueError, match="Y has 1 features, but the rows have 2"):
         model.transform(X, Y[:, :1])

@@ -14,7 +14,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pursuit import GreedyFeatureMap, SparseKernelPCA, pairwise
+from pursuit import GreedyFeatureMap, Search, SparseKernelPCA, pairwise
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +182,9 @@ def test_weights_are_copies(rows):
     np.testing.assert_allclose(weighted.eigenvalues_, repeated.eigenvalues_, rtol=1e-9)
 
 
-@pytest.mark.parametrize("options", [{"search": "fresh"}, {"pool_size": 40}, {"search": "full"}])
+@pytest.mark.parametrize(
+    "options", [{"search": "fresh"}, {"search": Search(pool_size=40)}, {"search": "full"}]
+)
 def test_same_seed_same_model_whatever_the_threads(rows, options):
     models = [
         SparseKernelPCA(gamma=0.5, n_basis=10, random_state=3, n_jobs=n_jobs, **options).fit(rows)
@@ -197,7 +199,9 @@ def test_a_pool_of_all_rows_chooses_as_the_full_search(rows):
     """In Gram form and by columns the rule is the same."""
     X = np.repeat(rows, 2, axis=0)
     full = SparseKernelPCA(gamma=0.5, n_basis=15, search="full").fit(X)
-    pooled = SparseKernelPCA(gamma=0.5, n_basis=15, pool_size=159, random_state=0).fit(X)
+    pooled = SparseKernelPCA(
+        gamma=0.5, n_basis=15, search=Search(pool_size=159), random_state=0
+    ).fit(X)
     assert {*map(tuple, full.basis_)} == {*map(tuple, pooled.basis_)}
 
 
@@ -292,7 +296,7 @@ def test_wrong_data_is_named(rows):
         model.reconstruction_error(rows, 6)
     with pytest.raises(ValueError, match="X has 3 components, but the model has 2"):
         model.inverse_transform(rows)
-    with pytest.raises(ValueError, match="diagonal is for kernel='precomputed'"):
+    with pytest.raises(ValueError, match="diagonal is for new rows of kernel='precomputed'"):
         model.score_samples(rows, diagonal=np.ones(len(rows)))
 
 

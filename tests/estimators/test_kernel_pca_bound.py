@@ -108,7 +108,7 @@ def test_weights_are_said_to_count_as_rows(tmp_path):
     model = SparseKernelPCA(gamma=0.3).fit(X, sample_weight=w)
     model.save(tmp_path / "pca")
     again = pursuit.load(tmp_path / "pca").truncated(3)
-    later = SparseKernelPCA(gamma=0.3).fit(X).extend(X + 0.1, sample_weight=w)
+    later = SparseKernelPCA(gamma=0.3).fit(X).grow(X + 0.1, sample_weight=w)
     for bound in (model.generalisation_bound_, again.printed_bound_, later.kpca_bound_):
         assert bound.caveat == "a row of weight w counts as w rows"
     assert model.fit(X).generalisation_bound_.caveat == ""
@@ -185,7 +185,7 @@ class TestExtend:
     def test_old_rows_keep_their_place_and_new_ones_join(self, parts):
         old, new = parts
         before = SparseKernelPCA(gamma=0.5, n_basis=15).fit(old)
-        after = SparseKernelPCA(gamma=0.5, n_basis=15).fit(old).extend(new, n_basis=30)
+        after = SparseKernelPCA(gamma=0.5, n_basis=15).fit(old).grow(new, n_basis=30)
         assert after.n_basis_ == 30
         np.testing.assert_array_equal(after.basis_indices_[:15], before.basis_indices_)
         assert after.basis_indices_[15:].min() >= 200
@@ -206,7 +206,7 @@ class TestExtend:
     def test_new_functions_are_the_greedy_ones(self, parts):
         """By what the old span leaves of the new rows."""
         old, new = parts
-        model = SparseKernelPCA(gamma=0.5, n_basis=10).fit(old).extend(new, n_basis=16)
+        model = SparseKernelPCA(gamma=0.5, n_basis=10).fit(old).grow(new, n_basis=16)
         points = np.vstack([model.basis_[:10], new])
         K = rbf_kernel(points, gamma=0.5)
         S = list(range(10))
@@ -221,7 +221,7 @@ class TestExtend:
         model = SparseKernelPCA(gamma=0.5).fit(old)
         n, value = model.n_basis_, model.generalisation_bound_.value.min()
         more = np.random.default_rng(9).normal(size=(400, 2))
-        model.extend(more)
+        model.grow(more)
         assert n <= model.n_basis_ <= 3 * n
         assert model.generalisation_bound_.value.min() < value
         assert len(model.path_) == model.n_basis_
@@ -232,7 +232,7 @@ class TestExtend:
         old, new = parts
         model = SparseKernelPCA(gamma=0.5).fit(old)
         n, familiar = model.n_basis_, model.score_samples(new).mean()
-        model.extend(new)
+        model.grow(new)
         assert model.n_basis_ > n
         assert model.score_samples(new).mean() > familiar + 0.3
         bound = model.generalisation_bound_
@@ -241,10 +241,10 @@ class TestExtend:
 
     def test_no_room_for_more_and_no_first_fit(self, parts):
         old, new = parts
-        model = SparseKernelPCA(gamma=0.5, n_basis=12).extend(old)
+        model = SparseKernelPCA(gamma=0.5, n_basis=12).grow(old)
         assert model.n_basis_ == 12
         before = model.residual_trace_
-        model.extend(new, sample_weight=np.full(150, 2.0), n_basis=5)
+        model.grow(new, sample_weight=np.full(150, 2.0), n_basis=5)
         assert model.n_basis_ == 12
         expected = before + 2 * model.reconstruction_error(new, 12).sum()
         assert model.residual_trace_ == pytest.approx(expected, rel=1e-8)
@@ -253,8 +253,8 @@ class TestExtend:
         old, new = parts
         model = SparseKernelPCA(gamma=0.5, n_basis=5).fit(old)
         with pytest.raises(ValueError, match="n_basis must be 'bound' or a whole number"):
-            model.extend(new, n_basis="more")
+            model.grow(new, n_basis="more")
         with pytest.raises(ValueError, match="X has 1 features"):
-            model.extend(new[:, :1])
+            model.grow(new[:, :1])
         with pytest.raises(ValueError, match="knows only the rows of its matrix"):
-            SparseKernelPCA("precomputed", n_basis=5).fit(np.eye(8)).extend(np.eye(8))
+            SparseKernelPCA("precomputed", n_basis=5).fit(np.eye(8)).grow(np.eye(8))

@@ -246,7 +246,7 @@ def test_a_kernel_that_is_called():
         lambda A, B: np.exp(-((A[:, None] - B[None]) ** 2).sum(2)),
     ):
         model = SparseKernelRidge(kernel, n_basis=5).fit(X, targets(rows()))
-        with pytest.raises(ValueError, match="is a kernel that is called, and ONNX has no Python"):
+        with pytest.raises(ValueError, match="is a Python function, which ONNX cannot call"):
             pursuit.to_onnx(model)
 
 

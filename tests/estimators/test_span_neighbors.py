@@ -359,11 +359,13 @@ class TestCost:
         assert cost.index_entries == kernel.entries
         assert np.isnan(cost.share)
         kernel.entries = 0
-        search.kneighbors()
+        before = dict(vars(search))
+        *_, cost = search.kneighbors(return_cost=True)
         assert (cost.evaluated, cost.query_entries) == (kernel.entries, 0)
         assert cost.pairs == 100 * 99
         kernel.entries = 0
-        search.radius_neighbors(new, 1.0)
+        *_, cost = search.radius_neighbors(new, 1.0, return_cost=True)
+        assert vars(search) == before
         assert cost.query_entries == 10 * search.n_components_ + 10
         assert cost.evaluated + cost.query_entries == kernel.entries
         assert cost.share == cost.evaluated / 1000
@@ -371,8 +373,8 @@ class TestCost:
 
     def test_few_pairs_are_left_in_doubt(self):
         search = SpanNeighbors(RBF(0.8), n_components=30, random_state=0).fit(clusters(600))
-        search.kneighbors()
-        assert search.cost_.share < 0.1
+        *_, cost = search.kneighbors(return_cost=True)
+        assert cost.share < 0.1
 
     def test_more_landmarks_leave_fewer(self):
         X = clusters(400, spread=0.3)
@@ -380,17 +382,16 @@ class TestCost:
         for n in (5, 20, 80):
             search = SpanNeighbors(RBF(0.8), n_components=n, random_state=0).fit(X)
             assert search.n_components_ == n == len(set(search.component_indices_))
-            search.kneighbors()
-            shares.append(search.cost_.share)
+            *_, cost = search.kneighbors(return_cost=True)
+            shares.append(cost.share)
         assert shares[0] > shares[1] > shares[2]
 
     def test_rows_surely_within_the_radius_are_not_evaluated(self):
         X = clusters(200)
         search = SpanNeighbors(RBF(0.8), n_components=30, random_state=0).fit(X)
-        _, indices = search.radius_neighbors(radius=0.5)
-        with_distances = search.cost_.evaluated
-        again = search.radius_neighbors(radius=0.5, return_distance=False)
-        assert search.cost_.evaluated < 0.1 * with_distances
+        _, indices, full = search.radius_neighbors(radius=0.5, return_cost=True)
+        again, cost = search.radius_neighbors(radius=0.5, return_distance=False, return_cost=True)
+        assert cost.evaluated < 0.1 * full.evaluated
         for found, expected in zip(again, indices, strict=True):
             np.testing.assert_array_equal(found, expected)
 
@@ -398,10 +399,10 @@ class TestCost:
         X, _, new, _ = load_usps(split=0, return_X_y=True)
         new = new[: size(200, 2007)]
         search = SpanNeighbors("rbf", gamma=1 / 128, n_components=200, random_state=0).fit(X)
-        _, indices = search.kneighbors(new)
+        _, indices, cost = search.kneighbors(new, return_cost=True)
         peer = NearestNeighbors(algorithm="brute").fit(X.astype(float))
         np.testing.assert_array_equal(indices, peer.kneighbors(new, return_distance=False))
-        assert search.cost_.share < 0.05
+        assert cost.share < 0.05
 
 
 class TestBadInput:
@@ -497,11 +498,11 @@ class TestBadInput:
         search = SpanNeighbors("precomputed", random_state=0).fit(K)
         with pytest.raises(ValueError, match="pass it as diagonal="):
             search.kneighbors(cross)
-        with pytest.raises(ValueError, match="a finite number for each of the 4 queries"):
+        with pytest.raises(ValueError, match="a finite number for each of the 4 rows"):
             search.kneighbors(cross, diagonal=np.ones(3))
         with pytest.raises(ValueError, match="numbers in diagonal"):
             search.kneighbors(cross, diagonal=np.zeros(4))
-        with pytest.raises(ValueError, match="diagonal is for queries"):
+        with pytest.raises(ValueError, match="diagonal is for new rows"):
             search.kneighbors(diagonal=np.diag(K))
         expected = SpanNeighbors("linear", random_state=0).fit(X).kneighbors(new)
         found = search.kneighbors(cross, diagonal=(new**2).sum(axis=1))

@@ -1,7 +1,7 @@
 """The scikit-learn face: wire rows, kernel, objective and stopping rule, and store the result."""
 
-from pursuit.estimators.components.kcca import SparseKernelCCA
-from pursuit.estimators.components.kpca import SparseKernelPCA
+from pursuit.estimators.components.kernel_cca import SparseKernelCCA
+from pursuit.estimators.components.kernel_pca import SparseKernelPCA
 from pursuit.estimators.gp.classifier import SparseGPClassifier
 from pursuit.estimators.gp.exact import ExactGPRegressor
 from pursuit.estimators.gp.sparse import SparseGPRegressor
@@ -10,13 +10,13 @@ from pursuit.estimators.hull.mixture import HullMixture
 from pursuit.estimators.hull.regression import HullRegressor, HullRegressorCV
 from pursuit.estimators.hull.search import HullSolution, minimize_over_hull
 from pursuit.estimators.lp.estimators import LPMachineClassifier, LPMachineRegressor
-from pursuit.estimators.maps.featuremap import GreedyFeatureMap
+from pursuit.estimators.maps.feature_map import GreedyFeatureMap
 from pursuit.estimators.maps.neighbors import SpanNeighbors
 from pursuit.estimators.matching.estimators import (
     KernelMatchingPursuitClassifier,
     KernelMatchingPursuitRegressor,
 )
-from pursuit.estimators.onnx_export.export import to_onnx
+from pursuit.estimators.onnx_export import to_onnx
 from pursuit.estimators.quadratic.minimize import QuadraticSolution, minimize_quadratic
 from pursuit.estimators.ridge import SparseKernelRidge
 from pursuit.estimators.saving import load, trusted_types

@@ -15,9 +15,10 @@ from scipy import sparse
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from pursuit.estimators.encoding import decode, encode
+from pursuit.estimators.search import Search
 from pursuit.gram import GramStatistics, Ledger
 from pursuit.greedy import Interrupted
-from pursuit.rows import Items, Sample
+from pursuit.rows import Items, RowSource, Sample
 from pursuit.store import StoreError, library, read, remove_abandoned, write
 
 T = TypeVar("T")
@@ -57,7 +58,7 @@ class Checkpoint:
         interrupted: Interrupted,
     ) -> None:
         self._folder, self._rng, self._interrupted = os.fspath(folder), rng, interrupted
-        self._kernel = estimator.kernel
+        self._kernel = getattr(estimator, "kernel", None)
         if os.path.exists(self._folder) and not os.path.isdir(self._folder):
             raise ValueError(f"checkpoint {self._folder!r} is a file: name a folder.")
         os.makedirs(self._folder, exist_ok=True)
@@ -98,6 +99,15 @@ class Checkpoint:
         given = kernel if callable(self._kernel) else {}
         tree, arrays = encode(result, given, name)
         write(self._path(name), {"result": tree, "state": _state(self._rng)}, arrays)
+
+    def same_data(self, name: str, rows: RowSource) -> None:
+        """Refuse the folder if it was begun with other rows of this name."""
+        now = fingerprint(Sample(rows, np.empty((rows.n_rows, 0)), np.ones(rows.n_rows)))
+        begun = self.recorded(name)
+        if begun is None:
+            self.record(name, now)
+        else:
+            self._check_data(begun, now)
 
     def ledgers(self, points: Any, n_rows: int, dtype: DTypeLike, whitener: Any) -> Ledger:
         """The ledger of a pass, known by what it sums."""
@@ -214,6 +224,9 @@ def _shown(value: Any) -> str:
         digest = hashlib.sha256()
         _digest_items(digest, value)
         return f"array {value.shape} {digest.hexdigest()[:16]}"
+    if isinstance(value, Search):
+        fields = [f"{name}={_shown(getattr(value, name))}" for name in value.given()]
+        return f"Search({', '.join([repr(value.kind), *fields])})"
     if callable(value) and hasattr(value, "__qualname__"):
         return str(value.__qualname__)
     # Kernels show three digits of their numbers.

@@ -18,11 +18,13 @@ from pursuit.estimators.progress import Progress
 from pursuit.greedy import Clock, Interrupted, Meter, Problem, catch_interrupt
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import NotPositiveDefiniteError, Workers
-from pursuit.rows import Sample
+from pursuit.rows import Sample, as_rows
 
 T = TypeVar("T")
 
 _OWN_PACKAGES = ("pursuit", "sklearn")
+_CHOOSING_SHARE = 0.8
+"""Share of ``max_time`` after which a choice ends; the rest is for the model of what was chosen."""
 
 
 class FitRun:
@@ -42,6 +44,9 @@ class FitRun:
         Their numbers among the rows passed to ``fit``.
     n_stages : int
         Largest number of stages of the fit, for progress bars.
+    resumes : bool, default True
+        Whether the estimator's ``checkpoint`` applies. It is about ``fit``, not about methods that
+        go on from a fitted model.
 
     Attributes
     ----------
@@ -63,13 +68,20 @@ class FitRun:
     workers: Workers
 
     def __init__(
-        self, estimator: Any, sample: Sample, present: Indices, n_stages: int = 10
+        self,
+        estimator: Any,
+        sample: Sample,
+        present: Indices,
+        n_stages: int = 10,
+        *,
+        resumes: bool = True,
     ) -> None:
         self._estimator, self._sample, self._present = estimator, sample, present
         self.seeds = seeds(estimator.random_state)
         self.rng = np.random.default_rng(self.seeds)
         self.clock = Clock(getattr(estimator, "max_time", None))
         self._progress = Progress(estimator, n_stages)
+        self._folder = getattr(estimator, "checkpoint", None) if resumes else None
         self._checkpoint: Checkpoint | None = None
         self._contexts = ExitStack()
 
@@ -77,11 +89,10 @@ class FitRun:
         estimator = self._estimator
         self.interrupted = self._contexts.enter_context(catch_interrupt())
         self.workers = self._contexts.enter_context(Workers(estimator.n_jobs))
-        folder = getattr(estimator, "checkpoint", None)
-        if folder is not None:
+        if self._folder is not None:
             try:
                 self._checkpoint = Checkpoint(
-                    folder, estimator, self._sample, self.rng, self.interrupted
+                    self._folder, estimator, self._sample, self.rng, self.interrupted
                 )
             except BaseException:
                 self._contexts.close()
@@ -110,6 +121,12 @@ class FitRun:
         """Whether only what the model cannot do without should still be done."""
         return self.stopping or self.clock.over()
 
+    def stop_reason(self, pursuit: object = None) -> str | None:
+        """Why a choice has to end now: a rule for pursuits and for choices in blocks."""
+        if self.stopping:
+            return "interrupted"
+        return "time" if self.clock.over(_CHOOSING_SHARE) else None
+
     @property
     def seconds(self) -> dict[str, float]:
         """What each stage has taken."""
@@ -124,14 +141,14 @@ class FitRun:
         """Announce a stage; returns a function to call with 1, 2, … ticks."""
         return self._progress.begin(name, ticks, rows)
 
-    def recorded(self, name: str) -> Any:
+    def finished(self, name: str) -> Any:
         """The result of a stage that the checkpoint holds, or None where it has to be computed."""
         return None if self._checkpoint is None else self._checkpoint.recorded(name)
 
     def resume(self, name: str) -> Any:
         """Announce a stage; returns its recorded result, or None where it has to be computed."""
         self.begin(name)
-        return self.recorded(name)
+        return self.finished(name)
 
     def keep(self, name: str, result: T) -> T:
         """Record the result of a stage in the checkpoint, and return it."""
@@ -139,10 +156,23 @@ class FitRun:
             self._checkpoint.record(name, result)
         return result
 
-    def stage(self, name: str, compute: Callable[[], T]) -> T:
-        """Announce a stage and return its result, recorded earlier or computed now."""
-        result: T | None = self.resume(name)
+    def same_data(self, name: str, items: Any) -> None:
+        """Refuse a checkpoint that was begun with other items, beside the rows of the sample.
+
+        The rows of a precomputed matrix are numbers: the matrix itself has to be passed here.
+        """
+        if self._checkpoint is not None:
+            self._checkpoint.same_data(name, as_rows(items))
+
+    def recorded(self, name: str, compute: Callable[[], T]) -> T:
+        """The result of a stage, from the checkpoint or computed and recorded now."""
+        result: T | None = self.finished(name)
         return self.keep(name, compute()) if result is None else result
+
+    def stage(self, name: str, compute: Callable[[], T]) -> T:
+        """Announce a stage and return its result, from the checkpoint or computed now."""
+        self.begin(name)
+        return self.recorded(name, compute)
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:

@@ -184,6 +184,14 @@ def validate_weights(sample_weight: Any, n_rows: int) -> Floats:
     return weights
 
 
+def weighted_sample(rows: RowSource, sample_weight: Any) -> tuple[Sample, Indices]:
+    """The rows that have weight, without targets, and their numbers among all rows."""
+    weights = validate_weights(sample_weight, rows.n_rows)
+    present = np.flatnonzero(weights > 0)
+    sample = Sample(rows, np.empty((rows.n_rows, 0)), weights)
+    return (sample if len(present) == rows.n_rows else sample.take(present)), present
+
+
 def training_rows(estimator: Any, X: Any) -> tuple[RowSource, Any]:
     """Rows to fit on, and the validated X; what an earlier fit keeps of its kernel is forgotten."""
     for stale in ("_named_parameters", "_bound"):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_regressor
 
-from pursuit._types import Floats
+from pursuit._types import Floats, Indices
 from pursuit.estimators.inputs import counting_kernel, is_precomputed, prediction_rows
-from pursuit.gram import kernel_times
+from pursuit.gram import kernel_diagonal, kernel_times
 from pursuit.kernels import Columns, CountingKernel, Kernel
 from pursuit.linalg import Workers, single_threaded_blas
+from pursuit.rows import RowSource
 
 _PLAIN_ROWS = 64
 """Up to this many rows of a plain array are predicted without threads or blocks."""
@@ -28,6 +31,54 @@ class BoundBasis:
         if self._columns is None:
             self._columns = self.kernel.columns(self.points)
         return self._columns(X)
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """The function Σ_j k(x, z_j) c_j + offset of a fitted model, in the units of its output.
+
+    Attributes
+    ----------
+    points : items
+        The z_j.
+    coefficients : array of shape (n_points, n_outputs)
+        The c_j.
+    offset : array of shape (n_outputs,)
+        Added to every row.
+    kernel_numbers : array of int of shape (n_points,)
+        Number of the kernel of each point, where a model has several.
+    name : str
+        Name of the values.
+    single : bool
+        Whether the values of the one output are a vector.
+    """
+
+    points: Any
+    coefficients: Floats
+    offset: Floats
+    kernel_numbers: Indices
+    name: str
+    single: bool
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        points: Any,
+        coefficients: Floats,
+        offset: Any = 0.0,
+        *,
+        name: str | None = None,
+        single: bool = False,
+    ) -> Expansion:
+        """The expansion of a model; coefficients and offset in units of y before it was scaled."""
+        C = coefficients if coefficients.ndim == 2 else coefficients[:, None]
+        constant = np.broadcast_to(offset, C.shape[1])
+        if hasattr(model, "_scale"):
+            C, constant = C * model._scale.scale, model._scale.restore(constant)
+        numbers = getattr(model, "basis_kernels_", np.zeros(len(C), dtype=np.intp))
+        default = "y" if is_regressor(model) else "decision"
+        return cls(points, C, constant, numbers, name or default, single or coefficients.ndim == 1)
 
 
 class KernelModel:
@@ -66,6 +117,36 @@ class KernelModel:
         """All kernels as tiles."""
         return [self._compile(kernel, X)[0] for kernel in self._kernels_used()]
 
+    def _diagonal_of(
+        self, rows: RowSource, kernel: Kernel, diagonal: Any, constant: float | None
+    ) -> Floats:
+        """k(x, x) of new rows.
+
+        A matrix of k(x, training rows) does not hold it. There it is ``diagonal``, or ``constant``
+        where k(x, x) is the same for all training rows.
+        """
+        if not is_precomputed(self.kernel):
+            if diagonal is not None:
+                raise ValueError(
+                    "diagonal is for new rows of kernel='precomputed': leave it out, k(x, x) is "
+                    "known."
+                )
+            return kernel_diagonal(rows, kernel)
+        if diagonal is None and constant is None:
+            raise ValueError(
+                "this takes k(x, x) of the rows, which a precomputed matrix of k(x, training rows) "
+                "does not hold: pass it as diagonal=, or fit with a callable kernel."
+            )
+        if diagonal is None:
+            return np.full(rows.n_rows, constant)
+        given = np.asarray(diagonal, dtype=np.float64)
+        if given.shape != (rows.n_rows,) or not np.all(np.isfinite(given)):
+            raise ValueError(
+                f"diagonal must hold k(x, x), a finite number for each of the {rows.n_rows} rows, "
+                f"got shape {given.shape}."
+            )
+        return given
+
     def _compiled(self, X: Any) -> CountingKernel:
         """The one kernel as tiles."""
         [kernel] = self._compiled_kernels(X)
@@ -83,6 +164,7 @@ class BasisModel(KernelModel):
 
     basis_: Any
     basis_indices_: Any
+    dual_coef_: Floats
     n_features_in_: int
     n_jobs: int | None
 
@@ -96,6 +178,11 @@ class BasisModel(KernelModel):
     def _points(self) -> Any:
         """What the compiled kernel is bound to: basis points, or columns of a given matrix."""
         return self.basis_indices_ if self.basis_ is None else self.basis_
+
+    def _expansion(self) -> Expansion:
+        """The function that the model evaluates."""
+        offset = getattr(self, "intercept_", 0.0)
+        return Expansion.of(self, self.basis_, self.dual_coef_, offset)
 
     def _keep_bound_basis(self, kernel: Kernel) -> None:
         """Bind the kernel of a fit to the basis, once for all predictions."""

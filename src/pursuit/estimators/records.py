@@ -36,14 +36,15 @@ def records() -> dict[str, type]:
     """Classes by name, of which fitted models are made."""
     # Estimators import this module, so what they are made of is looked up when it is needed.
     from pursuit import bounds, gram, greedy, linalg, solvers, tuning
+    from pursuit.estimators.components.kernel_cca import ChosenPairs
     from pursuit.estimators.components.subspace import Diagonal, Subspace
-    from pursuit.estimators.components.views import View
+    from pursuit.estimators.components.views import Disagreements, View
     from pursuit.estimators.gp.laplace import LaplaceFit
     from pursuit.estimators.gp.learning import LearnedKernel
     from pursuit.estimators.hull.boostrounds import Booster
     from pursuit.estimators.inputs import TargetScale
+    from pursuit.estimators.maps.landmarks import Landmarks, Projection
     from pursuit.estimators.maps.neighbors import SearchCost
-    from pursuit.estimators.maps.projection import Projection
     from pursuit.estimators.matching.path import AtomPath
     from pursuit.estimators.search import Evidence, Search
     from pursuit.estimators.span.steps import StepFit
@@ -54,8 +55,11 @@ def records() -> dict[str, type]:
     classes = [
         AtomPath,
         Booster,
+        ChosenPairs,
         Diagonal,
+        Disagreements,
         Evidence,
+        Landmarks,
         LaplaceFit,
         LearnedKernel,
         Mixture,
@@ -77,6 +81,7 @@ def records() -> dict[str, type]:
         gram.GramStatistics,
         greedy.Choice,
         greedy.Path,
+        greedy.Pivots,
         greedy.Pool,
         greedy.SpanFit,
         linalg.PrincipalComponents,

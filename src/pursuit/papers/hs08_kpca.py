@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from pursuit._types import Floats
 from pursuit.bounds import Bound, kpca_bound
 from pursuit.datasets import load_boston
-from pursuit.estimators import SparseKernelPCA
+from pursuit.estimators import Search, SparseKernelPCA
 from pursuit.papers.chart import Chart, Panel, Series
 from pursuit.papers.common import Progress, near, slashed, tell
 from pursuit.papers.result import PaperResult
@@ -88,11 +88,9 @@ def figure1_left(
     for split in range(n_splits):
         order = np.random.default_rng(random_state + split).permutation(len(Z))
         train, test = Z[order[:n_train]], Z[order[n_train:]]
-        search: dict[str, Any] = (
-            {"search": "fresh", "pool_size": 1} if control else {"search": "full"}
-        )
+        search = Search("fresh", pool_size=1) if control else "full"
         model = SparseKernelPCA(
-            gamma=gamma, n_basis=n_sizes, n_jobs=n_jobs, random_state=split, **search
+            gamma=gamma, n_basis=n_sizes, search=search, n_jobs=n_jobs, random_state=split
         ).fit(train)
         spectrum = np.linalg.eigvalsh(rbf_kernel(train, gamma=gamma))[::-1]
         measured = model.residual_curves(test)

@@ -7,7 +7,7 @@ from scipy.linalg import eigvalsh
 from sklearn.metrics.pairwise import rbf_kernel
 
 from pursuit._types import Floats
-from pursuit.estimators import GreedyFeatureMap
+from pursuit.estimators import GreedyFeatureMap, Search
 from pursuit.papers.chart import Panel, Series
 from pursuit.papers.common import Progress, tell
 
@@ -28,9 +28,8 @@ def algorithm2(
     model: GreedyFeatureMap = GreedyFeatureMap(
         gamma=half_width(X) if gamma is None else gamma,
         n_components=n_basis,
-        tol=tol,
-        search="fresh",
-        subset_size=kappa,
+        residual_tol=tol,
+        search=Search("fresh", pool_size=kappa),
         random_state=seed,
         n_jobs=n_jobs,
     ).fit(X)

@@ -1,15 +1,23 @@
-"""From rows to a subspace: which of them span it, and what all of them look like inside."""
+"""A subspace spanned by a few rows: its choice, its bounds, and pre-images of its points.
+
+HS08 is Hussain and Shawe-Taylor, Theory of matching pursuit, NIPS 2008.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import numbers
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from pursuit import limits
 from pursuit._types import Floats
+from pursuit.bounds import compression_terms
+from pursuit.estimators.fit_run import FitRun
+from pursuit.estimators.search import Search
 from pursuit.gram import ColumnMatrix, gram_statistics, kernel_diagonal
 from pursuit.greedy import (
     PATIENCE,
@@ -22,23 +30,49 @@ from pursuit.greedy import (
     Pursuit,
     StopRule,
     kernel_matrix,
+    largest_size,
+    subset_size,
 )
-from pursuit.kernels import CountingKernel
+from pursuit.kernels import CountingKernel, Kernel
 from pursuit.linalg import NotPositiveDefiniteError, Workers, bordered_cholesky
 from pursuit.objectives import GramResidual, ResidualPursuit
 from pursuit.rows import Sample, draw_rows
 
-FULL_ROWS = 5000
-"""Up to this many rows each of them is a candidate, and all of them choose."""
 BOUND_POOL = 4096
+"""Rows in the pool where a bound chooses the size; more are slower and miss less."""
+WEIGHTED = "a row of weight w counts as w rows"
+"""Assumption of a bound for weighted rows."""
+PIVOT_TOLERANCE = 1e-11
+"""A row is dependent on others if its residual is at most this share of k(x, x)."""
 
-_ROWS_A_CANDIDATE, _MOST_JUDGES = 2, 5000
-_PIVOT_TOLERANCE = 1e-11
+_ROWS_PER_CANDIDATE, _MOST_JUDGES = 2, 5000
+"""Rows that judge the candidates of a pool: more choose better, at the price of their number."""
+_PREIMAGE_RIDGE = 0.1
+"""Ridge of linear pre-images, relative to the variance of the scores. Larger: nearer the mean."""
+_PREIMAGE_STEPS, _PREIMAGE_TOLERANCE = 100, 1e-6
+"""The fixed point iteration ends after so many steps, or when rows move less, relative to them."""
+_PREIMAGE_CHUNK = 256
+"""Rows per task of the fixed point iteration."""
+
+
+def check_sizes(n_components: Any, n_basis: int | str) -> None:
+    """Refuse more components than basis functions, of which they are combinations."""
+    counted = isinstance(n_components, numbers.Integral) and n_basis != "bound"
+    if counted and n_components > int(n_basis):
+        raise ValueError(
+            f"n_components={n_components} is more than n_basis={n_basis}: components are "
+            "combinations of basis functions. Raise n_basis or lower n_components."
+        )
+
+
+def default_pool_size(limit: int, *, by_bound: bool) -> int:
+    """Rows in the pool for a basis of at most ``limit`` rows."""
+    return BOUND_POOL if by_bound else 2 * limit + 1000
 
 
 @dataclass(frozen=True)
 class Diagonal:
-    """Sums of k(x, x) over rows, and its range."""
+    """Sums of k(x, x) and of its square over rows, and its range."""
 
     trace: float
     squares: float
@@ -46,14 +80,18 @@ class Diagonal:
     largest: float
 
     @classmethod
-    def of(cls, sample: Sample, kernel: CountingKernel) -> tuple[Diagonal, int]:
-        """In one pass over the rows; and the row of the least."""
-        values = kernel_diagonal(sample.rows, kernel)
-        w = sample.weights
-        found = cls(
-            float(w @ values), float(w @ values**2), float(values.min()), float(values.max())
-        )
-        return found, int(values.argmin())
+    def of(cls, sample: Sample, kernel: CountingKernel) -> Diagonal:
+        """The diagonal of the rows, which must not be negative anywhere or zero everywhere."""
+        values, w = kernel_diagonal(sample.rows, kernel), sample.weights
+        least, largest = float(values.min()), float(values.max())
+        if least < 0:
+            raise NotPositiveDefiniteError(int(values.argmin()), least)
+        if largest == 0:
+            raise ValueError(
+                "kernel is zero on every row, k(x, x) = 0: there is nothing to span. Use another "
+                "kernel, or rows that are not all zero."
+            )
+        return cls(float(w @ values), float(w @ values**2), least, largest)
 
     def __add__(self, other: Diagonal) -> Diagonal:
         return Diagonal(
@@ -63,10 +101,19 @@ class Diagonal:
             max(self.largest, other.largest),
         )
 
+    def caveat(self, *, weighted: bool) -> str:
+        """Assumptions of a bound where k(x, x) is not constant, or where rows have weights."""
+        caveats = []
+        if self.largest - self.least > 1e-12 * self.largest:
+            caveats.append("holds where k(x, x) is never larger than the largest seen")
+        if weighted:
+            caveats.append(WEIGHTED)
+        return "; ".join(caveats)
+
 
 @dataclass(frozen=True)
 class Subspace:
-    """A span of chosen points S, and rows as points V = R⁻¹k_S(x) of it.
+    """A span of chosen points S, and the moments of rows as points V = R⁻¹k_S(x) of it.
 
     Attributes
     ----------
@@ -91,6 +138,18 @@ class Subspace:
     weight: float
     residuals: Floats
 
+    @classmethod
+    def of(
+        cls, sample: Sample, kernel: CountingKernel, pool: Pool, factor: Floats, workers: Workers
+    ) -> Subspace:
+        """The span of some points, by one pass over the rows."""
+        n = len(factor)
+        whitener: Any = solve_triangular(factor, np.eye(n), lower=True) if n else factor
+        ones = replace(sample, targets=np.ones((sample.n_rows, 1)))
+        sums = gram_statistics(ones, kernel, pool.items, workers=workers, whitener=whitener)
+        residuals = np.maximum(sums.trace - np.cumsum(np.diag(sums.gram)), 0.0)
+        return cls(pool, factor, sums.gram, sums.cross[:, 0], sums.weight, residuals)
+
     def __len__(self) -> int:
         return len(self.factor)
 
@@ -111,214 +170,324 @@ class Subspace:
             self.residuals[:n].copy(),
         )
 
-    def joined(self, wider: Subspace) -> Subspace:
-        """The rows of both in the wider span, which has the points of this one first.
+    def with_residuals(self, residuals: Floats) -> Floats:
+        """Residuals of new rows at sizes 1, 2, … plus those of the rows of this span."""
+        n = len(self)
+        known = np.append(self.residuals, np.full(max(len(residuals) - n, 0), self.residuals[-1]))
+        total: Floats = residuals + known[: len(residuals)]
+        return total
 
-        Rows of this one are known only by their place in the span they were seen in: what it missed
-        of them stays missed, so that residuals are upper bounds.
+    def joined(self, wider: Subspace) -> Subspace:
+        """The rows of both in the wider span, whose first points are those of this one.
+
+        Rows of this span are known only by their points in it. Their residuals stay as they are,
+        so that the residuals of the sum are upper bounds.
         """
-        n, N = len(self), len(wider)
+        n = len(self)
         gram, sums = wider.gram.copy(), wider.sums.copy()
         gram[:n, :n] += self.gram
         sums[:n] += self.sums
-        known = np.concatenate([self.residuals, np.full(N - n, self.residuals[-1])])
         return replace(
             wider,
             gram=gram,
             sums=sums,
             weight=self.weight + wider.weight,
-            residuals=known + wider.residuals,
+            residuals=self.with_residuals(wider.residuals),
         )
+
+
+def continued(before: Path, after: Path) -> Path:
+    """One path after the other, with cumulated costs."""
+    cumulative: dict[str, Any] = {
+        name: np.concatenate(
+            [getattr(before, name), getattr(before, name)[-1] + getattr(after, name)]
+        )
+        for name in ("seconds", "entries", "passes")
+    }
+    return Path(
+        index=np.concatenate([before.index, after.index]),
+        value=np.concatenate([before.value, after.value]),
+        gap=np.concatenate([before.gap, after.gap]),
+        **cumulative,
+        stop_reason=after.stop_reason,
+    )
 
 
 @dataclass(frozen=True)
 class SubspacePlan:
-    """How a subspace is searched for.
+    """How a subspace is searched for: the arguments of an estimator, for some rows.
 
     Attributes
     ----------
-    search : str
-        "full": every row is a candidate at every step (HS08 Algorithm 1). "fresh": a new random
-        subset at every step. "pooled": a random pool of rows, judged on these and some others.
-    candidates : int
-        Rows in the subset or pool.
-    limit : int
-        Most points to choose.
-    least : int
-        Fewest, where the bound decides.
+    search : Search
+        Of kind "full": every row is a candidate at every step (HS08 Algorithm 1). Of kind "fresh":
+        a new random subset per step. Of kind "pooled": a random pool of rows, judged by these rows
+        and some others.
+    n_basis : int or "bound"
+        Largest number of points in all, or as many as the bound decides.
+    n_components : int
+        Smallest number of points in all where the bound decides.
+    n_rows : int
+        Number of rows to choose from.
+    weight : float
+        Weight of all rows that the bound is about.
+    radius : float
+        Largest k(x, x).
+    delta : float
+        Probability with which the bound may fail.
+    start : Subspace or None
+        A span to go on from: points are chosen by the residuals it leaves, and added to it.
     """
 
-    search: str
-    candidates: int
-    limit: int
-    least: int = 1
+    search: Search
+    n_basis: int | str
+    n_components: int
+    n_rows: int
+    weight: float
+    radius: float
+    delta: float
+    start: Subspace | None
+
+    @property
+    def n_start(self) -> int:
+        """Number of points to go on from."""
+        return 0 if self.start is None else len(self.start)
+
+    @property
+    def by_bound(self) -> bool:
+        """Whether the bound decides how many points are chosen."""
+        return self.n_basis == "bound"
+
+    @property
+    def least(self) -> int:
+        """Smallest number of points to choose where the bound decides."""
+        return max(self.n_components - self.n_start, 0)
+
+    @property
+    def limit(self) -> int:
+        """Largest number of points to choose."""
+        most = largest_size(self.weight, self.n_components) if self.by_bound else int(self.n_basis)
+        return min(max(most - self.n_start, 0), self.n_rows)
+
+    @property
+    def candidates(self) -> int:
+        """Number of rows in the pool or subset."""
+        if self.kind == "fresh":
+            return self.search.pool_size or subset_size()
+        wide = self.by_bound or self.start is not None
+        return self.search.pool_size or default_pool_size(self.limit, by_bound=wide)
+
+    @property
+    def kind(self) -> str:
+        """Kind of search: a pool of all rows is a full search, and a span grows from a pool."""
+        if self.start is not None or self.search.kind != "pooled":
+            return "pooled" if self.start is not None else self.search.kind
+        all_rows = self.n_rows <= (self.search.pool_size or limits.BOUND_ROWS)
+        return "full" if all_rows else "pooled"
+
+    def bound(self, residuals: Floats) -> Floats:
+        """What the size is chosen by: HS08 Theorem 2 at each size, with the paper's count."""
+        known = residuals if self.start is None else self.start.with_residuals(residuals)
+        sizes = np.arange(1, len(known) + 1)
+        return compression_terms(
+            sizes, known, self.weight, self.delta, radius=self.radius, form="corrected"
+        )
 
 
-class SubspaceSearch:
-    """Choose points by the function-space rule, and pass over all rows for what they span.
+def choose_subspace(
+    plan: SubspacePlan,
+    sample: Sample,
+    kernel: CountingKernel,
+    run: FitRun,
+    after_step: Callable[[int], None],
+) -> tuple[Subspace, Path, Floats]:
+    """Choose points by the decrease of the residual trace, and span them.
 
-    With ``start`` they are chosen by what its span leaves, from a pool, and counted from there on.
+    Returns the subspace of all points with the moments of these rows, the path of the points
+    chosen now, and the residuals of these rows for all sizes that were tried.
     """
+    search = _SubspaceSearch(plan, sample, kernel, run)
+    pursuit, n_start = search.pursuit, plan.n_start
+    patience = Patience(search.curve, PATIENCE, "bound", growing=False, least=plan.least)
+    rules: list[StopRule] = [MaxSize(plan.limit), run.stop_reason]
+    if plan.by_bound:
+        rules.insert(0, patience)
+    path = pursuit.run(rules, after_step) if plan.limit else pursuit.recorder.path("n_basis")
+    tried = search.span(pursuit.size)
+    n = n_tried = len(tried) - n_start
+    if plan.by_bound and n:
+        patience.look(n)
+        values = plan.bound(tried.residuals)
+        best = patience.best_size
+        if n_start and values[n_start + best - 1] >= values[n_start - 1]:
+            best = 0
+        n = min(max(best, plan.least), n)
+        # Which larger sizes there are depends on when the bound was looked at.
+        n_tried = max(n, len(patience.values))
+    chosen = tried.leading(n_start + n)
+    path = replace(
+        path.truncated(n),
+        index=chosen.pool.index[n_start:],
+        value=chosen.residuals[n_start:],
+        stop_reason="bound" if len(chosen) < len(tried) else path.stop_reason,
+    )
+    return chosen, path, tried.residuals[: n_start + n_tried]
+
+
+class _SubspaceSearch:
+    """A pursuit of points, and the span of all rows for the points chosen so far."""
 
     def __init__(
-        self,
-        plan: SubspacePlan,
-        sample: Sample,
-        kernel: CountingKernel,
-        *,
-        workers: Workers,
-        rng: np.random.Generator,
-        start: Subspace | None = None,
+        self, plan: SubspacePlan, sample: Sample, kernel: CountingKernel, run: FitRun
     ) -> None:
-        self._plan, self._sample, self._kernel = plan, sample, kernel
-        self._workers, self._start = workers, start
-        self._n_start = 0 if start is None else len(start)
+        self._plan, self._sample, self._kernel, self._workers = plan, sample, kernel, run.workers
         self._meter = Meter(kernel)
         self._widest: Subspace | None = None
         self._objective: ResidualPursuit | GramResidual
         candidates = None
-        if plan.search == "pooled":
-            self._objective = self._pooled(rng)
+        if plan.kind == "pooled":
+            self._objective = self._pooled(run.rng)
         else:
             self._rows = np.arange(sample.n_rows)
             self._objective = ResidualPursuit(
-                ColumnMatrix(sample.rows, kernel, workers),
+                ColumnMatrix(sample.rows, kernel, run.workers),
                 sample.weights,
                 capacity=plan.limit,
-                workers=workers,
-                running=plan.search == "full",
+                workers=run.workers,
+                running=plan.kind == "full",
             )
-            if plan.search == "fresh":
-                candidates = FreshSubset(plan.candidates, rng)
-        self._pursuit = Pursuit(
+            if plan.kind == "fresh":
+                candidates = FreshSubset(plan.candidates, run.rng)
+        self.pursuit = Pursuit(
             self._objective, self._meter, candidates=candidates, labels=self._rows
         )
 
-    def run(
-        self,
-        rules: Sequence[StopRule],
-        after_step: Callable[[int], None],
-        bound: Callable[[Floats], Floats] | None = None,
-    ) -> tuple[Subspace, Path, Floats]:
-        """Choose, and stop where ``bound``, a function of the residuals, has passed its minimum.
-
-        Returns the subspace, the path of what was chosen here, and the residuals of all sizes that
-        were tried.
-        """
-        plan, n_start, patience = self._plan, self._n_start, None
-        rules = [MaxSize(plan.limit), *rules]
-        if bound is not None:
-            patience = Patience(
-                lambda *sizes: self._curve(bound, *sizes),
-                PATIENCE,
-                "bound",
-                growing=False,
-                least=plan.least,
-            )
-            rules.insert(0, patience)
-        if plan.limit:
-            path = self._pursuit.run(rules, after_step)
-        else:
-            path = self._pursuit.recorder.path("n_basis")
-        tried = self._subspace(self._pursuit.size)
-        n = seen = len(tried) - n_start
-        if bound is not None and patience is not None and n:
-            patience.look(n)
-            values = bound(tried.residuals)
-            best = patience.best_size
-            if n_start and values[n_start + best - 1] >= values[n_start - 1]:
-                best = 0
-            n = min(max(best, plan.least), n)
-            # What lies beyond depends on when one looked.
-            seen = max(n, len(patience.values))
-        found = tried.leading(n_start + n)
-        reason = "bound" if len(found) < len(tried) else path.stop_reason
-        path = replace(
-            path.truncated(n),
-            index=found.pool.index[n_start:],
-            value=found.residuals[n_start:],
-            stop_reason=reason,
-        )
-        return found, path, tried.residuals[: n_start + seen]
-
-    def _curve(self, bound: Callable[[Floats], Floats], first: int, last: int) -> Floats:
-        values = bound(self._subspace(last).residuals)[self._n_start :]
+    def curve(self, first: int, last: int) -> Floats:
+        """The bound at sizes ``first`` to ``last``, counted from the start."""
+        values = self._plan.bound(self.span(last).residuals)[self._plan.n_start :]
         # Points that turned out to be dependent are no sizes.
         return np.append(values, np.full(last - len(values), np.inf))[first - 1 :]
 
-    def _subspace(self, n: int) -> Subspace:
-        """The span with the first n points chosen here, from one pass over all rows."""
-        if self._widest is not None and len(self._widest) >= self._n_start + n:
-            return self._widest.leading(self._n_start + n)
+    def span(self, n: int) -> Subspace:
+        """The span of the start and the first n points chosen, by one pass over all rows."""
+        start, n_start = self._plan.start, self._plan.n_start
+        if self._widest is not None and len(self._widest) >= n_start + n:
+            return self._widest.leading(n_start + n)
         kernel, workers = self._kernel, self._workers
         chosen = self._rows[self._objective.chosen[:n]]
         pool, factor, cross = Pool.of_rows(self._sample, chosen), np.empty((0, 0)), np.empty((0, n))
-        if self._start is not None:
-            factor = self._start.factor
-            cross = (
-                kernel.tile(self._start.pool.items, pool.items) if n else np.empty((len(factor), 0))
-            )
+        if start is not None:
+            factor = start.factor
+            cross = kernel.tile(start.pool.items, pool.items) if n else np.empty((n_start, 0))
         K = kernel_matrix(kernel, pool.items, workers) if n else np.empty((0, 0))
         try:
-            factor, kept = bordered_cholesky(factor, cross, K, _PIVOT_TOLERANCE, kernel.rounding)
+            factor, kept = bordered_cholesky(factor, cross, K, PIVOT_TOLERANCE, kernel.rounding)
         except NotPositiveDefiniteError as error:
             raise NotPositiveDefiniteError(int(chosen[error.index]), error.pivot) from error
         pool = pool.take(kept)
-        if self._start is not None:
-            pool = self._start.pool + pool if len(pool) else self._start.pool
-        self._widest = span_rows(self._sample, kernel, pool, factor, workers)
+        if start is not None:
+            pool = start.pool + pool if len(pool) else start.pool
+        self._widest = Subspace.of(self._sample, kernel, pool, factor, workers)
         self._meter.passes += 1.0
         return self._widest
 
     def _pooled(self, rng: np.random.Generator) -> GramResidual:
-        """The rule from statistics of a pool on a sketch of the rows."""
-        sample, kernel, m = self._sample, self._kernel, self._sample.n_rows
-        size = min(self._plan.candidates, m)
-        judges = draw_rows(m, max(size, min(_ROWS_A_CANDIDATE * size, _MOST_JUDGES)), rng)
+        """The rule by statistics of a pool on a sketch of the rows."""
+        plan, sample, kernel, m = self._plan, self._sample, self._kernel, self._sample.n_rows
+        size = min(plan.candidates, m)
+        judges = draw_rows(m, max(size, min(_ROWS_PER_CANDIDATE * size, _MOST_JUDGES)), rng)
         self._rows = judges[draw_rows(len(judges), size, rng)]
-        pool, seen = Pool.of_rows(sample, self._rows), sample.take(judges)
-        self._meter.passes += seen.n_rows / m
+        pool, sketch = Pool.of_rows(sample, self._rows), sample.take(judges)
+        self._meter.passes += sketch.n_rows / m
         K = kernel_matrix(kernel, pool.items, self._workers)
         rounding: Any = kernel.rounding
-        if self._start is None:
-            statistics = gram_statistics(seen, kernel, pool.items, workers=self._workers)
+        if plan.start is None:
+            statistics = gram_statistics(sketch, kernel, pool.items, workers=self._workers)
             G, trace = statistics.gram, statistics.trace
         else:
-            # The residual kernel: what the span leaves of the candidates' functions.
-            n, W = self._n_start, self._start.whitener
-            V = kernel.tile(pool.items, self._start.pool.items) @ W.T
+            # The residual kernel: the candidates' functions without their parts in the span.
+            n, W = plan.n_start, plan.start.whitener
+            V = kernel.tile(pool.items, plan.start.pool.items) @ W.T
             whitener = np.eye(n + len(pool))
             whitener[:n, :n], whitener[n:, :n] = W, -V @ W
+            points = (plan.start.pool + pool).items
             statistics = gram_statistics(
-                seen,
-                kernel,
-                (self._start.pool + pool).items,
-                workers=self._workers,
-                whitener=whitener,
+                sketch, kernel, points, workers=self._workers, whitener=whitener
             )
             G = statistics.gram[n:, n:]
             trace = statistics.trace - float(np.trace(statistics.gram[:n, :n]))
             diagonal = np.diag(K).copy()
             K -= V @ V.T
-            left = np.maximum(np.diag(K), _PIVOT_TOLERANCE * diagonal)
-            rounding = kernel.rounding * diagonal / left
+            residual = np.maximum(np.diag(K), PIVOT_TOLERANCE * diagonal)
+            rounding = kernel.rounding * diagonal / residual
         return GramResidual(
             K,
             G,
             trace,
-            capacity=min(self._plan.limit, len(pool)),
+            capacity=min(plan.limit, len(pool)),
             workers=self._workers,
             rounding=rounding,
         )
 
 
-def span_rows(
-    sample: Sample, kernel: CountingKernel, pool: Pool, factor: Floats, workers: Workers
-) -> Subspace:
-    """Pass over the rows as points of a span (V-form, Formulas §4)."""
-    n = len(factor)
-    whitener: Any = solve_triangular(factor, np.eye(n), lower=True) if n else factor
-    ones = replace(sample, targets=np.ones((sample.n_rows, 1)))
-    found = gram_statistics(ones, kernel, pool.items, workers=workers, whitener=whitener)
-    residuals = np.maximum(found.trace - np.cumsum(np.diag(found.gram)), 0.0)
-    return Subspace(pool, factor, found.gram, found.cross[:, 0], found.weight, residuals)
+def ridge_preimages(
+    points: Floats, point_scores: Floats, variances: Floats, scores: Floats
+) -> Floats:
+    """Rows for scores, by a linear map learned on the basis points.
+
+    The map minimises Σ_j ‖x_j - x̄ - C'(z_j - z̄)‖² + α ‖C‖² over the n basis points x_j with scores
+    z_j, where α is a tenth of n times the mean variance of the components over all rows.
+    """
+    n, q = point_scores.shape
+    x, z = points.mean(axis=0), point_scores.mean(axis=0)
+    centred = point_scores - z
+    ridge = _PREIMAGE_RIDGE * n * max(float(variances.mean()), 1e-300)
+    matrix = np.linalg.solve(centred.T @ centred + ridge * np.eye(q), centred.T @ (points - x))
+    return np.asarray((x - z @ matrix) + scores @ matrix)
+
+
+def fixed_points(
+    coefficients: Floats, points: Floats, kernel: Kernel, start: Floats, workers: Workers
+) -> Floats:
+    """Fixed points of x <- Σ_j γ_j k(x, x_j) x_j / Σ_j γ_j k(x, x_j) (Mika et al. 1999).
+
+    For a Gaussian kernel of any widths, a maximum of Σ_j γ_j k(x, x_j), the inner product with the
+    point Σ_j γ_j φ(x_j), is one of them. Rows whose denominator vanishes stay where they are.
+
+    Parameters
+    ----------
+    coefficients : array of shape (n_rows, n)
+        γ.
+    points : array of shape (n, n_features)
+        The x_j.
+    kernel : Kernel
+        A Gaussian.
+    start : array of shape (n_rows, n_features)
+        Rows to begin from.
+    workers : Workers
+        Threads.
+
+    Returns
+    -------
+    rows : array of shape (n_rows, n_features)
+    """
+    columns = kernel.columns(points)
+    scale = float(np.abs(points - points.mean(axis=0)).max(initial=0.0))
+    result = start.copy()
+
+    def iterate(rows: slice) -> None:
+        x, gamma = result[rows], coefficients[rows]
+        for _ in range(_PREIMAGE_STEPS):
+            terms = gamma * columns(x)
+            total = terms.sum(axis=1)
+            usable = np.abs(total) > 1e-8 * np.abs(terms).sum(axis=1)
+            moved = terms @ points / np.where(usable, total, 1.0)[:, None]
+            moved = np.where(usable[:, None], moved, x)
+            step = float(np.abs(moved - x).max(initial=0.0))
+            x = moved
+            if step <= _PREIMAGE_TOLERANCE * scale:
+                break
+        result[rows] = x
+
+    workers.map(iterate, Workers.slices(len(result), _PREIMAGE_CHUNK))
+    return result

@@ -35,7 +35,7 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
-from pursuit.estimators.kernelmodel import KernelModel
+from pursuit.estimators.kernelmodel import Expansion, KernelModel
 from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
@@ -289,7 +289,7 @@ class ExactGPRegressor(
             self.kernel_, self.noise_ = learned.kernel, learned.noise
             small = self.solver == "auto" and sample.n_rows <= DIRECT_ROWS
             self.solver_ = "cholesky" if small or self.solver == "cholesky" else "cg"
-            solved = run.recorded("solve")
+            solved = run.finished("solve")
             if solved is None:
                 problem = self._problem(sample, self._compiled(X), run.workers)
                 solved = run.keep("solve", self._solve(problem, run))
@@ -399,6 +399,10 @@ class ExactGPRegressor(
         if self._single_output:
             bounds = [part[:, 0] for part in bounds]
         return bounds[0], bounds[1]
+
+    def _expansion(self) -> Expansion:
+        """The function that the model evaluates."""
+        return Expansion.of(self, self.X_train_, self.dual_coef_)
 
     def _sample(self, targets: Floats) -> Sample:
         """The rows of positive weight, with targets."""

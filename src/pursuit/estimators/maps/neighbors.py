@@ -1,4 +1,4 @@
-"""Exact nearest neighbours in the feature space of a kernel (SS00 §6.3)."""
+"""Exact nearest neighbours in the feature space of a kernel (Smola and Schölkopf 2000, §6.3)."""
 
 from __future__ import annotations
 
@@ -16,49 +16,55 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     _fit_context,
+    clone,
 )
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
-from pursuit.estimators.constraints import EXECUTION, KERNEL
+from pursuit.estimators.constraints import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME
+from pursuit.estimators.fit_run import FitRun, interrupt
 from pursuit.estimators.inputs import (
     check_positive_definite,
     check_symmetric,
     indefinite,
     is_precomputed,
     prediction_rows,
-    seeded,
     training_rows,
+    weighted_sample,
 )
 from pursuit.estimators.kernelmodel import KernelModel
+from pursuit.estimators.maps.landmarks import choose_in_blocks
+from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.saving import SavedModel
 from pursuit.estimators.sources import held, named_columns
-from pursuit.gram import Found, NeighborSearch, Queries, kernel_features
-from pursuit.greedy import Pivots, block_pivots
+from pursuit.gram import Found, NeighborSearch, Queries, kernel_diagonal, kernel_features
+from pursuit.greedy import Pivots
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import NotPositiveDefiniteError, SpanPoints, Workers, trusted_size
-from pursuit.rows import IndexRows, RowSource, Sample, as_rows
+from pursuit.rows import IndexRows, RowSource, as_rows
 
 _CHECKED_ROWS = 64
+"""Rows on which an unknown kernel is checked: more find more faults, at a cost of their square."""
 _ULPS = 16.0
+"""Distances that differ by fewer roundings of the kernel are ties."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class SearchCost:
-    """Kernel values that an index and its last search took.
+    """Number of kernel values that an index and a search in it took.
 
     Attributes
     ----------
     index_entries : int
-        For choosing the landmarks and placing the training rows.
+        Kernel values for choosing the landmarks and placing the training rows.
     pairs : int
-        Pairs of query and training row in the last search: what brute force evaluates.
+        Pairs of query and training row in the search, all of which brute force evaluates.
     evaluated : int
-        Those of them that were evaluated.
+        Number of these pairs that were evaluated.
     query_entries : int
-        For placing the queries of the last search; 0 when they were the training rows.
+        Kernel values for placing the queries; 0 when they were the training rows.
     """
 
     index_entries: int
@@ -68,7 +74,7 @@ class SearchCost:
 
     @property
     def share(self) -> float:
-        """``evaluated / pairs``; NaN before the first search."""
+        """``evaluated / pairs``; NaN for the cost of a fit."""
         return self.evaluated / self.pairs if self.pairs else float("nan")
 
     def __str__(self) -> str:
@@ -77,24 +83,29 @@ class SearchCost:
             return index
         placing = f"{self.query_entries} to place the queries, " if self.query_entries else ""
         return (
-            f"{index}; last search: {placing}{self.evaluated} of {self.pairs} pairs evaluated "
+            f"{index}; search: {placing}{self.evaluated} of {self.pairs} pairs evaluated "
             f"({self.share:.2%})"
         )
 
 
 class SpanNeighbors(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel, SavedModel, BaseEstimator
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    KernelModel,
+    SavedModel,
+    BaseEstimator,
 ):
     """Exact nearest neighbours by the distance ‖φ(x)-φ(z)‖² = k(x,x) + k(z,z) - 2k(x,z).
 
-    For kernels that are dear to evaluate: strings, graphs, anything a function can compare. Every
-    row is placed in R^(n+1) by its kernel values with n landmarks, so that Euclidean distances
-    there bracket those in feature space; kernel values are asked for only where the bracket leaves
-    a doubt. The result is that of brute force. Methods and their arguments are those of
-    scikit-learn's `NearestNeighbors`.
+    This is for kernels that are expensive to evaluate: on strings, graphs, or anything that a
+    function can compare. Every row is placed in R^(n+1) by its kernel values with n landmarks, so
+    that Euclidean distances there bracket the distances in feature space. Kernel values are
+    computed only for pairs that the brackets do not decide. The result is that of brute force.
+    Methods and their arguments are those of scikit-learn's `NearestNeighbors`.
 
-    For the RBF and other cheap kernels of numbers this saves kernel values but no time: there the
-    nearest in feature space are the nearest by Euclidean distance, which is faster to search by.
+    For the RBF and other cheap kernels of numbers this saves kernel values but no time. There the
+    nearest rows in feature space are the nearest by Euclidean distance, which is faster to search.
 
     Parameters
     ----------
@@ -102,47 +113,56 @@ class SpanNeighbors(
         A name of `pairwise_kernels`, ``"precomputed"``, a function k(A, B) of two blocks of items,
         or a `sklearn.gaussian_process.kernels` object, whose White terms are left out.
     n_components : int, default 100
-        Most landmarks. More of them leave fewer pairs in doubt; each costs a kernel value a row.
+        Largest number of landmarks. With more of them fewer pairs are evaluated; each landmark
+        costs one kernel value per row.
     n_neighbors : int, default 5
-        Neighbours that are sought when a method is not told otherwise.
+        Number of neighbours that methods return by default.
     radius : float, default 1.0
-        Distance within which they are sought when a method is not told otherwise.
+        Distance within which methods search by default.
     gamma, coef0, degree : float, optional
         Parameters of kernels given by name, as in `pairwise_kernels`.
     kernel_params : dict, optional
         Further parameters of a named or callable kernel.
+    max_time : float or None, default None
+        Seconds that the fit may take, about: no landmark is chosen after 80 % of them, and then
+        searches evaluate more pairs. Their results do not depend on it.
+    checkpoint : path-like or None, default None
+        A folder in which the fit records the landmarks once it has chosen them. The same call with
+        the same data goes on from there, to the identical index.
     n_jobs : int or None, default None
-        Threads; None is as many as BLAS would use. The result does not depend on it.
+        Number of threads; None uses as many as BLAS would. The result does not depend on it.
     random_state : int, RandomState or None, default None
-        Seed of the choice of landmarks, on which the cost depends and the result does not.
+        Seed of the choice of landmarks. Only the cost of a search depends on it.
     verbose : int, default 0
-        Print what every search cost.
+        Print the stages of the fit with their times, and the cost of every search.
 
     Attributes
     ----------
     component_indices_ : array of int
         Row numbers of the landmarks, in the order of choice.
     n_components_ : int
-        How many there are: fewer than ``n_components`` where the rows span no more than rounding
-        can tell.
+        Number of landmarks. There are fewer than ``n_components`` where the rows span no more, up
+        to rounding.
     residual_trace_ : float
-        Σ d over the rows, d = k(x,x) - ‖V_x‖² being what the landmarks miss of a row.
+        Sum over the rows of d = k(x,x) - ‖V_x‖², the squared distance from the landmarks' span.
     n_samples_fit_ : int
         Number of training rows.
     cost_ : SearchCost
-        Kernel values the index took (``index_entries``), and, after every search, how many
-        ``pairs`` of query and row it faced and ``evaluated``; ``share`` is their ratio.
+        Number of kernel values that the fit took (``index_entries``). For the cost of a search
+        call :meth:`kneighbors` or :meth:`radius_neighbors` with ``return_cost=True``.
+    kernel_ : kernel
+        The kernel in use.
     n_features_in_ : int
         Number of features, for two-dimensional numeric input.
 
     Notes
     -----
-    The fitted estimator keeps the training rows, and n + 1 numbers more a row. A search holds one
-    number for each training row and a few queries, computed by a matrix product; from some ten
-    landmarks on that is faster than a tree.
+    The fitted estimator keeps the training rows, and n + 1 numbers per row beside them. A search
+    holds one number per pair of a training row and one of a few queries, computed by a matrix
+    product; with ten landmarks or more this is faster than a tree.
 
-    Squared distances below a few ulps of k(x,x) + k(z,z) are 0. Those that differ by no more are
-    ties, and go to the lower row number.
+    Squared distances below a few ulps of k(x,x) + k(z,z) are 0. Squared distances that differ by no
+    more are ties, which go to the lower row number.
 
     References
     ----------
@@ -167,6 +187,8 @@ class SpanNeighbors(
         "n_neighbors": [Interval(numbers.Integral, 1, None, closed="left")],
         "radius": [Interval(numbers.Real, 0, None, closed="left")],
         **KERNEL,
+        "max_time": MAX_TIME,
+        "checkpoint": CHECKPOINT,
         **EXECUTION,
     }
 
@@ -181,6 +203,8 @@ class SpanNeighbors(
         coef0: float | None = None,
         degree: float | None = None,
         kernel_params: dict[str, Any] | None = None,
+        max_time: float | None = None,
+        checkpoint: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -193,10 +217,13 @@ class SpanNeighbors(
         self.coef0 = coef0
         self.degree = degree
         self.kernel_params = kernel_params
+        self.max_time = max_time
+        self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
+    @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, target: str | Sequence[str] | None = None) -> Any:
         """Choose landmarks and place the rows by them.
@@ -207,8 +234,9 @@ class SpanNeighbors(
             Training rows, which are kept; the n_rows x n_rows kernel matrix when
             ``kernel="precomputed"``.
         y : ignored
+            Not used, present for pipelines.
         target : str or list of str, optional
-            Columns of X that are no features.
+            Columns of X that are not features.
 
         Returns
         -------
@@ -219,25 +247,31 @@ class SpanNeighbors(
         rows = IndexRows(len(X)) if is_precomputed(self.kernel) else as_rows(X)
         if is_precomputed(self.kernel):
             check_symmetric(X)
+        self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
         kernel = self._compiled(X)
         self._freeze_kernel()
-        rng = seeded(self.random_state)
-        sample = Sample(rows, np.empty((rows.n_rows, 0)), np.ones(rows.n_rows))
-        squares = _diagonal(rows, kernel)
-        if squares.min() < 0:
-            raise indefinite(int(squares.argmin()), float(squares.min()))
-        with Workers(self.n_jobs) as workers:
-            try:
-                check_positive_definite(kernel, sample, rng, _CHECKED_ROWS)
-                pivots = block_pivots(
-                    sample, kernel, int(self.n_components), workers=workers, rng=rng
-                )
-                self._place(pivots, rows, kernel, squares, workers)
-            except NotPositiveDefiniteError as error:
-                raise indefinite(error.index, error.pivot) from error
+        sample, present = weighted_sample(rows, None)
+        with FitRun(self, sample, present, n_stages=2) as run:
+            if is_precomputed(self.kernel):
+                run.same_data("matrix", X)
+            squares = kernel_diagonal(rows, kernel)
+            if squares.min() < 0:
+                raise NotPositiveDefiniteError(int(squares.argmin()), float(squares.min()))
+            check_positive_definite(kernel, sample, run.rng, _CHECKED_ROWS)
+            n = int(self.n_components)
+            tick = run.begin("choose", n)
+            pivots, entries = run.recorded(
+                "choose",
+                lambda: (choose_in_blocks(sample, kernel, n, run, tick), kernel.entries),
+            )
+            counted = kernel.entries
+            run.begin("place")
+            self._place(pivots, rows, kernel, squares, run.workers)
         self._X = X
         self.n_samples_fit_ = self._n_features_out = rows.n_rows
-        self.cost_ = SearchCost(kernel.entries)
+        self.cost_ = SearchCost(entries + kernel.entries - counted)
+        if run.stopping:
+            interrupt(f"the {self.n_components_} landmarks found so far")
         return self
 
     def kneighbors(
@@ -247,33 +281,38 @@ class SpanNeighbors(
         return_distance: bool = True,
         *,
         diagonal: ArrayLike | None = None,
+        return_cost: bool = False,
     ) -> Any:
         """The nearest training rows of every query, nearest first.
 
         Parameters
         ----------
         X : items of n_queries rows, optional
-            Queries, k(queries, training rows) when ``kernel="precomputed"``. None: the training
-            rows, none of which counts as its own neighbour.
+            Queries; k(queries, training rows) when ``kernel="precomputed"``. With None the queries
+            are the training rows, and no row is its own neighbour.
         n_neighbors : int, optional
-            How many; by default that of the constructor.
+            Number of neighbours; by default that of the constructor.
         return_distance : bool, default True
-            Whether to return the distances too.
+            Whether to return the distances, too.
         diagonal : array of shape (n_queries,), optional
-            k(x, x) of the queries, for ``kernel="precomputed"``, where X does not hold it. It may
+            k(x, x) of the queries for ``kernel="precomputed"``, where X does not hold it. It may
             be left out where k(x, x) is the same for all training rows and so for the queries, and
             where X is the training matrix itself.
+        return_cost : bool, default False
+            Whether to return the number of kernel values that the search took, too.
 
         Returns
         -------
         distances : array of shape (n_queries, n_neighbors), if ``return_distance``
         indices : array of int of shape (n_queries, n_neighbors)
+        cost : SearchCost, if ``return_cost``
         """
         check_is_fitted(self)
         k = self._checked_count(n_neighbors, self.n_samples_fit_ - (X is None))
-        found = self._search(X, diagonal, lambda *given: self._index().nearest(*given, k=k))
+        found, cost = self._search(X, diagonal, "nearest", k=k)
         indices = np.array(found.indices, dtype=np.intp)
-        return (np.array(found.distances), indices) if return_distance else indices
+        distances = np.array(found.distances) if return_distance else None
+        return _returned(distances, indices, cost if return_cost else None)
 
     def radius_neighbors(
         self,
@@ -283,29 +322,37 @@ class SpanNeighbors(
         sort_results: bool = False,
         *,
         diagonal: ArrayLike | None = None,
+        return_cost: bool = False,
     ) -> Any:
         """All training rows within a distance of every query.
 
         Parameters
         ----------
-        X, diagonal
+        X, diagonal, return_cost
             As in :meth:`kneighbors`.
         radius : float, optional
-            The distance, itself included; by default that of the constructor.
+            The largest distance; by default that of the constructor.
         return_distance : bool, default True
-            Whether to return the distances too. Without them, rows that the bounds show to be
+            Whether to return the distances, too. Without them, rows that the bounds show to be
             within the radius are not evaluated.
         sort_results : bool, default False
-            Nearest first, instead of by row number.
+            Sort by distance instead of by row number.
 
         Returns
         -------
         distances : array of n_queries arrays, if ``return_distance``
         indices : array of n_queries arrays of int
+        cost : SearchCost, if ``return_cost``
         """
-        found = self._within(X, radius, diagonal, distances=return_distance, sort=sort_results)
-        indices = _ragged(found.indices)
-        return (_ragged(found.distances), indices) if return_distance else indices
+        check_is_fitted(self)
+        r = self.radius if radius is None else radius
+        if not isinstance(r, numbers.Real) or not 0 <= float(r) < np.inf:
+            raise ValueError(f"radius must be a finite number, at least 0, got {r!r}.")
+        found, cost = self._search(
+            X, diagonal, "within", radius=float(r), distances=return_distance, sort=sort_results
+        )
+        distances = _ragged(found.distances) if return_distance else None
+        return _returned(distances, _ragged(found.indices), cost if return_cost else None)
 
     def kneighbors_graph(
         self,
@@ -322,7 +369,7 @@ class SpanNeighbors(
         X, n_neighbors, diagonal
             As in :meth:`kneighbors`.
         mode : {"connectivity", "distance"}, default "connectivity"
-            What the matrix holds: ones, or distances, zeros among them stored.
+            Whether the matrix holds ones or distances; distances of zero are stored.
 
         Returns
         -------
@@ -349,15 +396,17 @@ class SpanNeighbors(
         X, radius, sort_results, diagonal
             As in :meth:`radius_neighbors`.
         mode : {"connectivity", "distance"}, default "connectivity"
-            What the matrix holds: ones, or distances, zeros among them stored.
+            Whether the matrix holds ones or distances; distances of zero are stored.
 
         Returns
         -------
         graph : CSR matrix of shape (n_queries, n_samples_fit)
         """
         _check_mode(mode)
-        found = self._within(X, radius, diagonal, distances=mode == "distance", sort=sort_results)
-        return self._graph(mode, found.indices, found.distances)
+        distance = mode == "distance"
+        found = self.radius_neighbors(X, radius, distance, sort_results, diagonal=diagonal)
+        distances, indices = found if distance else ([], found)
+        return self._graph(mode, list(indices), list(distances))
 
     def transform(self, X: Any) -> sparse.csr_matrix[Any]:
         """The graph of distances that scikit-learn's estimators take as ``metric="precomputed"``.
@@ -382,9 +431,6 @@ class SpanNeighbors(
             )
         return self.kneighbors_graph(X, self.n_neighbors + 1, mode="distance")
 
-    def _kernels_used(self) -> list[Any]:
-        return [self.kernel]
-
     def _place(
         self,
         pivots: Pivots,
@@ -393,7 +439,7 @@ class SpanNeighbors(
         squares: Floats,
         workers: Workers,
     ) -> None:
-        """Keep the landmarks that rounding leaves of use, and where they put the rows."""
+        """Keep the landmarks that rounding does not spoil, and place the rows by them."""
         R, S, landmarks = pivots.factor, pivots.pool.index, pivots.pool.items
         backward = self._kernel_error = 0.0
         if len(S):
@@ -417,43 +463,42 @@ class SpanNeighbors(
         self.n_components_ = n
         self.residual_trace_ = float((self._points.points[:, -1] ** 2).sum())
 
-    def _index(self) -> NeighborSearch:
-        return NeighborSearch(
-            self._training_rows(), self._points, self._resolution, self._kernel_error
-        )
-
     def _training_rows(self) -> RowSource:
         return IndexRows(len(self._X)) if is_precomputed(self.kernel) else as_rows(self._X)
 
-    def _search(self, X: Any, diagonal: ArrayLike | None, search: Any) -> Found:
-        """Place the queries, search, and keep account of the cost."""
+    def _search(
+        self, X: Any, diagonal: ArrayLike | None, method: str, **options: Any
+    ) -> tuple[Found, SearchCost]:
+        """Place the queries and search; also count the kernel values this takes."""
+        index = NeighborSearch(
+            self._training_rows(), self._points, self._resolution, self._kernel_error
+        )
         with Workers(self.n_jobs) as workers:
             queries, entries = self._queries(X, diagonal, workers)
             try:
-                found: Found = search(queries, workers)
+                found: Found = getattr(index, method)(queries, workers, **options)
             except NotPositiveDefiniteError as error:
                 raise indefinite(error.index, error.pivot) from error
-        # The object stays the same: a search does not change the estimator's attributes.
-        cost, n_queries = self.cost_, queries.rows.n_rows
-        cost.pairs = n_queries * (self.n_samples_fit_ - queries.are_rows)
-        cost.evaluated, cost.query_entries = found.evaluated, entries
+        pairs = queries.rows.n_rows * (self.n_samples_fit_ - queries.are_rows)
+        cost = SearchCost(self.cost_.index_entries, pairs, found.evaluated, entries)
         if self.verbose:
             print(f"[{type(self).__name__}] {cost}", flush=True)
-        return found
+        return found, cost
 
     def _queries(self, X: Any, diagonal: ArrayLike | None, workers: Workers) -> tuple[Queries, int]:
-        """The queries with their place in the span, and the kernel values it took."""
+        """The queries with their points in the span, and the number of kernel values computed."""
         precomputed = is_precomputed(self.kernel)
-        if diagonal is not None and (X is None or not precomputed):
-            raise ValueError(
-                "diagonal is for queries of kernel='precomputed': leave it out, k(x, x) is known."
-            )
         if X is None:
+            if diagonal is not None:
+                raise ValueError("diagonal is for new rows, and needs X: leave it out.")
             kernel = self._compiled(self._X)
             return Queries(self._training_rows(), kernel, self._points, True), 0
         rows, X = prediction_rows(self, X)
-        kernel = self._compiled(X)
-        squares = self._given_diagonal(X, diagonal) if precomputed else _diagonal(rows, kernel)
+        kernel, known = self._compiled(X), self._points.squares
+        if precomputed and diagonal is None and np.array_equal(X, self._X):
+            diagonal = known
+        constant = known.max() if np.ptp(known) <= self._resolution * known.max() else None
+        squares = self._diagonal_of(rows, kernel, diagonal, constant)
         V = kernel_features(rows, kernel, self._landmarks, workers, whitener=self._whitener)
         try:
             points = SpanPoints.place(V, squares, self._error)
@@ -466,47 +511,6 @@ class SpanNeighbors(
             ) from error
         towards = self._compiled(X.T) if precomputed else kernel
         return Queries(rows, towards, points, False), kernel.entries
-
-    def _given_diagonal(self, X: NDArray[Any], diagonal: ArrayLike | None) -> Floats:
-        """k(x, x) of queries that are known by k(x, training rows) only."""
-        squares = self._points.squares
-        if diagonal is not None:
-            given = np.asarray(diagonal, dtype=np.float64)
-            if given.shape != (len(X),) or not np.all(np.isfinite(given)):
-                raise ValueError(
-                    f"diagonal must hold k(x, x), a finite number for each of the {len(X)} "
-                    f"queries, got shape {given.shape}."
-                )
-            return given
-        if np.array_equal(X, self._X):
-            return squares
-        if np.ptp(squares) <= self._resolution * squares.max():
-            return np.full(len(X), squares.max())
-        raise ValueError(
-            "distances need k(x, x) of the queries, which a precomputed matrix of k(x, training "
-            "rows) does not hold: pass it as diagonal=, or fit with a callable kernel."
-        )
-
-    def _within(
-        self,
-        X: Any,
-        radius: float | None,
-        diagonal: ArrayLike | None,
-        *,
-        distances: bool,
-        sort: bool,
-    ) -> Found:
-        check_is_fitted(self)
-        r = self.radius if radius is None else radius
-        if not isinstance(r, numbers.Real) or not 0 <= float(r) < np.inf:
-            raise ValueError(f"radius must be a finite number, at least 0, got {r!r}.")
-        return self._search(
-            X,
-            diagonal,
-            lambda *given: self._index().within(
-                *given, radius=float(r), distances=distances, sort=sort
-            ),
-        )
 
     def _checked_count(self, n_neighbors: int | None, n_others: int) -> int:
         k = self.n_neighbors if n_neighbors is None else n_neighbors
@@ -529,8 +533,10 @@ class SpanNeighbors(
         return sparse.csr_matrix((data, columns, starts), shape=(len(indices), self.n_samples_fit_))
 
 
-def _diagonal(rows: RowSource, kernel: CountingKernel) -> Floats:
-    return np.concatenate([kernel.diag(items) for _, items in rows.blocks()])
+def _returned(distances: Any, indices: Any, cost: SearchCost | None) -> Any:
+    """What a search returns: those that are not None, alone or as a tuple."""
+    values = tuple(value for value in (distances, indices, cost) if value is not None)
+    return values if len(values) > 1 else indices
 
 
 def _ragged(arrays: list[NDArray[Any]]) -> NDArray[Any]:

@@ -184,7 +184,7 @@ def choose_basis(
     until it cuts off a fifth. The choice of a pooled search is recorded in the checkpoint.
     """
     pooled, restricted = plan.search.kind == "pooled", len(split.reserved) > 0
-    recorded = run.recorded("choose") if pooled else None
+    recorded = run.finished("choose") if pooled else None
     if recorded is not None:
         return Chosen(recorded)
     chooser = problem

@@ -27,7 +27,7 @@ from pursuit.estimators.inputs import (
     prediction_rows,
     seeded,
 )
-from pursuit.estimators.kernelmodel import BasisModel
+from pursuit.estimators.kernelmodel import BasisModel, Expansion
 from pursuit.estimators.progress import CallbackSupportMixin
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.span.duality import exact_certificate
@@ -268,6 +268,11 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
             rows, _ = prediction_rows(self, X)
             return np.tile(self._constants, (rows.n_rows, 1))
         return self._expanded(X, self.dual_coef_.T) + self._constants
+
+    def _expansion(self) -> Expansion:
+        # The coefficients have one row per output.
+        single = getattr(self, "_single_output", len(self.intercept_) == 1)
+        return Expansion.of(self, self.basis_, self.dual_coef_.T, self.intercept_, single=single)
 
     @property
     def _constants(self) -> Floats:

@@ -1,4 +1,4 @@
-"""Sparse kernel PCA: a subspace spanned by few rows, with a bound on what it misses (HS08 §2)."""
+"""Sparse kernel PCA: a subspace spanned by few rows, with a bound on its residual for new rows."""
 
 from __future__ import annotations
 
@@ -24,24 +24,18 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
-from pursuit.bounds import Bound, kpca_bound
-from pursuit.estimators.components.preimages import RidgeMap, fixed_points
+from pursuit.bounds import Bound, compression_bound, kpca_bound
 from pursuit.estimators.components.subspace import (
-    BOUND_POOL,
-    FULL_ROWS,
     Diagonal,
     Subspace,
     SubspacePlan,
-    SubspaceSearch,
-)
-from pursuit.estimators.components.subspacebounds import (
-    beside,
-    caveat_of,
-    choice_terms,
+    check_sizes,
+    choose_subspace,
     continued,
-    subspace_bound,
+    fixed_points,
+    ridge_preimages,
 )
-from pursuit.estimators.constraints import EXECUTION, KERNEL, POOLED
+from pursuit.estimators.constraints import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME
 from pursuit.estimators.fit_run import FitRun, interrupt
 from pursuit.estimators.inputs import (
     check_positive_definite,
@@ -51,21 +45,24 @@ from pursuit.estimators.inputs import (
     prediction_rows,
     size_on_path,
     training_rows,
-    validate_weights,
+    weighted_sample,
 )
-from pursuit.estimators.kernelmodel import BasisModel
+from pursuit.estimators.kernelmodel import BasisModel, Expansion
 from pursuit.estimators.lazily import lazily
 from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.search import Search, resolve_search
 from pursuit.estimators.sources import named_columns
-from pursuit.gram import kernel_diagonal, over_span
-from pursuit.greedy import Path, Pool, largest_size
-from pursuit.kernels import CountingKernel, is_gaussian
-from pursuit.linalg import NotPositiveDefiniteError, PrincipalComponents, Workers
-from pursuit.rows import RowSource, Sample
+from pursuit.gram import over_span
+from pursuit.greedy import Path, Pool
+from pursuit.kernels import is_gaussian
+from pursuit.linalg import PrincipalComponents, Workers
+from pursuit.rows import RowSource
 
-_SUBSET = 59
+SEARCH_FIELDS = {"pooled": ("pool_size",), "fresh": ("pool_size",), "full": ()}
+"""Fields of `Search` that apply to the components of one view, and of two."""
 _NOVELTY_SHARE = 0.95
+"""Share of the variance that `score_samples` explains. Larger: smaller novelties are found."""
 
 
 class SparseKernelPCA(
@@ -78,12 +75,12 @@ class SparseKernelPCA(
 ):
     """Kernel PCA inside the span of a few greedily chosen rows.
 
-    Rows are chosen one at a time, each for what it takes off the residual trace
-    τ = Σ w_i ‖φ(x_i) - Pφ(x_i)‖² (HS08 Algorithm 1), and PCA is done among their linear
-    combinations. Beyond 5 000 rows the kernel matrix is not formed (unless ``search="full"`` asks
-    for it), a new row costs n_basis kernel values, and since the subspace is known by its n_basis
-    rows alone, a sample compression bound says how much it will miss of new rows: by default it
-    chooses how many there are.
+    Rows are chosen one at a time, each for the largest decrease of the residual trace
+    τ = Σ w_i ‖φ(x_i) - Pφ(x_i)‖² (Hussain and Shawe-Taylor 2008, Algorithm 1), and PCA is done
+    among their linear combinations. Beyond 5 000 rows the kernel matrix is not formed, unless
+    ``search="full"`` is set. A new row costs n_basis kernel values. The subspace is determined by
+    its n_basis rows alone, so that a sample compression bound on the residual of new rows holds; by
+    default this bound chooses the number of rows.
 
     Parameters
     ----------
@@ -91,35 +88,42 @@ class SparseKernelPCA(
         A name of `pairwise_kernels`, ``"precomputed"``, a `sklearn.gaussian_process.kernels`
         object, whose White terms are left out, or a function k(A, B) of two blocks of items.
     n_components : int, float or None, default 2
-        Components of `transform`: so many; for a number between 0 and 1 as many as explain that
-        share of the variance in the span; None is ``n_basis_``. Fewer where the rows span no more.
+        Number of components of `transform`. A number between 0 and 1 takes as many as explain that
+        share of the variance in the span, and None takes ``n_basis_``. There are fewer where the
+        rows span no more.
     n_basis : int or "bound", default "bound"
-        Rows that span the subspace: so many at most, or where the bound has its minimum, but no
-        fewer than ``n_components``. The latter grows to at most half of the rows, and to 1024, and
-        stops when 10 more have not improved on the best size. Subsets are counted as in the paper,
-        with R outside the root, so that the choice does not depend on the scale of the kernel.
+        Largest number of rows that span the subspace. With ``"bound"`` it is where the bound has
+        its minimum, but at least ``n_components``; the basis then grows to at most half of the
+        rows, and to 1024, and growth stops when 10 more rows have not improved on the best size.
+        Subsets are counted as in the paper, with R outside the root, so that the choice does not
+        depend on the scale of the kernel.
     delta : float, default 0.05
         The bound holds with probability 1 - ``delta``.
     center : bool, default True
         Centre the PCA inside the span. The choice of rows and the bound are about the uncentred
         kernel, as in the paper.
-    search : {"pooled", "fresh", "full"}, default "pooled"
-        Who may be chosen: a random pool of rows, judged on these and some others; a new random
-        subset at every step; every row at every step, which takes time in proportion to rows² ×
-        ``n_basis``, and memory for the kernel matrix up to 11 585 rows. With up to 5 000 rows
-        ``"pooled"`` does the same as ``"full"``.
-    pool_size : int or "auto", default "auto"
-        Rows in the pool, 4 096 or, for a given ``n_basis``, 2 ``n_basis`` + 1000; in the fresh
-        subsets 59.
+    search : {"pooled", "fresh", "full"} or Search, default "pooled"
+        Which rows may be chosen. ``"pooled"``: a random pool of rows, judged on these rows and some
+        others. ``"fresh"``: a new random subset per step. ``"full"``: every row at every step,
+        which takes time in proportion to rows² × ``n_basis``, and memory for the kernel matrix up
+        to 11 585 rows. With up to 5 000 rows ``"pooled"`` does the same as ``"full"``.
+        ``Search(kind, pool_size=...)`` sets the number of rows in the pool (4 096 by default or,
+        for a given ``n_basis``, 2 ``n_basis`` + 1000) or in the fresh subsets (59 by default).
     preimage : {"auto", "ridge", "fixed-point"}, default "auto"
         How `inverse_transform` finds rows: by ridge regression on the basis points, or by the fixed
-        point iteration of Gaussian kernels, from there. ``"auto"`` iterates where it can.
+        point iteration of Gaussian kernels, which starts there. ``"auto"`` iterates where it can.
     gamma, coef0, degree : float, optional
         Parameters of kernels given by name, as in `pairwise_kernels`.
     kernel_params : dict, optional
         Further parameters of a named or callable kernel.
+    max_time : float or None, default None
+        Seconds that the fit may take, about: no row is chosen after 80 % of them. There is at
+        least one row. The result is no longer reproducible.
+    checkpoint : path-like or None, default None
+        A folder in which the fit records the chosen subspace. The same call with the same data goes
+        on from there, to the identical model.
     n_jobs : int or None, default None
-        Threads; None is as many as BLAS would use. The result does not depend on it.
+        Number of threads; None uses as many as BLAS would. The result does not depend on it.
     random_state : int, RandomState or None, default None
         Seed of everything random.
     verbose : int, default 0
@@ -130,33 +134,35 @@ class SparseKernelPCA(
     basis_ : items
         The chosen rows in the order of choice; None for a precomputed kernel.
     basis_indices_ : array of int
-        Their row numbers.
+        Row numbers of the chosen rows.
     n_basis_ : int
-        How many there are.
+        Number of chosen rows.
     n_components_ : int
         Number of components.
     explained_variance_ : array of shape (n_components,)
         Mean square of each component over the training rows, largest first.
     explained_variance_ratio_ : array of shape (n_components,)
-        The same as a share of the variance in feature space, what the span misses included.
+        The same as a share of the variance in feature space, which includes the residual of the
+        span.
     eigenvalues_ : array of shape (n_components,)
         ``explained_variance_`` times the number (or weight) of rows: with all rows as basis, those
         of scikit-learn's `KernelPCA`.
     dual_coef_ : array of shape (n_basis, n_components)
         Components as combinations of the functions k(·, x_j), before centring.
     residual_trace_ : float
-        τ: what the span misses of the training rows.
+        τ, the residual of the training rows.
     generalisation_bound_ : Bound
-        Expected squared residual of a new row outside the span, for the sizes tried, with the exact
-        count of subsets (HS08 Theorem 2); print it. Each size has the least value of all sizes up
-        to it, since a larger span misses no more.
+        Bound on the expected squared residual of a new row, for the sizes tried, with the exact
+        count of subsets (Hussain and Shawe-Taylor 2008, Theorem 2); print it. The value of a size
+        is the least of all sizes up to it, since a larger span has no larger residual.
     printed_bound_ : Bound
-        The same letter by letter as in the paper, to compare. Where the largest k(x, x), R, is not
-        1 it is no bound, or a loose one, and says so: the paper has R inside the root.
+        The bound exactly as printed in the paper, for comparison. The paper has R, the largest
+        k(x, x), inside the root: where R is not 1 this is not a bound, or a loose one, and says so.
     kpca_bound_ : Bound
-        The bound of Shawe-Taylor et al. (2005) for kernel PCA of as many components, to compare.
+        The bound of Shawe-Taylor et al. (2005) for kernel PCA with as many components, for
+        comparison.
     path_ : Path
-        What each step brought and cost; ``value`` is τ.
+        Gain and cost of each step; ``value`` is τ.
     kernel_ : kernel
         The kernel in use.
     n_features_in_ : int
@@ -164,8 +170,8 @@ class SparseKernelPCA(
 
     Notes
     -----
-    The bound needs to know the largest k(x, x) there can be. For kernels of the distance it is a
-    constant; for others the largest seen is used, and the bound says so.
+    The bound needs the largest possible k(x, x). For kernels of the distance it is a constant; for
+    others the largest seen is used, and the bound says so.
 
     References
     ----------
@@ -199,10 +205,11 @@ class SparseKernelPCA(
         "n_basis": [StrOptions({"bound"}), Interval(numbers.Integral, 1, None, closed="left")],
         "delta": [Interval(numbers.Real, 0, 1, closed="neither")],
         "center": ["boolean"],
-        "search": [StrOptions({"pooled", "fresh", "full"})],
-        "pool_size": POOLED["pool_size"],
+        "search": [StrOptions({"pooled", "fresh", "full"}), Search],
         "preimage": [StrOptions({"auto", "ridge", "fixed-point"})],
         **KERNEL,
+        "max_time": MAX_TIME,
+        "checkpoint": CHECKPOINT,
         **EXECUTION,
     }
 
@@ -218,13 +225,14 @@ class SparseKernelPCA(
         n_basis: int | str = "bound",
         delta: float = 0.05,
         center: bool = True,
-        search: str = "pooled",
-        pool_size: int | str = "auto",
+        search: str | Search = "pooled",
         preimage: str = "auto",
         gamma: float | None = None,
         coef0: float | None = None,
         degree: float | None = None,
         kernel_params: dict[str, Any] | None = None,
+        max_time: float | None = None,
+        checkpoint: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -235,12 +243,13 @@ class SparseKernelPCA(
         self.delta = delta
         self.center = center
         self.search = search
-        self.pool_size = pool_size
         self.preimage = preimage
         self.gamma = gamma
         self.coef0 = coef0
         self.degree = degree
         self.kernel_params = kernel_params
+        self.max_time = max_time
+        self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -267,7 +276,7 @@ class SparseKernelPCA(
         sample_weight : array of shape (n_rows,), optional
             A row of weight w stands for w equal rows, also in the bound.
         target : str or list of str, optional
-            Columns of X that are no features.
+            Columns of X that are not features.
         weight : str, optional
             The column of X that holds the weights, in place of ``sample_weight``.
 
@@ -275,38 +284,37 @@ class SparseKernelPCA(
         -------
         self : SparseKernelPCA
         """
-        self._check_sizes()
+        check_sizes(self.n_components, self.n_basis)
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         rows, X = training_rows(self, X)
         if is_precomputed(self.kernel):
             check_symmetric(X)
         self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
-        self._grow(rows, X, sample_weight, self.n_basis, None)
-        return self
+        return self._fit_span(rows, X, sample_weight, self.n_basis, None)
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def extend(
+    def grow(
         self,
         X: Any,
         sample_weight: ArrayLike | None = None,
         *,
         n_basis: int | str = "bound",
     ) -> Any:
-        """Go on with further rows: they are added, and some of them may join the basis.
+        """Continue with further rows: they are added, and some of them may join the basis.
 
-        Earlier rows are remembered by their place in the span they were seen in. What it missed of
-        them stays missed, so that residuals, and the bound, are upper bounds. A model that is not
-        fitted yet is fitted.
+        Earlier rows are known only by their points in the span of that time. Their residuals stay
+        as they were, so that residuals, and the bound, are upper bounds. A model that is not fitted
+        yet is fitted.
 
         Parameters
         ----------
         X : items of n_rows rows
             New rows, numbered in ``basis_indices_`` after those seen before.
         sample_weight : array of shape (n_rows,), optional
-            Their weights.
+            Weights of the new rows.
         n_basis : int or "bound", default "bound"
-            Most basis functions in all, or as many as make the bound smaller.
+            Largest number of basis functions in all, or as many as make the bound smaller.
 
         Returns
         -------
@@ -317,13 +325,12 @@ class SparseKernelPCA(
         if is_precomputed(self.kernel):
             raise ValueError(
                 "kernel='precomputed' knows only the rows of its matrix: fit a larger matrix, or "
-                "use a callable kernel to extend."
+                "use a callable kernel to grow."
             )
         if not hasattr(self, "path_"):
             return self.fit(X, sample_weight=sample_weight)
         rows, X = prediction_rows(self, X)
-        self._grow(rows, X, sample_weight, n_basis, self._span)
-        return self
+        return self._fit_span(rows, X, sample_weight, n_basis, self._span)
 
     def truncated(self, n: int) -> Self:
         """The model of the first n basis functions, without a pass over the data.
@@ -347,7 +354,7 @@ class SparseKernelPCA(
 
     @lazily
     def transform(self, X: Any) -> Floats:
-        """Uncorrelated components, those of largest variance first.
+        """Uncorrelated components, in decreasing order of variance.
 
         Parameters
         ----------
@@ -365,8 +372,8 @@ class SparseKernelPCA(
     def inverse_transform(self, X: Any) -> Floats:
         """Rows whose components are near the given ones: pre-images.
 
-        For kernels on rows of numbers. With noisy rows, ``inverse_transform(transform(X))`` is what
-        the subspace makes of them: denoising.
+        This is for kernels on rows of numbers. ``inverse_transform(transform(X))`` denoises rows:
+        it keeps of them what lies in the subspace.
 
         Parameters
         ----------
@@ -395,7 +402,7 @@ class SparseKernelPCA(
             raise ValueError(f"X has {scores.shape[1]} components, but the model has {q}.")
         with Workers(self.n_jobs) as workers:
             at_basis = kernel.tile(points, points) @ self.dual_coef_ - self._shift
-            start = RidgeMap.fit(points, at_basis, self.explained_variance_)(scores)
+            start = ridge_preimages(points, at_basis, self.explained_variance_, scores)
             if self.preimage == "ridge" or not gaussian:
                 return start
             pca = self._pca
@@ -407,17 +414,17 @@ class SparseKernelPCA(
     def reconstruction_error(
         self, X: Any, n_components: int | None = None, *, diagonal: ArrayLike | None = None
     ) -> Floats:
-        """Squared distance of every row, in feature space, from what the components make of it.
+        """Squared distance of every row, in feature space, from its projection on the components.
 
         Parameters
         ----------
         X : items of n_rows rows
             k(rows, training rows) when ``kernel="precomputed"``.
         n_components : int, optional
-            How many of the components in the span, up to ``n_basis_``, which leaves what the span
-            itself misses: the quantity of the bound. By default ``n_components_``.
+            Number of components, by default ``n_components_``. All ``n_basis_`` of them give the
+            residual of the span itself, which the bound is about.
         diagonal : array of shape (n_rows,), optional
-            k(x, x) of the rows, for ``kernel="precomputed"``, where X does not hold it. It may be
+            k(x, x) of the rows for ``kernel="precomputed"``, where X does not hold it. It may be
             left out where k(x, x) is the same for all training rows.
 
         Returns
@@ -431,26 +438,21 @@ class SparseKernelPCA(
                 f"n_components must be a whole number from 0 to n_basis_={self.n_basis_}, got "
                 f"{n_components!r}."
             )
-        rows, X = prediction_rows(self, X)
-        squares = self._squares(rows, X, diagonal)
 
-        def error(V: Floats, items: Any, where: slice) -> Floats:
-            left = squares[where] - np.einsum("ij,ij->i", V, V)
+        def norms(V: Floats, items: Any, where: slice) -> Floats:
             minor = self._pca.scores(V, int(q))
-            return np.maximum(left, 0.0) + np.einsum("ij,ij->i", minor, minor)
+            return np.array([np.einsum("ij,ij->i", Z, Z) for Z in (V, minor)])
 
-        with Workers(self.n_jobs) as workers:
-            parts = over_span(
-                rows, self._compiled(X), self._points, self._span.whitener, error, workers
-            )
-        return np.concatenate(parts)
+        parts, squares = self._over_span(X, diagonal, norms)
+        inside, minor = np.hstack(parts)
+        return np.maximum(squares - inside, 0.0) + minor
 
     @lazily
     def score_samples(self, X: Any, *, diagonal: ArrayLike | None = None) -> Floats:
-        """How familiar rows are: the larger, the more they are like the training rows.
+        """Score of rows for novelty detection: the larger, the more like the training rows.
 
-        Minus the reconstruction error with the components that explain 95 % of the variance in the
-        span, whatever ``n_components`` is (Hoffmann 2007).
+        The score is minus the reconstruction error with the components that explain 95 % of the
+        variance in the span, for every ``n_components`` (Hoffmann 2007).
 
         Parameters
         ----------
@@ -467,7 +469,7 @@ class SparseKernelPCA(
     def residual_curves(
         self, X: Any = None, *, diagonal: ArrayLike | None = None
     ) -> dict[str, tuple[Indices, Floats]]:
-        """What spans of the first 1, …, ``n_basis_`` rows miss: measured curves for a BoundDisplay.
+        """Residuals of the spans of the first 1, …, ``n_basis_`` rows, for a BoundDisplay.
 
         Parameters
         ----------
@@ -486,114 +488,64 @@ class SparseKernelPCA(
         outside = np.maximum(self._span.weight - sizes, 1.0)
         curves = {"training rows outside the basis": (sizes, self._span.residuals / outside)}
         if X is not None:
-            rows, X = prediction_rows(self, X)
-            squares = self._squares(rows, X, diagonal)
 
             def explained(V: Floats, items: Any, where: slice) -> Floats:
                 return np.asarray(np.square(V).sum(axis=0))
 
-            with Workers(self.n_jobs) as workers:
-                parts = over_span(
-                    rows, self._compiled(X), self._points, self._span.whitener, explained, workers
-                )
-            left = squares.sum() - np.cumsum(np.sum(parts, axis=0))
-            curves["new rows"] = (sizes, np.maximum(left, 0.0) / rows.n_rows)
+            parts, squares = self._over_span(X, diagonal, explained)
+            residual = squares.sum() - np.cumsum(np.sum(parts, axis=0))
+            curves["new rows"] = (sizes, np.maximum(residual, 0.0) / len(squares))
         return curves
 
-    def _check_sizes(self) -> None:
-        if self.n_basis == "bound" or not isinstance(self.n_components, numbers.Integral):
-            return
-        if self.n_components > int(self.n_basis):
-            raise ValueError(
-                f"n_components={self.n_components} is more than n_basis={self.n_basis}: components "
-                "are combinations of basis functions. Raise n_basis or lower n_components."
-            )
+    def _expansion(self) -> Expansion:
+        return Expansion.of(self, self.basis_, self.dual_coef_, -self._shift, name="scores")
 
-    def _grow(
+    def _fit_span(
         self,
         rows: RowSource,
         X: Any,
         sample_weight: ArrayLike | None,
         n_basis: int | str,
         start: Subspace | None,
-    ) -> None:
-        """Choose among the rows, behind the points there are, and store the model."""
-        weights = validate_weights(sample_weight, rows.n_rows)
-        present = np.flatnonzero(weights > 0)
-        sample = Sample(rows, np.empty((rows.n_rows, 0)), weights)
-        if len(present) < rows.n_rows:
-            sample = sample.take(present)
+    ) -> Self:
+        """Choose among the rows, going on from the span ``start`` if there is one."""
+        search = resolve_search(self.search, SEARCH_FIELDS)
+        sample, present = weighted_sample(rows, sample_weight)
         kernel = self._compiled(X)
         n_seen = 0 if start is None else self._n_rows
         weight = float(sample.weights.sum()) + (0.0 if start is None else start.weight)
-        with FitRun(self, sample, present, n_stages=2) as run:
-            diagonal = self._checked_diagonal(sample, kernel, run.rng)
+        least = int(self.n_components) if isinstance(self.n_components, numbers.Integral) else 1
+        with FitRun(self, sample, present, n_stages=2, resumes=start is None) as run:
+            if is_precomputed(self.kernel):
+                run.same_data("matrix", X)
+            diagonal = Diagonal.of(sample, kernel)
+            check_positive_definite(kernel, sample, run.rng)
             if start is not None:
                 diagonal = self._diagonal + diagonal
-            plan = self._plan(sample.n_rows, weight, n_basis, start)
+            radius, delta = diagonal.largest, float(self.delta)
+            plan = SubspacePlan(search, n_basis, least, sample.n_rows, weight, radius, delta, start)
             tick = run.begin("choose", plan.limit)
-            search = SubspaceSearch(
-                plan, sample, kernel, workers=run.workers, rng=run.rng, start=start
-            )
-
-            def bound(residuals: Floats) -> Floats:
-                known = residuals if start is None else beside(start, residuals)
-                return choice_terms(known, weight, diagonal, float(self.delta))
-
-            found, path, tried = search.run(
-                [run.interrupted], tick, bound if n_basis == "bound" else None
+            span, path, tried = run.recorded(
+                "choose", lambda: choose_subspace(plan, sample, kernel, run, tick)
             )
             run.begin("components")
             path = replace(path, index=n_seen + present[path.index])
             if start is not None:
-                tried = beside(start, tried)
-                found, path = start.joined(found), continued(self.path_, path)
-            pool = Pool(found.pool.items, path.index)
-            found, path = replace(found, pool=pool), replace(path, value=found.residuals)
+                tried = start.with_residuals(tried)
+                span, path = start.joined(span), continued(self.path_, path)
+            span = replace(span, pool=Pool(span.pool.items, path.index))
             self._diagonal, self._n_rows = diagonal, n_seen + rows.n_rows
-            before = start is not None and self._had_weights
-            self._weighted = before or bool(np.any(sample.weights != 1.0))
-            self._store(found, path)
+            weighted = bool(np.any(sample.weights != 1.0))
+            self._weighted = weighted or (start is not None and self._weighted)
+            self._store(span, replace(path, value=span.residuals))
             self._keep_bound_basis(kernel)
             self._store_bounds(tried)
         if run.stopping:
             interrupt(f"the {self.n_basis_} basis functions found so far")
-
-    def _checked_diagonal(
-        self, sample: Sample, kernel: CountingKernel, rng: np.random.Generator
-    ) -> Diagonal:
-        diagonal, row = Diagonal.of(sample, kernel)
-        if diagonal.least < 0:
-            raise NotPositiveDefiniteError(row, diagonal.least)
-        if diagonal.largest == 0:
-            raise ValueError(
-                "kernel is zero on every row, k(x, x) = 0: there is nothing to span. Use another "
-                "kernel, or rows that are not all zero."
-            )
-        check_positive_definite(kernel, sample, rng)
-        return diagonal
-
-    def _plan(
-        self, m: int, weight: float, n_basis: int | str, start: Subspace | None
-    ) -> SubspacePlan:
-        by_bound, n_old = n_basis == "bound", 0 if start is None else len(start)
-        least = int(self.n_components) if isinstance(self.n_components, numbers.Integral) else 1
-        limit = largest_size(weight, least) if by_bound else int(n_basis)
-        limit, least = min(max(limit - n_old, 0), m), max(least - n_old, 0)
-        search = self.search if start is None else "pooled"
-        if self.pool_size != "auto":
-            size = int(self.pool_size)
-        elif search == "fresh":
-            size = _SUBSET
-        else:
-            size = BOUND_POOL if by_bound or start is not None else 2 * limit + 1000
-        few = m <= FULL_ROWS if self.pool_size == "auto" else size >= m
-        if search == "pooled" and few and start is None:
-            search = "full"
-        return SubspacePlan(search, size, limit, least)
+        return self
 
     def _store(self, span: Subspace, path: Path) -> None:
-        """PCA in the span."""
+        """Do PCA in the span, and store it."""
         self._span, self.path_ = span, path
         self.n_basis_ = len(span)
         self.basis_ = None if is_precomputed(self.kernel) else span.pool.items
@@ -618,54 +570,43 @@ class SparseKernelPCA(
         self._shift = pca.mean @ U
 
     def _store_bounds(self, residuals: Floats) -> None:
-        """Bounds for the sizes that were tried."""
+        """Store the bounds for the sizes that were tried."""
         self._tried, span, diagonal = residuals, self._span, self._diagonal
-        known = residuals, span.weight, diagonal, float(self.delta)
-        caveat = caveat_of(diagonal, weighted=self._had_weights)
-        self.generalisation_bound_ = subspace_bound(*known, "exact", caveat)
-        self.printed_bound_ = subspace_bound(*known, "printed", caveat)
+        delta, caveat = float(self.delta), diagonal.caveat(weighted=self._weighted)
+        self.generalisation_bound_, self.printed_bound_ = (
+            compression_bound(
+                np.arange(1, len(residuals) + 1),
+                residuals,
+                span.weight,
+                delta,
+                radius=diagonal.largest,
+                form=form,
+                caveat=caveat,
+            )
+            for form in ("exact", "printed")
+        )
         self.kpca_bound_: Bound = kpca_bound(
             np.maximum(np.linalg.eigvalsh(span.gram)[::-1], 0.0),
             diagonal.trace,
             diagonal.squares,
             span.weight,
-            float(self.delta),
+            delta,
             radius=diagonal.largest,
             caveat=caveat,
         )
 
-    @property
-    def _had_weights(self) -> bool:
-        """Whether rows had weights; models saved by version 0.1 do not know."""
-        return getattr(self, "_weighted", False)
-
     def _n_explaining(self, share: float) -> int:
-        """How many components explain this share of the variance in the span."""
+        """Number of components that explain this share of the variance in the span."""
         cumulative = np.cumsum(self._pca.variances)
         enough = np.flatnonzero(cumulative >= share * cumulative[-1])
         return int(enough[0]) + 1
 
-    def _squares(self, rows: RowSource, X: Any, diagonal: ArrayLike | None) -> Floats:
-        """k(x, x) of rows to be mapped."""
-        if not is_precomputed(self.kernel):
-            if diagonal is not None:
-                raise ValueError(
-                    "diagonal is for kernel='precomputed': leave it out, k(x, x) is known."
-                )
-            kernel = self._compiled(X)
-            return kernel_diagonal(rows, kernel)
-        if diagonal is not None:
-            given = np.asarray(diagonal, dtype=np.float64)
-            if given.shape != (rows.n_rows,) or not np.all(np.isfinite(given)):
-                raise ValueError(
-                    f"diagonal must hold k(x, x), a finite number for each of the {rows.n_rows} "
-                    f"rows, got shape {given.shape}."
-                )
-            return given
-        least, largest = self._diagonal.least, self._diagonal.largest
-        if largest - least <= 1e-6 * largest:
-            return np.full(rows.n_rows, largest)
-        raise ValueError(
-            "residuals need k(x, x) of the rows, which a precomputed matrix of k(x, training rows) "
-            "does not hold: pass it as diagonal=, or fit with a callable kernel."
-        )
+    def _over_span(self, X: Any, diagonal: ArrayLike | None, part: Any) -> tuple[list[Any], Floats]:
+        """``part`` of the points of new rows in the span, block by block, and k(x, x)."""
+        rows, X = prediction_rows(self, X)
+        kernel, known = self._compiled(X), self._diagonal
+        constant = known.largest if known.largest - known.least <= 1e-6 * known.largest else None
+        squares = self._diagonal_of(rows, kernel, diagonal, constant)
+        with Workers(self.n_jobs) as workers:
+            whitener = self._span.whitener
+            return over_span(rows, kernel, self._points, whitener, part, workers), squares

@@ -1,4 +1,4 @@
-"""Sparse greedy matrix approximation as a feature map (SS00)."""
+"""Sparse greedy matrix approximation as a feature map (Smola and Schölkopf 2000)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from scipy.linalg import solve_triangular
 from scipy.sparse.linalg import LinearOperator
 from sklearn.base import (
@@ -16,40 +17,47 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     _fit_context,
+    clone,
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, sampled_total
-from pursuit.estimators.constraints import DTYPE, EXECUTION, KERNEL, POOLED
+from pursuit.estimators.constraints import CHECKPOINT, DTYPE, EXECUTION, KERNEL, MAX_TIME
 from pursuit.estimators.fit_run import FitRun, interrupt, warn
 from pursuit.estimators.inputs import (
     check_positive_definite,
     is_precomputed,
-    validate_weights,
+    prediction_rows,
+    training_rows,
+    weighted_sample,
 )
-from pursuit.estimators.kernelmodel import KernelModel
+from pursuit.estimators.kernelmodel import Expansion, KernelModel
 from pursuit.estimators.lazily import lazily
-from pursuit.estimators.maps.landmarking import Landmarks, LandmarkSearch, point_landmarks
-from pursuit.estimators.maps.mapinputs import fitting_rows, mapping_rows
-from pursuit.estimators.maps.plugins import PROJECTIONS, RULES, STOPS, Plugins
-from pursuit.estimators.maps.projection import Projection, project
+from pursuit.estimators.maps.landmarks import (
+    PROJECTIONS,
+    RULES,
+    STOPS,
+    LandmarkPlan,
+    Landmarks,
+    Projection,
+    choose_landmarks,
+    own_points,
+    project,
+)
 from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.search import Search
 from pursuit.estimators.sources import named_columns
 from pursuit.gram import kernel_features
-from pursuit.greedy import Meter, Path, subset_size
+from pursuit.greedy import Path
 from pursuit.kernels import CountingKernel
-from pursuit.linalg import (
-    Workers,
-    low_rank_inverse,
-    low_rank_operator,
-)
+from pursuit.linalg import Workers, low_rank_inverse, low_rank_operator
 from pursuit.objectives import Pick, Project, StepBound
-from pursuit.rows import Sample, draw_rows
+from pursuit.rows import IndexRows, RowSource, Sample, draw_rows
 
 
 class GreedyFeatureMap(
@@ -60,11 +68,12 @@ class GreedyFeatureMap(
     ReportedModel,
     BaseEstimator,
 ):
-    """Features φ(x) = R⁻¹k_S(x) of a few greedily chosen landmarks S, K_SS = RR'.
+    """Features φ(x) = R⁻¹k_S(x) of a few greedily chosen landmarks S, with K_SS = RR'.
 
-    φ(x)'φ(x') approximates k(x, x'), exactly where x is a landmark. Landmarks are chosen so that
-    the residual trace τ = Σ w_i (k(x_i, x_i) - ‖φ(x_i)‖²) falls fast (Smola & Schölkopf 2000). A
-    drop-in for `sklearn.kernel_approximation.Nystroem`, whose landmarks are uniformly random.
+    φ(x)'φ(x') approximates k(x, x'), and is exact where x is a landmark. Landmarks are chosen so
+    that the residual trace τ = Σ w_i (k(x_i, x_i) - ‖φ(x_i)‖²) falls fast (Smola and Schölkopf
+    2000). The map is a drop-in for `sklearn.kernel_approximation.Nystroem`, whose landmarks are
+    uniformly random.
 
     Parameters
     ----------
@@ -72,60 +81,69 @@ class GreedyFeatureMap(
         A name of `pairwise_kernels`, ``"precomputed"``, a `sklearn.gaussian_process.kernels`
         object, or a function k(A, B) of two blocks of items.
     gamma, coef0, degree : float, optional
-        Parameters of kernels given by name, as in `pairwise_kernels`; gamma is 1/n_features.
+        Parameters of kernels given by name, as in `pairwise_kernels`; gamma is 1/n_features by
+        default.
     kernel_params : dict, optional
         Further parameters of a named or callable kernel.
     n_components : int, default 100
-        Most landmarks. Fewer are taken where the rows have no more to give: see
+        Largest number of landmarks. There are fewer where the rows span no more; see
         ``path_.stop_reason``.
-    tol : float or None, default None
-        Stop when what the projection leaves is at most ``tol`` times what there was at the start:
-        Σ w_i ‖k_i - k̃_i‖² in function space, which is τ for ``projection="function"``; for
-        ``projection="column"`` the squared Frobenius norm of K - K̃.
+    residual_tol : float or None, default None
+        Stop when the residual of the projection is at most this share of the residual before the
+        first landmark. The residual is Σ w_i ‖k_i - k̃_i‖² in function space, which is τ for
+        ``projection="function"``; for ``projection="column"`` it is the squared Frobenius norm of
+        K - K̃.
     rule : {"function", "frobenius", "column", "diagonal", "random-pivot", "feature-analysis"} \
             or callable, default "function"
-        What makes a good landmark. With E = K - K̃ what the projection leaves, e_i its column i:
-        ``"function"`` ‖e_i‖²/E_ii, in function space the decrease of τ; ``"frobenius"``
-        ‖E'e_i‖²/‖e_i‖², in column space the decrease of ‖E‖²; ``"column"`` ‖e_i‖². In function
-        space only: ``"feature-analysis"`` ‖e_i‖² of the residual function scaled to coefficients
-        of unit l1 norm; ``"diagonal"`` E_ii; ``"random-pivot"`` draws with probability E_ii/τ. A
-        function ``pick(step)`` gets a :class:`GreedyStep` and returns one of its ``candidates``.
+        How candidates are scored. With E = K - K̃ the residual of the projection and e_i its
+        column i: ``"function"`` scores by ‖e_i‖²/E_ii, the decrease of τ in function space;
+        ``"frobenius"`` by ‖E'e_i‖²/‖e_i‖², the decrease of ‖E‖² in column space; ``"column"`` by
+        ‖e_i‖². Three rules need ``projection="function"``: ``"feature-analysis"`` scores by ‖e_i‖²
+        of the residual function scaled to coefficients of unit l1 norm; ``"diagonal"`` by E_ii;
+        ``"random-pivot"`` draws with probability E_ii/τ. A function ``pick(step)`` gets a
+        :class:`GreedyStep` and returns one of its ``candidates``.
     projection : {"function", "column", "kronecker"} or callable, default "function"
-        What is left of the columns once landmarks are chosen, by which the next one is chosen: the
-        best approximation in function space, in column space, or the chosen columns alone. Decides
-        ``T_`` and the residuals; the features are R⁻¹k_S(x) whatever the projection. Column space
-        costs products of the full kernel matrix with n vectors. A function
-        ``project(step, picked)`` returns T of shape (n_rows, n + 1), the picked column last.
-    search : {"auto", "pooled", "fresh", "full"}, default "auto"
-        ``"pooled"``: blocks of candidates drawn by the residual diagonal, the best of each kept
-        (for random pivots: thinned by rejection); for the rules function and random-pivot with
-        ``projection="function"`` and ``stop="exact"``. ``"fresh"``: a new random subset of the rows
-        at every step, as published. ``"full"``: every row at every step, at the price of a product
-        with the kernel matrix per step. ``"auto"``: pooled where it applies, full for the rule
-        diagonal, else fresh.
-    subset_size : int or (quantile, delta), default 59
-        Candidates of a fresh search, or as many as reach the best ``quantile`` of the rows with
-        probability 1 - ``delta`` (Lemma 2; 59 is (.05, .05)).
-    candidates : {"rows", "kmeans"} or items, default "rows"
-        Who may become a landmark: the training rows; the centres of ``n_components`` clusters of
-        them; or points of your own (row numbers for ``kernel="precomputed"``). Points are all
-        taken, in their order, but those that depend on earlier ones; of more than ``n_components``,
-        or with ``tol``, those that lower τ most.
+        How the columns of K are approximated by those of the landmarks, and so which residual the
+        next landmark is chosen by: the best approximation in function space, the best in column
+        space, or the chosen columns alone. The projection decides ``T_`` and the residuals; the
+        features are R⁻¹k_S(x) for every projection. The projection in column space costs products
+        of the full kernel matrix with n vectors. A function ``project(step, picked)`` returns T of
+        shape (n_rows, n + 1), with the picked column last.
+    search : {"auto", "pooled", "fresh", "full"} or Search, default "auto"
+        Which rows are looked at. ``"pooled"``: blocks of candidates are drawn by the residual
+        diagonal, and the best of each block are kept (random pivots are thinned by rejection). It
+        applies to the rules function and random-pivot with ``projection="function"`` and
+        ``stop="exact"``. ``"fresh"``: a new random subset of the rows per step, as published.
+        ``"full"``: every row at every step, at the cost of a product with the kernel matrix per
+        step. ``"auto"``: pooled where it applies, full for the rule diagonal, otherwise fresh.
+
+        ``Search("fresh", pool_size=...)`` sets the size of the subsets. The default, 59, reaches
+        the best 5 % of the rows with probability 95 % at every step; log(δ)/log(1 - q) rows reach
+        the best share q with probability 1 - δ. ``Search("pooled", candidates=...)`` chooses
+        landmarks among other points: ``"kmeans"``, the centres of ``n_components`` clusters of the
+        rows, or points of your own (row numbers for ``kernel="precomputed"``). Points are all
+        taken, in their order, except those that depend on earlier ones; if there are more than
+        ``n_components``, or with ``residual_tol``, those that lower τ most are taken one by one.
     stop : {"exact", "corollary3"} or callable, default "exact"
-        What is compared with ``tol`` after each landmark. ``"exact"``: the residual itself.
-        ``"corollary3"``: a bound on it from the residuals of the candidates, which holds with
-        probability 1 - ``delta`` at all steps together and spares the pass over the kernel matrix
-        that the exact residual takes in column space. A function ``bound(step, picked, T)``
-        returns a number, and the loop ends when it is at most ``tol``.
-    delta : float, default 0.05
-        Probability with which the bound of ``stop="corollary3"`` may fail.
-    rearrange : bool, default False
-        Put the chosen landmarks in the order of their importance afterwards (§2.3).
+        What is compared with ``residual_tol`` after each landmark. ``"exact"``: the residual
+        itself. ``"corollary3"``: a bound on it from the residuals of the candidates, which holds
+        with probability 1 - ``delta`` at all steps together and avoids the pass over the kernel
+        matrix that the exact residual takes in column space. A function ``bound(step, picked, T)``
+        returns a number, and the loop ends when it is at most ``residual_tol``.
+    delta : float or None, default None
+        Probability with which the bound of ``stop="corollary3"`` may fail; 0.05 by default. It has
+        no effect on other stops, which refuse it.
+    max_time : float or None, default None
+        Seconds that the fit may take, about: no landmark is chosen after 80 % of them. There is at
+        least one landmark, or one block of a pooled search. The result is no longer reproducible.
+    checkpoint : path-like or None, default None
+        A folder in which the fit records the landmarks and the projection once it has them. The
+        same call with the same data goes on from there, to the identical map.
     dtype : {"float64", "float32"}, default "float64"
-        Type of the features that :meth:`transform` returns for float64 rows. Everything is
-        computed in float64.
+        Type of the features that :meth:`transform` returns for float64 rows. All computations are
+        in float64.
     n_jobs : int or None, default None
-        Threads; None is as many as BLAS would use. The result does not depend on it.
+        Number of threads; None uses as many as BLAS would. The result does not depend on it.
     random_state : int, RandomState or None, default None
         Seed of everything random.
     verbose : int, default 0
@@ -136,27 +154,32 @@ class GreedyFeatureMap(
     components_ : items
         The landmarks; None for a precomputed kernel.
     component_indices_ : array of shape (n,)
-        Their row numbers, -1 where a landmark is not a row.
+        Row numbers of the landmarks, -1 for a landmark that is not a row.
     normalization_ : array of shape (n, n)
         R⁻¹: features are ``k(X, components_) @ normalization_.T``.
     T_ : array of shape (n_rows, n)
-        Coefficients of the projection: k_i ≈ Σ_j T_ij k_{S_j}; rows of weight 0 are left out.
+        Coefficients of the projection, k_i ≈ Σ_j T_ij k_{S_j}. Rows of weight 0 are left out.
     residual_trace_ : float
-        Σ_i w_i ‖k_i - k̃_i‖² in function space for the projection; τ for ``"function"``.
+        Σ_i w_i ‖k_i - k̃_i‖² in function space for the projection; it is τ for ``"function"``.
     trace_ : float
         Σ w_i k(x_i, x_i).
     path_ : Path
-        τ after each landmark, whatever the projection, what it cost, and why the choice ended.
+        τ after each landmark for every projection, its cost, and why the choice ended.
     stop_bound_ : Bound or None
-        For ``stop="corollary3"``: the bound on what the projection leaves, at the last step.
+        For ``stop="corollary3"``: the bound on the residual at the last step.
+    kernel_ : kernel
+        The kernel in use.
     n_features_in_ : int
         Number of features, for two-dimensional numeric input.
 
     Notes
     -----
-    After ``fit`` the features V of the training rows are kept while they have at most 2²⁶ numbers
+    After ``fit`` the features V of the training rows are kept if they have at most 2²⁶ numbers
     (512 MB); ``T_``, :meth:`preconditioner` and :meth:`as_linear_operator` use them. They are not
-    pickled: a saved map has size O(n²) beside its landmarks, and takes the rows again as ``X=``.
+    pickled: a saved map has size O(n²) beside its landmarks, and needs the rows again as ``X=``.
+
+    SS00 §2.3 rearranges the landmarks by importance afterwards. A second map does this: pass
+    ``search=Search("pooled", candidates=first.components_)`` and a small ``residual_tol``.
 
     References
     ----------
@@ -182,15 +205,14 @@ class GreedyFeatureMap(
         "kernel": [str, callable, SklearnKernel],
         **KERNEL,
         "n_components": [Interval(numbers.Integral, 1, None, closed="left")],
-        "tol": [None, Interval(numbers.Real, 0, None, closed="neither")],
+        "residual_tol": [None, Interval(numbers.Real, 0, None, closed="neither")],
         "rule": [StrOptions(set(RULES)), callable],
         "projection": [StrOptions(set(PROJECTIONS)), callable],
-        "search": [StrOptions({"auto", "pooled", "fresh", "full"})],
-        "subset_size": [Interval(numbers.Integral, 1, None, closed="left"), tuple],
-        "candidates": POOLED["candidates"],
+        "search": [StrOptions({"auto", "pooled", "fresh", "full"}), Search],
         "stop": [StrOptions(set(STOPS)), callable],
-        "delta": [Interval(numbers.Real, 0, 1, closed="neither")],
-        "rearrange": ["boolean"],
+        "delta": [None, Interval(numbers.Real, 0, 1, closed="neither")],
+        "max_time": MAX_TIME,
+        "checkpoint": CHECKPOINT,
         "dtype": DTYPE,
         **EXECUTION,
     }
@@ -215,15 +237,14 @@ class GreedyFeatureMap(
         degree: float | None = None,
         kernel_params: dict[str, Any] | None = None,
         n_components: int = 100,
-        tol: float | None = None,
+        residual_tol: float | None = None,
         rule: str | Pick = "function",
         projection: str | Project = "function",
-        search: str = "auto",
-        subset_size: int | tuple[float, float] = 59,
-        candidates: Any = "rows",
+        search: str | Search = "auto",
         stop: str | StepBound = "exact",
-        delta: float = 0.05,
-        rearrange: bool = False,
+        delta: float | None = None,
+        max_time: float | None = None,
+        checkpoint: Any = None,
         dtype: Any = "float64",
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -235,15 +256,14 @@ class GreedyFeatureMap(
         self.degree = degree
         self.kernel_params = kernel_params
         self.n_components = n_components
-        self.tol = tol
+        self.residual_tol = residual_tol
         self.rule = rule
         self.projection = projection
         self.search = search
-        self.subset_size = subset_size
-        self.candidates = candidates
         self.stop = stop
         self.delta = delta
-        self.rearrange = rearrange
+        self.max_time = max_time
+        self.checkpoint = checkpoint
         self.dtype = dtype
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -272,7 +292,7 @@ class GreedyFeatureMap(
         sample_weight : array of shape (n_rows,), optional
             Weights of the rows in the residual. A row of weight 0 is absent.
         target : str or list of str, optional
-            Columns of X that are no features.
+            Columns of X that are not features.
         weight : str, optional
             The column of X that holds the weights, in place of ``sample_weight``.
 
@@ -280,46 +300,45 @@ class GreedyFeatureMap(
         -------
         self : GreedyFeatureMap
         """
-        search = self._search()
+        plan = LandmarkPlan.of(self)
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
-        rows, X = fitting_rows(self, X)
-        weights = validate_weights(sample_weight, rows.n_rows)
-        present = np.flatnonzero(weights > 0)
-        sample = Sample(rows, np.empty((rows.n_rows, 0)), weights)
-        if len(present) < rows.n_rows:
-            sample = sample.take(present)
+        rows, X = _rows(self, X, fitting=True)
+        sample, present = weighted_sample(rows, sample_weight)
+        if plan.search.own_points:
+            points = own_points(self, plan.search.candidates, rows.n_rows)
+            plan = replace(plan, search=replace(plan.search, candidates=points))
+        self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
         kernel = self._compiled(X)
-        with FitRun(self, sample, present, n_stages=2) as run:
+        with FitRun(self, sample, present, n_stages=3) as run:
+            if is_precomputed(self.kernel):
+                run.same_data("matrix", X)
             check_positive_definite(kernel, sample, run.rng)
-            tools: dict[str, Any] = {"workers": run.workers, "rng": run.rng, "meter": Meter(kernel)}
-            tick = run.begin("choose", search.n)
-            if not self._from_rows():
-                found = point_landmarks(self, sample, kernel, rows.n_rows, **tools)
-            else:
-                found = search.run(
-                    sample, kernel, interrupted=run.interrupted, after_step=tick, **tools
-                )
-            run.begin("project")
-            whitener = solve_triangular(
-                found.pivots.factor, np.eye(len(found.pivots.pool)), lower=True
+            tick = run.begin("choose", plan.n)
+            landmarks = run.recorded(
+                "choose", lambda: choose_landmarks(plan, sample, kernel, run, tick)
             )
-            projection = project(self.projection, found, whitener, sample, kernel, run.workers)
+            factor = landmarks.pivots.factor
+            whitener = solve_triangular(factor, np.eye(len(factor)), lower=True)
+            projection = run.stage(
+                "project",
+                lambda: project(plan.projection, landmarks, whitener, sample, kernel, run.workers),
+            )
+            self._dtype = np.dtype(self.dtype).type
             self._fitted_type = self._feature_type(X)
-            self._sampling_seed = [*run.seeds, 1]
-            self._store(found, whitener, projection, present, rows.n_rows)
-            if self.projection == "column":
-                # While the rows are at hand.
-                chosen = self._sampled_rows(sample.n_rows, None)
-                self._sampled = self._column_squares(sample, kernel, chosen, run.workers)
+            self._sampling_seed, self._n_sampled = [*run.seeds, 1], plan.subset_size
+            self._store(landmarks, whitener, projection, present, rows.n_rows)
+            if plan.projection == "column":
+                run.begin("sample")
+                self._sampled = self._sampled_squares(sample, kernel, None, run.workers)
         if run.stopping:
-            interrupt(f"the {len(found.pivots.pool)} landmarks found so far")
-        self._warn(found)
+            interrupt(f"the {len(factor)} landmarks found so far")
+        self._warn(landmarks)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Choose landmarks among the rows, and map these rows.
 
-        The features are by-products of the choice, so that this costs less than fit and transform.
+        The choice gives the features as well, so this costs less than fit and transform.
         """
         self.fit(X, y, **fit_params)
         if self._features is None or len(self._features) < self._n_rows:
@@ -340,7 +359,7 @@ class GreedyFeatureMap(
         features : array of shape (n_rows, n)
         """
         check_is_fitted(self)
-        rows, X = mapping_rows(self, X)
+        rows, X = _rows(self, X)
         kernel = self._compiled(X)
         with Workers(self.n_jobs) as workers:
             return kernel_features(
@@ -360,7 +379,7 @@ class GreedyFeatureMap(
         Parameters
         ----------
         sigma2 : float or array of shape (n_rows,)
-            σ², the same for all rows or one each.
+            σ², one number for all rows or one per row.
         X : items, optional
             The training rows; needed where their features were not kept.
 
@@ -403,7 +422,7 @@ class GreedyFeatureMap(
         sample_weight: ArrayLike | None = None,
         n_sampled: int | None = None,
     ) -> Bound:
-        """Upper bound on what the approximation misses.
+        """Upper bound on the residual of the approximation.
 
         Parameters
         ----------
@@ -416,7 +435,8 @@ class GreedyFeatureMap(
         X, sample_weight
             The training data; needed to sample columns that ``fit`` has not sampled.
         n_sampled : int, optional
-            Columns to sample; ``subset_size`` by default.
+            Number of columns to sample; by default that of the candidates per step of a fresh
+            search.
 
         Returns
         -------
@@ -426,8 +446,8 @@ class GreedyFeatureMap(
         check_is_fitted(self)
         if not 0 < delta < 1:
             raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}.")
-        natural = "frobenius" if self.projection == "column" else "trace"
-        norm = natural if norm is None else norm
+        if norm is None:
+            norm = "frobenius" if self._projection.kind == "column" else "trace"
         if norm not in ("trace", "frobenius"):
             raise ValueError(f"norm must be 'trace' or 'frobenius', got {norm!r}.")
         n = len(self.normalization_)
@@ -440,7 +460,15 @@ class GreedyFeatureMap(
                 trivial=self.trace_,
             )
         if X is not None:
-            squares = self._sampled_squares(X, sample_weight, n_sampled)
+            rows, X = _rows(self, X)
+            sample, _ = weighted_sample(rows, sample_weight)
+            if sample.n_rows != self._n_present:
+                raise ValueError(
+                    f"X has {sample.n_rows} rows, but the map was fitted to {self._n_present}: "
+                    "pass the training rows and weights."
+                )
+            with Workers(self.n_jobs) as workers:
+                squares = self._sampled_squares(sample, self._compiled(X), n_sampled, workers)
         elif self._sampled is not None and n_sampled in (None, len(self._sampled)):
             squares = self._sampled
         else:
@@ -460,7 +488,7 @@ class GreedyFeatureMap(
 
     @property
     def T_(self) -> Floats:
-        """Coefficients of the projection, one row a training row."""
+        """Coefficients of the projection, one row per training row."""
         if "normalization_" not in self.__dict__:
             raise AttributeError("T_ exists after fit only.")
         if self._features is None and self._projection.T is None:
@@ -468,26 +496,8 @@ class GreedyFeatureMap(
                 "T_ is not pickled, nor kept beyond 2**26 numbers: for projection='function' it is "
                 "transform(X) @ normalization_."
             )
-        features = np.empty((self._n_present, 0)) if self._features is None else self._features
-        return self._projection.coefficients(features, self.normalization_)
-
-    def _search(self) -> LandmarkSearch:
-        size = self.subset_size
-        if isinstance(size, tuple):
-            if len(size) != 2:
-                raise ValueError(f"subset_size must be a number or (quantile, delta), got {size}.")
-            size = subset_size(*size)
-        return LandmarkSearch(
-            n=int(self.n_components),
-            tol=None if self.tol is None else float(self.tol),
-            plugins=Plugins.of(self),
-            subset_size=int(size),
-            delta=float(self.delta),
-            rearrange=bool(self.rearrange),
-        )
-
-    def _from_rows(self) -> bool:
-        return isinstance(self.candidates, str) and self.candidates == "rows"
+        rows = np.arange(self._n_present)
+        return self._projection.coefficients(rows, self._features, self.normalization_)
 
     def _store(
         self,
@@ -499,54 +509,35 @@ class GreedyFeatureMap(
     ) -> None:
         """Keep the map; row numbers are those of the rows passed to fit."""
         self._freeze_kernel()
-        found = landmarks.pivots
-        index = found.pool.index
+        pivots = landmarks.pivots
 
         def as_passed(rows: Indices) -> Indices:
             return np.where(rows >= 0, present[rows], -1)
 
         precomputed = is_precomputed(self.kernel)
-        self.components_ = None if precomputed else found.pool.items
-        self.component_indices_ = as_passed(index)
+        self.components_ = None if precomputed else pivots.pool.items
+        self.component_indices_ = as_passed(pivots.pool.index)
         self.normalization_ = whitener
-        self._n_features_out = len(index)
-        self._points = self.component_indices_ if precomputed else found.pool.items
-        self.trace_ = found.trace
-        self.path_ = replace(found.path, index=as_passed(found.path.index))
+        self._n_features_out = len(whitener)
+        self._points = self.component_indices_ if precomputed else pivots.pool.items
+        self.trace_ = pivots.trace
+        self.path_ = replace(pivots.path, index=as_passed(pivots.path.index))
         self.stop_bound_ = landmarks.bound
-        self._features = found.features
+        self._features = pivots.features
         self._n_rows, self._n_present = n_rows, len(present)
         self._projection = projection
         self.residual_trace_ = projection.trace
         self._sampled = None
 
-    def _sampled_rows(self, n_rows: int, n_sampled: int | None) -> Indices:
-        size = self._search().subset_size if n_sampled is None else n_sampled
+    def _sampled_squares(
+        self, sample: Sample, kernel: CountingKernel, n_sampled: int | None, workers: Workers
+    ) -> Floats:
+        """Squared norms of a random sample of the columns of the residual."""
+        size = self._n_sampled if n_sampled is None else n_sampled
         if size < 1:
             raise ValueError(f"n_sampled must be at least 1, got {size}.")
-        # Independent of what was chosen by, hence of the residuals.
-        return draw_rows(n_rows, size, np.random.default_rng(self._sampling_seed))
-
-    def _sampled_squares(
-        self, X: Any, sample_weight: ArrayLike | None, n_sampled: int | None
-    ) -> Floats:
-        rows, X = mapping_rows(self, X)
-        weights = validate_weights(sample_weight, rows.n_rows)
-        sample = Sample(rows, np.empty((rows.n_rows, 0)), weights)
-        if not np.all(weights > 0):
-            sample = sample.take(np.flatnonzero(weights > 0))
-        if sample.n_rows != self._n_present:
-            raise ValueError(
-                f"X has {sample.n_rows} rows, but the map was fitted to {self._n_present}: pass "
-                "the training rows and weights."
-            )
-        with Workers(self.n_jobs) as workers:
-            chosen = self._sampled_rows(sample.n_rows, n_sampled)
-            return self._column_squares(sample, self._compiled(X), chosen, workers)
-
-    def _column_squares(
-        self, sample: Sample, kernel: CountingKernel, chosen: Indices, workers: Workers
-    ) -> Floats:
+        # Independent of the draws that chose the landmarks, hence of the residuals.
+        chosen = draw_rows(sample.n_rows, size, np.random.default_rng(self._sampling_seed))
         return self._projection.column_squares(
             sample, kernel, self._points, self.normalization_, chosen, workers
         )
@@ -563,24 +554,24 @@ class GreedyFeatureMap(
             )
         return self._features
 
-    def _kernels_used(self) -> list[Any]:
-        return [self.kernel]
+    def _expansion(self) -> Expansion:
+        return Expansion.of(self, self.components_, self.normalization_.T, name="features")
 
     def _feature_type(self, X: Any) -> Any:
         single = getattr(X, "dtype", None) == np.float32
-        return np.float32 if single else np.dtype(self.dtype).type
+        return np.float32 if single else self._dtype
 
-    def _warn(self, found: Landmarks) -> None:
-        reason = found.pivots.path.stop_reason
-        if self.tol is None or reason == "tol":
+    def _warn(self, landmarks: Landmarks) -> None:
+        reason = landmarks.pivots.path.stop_reason
+        if self.residual_tol is None or reason == "tol":
             return
         what = "the squared norm" if self.projection == "column" else "the trace"
-        left = f"leave {found.share:.3g} of {what}"
+        left = f"leave {landmarks.share:.3g} of {what}"
         if self.stop != "exact":
-            left = f"leave a bound of {found.share:.3g}"
+            left = f"leave a bound of {landmarks.share:.3g}"
         warn(
-            f"tol={self.tol:g} was not met: {len(found.pivots.pool)} landmarks {left} "
-            f"({reason}). Raise n_components or tol.",
+            f"residual_tol={self.residual_tol:g} was not met: {len(landmarks.pivots.pool)} "
+            f"landmarks {left} ({reason}). Raise n_components or residual_tol.",
             ConvergenceWarning,
         )
 
@@ -600,3 +591,18 @@ class GreedyFeatureMap(
         tags.input_tags.pairwise = is_precomputed(self.kernel)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _rows(estimator: GreedyFeatureMap, X: Any, *, fitting: bool = False) -> tuple[RowSource, Any]:
+    """Rows to fit on or to map, and the validated X; a precomputed matrix may be sparse."""
+    if not (is_precomputed(estimator.kernel) and sparse.issparse(X)):
+        return training_rows(estimator, X) if fitting else prediction_rows(estimator, X)
+    X = validate_data(
+        estimator, X, reset=fitting, accept_sparse="csr", dtype=[np.float64, np.float32]
+    )
+    if fitting and X.shape[0] != X.shape[1]:
+        raise ValueError(
+            f"kernel='precomputed' needs a square kernel matrix in fit, got shape {X.shape}: "
+            "pass k(X, X) of the training rows."
+        )
+    return IndexRows(X.shape[0]), X

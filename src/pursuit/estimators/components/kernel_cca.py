@@ -1,10 +1,10 @@
-"""Sparse kernel CCA: what two views of the same rows have in common (HS08 §4)."""
+"""Sparse kernel CCA: directions in which two views of the same rows correlate."""
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,13 +19,13 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound
-from pursuit.estimators.components.subspace import BOUND_POOL, FULL_ROWS
-from pursuit.estimators.components.viewmoments import ViewMoments
-from pursuit.estimators.components.viewpairs import Disagreements, SpannedPairs
-from pursuit.estimators.components.views import View
-from pursuit.estimators.constraints import EXECUTION, POOLED
+from pursuit.estimators.components.kernel_pca import SEARCH_FIELDS
+from pursuit.estimators.components.subspace import check_sizes, default_pool_size
+from pursuit.estimators.components.views import Disagreements, SpannedPairs, View
+from pursuit.estimators.constraints import CHECKPOINT, EXECUTION, MAX_TIME
 from pursuit.estimators.fit_run import FitRun, interrupt, warn
 from pursuit.estimators.inputs import (
     check_positive_definite,
@@ -34,6 +34,7 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.search import Search, resolve_search
 from pursuit.estimators.sources import named_columns
 from pursuit.gram import ColumnMatrix
 from pursuit.greedy import (
@@ -47,14 +48,30 @@ from pursuit.greedy import (
     StopRule,
     largest_size,
     size_grid,
+    subset_size,
 )
 from pursuit.kernels import CountingKernel
-from pursuit.linalg import Workers
 from pursuit.objectives import CorrelationPursuit
-from pursuit.rows import RowSource, Sample, as_table, draw_rows, is_dask, len_items
+from pursuit.rows import Sample, as_table, draw_rows, is_dask, len_items
 
-_FULL_ROWS = 2000
-_SUBSET = 59
+
+@dataclass(frozen=True)
+class ChosenPairs:
+    """Rows chosen in both views.
+
+    Attributes
+    ----------
+    rows : array of int
+        Numbers of the chosen rows among those that have weight.
+    path : Path
+        Gain and cost of each step.
+    counted : Disagreements or None
+        Disagreements at every size tried, where the bound chose the size.
+    """
+
+    rows: Indices
+    path: Path
+    counted: Disagreements | None
 
 
 class SparseKernelCCA(
@@ -66,12 +83,12 @@ class SparseKernelCCA(
 ):
     """Canonical correlations between the spans of a few rows, seen in two views.
 
-    Rows are chosen one at a time, each for the largest ``abs(ρ)``: ρ is the correlation of its two
-    kernel columns, after what the rows before explain has been taken off in both views. Then
-    regularised CCA is done between the two spans (HS08 §4, where ρ stands without the absolute
-    value: here columns that are opposite count as much as columns that are alike). The views may
-    be of different kinds, say an RBF kernel on vectors and a string kernel on text. Methods are
-    those of scikit-learn's `CCA`.
+    Rows are chosen one at a time, each for the largest ``abs(ρ)``. Here ρ is the correlation of the
+    two kernel columns of a row, after the parts that earlier rows explain are removed from both
+    views. Regularised CCA then follows between the two spans (Hussain and Shawe-Taylor 2008, §4,
+    which has ρ without the absolute value; here opposite columns count as much as equal ones). The
+    views may be of different kinds, for instance an RBF kernel on vectors and a string kernel on
+    text. Methods are those of scikit-learn's `CCA`.
 
     Parameters
     ----------
@@ -79,31 +96,37 @@ class SparseKernelCCA(
         The kernel of each view: a name of `pairwise_kernels`, ``"precomputed"``, a
         `sklearn.gaussian_process.kernels` object, or a function k(A, B) of two blocks of items.
     n_basis : int or "bound", default 100
-        Rows that span both views: so many at most, or where ``generalisation_bound_`` has its
-        minimum, but no fewer than ``n_components``. The latter grows to at most half of the rows,
-        and to 1024, and stops when as many further rows as the best size has, and at least 10, have
-        not improved on it.
+        Largest number of rows that span both views. With ``"bound"`` it is where
+        ``generalisation_bound_`` has its minimum, but at least ``n_components``; the basis then
+        grows to at most half of the rows, and to 1024, and growth stops when as many further rows
+        as the best size has, and at least 10, have not improved on it.
     n_components : int, default 1
-        Pairs of canonical directions.
+        Number of pairs of canonical directions.
     regularization : float, default 1e-3
         Added to the variances in each span, as a share of the mean k(x, x) of its view. Without it
         spans of many functions correlate by chance.
-    search : {"pooled", "fresh", "full"}, default "pooled"
-        Who may be chosen: a random pool of rows, which also judges; a new random subset at every
-        step; every row at every step. With up to 2 000 rows, or 5 000 where the bound chooses how
-        many, ``"pooled"`` does the same as ``"full"``.
-    pool_size : int or "auto", default "auto"
-        Rows in the pool, 2 ``n_basis`` + 1000, or 4 096 where the bound chooses; in the fresh
-        subsets 59.
-    tolerance : float, default 1.0
-        The α of the bound: scores of a row in both views, which have unit variance, agree when they
-        differ by no more.
+    search : {"pooled", "fresh", "full"} or Search, default "pooled"
+        Which rows may be chosen. ``"pooled"``: a random pool of rows, which also judges them.
+        ``"fresh"``: a new random subset per step. ``"full"``: every row at every step. With up to
+        2 000 rows, or 5 000 where the bound chooses the size, ``"pooled"`` does the same as
+        ``"full"``. ``Search(kind, pool_size=...)`` sets the number of rows in the pool (by default
+        2 ``n_basis`` + 1000, or 4 096 where the bound chooses) or in the fresh subsets (59 by
+        default).
+    error_tol : float, default 1.0
+        A row is an error, in the sense of the bound, if its scores in the two views differ by more
+        than this. Scores have unit variance.
     delta : float, default 0.05
         The bound holds with probability 1 - ``delta``.
     kernel_params_x, kernel_params_y : dict, optional
         Parameters of named or callable kernels, such as ``{"gamma": 0.1}``.
+    max_time : float or None, default None
+        Seconds that the fit may take, about: no row is chosen after 80 % of them, except the
+        first ``n_components``. The result is no longer reproducible.
+    checkpoint : path-like or None, default None
+        A folder in which the fit records the chosen rows and the counts of the bound. The same call
+        with the same data goes on from there, to the identical model.
     n_jobs : int or None, default None
-        Threads; None is as many as BLAS would use. The result does not depend on it.
+        Number of threads; None uses as many as BLAS would. The result does not depend on it.
     random_state : int, RandomState or None, default None
         Seed of everything random.
     verbose : int, default 0
@@ -112,27 +135,28 @@ class SparseKernelCCA(
     Attributes
     ----------
     canonical_correlations_ : array of shape (n_components,)
-        Correlations of the scores of the training rows, by the strength of the regularised pair.
+        Correlations of the scores of the training rows, in decreasing order of the regularised
+        correlation.
     basis_indices_ : array of int
         Row numbers of the chosen rows, in the order of choice.
     n_basis_ : int
-        How many there are.
+        Number of chosen rows.
     basis_x_, basis_y_ : items
-        The chosen rows in each view, but those that depend on earlier ones there; None for a
+        The chosen rows in each view, except those that depend on earlier ones there; None for a
         precomputed kernel.
     dual_coef_x_, dual_coef_y_ : arrays of shape (n, n_components)
         Canonical directions as combinations of the functions k(·, x_j), before centring.
     generalisation_bound_ : Bound
-        How often the first scores of a new row differ by more than ``tolerance``, for several
-        numbers of chosen rows, or for all that were tried with ``n_basis="bound"`` (HS08 Theorem 4
-        with exact counts, for the 2k + 1 dimensions of the difference); print it. Above 1 it is
-        vacuous as a statement.
+        Bound on the probability that the first scores of a new row differ by more than
+        ``error_tol``, for several numbers of chosen rows, or for all that were tried with
+        ``n_basis="bound"`` (Hussain and Shawe-Taylor 2008, Theorem 4, with exact counts, for the
+        2k + 1 dimensions of the difference); print it. A value above 1 says nothing.
     printed_bound_ : Bound
-        The same in the form of the paper, which counts k + 1 dimensions, to compare: its proof does
-        not cover two views.
+        The bound in the form of the paper, which counts k + 1 dimensions, for comparison. Its proof
+        does not cover two views.
     path_ : Path
-        What each step brought and cost; ``value`` is what is left of the traces, as a share, summed
-        over the views.
+        Gain and cost of each step; ``value`` is the residual share of the trace, summed over the
+        views.
     n_features_in_ : int
         Number of features of the first view, for two-dimensional numeric input.
 
@@ -159,12 +183,13 @@ class SparseKernelCCA(
         "n_basis": [StrOptions({"bound"}), Interval(numbers.Integral, 1, None, closed="left")],
         "n_components": [Interval(numbers.Integral, 1, None, closed="left")],
         "regularization": [Interval(numbers.Real, 0, None, closed="left")],
-        "search": [StrOptions({"pooled", "fresh", "full"})],
-        "pool_size": POOLED["pool_size"],
-        "tolerance": [Interval(numbers.Real, 0, None, closed="neither")],
+        "search": [StrOptions({"pooled", "fresh", "full"}), Search],
+        "error_tol": [Interval(numbers.Real, 0, None, closed="neither")],
         "delta": [Interval(numbers.Real, 0, 1, closed="neither")],
         "kernel_params_x": [None, dict],
         "kernel_params_y": [None, dict],
+        "max_time": MAX_TIME,
+        "checkpoint": CHECKPOINT,
         **EXECUTION,
     }
 
@@ -181,12 +206,13 @@ class SparseKernelCCA(
         n_basis: int | str = 100,
         n_components: int = 1,
         regularization: float = 1e-3,
-        search: str = "pooled",
-        pool_size: int | str = "auto",
-        tolerance: float = 1.0,
+        search: str | Search = "pooled",
+        error_tol: float = 1.0,
         delta: float = 0.05,
         kernel_params_x: dict[str, Any] | None = None,
         kernel_params_y: dict[str, Any] | None = None,
+        max_time: float | None = None,
+        checkpoint: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -197,11 +223,12 @@ class SparseKernelCCA(
         self.n_components = n_components
         self.regularization = regularization
         self.search = search
-        self.pool_size = pool_size
-        self.tolerance = tolerance
+        self.error_tol = error_tol
         self.delta = delta
         self.kernel_params_x = kernel_params_x
         self.kernel_params_y = kernel_params_y
+        self.max_time = max_time
+        self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -217,7 +244,7 @@ class SparseKernelCCA(
         target: str | Sequence[str] | None = None,
         weight: str | None = None,
     ) -> Any:
-        """Choose rows, and correlate the views in their spans.
+        """Choose rows, and do CCA between the spans of their two views.
 
         Parameters
         ----------
@@ -236,11 +263,8 @@ class SparseKernelCCA(
         -------
         self : SparseKernelCCA
         """
-        if self.n_basis != "bound" and self.n_components > int(self.n_basis):
-            raise ValueError(
-                f"n_components={self.n_components} is more than n_basis={self.n_basis}: directions "
-                "are combinations of basis functions. Raise n_basis or lower n_components."
-            )
+        check_sizes(self.n_components, self.n_basis)
+        search = resolve_search(self.search, SEARCH_FIELDS)
         y = as_table(y) if is_dask(y) else y  # a view, not targets to be computed
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         if y is None:
@@ -251,42 +275,49 @@ class SparseKernelCCA(
             View("X", self.kernel_x, self.kernel_params_x),
             View("Y", self.kernel_y, self.kernel_params_y),
         )
-        rows, kernels = self._rows(views, (X, y))
-        weights = validate_weights(sample_weight, rows[0].n_rows)
+        validated = [view.rows(data, reset=True) for view, data in zip(views, (X, y), strict=True)]
+        _check_lengths(*(len_items(items) for _, items in validated))
+        kernels = [view.compiled(items) for view, (_, items) in zip(views, validated, strict=True)]
+        weights = validate_weights(sample_weight, validated[0][0].n_rows)
         present = np.flatnonzero(weights > 0)
         if len(present) < 2:
             raise ValueError("X and Y have 1 sample: at least 2 rows are needed to correlate.")
         samples = [
-            Sample(source, np.empty((source.n_rows, 0)), weights).take(present) for source in rows
+            Sample(rows, np.empty((rows.n_rows, 0)), weights).take(present) for rows, _ in validated
         ]
         with FitRun(self, samples[0], present, n_stages=3) as run:
+            for view, (_, items) in zip(views, validated, strict=True):
+                run.same_data(view.name, items)
             for sample, kernel in zip(samples, kernels, strict=True):
                 check_positive_definite(kernel, sample, run.rng)
-            spanned, path, counted = self._choose(views, samples, kernels, run)
+            largest = largest_size(samples[0].weights.sum(), int(self.n_components))
+            limit = largest if self.n_basis == "bound" else int(self.n_basis)
+            tick = run.begin("choose", limit)
+            chosen = run.recorded(
+                "choose", lambda: self._choose(search, limit, samples, kernels, run, tick)
+            )
             run.begin("correlate")
-            moments = spanned.moments
-            self._check_ranks(moments)
-            pairs = moments.correlated(moments.sizes, self.regularization, self.n_components)
-            for view, span, (coefficients, shift) in zip(
-                views, spanned.spans, moments.maps(pairs), strict=True
-            ):
-                points = span.points
-                if is_precomputed(view.kernel):
-                    points = present[view.indices_]
-                view.store(points, coefficients, shift)
+            spanned = SpannedPairs.of(samples, kernels, chosen.rows, run.workers)
+            self._check_ranks(spanned.ranks())
+            pairs = spanned.correlated(spanned.sizes, self.regularization, self.n_components)
             run.begin("bound")
+            counted = chosen.counted
             if counted is None:
-                sizes = size_grid(len(spanned.chosen))
-                counted = self._disagreements(spanned, sizes, run.workers)
+                sizes = size_grid(len(chosen.rows))
+                counted = run.recorded("bound", lambda: self._disagreements(spanned, sizes, run))
+        for view, kept, span, (coefficients, shift) in zip(
+            views, spanned.kept, spanned.spans, spanned.maps(pairs), strict=True
+        ):
+            points = present[kept] if is_precomputed(view.kernel) else span.points
+            view.store(points, coefficients, shift)
         self._store_bounds(counted, spanned.weights)
-        chosen = spanned.chosen
         self._views = views
         self.basis_x_, self.basis_y_ = (
             None if is_precomputed(view.kernel) else view.points_ for view in views
         )
         self.dual_coef_x_, self.dual_coef_y_ = (view.coefficients_ for view in views)
-        self.basis_indices_, self.n_basis_ = present[chosen], len(chosen)
-        self.path_ = replace(path, index=self.basis_indices_)
+        self.basis_indices_, self.n_basis_ = present[chosen.rows], len(chosen.rows)
+        self.path_ = replace(chosen.path, index=self.basis_indices_)
         self.canonical_correlations_ = pairs.correlations
         self._n_features_out = len(pairs.correlations)
         for name in ("n_features_in_", "feature_names_in_"):
@@ -299,7 +330,7 @@ class SparseKernelCCA(
         return self
 
     def transform(self, X: Any, y: Any = None) -> Any:
-        """Scores of rows: uncentred directions applied, of zero mean and unit variance in training.
+        """Scores of rows, which have zero mean and unit variance over the training rows.
 
         Parameters
         ----------
@@ -314,8 +345,8 @@ class SparseKernelCCA(
         y_scores : array of shape (n_rows, n_components), if ``y`` is given
         """
         check_is_fitted(self)
-        left = self._views[0].scores(X, self.n_jobs)
-        return left if y is None else (left, self._views[1].scores(y, self.n_jobs))
+        x_scores = self._views[0].scores(X, self.n_jobs)
+        return x_scores if y is None else (x_scores, self._views[1].scores(y, self.n_jobs))
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit, and return the scores of both views, as scikit-learn's `CCA` does."""
@@ -359,54 +390,44 @@ class SparseKernelCCA(
         inner: Floats = w @ (left * right)
         return np.asarray(np.divide(inner, norms, out=np.zeros_like(inner), where=norms > 0))
 
-    def _rows(
-        self, views: tuple[View, View], data: tuple[Any, Any]
-    ) -> tuple[list[RowSource], list[CountingKernel]]:
-        found = [view.rows(items, reset=True) for view, items in zip(views, data, strict=True)]
-        _check_lengths(*(len_items(items) for _, items in found))
-        kernels = [view.compiled(items) for view, (_, items) in zip(views, found, strict=True)]
-        return [rows for rows, _ in found], kernels
-
     def _choose(
         self,
-        views: tuple[View, View],
+        search: Search,
+        limit: int,
         samples: list[Sample],
         kernels: list[CountingKernel],
         run: FitRun,
-    ) -> tuple[SpannedPairs, Path, Disagreements | None]:
-        """The chosen rows and, where the bound said how many, what it counted at every size."""
-        m, by_bound = samples[0].n_rows, self.n_basis == "bound"
-        workers, rng = run.workers, run.rng
-        weights, least = samples[0].weights, int(self.n_components)
-        limit = largest_size(weights.sum(), least) if by_bound else int(self.n_basis)
-        index = self._pool(m, limit, rng)
-        seen = [sample.take(index) if len(index) < m else sample for sample in samples]
+        tick: Callable[[int], None],
+    ) -> ChosenPairs:
+        """Choose rows for the correlation of their columns in the two views."""
+        m, by_bound, least = samples[0].n_rows, self.n_basis == "bound", int(self.n_components)
+        fresh = search.kind == "fresh"
+        index = self._pool(search, m, limit, run.rng)
+        pooled = [sample.take(index) if len(index) < m else sample for sample in samples]
         left, right = (
-            ColumnMatrix(sample.rows, kernel, workers)
-            for sample, kernel in zip(seen, kernels, strict=True)
+            ColumnMatrix(sample.rows, kernel, run.workers)
+            for sample, kernel in zip(pooled, kernels, strict=True)
         )
-        fresh = self.search == "fresh"
         objective = CorrelationPursuit(
-            (left, right), seen[0].weights, capacity=limit, workers=workers, running=not fresh
+            (left, right), pooled[0].weights, capacity=limit, workers=run.workers, running=not fresh
         )
-        subset = _SUBSET if self.pool_size == "auto" else int(self.pool_size)
-        candidates = FreshSubset(subset, rng) if fresh else None
+        candidates = FreshSubset(search.pool_size or subset_size(), run.rng) if fresh else None
         pursuit = Pursuit(objective, Meter(kernels[0]), candidates=candidates, labels=index)
-        tick = run.begin("choose", limit)
-        rules: list[StopRule] = [MaxSize(limit), run.interrupted]
-
-        def spanned(n: int) -> SpannedPairs:
-            return SpannedPairs.of(views, samples, kernels, index[objective.chosen[:n]], workers)
-
+        rules: list[StopRule] = [
+            MaxSize(limit),
+            # Fewer rows than components would be of no use.
+            lambda pursuit: run.stop_reason() if pursuit.size >= least else None,
+        ]
         if not by_bound:
             path = pursuit.run(rules, tick)
-            return spanned(len(path)), path, None
+            return ChosenPairs(index[objective.chosen], path, None)
         tried: list[Disagreements] = []
 
         def curve(first: int, last: int) -> Floats:
-            found = self._disagreements(spanned(last), range(first, last + 1), workers)
-            tried.append(found)
-            return self._bound(found, weights, printed=False).value
+            rows = index[objective.chosen[:last]]
+            spanned = SpannedPairs.of(samples, kernels, rows, run.workers)
+            tried.append(self._disagreements(spanned, range(first, last + 1), run))
+            return self._bound(tried[-1], samples[0].weights, printed=False).value
 
         patience = Patience(curve, PATIENCE, "bound", least=least)
         path = pursuit.run([patience, *rules], tick)
@@ -414,45 +435,41 @@ class SparseKernelCCA(
         n = min(max(patience.best_size, least), len(path))
         if n < len(path):
             path = replace(path.truncated(n), stop_reason="bound")
-        # What lies beyond depends on when one looked.
+        # Which larger sizes there are depends on when the bound was looked at.
         counted = Disagreements.joined(tried).leading(max(n, len(patience.values)))
-        return spanned(n), path, counted
+        return ChosenPairs(index[objective.chosen[:n]], path, counted)
 
-    def _pool(self, m: int, limit: int, rng: np.random.Generator) -> Indices:
+    def _pool(self, search: Search, m: int, limit: int, rng: np.random.Generator) -> Indices:
         """Rows that may be chosen, and that judge: a random part of many, or all."""
         by_bound = self.n_basis == "bound"
-        if self.search != "pooled":
+        few = limits.BOUND_ROWS if by_bound else limits.SMALL_ROWS
+        size = search.pool_size or default_pool_size(limit, by_bound=by_bound)
+        if search.kind != "pooled" or size >= m or (search.pool_size is None and m <= few):
             return np.arange(m)
-        if self.pool_size != "auto":
-            size = int(self.pool_size)
-        elif m <= (FULL_ROWS if by_bound else _FULL_ROWS):
-            size = m
-        else:
-            size = BOUND_POOL if by_bound else 2 * limit + 1000
-        return draw_rows(m, size, rng) if size < m else np.arange(m)
+        return draw_rows(m, size, rng)
 
     def _disagreements(
-        self, spanned: SpannedPairs, sizes: Sequence[int], workers: Workers
+        self, spanned: SpannedPairs, sizes: Sequence[int], run: FitRun
     ) -> Disagreements:
-        ridge, tolerance = float(self.regularization), float(self.tolerance)
-        return spanned.disagreements(sizes, ridge, tolerance, workers)
+        ridge, tolerance = float(self.regularization), float(self.error_tol)
+        return spanned.disagreements(sizes, ridge, tolerance, run.workers)
 
     def _bound(self, counted: Disagreements, weights: Floats, *, printed: bool) -> Bound:
-        return counted.bound(weights, float(self.delta), float(self.tolerance), printed=printed)
+        return counted.bound(weights, float(self.delta), float(self.error_tol), printed=printed)
 
     def _store_bounds(self, counted: Disagreements, weights: Floats) -> None:
-        """HS08 Theorem 4 with the right dimension, and as printed."""
+        """Store Theorem 4 with the right dimension, and as printed."""
         self.generalisation_bound_ = self._bound(counted, weights, printed=False)
         self.printed_bound_ = self._bound(counted, weights, printed=True)
         if self.n_basis == "bound" and not np.isfinite(self.generalisation_bound_.value).any():
             warn(
-                f"with tolerance={self.tolerance!r} the scores of every row outside the basis "
+                f"with error_tol={self.error_tol!r} the scores of every row outside the basis "
                 f"differ by more at each of the {len(counted.sizes)} sizes tried, so the bound is "
-                "vacuous and cannot choose. Raise tolerance, or give n_basis as a number."
+                "vacuous and cannot choose. Raise error_tol, or give n_basis as a number."
             )
 
-    def _check_ranks(self, moments: ViewMoments) -> None:
-        for name, rank in zip("XY", moments.ranks(), strict=True):
+    def _check_ranks(self, ranks: list[int]) -> None:
+        for name, rank in zip("XY", ranks, strict=True):
             if rank == 0:
                 raise ValueError(
                     f"{name} is constant, or its kernel makes it so: it has nothing to correlate "
