@@ -122,7 +122,7 @@ def _modules() -> list:
             for info in pkgutil.walk_packages(package.__path__, f"pursuit.{room}."):
                 importlib.import_module(info.name)
         _modules_loaded.append(True)
-    wanted = tuple(f"{pursuit.__name__}.{room}" for room in rooms)
+    wanted = tuple(f"{pursuit.__name__}.{room}" for room in (*rooms, "limits"))
     return [module for name, module in sorted(sys.modules.items()) if name.startswith(wanted)]
 
 

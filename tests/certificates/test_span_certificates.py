@@ -223,7 +223,7 @@ def test_thresholds_are_those_of_sampling():
     with thresholds(50) as names:
         assert "pursuit.estimators.span.searching.SMALL" in names
         assert "pursuit.estimators.span.certifying.ALL_ROWS_DUAL" in names
-        assert "pursuit.estimators.svm.model.SMALL" in names
+        assert "pursuit.limits.SMALL_ROWS" in names
         assert "pursuit.estimators.gp.finishing.SMALL" in names
     from pursuit.estimators.span import searching
 

@@ -46,6 +46,7 @@ def records() -> dict[str, type]:
     from pursuit.estimators.maps.projection import Projection
     from pursuit.estimators.matching.path import AtomPath
     from pursuit.estimators.search import Evidence, Search
+    from pursuit.estimators.svm.problem import MachineSolution
     from pursuit.objectives import SigmoidAtoms
     from pursuit.solvers.em import Mixture
     from pursuit.tuning.learning import Stage
@@ -56,6 +57,7 @@ def records() -> dict[str, type]:
         Diagonal,
         Evidence,
         LaplaceFit,
+        MachineSolution,
         Mixture,
         Projection,
         Search,

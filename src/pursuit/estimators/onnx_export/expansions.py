@@ -23,9 +23,7 @@ from pursuit.estimators.matching.estimators import (
 from pursuit.estimators.onnx_export.graph import Graph
 from pursuit.estimators.onnx_export.kernels import block
 from pursuit.estimators.ridge import SparseKernelRidge
-from pursuit.estimators.svm.oneclass import LowRankOneClassSVM
-from pursuit.estimators.svm.svc import LowRankSVC
-from pursuit.estimators.svm.svr import LowRankSVR
+from pursuit.estimators.svm.estimators import LowRankOneClassSVM, LowRankSVC, LowRankSVR
 from pursuit.kernels import Kernel
 
 
@@ -123,17 +121,13 @@ def _matching(model: Any) -> Expansion:
 
 
 def _machine(model: Any) -> Expansion:
-    """Support vector machines, whose coefficients lie as in scikit-learn: one row an output."""
+    """Support vector machines, except those whose classes are found by votes."""
     if len(getattr(model, "classes_", ())) > 2 and model.multi_class == "ovo":
         raise ValueError(
             "multi_class='ovo' counts votes of pairs, which are no sums of kernel functions: fit "
             "with multi_class='ovr' to export."
         )
-    [kernel] = _compiled(model)
-    regresses = isinstance(model, LowRankSVR)
-    single = model._single_output if regresses else len(model.intercept_) == 1
-    terms = [(kernel, _points(model.basis_), model.dual_coef_.T)]
-    return Expansion("y" if regresses else "decision", terms, model.intercept_, single)
+    return _regression(model) if isinstance(model, LowRankSVR) else _decision(model)
 
 
 def _features(model: Any) -> Expansion:
