@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from benchmarks.data import NotAvailableError, kin40k
 from benchmarks.harness import Figure, seconds
 from pursuit import LPMachineClassifier
-from pursuit.estimators.lp.growing import Growth, GrowthPlan
+from pursuit.estimators.fit_run import FitRun
+from pursuit.estimators.lp.growth import Growth
 from pursuit.gram import kernel_features
-from pursuit.greedy import Meter
 from pursuit.kernels import CountingKernel, compile_kernel
 from pursuit.linalg import Workers
-from pursuit.rows import as_rows
+from pursuit.rows import Sample, as_rows
 from pursuit.solvers import HighsMaster, LinearLosses
 
 Floats = NDArray[np.float64]
@@ -127,20 +127,15 @@ def _iterations(task: Classes, highspy: Any) -> tuple[int, int]:
     """Simplex iterations of a growth, and of solving each of its masters from scratch."""
     rows = as_rows(task.X)
     kernel = CountingKernel(compile_kernel("rbf", gamma=GAMMA, n_features=8)[0])
-    plan = GrowthPlan(TOL, 10, None, None, None, "highs")
-    with Workers() as workers:
-        growth = Growth(
-            plan,
-            rows,
-            [task.losses],
-            np.ones(1),
-            kernel,
-            workers,
-            Meter(kernel),
-            np.random.default_rng(0),
-        )
-        path = growth.run(lambda: False, lambda line: None)
-        columns = kernel_features(rows, kernel, task.X[growth.basis], workers)
+    sample = Sample(rows, task.y[:, None], np.ones(len(task.y)))
+    with FitRun(LPMachineClassifier(), sample, np.arange(len(task.y))) as run:
+        options: dict[str, Any] = {"tol": TOL, "n_basis": None, "pool_size": None}
+        growth = Growth(rows, [task.losses], np.ones(1), kernel, run, solver="highs", **options)
+        reason = None
+        while reason is None:
+            reason = growth.round()
+        path = growth.path(reason)
+        columns = kernel_features(rows, kernel, task.X[growth.basis], run.workers)
     cold = 0
     for n in path.sizes:
         master = HighsMaster(task.losses, highspy)
