@@ -44,7 +44,7 @@ def records() -> dict[str, type]:
     from pursuit.estimators.inputs import TargetScale
     from pursuit.estimators.maps.neighbors import SearchCost
     from pursuit.estimators.maps.projection import Projection
-    from pursuit.estimators.matching.path import AtomPath
+    from pursuit.estimators.matching.search import MatchingModels
     from pursuit.estimators.search import Evidence, Search
     from pursuit.estimators.svm.problem import MachineSolution
     from pursuit.objectives import SigmoidAtoms
@@ -52,7 +52,7 @@ def records() -> dict[str, type]:
     from pursuit.tuning.learning import Stage
 
     classes = [
-        AtomPath,
+        MatchingModels,
         Booster,
         Diagonal,
         Evidence,
