@@ -248,6 +248,8 @@ class MatchingSearch:
         path = replace(
             path.truncated(len(atoms)), index=centers.index, stop_reason=path.stop_reason
         )
+        # As a checkpoint returns them: products depend on the layout in their last bits.
+        coefficients, intercepts = map(np.ascontiguousarray, (coefficients, intercepts))
         return MatchingModels(centers, kernel_of, coefficients, intercepts, path)
 
     def _on_all_rows(self, atoms: Indices) -> tuple[Indices, Floats, Floats]:
