@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,35 +29,14 @@ _VALIDATED_BY, _CHOSEN_BY = 0.4, 0.8
 rows."""
 
 
-class Judge(Protocol):
-    """Judges predictions F (rows x sizes x outputs) by targets Y (rows x outputs).
-
-    In the space of coefficients, ``n_hyperplanes`` hyperplanes decide whether a row is an error,
-    and the space has ``n_columns`` dimensions per function.
-    """
-
-    @property
-    def n_hyperplanes(self) -> int:
-        """Hyperplanes per row."""
-        ...
-
-    @property
-    def n_columns(self) -> int:
-        """Dimensions per function."""
-        ...
-
-    def losses(self, F: Floats, Y: Floats) -> Floats:
-        """Array of shape (rows, sizes)."""
-        ...
-
-    def errors(self, F: Floats, Y: Floats) -> NDArray[np.bool_]:
-        """Array of shape (rows, sizes)."""
-        ...
-
-
 @dataclass(frozen=True)
 class MissJudge:
-    """Regression: an error is |f - y| > α in any output (Hussain & Shawe-Taylor, Definition 1)."""
+    """Regression: an error is |f - y| > α in any output (Hussain & Shawe-Taylor, Definition 1).
+
+    Predictions F (rows x sizes x outputs) are judged by targets Y (rows x outputs); losses and
+    errors have shape (rows, sizes). In the space of coefficients, which has ``n_columns``
+    dimensions per function, ``n_hyperplanes`` hyperplanes per row decide whether it is an error.
+    """
 
     tolerance: Floats
 
@@ -87,7 +65,8 @@ class MarginJudge:
     """Classification: an error is a margin of at most 1 - α.
 
     The margin is half the lead of the row's own column over the best other one. For two classes in
-    one column of ±1 it is yf. α = 1 counts rows that are classified wrongly, ties included.
+    one column of ±1 it is yf. α = 1 counts rows that are classified wrongly, ties included. Shapes
+    and counts are those of :class:`MissJudge`.
     """
 
     tolerance: float
@@ -120,6 +99,9 @@ class MarginJudge:
             lead = np.where(own, F, -np.inf).max(axis=2) - np.where(own, -np.inf, F).max(axis=2)
             margin = 0.5 * lead
         return np.asarray(margin <= 1.0 - self.tolerance)
+
+
+Judge = MissJudge | MarginJudge
 
 
 def half_squares(F: Floats, Y: Floats) -> Floats:
@@ -303,8 +285,9 @@ def _validated_size(
     search = MatchingSearch(plan, remaining, kernels, pool, limit)
     judged = sample.take(aside)
     measure = partial(_summed_losses, judge), (judged.targets, judged.weights)
-    curve = partial(search.sums_over, judged.rows, measure)
-    patience = Patience(curve, PATIENCE, "no gain")
+    patience = Patience(
+        lambda first, last: search.sums(judged.rows, first, last, measure)[0], PATIENCE, "no gain"
+    )
     path = search.run([patience, *_rules(limit, run, search, _VALIDATED_BY)], tick)
     patience.look(len(path))
     n = patience.best_size

@@ -231,10 +231,6 @@ class MatchingSearch:
             self.problem.workers,
         )
 
-    def sums_over(self, rows: RowSource, measure: Measure, first: int, last: int) -> Floats:
-        """The first of these sums, for a curve over sizes."""
-        return np.asarray(self.sums(rows, first, last, measure)[0])
-
     def fitted(self, n: int, path: Path) -> MatchingModels:
         """The models of up to n functions, fitted to all rows."""
         atoms = self.atoms[:n]
