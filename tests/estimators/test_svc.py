@@ -110,6 +110,9 @@ def test_pairs_with_all_rows_are_libsvm():
     model.decision_function_shape = peer.decision_function_shape = "ovr"
     np.testing.assert_allclose(model.decision_function(X), peer.decision_function(X), atol=1e-4)
     assert np.array_equal(model.predict(X), peer.predict(X))
+    # Parameters set after a fit wait for the next one.
+    model.set_params(multi_class="ovr", gamma=7.0)
+    assert np.array_equal(model.predict(X), peer.predict(X))
 
 
 @pytest.mark.parametrize("C", [0.3, 10.0])

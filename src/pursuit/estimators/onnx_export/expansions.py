@@ -122,7 +122,7 @@ def _matching(model: Any) -> Expansion:
 
 def _machine(model: Any) -> Expansion:
     """Support vector machines, except those whose classes are found by votes."""
-    if len(getattr(model, "classes_", ())) > 2 and model.multi_class == "ovo":
+    if getattr(model, "_pairs", False):
         raise ValueError(
             "multi_class='ovo' counts votes of pairs, which are no sums of kernel functions: fit "
             "with multi_class='ovr' to export."

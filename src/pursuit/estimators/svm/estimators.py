@@ -108,6 +108,13 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
     checkpoint : path-like or None, default None
         A folder in which each finished stage is recorded. A fit that was killed goes on from there
         when it is started again with the same data and parameters.
+    gamma : float, "scale", "auto" or None, default None
+        Parameter of kernels given by name. None and ``"auto"`` are 1/n_features; ``"scale"``
+        divides that by the variance of X, as `SVC` does.
+    coef0, degree : float, optional
+        Parameters of kernels given by name, as in `pairwise_kernels`.
+    kernel_params : dict, optional
+        Further parameters of a named or callable kernel.
     dtype : {"auto", "float64", "float32"}, default "auto"
         Type in which the rows' coordinates in the span are stored. ``"auto"`` is float64 up to
         128 MB and float32 beyond. Above 1 GB they are not stored but computed when needed.
@@ -117,13 +124,6 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         Seed of everything random.
     verbose : int, default 0
         Print the stages of the fit with their times.
-    gamma : float, "scale", "auto" or None, default None
-        Parameter of kernels given by name. None and ``"auto"`` are 1/n_features; ``"scale"``
-        divides that by the variance of X, as `SVC` does.
-    coef0, degree : float, optional
-        Parameters of kernels given by name, as in `pairwise_kernels`.
-    kernel_params : dict, optional
-        Further parameters of a named or callable kernel.
 
     Attributes
     ----------
@@ -271,6 +271,7 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         weights = validate_weights(sample_weight, rows.n_rows)
         present = weights > 0
         self.classes_ = distinct_classes(names[present])
+        self._pairs = self.multi_class == "ovo" and len(self.classes_) > 2
         # Labels that occur without weight only belong to no class, and their rows are absent.
         labels = class_numbers(names, self.classes_)
         self.class_weight_ = class_weights(
@@ -300,7 +301,7 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
             For two classes the values of the second; else one column per class, or per pair.
         """
         values = self._values(X)
-        if values.shape[1] == 1:
+        if self._single_output:
             return values[:, 0]
         return self._by_class(values) if self.decision_function_shape == "ovr" else values
 
@@ -317,8 +318,7 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         -------
         labels : array of shape (n_rows,)
         """
-        values = self._values(X)
-        values = values if values.shape[1] == 1 else self._by_class(values)
+        values = self._by_class(self._values(X))
         labels: NDArray[Any] = self.classes_[largest_class(values)]
         return labels
 
@@ -355,19 +355,17 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         """
         weights = weights * self.class_weight_[labels]
         costs = positive("C", self.C) * weights[:, None]
-        if self.multi_class == "ovr" or len(self.classes_) == 2:
-            targets = against_rest(labels, len(self.classes_))
-            costs = np.broadcast_to(costs, targets.shape)
-        else:
+        if self._pairs:
             targets, inside = against_each_other(labels, len(self.classes_))
             costs = np.where(inside, costs, 0.0)
+        else:
+            targets = against_rest(labels, len(self.classes_))
+            costs = np.broadcast_to(costs, targets.shape)
         return MachineProblem(targets, costs, squared=self.loss == "squared_hinge"), weights
 
     def _by_class(self, values: Floats) -> Floats:
         """One column per class, or a single one for two classes."""
-        if self.multi_class == "ovr" or len(self.classes_) == 2:
-            return values
-        return votes(values, len(self.classes_))
+        return votes(values, len(self.classes_)) if self._pairs else values
 
 
 class LowRankSVR(ScoredRows, RegressorMixin, LowRankMachine):
