@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +12,13 @@ from numpy.typing import NDArray
 from benchmarks.data import NotAvailableError, kin40k
 from benchmarks.harness import Figure, seconds
 from pursuit import LPMachineClassifier
-from pursuit.estimators.lp.growing import Growth, GrowthPlan
+from pursuit.estimators.fit_run import FitRun
+from pursuit.estimators.lp.growth import Growth
 from pursuit.gram import kernel_features
-from pursuit.greedy import Meter
 from pursuit.kernels import CountingKernel, compile_kernel
 from pursuit.linalg import Workers
-from pursuit.rows import as_rows
-from pursuit.solvers import HighsMaster, LinearLosses
+from pursuit.rows import Sample, as_rows
+from pursuit.solvers import HighsMaster, LinearLosses, make_master
 
 Floats = NDArray[np.float64]
 
@@ -66,17 +67,18 @@ class Classes:
 
 def lp_machine(quick: bool, repeat: int) -> list[Figure]:
     """An LP machine on kin40k above/below median, beside HiGHS on the full linear programme."""
-    highspy = _highspy()
+    if importlib.util.find_spec("highspy") is None:
+        raise NotAvailableError('highspy: pip install "pursuit[lp]"')
     small, large = (1200, 2000) if quick else (5000, 10_000)
     task = Classes.load(small)
     found: dict[str, Any] = {}
     best = {"ours": np.inf, "direct": np.inf}
     for _ in range(repeat):
         best["ours"] = min(best["ours"], seconds(lambda: found.update(ours=task.fit())))
-        spent, found["direct"] = _direct(task, highspy)
+        spent, found["direct"] = _direct(task)
         best["direct"] = min(best["direct"], spent)
     model = found["ours"]
-    hot, cold = _iterations(task, highspy)
+    hot, cold = _iterations(task)
     larger = Classes.load(large)
     spent = seconds(lambda: found.update(larger=larger.fit()))
     apart = abs(model.objective_ - found["direct"]) / found["direct"]
@@ -109,12 +111,13 @@ def _share(task: Classes, model: LPMachineClassifier) -> float:
     return float(model.path_.entries[-1]) / len(task.y) ** 2
 
 
-def _direct(task: Classes, highspy: Any) -> tuple[float, float]:
+def _direct(task: Classes) -> tuple[float, float]:
     """Time and minimum of the full programme with HiGHS as it comes, its matrix made before."""
     rows, kernel = as_rows(task.X), compile_kernel("rbf", gamma=GAMMA, n_features=8)[0]
     with Workers() as workers:
         K = kernel_features(rows, kernel, task.X, workers)
-    master = HighsMaster(task.losses, highspy)
+    master = make_master("highs", task.losses)
+    assert isinstance(master, HighsMaster)
     for name, value in HIGHS_DEFAULTS.items():
         master.highs.setOptionValue(name, value)
     master.add(K)
@@ -123,35 +126,22 @@ def _direct(task: Classes, highspy: Any) -> tuple[float, float]:
     return spent, task.losses.dual_value(found["solution"].dual)
 
 
-def _iterations(task: Classes, highspy: Any) -> tuple[int, int]:
+def _iterations(task: Classes) -> tuple[int, int]:
     """Simplex iterations of a growth, and of solving each of its masters from scratch."""
     rows = as_rows(task.X)
     kernel = CountingKernel(compile_kernel("rbf", gamma=GAMMA, n_features=8)[0])
-    plan = GrowthPlan(TOL, 10, None, None, None, "highs")
-    with Workers() as workers:
-        growth = Growth(
-            plan,
-            rows,
-            [task.losses],
-            np.ones(1),
-            kernel,
-            workers,
-            Meter(kernel),
-            np.random.default_rng(0),
-        )
-        path = growth.run(lambda: False, lambda line: None)
-        columns = kernel_features(rows, kernel, task.X[growth.basis], workers)
+    sample = Sample(rows, task.y[:, None], np.ones(len(task.y)))
+    with FitRun(LPMachineClassifier(), sample, np.arange(len(task.y))) as run:
+        options: dict[str, Any] = {"tol": TOL, "n_basis": None, "pool_size": None}
+        growth = Growth(rows, [task.losses], np.ones(1), kernel, run, solver="highs", **options)
+        reason = None
+        while reason is None:
+            reason = growth.round()
+        path = growth.path(reason)
+        columns = kernel_features(rows, kernel, task.X[growth.basis], run.workers)
     cold = 0
     for n in path.sizes:
-        master = HighsMaster(task.losses, highspy)
+        master = make_master("highs", task.losses)
         master.add(columns[:, :n])
         cold += master.solve().iterations
     return int(path.iterations.sum()), cold
-
-
-def _highspy() -> Any:
-    try:
-        import highspy
-    except ImportError as missing:
-        raise NotAvailableError('highspy: pip install "pursuit[lp]"') from missing
-    return highspy

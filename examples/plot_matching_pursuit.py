@@ -23,7 +23,7 @@ X_test, y_test = make_data(5_000, seed=1)
 
 # %%
 # By default the fit grows until the bound on the probability of missing a new target by more than
-# ``tolerance`` has passed its minimum, and goes back to it.
+# ``error_tol`` has passed its minimum, and goes back to it.
 
 from pursuit import KernelMatchingPursuitRegressor
 
@@ -76,7 +76,7 @@ plt.show()
 # A bound that says something takes a tolerance that noise seldom exceeds. It then advises a smaller
 # model, since few functions suffice to miss by so much so rarely.
 
-wide = KernelMatchingPursuitRegressor(tolerance=2.0).fit(X, y)
+wide = KernelMatchingPursuitRegressor(error_tol=2.0).fit(X, y)
 missed = np.mean(np.abs(wide.predict(X_test) - y_test) > 2.0)
 print(wide.generalisation_bound_)
 print(f"missed on new rows: {missed:.3f}")

@@ -1,5 +1,7 @@
 """LP machines: their certificates against the linear programme over the columns of all rows."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from certificates.driver import audit, faults, total
@@ -13,7 +15,8 @@ from certificates.problems import (
     draw_weights,
 )
 
-from pursuit import LPMachineClassifier, LPMachineRegressor
+from pursuit import LPMachineClassifier, LPMachineRegressor, Search
+from pursuit.estimators.lp import growth
 
 
 def hinge(K, signs, costs):
@@ -44,7 +47,7 @@ def tube(K, y, costs, epsilon):
     return found.times(unit)
 
 
-def check_lp(seed, m=None):
+def check_lp(monkeypatch, seed, m=None):
     rng = np.random.default_rng(seed)
     m = int(rng.integers(12, 90)) if m is None else m
     X = draw_rows(rng, m, int(rng.integers(1, 4)))
@@ -52,18 +55,19 @@ def check_lp(seed, m=None):
     weights = draw_weights(rng, m)
     w = np.ones(m) if weights is None else weights
     C = float(10.0 ** rng.uniform(-1.5, 1))
+    pooled = rng.random() < 0.5
     arguments = {
         "kernel": kernel.kernel,
         "C": C,
-        "pricing": int(rng.integers(3, 30)) if rng.random() < 0.5 else "all",
+        "search": Search("pooled", pool_size=int(rng.integers(3, 30))) if pooled else "full",
         "n_basis": int(rng.integers(1, 20)) if rng.random() < 0.4 else None,
         "tol": float(10.0 ** rng.uniform(-8, -1)),
-        "batch_size": int(rng.integers(1, 12)),
         "random_state": seed,
         "n_jobs": 1,
         **kernel.arguments,
     }
     given = kernel.given(X)
+    monkeypatch.setattr(growth, "BATCH", int(rng.integers(1, 12)))
     if seed % 4 < 2:
         n_classes = int(rng.choice([2, 3]))
         y = draw_labels(rng, X, n_classes)
@@ -88,10 +92,10 @@ def check_lp(seed, m=None):
     return faults(model.certificate_, truth)
 
 
-def test_no_certificate_is_false(size):
-    audit(check_lp, range(size(12, 200)))
+def test_no_certificate_is_false(size, monkeypatch):
+    audit(partial(check_lp, monkeypatch), range(size(12, 200)))
 
 
 @pytest.mark.verify
-def test_no_certificate_is_false_at_real_size():
-    audit(lambda seed: check_lp(seed, m=2100), range(0, 10, 2))
+def test_no_certificate_is_false_at_real_size(monkeypatch):
+    audit(partial(check_lp, monkeypatch, m=2100), range(0, 10, 2))

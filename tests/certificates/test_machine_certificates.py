@@ -16,8 +16,8 @@ from certificates.problems import (
 from certificates.spans import expansion_rounding, logistic, machine, one_class
 from sklearn.exceptions import ConvergenceWarning
 
-from pursuit import LowRankOneClassSVM, LowRankSVC, LowRankSVR, SparseGPClassifier
-from pursuit.estimators.svm.fitting import MachineFitter
+from pursuit import LowRankOneClassSVM, LowRankSVC, LowRankSVR, Search, SparseGPClassifier
+from pursuit.estimators.svm import fit
 
 MOST = 150
 """Basis functions at real size; small problems may have one for every row."""
@@ -43,12 +43,12 @@ class MachineCase:
         """Of a machine; pools small enough for rows to be left out."""
         rng, free = self.rng, not self.kernel.precomputed
         pool = int(rng.integers(10, 40))
-        how = [
-            {},
-            {"pool_size": pool, "selection_rows": 2 * pool},
-            {"search": "full"},
-            {"candidates": own_points(rng, self.X)},
-            {"candidates": "kmeans", "pool_size": 12},
+        search = [
+            Search("pooled"),
+            Search("pooled", pool_size=pool, rows=2 * pool),
+            Search("full"),
+            Search("pooled", candidates=own_points(rng, self.X)),
+            Search("pooled", candidates="kmeans", pool_size=12),
         ][int(rng.integers(5 if free else 3))]
         return {
             "kernel": self.kernel.kernel,
@@ -56,7 +56,7 @@ class MachineCase:
             "random_state": self.seed,
             "n_jobs": 1,
             **self.kernel.arguments,
-            **how,
+            "search": search,
             **more,
         }
 
@@ -92,9 +92,7 @@ def judged(case, model, found, truth: Enclosure, scale: float, ridge=0.5):
     points = case.X[model.basis_indices_] if model.basis_ is None else model.basis_
     prior = np.diag(case.kernel.matrix(case.X))
     rounding = expansion_rounding(
-        model.dual_coef_.reshape(len(points), -1)
-        if len(model.dual_coef_) == len(points)
-        else model.dual_coef_.T,
+        model.dual_coef_.reshape(len(points), -1),
         np.diag(case.kernel.matrix(points)),
         prior,
         np.full(len(prior), scale / len(prior)),
@@ -172,6 +170,14 @@ def check_one_class(seed, m=None):
     return judged(case, model, [model.certificate_, again], truth, scale)
 
 
+def old_names(arguments):
+    """Fields of the search as arguments of their own."""
+    search = arguments.pop("search")
+    names = {"pool_size": "pool_size", "rows": "selection_rows", "candidates": "candidates"}
+    given = {new: getattr(search, old) for old, new in names.items() if old in search.given()}
+    return {**arguments, "search": search.kind, **given}
+
+
 def check_gp_classifier(seed, m=None):
     case = MachineCase(seed, m)
     rng = case.rng
@@ -183,7 +189,7 @@ def check_gp_classifier(seed, m=None):
         refine=3 if case.kernel.name in ("matern", "scales") and rng.random() < 0.3 else False,
         calibration=rng.choice(["loo", None]) if not case.kernel.precomputed else None,
         certificate="exact",
-        **case.arguments(),
+        **old_names(case.arguments()),
     ).fit(case.given, y, case.weights)
     found = [model.certificate_, model.certify(case.given, y, case.weights)]
     if model.n_basis_ > 2:
@@ -208,21 +214,21 @@ def test_rounded_features_do_not_certify(loss, certificate):
     slack = 1.0 - np.where(y, 1.0, -1.0) * model.decision_function(X)
     losses = np.maximum(slack, 0.0) ** (2 if loss == "squared_hinge" else 1)
     K = np.exp(-0.05 * ((model.basis_[:, None] - model.basis_) ** 2).sum(axis=2))
-    value = 0.1 * losses.sum() + 0.5 * float((model.dual_coef_ @ K @ model.dual_coef_.T)[0, 0])
+    value = 0.1 * losses.sum() + 0.5 * float(model.dual_coef_ @ K @ model.dual_coef_)
     assert model.certificate_.upper == pytest.approx(value, rel=1e-11)
 
 
 @pytest.mark.parametrize("seed", [65, 70])
 def test_growth_ends_where_no_function_is_left(seed, monkeypatch):
     """Rows that a pursuit adds may depend on the span to working precision: it does not grow."""
-    rounds, settle = [], MachineFitter._settle
+    rounds, grow = [], fit._grow
 
-    def counted(self, pool, interrupted):
-        rounds.append(len(pool))
-        assert len(rounds) < 20, f"pools of {rounds[-5:]} functions, again and again"
-        return settle(self, pool, interrupted)
+    def counted(span, *others):
+        rounds.append(len(span))
+        assert len(rounds) < 20, f"spans of {rounds[-5:]} functions, again and again"
+        return grow(span, *others)
 
-    monkeypatch.setattr(MachineFitter, "_settle", counted)
+    monkeypatch.setattr(fit, "_grow", counted)
     with warnings.catch_warnings(), thresholds(FEW_ROWS if seed % 2 else None):
         warnings.simplefilter("ignore", ConvergenceWarning)
         assert not check_one_class(seed)

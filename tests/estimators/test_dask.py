@@ -107,7 +107,9 @@ CASES = {
         lambda model, new: np.abs(model.transform(new)),
     ),
     "matching pursuit": (
-        lambda: KernelMatchingPursuitRegressor(pool_size=400, selection_rows=900, random_state=0),
+        lambda: KernelMatchingPursuitRegressor(
+            search=Search("pooled", pool_size=400, rows=900), random_state=0
+        ),
         "basis_indices_",
         predictions,
     ),
@@ -163,7 +165,9 @@ def blocks():
         ),
         lambda: SparseKernelRidge(method="kappa", n_basis=5, certificate=None, random_state=0),
         lambda: KernelMatchingPursuitRegressor(
-            n_basis="validation", pool_size=400, selection_rows=900, random_state=0
+            n_basis="validation",
+            search=Search("pooled", pool_size=400, rows=900),
+            random_state=0,
         ),
     ],
 )

@@ -460,7 +460,9 @@ class Own:
         lambda: SparseKernelRidge(method="random", n_basis=20, random_state=0),
         lambda: GreedyFeatureMap(n_components=20, random_state=0),
         lambda: SparseKernelPCA(n_basis=20, search=Search(pool_size=100), random_state=0),
-        lambda: KernelMatchingPursuitRegressor(n_basis=10, pool_size=100, random_state=0),
+        lambda: KernelMatchingPursuitRegressor(
+            n_basis=10, search=Search("pooled", pool_size=100), random_state=0
+        ),
         lambda: HullRegressor(radius=5.0, n_terms=10, pool_size=100, random_state=0),
     ],
 )

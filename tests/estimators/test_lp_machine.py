@@ -5,6 +5,7 @@ import pickle
 import signal
 import sys
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import oracles
@@ -24,13 +25,20 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.class_weight import compute_sample_weight
 
-from pursuit import LPMachineClassifier, LPMachineRegressor, PathDisplay, pairwise
-from pursuit.estimators.lp.pricing import Prices, diverse
+from pursuit import LPMachineClassifier, LPMachineRegressor, PathDisplay, Search, pairwise
+from pursuit.estimators.lp import growth
+from pursuit.estimators.lp.growth import Prices, diverse
 from pursuit.kernels import compile_kernel
 from pursuit.linalg import Workers
 from pursuit.rows import as_rows
 
 GAMMA = 1.0
+
+
+@pytest.fixture
+def batches_of(monkeypatch):
+    """Sets how many functions an output is given per round."""
+    return lambda n: monkeypatch.setattr(growth, "BATCH", n)
 
 
 def moons(m, seed=0):
@@ -96,7 +104,7 @@ def test_regressor_reaches_the_minimum_of_the_full_programme(C, epsilon, size):
 
 @pytest.mark.parametrize("solver", ["highs", "linprog"])
 @pytest.mark.parametrize("seed", range(4))
-def test_least_absolute_deviations(seed, solver):
+def test_least_absolute_deviations(seed, solver, batches_of):
     """ε = 0 against the programme over all columns; the certificate encloses its minimum."""
     rng = np.random.default_rng(seed)
     m = int(rng.integers(20, 80))
@@ -110,8 +118,9 @@ def test_least_absolute_deviations(seed, solver):
     # tol of this model, and linprog's own tolerance of 1e-7.
     assert shown == pytest.approx(minimum, rel=2e-7)
     assert model.objective_ == pytest.approx(minimum, rel=2e-7)
-    early = LPMachineRegressor(tol=0.3, batch_size=1, **options).fit(X, y, w)
     capped = LPMachineRegressor(tol=1e-7, n_basis=2, **options).fit(X, y, w)
+    batches_of(1)
+    early = LPMachineRegressor(tol=0.3, **options).fit(X, y, w)
     for found in (model, early, capped):
         assert found.certificate_.lower <= minimum * (1 + 1e-7)
         assert found.certificate_.upper >= minimum * (1 - 1e-7)
@@ -172,11 +181,12 @@ def test_each_output_by_itself():
     )
 
 
-@pytest.mark.parametrize("pricing", [1, 20, 119, 500])
-def test_a_pool_changes_the_way_but_not_the_end(pricing):
+@pytest.mark.parametrize("pool_size", [1, 20, 119, 500])
+def test_a_pool_changes_the_way_but_not_the_end(pool_size):
     X, y = moons(120)
     everything = LPMachineClassifier(gamma=GAMMA, tol=1e-9).fit(X, y)
-    pooled = LPMachineClassifier(gamma=GAMMA, tol=1e-9, pricing=pricing, random_state=0).fit(X, y)
+    search = Search("pooled", pool_size=pool_size)
+    pooled = LPMachineClassifier(gamma=GAMMA, tol=1e-9, search=search, random_state=0).fit(X, y)
     assert pooled.objective_ == pytest.approx(everything.objective_, rel=1e-8)
     assert pooled.certificate_.relative_gap <= 1e-8
 
@@ -184,8 +194,20 @@ def test_a_pool_changes_the_way_but_not_the_end(pricing):
 def test_a_pool_serves_several_outputs():
     X, y = load_iris(return_X_y=True)
     everything = LPMachineClassifier(gamma=0.3, tol=1e-9).fit(X, y)
-    pooled = LPMachineClassifier(gamma=0.3, tol=1e-9, pricing=15, random_state=0).fit(X, y)
+    search = Search("pooled", pool_size=15)
+    pooled = LPMachineClassifier(gamma=0.3, tol=1e-9, search=search, random_state=0).fit(X, y)
     assert pooled.objective_ == pytest.approx(everything.objective_, rel=1e-8)
+
+
+def test_a_pool_without_a_size_has_the_default_one(monkeypatch):
+    X, y = moons(120)
+    monkeypatch.setattr("pursuit.estimators.lp.estimators.POOL", 20)
+    named, given_size = (
+        LPMachineClassifier(gamma=GAMMA, search=search, random_state=0).fit(X, y)
+        for search in ("pooled", Search("pooled", pool_size=20))
+    )
+    np.testing.assert_array_equal(named.dual_coef_, given_size.dual_coef_)
+    assert named.path_.entries.tolist() == given_size.path_.entries.tolist()
 
 
 def test_fewer_functions_than_support_vectors():
@@ -203,14 +225,17 @@ def test_fewer_functions_than_support_vectors():
     C=st.floats(0.02, 20.0),
     gamma=st.floats(0.05, 5.0),
     cap=st.integers(1, 30),
-    pricing=st.sampled_from(["all", 5, 30]),
+    pool_size=st.sampled_from([None, 5, 30]),
     seed=st.integers(0, 99),
 )
-def test_the_minimum_lies_between_the_bounds_wherever_growth_stops(C, gamma, cap, pricing, seed):
+def test_the_minimum_lies_between_the_bounds_wherever_growth_stops(C, gamma, cap, pool_size, seed):
     X, y = moons(60, seed)
-    model = LPMachineClassifier(
-        gamma=gamma, C=C, n_basis=cap, batch_size=4, pricing=pricing, tol=1e-9, random_state=0
-    ).fit(X, y)
+    search = "full" if pool_size is None else Search("pooled", pool_size=pool_size)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(growth, "BATCH", 4)
+        model = LPMachineClassifier(
+            gamma=gamma, C=C, n_basis=cap, search=search, tol=1e-9, random_state=0
+        ).fit(X, y)
     minimum, _ = oracles.hinge_programme(rbf_kernel(X, gamma=gamma), signs(y), np.full(60, C))
     rounding = 1e-8 * minimum
     assert model.certificate_.lower <= minimum + rounding
@@ -231,9 +256,10 @@ def test_the_same_for_regression(C, cap, seed):
     assert model.certificate_.upper >= minimum * (1 - 1e-8)
 
 
-def test_the_path_tells_of_every_round():
+def test_the_path_tells_of_every_round(batches_of):
     X, y = moons(200)
-    model = LPMachineClassifier(gamma=2.0, C=10.0, batch_size=3, tol=1e-6).fit(X, y)
+    batches_of(3)
+    model = LPMachineClassifier(gamma=2.0, C=10.0, tol=1e-6).fit(X, y)
     path = model.path_
     assert len(path) == model.n_iter_ > 3
     assert path.sizes[0] == 0
@@ -252,10 +278,11 @@ def test_the_path_tells_of_every_round():
     np.testing.assert_array_equal(display.x, path.sizes)
 
 
-def test_a_wider_tolerance_stops_earlier_with_its_promise_kept():
+def test_a_wider_tolerance_stops_earlier_with_its_promise_kept(batches_of):
     X, y = moons(300)
-    rough = LPMachineClassifier(gamma=5.0, C=10.0, tol=0.2, batch_size=5).fit(X, y)
-    fine = LPMachineClassifier(gamma=5.0, C=10.0, tol=1e-8, batch_size=5).fit(X, y)
+    batches_of(5)
+    rough = LPMachineClassifier(gamma=5.0, C=10.0, tol=0.2).fit(X, y)
+    fine = LPMachineClassifier(gamma=5.0, C=10.0, tol=1e-8).fit(X, y)
     assert rough.n_iter_ < fine.n_iter_
     assert rough.certificate_.relative_gap <= 0.2
     assert rough.certificate_.lower <= fine.objective_ <= rough.objective_
@@ -270,12 +297,13 @@ def test_a_limited_basis_is_shared_by_all_classes():
     assert model.score(X, y) == 1.0
 
 
-def test_a_limited_basis_is_chosen_for_what_is_left_to_explain():
+def test_a_limited_basis_is_chosen_for_what_is_left_to_explain(batches_of):
     """No round takes more than a quarter of the functions that are left, rounded up."""
     X, y = moons(200)
     model = LPMachineClassifier(gamma=GAMMA, n_basis=6).fit(X, y)
     assert model.path_.sizes.tolist() == [0, 2, 3, 4, 5, 6]
-    at_once = LPMachineClassifier(gamma=GAMMA, batch_size=6).fit(X, y).path_
+    batches_of(6)
+    at_once = LPMachineClassifier(gamma=GAMMA).fit(X, y).path_
     assert at_once.sizes[1] == 6
     assert model.objective_ < at_once.value[1]
 
@@ -321,17 +349,18 @@ def test_prices_are_mended_to_the_product_they_stand_for(seed, pooled):
     candidates = np.sort(rng.choice(40, 15, replace=False)) if pooled else None
     here = slice(None) if candidates is None else candidates
     with Workers(1) as workers:
-        prices = Prices(as_rows(X), candidates, kernel, 2.0, workers)
+        run = SimpleNamespace(workers=workers, recorded=lambda name, compute: compute())
+        prices = Prices(as_rows(X), candidates, kernel, 2.0, run)
         dual = np.zeros((40, 2))
         for _ in range(5):
             dual = dual.copy()
             some = rng.choice(40, rng.integers(0, 30), replace=False)
             dual[some] = rng.normal(size=(len(some), 2)) * rng.integers(0, 2, size=(len(some), 1))
-            np.testing.assert_allclose(prices.update(dual), (K @ dual)[here], atol=1e-12)
+            np.testing.assert_allclose(prices.update(dual, ""), (K @ dual)[here], atol=1e-12)
         best = prices.best(4, [1])
         top = np.sort(np.argsort(-np.abs((K @ dual)[here][:, 1]), kind="stable")[:4])
         np.testing.assert_array_equal(best.candidates, np.arange(40)[here][top])
-        np.testing.assert_allclose(best.update(2 * dual), (2 * K @ dual)[best.candidates])
+        np.testing.assert_allclose(best.update(2 * dual, ""), (2 * K @ dual)[best.candidates])
 
 
 @given(seed=st.integers(0, 999), n=st.integers(1, 8))
@@ -445,13 +474,13 @@ def test_the_units_of_y_do_not_matter(factor, shift):
     assert other.objective_ == pytest.approx(factor * plain.objective_, rel=1e-7)
 
 
-@pytest.mark.parametrize("pricing", ["all", 50])
-def test_threads_do_not_change_a_bit(pricing):
+@pytest.mark.parametrize("search", ["full", Search("pooled", pool_size=50)])
+def test_threads_do_not_change_a_bit(search):
     X, y = load_iris(return_X_y=True)
     X = np.tile(X, (4, 1)) + np.random.default_rng(0).normal(scale=0.1, size=(600, 4))
     y = np.tile(y, 4)
     one, two = (
-        LPMachineClassifier(gamma=0.5, pricing=pricing, random_state=0, n_jobs=n).fit(X, y)
+        LPMachineClassifier(gamma=0.5, search=search, random_state=0, n_jobs=n).fit(X, y)
         for n in (1, 3)
     )
     np.testing.assert_array_equal(one.dual_coef_, two.dual_coef_)
@@ -542,9 +571,9 @@ def test_silent_unless_asked(capsys):
     assert lines[-1].startswith("[LPMachineClassifier] grow: ")
 
 
-def test_interrupted_by_the_user():
+def test_interrupted_by_the_user(batches_of):
     X, y = moons(80)
-
+    batches_of(1)
     sent = []
 
     def interrupting(A, B):
@@ -553,7 +582,7 @@ def test_interrupted_by_the_user():
         return rbf_kernel(A, B, gamma=5.0)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    model = LPMachineClassifier(interrupting, C=10.0, batch_size=1, n_jobs=1)
+    model = LPMachineClassifier(interrupting, C=10.0, n_jobs=1)
     try:
         with (
             pytest.warns(UserWarning, match="holds the best 1 kernel functions") as record,
@@ -576,8 +605,11 @@ def test_interrupted_by_the_user():
         ({"C": np.inf}, "'C' parameter"),
         ({"tol": -1e-3}, "'tol' parameter"),
         ({"n_basis": 0}, "'n_basis' parameter"),
-        ({"batch_size": 0}, "'batch_size' parameter"),
-        ({"pricing": "some"}, "'pricing' parameter"),
+        ({"search": "some"}, "'search' parameter"),
+        ({"search": Search("fresh")}, "this estimator searches by 'full', 'pooled' only"),
+        ({"search": Search("full", pool_size=5)}, "pool_size has no effect on a full search"),
+        ({"search": Search("pooled", rows=5)}, "rows has no effect on a pooled .* pool_size"),
+        ({"checkpoint": 1}, "'checkpoint' parameter"),
         ({"solver": "cplex"}, "'solver' parameter"),
         ({"max_time": 0.0}, "'max_time' parameter"),
         (

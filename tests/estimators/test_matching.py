@@ -23,6 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from pursuit import (
     KernelMatchingPursuitClassifier,
     KernelMatchingPursuitRegressor,
+    Search,
     SparseGPRegressor,
     pairwise,
 )
@@ -162,10 +163,11 @@ def test_several_kernels_at_once():
 def test_centres_of_ones_own():
     X, y = waves(60)
     centers = np.random.default_rng(1).normal(size=(15, 2))
-    model = KernelMatchingPursuitRegressor(RBF(SCALE), n_basis=5, centers=centers).fit(X, y)
+    search = Search("pooled", candidates=centers)
+    model = KernelMatchingPursuitRegressor(RBF(SCALE), n_basis=5, search=search).fit(X, y)
     assert model.basis_indices_.tolist() == [-1] * 5
     assert all((centers == point).all(axis=1).any() for point in model.basis_)
-    assert "if the centers were fixed before" in str(model.generalisation_bound_)
+    assert "if the candidates were fixed before" in str(model.generalisation_bound_)
     expected = matching_pursuit_bound(
         np.arange(1, 6), _errors(model, X, y), 60, 0.05, n_atoms=15, rows_used=np.zeros(5)
     )
@@ -177,7 +179,7 @@ def _errors(model, X, y, w=None):
     w = np.ones(len(y)) if w is None else w
     counts = []
     for n in range(1, model.n_basis_ + 1):
-        missed = np.abs(model.truncated(n).predict(X) - y) > model.tolerance_
+        missed = np.abs(model.truncated(n).predict(X) - y) > model.error_tol_
         inside = np.isin(np.arange(len(y)), model.basis_indices_[:n])
         counts.append(float(np.sum((w - inside) * missed)))
     return np.array(counts)
@@ -188,7 +190,7 @@ def _errors(model, X, y, w=None):
 
 def test_the_bound_counts_errors_outside_the_basis():
     X, y = waves(100)
-    model = KernelMatchingPursuitRegressor(RBF(SCALE), n_basis=12, tolerance=0.3).fit(X, y)
+    model = KernelMatchingPursuitRegressor(RBF(SCALE), n_basis=12, error_tol=0.3).fit(X, y)
     errors = _errors(model, X, y)
     assert errors.min() < errors.max()
     for name, printed in (("generalisation_bound_", False), ("printed_bound_", True)):
@@ -201,7 +203,7 @@ def test_the_bound_counts_errors_outside_the_basis():
 def test_a_row_of_weight_two_counts_twice_in_the_bound():
     X, y = waves(80)
     w = np.random.default_rng(0).integers(1, 4, 80).astype(float)
-    model = KernelMatchingPursuitRegressor(RBF(SCALE), n_basis=8, tolerance=0.2)
+    model = KernelMatchingPursuitRegressor(RBF(SCALE), n_basis=8, error_tol=0.2)
     model.fit(X, y, sample_weight=w)
     copies = np.repeat(np.arange(80), w.astype(int))
     twin = clone(model).fit(X[copies], y[copies])
@@ -225,7 +227,7 @@ def test_a_size_chosen_by_the_bound_is_its_minimum():
     assert model.n_basis_ == bound.best + 1 < len(bound.size)
     assert len(bound.size) - model.n_basis_ == max(10, model.n_basis_)
     assert model.path_.stop_reason == "bound"
-    assert model.tolerance_ == pytest.approx(0.25 * y.std())
+    assert model.error_tol_ == pytest.approx(0.25 * y.std())
     longer = KernelMatchingPursuitRegressor(RBF(SCALE), n_basis=len(bound.size)).fit(X, y)
     np.testing.assert_allclose(longer.printed_bound_.value, bound.value, rtol=1e-9)
     np.testing.assert_allclose(longer.truncated(model.n_basis_).predict(X), model.predict(X))
@@ -237,14 +239,14 @@ def test_a_bound_that_says_nothing_says_so():
     assert model.generalisation_bound_.vacuous.all()
     said = str(model.generalisation_bound_)
     assert "this is vacuous: 1 is known without it" in said
-    assert "if a tolerance of sd(y)/4 had been fixed before y was seen" in said
+    assert "if an error_tol of sd(y)/4 had been fixed before y was seen" in said
 
 
 def test_a_bound_that_says_something():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (3000, 1))
     y = X[:, 0] + 0.05 * rng.normal(size=3000)
-    model = KernelMatchingPursuitRegressor(RBF(1.0), tolerance=0.5).fit(X, y)
+    model = KernelMatchingPursuitRegressor(RBF(1.0), error_tol=0.5).fit(X, y)
     at = model.generalisation_bound_.value[model.n_basis_ - 1]
     assert at < 0.1
     assert "by more than 0.5" in str(model.generalisation_bound_)
@@ -259,7 +261,12 @@ def test_the_bound_holds(size):
         X = rng.uniform(-2, 2, (6000, 1))
         y = np.sin(2 * X[:, 0]) + 0.4 * rng.standard_t(3, 6000)
         model = KernelMatchingPursuitRegressor(
-            RBF(0.7), n_basis=4, tolerance=1.5, delta=0.1, pool_size=100, n_jobs=1
+            RBF(0.7),
+            n_basis=4,
+            error_tol=1.5,
+            delta=0.1,
+            search=Search("pooled", pool_size=100),
+            n_jobs=1,
         ).fit(X[:1000], y[:1000])
         missed = np.mean(np.abs(model.predict(X[1000:]) - y[1000:]) > 1.5)
         bound = model.generalisation_bound_.value[-1]
@@ -296,7 +303,7 @@ def test_a_size_chosen_on_rows_set_aside():
 def test_many_rows_are_sketched_and_all_are_fitted():
     X, y = waves(6000)
     model = KernelMatchingPursuitRegressor(
-        RBF(SCALE), n_basis=10, pool_size=200, selection_rows=500, random_state=0
+        RBF(SCALE), n_basis=10, search=Search("pooled", pool_size=200, rows=500), random_state=0
     ).fit(X, y)
     f = fitted_values(
         np.column_stack([*kernel_columns(X, model.basis_)]), y, np.ones(6000), range(10)
@@ -304,7 +311,7 @@ def test_many_rows_are_sketched_and_all_are_fitted():
     np.testing.assert_allclose(model.predict(X), f, atol=1e-6)
     assert model.path_.value[-1] == pytest.approx(0.5 * np.sum((y - f) ** 2), rel=1e-8)
     on_all = KernelMatchingPursuitRegressor(
-        RBF(SCALE), n_basis=10, pool_size=200, selection_rows=None, random_state=0
+        RBF(SCALE), n_basis=10, search=Search("pooled", pool_size=200, rows="all"), random_state=0
     ).fit(X, y)
     assert on_all.path_.value[-1] < 1.2 * model.path_.value[-1]
 
@@ -321,8 +328,9 @@ def test_many_rows_are_searched_by_a_pool(monkeypatch):
         KernelMatchingPursuitRegressor(RBF(SCALE), n_basis=5, random_state=seed).fit(X[:m], y[:m])
         for m, seed in ((300, 0), (400, 0), (400, 0), (400, 1))
     )
-    whole = KernelMatchingPursuitRegressor(RBF(SCALE), n_basis=5, pool_size=300)
-    assert few.basis_indices_.tolist() == whole.fit(X[:300], y[:300]).basis_indices_.tolist()
+    for search in (Search("pooled", pool_size=300), "full"):
+        whole = KernelMatchingPursuitRegressor(RBF(SCALE), n_basis=5, search=search)
+        assert few.basis_indices_.tolist() == whole.fit(X[:300], y[:300]).basis_indices_.tolist()
     assert many[0].basis_indices_.tolist() == many[1].basis_indices_.tolist()
     assert many[0].basis_indices_.tolist() != many[2].basis_indices_.tolist()
     # One pass over the hundred rows that choose, then one over all rows for the fit.
@@ -361,7 +369,7 @@ def test_several_outputs_share_a_basis():
     X, Y = waves(150, n_outputs=2)
     model = KernelMatchingPursuitRegressor(RBF(SCALE), n_basis=10).fit(X, Y)
     assert model.dual_coef_.shape == (10, 2)
-    assert model.intercept_.shape == model.tolerance_.shape == (2,)
+    assert model.intercept_.shape == model.error_tol_.shape == (2,)
     for column in range(2):
         f = fitted_values(kernel(X), Y[:, column], np.ones(150), model.basis_indices_)
         np.testing.assert_allclose(model.predict(X)[:, column], f, atol=1e-6)
@@ -443,18 +451,36 @@ def test_as_a_part_of_scikit_learn():
     [
         ({"delta": 0.0}, "'delta'"),
         ({"delta": 1.0}, "'delta'"),
-        ({"tolerance": 0.0}, "'tolerance'"),
-        ({"tolerance": "wide"}, "'tolerance'"),
+        ({"error_tol": 0.0}, "'error_tol'"),
+        ({"error_tol": "wide"}, "'error_tol'"),
         ({"n_basis": "auto"}, "'n_basis'.*'bound'"),
         ({"n_basis": 0}, "'n_basis'"),
         ({"fitting": "orthogonal"}, "'fitting'.*'backfit'"),
         ({"refit_every": 0}, "'refit_every'"),
+        ({"refit_every": 2}, "refit_every=2 has no effect on fitting='prefit'"),
+        ({"refit_every": 2, "fitting": "basic"}, "refit_every=2 has no effect on fitting='basic'"),
         ({"validation_fraction": 1.0}, "'validation_fraction'"),
+        ({"validation_fraction": 0.3}, "validation_fraction=0.3 has no effect on n_basis='bound'"),
+        ({"n_basis": 3, "validation_fraction": 0.3}, "has no effect on n_basis=3"),
+        ({"search": "fresh"}, "'search' parameter"),
+        ({"search": Search("fresh")}, "searches by 'pooled', 'full' only"),
+        ({"search": Search("full", rows=9)}, "rows has no effect on a full search"),
+        ({"search": Search("pooled", rounds=2)}, "rounds has no effect on a pooled search"),
+        ({"search": Search(candidates="kmeans")}, "'kmeans' would make the dictionary depend"),
+        ({"fitting": "basic", "search": Search(rows=9)}, "all rows choose: leave rows out"),
+        ({"max_time": 0}, "'max_time'"),
+        ({"checkpoint": 0}, "'checkpoint'"),
         ({"kernel": []}, "kernel is an empty list"),
         ({"kernel": ["rbf", "precomputed"]}, "stands alone"),
-        ({"kernel": "precomputed", "centers": [[0.0, 1.0]]}, "centers=None"),
-        ({"centers": [[0.0, 1.0, 2.0]]}, "centers has 3 features, but the rows have 2"),
-        ({"centers": np.empty((0, 2))}, "centers holds no points"),
+        (
+            {"kernel": "precomputed", "search": Search(candidates=[[0.0, 1.0]])},
+            "leave candidates out of the search",
+        ),
+        (
+            {"search": Search(candidates=[[0.0, 1.0, 2.0]])},
+            "candidates has 3 features, but the rows have 2",
+        ),
+        ({"search": Search(candidates=np.empty((0, 2)))}, "candidates holds no points"),
         ({"kernel": "gaussian"}, "kernel='gaussian' is not a known name"),
     ],
 )
@@ -466,17 +492,24 @@ def test_wrong_arguments(arguments, message):
         KernelMatchingPursuitRegressor(**arguments).fit(X, y)
 
 
+def test_full_search_of_too_many_rows(monkeypatch):
+    monkeypatch.setattr(matching_search, "FULL_LIMIT", 50)
+    X, y = waves(60)
+    with pytest.raises(ValueError, match="search='full' takes at most 50 rows, got 60"):
+        KernelMatchingPursuitRegressor(search="full").fit(X, y)
+
+
 def test_a_tolerance_that_makes_every_row_an_error():
     X, y = waves(100)
     said = r"every row .* is an error .* n_basis='validation'"
     with pytest.warns(UserWarning, match=said) as record:
-        model = KernelMatchingPursuitRegressor(RBF(SCALE), tolerance=1e-12).fit(X, y)
+        model = KernelMatchingPursuitRegressor(RBF(SCALE), error_tol=1e-12).fit(X, y)
     assert record[0].filename == __file__
     assert model.n_basis_ == 1
     assert np.isinf(model.generalisation_bound_.value).all()
     assert "vacuous" in str(model.generalisation_bound_)
     asked = KernelMatchingPursuitRegressor(
-        RBF(SCALE), tolerance=1e-12, n_basis="validation", random_state=0
+        RBF(SCALE), error_tol=1e-12, n_basis="validation", random_state=0
     ).fit(X, y)
     assert asked.n_basis_ > 1
 
@@ -514,7 +547,7 @@ def test_before_a_fit():
 
 
 def naive_margin_errors(model, X, y):
-    """Rows outside the basis whose margin is at most 1 - tolerance, for every size."""
+    """Rows outside the basis whose margin is at most 1 - error_tol, for every size."""
     counts = []
     for n in range(1, model.n_basis_ + 1):
         f = model.truncated(n).decision_function(X)
@@ -526,17 +559,17 @@ def naive_margin_errors(model, X, y):
             else:
                 margins.append((f[row, own] - np.delete(f[row], own).max()) / 2)
         inside = np.isin(np.arange(len(y)), model.basis_indices_[:n])
-        counts.append(np.sum((np.array(margins) <= 1 - model.tolerance_) & ~inside))
+        counts.append(np.sum((np.array(margins) <= 1 - model.error_tol_) & ~inside))
     return np.array(counts, dtype=float)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
-@pytest.mark.parametrize("tolerance", ["auto", 1.0])
-def test_two_classes(loss, tolerance):
+@pytest.mark.parametrize("error_tol", ["auto", 1.0])
+def test_two_classes(loss, error_tol):
     X, y = make_moons(300, noise=0.25, random_state=0)
     labels = np.array(["no", "yes"])[y]
     model = KernelMatchingPursuitClassifier(
-        RBF(SCALE), loss=loss, n_basis=8, tolerance=tolerance
+        RBF(SCALE), loss=loss, n_basis=8, error_tol=error_tol
     ).fit(X, labels)
     assert model.classes_.tolist() == ["no", "yes"]
     assert model.score(X, labels) > 0.9
@@ -603,7 +636,11 @@ def test_logistic_coefficients_are_best_in_their_span():
 def test_logistic_with_more_rows_than_choose():
     X, y = make_moons(3000, noise=0.3, random_state=0)
     model = KernelMatchingPursuitClassifier(
-        RBF(SCALE), loss="logistic", n_basis=6, pool_size=100, selection_rows=300, random_state=0
+        RBF(SCALE),
+        loss="logistic",
+        n_basis=6,
+        search=Search("pooled", pool_size=100, rows=300),
+        random_state=0,
     ).fit(X, y)
     sign = 2.0 * y - 1
     slope = -sign / (1 + np.exp(sign * model.decision_function(X)))
@@ -615,7 +652,7 @@ def test_logistic_with_more_rows_than_choose():
 def test_logistic_that_would_fill_the_memory(monkeypatch):
     monkeypatch.setattr(matching_search, "_STORED_VALUES", 1000)
     X, y = make_moons(60, random_state=0)
-    with pytest.raises(ValueError, match="lower pool_size or selection_rows"):
+    with pytest.raises(ValueError, match=r"use Search\('pooled', pool_size=..., rows=...\)"):
         KernelMatchingPursuitClassifier(loss="logistic").fit(X, y)
 
 

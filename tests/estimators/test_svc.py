@@ -20,10 +20,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from pursuit import LowRankSVC
+from pursuit import LowRankSVC, Search
 from pursuit.estimators.span.features import Span, SpanFeatures
 from pursuit.estimators.svm.problem import MachineProblem
-from pursuit.estimators.svm.solving import newton_in_span
 from pursuit.greedy import Meter, Pool, Problem
 from pursuit.kernels import CountingKernel, compile_kernel
 from pursuit.linalg import Workers
@@ -110,6 +109,9 @@ def test_pairs_with_all_rows_are_libsvm():
     np.testing.assert_allclose(model.decision_function(X), peer.decision_function(X), atol=1e-4)
     model.decision_function_shape = peer.decision_function_shape = "ovr"
     np.testing.assert_allclose(model.decision_function(X), peer.decision_function(X), atol=1e-4)
+    assert np.array_equal(model.predict(X), peer.predict(X))
+    # Parameters set after a fit wait for the next one.
+    model.set_params(multi_class="ovr", gamma=7.0)
     assert np.array_equal(model.predict(X), peer.predict(X))
 
 
@@ -231,12 +233,10 @@ def test_growing_by_what_is_missed_is_better_than_growing_at_random():
         grown = LowRankSVC(tol=1e-9, n_basis=164, **common).fit(X, y)
     assert grown.path_.stop_reason == "n_basis"
     at_random = [
-        LowRankSVC(
-            n_basis=164, candidates=X[np.random.default_rng(s).permutation(700)[:164]], **common
-        )
+        LowRankSVC(n_basis=164, search=Search("pooled", candidates=X[some]), **common)
         .fit(X, y)
         .certificate_.gap
-        for s in range(3)
+        for some in (np.random.default_rng(s).permutation(700)[:164] for s in range(3))
     ]
     assert grown.certificate_.gap < 0.5 * min(at_random)
 
@@ -246,9 +246,10 @@ def test_a_column_for_each_class_is_that_class_against_the_rest():
     model = LowRankSVC(gamma=0.3, **ALL).fit(X, y)
     values = model.decision_function(X)
     assert values.shape == (150, 3)
-    assert model.dual_coef_.shape == (3, model.n_basis_)
+    assert model.dual_coef_.shape == (model.n_basis_, 3)
     for column in range(3):
         alone = LowRankSVC(gamma=0.3, **ALL).fit(X, y == column)
+        assert alone.dual_coef_.shape == (alone.n_basis_,)
         np.testing.assert_allclose(values[:, column], alone.decision_function(X), atol=1e-6)
         gap = model.certificate_.per_output["upper"][column]
         assert gap == pytest.approx(alone.certificate_.upper, rel=1e-8)
@@ -329,7 +330,7 @@ def test_of_few_rows_points_are_moved_where_it_is_asked_for(loss):
 
 
 def test_moving_on_some_of_the_rows_is_moving(monkeypatch):
-    monkeypatch.setattr("pursuit.estimators.svm.fitting.PILOT_ROWS", 1500)
+    monkeypatch.setattr("pursuit.estimators.svm.fit.PILOT_ROWS", 1500)
     X, y = rough(2500, flips=0.02)
     labels = np.where(X[:, 0] > 1, "third", np.where(y > 0, "up", "down"))
     common = {"C": 10.0, "gamma": 0.3, "n_basis": 40, "certificate": None, "random_state": 0}
@@ -420,7 +421,7 @@ def test_features_need_not_be_stored():
         )
         np.testing.assert_allclose(computed.squares(workers), stored.squares(workers), atol=1e-12)
         solutions = [
-            newton_in_span(problem, features, workers, np.random.default_rng(0))
+            problem.solve(features, workers, np.random.default_rng(0))
             for features in (stored, computed)
         ]
     np.testing.assert_allclose(solutions[0].fitted, solutions[1].fitted, atol=1e-7)
@@ -447,7 +448,7 @@ def test_labels_may_be_a_column_of_a_table():
     np.testing.assert_allclose(
         model.decision_function(table[["a", "b", "c"]]), plain.decision_function(X), atol=1e-9
     )
-    again = model.certify(table, target="label", weight="w")
+    again = model.certify(table[["a", "b", "c"]], table["label"], table["w"])
     assert again.gap == pytest.approx(model.certificate_.gap, rel=1e-6)
 
 
@@ -469,7 +470,14 @@ def test_rows_that_are_all_alike_have_the_majority():
         ({"decision_function_shape": "ovo"}, "set multi_class='ovo'"),
         ({"tol": 0.1, "certificate": None}, "tol stops the growth of the basis"),
         ({"tol": 0.1, "certificate": "diagonal"}, "tol stops the growth of the basis"),
-        ({"search": "full", "candidates": "kmeans"}, "candidates other than 'rows'"),
+        ({"search": "fresh"}, "'search' parameter of LowRankSVC must be"),
+        ({"search": Search("fresh")}, "this estimator searches by 'pooled', 'full' only"),
+        ({"search": Search("full", candidates="kmeans")}, "candidates has no effect on a full"),
+        ({"search": Search("full", pool_size=9)}, "pool_size has no effect on a full search"),
+        ({"search": Search("pooled", score="evidence")}, "score has no effect on a pooled search"),
+        ({"search": Search(candidates=np.ones((3, 2)))}, "candidates has 2 features"),
+        ({"max_time": 0.0}, "'max_time' parameter of LowRankSVC must be"),
+        ({"checkpoint": 3}, "'checkpoint' parameter of LowRankSVC must be"),
         ({"kernel": "precomputed"}, "square kernel matrix"),
         ({"loss": "logistic"}, "'loss' parameter of LowRankSVC must be"),
         ({"kernel": "sigmoid", "gamma": -1.0}, "'gamma' parameter"),
@@ -500,10 +508,12 @@ def test_wrong_data_is_named():
         LowRankSVC(rbf_kernel, refine=5).fit(X, y)
     with pytest.raises(ValueError, match="gamma='scale' needs rows of numbers"):
         LowRankSVC("precomputed", gamma="scale").fit(np.eye(4), [0, 0, 1, 1])
+    with pytest.raises(ValueError, match="leave candidates out of the search"):
+        LowRankSVC("precomputed", search=Search(candidates=np.eye(4))).fit(np.eye(4), [0, 0, 1, 1])
 
 
 def test_beyond_ten_thousand_rows_the_certificate_is_left_to_the_user(monkeypatch):
-    monkeypatch.setattr("pursuit.estimators.svm.model._AUTO_CERTIFICATE_ROWS", 100)
+    monkeypatch.setattr("pursuit.estimators.svm.fit._AUTO_CERTIFICATE_ROWS", 100)
     X, y = rough(150)
     model = LowRankSVC(gamma=0.5, n_basis=10).fit(X, y)
     assert model.certificate_ is None

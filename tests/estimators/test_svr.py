@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
-from pursuit import LowRankSVR
-from pursuit.estimators.svm.tube import Mirrored, solve_tube
+from pursuit import LowRankSVR, Search
+from pursuit.estimators.svm.problem import Mirrored, solve_tube
 from pursuit.linalg import TallMatrix, Workers
 
 ALL = {"search": "full", "n_basis": 10_000}
@@ -28,7 +28,7 @@ LOSSES = ["squared_epsilon_insensitive", "epsilon_insensitive"]
 
 def value(model, K, y, C, epsilon, loss, weights=1.0):
     """½‖f‖² + CΣs ℓ(ξ) of a fitted model with rows as basis points, written out."""
-    S, beta = model.basis_indices_, model.dual_coef_[0]
+    S, beta = model.basis_indices_, model.dual_coef_
     slack = np.maximum(np.abs(y - K[:, S] @ beta - model.intercept_[0]) - epsilon, 0.0)
     losses = slack**2 if loss.startswith("squared") else slack
     return 0.5 * beta @ K[np.ix_(S, S)] @ beta + C * np.sum(weights * losses)
@@ -131,10 +131,10 @@ def test_a_constant_added_to_the_targets_is_added_to_the_predictions(waves, loss
 @pytest.mark.parametrize("loss", LOSSES)
 def test_outputs_share_a_basis_and_nothing_else(waves, loss):
     data = waves(200, n_outputs=3)
-    given_points = {"candidates": data.X[:25], "n_basis": 25, "loss": loss}
+    given_points = {"search": Search(candidates=data.X[:25]), "n_basis": 25, "loss": loss}
     model = LowRankSVR(**given_points).fit(data.X, data.y)
     assert model.predict(data.new).shape == (25, 3)
-    assert model.dual_coef_.shape == (3, model.n_basis_)
+    assert model.dual_coef_.shape == (model.n_basis_, 3)
     parts = [LowRankSVR(**given_points).fit(data.X, y) for y in data.y.T]
     apart = np.column_stack([part.predict(data.new) for part in parts])
     np.testing.assert_allclose(model.predict(data.new), apart, atol=1e-4)
@@ -215,7 +215,7 @@ def test_kinds_of_input(waves):
     named = LowRankSVR(gamma=0.5, **options).fit(frame, target="y")
     assert named.feature_names_in_.tolist() == ["u", "v"]
     np.testing.assert_allclose(named.predict(frame[["u", "v"]]), model.predict(data.X), atol=1e-12)
-    again = named.certify(frame, target="y")
+    again = named.certify(frame[["u", "v"]], frame["y"])
     assert again.gap == pytest.approx(named.certificate_.gap, rel=1e-6)
     narrow = LowRankSVR(gamma=0.5, dtype="float32", **options).fit(data.X, data.y)
     np.testing.assert_allclose(narrow.predict(data.new), expected, atol=0.05)

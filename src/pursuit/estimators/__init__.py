@@ -21,9 +21,7 @@ from pursuit.estimators.quadratic.minimize import QuadraticSolution, minimize_qu
 from pursuit.estimators.ridge import SparseKernelRidge
 from pursuit.estimators.saving import load, trusted_types
 from pursuit.estimators.search import Evidence, Search
-from pursuit.estimators.svm.oneclass import LowRankOneClassSVM
-from pursuit.estimators.svm.svc import LowRankSVC
-from pursuit.estimators.svm.svr import LowRankSVR
+from pursuit.estimators.svm.estimators import LowRankOneClassSVM, LowRankSVC, LowRankSVR
 
 __all__ = [
     "Evidence",

@@ -21,23 +21,6 @@ KERNEL: Constraints = {
 }
 """Parameters of a kernel given by name."""
 
-POOLED: Constraints = {
-    "pool_size": [StrOptions({"auto"}), Interval(numbers.Integral, 1, None, closed="left")],
-    "selection_rows": [
-        None,
-        StrOptions({"auto"}),
-        Interval(numbers.Integral, 1, None, closed="left"),
-    ],
-    "rounds": [Interval(numbers.Integral, 1, None, closed="left")],
-    "candidates": [StrOptions({"rows", "kmeans"}), "array-like", "sparse matrix", list],
-    "refine": [
-        StrOptions({"auto"}),
-        Options(bool, {False}),
-        Interval(numbers.Integral, 0, None, closed="left"),
-    ],
-}
-"""Of a search in a pool of candidates, and of moving the points it chose."""
-
 SEARCH: list[Any] = [str, Search]
 """How a basis is searched for; names and fields are checked by `resolve_search`."""
 
@@ -63,9 +46,6 @@ EXECUTION: Constraints = {
 
 MAX_TIME: list[Any] = [None, Interval(numbers.Real, 0, None, closed="neither")]
 """Seconds that a fit may take."""
-
-CHECKPOINT: list[Any] = [None, str, os.PathLike]
-"""Folder in which a fit records the stages that it has finished."""
 
 DTYPE: list[Any] = [StrOptions({"float64", "float32"}), Options(type, {np.float32, np.float64})]
 """Type of the kernel tiles."""

@@ -45,15 +45,16 @@ def records() -> dict[str, type]:
     from pursuit.estimators.inputs import TargetScale
     from pursuit.estimators.maps.landmarks import Landmarks, Projection
     from pursuit.estimators.maps.neighbors import SearchCost
-    from pursuit.estimators.matching.path import AtomPath
+    from pursuit.estimators.matching.search import MatchingModels
     from pursuit.estimators.search import Evidence, Search
     from pursuit.estimators.span.steps import StepFit
+    from pursuit.estimators.svm.problem import MachineSolution
     from pursuit.objectives import SigmoidAtoms
     from pursuit.solvers.em import Mixture
     from pursuit.tuning.learning import Stage
 
     classes = [
-        AtomPath,
+        MatchingModels,
         Booster,
         ChosenPairs,
         Diagonal,
@@ -62,6 +63,7 @@ def records() -> dict[str, type]:
         Landmarks,
         LaplaceFit,
         LearnedKernel,
+        MachineSolution,
         Mixture,
         Projection,
         Search,

@@ -93,7 +93,7 @@ def figure2(
                 gamma=1.0 / width,
                 n_basis=n_sizes,
                 fitting="backfit",
-                tolerance=alpha,
+                error_tol=alpha,
                 fit_intercept=False,
                 n_jobs=n_jobs,
             ).fit(X[train], y_train)

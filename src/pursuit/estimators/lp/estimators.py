@@ -1,4 +1,4 @@
-"""LP machines for classes and for numbers (SS00 §6.2)."""
+"""LP machines for classes and for numbers: few kernel functions by linear programming."""
 
 from __future__ import annotations
 
@@ -8,25 +8,178 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    MultiOutputMixin,
+    RegressorMixin,
+    _fit_context,
+    clone,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
-from pursuit._types import Floats
+from pursuit._types import Floats, Indices
+from pursuit.bounds import Certificate, GrowthPath
 from pursuit.estimators.classes import against_rest, class_weights, distinct_classes
+from pursuit.estimators.constraints import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME
+from pursuit.estimators.fit_run import FitRun, interrupt, warn
 from pursuit.estimators.inputs import (
     check_lengths,
+    check_symmetric,
+    is_precomputed,
+    prediction_rows,
     training_rows,
     validate_labels,
     validate_targets,
     validate_weights,
 )
+from pursuit.estimators.kernelmodel import BasisModel
 from pursuit.estimators.lazily import ScoredRows, lazily
-from pursuit.estimators.lp.model import LPMachine
-from pursuit.estimators.progress import with_callbacks
+from pursuit.estimators.lp.growth import POOL, Growth
+from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
+from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.search import Search, resolve_search
 from pursuit.estimators.sources import named_columns
+from pursuit.kernels import CountingKernel
+from pursuit.rows import RowSource, Sample, SelectedRows, draw_rows, source_numbers
 from pursuit.solvers import LinearLosses
 
+_CHECK_ROWS = 256
+"""Rows on which a kernel is checked for symmetry."""
 _TIE = 1e-10
+"""Relative difference up to which the values of two classes count as equal."""
+
+_SEARCHES = {"full": (), "pooled": ("pool_size",)}
+"""Fields of `Search` that apply to these machines."""
+
+
+class LPMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstimator):
+    """Minimise Σ_j |a_j| + C Σ_i s_i ℓ(y_i, f(x_i)), f = Σ_j a_j k(·, x_j) + b, over all rows j."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "kernel": [str, callable, SklearnKernel],
+        "C": [Interval(numbers.Real, 0, None, closed="neither")],
+        "n_basis": [None, Interval(numbers.Integral, 1, None, closed="left")],
+        "tol": [Interval(numbers.Real, 0, 1, closed="both")],
+        "search": [StrOptions(set(_SEARCHES)), Search],
+        "solver": [StrOptions({"auto", "highs", "linprog"})],
+        "max_time": MAX_TIME,
+        "checkpoint": CHECKPOINT,
+        **KERNEL,
+        **EXECUTION,
+    }
+
+    C: float
+    n_basis: int | None
+    tol: float
+    search: str | Search
+    solver: str
+    max_time: float | None
+    checkpoint: Any
+    n_jobs: int | None
+    random_state: Any
+    verbose: int
+
+    basis_: Any
+    basis_indices_: Indices
+    n_basis_: int
+    dual_coef_: Floats
+    intercept_: Any
+    objective_: float
+    certificate_: Certificate
+    path_: GrowthPath
+    n_iter_: int
+    _single_output: bool
+    _n_outputs: int
+
+    def _fit_losses(
+        self,
+        X: Any,
+        sample: Sample,
+        present: Indices,
+        losses: list[LinearLosses],
+        shifts: Floats,
+        spreads: Floats,
+    ) -> None:
+        """Solve for the losses of the sample, one per output, and store the model.
+
+        0 and 1 in the losses are ``shifts`` and ``shifts + spreads`` in units of y.
+        """
+        search, rows = resolve_search(self.search, _SEARCHES), sample.rows
+        self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
+        kernel = self._compiled(X)
+        with FitRun(self, sample, present, n_stages=1) as run:
+            _check_symmetry(kernel, rows, run.rng)
+            run.begin("grow")
+            growth = Growth(
+                rows,
+                losses,
+                spreads,
+                kernel,
+                run,
+                tol=float(self.tol),
+                n_basis=self.n_basis,
+                pool_size=None if search.kind == "full" else search.pool_size or POOL,
+                solver=self.solver,
+            )
+            reason = None
+            while reason is None:
+                reason = growth.round()
+                if self.verbose > 1:
+                    print(f"[{type(self).__name__}] {growth}", flush=True)
+        chosen, a, b = growth.model()
+        self.path_ = growth.path(reason)
+        self.certificate_ = growth.certificate()
+        self.objective_ = self.certificate_.upper
+        self.n_iter_ = len(self.path_)
+        self.basis_indices_ = present[chosen]
+        self.basis_ = None if is_precomputed(self.kernel) else rows.take(chosen)
+        self.n_basis_ = len(chosen)
+        self._keep_bound_basis(kernel)
+        self.dual_coef_ = a[:, 0] if self._single_output else a
+        b = shifts + spreads * b
+        self.intercept_ = float(b[0]) if self._single_output else b
+        self._n_outputs = len(b)
+        if reason == "no gain":
+            warn(
+                f"tol={self.tol} is beyond the rounding of the linear programmes: no kernel "
+                "function would bring a gain, and the gap that is left is "
+                f"{self.certificate_.gap:.3g} of {self.certificate_.upper:.6g}. Raise tol, scale "
+                "the features or the kernel, or use a smaller C.",
+                ConvergenceWarning,
+            )
+        if run.stopping:
+            interrupt(f"the best {self.n_basis_} kernel functions found so far")
+
+    def _values(self, X: Any) -> Floats:
+        """f at the rows, one column per output."""
+        check_is_fitted(self)
+        if not self.n_basis_:
+            rows, _ = prediction_rows(self, X)
+            constant: Floats = np.zeros((rows.n_rows, self._n_outputs)) + self.intercept_
+            return constant
+        coefficients = self.dual_coef_.reshape(self.n_basis_, self._n_outputs)
+        values = self._expanded(X, coefficients)
+        values += self.intercept_
+        return values
+
+
+def _present_sample(rows: RowSource, present: Indices, targets: Floats, weights: Floats) -> Sample:
+    """The rows that have weight, with their targets and weights."""
+    rows = rows if len(present) == rows.n_rows else SelectedRows(rows, present)
+    return Sample(rows, targets, weights)
+
+
+def _check_symmetry(kernel: CountingKernel, rows: RowSource, rng: np.random.Generator) -> None:
+    """Refuse a kernel that is not symmetric on a few rows; it need not be definite."""
+    if kernel.positive_definite:
+        return
+    some = draw_rows(rows.n_rows, _CHECK_ROWS, rng)
+    items = rows.take(some)
+    check_symmetric(kernel.tile(items, items), source_numbers(rows, some))
 
 
 class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
@@ -36,12 +189,13 @@ class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
 
         Σ_j |a_j| + C Σ_i s_i max(0, 1 - y_i f(x_i)),    f = Σ_j a_j k(·, x_j) + b,
 
-    over all training rows j and b, which is not penalised. The penalty is what differs from a
-    support vector machine: it makes most a_j zero, also of rows on the wrong side, so the basis is
-    far smaller than a set of support vectors. It is a linear programme, solved by growing the
-    basis: the programme over the kernel functions chosen so far gives a price for every other one,
-    those worth most are added, and the solver goes on from where it was. Prices also bound the
-    minimum over *all* kernel functions from below, which is the certificate and the rule to stop.
+    over all training rows j and b, which is not penalised. The penalty differs from that of a
+    support vector machine: it makes most a_j zero, also those of rows on the wrong side, so the
+    basis is far smaller than a set of support vectors. The linear programme is solved by growing
+    the basis. The programme over the kernel functions chosen so far gives a price for every other
+    one, those with the highest prices are added, and the solver goes on from its last solution.
+    Prices also bound the minimum over *all* kernel functions from below: this is the certificate
+    and the stopping rule.
 
     Parameters
     ----------
@@ -53,65 +207,71 @@ class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
         Weight of the losses against the penalty, as in `SVC`: a larger C fits more closely, with
         more kernel functions. In the form (1/m) Σ_i ξ_i + Λ Σ_j abs(a_j) it is C = 1 / (Λ m).
     class_weight : dict, "balanced" or None, default None
-        Factors of C for the classes, 1 for those not named. ``"balanced"``: in inverse proportion
-        to the number of rows of a class, by their weights.
-    tol : float, default 1e-6
-        Stop when the certificate's ``gap`` is at most this part of ``objective_``, and
-        ``relative_gap`` is at most this as well. The simplex method ends at the optimum, not near
-        it: a wide tolerance saves few rounds.
+        Factors of C for the rows of each class, 1 for classes that are not named. ``"balanced"``
+        uses factors in inverse proportion to the summed weights of the classes.
     n_basis : int or None, default None
-        Most kernel functions to choose from, those of all classes together. None grows until
-        ``tol`` is met.
-    batch_size : int, default 10
-        Kernel functions that a class is given a round, no two of them much alike. With ``n_basis``,
-        all classes together are given a quarter of those that are left, at most.
-    pricing : "all" or int, default "all"
-        Whether every round prices the kernel functions of all rows, or those of a pool of so many;
-        when the pool has nothing left to offer all rows are priced, and the best of them are the
-        next pool. The result is as exact, after more but cheaper rounds.
+        Largest number of kernel functions that are tried, those of all classes together. None
+        grows the basis until ``tol`` is met. Every round gives each class up to ten functions, no
+        two of them much alike; with a number, a round adds at most a quarter of those that are
+        left.
+    tol : float, default 1e-6
+        Stop when the certificate's ``relative_gap`` is at most ``tol`` and its ``gap`` is at most
+        this part of ``objective_``. The simplex method ends at the optimum, not near it, so a wide
+        tolerance saves few rounds.
+    search : {"full", "pooled"} or Search, default "full"
+        ``"full"``: every round prices the kernel functions of all rows. ``"pooled"``: every round
+        prices a pool of 1 000 rows, or ``Search("pooled", pool_size=...)``. When the pool has
+        nothing left to offer, all rows are priced, and the best of them are the next pool. The
+        result is as exact, after more but cheaper rounds.
     solver : {"auto", "highs", "linprog"}, default "auto"
         ``"highs"`` goes on from the last solution, and needs the package highspy
-        (``pip install "pursuit[lp]"``); ``"linprog"`` is SciPy's, which starts afresh every round.
-        ``"auto"`` takes the former if it is there.
+        (``pip install "pursuit[lp]"``). ``"linprog"`` is SciPy's, which starts from scratch every
+        round. ``"auto"`` takes the former if it is installed.
     max_time : float or None, default None
-        Seconds after which no further round begins, but for the first that adds kernel functions.
+        Seconds after which no further round begins. The first round that adds kernel functions is
+        always finished.
+    checkpoint : path-like or None, default None
+        A folder in which the kernel products of each round are recorded. A fit that was killed
+        takes them from there when it is started again with the same data and parameters; only the
+        linear programmes are solved again.
     gamma, coef0, degree : float, optional
         Parameters of kernels given by name, as in `pairwise_kernels`.
     kernel_params : dict, optional
         Further parameters of a named or callable kernel.
     n_jobs : int or None, default None
-        Threads; None is as many as BLAS would use. The result does not depend on it.
+        Number of threads; None is as many as BLAS would use. The result does not depend on it.
     random_state : int, RandomState or None, default None
         Seed of the first pool.
     verbose : int, default 0
-        Print the time of the fit; from 2 on, also both bounds after every round.
+        1 prints the time of the fit; 2 also prints both bounds after every round.
 
     Attributes
     ----------
     class_weight_ : array of shape (n_classes,)
         Factors of C in use.
     classes_ : array
-        Labels. For more than two, each is told from the rest by a machine of its own, and all
-        share one basis, the union of theirs.
+        Labels. With more than two, a machine of its own separates each class from the rest, and
+        all share one basis, the union of theirs.
     dual_coef_ : array of shape (n_basis,) or (n_basis, n_classes)
-        a; a single column for two classes.
+        a; one-dimensional for two classes.
     intercept_ : float or array of shape (n_classes,)
-        b; where several are best, the one in the middle.
+        b. Where several are best, the middle one.
     basis_ : items or None
         The x_j with a nonzero coefficient, in the order of choice; None for a precomputed kernel.
     basis_indices_ : array of int
         Their row numbers.
     n_basis_ : int
-        How many; 0 where C is so small that the best f is a constant.
+        Their number; 0 where C is so small that the best f is a constant.
     objective_ : float
-        Value of the model, summed over machines: the minimum where growth went on to ``tol``.
+        Objective of the model, summed over machines. It is the minimum up to ``tol`` if growth
+        was not stopped before.
     certificate_ : Certificate
         ``upper`` is ``objective_``, ``lower`` a bound on the minimum over the kernel functions of
-        all rows. ``relative_gap`` compares with what the best constant loses.
+        all rows. ``relative_gap`` is relative to the loss of the best constant.
     path_ : GrowthPath
         Both bounds, sizes, simplex iterations and time after every round.
     n_iter_ : int
-        Rounds.
+        Number of rounds.
     kernel_ : kernel
         The kernel in use.
     n_features_in_ : int
@@ -145,12 +305,12 @@ class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
         *,
         C: float = 1.0,
         class_weight: dict[Any, float] | str | None = None,
-        tol: float = 1e-6,
         n_basis: int | None = None,
-        batch_size: int = 10,
-        pricing: int | str = "all",
+        tol: float = 1e-6,
+        search: str | Search = "full",
         solver: str = "auto",
         max_time: float | None = None,
+        checkpoint: Any = None,
         gamma: float | None = None,
         coef0: float | None = None,
         degree: float | None = None,
@@ -162,12 +322,12 @@ class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
         self.kernel = kernel
         self.C = C
         self.class_weight = class_weight
-        self.tol = tol
         self.n_basis = n_basis
-        self.batch_size = batch_size
-        self.pricing = pricing
+        self.tol = tol
+        self.search = search
         self.solver = solver
         self.max_time = max_time
+        self.checkpoint = checkpoint
         self.gamma = gamma
         self.coef0 = coef0
         self.degree = degree
@@ -221,7 +381,8 @@ class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
         signs = against_rest(labels, len(self.classes_))
         self._single_output = signs.shape[1] == 1
         losses = [LinearLosses.hinge(column, slopes) for column in signs.T]
-        self._grow(X, rows, present, losses, np.zeros(len(losses)), np.ones(len(losses)))
+        sample = _present_sample(rows, present, signs, weights)
+        self._fit_losses(X, sample, present, losses, np.zeros(len(losses)), np.ones(len(losses)))
         return self
 
     @lazily
@@ -282,16 +443,17 @@ class LPMachineRegressor(MultiOutputMixin, ScoredRows, RegressorMixin, LPMachine
         Weight of the losses against the penalty, as in `SVR`.
     epsilon : float, default 0.1
         ε, in units of y: errors up to it cost nothing. 0 is least absolute deviations.
-    tol, n_basis, batch_size, pricing, solver, max_time, gamma, coef0, degree, kernel_params, \
+    n_basis, tol, search, solver, max_time, checkpoint, gamma, coef0, degree, kernel_params, \
             n_jobs, random_state, verbose
         As in `LPMachineClassifier`.
 
     Attributes
     ----------
     dual_coef_ : array of shape (n_basis,) or (n_basis, n_outputs)
-        a. Every output has a machine of its own, and all share one basis, the union of theirs.
+        a; one-dimensional where y is. Every output has a machine of its own, and all share one
+        basis, the union of theirs.
     intercept_ : float or array of shape (n_outputs,)
-        b; where several are best, the one in the middle.
+        b. Where several are best, the middle one.
     basis_, basis_indices_, n_basis_, objective_, certificate_, path_, n_iter_, kernel_, \
             n_features_in_
         As in `LPMachineClassifier`.
@@ -324,12 +486,12 @@ class LPMachineRegressor(MultiOutputMixin, ScoredRows, RegressorMixin, LPMachine
         *,
         C: float = 1.0,
         epsilon: float = 0.1,
-        tol: float = 1e-6,
         n_basis: int | None = None,
-        batch_size: int = 10,
-        pricing: int | str = "all",
+        tol: float = 1e-6,
+        search: str | Search = "full",
         solver: str = "auto",
         max_time: float | None = None,
+        checkpoint: Any = None,
         gamma: float | None = None,
         coef0: float | None = None,
         degree: float | None = None,
@@ -341,12 +503,12 @@ class LPMachineRegressor(MultiOutputMixin, ScoredRows, RegressorMixin, LPMachine
         self.kernel = kernel
         self.C = C
         self.epsilon = epsilon
-        self.tol = tol
         self.n_basis = n_basis
-        self.batch_size = batch_size
-        self.pricing = pricing
+        self.tol = tol
+        self.search = search
         self.solver = solver
         self.max_time = max_time
+        self.checkpoint = checkpoint
         self.gamma = gamma
         self.coef0 = coef0
         self.degree = degree
@@ -397,12 +559,14 @@ class LPMachineRegressor(MultiOutputMixin, ScoredRows, RegressorMixin, LPMachine
         shifts = np.median(Y, axis=0)
         spreads = np.abs(Y - shifts).mean(axis=0)
         spreads[spreads == 0.0] = 1.0
-        slopes = float(self.C) * weights[present]
+        weights = weights[present]
+        slopes = float(self.C) * weights
         losses = [
             LinearLosses.tube((column - shift) / spread, slopes, float(self.epsilon) / spread)
             for column, shift, spread in zip(Y.T, shifts, spreads, strict=True)
         ]
-        self._grow(X, rows, present, losses, shifts, spreads)
+        sample = _present_sample(rows, present, Y, weights)
+        self._fit_losses(X, sample, present, losses, shifts, spreads)
         return self
 
     @lazily

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pursuit._types import Floats, Indices
-from pursuit.estimators.matching.path import AtomPath, Measure
+from pursuit.estimators.search import Search
+from pursuit.estimators.span.searching import FULL_LIMIT
 from pursuit.gram import sum_along_path
 from pursuit.greedy import Meter, Path, Pool, Problem, Pursuit, Stalled, StopRule
 from pursuit.kernels import CountingKernel, Dictionary, Kernel
@@ -28,47 +30,135 @@ from pursuit.solvers import newton
 FULL_ROWS = 5000
 """Up to this many rows each of them is a candidate, and all of them choose."""
 _POOL = 4096
+"""Candidates among more rows: with more of them the choice is better and slower."""
 _REPEATS = 1000
+"""Steps after which ``fitting="basic"`` ends if it chooses no new function."""
 _RIDGE = 1e-3
 """Penalty on coefficients of functions of unit mean square, without which separable classes would
 have no best logistic fit."""
 _STORED_VALUES = 1 << 28
+"""Values of candidates that ``loss="logistic"`` keeps in memory at most; more are refused."""
+
+Measure = tuple[Callable[..., Floats], Sequence[NDArray[Any]]]
+"""What to add up for models of many sizes, and the arrays it needs beside their values."""
 
 
 @dataclass(frozen=True)
 class MatchingPlan:
-    """How a dictionary is searched, as the user gave it; ``loss`` None is ½(y - f)²."""
+    """How a dictionary is searched, as the user asked for it; ``loss`` None is ½(y - f)²."""
 
     n_basis: int | str
     fitting: str
     refit_every: int
     intercept: bool
     loss: RowLoss | None
-    pool_size: int | str
-    selection_rows: int | str | None
+    search: Search
     validation_fraction: float
     delta: float
 
-    def candidates(self, n_rows: int, limit: int) -> int:
+    def pool_size(self, n_rows: int, limit: int) -> int:
         """How many rows may be centres: all of few, a random part of many."""
-        if self.pool_size == "auto":
+        if self.search.kind == "full":
+            return n_rows
+        if self.search.pool_size is None:
             return n_rows if n_rows <= FULL_ROWS else max(_POOL, 2 * limit)
-        return int(self.pool_size)
+        return self.search.pool_size
+
+    def all_rows(self, n_rows: int, limit: int) -> bool:
+        """Whether all rows are candidates."""
+        return not self.search.own_points and self.pool_size(n_rows, limit) >= n_rows
 
     def rows_that_choose(self, n_rows: int, pool_size: int) -> int:
         """How many rows choose from a pool; all for coefficients that are never refitted."""
-        if self.fitting == "basic" or self.selection_rows is None:
+        rows = self.search.rows
+        if self.fitting == "basic" or self.search.kind == "full" or rows == "all":
             return n_rows
-        if self.selection_rows == "auto":
+        if rows is None:
             return n_rows if n_rows <= FULL_ROWS else min(2 * pool_size, n_rows)
-        return min(int(self.selection_rows), n_rows)
+        return min(int(rows), n_rows)
 
 
-def draw_pool(sample: Sample, size: int, rng: np.random.Generator) -> Pool:
-    """So many rows as centres; all that are distinct if there are no more."""
-    if size >= sample.n_rows:
+def choose_centers(
+    plan: MatchingPlan, sample: Sample, limit: int, rng: np.random.Generator
+) -> Pool:
+    """Where functions may be centred: the user's points, distinct rows, or a part of the rows."""
+    if plan.search.own_points:
+        return Pool.of_points(plan.search.candidates)
+    if plan.search.kind == "full" and sample.n_rows > FULL_LIMIT:
+        raise ValueError(
+            f"search='full' takes at most {FULL_LIMIT} rows, got {sample.n_rows}: use "
+            "Search('pooled', pool_size=...)."
+        )
+    if plan.all_rows(sample.n_rows, limit):
         return Pool.of_rows(sample, distinct_rows(sample.rows))
+    size = plan.pool_size(sample.n_rows, limit)
     return Pool.of_rows(sample, draw_rows(sample.n_rows, size, rng))
+
+
+@dataclass(frozen=True)
+class MatchingModels:
+    """Functions in the order of choice, and the models of all sizes.
+
+    Attributes
+    ----------
+    centers : Pool
+        Where each function is centred.
+    kernel_of : array of int
+        Number of its kernel.
+    coefficients : array of shape (n, n, n_outputs)
+        Column s - 1 holds those of the model of size s.
+    intercepts : array of shape (n, n_outputs)
+        Intercepts of all sizes.
+    path : Path
+        What each step brought and cost.
+    """
+
+    centers: Pool
+    kernel_of: Indices
+    coefficients: Floats
+    intercepts: Floats
+    path: Path
+
+    def __len__(self) -> int:
+        return len(self.kernel_of)
+
+    def truncated(self, n: int, stop_reason: str = "n_basis") -> MatchingModels:
+        """The first n functions."""
+        return MatchingModels(
+            self.centers.take(np.arange(n)),
+            self.kernel_of[:n],
+            self.coefficients[:n, :n],
+            self.intercepts[:n],
+            replace(self.path.truncated(n), stop_reason=stop_reason),
+        )
+
+    def renumbered(self, index: Indices) -> MatchingModels:
+        """The same models, their centres being these rows."""
+        path = replace(self.path, index=index)
+        return replace(self, centers=Pool(self.centers.items, index), path=path)
+
+    def sums(
+        self,
+        kernels: Sequence[Kernel],
+        rows: RowSource,
+        measure: Measure,
+        workers: Workers,
+    ) -> Floats:
+        """Sums over the rows of a measure of the models of all sizes."""
+        return sum_along_path(
+            rows,
+            Dictionary(tuple(kernels), self.centers.items),
+            atoms_of(self.kernel_of),
+            self.coefficients,
+            self.intercepts,
+            *measure,
+            workers,
+        )
+
+
+def atoms_of(kernel_of: Indices) -> Indices:
+    """Numbers of the functions in a dictionary that has a centre per function, in their order."""
+    return kernel_of * len(kernel_of) + np.arange(len(kernel_of))
 
 
 class MatchingSearch:
@@ -89,7 +179,7 @@ class MatchingSearch:
         dictionary = Dictionary(tuple(kernels), pool.items)
         kernel = CountingKernel(dictionary)
         self.problem = replace(problem, kernel=kernel, meter=Meter(kernel))
-        self._plan, self._pool, self._n_atoms = plan, pool, dictionary.n_atoms
+        self.plan, self._pool, self._n_atoms = plan, pool, dictionary.n_atoms
         sample = problem.sample
         rows = plan.rows_that_choose(sample.n_rows, len(pool))
         self.sketched = rows < sample.n_rows
@@ -104,7 +194,7 @@ class MatchingSearch:
 
     def run(self, rules: Sequence[StopRule], after_step: Callable[[int], None]) -> Path:
         """Choose by the rules."""
-        stalled = [Stalled(_REPEATS)] if self._plan.fitting == "basic" else []
+        stalled = [Stalled(_REPEATS)] if self.plan.fitting == "basic" else []
         path = self._pursuit.run([*rules, *stalled], after_step)
         if not len(path):
             raise ValueError(
@@ -117,7 +207,7 @@ class MatchingSearch:
     @property
     def atoms(self) -> Indices:
         """Numbers of the chosen functions."""
-        return self.objective.chosen[int(self._plan.intercept) :]
+        return self.objective.chosen[int(self.plan.intercept) :]
 
     def rows_of(self, atoms: Indices) -> Indices:
         """Row numbers of the centres of some functions, -1 where they are not rows."""
@@ -125,10 +215,10 @@ class MatchingSearch:
 
     def models(self, first: int, last: int) -> tuple[Floats, Floats]:
         """Coefficients and intercepts of sizes first, …, last."""
-        return _split(self.objective, first, last, self._plan.intercept)
+        return _split(self.objective, first, last, self.plan.intercept)
 
     def sums(self, rows: RowSource, first: int, last: int, measure: Measure) -> Floats:
-        """Σ over some rows of what the models of sizes first, …, last do there."""
+        """Sums over some rows of a measure of the models of sizes first, …, last."""
         coefficients, intercepts = self.models(first, last)
         self.problem.meter.passes += rows.n_rows / self.problem.sample.n_rows
         return sum_along_path(
@@ -141,10 +231,10 @@ class MatchingSearch:
             self.problem.workers,
         )
 
-    def fitted(self, n: int, path: Path) -> AtomPath:
+    def fitted(self, n: int, path: Path) -> MatchingModels:
         """The models of up to n functions, fitted to all rows."""
         atoms = self.atoms[:n]
-        plan = self._plan
+        plan = self.plan
         if self.sketched or (plan.loss is not None and plan.refit_every > 1):
             atoms, coefficients, intercepts = self._on_all_rows(atoms)
         else:
@@ -154,11 +244,13 @@ class MatchingSearch:
         path = replace(
             path.truncated(len(atoms)), index=centers.index, stop_reason=path.stop_reason
         )
-        return AtomPath(centers, kernel_of, coefficients, intercepts, path)
+        # As a checkpoint returns them: products depend on the layout in their last bits.
+        coefficients, intercepts = map(np.ascontiguousarray, (coefficients, intercepts))
+        return MatchingModels(centers, kernel_of, coefficients, intercepts, path)
 
     def _on_all_rows(self, atoms: Indices) -> tuple[Indices, Floats, Floats]:
-        """Fit what was chosen to all rows; of a row loss, the largest model only."""
-        plan, n = self._plan, len(atoms)
+        """Fit what was chosen to all rows; with a row loss, the largest model only."""
+        plan, n = self.plan, len(atoms)
         if plan.loss is None:
             objective = self._objective(atoms, self.problem.sample, n)
             Pursuit(objective, self.problem.meter).take(range(n))
@@ -175,15 +267,15 @@ class MatchingSearch:
         start = coefficients[:, -1]
         if plan.intercept:
             start = np.vstack([intercepts[-1], start])
-        found = self._newton(features, self.problem.sample, start)
-        coefficients[:, -1] = found[int(plan.intercept) :]
+        fitted = self._newton(features, self.problem.sample, start)
+        coefficients[:, -1] = fitted[int(plan.intercept) :]
         if plan.intercept:
-            intercepts[-1] = found[0]
+            intercepts[-1] = fitted[0]
         return atoms, coefficients, intercepts
 
     def _objective(self, atoms: Indices, sample: Sample, capacity: int) -> MatchingObjective:
-        """What shrinks, over these atoms and, behind them, a constant; the latter is taken."""
-        plan = self._plan
+        """The objective over these atoms and a constant behind them, which is taken at once."""
+        plan = self.plan
         objective: MatchingObjective
         if plan.loss is None:
             objective = self._squared(atoms, sample, capacity)
@@ -194,7 +286,7 @@ class MatchingSearch:
         return objective
 
     def _squared(self, atoms: Indices, sample: Sample, capacity: int) -> MatchingObjective:
-        plan, n, w = self._plan, len(atoms), sample.weights
+        plan, n, w = self.plan, len(atoms), sample.weights
         extended = replace(sample, targets=np.column_stack([sample.targets, np.ones(len(w))]))
         statistics = self.problem.statistics(atoms, extended)
         G, means = statistics.gram, statistics.cross[:, -1]
@@ -223,11 +315,12 @@ class MatchingSearch:
         return PrefitPursuit(diagonal, b, columns, **options)
 
     def _rowwise(self, atoms: Indices, sample: Sample) -> MatchingObjective:
-        plan, n, m = self._plan, len(atoms), sample.n_rows
+        plan, n, m = self.plan, len(atoms), sample.n_rows
         if n * m > _STORED_VALUES:
             raise ValueError(
                 f"loss='logistic' keeps the values of all {n} candidates at the {m} rows that "
-                "choose, which is too much memory: lower pool_size or selection_rows."
+                "choose, which is too much memory: use Search('pooled', pool_size=..., rows=...) "
+                "with smaller numbers."
             )
         assert plan.loss is not None
         functions = np.full((n + 1, m), 1.0 if plan.intercept else 0.0)
@@ -255,21 +348,21 @@ class MatchingSearch:
         )
 
     def _newton(self, features: Callable[[slice], Floats], sample: Sample, start: Floats) -> Floats:
-        assert self._plan.loss is not None
+        assert self.plan.loss is not None
         w, workers = sample.weights, self.problem.workers
         squares = workers.map(
             lambda rows: w[rows] @ features(rows) ** 2, Workers.slices(sample.n_rows, 1024)
         )
-        found = newton(
+        solution = newton(
             features,
-            self._plan.loss,
+            self.plan.loss,
             sample.targets,
             w,
             start=start,
             ridge=_RIDGE * np.sum(squares, axis=0) / w.sum(),
             workers=workers,
         )
-        return found.coefficients
+        return solution.coefficients
 
 
 def _split(

@@ -132,23 +132,6 @@ def cluster_centres(sample: Sample, n: int, rng: np.random.Generator) -> Any:
     return clusters.fit(items, sample_weight=rows.weights).cluster_centers_
 
 
-def given_search(estimator: Any) -> Search:
-    """The search of an estimator whose constructor still has a parameter per field."""
-    points = estimator.candidates
-    own = not isinstance(points, str)
-    rows = estimator.selection_rows
-    return Search(
-        estimator.search,
-        pool_size=None if estimator.pool_size == "auto" or own else estimator.pool_size,
-        rows="all" if rows is None else None if rows == "auto" else rows,
-        rounds=None if own else estimator.rounds,
-        score="evidence" if getattr(estimator, "selection", "") == "evidence" else None,
-        candidates=(
-            validate_items(estimator, points, reset=False, name="candidates") if own else points
-        ),
-    )
-
-
 @dataclass(frozen=True)
 class RowSplit:
     """Rows that choose and move a basis, and rows reserved to judge it, in increasing order."""

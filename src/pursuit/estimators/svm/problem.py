@@ -1,20 +1,85 @@
-"""The convex problem of a machine: targets, costs and a loss of the slack."""
+"""The convex problems of support vector machines, and their solutions in a span of functions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import balanced, scaled_machine_bound
+from pursuit.estimators.span.features import SpanFeatures
+from pursuit.linalg import Factor, TallMatrix, Workers
 from pursuit.objectives import RowLoss, SquaredEpsilonInsensitive, SquaredHinge
-from pursuit.solvers import LinearLosses
+from pursuit.rows import draw_rows
+from pursuit.solvers import (
+    InteriorPointSolution,
+    LinearLosses,
+    LowRank,
+    interior_point,
+    newton,
+    ridge_start,
+)
+
+_FIRST_PART = 8
+"""Newton's method begins on one row in this many. A larger number makes the start cheaper and
+worse."""
+_FIRST_TOL = 1e-4
+"""Tolerance of that start."""
+_PRECISE_GAP, _ONE_CLASS_GAP, _ROUGH_GAP = 1e-10, 1e-11, 1e-4
+"""Relative gaps at which interior point stops: with float64 features, for one class, and with
+float32 features. Predictions are those of the optimum from 1e-3 on."""
+_MAX_STEPS = 60
+"""Steps after which interior point gives up and the fit warns."""
+_NEGLIGIBLE = 1e-7
+"""A dual variable below this part of its bound, or of the largest one, is set to zero: a larger
+number gives fewer support vectors and a slightly looser certificate."""
+_TIE = 1e-12
+"""Relative rounding within which the weights of two quantiles count as equal."""
+_RIM = 1e-7
+"""Share of the largest f by which ρ is lowered, so that support vectors with f = ρ count as inside
+whatever the rounding."""
+
+
+@dataclass(frozen=True)
+class MachineSolution:
+    """The best function in a span.
+
+    Attributes
+    ----------
+    coordinates : array of shape (n, n_outputs)
+        u, on the orthonormal functions of the span: ‖f‖² = ‖u‖².
+    intercepts : array of shape (n_outputs,)
+        b.
+    fitted : array of shape (n_rows, n_outputs)
+        f + b at the rows.
+    dual : array of shape (n_rows, n_outputs)
+        a of the dual problem with VV' in place of K; 0 where a row does not matter.
+    steps : int
+        Number of steps of the solver, the largest of all columns.
+    converged : bool
+        Whether the solver met its tolerance.
+    """
+
+    coordinates: Floats
+    intercepts: Floats
+    fitted: Floats
+    dual: Floats
+    steps: int
+    converged: bool
+
+    @property
+    def squared_norms(self) -> Floats:
+        """‖f‖² per column."""
+        norms: Floats = (self.coordinates**2).sum(axis=0)
+        return norms
 
 
 @dataclass(frozen=True)
 class MachineProblem:
-    """Minimise ½‖f‖² + Σ_i c_i ℓ(ξ_i) over f and an intercept b, each column by itself.
+    """Minimise ½‖f‖² + Σ_i c_i ℓ(ξ_i) over f and an intercept b, separately for each column.
 
     The slack ξ is max(0, 1 - y(f + b)) for classes and max(0, |y - f - b| - ε) for numbers.
 
@@ -42,7 +107,7 @@ class MachineProblem:
 
     @property
     def over(self) -> str:
-        """What the minimum is taken over."""
+        """What the minimum is taken over, in words."""
         return "all functions of the kernel and all intercepts"
 
     @property
@@ -60,8 +125,16 @@ class MachineProblem:
         """The problem with ξ² in place of ξ."""
         return replace(self, squared=True)
 
+    def solve(
+        self, features: SpanFeatures, workers: Workers, rng: np.random.Generator
+    ) -> MachineSolution:
+        """The best function in the span: Newton's method for ξ², interior point for ξ."""
+        if self.squared:
+            return _newton_in_span(self, features, workers, rng)
+        return _interior_in_span(self, features, workers)
+
     def shifts(self, intercepts: Floats) -> Floats:
-        """What :meth:`value` wants added to f: the intercepts."""
+        """What has to be added to f before :meth:`value` is called: the intercepts."""
         return intercepts
 
     def signed_slack(self, fitted: Floats) -> Floats:
@@ -72,13 +145,13 @@ class MachineProblem:
         return np.asarray(np.sign(missing) * np.maximum(np.abs(missing) - self.epsilon, 0.0))
 
     def value(self, fitted: Floats, squared_norms: Floats) -> Floats:
-        """P for each column, from f + b at the rows and ‖f‖²."""
+        """P per column, from f + b at the rows and ‖f‖²."""
         slack = np.abs(self.signed_slack(fitted))
         losses: Floats = np.einsum("ij,ij->j", self.costs, slack**2 if self.squared else slack)
         return 0.5 * squared_norms + losses
 
     def zero_value(self) -> Floats:
-        """P of f = 0, and b = 0 for classes, the mean target for numbers."""
+        """P of f = 0, with b = 0 for classes and b = the mean target for numbers."""
         intercepts = np.zeros(self.n_outputs)
         if self.epsilon is not None:
             total = np.maximum(self.costs.sum(axis=0), np.finfo(float).tiny)
@@ -86,7 +159,7 @@ class MachineProblem:
         return self.value(np.broadcast_to(intercepts, self.targets.shape), np.zeros(self.n_outputs))
 
     def intercepts(self, values: Floats) -> Floats:
-        """For ξ: the b of least loss for the values of f, in the middle where several are."""
+        """For ξ: the b of least loss given the values of f; the middle one if there are several."""
         assert not self.squared
 
         def losses(y: Floats, c: Floats) -> LinearLosses:
@@ -98,7 +171,7 @@ class MachineProblem:
         return np.array([losses(y, c).intercept(f) for y, c, f in columns])
 
     def dual_point(self, fitted: Floats) -> Floats:
-        """For ξ²: a = -c ℓ'(f + b) = 2cξ with its sign, feasible whatever f is, up to 1'a = 0."""
+        """For ξ²: a = -c ℓ'(f + b) = 2cξ with its sign, feasible for every f, up to 1'a = 0."""
         assert self.squared
         return np.asarray(2.0 * self.costs * self.signed_slack(fitted))
 
@@ -111,7 +184,7 @@ class MachineProblem:
         return balanced(a)
 
     def lower_bound(self, a: Floats, quadratic: Floats) -> Floats:
-        """The best D(ta) of a feasible a, from a'Ka or an upper bound of it."""
+        """The largest D(ta) over t for a feasible a, from a'Ka or an upper bound of it."""
         linear = np.einsum("ij,ij->j", self.targets, a) - (self.epsilon or 0.0) * np.abs(a).sum(
             axis=0
         )
@@ -125,3 +198,256 @@ class MachineProblem:
             )
             limit = room.min(axis=0, initial=np.inf)
         return scaled_machine_bound(linear, quadratic, limit)
+
+
+@dataclass(frozen=True)
+class OneClassProblem(MachineProblem):
+    """Minimise ½‖f‖² + Σ_i s_i max(0, ρ - f(x_i)) - νρΣs over f and ρ.
+
+    Its dual: maximise -½a'Ka over 0 ≤ a ≤ s with 1'a = νΣs. The costs are s and the targets are
+    ones. The function's values are f itself: -ρ is not added to them as an intercept.
+    """
+
+    nu: float = 0.5
+
+    @property
+    def over(self) -> str:
+        """What the minimum is taken over, in words."""
+        return "all functions of the kernel and all offsets"
+
+    @property
+    def mass(self) -> float:
+        """νΣs."""
+        return self.nu * float(self.costs.sum())
+
+    def solve(
+        self, features: SpanFeatures, workers: Workers, rng: np.random.Generator
+    ) -> MachineSolution:
+        """The dual with VV' in place of K, by interior point."""
+        m, s = features.n_rows, self.costs[:, 0]
+        V = TallMatrix(features.span_rows(np.arange(m)), m, workers)
+        solution = interior_point(
+            V,
+            0.0,
+            np.zeros(m),
+            0.0,
+            s,
+            equality=np.ones(m),
+            equality_value=self.mass,
+            **_options(features, workers, _ONE_CLASS_GAP),
+        )
+        fitted = V.times(solution.coordinates[:, None])
+        return MachineSolution(
+            solution.coordinates[:, None],
+            -self.offset(fitted) + _RIM * np.abs(fitted).max(axis=0),
+            fitted,
+            _without_rounding(solution.a, s)[:, None],
+            solution.steps,
+            _close_enough(solution),
+        )
+
+    def shifts(self, intercepts: Floats) -> Floats:
+        """Nothing: :meth:`value` finds the best ρ itself."""
+        return np.zeros_like(intercepts)
+
+    def offset(self, values: Floats) -> float:
+        """The best ρ for the values of f: their ν-quantile."""
+        order = np.argsort(values[:, 0], kind="stable")
+        inside = np.cumsum(self.costs[order, 0])
+        ends = np.searchsorted(inside, self.mass * np.array([1.0 - _TIE, 1.0 + _TIE]))
+        return float(values[order[np.minimum(ends, len(order) - 1)], 0].mean())
+
+    def value(self, fitted: Floats, squared_norms: Floats) -> Floats:
+        """P of f with the best ρ."""
+        rho = self.offset(fitted)
+        losses = self.costs[:, 0] @ np.maximum(rho - fitted[:, 0], 0.0)
+        return 0.5 * squared_norms + losses - self.mass * rho
+
+    def feasible(self, a: Floats) -> Floats:
+        """A dual point clipped to its box, then moved to 1'a = νΣs inside the box."""
+        a = np.clip(a, 0.0, self.costs)
+        total = float(a.sum())
+        if total > self.mass:
+            return np.asarray(a * (self.mass / total))
+        room = self.costs - a
+        total_room = float(room.sum())
+        if total_room <= 0.0:
+            return a
+        return np.asarray(a + room * ((self.mass - total) / total_room))
+
+    def lower_bound(self, a: Floats, quadratic: Floats) -> Floats:
+        """-½a'Ka, from a'Ka or an upper bound of it."""
+        return -0.5 * quadratic
+
+
+def _newton_in_span(
+    problem: MachineProblem, features: SpanFeatures, workers: Workers, rng: np.random.Generator
+) -> MachineSolution:
+    """The solution for ξ²."""
+    n, m = features.n, features.n_rows
+    ridge = np.append(np.ones(n), 0.0)
+    start = np.zeros((n + 1, problem.n_outputs))
+    size = max(m // _FIRST_PART, 8 * n)
+    if features.stored is not None and size <= m // 2:
+        # A good start saves the full passes that find out which rows matter at all.
+        some = draw_rows(m, size, rng)
+        start = newton(
+            features.stored[some].__getitem__,
+            problem.row_loss,
+            problem.targets[some],
+            problem.costs[some] * (m / size),
+            start=start,
+            ridge=ridge,
+            workers=workers,
+            tol=_FIRST_TOL,
+        ).coefficients
+    solution = newton(
+        features,
+        problem.row_loss,
+        problem.targets,
+        problem.costs,
+        start=start,
+        ridge=ridge,
+        workers=workers,
+    )
+    return MachineSolution(
+        solution.coefficients[:n],
+        solution.coefficients[n],
+        solution.fitted,
+        problem.dual_point(solution.fitted),
+        solution.steps,
+        solution.converged,
+    )
+
+
+def _interior_in_span(
+    problem: MachineProblem, features: SpanFeatures, workers: Workers
+) -> MachineSolution:
+    """The solution for ξ, column by column: min ½a'VV'a - y'a + ε‖a‖₁ over 1'a = 0.
+
+    For classes a lies between 0 and yc, and there is no ε; for numbers a lies between -c and c.
+
+    The intercept is the best one for f, not the multiplier of 1'a = 0. Where all support vectors
+    are at their bounds there are many multipliers, and a barrier method ends at any of them.
+    """
+    coordinates = np.zeros((features.n, problem.n_outputs))
+    dual, steps, converged = np.zeros_like(problem.targets), 0, True
+    options = _options(features, workers, _PRECISE_GAP)
+    for column in range(problem.n_outputs):
+        rows = np.flatnonzero(problem.costs[:, column] > 0)
+        V = features.span_rows(rows)
+        y, c = problem.targets[rows, column], problem.costs[rows, column]
+        if problem.epsilon is None:
+            # One class cannot pull harder than the other: no a of 1'a = 0 is lost.
+            most = min(float(c[y > 0].sum()), float(c[y < 0].sum()))
+            ends = y * np.minimum(c, most)
+            bounds = np.minimum(0.0, ends), np.maximum(0.0, ends)
+            begin = ridge_start(V, y, *bounds, workers=workers)
+            ones = np.ones(len(rows))
+            solution = interior_point(V, 0.0, -y, *bounds, equality=ones, start=begin, **options)
+        else:
+            solution = solve_tube(V, y, c, problem.epsilon, **options)
+        dual[rows, column] = _without_rounding(solution.a, c)
+        if dual[:, column].any():
+            coordinates[:, column] = solution.coordinates
+        steps = max(steps, solution.steps)
+        converged = converged and _close_enough(solution)
+    blocks = Workers.slices(features.n_rows, 512)
+    values = np.concatenate(workers.map(lambda r: features.span_only(r) @ coordinates, blocks))
+    intercepts = problem.intercepts(values)
+    return MachineSolution(coordinates, intercepts, values + intercepts, dual, steps, converged)
+
+
+def _options(features: SpanFeatures, workers: Workers, precise_gap: float) -> dict[str, Any]:
+    """Arguments of interior point that depend on the type of the features."""
+    precise = np.dtype(features.dtype) == np.float64
+    return {
+        "tol": precise_gap if precise else _ROUGH_GAP,
+        "max_steps": _MAX_STEPS,
+        "workers": workers,
+        "dtype": features.dtype,
+    }
+
+
+def _close_enough(solution: InteriorPointSolution) -> bool:
+    """Whether interior point has converged; rounding may end it before the last digits."""
+    gap = abs(solution.primal - solution.dual)
+    return solution.converged or gap <= _ROUGH_GAP * abs(solution.primal)
+
+
+def _without_rounding(a: Floats, bounds: Floats) -> Floats:
+    """The dual variables, with those set to zero that only the barrier keeps away from it."""
+    size = np.abs(a)
+    return np.where(size > _NEGLIGIBLE * np.minimum(bounds, size.max(initial=0.0)), a, 0.0)
+
+
+class Mirrored:
+    """[V; -V] of V, whose products cost no more than those of V."""
+
+    def __init__(self, V: Factor) -> None:
+        self._V = V
+
+    @property
+    def n_rows(self) -> int:
+        """2m."""
+        return 2 * self._V.n_rows
+
+    @property
+    def n_columns(self) -> int:
+        """n."""
+        return self._V.n_columns
+
+    def gram(self, weights: Floats, dtype: DTypeLike = np.float64) -> Floats:
+        """V' diag(w + w*) V for weights [w; w*]."""
+        m = self._V.n_rows
+        return self._V.gram(weights[:m] + weights[m:], dtype)
+
+    def times(self, coordinates: Floats) -> Floats:
+        """[Vu; -Vu]."""
+        product = self._V.times(coordinates)
+        return np.concatenate([product, -product])
+
+    def transposed_times(self, vectors: Floats) -> Floats:
+        """V'(x - x*) for vectors [x; x*]."""
+        m = self._V.n_rows
+        return self._V.transposed_times(vectors[:m] - vectors[m:])
+
+
+def solve_tube(
+    V: LowRank,
+    targets: Floats,
+    costs: Floats,
+    epsilon: float,
+    *,
+    tol: float,
+    max_steps: int,
+    workers: Workers,
+    dtype: DTypeLike,
+) -> InteriorPointSolution:
+    """Minimise ½a'VV'a - y'a + ε‖a‖₁ over |a| ≤ c with 1'a = 0.
+
+    It is solved as a = α - α* with both between 0 and c, and ε(α + α*) in place of ε|a|: two dual
+    variables per row, on features that are stored once. The ``a`` of the solution is the
+    difference, and its multiplier is the intercept.
+    """
+    m, mean = len(targets), float(np.mean(targets))
+    # A constant makes no difference where 1'a = 0, but would cost digits.
+    targets = targets - mean
+    factor = TallMatrix(V, m, workers) if isinstance(V, np.ndarray) or callable(V) else V
+    solution = interior_point(
+        Mirrored(factor),
+        0.0,
+        np.concatenate([epsilon - targets, epsilon + targets]),
+        0.0,
+        np.concatenate([costs, costs]),
+        equality=np.repeat([1.0, -1.0], m),
+        tol=tol,
+        max_steps=max_steps,
+        workers=workers,
+        dtype=dtype,
+    )
+    a = solution.a[:m] - solution.a[m:]
+    if solution.converged and targets @ a <= epsilon * np.abs(a).sum():
+        # Worse than 0 for any K: all rows are in the tube, and a is only what the barrier left.
+        a = np.zeros(m)
+    return replace(solution, a=a, multipliers=solution.multipliers + mean)

@@ -1,0 +1,587 @@
+"""A fit of a support vector machine in a span: choose a basis, move it, solve, certify, grow."""
+
+from __future__ import annotations
+
+import itertools
+import numbers
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
+from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from pursuit import limits
+from pursuit._types import Floats, Indices
+from pursuit.bounds import Certificate
+from pursuit.estimators.constraints import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME, POOLED
+from pursuit.estimators.fit_run import FitRun, interrupt, warn
+from pursuit.estimators.gp.stages import length_units, timed
+from pursuit.estimators.inputs import (
+    check_positive_definite,
+    dense,
+    feature_deviations,
+    is_precomputed,
+    prediction_rows,
+    seeded,
+)
+from pursuit.estimators.kernelmodel import BasisModel
+from pursuit.estimators.progress import CallbackSupportMixin
+from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.search import POOLED as POOLED_FIELDS
+from pursuit.estimators.search import Search
+from pursuit.estimators.span.duality import (
+    DualPass,
+    diagonal_certificate,
+    exact_certificate,
+    held,
+)
+from pursuit.estimators.span.features import Span, SpanFeatures
+from pursuit.estimators.span.searching import (
+    SearchPlan,
+    choose_pooled,
+    estimator_search,
+    with_checked_points,
+)
+from pursuit.estimators.svm.problem import MachineProblem, MachineSolution
+from pursuit.gram import kernel_times, kernel_transpose_times
+from pursuit.greedy import MaxSize, Meter, Path, Pool, Problem, Pursuit, kernel_matrix
+from pursuit.kernels import Pullback, kernel_gradient, without_white
+from pursuit.linalg import Workers
+from pursuit.objectives import QuadraticPursuit
+from pursuit.rows import RowSource, Sample, SelectedRows, draw_rows
+from pursuit.tuning import Mover
+
+PILOT_ROWS = 50_000
+"""Above this, points are moved on a random subset of this size. More rows make moving slower."""
+_FIRST_SIZE = 64
+"""Size at which a basis starts that grows until ``tol`` is met."""
+_GROWTH = 1.6
+"""Factor by which such a basis grows: a larger one takes fewer solutions, of larger spans."""
+_CANDIDATES = 4
+"""Candidates per function that is added to such a basis."""
+_AUTO_STEPS = 50
+"""Steps that move the points with ``refine="auto"``."""
+_MOST_MOVED_FEATURES = 256
+"""With more features than this, ``refine="auto"`` does not move points."""
+_AUTO_CERTIFICATE_ROWS = 10_000
+"""With more rows than this, ``certificate="auto"`` does not take the exact pass."""
+
+_SEARCHES = {"pooled": POOLED_FIELDS, "full": ()}
+"""Fields of `Search` that apply to these machines."""
+
+
+@dataclass(frozen=True)
+class Moving:
+    """How the chosen points are moved: gradient of the kernel, its length scales, steps."""
+
+    gradient: Pullback
+    units: Floats
+    steps: int
+
+
+class SpannedRows:
+    """The rows' features in the span of a pool of points; those asked for last are kept."""
+
+    def __init__(self, chooser: Problem, dtype: Any) -> None:
+        self._chooser, self._dtype = chooser, dtype
+        self._last: tuple[Pool, int, Span, SpanFeatures] | None = None
+
+    def __call__(self, pool: Pool, rows: Indices | None = None) -> tuple[Span, SpanFeatures]:
+        """The span of the points, and the features of these rows, or of all rows."""
+        chooser = self._chooser
+        source = chooser.sample.rows
+        n_rows = source.n_rows if rows is None else len(rows)
+        if self._last is not None and self._last[0] is pool and self._last[1] == n_rows:
+            return self._last[2:]
+        # Features may fill the memory: there are never two of them.
+        self._last = None
+        span = Span.of(pool, chooser)
+        if rows is not None and n_rows < source.n_rows:
+            source = SelectedRows(source, rows)
+        features = SpanFeatures(source, chooser.kernel, span, chooser.workers, self._dtype)
+        chooser.meter.passes += n_rows / chooser.sample.n_rows
+        self._last = pool, n_rows, span, features
+        return span, features
+
+    def solve(
+        self, problem: MachineProblem, pool: Pool, rows: Indices | None = None
+    ) -> MachineSolution:
+        """The best function for a problem, on these rows or on all rows."""
+        _, features = self(pool, rows)
+        return problem.solve(features, self._chooser.workers, self._chooser.rng)
+
+
+class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstimator):
+    """Fit f + b, f = Σ_j β_j k(·, z_j), with a support vector loss, and certify the result.
+
+    A subclass states the problem (`MachineProblem`) that its data pose.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "kernel": [str, callable, SklearnKernel],
+        "C": [numbers.Real],
+        "n_basis": [Interval(numbers.Integral, 1, None, closed="left")],
+        "tol": [None, Interval(numbers.Real, 0, None, closed="neither")],
+        "search": [StrOptions(set(_SEARCHES)), Search],
+        "refine": POOLED["refine"],
+        "certificate": [None, StrOptions({"auto", "exact", "diagonal"})],
+        "max_time": MAX_TIME,
+        "checkpoint": CHECKPOINT,
+        **KERNEL,
+        "gamma": [*KERNEL["gamma"], StrOptions({"scale", "auto"})],
+        "dtype": [
+            StrOptions({"auto", "float64", "float32"}),
+            Options(type, {np.float32, np.float64}),
+        ],
+        **EXECUTION,
+    }
+
+    n_basis: int
+    tol: float | None
+    search: str | Search
+    refine: int | str | bool
+    certificate: str | None
+    max_time: float | None
+    checkpoint: Any
+    dtype: Any
+    n_jobs: int | None
+    random_state: Any
+    verbose: int
+
+    basis_: Any
+    basis_indices_: Indices
+    n_basis_: int
+    dual_coef_: Floats
+    intercept_: Floats
+    support_: Indices
+    n_iter_: int
+    path_: Path
+    certificate_: Certificate | None
+    kernel_: Any
+    _single_output: bool
+
+    def _fit_machine(
+        self,
+        X: Any,
+        rows: RowSource,
+        targets: Floats,
+        weights: Floats,
+        problem: MachineProblem,
+        ridge: float,
+    ) -> tuple[FitRun, bool]:
+        """Choose a basis for these targets, fit the machine in its span, and store it.
+
+        Parameters
+        ----------
+        X, rows
+            What `training_rows` returned.
+        targets : array of shape (n_rows, n_targets)
+            What the basis is chosen for, by least squares.
+        weights : array of shape (n_rows,)
+            Weights of the rows in that choice; a row of weight 0 is absent everywhere.
+        problem : MachineProblem
+            What is fitted, on the same rows.
+        ridge : float
+            The σ² of that choice.
+
+        Returns
+        -------
+        run : FitRun
+            The finished run.
+        converged : bool
+            Whether the solver has converged.
+        """
+        plan = self._plan(rows.n_rows)
+        present = np.flatnonzero(weights > 0)
+        sample = Sample(rows, targets, weights)
+        if len(present) < rows.n_rows:
+            sample, problem = sample.take(present), problem.take(present)
+        self._gamma = self._resolved_gamma(rows)
+        self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
+        kernel = self._compiled(X)
+        with FitRun(self, sample, present, n_stages=6) as run:
+            check_positive_definite(kernel, sample, run.rng)
+            chooser = run.problem(kernel, ridge)
+            moving = self._moving(sample, run.rng)
+            plan = timed(plan, run.clock, chooser, moves=moving is not None)
+            spanned = SpannedRows(chooser, self.dtype)
+            log: list[tuple[int, float, float, Floats]] = []
+
+            n = plan.n_basis if plan.tol is None else min(plan.n_basis, _FIRST_SIZE)
+            choice = run.recorded(
+                "choose", partial(_choose, replace(plan, n_basis=n), chooser, run)
+            )
+            pool, size_before = choice.pool, -1
+            for growth in itertools.count():
+                pool, solution = _move_and_solve(
+                    pool, growth, moving, problem, chooser, spanned, run
+                )
+                span, features = spanned(pool)
+
+                kind = None if self.certificate == "auto" and run.out_of_time else plan.certificate
+                certificate, product = None, None
+                if kind is not None:
+                    run.begin("certify")
+                    certificate, product = _certify(
+                        kind, problem, span, features, solution, chooser
+                    )
+                value = float(problem.value(solution.fitted, solution.squared_norms).sum())
+                gap = np.nan if certificate is None else certificate.relative_gap
+                log.append((len(span), value, gap, _spent(chooser.meter)))
+
+                if plan.tol is None:
+                    dependent = len(span) < len(choice.pool)
+                    reason = "rank" if dependent else choice.path.stop_reason
+                    break
+                if gap <= plan.tol:
+                    reason = "tol"
+                    break
+                if run.out_of_time:
+                    reason = "interrupted" if run.stopping else "time"
+                    break
+                if len(span) >= plan.n_basis:
+                    reason = "n_basis"
+                    break
+                assert product is not None
+                run.begin("grow")
+                n = min(plan.n_basis, int(_GROWTH * len(span)) + 1)
+                grow = partial(_grow, span, features, product, n, chooser)
+                pool = run.recorded(f"grow-{growth}", grow)
+                # Rows that are added may depend on the span to working precision.
+                if len(pool) == len(span) or len(span) <= size_before:
+                    reason = "rank"
+                    break
+                size_before = len(span)
+
+        index = span.pool.index
+        self.n_basis_ = len(span)
+        self.basis_ = None if is_precomputed(self.kernel) else span.pool.items
+        self.basis_indices_ = np.where(index >= 0, present[index], -1)
+        coefficients = span.coefficients(solution.coordinates)
+        self.dual_coef_ = coefficients[:, 0] if self._single_output else coefficients
+        self.intercept_ = solution.intercepts
+        self.support_ = present[np.flatnonzero(solution.dual.any(axis=1))]
+        self.n_iter_ = solution.steps
+        self.certificate_ = certificate
+        self.path_ = _path(self.basis_indices_, log, reason)
+        self._squared_norms = solution.squared_norms
+        self._keep_bound_basis(kernel)
+        return run, solution.converged
+
+    def _report_end(self, run: FitRun, converged: bool, strained: str) -> None:
+        """Warn of what the caller should know; ``strained`` makes the problem hard if large."""
+        if run.stopping:
+            interrupt(f"{self.n_basis_} basis functions")
+        if not converged:
+            warn(
+                f"the solver did not converge in {self.n_iter_} steps: {strained} may be too large "
+                "for the scale of the kernel.",
+                ConvergenceWarning,
+            )
+        certificate = self.certificate_
+        if self.tol is not None and (certificate is None or certificate.relative_gap > self.tol):
+            reached = "unknown" if certificate is None else f"{certificate.relative_gap:.3g}"
+            remedy = "max_time" if self.path_.stop_reason == "time" else "n_basis"
+            warn(
+                f"tol={self.tol:g} was not met: the relative gap at {self.n_basis_} functions is "
+                f"{reached}. Raise {remedy} or tol.",
+                ConvergenceWarning,
+            )
+
+    def _certified(
+        self, X: Any, rows: RowSource, problem: MachineProblem, weights: Floats
+    ) -> Certificate:
+        """The exact-pass certificate of the fitted machine for the problem that rows pose."""
+        present = np.flatnonzero(weights > 0)
+        sample = Sample(rows, problem.targets, weights)
+        if len(present) < rows.n_rows:
+            sample, problem = sample.take(present), problem.take(present)
+        kernel = self._compiled(X)
+        with Workers(self.n_jobs) as workers:
+            fitted = np.zeros((sample.n_rows, problem.n_outputs))
+            if self.n_basis_:
+                fitted = kernel_times(
+                    sample.rows, kernel, self._points, self._coefficients, workers
+                )
+            fitted += problem.shifts(self.intercept_)
+            if problem.squared:
+                dual = problem.dual_point(fitted)
+            else:
+                # A loss with corners has to be solved again: f does not determine the dual point.
+                rng = seeded(self.random_state)
+                chooser = Problem(sample, kernel, 1.0, workers, Meter(kernel), rng)
+                pool = Pool(self._points, self.basis_indices_)
+                dual = SpannedRows(chooser, self.dtype).solve(problem, pool).dual
+            certificate, _ = exact_certificate(
+                problem, fitted, self._squared_norms, dual, sample.rows, kernel, workers
+            )
+        return certificate
+
+    @property
+    def _coefficients(self) -> Floats:
+        """β with one column per output; only where there is a basis."""
+        return self.dual_coef_.reshape(self.n_basis_, -1)
+
+    def _functions(self, X: Any) -> Floats:
+        """f at the rows, one column per output."""
+        check_is_fitted(self)
+        if self.n_basis_ == 0:
+            rows, _ = prediction_rows(self, X)
+            return np.zeros((rows.n_rows, len(self.intercept_)))
+        return self._expanded(X, self._coefficients)
+
+    def _values(self, X: Any) -> Floats:
+        """f + b at the rows, one column per output."""
+        return self._functions(X) + self.intercept_
+
+    def _saved_state(self) -> dict[str, Any]:
+        state = super()._saved_state()
+        state.pop("support_", None)
+        return state
+
+    def _kernel_parameters(self) -> dict[str, Any]:
+        return {**super()._kernel_parameters(), "gamma": self._gamma}
+
+    def _resolved_gamma(self, rows: RowSource) -> float | None:
+        """``"scale"`` and ``"auto"`` as in scikit-learn's SVC."""
+        if not isinstance(self.gamma, str):
+            return self.gamma
+        if not hasattr(self, "n_features_in_") or is_precomputed(self.kernel):
+            raise ValueError(f"gamma={self.gamma!r} needs rows of numbers: give gamma a number.")
+        d = int(self.n_features_in_)
+        if self.gamma == "auto":
+            return 1.0 / d
+        variance = _variance(rows, d)
+        return 1.0 / (d * variance) if variance > 0 else 1.0
+
+    def _plan(self, n_rows: int) -> SearchPlan:
+        """How the basis is chosen and which certificate is computed, the arguments checked."""
+        if self.tol is not None and self.certificate in (None, "diagonal"):
+            raise ValueError(
+                "tol stops the growth of the basis by the exact certificate: use "
+                f"certificate='auto' or 'exact' instead of {self.certificate!r}, or tol=None."
+            )
+        kind = self.certificate
+        if kind == "auto":
+            exact = self.tol is not None or n_rows <= _AUTO_CERTIFICATE_ROWS
+            kind = "exact" if exact else "diagonal"
+        return SearchPlan(
+            n_basis=int(self.n_basis),
+            search=with_checked_points(self, estimator_search(self, _SEARCHES)),
+            tol=self.tol,
+            certificate=kind,
+            max_time=self.max_time,
+        )
+
+    def _moving(self, sample: Sample, rng: np.random.Generator) -> Moving | None:
+        """How the points are moved; None where they are not."""
+        automatic = self.refine == "auto"
+        steps = _AUTO_STEPS if automatic else int(self.refine)
+        if steps == 0 or (automatic and sample.n_rows <= limits.SMALL_ROWS):
+            return None
+        kernel = self.kernel_
+        features = int(getattr(self, "n_features_in_", 0))
+        if isinstance(kernel, str) and kernel == "rbf" and features:
+            gamma = 1.0 / features if self._gamma is None else self._gamma
+            kernel = RBF(np.sqrt(0.5 / gamma))
+        core = without_white(kernel)[0] if isinstance(kernel, SklearnKernel) else None
+        gradient = None if core is None or not features else kernel_gradient(core)
+        if automatic:
+            numeric = isinstance(sample.rows.take(np.arange(1)), np.ndarray)
+            if gradient is None or not numeric or features > _MOST_MOVED_FEATURES:
+                return None
+        if gradient is None:
+            raise ValueError(
+                f"refine={self.refine!r} moves points along the kernel's gradient, which "
+                f"{self.kernel_!r} does not have: use refine=False."
+            )
+        return Moving(gradient, length_units(core, feature_deviations(sample, rng)), steps)
+
+
+def _choose(plan: SearchPlan, chooser: Problem, run: FitRun) -> Any:
+    """The (first) basis, chosen by least squares."""
+    tick = run.begin("choose", plan.n_basis)
+    return choose_pooled(plan, chooser, [MaxSize(plan.n_basis), run.interrupted], tick)
+
+
+def _move_and_solve(
+    pool: Pool,
+    growth: int,
+    moving: Moving | None,
+    problem: MachineProblem,
+    chooser: Problem,
+    spanned: SpannedRows,
+    run: FitRun,
+) -> tuple[Pool, MachineSolution]:
+    """Move the points if that is asked for and there is time, and solve in their span.
+
+    Both are recorded in the checkpoint, under names that tell a moved basis from one that was not.
+    """
+    name = f"solve-{growth}"
+    if moving is not None and not run.out_of_time:
+        run.begin("move")
+        move = partial(_move, pool, moving, problem, chooser, spanned, run)
+        pool, solution = run.recorded(f"move-{growth}", move)
+        if solution is not None:
+            return pool, solution
+        name = f"solve-moved-{growth}"
+    run.begin("solve")
+    return pool, run.recorded(name, partial(spanned.solve, problem, pool))
+
+
+def _move(
+    pool: Pool,
+    moving: Moving,
+    problem: MachineProblem,
+    chooser: Problem,
+    spanned: SpannedRows,
+    run: FitRun,
+) -> tuple[Pool, MachineSolution | None]:
+    """The points after moving, or as they were if moving does not lower the objective.
+
+    The smooth problem judges, on a part of many rows. Where that is the machine's own problem on
+    all rows, its solution is returned as well.
+    """
+    m = chooser.sample.n_rows
+    rows, pilot = np.arange(m), problem.smooth()
+    if m > PILOT_ROWS:
+        rows = draw_rows(m, PILOT_ROWS, chooser.rng)
+        pilot = pilot.take(rows)
+        pilot = replace(pilot, costs=m / len(rows) * pilot.costs)
+    first = spanned.solve(pilot, pool, rows)
+    before, _ = spanned(pool, rows)
+    points = _moved_points(before, moving, first, pilot, rows, chooser, run.clock.left())
+    moved = Pool.of_points(points)
+    second = spanned.solve(pilot, moved, rows)
+    after, _ = spanned(moved, rows)
+    values = [float(pilot.value(s.fitted, s.squared_norms).sum()) for s in (first, second)]
+    better = values[1] < values[0]
+    if len(rows) == m and problem.squared:
+        return (moved, second) if better else (pool, first)
+    return (after if better else before).pool, None
+
+
+def _moved_points(
+    span: Span,
+    moving: Moving,
+    solution: MachineSolution,
+    problem: MachineProblem,
+    rows: Indices,
+    chooser: Problem,
+    seconds: float,
+) -> Floats:
+    """Points moved to fit what the rows that matter lack.
+
+    At a solution f̂ the losses c max(0, ·)² are at most c(t - f)² with t = f̂ + signed slack, and
+    equal to it where the slack is positive, as long as it stays so: a least-squares problem on the
+    rows with slack, for :class:`~pursuit.tuning.Mover`.
+    """
+    points = np.asarray(dense(span.pool.items), dtype=np.float64)
+    slack, costs = problem.signed_slack(solution.fitted), problem.costs
+    matters = np.flatnonzero(((slack != 0) & (costs > 0)).any(axis=1))
+    if not len(matters):
+        return points
+    targets = np.where(costs > 0, slack, 0.0) + solution.fitted - solution.intercepts
+    weights = costs.max(axis=1)[matters]
+    sample = Sample(
+        SelectedRows(chooser.sample.rows, rows[matters]), targets[matters], weights / weights.mean()
+    )
+    chooser = replace(chooser, sample=sample, noise=0.5 / float(weights.mean()))
+    mover = Mover(chooser, moving.gradient, moving.units, np.arange(sample.n_rows))
+    return mover.move(points, moving.steps, seconds)[0]
+
+
+def _certify(
+    kind: str,
+    problem: MachineProblem,
+    span: Span,
+    features: SpanFeatures,
+    solution: MachineSolution,
+    chooser: Problem,
+) -> tuple[Certificate | None, DualPass | None]:
+    """A certificate of this kind, and the kernel product that an exact one has taken."""
+    rows, kernel, workers = chooser.sample.rows, chooser.kernel, chooser.workers
+    fitted = solution.fitted
+    if len(span) and np.dtype(features.dtype) != np.float64:
+        # Values from rounded features are not those of the machine.
+        beta = span.coefficients(solution.coordinates)
+        fitted = kernel_times(rows, kernel, span.pool.items, beta, workers)
+        fitted += problem.shifts(solution.intercepts)
+        chooser.meter.passes += 1
+    known = problem, fitted, solution.squared_norms, solution.dual
+    if kind == "exact":
+        return exact_certificate(*known, rows, kernel, workers, chooser.meter)
+    diagonal = np.concatenate([kernel.diag(items) for _, items in rows.blocks()])
+    return diagonal_certificate(*known, features, diagonal, workers), None
+
+
+def _grow(span: Span, features: SpanFeatures, product: DualPass, n: int, chooser: Problem) -> Pool:
+    """The basis with further rows, those where the support vectors miss most.
+
+    The full kernel turns a into g = Σ a_i k(x_i, ·). The part of g outside the span, a'Ea, is the
+    gap. Candidates are the rows with the largest a_i² d_i. They are taken in the order in which
+    they remove most of a'Ea: a pursuit on H = K with b = Ka.
+    """
+    kept, kernel, workers = span.pool, chooser.kernel, chooser.workers
+    squares = features.squares(workers)[product.support]
+    support = held(chooser.sample.rows, product.support)
+    diagonal = np.concatenate([kernel.diag(items) for _, items in support.blocks()])
+    missed = (product.dual**2).sum(axis=1) * np.maximum(diagonal - squares, 0.0)
+    missed[np.isin(product.support, kept.index)] = 0.0
+    order = np.argsort(-missed, kind="stable")[: _CANDIDATES * (n - len(span))]
+    order = order[missed[order] > 0]
+    if not len(order):
+        return kept
+    pool = kept + Pool.of_rows(chooser.sample, product.support[order])
+    inside = kernel_transpose_times(support, kernel, kept.items, product.dual, workers)
+    K = kernel_matrix(kernel, pool.items, workers)
+    objective = QuadraticPursuit(
+        np.diag(K),
+        np.vstack([inside, product.product[order]]),
+        K.__getitem__,
+        capacity=n,
+        workers=workers,
+        look_ahead=True,
+        rounding=kernel.rounding,
+    )
+    pursuit = Pursuit(objective, chooser.meter)
+    pursuit.take(range(len(kept)))
+    pursuit.run([MaxSize(n)])
+    return pool.take(objective.chosen)
+
+
+def _spent(meter: Meter) -> Floats:
+    return np.array([meter.seconds, meter.entries, meter.passes])
+
+
+def _path(index: Indices, log: list[tuple[int, float, float, Floats]], reason: str) -> Path:
+    """One entry per basis function; values and gaps at the sizes that were solved."""
+    n = len(index)
+    value, gap, spent = np.full(n, np.nan), np.full(n, np.nan), np.zeros((n, 3))
+    start = 0
+    for size, objective, relative_gap, reading in log:
+        spent[start:size] = reading
+        start = max(start, size)
+        if 0 < size <= n:
+            value[size - 1], gap[size - 1] = objective, relative_gap
+    seconds, entries, passes = spent.T
+    return Path(index.copy(), value, gap, seconds, entries.astype(np.int64), passes, reason)
+
+
+def _variance(rows: RowSource, n_features: int) -> float:
+    """Variance of all entries of X together."""
+    count = rows.n_rows * n_features
+    blocks: Any = rows.blocks
+    mean = sum(float(items.sum(dtype=np.float64)) for _, items in blocks()) / count
+    squares = 0.0
+    for _, items in blocks():
+        stored = items.data if hasattr(items, "nnz") else np.asarray(items, dtype=np.float64)
+        zeros = items.shape[0] * n_features - stored.size
+        squares += float(((stored - mean) ** 2).sum()) + zeros * mean**2
+    return squares / count
