@@ -57,7 +57,7 @@ class Checkpoint:
         interrupted: Interrupted,
     ) -> None:
         self._folder, self._rng, self._interrupted = os.fspath(folder), rng, interrupted
-        self._kernel = estimator.kernel
+        self._kernel = getattr(estimator, "kernel", None)
         if os.path.exists(self._folder) and not os.path.isdir(self._folder):
             raise ValueError(f"checkpoint {self._folder!r} is a file: name a folder.")
         os.makedirs(self._folder, exist_ok=True)

@@ -40,7 +40,9 @@ def records() -> dict[str, type]:
     from pursuit.estimators.components.views import View
     from pursuit.estimators.gp.laplace import LaplaceFit
     from pursuit.estimators.gp.learning import Settled
-    from pursuit.estimators.hull.boostrounds import Booster
+    from pursuit.estimators.hull.boosting import Booster, BoostRounds
+    from pursuit.estimators.hull.mixture import GrowthRound
+    from pursuit.estimators.hull.pools import PoolRound
     from pursuit.estimators.inputs import TargetScale
     from pursuit.estimators.maps.neighbors import SearchCost
     from pursuit.estimators.maps.projection import Projection
@@ -53,10 +55,13 @@ def records() -> dict[str, type]:
     classes = [
         AtomPath,
         Booster,
+        BoostRounds,
         Diagonal,
         Evidence,
+        GrowthRound,
         LaplaceFit,
         Mixture,
+        PoolRound,
         Projection,
         Search,
         SearchCost,
