@@ -26,16 +26,12 @@ from pursuit.rows import Sample, len_items
 Split = tuple[Indices, Indices]
 
 STORED_ENTRIES = 1 << 26
-"""Most values of atoms on rows that are stored (2²⁶ are 512 MB).
-
-A larger number needs more memory. Beyond it only the Gram matrix of the atoms is stored, and each
-step of a loss other than the squared one reads the rows again.
-"""
+"""Most values of atoms that are stored (512 MB); beyond, steps read the rows again."""
 
 _PANEL = 256
 """Atoms per task of a thread: changing it changes the last bits of results."""
 _CHUNK_ROWS = 1024
-"""Rows per task of a thread where values are computed or transposed."""
+"""Rows per task of a thread where values are computed; it does not change results."""
 
 
 class StackedKernel(Kernel):
@@ -109,15 +105,7 @@ class StoredAtoms:
         """The columns of a matrix, dense or CSR; each becomes contiguous in memory."""
         if _is_sparse(Z):
             return cls(Z.T.tocsr(), y, weights, workers)
-        if Z.flags.f_contiguous:
-            return cls(Z.T, y, weights, workers)
-        values = np.empty(Z.shape[::-1])
-
-        def turn(span: slice) -> None:
-            values[:, span] = Z[span].T
-
-        workers.map(turn, Workers.slices(len(Z), _CHUNK_ROWS))
-        return cls(values, y, weights, workers)
+        return cls(np.ascontiguousarray(Z.T), y, weights, workers)
 
     @property
     def n_atoms(self) -> int:
@@ -145,12 +133,10 @@ class StoredAtoms:
 
     def split(self, train: Indices, test: Indices) -> tuple[AtomSums, AtomSums]:
         """Sums over the rows of each part; the rows of the other part get weight 0."""
-        return self._weighted(self._only(train)), self._weighted(self._only(test))
-
-    def _only(self, rows: Indices) -> Floats:
-        weights = np.zeros_like(self._weights)
-        weights[rows] = self._weights[rows]
-        return weights
+        weights = np.zeros((2, len(self._weights)))
+        for part, rows in zip(weights, (train, test), strict=True):
+            part[rows] = self._weights[rows]
+        return self._weighted(weights[0]), self._weighted(weights[1])
 
     def _weighted(self, weights: Floats) -> AtomSums:
         A, y, w = self._values, self._y, weights / weights.sum()

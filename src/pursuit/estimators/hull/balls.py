@@ -268,7 +268,7 @@ class SignedAtoms:
         """Unknown: the curvature M follows from the mean squares of the atoms."""
 
 
-class SmoothBall:
+class SmoothBall(HullObjective):
     """f(Σ_j w_j p_j) over ‖w‖₁ ≤ r for a smooth f: a loss over the hull of all ±r p (Z02 §4.1).
 
     Parameters
@@ -297,24 +297,17 @@ class SmoothBall:
         step: str,
         start: Floats | None = None,
     ) -> None:
-        self._source, self._loss, self._step = source, loss, step
-        self._curvature = curvature
-        self.radius = radius
-        self._begin(np.zeros(source.n_atoms) if start is None else start)
-        self.start_value = loss.value(np.zeros_like(self._hull.point))
+        self._source, self._rows_loss, self._unit_curvature = source, loss, curvature
+        self._rule = step
+        self._begin(radius, np.zeros(source.n_atoms) if start is None else start)
 
     @property
     def coefficients(self) -> Floats:
         """The weights w of the atoms."""
-        numbers, weights = self._hull.terms()
+        numbers, weights = self.terms()
         w = np.zeros(2 * self._source.n_atoms)
         w[numbers[numbers >= 0]] = self.radius * weights[numbers >= 0]
         return w[: self._source.n_atoms] - w[self._source.n_atoms :]
-
-    @property
-    def step(self) -> str:
-        """The rule of the steps."""
-        return self._step
 
     @property
     def available(self) -> NDArray[np.bool_]:
@@ -322,19 +315,9 @@ class SmoothBall:
         return np.ones(self._source.n_atoms, bool)
 
     @property
-    def value(self) -> float:
-        """f."""
-        return self._hull.value
-
-    @property
-    def gap(self) -> float:
-        """f exceeds its minimum over the ball by at most this."""
-        return self._hull.gap
-
-    @property
     def curvature(self) -> float:
-        """M."""
-        return self.radius**2 * self._curvature
+        """The bound M on the curvature of f."""
+        return self._curvature
 
     @property
     def n_terms(self) -> int:
@@ -343,11 +326,7 @@ class SmoothBall:
 
     def widen(self, radius: float) -> None:
         """Continue in a larger ball from the present coefficients."""
-        w, self.radius = self.coefficients, radius
-        self._begin(w)
-
-    def refresh(self) -> None:
-        """Do nothing: the gap always belongs to the present point."""
+        self._begin(radius, self.coefficients)
 
     def score(self, candidates: Indices) -> Floats:
         """Scores of the atoms, each with its better sign."""
@@ -356,26 +335,27 @@ class SmoothBall:
     def add(self, candidate: int) -> bool:
         """Move towards an atom with its better sign; False if f does not fall."""
         sign = int(self._scores(np.array([candidate], dtype=np.intp))[:, 0].argmax())
-        return self._hull.add(candidate + sign * self._source.n_atoms)
+        return super().add(candidate + sign * self._source.n_atoms)
 
     def _scores(self, candidates: Indices) -> Floats:
         both = np.concatenate([candidates, candidates + self._source.n_atoms])
-        return self._hull.score(both).reshape(2, -1)
+        return super().score(both).reshape(2, -1)
 
-    def _begin(self, coefficients: Floats) -> None:
+    def _begin(self, radius: float, coefficients: Floats) -> None:
+        self.radius = radius
         used = np.flatnonzero(coefficients)
         w = coefficients[used]
-        self._hull = HullObjective(
-            self._loss,
-            SignedAtoms(self._source, self.radius),
-            np.zeros(len(self._loss.y)),
-            step=self._step,
+        super().__init__(
+            self._rows_loss,
+            SignedAtoms(self._source, radius),
+            np.zeros(len(self._rows_loss.y)),
+            step=self._rule,
             reweight=reweight,
-            curvature=self.curvature,
+            curvature=radius**2 * self._unit_curvature,
         )
         if len(used):
             numbers = used + np.where(w < 0, self._source.n_atoms, 0)
-            self._hull.restart(numbers, np.abs(w) / self.radius)
+            self.restart(numbers, np.abs(w) / radius)
 
 
 Ball = BallRegression | SmoothBall | KinkedBall

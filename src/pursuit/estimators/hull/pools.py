@@ -154,10 +154,10 @@ class PoolRound:
         Weights of the pool's atoms.
     path : Path
         The steps; the gap over all atoms where it was computed.
-    value, lower : float
-        Mean loss, and the best lower bound so far on its minimum.
-    start_value, excess : float
-        f(0), and a bound on f less its minimum over the pool before the first step.
+    certificate : Certificate
+        Mean loss, and the best lower bound so far on its minimum over all atoms.
+    excess : float
+        A bound on f less its minimum over the pool before the first step.
     curvature : float or None
         M of the pool; None for a loss with kinks.
     next_rows : array of int or None
@@ -166,9 +166,7 @@ class PoolRound:
 
     coefficients: Floats
     path: Path
-    value: float
-    lower: float
-    start_value: float
+    certificate: Certificate
     excess: float
     curvature: float | None
     next_rows: Indices | None
@@ -228,26 +226,8 @@ def pursue_ball(
         if not first.complete:
             of_pool = "the distance of f from its minimum over the hull of the pool drawn first"
             rate = replace(rate, quantity=of_pool)
-    certificate = _certificate(problem, pool, radius, last.value, last.lower, begin.start_value)
     path = joined_pieces([round_.path for round_ in rounds])
-    return BallFit(pool, last.coefficients, path, certificate, rate)
-
-
-def _certificate(
-    problem: BallProblem,
-    pool: Pool,
-    radius: float,
-    value: float,
-    lower: float,
-    start_value: float,
-) -> Certificate:
-    return Certificate(
-        np.array([value]),
-        np.array([min(lower, value)]),
-        np.array([2.0 * start_value]),
-        "dual linear programme" if problem.kinked else "Frank-Wolfe",
-        over=f"the l1 ball of radius {radius:g} of {pool.over}",
-    )
+    return BallFit(pool, last.coefficients, path, last.certificate, rate)
 
 
 def _pursue_pool(
@@ -269,9 +249,10 @@ def _pursue_pool(
     path, alone = pursue_hull(ball, meter, stop, [stop_in_time(run, 0.9)], pool.labels)
     fitted = pool.source.predicted(ball.coefficients)
     value, gain = problem.value(fitted), 0.0
-    before = rounds[-1] if rounds else None
-    lower = before.lower if before else 0.0
-    reason = path.stop_reason
+    before = (
+        (rounds[-1].certificate.upper, rounds[-1].certificate.lower) if rounds else (np.inf, 0.0)
+    )
+    lower, reason = before[1], path.stop_reason
     if pool.complete:
         lower = max(lower, alone.lower)
     if pool.complete or reason not in ("interrupted", "time"):
@@ -279,8 +260,15 @@ def _pursue_pool(
         prices = pool.prices(dual)
         lower = max(lower, problem.lower_bound(dual, prices, radius))
         gain = radius * float(np.abs(prices).max()) - float(dual @ fitted)
-    gap = _certificate(problem, pool, radius, value, lower, ball.start_value).relative_gap
-    progress = before is None or before.value - value > small or lower - before.lower > small
+    certificate = Certificate(
+        np.array([value]),
+        np.array([min(lower, value)]),
+        np.array([2.0 * ball.start_value]),
+        "dual linear programme" if problem.kinked else "Frank-Wolfe",
+        over=f"the l1 ball of radius {radius:g} of {pool.over}",
+    )
+    gap = certificate.relative_gap
+    progress = before[0] - value > small or lower - before[1] > small
     next_rows = None
     if not pool.complete and reason not in ("n_terms", "max_iter", "interrupted", "time"):
         if tol is not None and gap <= tol:
@@ -295,9 +283,7 @@ def _pursue_pool(
     gaps = path.gap.copy() if pool.complete else np.full(len(path), np.nan)
     gaps[-1:] = gap
     path = replace(path, gap=gaps, stop_reason=reason)
-    return PoolRound(
-        ball.coefficients, path, value, lower, ball.start_value, excess, curvature, next_rows
-    )
+    return PoolRound(ball.coefficients, path, certificate, excess, curvature, next_rows)
 
 
 def choose_radius(

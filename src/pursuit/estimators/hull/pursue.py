@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,16 +12,10 @@ from numpy.typing import ArrayLike
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.estimators.fit_run import FitRun
+from pursuit.estimators.hull.balls import Ball
 from pursuit.greedy import Meter, Path, Pursuit, StopRule
 from pursuit.linalg import Workers
-from pursuit.objectives import (
-    Atoms,
-    HullLoss,
-    HullObjective,
-    MatrixAtoms,
-    Objective,
-    OracleAtoms,
-)
+from pursuit.objectives import Atoms, HullLoss, HullObjective, MatrixAtoms, OracleAtoms
 from pursuit.objectives.hull import START, STEPS
 from pursuit.solvers import reweight
 
@@ -32,29 +26,7 @@ _STEPS_PER_TERM = 10
 """Most steps per allowed term: atoms may be taken again, so there can be more steps than terms."""
 
 
-class OverHull(Objective, Protocol):
-    """An objective over a hull."""
-
-    start_value: float
-
-    @property
-    def step(self) -> str:
-        """The rule of the steps."""
-        ...
-
-    @property
-    def gap(self) -> float:
-        """Frank-Wolfe gap."""
-        ...
-
-    @property
-    def n_terms(self) -> int:
-        """Number of atoms of positive weight."""
-        ...
-
-    def refresh(self) -> None:
-        """Compute the gap at the present point."""
-        ...
+OverHull = HullObjective | Ball
 
 
 def certify_hull(objective: OverHull) -> Certificate:

@@ -37,11 +37,7 @@ from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.search import Search
 from pursuit.estimators.sources import as_source, n_rows, named_columns
-from pursuit.estimators.span.searching import (
-    cluster_centres,
-    estimator_search,
-    with_checked_points,
-)
+from pursuit.estimators.span.searching import cluster_centres, estimator_search, with_checked_points
 from pursuit.gram import kernel_times
 from pursuit.greedy import Meter, Path
 from pursuit.kernels import CountingKernel

@@ -219,11 +219,7 @@ def _gap(lower: LowerBound, pursuit: Pursuit) -> float:
 
 
 def _solution(
-    matrix: Columns,
-    b: Floats,
-    objective: QuadraticPursuit,
-    path: Path,
-    lower: LowerBound | None,
+    matrix: Columns, b: Floats, objective: QuadraticPursuit, path: Path, lower: LowerBound | None
 ) -> QuadraticSolution:
     """The solution, with its value computed again from the columns of H."""
     chosen, n = objective.chosen, matrix.n
