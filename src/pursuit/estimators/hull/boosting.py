@@ -28,6 +28,7 @@ from pursuit.estimators.hull.pursue import (
     ResumablePursuit,
     finished,
     joined_pieces,
+    recorded_pieces,
     stop_in_time,
 )
 from pursuit.estimators.inputs import seeded_clone, validate_held, validate_weights
@@ -172,132 +173,92 @@ class BoostRounds:
     excess: float
 
 
-@dataclass(frozen=True)
-class Boosting:
-    """How to boost: everything but the data and the scale."""
+def boost(
+    model: HullBoostClassifier,
+    run: FitRun,
+    X: Any,
+    codes: Indices,
+    weights: Floats,
+    scale: float,
+    share: float,
+    name: str | None = None,
+) -> list[Booster]:
+    """One booster for two classes, else one per class, with the parameters of a model.
 
-    learner: Any
-    loss: str
-    n_terms: int
-    step: str
-    tol: float | None
-    seed: int
-    run: FitRun
-
-    def fit(
-        self,
-        X: Any,
-        codes: Indices,
-        weights: Floats,
-        scale: float,
-        share: float,
-        name: str | None = None,
-    ) -> list[Booster]:
-        """One booster for two classes, else one per class.
-
-        They end when ``share`` of ``max_time`` is over. Their rounds are recorded in the
-        checkpoint if they have a name.
-        """
-        bins = Bins(X) if self.learner is None else None
-        signs = class_signs(codes).T
-        return [
-            self._boost(
-                X, y, weights, scale, bins, share * (k + 1) / len(signs), name and f"{name}-{k}"
-            )
-            for k, y in enumerate(signs)
-        ]
-
-    def _boost(
-        self,
-        X: Any,
-        y: Floats,
-        weights: Floats,
-        scale: float,
-        bins: Bins | None,
-        share: float,
-        name: str | None,
-    ) -> Booster:
-        run, loss = self.run, hull_loss(self.loss, y, scale, weights)
+    They end when a share of ``max_time`` is over. If they have a name, the checkpoint records their
+    rounds.
+    """
+    bins = Bins(X) if model.weak_learner is None else None
+    signs = class_signs(codes).T
+    boosters = []
+    for k, y in enumerate(signs):
+        loss = hull_loss(model.loss, y, scale, weights)
         atoms: Any
         if bins is not None:
             atoms = _Stumps(loss, bins, run.workers)
         else:
-            atoms = LearnedAtoms(seeded_clone(self.learner, self.seed), X)
-        M = loss.curvature(np.ones((len(y), 1)))
-        objective = ResumableHull(
-            loss, atoms, np.zeros(len(y)), step=self.step, reweight=reweight, curvature=M
-        )
-        scale = abs(objective.start_value)
-        pursuit = ResumablePursuit(objective, Meter(), scale=scale, every_step=True)
-        stop = HullStop(self.n_terms, self.n_terms, self.tol if atoms.exact else None)
-        rules = [stop, stop_in_time(run, share)]
-        pieces: list[BoostRounds] = []
-        while True:
-            advance = partial(_advance, pursuit, objective, atoms, rules)
-            # Weak learners of other libraries cannot be recorded.
-            piece = (
-                advance()
-                if name is None or bins is None
-                else run.recorded(f"{name}-{len(pieces)}", advance)
-            )
-            pieces.append(piece)
-            if piece.point is not objective.point:
-                atoms.resume(piece.stumps)
-                n_steps = objective.n_steps + len(piece.path)
-                objective.resume(piece.numbers, piece.weights, piece.point, piece.value, n_steps)
-                pursuit.skip(piece.path)
-            reason = piece.path.stop_reason
-            if reason != "more" and not (reason == "time" and not run.clock.over(share)):
-                break
-        path, certificate = finished(
-            objective, joined_pieces([piece.path for piece in pieces]), stop.tol
-        )
-        chosen = list(dict.fromkeys(path.index.tolist()))
-        learners = atoms.stumps if bins is not None else atoms.learners
-        column = {number: i for i, number in enumerate(chosen)}
-        stages = [_in_order(column, *stage) for piece in pieces for stage in piece.stages]
-        final = _in_order(column, objective.numbers, objective.weights)
-        return Booster(
-            [learners[n] for n in chosen],
-            np.concatenate([final, np.zeros(len(chosen) - len(final))]),
-            objective.point,
-            stages or [final],
-            path,
-            replace(certificate, over=atoms.over) if bins is not None else None,
-            self._rate(len(path), M, pieces[0].excess, len(y)) if bins is not None else None,
-        )
-
-    def _rate(self, n_steps: int, M: float, excess: float, n_rows: int) -> Bound | None:
-        """Theorem 3.1; if a step is certain of a share of the best decrease, M is divided by it."""
-        if not np.isfinite(M):
-            return None
-        near = self.step == "joint" and n_rows > EXHAUSTIVE_ROWS
-        return hull_rate_bound(n_steps, M / CERTAIN_SHARE if near else M, excess)
+            atoms = LearnedAtoms(seeded_clone(model.weak_learner, run.seeds[0]), X)
+        until = share * (k + 1) / len(signs)
+        boosters.append(_boost(model, run, loss, atoms, until, name and f"{name}-{k}"))
+    return boosters
 
 
-def _advance(
-    pursuit: ResumablePursuit, objective: ResumableHull, atoms: Any, rules: list[Any]
-) -> BoostRounds:
-    """Some more rounds, and the state after them."""
-    stumps = atoms.stumps if isinstance(atoms, _Stumps) else []
-    known = len(stumps)
-    excess = 0.0 if objective.n_steps else objective.gap
+def _boost(
+    model: HullBoostClassifier,
+    run: FitRun,
+    loss: Any,
+    atoms: Any,
+    share: float,
+    name: str | None,
+) -> Booster:
+    """The booster of one class against the rest."""
+    n_rows, known = len(loss.y), isinstance(atoms, _Stumps)
+    M = loss.curvature(np.ones((n_rows, 1)))
+    hull = ResumableHull(
+        loss, atoms, np.zeros(n_rows), step=model.step, reweight=reweight, curvature=M
+    )
+    pursuit = ResumablePursuit(hull, Meter(), scale=abs(hull.start_value), every_step=True)
+    stop = HullStop(model.n_terms, model.n_terms, model.tol if atoms.exact else None)
     stages: list[Any] = []
 
-    def note(pursuit: Pursuit) -> str | None:
-        stages.append((list(objective.numbers), objective.weights.copy()))
-        return None
+    def note(pursuit: Pursuit) -> None:
+        stages.append((list(hull.numbers), hull.weights.copy()))
 
-    path = pursuit.run_piece([note, *rules])
-    return BoostRounds(
-        stumps[known:],
-        stages,
+    rules: list[Any] = [note, stop, stop_in_time(run, share)]
+
+    def advance() -> BoostRounds:
+        n_stages, n_stumps = len(stages), len(atoms.stumps) if known else 0
+        excess = 0.0 if hull.n_steps else hull.gap
+        path = pursuit.run_piece(rules)
+        stumps = atoms.stumps[n_stumps:] if known else []
+        state = hull.numbers, hull.weights, hull.point, hull.value
+        return BoostRounds(stumps, stages[n_stages:], path, *state, excess)
+
+    def resume(piece: BoostRounds) -> None:
+        atoms.resume(piece.stumps)
+        stages.extend(piece.stages)
+        n_steps = hull.n_steps + len(piece.path)
+        hull.resume(piece.numbers, piece.weights, piece.point, piece.value, n_steps)
+
+    pieces = recorded_pieces(pursuit, advance, resume, run, name, share)
+    path, certificate = finished(hull, joined_pieces([piece.path for piece in pieces]), stop.tol)
+    chosen = list(dict.fromkeys(path.index.tolist()))
+    learners = atoms.stumps if known else atoms.learners
+    column = {number: i for i, number in enumerate(chosen)}
+    final = _in_order(column, hull.numbers, hull.weights)
+    rate = None
+    if known and np.isfinite(M):
+        # If a step is certain of a share of the largest decrease only, M is divided by it.
+        near = model.step == "joint" and n_rows > EXHAUSTIVE_ROWS
+        rate = hull_rate_bound(len(path), M / CERTAIN_SHARE if near else M, pieces[0].excess)
+    return Booster(
+        [learners[n] for n in chosen],
+        np.concatenate([final, np.zeros(len(chosen) - len(final))]),
+        hull.point,
+        [_in_order(column, *stage) for stage in stages] or [final],
         path,
-        objective.numbers,
-        objective.weights,
-        objective.point,
-        objective.value,
-        excess,
+        replace(certificate, over=atoms.over) if known else None,
+        rate,
     )
 
 
@@ -407,18 +368,17 @@ def fit_temperature(vote: Floats, codes: Indices, weights: Floats) -> float:
 
 
 def _cross_validated_scale(
-    boosting: Boosting, X: Any, codes: Indices, weights: Floats, rng: np.random.Generator
+    model: HullBoostClassifier, run: FitRun, X: Any, codes: Indices, weights: Floats
 ) -> float:
     """The best scale below 128 if it beats 128 by more than a standard error, else 128."""
-    run = boosting.run
     fold = np.empty(len(codes), dtype=int)
     for code in np.unique(codes):
-        mine = rng.permutation(np.flatnonzero(codes == code))
+        mine = run.rng.permutation(np.flatnonzero(codes == code))
         fold[mine] = np.arange(len(mine)) % _FOLDS
     hits = np.zeros((len(CV_SCALES), len(codes)))
 
     def judged(scale: float, train: Indices, test: Indices) -> Floats:
-        boosters = boosting.fit(X[train], codes[train], weights[train], scale, 0.4)
+        boosters = boost(model, run, X[train], codes[train], weights[train], scale, 0.4)
         if run.stopping or run.clock.over(0.4):
             raise OutOfTimeError
         vote = votes(boosters, X[test])
@@ -444,18 +404,12 @@ def _cross_validated_scale(
 
 
 def _calibrated(
-    boosting: Boosting,
-    boosters: list[Booster],
-    X: Any,
-    codes: Indices,
-    weights: Floats,
-    scale: float,
+    model: HullBoostClassifier, run: FitRun, X: Any, codes: Indices, weights: Floats
 ) -> float:
     """The slope of the probabilities, from a second fit to at most 10 000 rows.
 
     If classes are too small or no time is left, it is that of the votes on the training rows.
     """
-    run = boosting.run
 
     def second_fit() -> float:
         some = draw_rows(len(codes), _CALIBRATION_ROWS, run.rng)
@@ -463,7 +417,7 @@ def _calibrated(
         if not len(test) or run.out_of_time:
             raise OutOfTimeError
         train, test = some[train], some[test]
-        second = boosting.fit(X[train], codes[train], weights[train], scale, 1.0)
+        second = boost(model, run, X[train], codes[train], weights[train], model.scale_, 1.0)
         if run.out_of_time:
             raise OutOfTimeError
         return fit_temperature(votes(second, X[test]), codes[test], weights[test])
@@ -471,7 +425,7 @@ def _calibrated(
     try:
         return run.stage("calibrate", second_fit)
     except OutOfTimeError:
-        points = np.column_stack([booster.point for booster in boosters])
+        points = np.column_stack([booster.point for booster in model.boosters_])
         return fit_temperature(points, codes, weights)
 
 
@@ -575,6 +529,12 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
     True
     """
 
+    scale_: float
+    boosters_: list[Booster]
+    path_: Path
+    certificate_: Any
+    rate_bound_: Any
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "weak_learner": [None, HasMethods(["fit", "predict"])],
         "loss": [StrOptions(set(LOSSES))],
@@ -663,21 +623,16 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         codes = np.searchsorted(self.classes_, y)
         sample = Sample(as_rows(X), codes[:, None].astype(np.float64), weights)
         with FitRun(self, sample, present) as run:
-            boosting = Boosting(
-                self.weak_learner,
-                self.loss,
-                self.n_terms,
-                self.step,
-                self.tol,
-                run.recorded("seed", lambda: run.seeds[0]),
-                run,
-            )
             run.begin("scale")
-            self.scale_ = self._scale(boosting, X, codes, weights)
+            self.scale_ = self._scale(run, X, codes, weights)
             run.begin("boost", self.n_terms)
-            boosters = boosting.fit(X, codes, weights, self.scale_, 0.8, "boost")
-            self.temperature_ = _calibrated(boosting, boosters, X, codes, weights, self.scale_)
-        self.boosters_ = boosters
+            boosters = boost(self, run, X, codes, weights, self.scale_, 0.8, "boost")
+            self.boosters_ = boosters
+            self.temperature_ = _calibrated(self, run, X, codes, weights)
+        self.path_ = joint_path([booster.path for booster in boosters])
+        self.certificate_ = joint_certificate([booster.certificate for booster in boosters])
+        self.rate_bound_ = joint_bound([booster.rate_bound for booster in boosters])
+        self.n_terms_ = sum(int(np.count_nonzero(booster.weights)) for booster in boosters)
         points = np.column_stack([booster.point for booster in boosters])
         self.margins_ = (points * class_signs(codes)).squeeze(axis=1 if self._binary else ())
         self.margin_bound_: Bound | None = (
@@ -751,34 +706,14 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
     @property
     def learners_(self) -> Any:
         """Weak learners."""
-        learners = [booster.learners for booster in self._fitted()]
+        learners = [booster.learners for booster in self.boosters_]
         return learners[0] if self._binary else learners
 
     @property
     def learner_weights_(self) -> Any:
         """Their weights."""
-        weights = [booster.weights for booster in self._fitted()]
+        weights = [booster.weights for booster in self.boosters_]
         return weights[0] if self._binary else weights
-
-    @property
-    def n_terms_(self) -> int:
-        """Number of weak learners of positive weight."""
-        return sum(int(np.count_nonzero(booster.weights)) for booster in self._fitted())
-
-    @property
-    def path_(self) -> Path:
-        """Loss and gap after each round."""
-        return joint_path([booster.path for booster in self._fitted()])
-
-    @property
-    def certificate_(self) -> Any:
-        """How far the loss can be from its minimum."""
-        return joint_certificate([booster.certificate for booster in self._fitted()])
-
-    @property
-    def rate_bound_(self) -> Any:
-        """What Theorem 3.1 promised."""
-        return joint_bound([booster.rate_bound for booster in self._fitted()])
 
     def _saved_state(self) -> dict[str, Any]:
         state = super()._saved_state()
@@ -798,10 +733,6 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
     def _accepts_sparse(self) -> str | bool:
         return "csr" if self.weak_learner is not None else False
 
-    def _fitted(self) -> list[Booster]:
-        check_is_fitted(self)
-        return self.boosters_
-
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
         return validate_held(
@@ -812,11 +743,11 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         codes = (vote[:, 0] > 0).astype(int) if self._binary else vote.argmax(axis=1)
         return np.asarray(self.classes_[codes])
 
-    def _scale(self, boosting: Boosting, X: Any, codes: Indices, weights: Floats) -> float:
+    def _scale(self, run: FitRun, X: Any, codes: Indices, weights: Floats) -> float:
         if self.scale == "margin":
             return margin_scale(self.n_terms, self.margin)
         if self.scale == "cv":
-            return _cross_validated_scale(boosting, X, codes, weights, boosting.run.rng)
+            return _cross_validated_scale(self, run, X, codes, weights)
         return AUTO_SCALE if self.scale == "auto" else float(self.scale)
 
     def _check_parameters(self) -> None:

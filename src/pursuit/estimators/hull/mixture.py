@@ -19,7 +19,12 @@ from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.estimators.constraints import CHECKPOINT, EXECUTION, MAX_TIME
 from pursuit.estimators.fit_run import FitRun, interrupt, warn
 from pursuit.estimators.hull.mixture_atoms import GaussianAtoms, Searched
-from pursuit.estimators.hull.pursue import ResumablePursuit, joined_pieces, stop_in_time
+from pursuit.estimators.hull.pursue import (
+    ResumablePursuit,
+    joined_pieces,
+    recorded_pieces,
+    stop_in_time,
+)
 from pursuit.estimators.inputs import seeded, validate_held, validate_weights
 from pursuit.estimators.lazily import lazily
 from pursuit.estimators.saving import SavedModel
@@ -349,33 +354,20 @@ def grow(
     if ended:
         return pursuit.recorder.path(ended)
     rules = [stop, stop_in_time(run, share)]
-    pieces: list[Path] = []
-    while True:
+
+    def advance() -> GrowthRound:
         known = len(stop.stages)
-        piece = run.recorded(
-            f"{name}-{len(pieces)}", partial(_advance, pursuit, growth, stop, rules)
-        )
-        pieces.append(piece.path)
-        if len(stop.stages) == known and len(piece.stages):
-            # An earlier run has recorded these steps.
-            for mixture, value in zip(piece.stages, piece.values, strict=True):
-                stop.see(mixture, value)
-            growth.resume(piece.stages[-1], piece.numbers, piece.useless)
-            pursuit.skip(piece.path)
-        reason = piece.path.stop_reason
-        if reason != "more" and not (reason == "time" and not run.clock.over(share)):
-            return joined_pieces(pieces)
+        path = pursuit.run_piece(rules)
+        stages, values = stop.stages[known:], stop.values[known:]
+        return GrowthRound(stages, values, path, growth.numbers, growth.useless.copy())
 
+    def resume(piece: GrowthRound) -> None:
+        for mixture, value in zip(piece.stages, piece.values, strict=True):
+            stop.see(mixture, value)
+        growth.resume(piece.stages[-1], piece.numbers, piece.useless)
 
-def _advance(
-    pursuit: ResumablePursuit, growth: MixtureGrowth, stop: GrowthStop, rules: Sequence[Any]
-) -> GrowthRound:
-    """Some more steps, and the state after them."""
-    known = len(stop.stages)
-    path = pursuit.run_piece(rules)
-    return GrowthRound(
-        stop.stages[known:], stop.values[known:], path, growth.numbers, growth.useless.copy()
-    )
+    pieces = recorded_pieces(pursuit, advance, resume, run, name, share)
+    return joined_pieces([piece.path for piece in pieces])
 
 
 class HullMixture(DensityMixin, SavedModel, BaseEstimator):

@@ -139,12 +139,6 @@ class GaussianAtoms:
         centre, which = divmod(number, len(self.bandwidths))
         return self.centres[centre], float(self.bandwidths[which])
 
-    def log_density(self, number: int, X: Floats) -> Floats:
-        """ln p at rows."""
-        centre, bandwidth = self.atom(number)
-        constant = self._constants[number % len(self.bandwidths)]
-        return np.asarray(-0.5 * ((X - centre) ** 2).sum(axis=1) / bandwidth**2 - constant)
-
     def most_likely(self) -> int:
         """The atom that alone has the largest mean ln p, v⁰ of Algorithm 2.1."""
         mean = self._w @ self._X

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -113,6 +113,33 @@ class ResumablePursuit(Pursuit):
         """Count steps that an earlier run has taken."""
         self.n_steps += len(path)
         self._taken.update(path.index.tolist())
+
+
+def recorded_pieces(
+    pursuit: ResumablePursuit,
+    advance: Callable[[], Any],
+    resume: Callable[[Any], None],
+    run: FitRun,
+    name: str | None,
+    share: float,
+) -> list[Any]:
+    """All pieces of a pursuit, until its rules or a share of ``max_time`` end it.
+
+    ``advance`` takes the next steps and returns what a checkpoint records of them, with their
+    ``path``. A piece that an earlier run has recorded under the name is passed to ``resume``.
+    """
+    pieces: list[Any] = []
+    while True:
+        n_steps = pursuit.n_steps
+        stage = f"{name}-{len(pieces)}"
+        pieces.append(advance() if name is None else run.recorded(stage, advance))
+        path = pieces[-1].path
+        if pursuit.n_steps < n_steps + len(path):
+            resume(pieces[-1])
+            pursuit.skip(path)
+        out_of_time = path.stop_reason == "time" and run.clock.over(share)
+        if out_of_time or path.stop_reason not in ("more", "time"):
+            return pieces
 
 
 def joined_pieces(pieces: Sequence[Path]) -> Path:
