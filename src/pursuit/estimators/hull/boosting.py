@@ -652,7 +652,7 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         -------
         votes : array of shape (n_rows,) or (n_rows, n_classes)
         """
-        vote = votes(self.boosters_, self._rows(X))
+        vote = self._votes(X)
         return vote[:, 0] if self._binary else vote
 
     @lazily
@@ -663,7 +663,7 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         -------
         y : array of shape (n_rows,)
         """
-        return self._decide(votes(self.boosters_, self._rows(X)))
+        return self._decide(self._votes(X))
 
     @lazily
     def predict_proba(self, X: Any) -> Floats:
@@ -673,7 +673,7 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         -------
         p : array of shape (n_rows, n_classes)
         """
-        return probabilities(votes(self.boosters_, self._rows(X)), self.temperature_)
+        return probabilities(self._votes(X), self.temperature_)
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Yield predictions after 1, 2, … rounds.
@@ -738,6 +738,10 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         return validate_held(
             self, X, reset=False, accept_sparse=self._accepts_sparse(), dtype=np.float64
         )
+
+    def _votes(self, X: Any) -> Floats:
+        X = self._rows(X)
+        return votes(self.boosters_, X)
 
     def _decide(self, vote: Floats) -> NDArray[Any]:
         codes = (vote[:, 0] > 0).astype(int) if self._binary else vote.argmax(axis=1)
