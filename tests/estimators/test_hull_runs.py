@@ -4,6 +4,7 @@ import signal
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier
 
 from pursuit import HullBoostClassifier, HullMixture, HullRegressor, Search
@@ -238,6 +239,44 @@ def test_a_fit_that_ran_out_of_time_goes_on_with_more_of_it(kind, tmp_path, monk
     else:
         same_path(longer.path_, whole.path_)
         assert longer.certificate_.lower == whole.certificate_.lower
+
+
+class ShareClock:
+    """Shares of the time up to the limit are over."""
+
+    def __init__(self, limit=None):
+        self.limit = 0.0 if limit is None else limit
+
+    def over(self, share=1.0):
+        return share <= self.limit
+
+
+@pytest.mark.parametrize(
+    ("model", "limit"),
+    [
+        (HullBoostClassifier(scale="cv", n_terms=12), 0.5),
+        (HullBoostClassifier(scale="cv", n_terms=12), 0.8),
+        (HullMixture(n_terms=6), 0.6),
+        (HullMixture(n_terms=6, criterion="validation", refine=False), 0.6),
+        (HullMixture(n_terms=6, criterion="validation", refine=False), 0.9),
+    ],
+)
+def test_what_followed_a_stage_that_ran_out_of_time_is_done_again(
+    model, limit, tmp_path, monkeypatch
+):
+    boosted = isinstance(model, HullBoostClassifier)
+    monkeypatch.setattr(boosting, "CV_SCALES", (4.0, 8.0))
+    X, y = wave() if boosted else (ring(), None)
+    y = np.where(y + np.sin(9 * X[:, 0]) > 0, 1, 0) if boosted else None
+    model.set_params(random_state=0)
+    whole = clone(model).fit(X, y)
+    monkeypatch.setattr(fit_run, "Clock", ShareClock)
+    short = clone(model).set_params(checkpoint=tmp_path, max_time=limit).fit(X, y)
+    longer = clone(model).set_params(checkpoint=tmp_path).fit(X, y)
+    answer = "predict_proba" if boosted else "score_samples"
+    expected = getattr(whole, answer)(X)
+    assert not np.array_equal(getattr(short, answer)(X), expected)
+    assert np.array_equal(getattr(longer, answer)(X), expected)
 
 
 def test_an_interrupted_boost_keeps_its_rounds(monkeypatch):

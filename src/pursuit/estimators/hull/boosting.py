@@ -312,8 +312,8 @@ def joint_certificate(certificates: Sequence[Certificate | None]) -> Certificate
 def joint_bound(bounds: Sequence[Bound | None]) -> Bound | None:
     """One bound on the sum of what the bounds of several boosters are about."""
     known = [bound for bound in bounds if bound is not None]
-    if len(known) < len(bounds) or len(known) == 1:
-        return known[0] if known else None
+    if len(bounds) == 1 or len(known) < len(bounds):
+        return bounds[0] if len(bounds) == 1 else None
     longest = max(known, key=lambda bound: len(bound.size))
     n = len(longest.size)
     return replace(
@@ -423,7 +423,7 @@ def _calibrated(
         return fit_temperature(votes(second, X[test]), codes[test], weights[test])
 
     try:
-        return run.stage("calibrate", second_fit)
+        return run.stage(f"calibrate-{model.scale_:g}", second_fit)
     except OutOfTimeError:
         points = np.column_stack([booster.point for booster in model.boosters_])
         return fit_temperature(points, codes, weights)
@@ -626,7 +626,9 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
             run.begin("scale")
             self.scale_ = self._scale(run, X, codes, weights)
             run.begin("boost", self.n_terms)
-            boosters = boost(self, run, X, codes, weights, self.scale_, 0.8, "boost")
+            # A scale that is not the one recorded, for want of time, has rounds of its own.
+            name = f"boost-{self.scale_:g}"
+            boosters = boost(self, run, X, codes, weights, self.scale_, 0.8, name)
             self.boosters_ = boosters
             self.temperature_ = _calibrated(self, run, X, codes, weights)
         self.path_ = joint_path([booster.path for booster in boosters])

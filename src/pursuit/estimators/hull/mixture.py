@@ -559,7 +559,9 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
             if self.refine and self.criterion != "certificate" and not run.out_of_time:
                 # The largest mixture has more components to choose from.
                 starts = [best, stop.stages[-1]]
-                fewer = run.stage("prune", lambda: [pruned(v, em, stop.criterion) for v in starts])
+                # A fit that has grown further since it was recorded is pruned again.
+                name = f"prune-{len(stop.stages)}"
+                fewer = run.stage(name, lambda: [pruned(v, em, stop.criterion) for v in starts])
                 best = min(fewer, key=stop.criterion)
             if len(held_out):
                 em = self._em(Z, weights)
@@ -567,7 +569,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
                 if not self.refine:
                     n_steps = stop.best_steps
                     again = GrowthStop(lambda _: 0.0, self.n_terms, np.inf, n_steps)
-                    grow(growth, again, present, run, "again", 0.9)
+                    grow(growth, again, present, run, f"again-{n_steps}", 0.9)
                     best = growth.mixture
             self.rate_bound_: Bound | None = None
             if self.refine:

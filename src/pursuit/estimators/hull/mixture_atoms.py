@@ -109,7 +109,7 @@ class GaussianAtoms:
         self, X: Floats, weights: Floats, centres: Floats, bandwidths: Floats, workers: Workers
     ) -> None:
         self.centres, self.bandwidths = centres, bandwidths
-        # Groups are made of distinct rows, so that copies of a row give the same bounds as a weight.
+        # Groups hold distinct rows, so that copies of a row give the same bounds as a weight.
         distinct, same, copies = np.unique(X, axis=0, return_inverse=True, return_counts=True)
         groups = neighbours(distinct, max(_GROUP_ROWS, -(-len(distinct) // _MOST_GROUPS)))
         split = [neighbours(distinct[group], -(-len(group) // _PARTS)) for group in groups]
