@@ -16,7 +16,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-from pursuit import HullRegressor, Search, pairwise
+from pursuit import HullRegressor, Search, load, pairwise
 from pursuit.estimators.hull import atoms as hullatoms
 from pursuit.estimators.inputs import seeded
 
@@ -206,6 +206,27 @@ def test_pipeline_clone_pickle_and_refit():
     model = clone(pipe[-1]).set_params(atoms="features").fit(X, y)
     assert not hasattr(model.set_params(atoms="kernel").fit(X, y), "coef_")
     again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict(X), model.predict(X))
+
+
+def test_parameters_set_after_a_fit_wait_for_the_next_one():
+    X, y = wave(60)
+    later = {"kernel": "linear", "gamma": 9.0, "radius": 0.1, "loss": "huber"}
+    for model in (HullRegressor(radius=3.0), HullRegressor(kernel=["rbf", RBF(2.0)], radius=3.0)):
+        expected = model.fit(X, y).predict(X)
+        assert np.array_equal(model.set_params(**later).predict(X), expected)
+    made = HullRegressor(PolynomialFeatures(2), radius=1.0).fit(X, y)
+    expected = made.predict(X)
+    assert np.array_equal(made.set_params(atoms="features").predict(X), expected)
+
+
+def test_points_of_your_own_are_saved_with_the_search(tmp_path):
+    X, y = wave(60)
+    search = Search("pooled", candidates=X[:7])
+    model = HullRegressor(radius=3.0, search=search).fit(X, y)
+    model.save(tmp_path / "model.pursuit")
+    again = load(tmp_path / "model.pursuit")
+    assert np.array_equal(again.search.candidates, X[:7])
     assert np.array_equal(again.predict(X), model.predict(X))
 
 

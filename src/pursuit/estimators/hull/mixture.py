@@ -5,7 +5,6 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -549,7 +548,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         Z = (X - shift) / scale
         sample = Sample(as_rows(X), np.empty((len(X), 0)), weights)
         with FitRun(self, sample, present) as run:
-            train, held_out = run.recorded("split", partial(self._split, len(Z), run.rng))
+            train, held_out = self._split(len(Z), run.rng)
             em = self._em(Z[train], weights[train])
             growth = self._growth(em, bandwidths, run.workers)
             stop = self._stop(growth, Z[held_out], weights[held_out], _count(weights))

@@ -50,7 +50,15 @@ _FOLDS = 5
 """Number of folds of ``radius="cv"``; more are slower and use more rows in each fit."""
 _SEARCHES = {"pooled": ("pool_size", "candidates"), "full": ()}
 """Fields of `Search` that apply."""
-_OPTIONAL = ("coef_", "kernel_indices_", "transformer_", "radii_", "mse_path_", "delta_")
+_OPTIONAL = (
+    "coef_",
+    "delta_",
+    "kernel_",
+    "kernel_indices_",
+    "mse_path_",
+    "radii_",
+    "transformer_",
+)
 """Attributes that not every fit sets."""
 
 
@@ -131,6 +139,8 @@ class HullRegressor(ScoredRows, RegressorMixin, KernelModel, ReportedModel, Base
         Their centres; None for features and precomputed kernels.
     basis_indices_ : array of int
         Row numbers of the centres (-1 for points of your own), or numbers of the features.
+    kernel_ : kernel object, str, callable or list of these
+        The kernel of the fit; not for features and transformers.
     kernel_indices_ : array of int
         Number of the kernel, in a list of kernels, that each atom belongs to.
     coef_ : array of shape (n_atoms,)
@@ -280,7 +290,7 @@ class HullRegressor(ScoredRows, RegressorMixin, KernelModel, ReportedModel, Base
         if self._uses_kernel:
             rows, X = training_rows(self, X)
         else:
-            X = self._checked(X, reset=True)
+            X = self._checked(X, self._transformer, reset=True)
             rows = _known_rows(X)
         y = _check_y(y, y_numeric=True, estimator=self).astype(np.float64)
         check_lengths(X, y)
@@ -322,8 +332,9 @@ class HullRegressor(ScoredRows, RegressorMixin, KernelModel, ReportedModel, Base
         """
         check_is_fitted(self)
         if hasattr(self, "coef_"):
-            X = self._checked(X, reset=False)
-            features = self.transformer_.transform(X) if hasattr(self, "transformer_") else X
+            transformer = getattr(self, "transformer_", None)
+            X = self._checked(X, transformer, reset=False)
+            features = X if transformer is None else transformer.transform(X)
             return np.asarray(_matrix(features) @ self.coef_)
         rows, X = prediction_rows(self, X)
         total = np.zeros(rows.n_rows)
@@ -349,7 +360,7 @@ class HullRegressor(ScoredRows, RegressorMixin, KernelModel, ReportedModel, Base
         return isinstance(self.atoms, str) and self.atoms == "kernel"
 
     def _kernels_used(self) -> list[Any]:
-        return list(self.kernel) if isinstance(self.kernel, list | tuple) else [self.kernel]
+        return list(self.kernel_) if isinstance(self.kernel_, list | tuple) else [self.kernel_]
 
     def _check_parameters(self) -> Search:
         """Refuse parameters that do not go together; the search that ``search`` means."""
@@ -371,7 +382,7 @@ class HullRegressor(ScoredRows, RegressorMixin, KernelModel, ReportedModel, Base
                 "search=Search('pooled', candidates=points)."
             )
         if self._uses_kernel:
-            if not self._kernels_used():
+            if isinstance(self.kernel, list | tuple) and not len(self.kernel):
                 raise ValueError("kernel is an empty list: pass at least one kernel.")
             return estimator_search(self, _SEARCHES)
         defaults = {"kernel": "rbf", "search": "pooled"}
@@ -384,9 +395,13 @@ class HullRegressor(ScoredRows, RegressorMixin, KernelModel, ReportedModel, Base
                 )
         return Search()
 
-    def _checked(self, X: Any, *, reset: bool) -> Any:
+    @property
+    def _transformer(self) -> Any:
+        return None if isinstance(self.atoms, str) else self.atoms
+
+    def _checked(self, X: Any, transformer: Any, *, reset: bool) -> Any:
         """X as features, or as the transformer takes it."""
-        if not isinstance(self.atoms, str) and as_source(X) is None:
+        if transformer is not None and as_source(X) is None:
             return validate_data(self, X, reset=reset, skip_check_array=True)
         return validate_held(
             self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
@@ -395,7 +410,7 @@ class HullRegressor(ScoredRows, RegressorMixin, KernelModel, ReportedModel, Base
     def _feature_atoms(self, X: Any, problem: BallProblem, run: FitRun) -> Pool:
         """All columns of X, or of what the transformer makes of it."""
         kind = "features"
-        if not isinstance(self.atoms, str):
+        if self._transformer is not None:
             self.transformer_ = seeded_clone(self.atoms, int(run.rng.integers(2**31)))
             X = self.transformer_.fit_transform(X, problem.y)
             kind = f"outputs of {type(self.atoms).__name__}"
@@ -407,6 +422,7 @@ class HullRegressor(ScoredRows, RegressorMixin, KernelModel, ReportedModel, Base
         self, sample: Sample, X: Any, search: Search, run: FitRun
     ) -> tuple[CountingKernel, Pool]:
         """The kernel, and the first pool of its functions."""
+        self.kernel_ = self.kernel
         kernels = self._compiled_kernels(X)
         self._freeze_kernel()
         n, m = len(kernels), sample.n_rows
