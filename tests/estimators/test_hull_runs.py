@@ -327,3 +327,11 @@ def test_kernel_functions_at_cluster_centres_and_at_all_rows():
     full = HullRegressor(gamma=1.0, radius=5.0, search="full", random_state=0).fit(X, y)
     assert np.array_equal(full.dual_coef_, whole.dual_coef_)
     assert model.certificate_.upper >= whole.certificate_.lower
+
+
+def test_a_regression_whose_steps_have_used_their_time_takes_no_more(tmp_path, monkeypatch):
+    X, y = wave()
+    monkeypatch.setattr(fit_run, "Clock", ShareClock)
+    model = HullRegressor(gamma=1.0, radius=4.0, max_time=0.9, checkpoint=tmp_path).fit(X, y)
+    assert model.path_.stop_reason == "time"
+    assert len(model.path_) == len(list(tmp_path.glob("pool-*"))) == 1

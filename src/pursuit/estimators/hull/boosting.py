@@ -70,13 +70,11 @@ _MARGIN, _TOL = 0.1, 1e-3
 
 def hull_loss(name: str, y: Floats, scale: float, weights: Floats) -> HullLoss:
     """The loss of the votes that a name stands for."""
-    if name == "log-exp":
-        return LogExpLoss(y, scale, weights)
-    if name == "logistic":
-        return LogisticLoss(y, scale, weights)
+    if name == "least-squares":
+        return SquaredLoss(y, weights, scale)
     if name == "exponential":
         return ExponentialLoss(y, scale, weights)
-    return SquaredLoss(y, weights, scale)
+    return (LogExpLoss if name == "log-exp" else LogisticLoss)(y, scale, weights)
 
 
 @dataclass(frozen=True)

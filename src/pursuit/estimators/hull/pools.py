@@ -21,6 +21,8 @@ from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
 from pursuit.rows import Sample
 
+_TIME_SHARE = 0.9
+"""Share of ``max_time`` after which steps end; the rest is for finishing the model."""
 _GAIN = 1e-12
 """A fit ends when the atoms outside the pool promise less than this fraction of f(0)."""
 
@@ -215,7 +217,8 @@ def pursue_ball(
         rounds.append(last)
         if last.next_rows is not None:
             pool, start = pool.moved(last.next_rows, last.coefficients)
-        elif last.path.stop_reason == "time" and not run.out_of_time:
+        elif last.path.stop_reason == "time" and not run.clock.over(_TIME_SHARE):
+            # An earlier run had less time.
             start = last.coefficients
         else:
             break
@@ -246,7 +249,7 @@ def _pursue_pool(
     excess, small = ball.gap, _GAIN * ball.start_value
     stop = HullStop(problem.n_terms, None, tol)
     stop.max_iter -= sum(len(round_.path) for round_ in rounds)
-    path, alone = pursue_hull(ball, meter, stop, [stop_in_time(run, 0.9)], pool.labels)
+    path, alone = pursue_hull(ball, meter, stop, [stop_in_time(run, _TIME_SHARE)], pool.labels)
     fitted = pool.source.predicted(ball.coefficients)
     value, gain = problem.value(fitted), 0.0
     before = (

@@ -50,15 +50,7 @@ _FOLDS = 5
 """Number of folds of ``radius="cv"``; more are slower and use more rows in each fit."""
 _SEARCHES = {"pooled": ("pool_size", "candidates"), "full": ()}
 """Fields of `Search` that apply."""
-_OPTIONAL = (
-    "coef_",
-    "delta_",
-    "kernel_",
-    "kernel_indices_",
-    "mse_path_",
-    "radii_",
-    "transformer_",
-)
+_OPTIONAL = ("coef_", "delta_", "kernel_", "kernel_indices_", "mse_path_", "radii_", "transformer_")
 """Attributes that not every fit sets."""
 
 
