@@ -65,10 +65,6 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
         "check_sample_weight_equivalence_on_dense_data": _FOLDS,
         "check_sample_weight_equivalence_on_sparse_data": _FOLDS,
     },
-    "HullRegressorCV": {
-        "check_sample_weight_equivalence_on_dense_data": _FOLDS,
-        "check_sample_weight_equivalence_on_sparse_data": _FOLDS,
-    },
     "GreedyFeatureMap": {
         "check_positive_only_tag_during_fit": (
             "kernel='precomputed' only: the check subtracts a constant from a kernel matrix, which "

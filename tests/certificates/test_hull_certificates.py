@@ -22,7 +22,7 @@ from certificates.problems import (
     own_points,
 )
 
-from pursuit import HullBoostClassifier, HullMixture, HullRegressor
+from pursuit import HullBoostClassifier, HullMixture, HullRegressor, Search
 
 NARROW = 1e-5
 """Relative width up to which an oracle's enclosure says something."""
@@ -66,14 +66,18 @@ def check_regressor(seed, m=None):
     radius = unit * float(10.0 ** rng.uniform(-1, 1)) / largest
     given_kernel = kernels[0].kernel if len(kernels) == 1 else [k.kernel for k in kernels]
     arguments = kernels[0].arguments if kernels else {}
-    pool = {"pool_size": int(rng.integers(3, 30))} if what == 0 and rng.random() < 0.5 else {}
+    pool = {}
+    if what == 0 and rng.random() < 0.5:
+        pool = {"search": Search("pooled", pool_size=int(rng.integers(3, 30)))}
+    elif what == 2:
+        pool = {"search": Search("pooled", candidates=atoms)}
     options = {} if loss == "squared" else {"loss": loss}
     if loss == "quantile":
         options["quantile"] = quantile
     steps = ["corrective", "joint", "frank-wolfe"] if loss in ("squared", "huber") else [None]
     step = steps[int(rng.integers(len(steps)))]
     model = HullRegressor(
-        atoms,
+        "features" if what == 1 else "kernel",
         kernel=given_kernel if kernels else "rbf",
         radius=radius,
         n_terms=int(rng.integers(1, 40)) if not real else 60,
@@ -170,7 +174,7 @@ def check_boosting(seed, m=None):
             edges.append(np.unique(np.quantile(column, levels, method="lower")))
     vertices = stump_vertices(X, edges)
     classes = [1] if n_classes == 2 else list(range(n_classes))
-    proofs = [model.certificate_] if n_classes == 2 else model.certificate_
+    proofs = [booster.certificate for booster in model.boosters_]
     found = []
     for code, proof in zip(classes, proofs, strict=True):
         signs = np.where(codes == code, 1.0, -1.0)
@@ -192,13 +196,16 @@ def check_mixture(seed, m=None):
     w = np.ones(m) if weights is None else weights
     bandwidths = np.unique(rng.choice([1.0, 0.5, 0.25, 0.12], 3))
     kind = str(rng.choice(["full", "diag", "spherical"]))
+    terms = int(rng.integers(1, 20)) if not real else 15
+    criterion = str(rng.choice(["bic", "certificate"]))
+    tol = float(10.0 ** rng.uniform(-4, -1))
     model = HullMixture(
         refine=False,
         bandwidths=bandwidths,
         covariance_type=kind,
-        n_terms=int(rng.integers(1, 20)) if not real else 15,
-        criterion=str(rng.choice(["bic", "certificate"])),
-        tol=float(10.0 ** rng.uniform(-4, -1)),
+        n_terms=terms,
+        criterion=criterion,
+        tol=tol if criterion == "certificate" else None,
         random_state=seed,
         n_jobs=1,
     ).fit(X, None, weights)

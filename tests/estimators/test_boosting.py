@@ -271,11 +271,11 @@ def test_every_loss_classifies_stages_calibrates_and_is_saved(name, tmp_path):
     again = load(tmp_path / "model.pursuit")
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
     assert again.path_.step == model.path_.step == "joint"
-    assert again.certificate_ == model.certificate_
+    assert str(again.certificate_) == str(model.certificate_)
     X, y = load_iris(return_X_y=True)
     more = HullBoostClassifier(loss=name, scale=8.0, n_terms=10, random_state=0).fit(X, y)
     assert more.score(X, y) > 0.9
-    assert len(more.certificate_) == 3
+    assert more.certificate_.upper_per_output.shape == (3,)
 
 
 def test_weak_learners_take_the_steepest_step_and_the_path_says_so():
@@ -341,7 +341,16 @@ def test_more_classes_are_one_against_the_rest():
     assert np.array_equal(model.classes_[p.argmax(axis=1)], model.predict(X))
     alone = HullBoostClassifier(n_terms=30, random_state=0).fit(X, names == "b")
     assert model.decision_function(X)[:, 1] == pytest.approx(alone.decision_function(X))
-    assert len(model.certificate_) == len(model.path_) == 3
+    proof = model.certificate_
+    alone_proof = alone.certificate_
+    assert proof.upper_per_output[1] == pytest.approx(alone_proof.upper)
+    assert proof.lower_per_output[1] == pytest.approx(alone_proof.lower)
+    assert model.path_.value[-1] == pytest.approx(proof.upper)
+    assert len(model.path_) == max(len(booster.path) for booster in model.boosters_)
+    excess = model.path_.value - proof.lower
+    assert np.all(excess[: len(model.rate_bound_.value)] >= 0)
+    assert np.all(model.path_.value - proof.upper <= model.rate_bound_.value)
+    assert model.n_terms_ == sum(np.count_nonzero(w) for w in model.learner_weights_)
     assert np.array_equal(list(model.staged_predict(X))[-1], model.predict(X))
 
 

@@ -15,7 +15,6 @@ from pursuit import (
     HullBoostClassifier,
     HullMixture,
     HullRegressor,
-    HullRegressorCV,
     KernelMatchingPursuitClassifier,
     KernelMatchingPursuitRegressor,
     LowRankSVC,
@@ -102,7 +101,7 @@ REGRESSORS = {
     "HullRegressor features": lambda: HullRegressor(
         "features", radius=5.0, n_terms=3, random_state=0
     ),
-    "HullRegressorCV": lambda: HullRegressorCV(radii=[1.0, 4.0], cv=2, n_terms=8, random_state=0),
+    "HullRegressor cv": lambda: HullRegressor(n_terms=8, random_state=0),
     "LowRankSVR": lambda: LowRankSVR(n_basis=20, random_state=0),
     "LPMachineRegressor": lambda: LPMachineRegressor(n_basis=8, random_state=0),
     "ExactGPRegressor": lambda: ExactGPRegressor("rbf", noise=0.1, random_state=0),
@@ -463,7 +462,9 @@ class Own:
         lambda: KernelMatchingPursuitRegressor(
             n_basis=10, search=Search("pooled", pool_size=100), random_state=0
         ),
-        lambda: HullRegressor(radius=5.0, n_terms=10, pool_size=100, random_state=0),
+        lambda: HullRegressor(
+            radius=5.0, n_terms=10, search=Search("pooled", pool_size=100), random_state=0
+        ),
     ],
 )
 def test_a_fit_that_reads_in_blocks_never_asks_for_all_rows(make):

@@ -10,14 +10,22 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics.pairwise import rbf_kernel
 
 import pursuit
-from pursuit import HullRegressor, HullRegressorCV, SigmoidAtoms, SquaredLoss, minimize_over_hull
+from pursuit import (
+    HuberLoss,
+    HullRegressor,
+    Search,
+    SigmoidAtoms,
+    SquaredLoss,
+    limits,
+    minimize_over_hull,
+)
+from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.hull import atoms as hull_atoms
-from pursuit.estimators.hull import model as hull_model
-from pursuit.estimators.hull.problem import BallProblem
-from pursuit.estimators.hull.rounds import RowAtoms, pursue_ball
-from pursuit.greedy import Interrupted, Meter
+from pursuit.estimators.hull.balls import BallProblem
+from pursuit.estimators.hull.pools import RowAtoms, pursue_ball
+from pursuit.estimators.inputs import seeded
+from pursuit.greedy import Meter
 from pursuit.kernels import CountingKernel, compile_kernel
-from pursuit.linalg import Workers
 from pursuit.objectives import SquaredResidual
 from pursuit.rows import ArrayRows, Sample
 from pursuit.solvers import LinprogMaster
@@ -97,7 +105,7 @@ def random_problem(seed):
         "radius": float(rng.choice([0.5, 3.0, 20.0])),
         "n_terms": int(rng.choice([3, 10, 200])),
         "quantile": 0.5,
-        "pool_size": int(rng.choice([8, 30])) if seed % 2 else "auto",
+        "search": Search("pooled", pool_size=int(rng.choice([8, 30])) if seed % 2 else None),
         "random_state": seed,
     }
     return X, y, weights, options
@@ -105,7 +113,7 @@ def random_problem(seed):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_minimum_over_all_atoms_lies_between_the_bounds(loss, size, monkeypatch):
-    monkeypatch.setattr(hull_model, "_SMALL", 50)
+    monkeypatch.setattr(limits, "SMALL_ROWS", 50)
     pooled = 0
     for seed in range(size(9, 200)):
         X, y, weights, options = random_problem(seed)
@@ -133,7 +141,7 @@ def test_the_minimum_over_all_atoms_lies_between_the_bounds(loss, size, monkeypa
         if options["n_terms"] == 200 and options.get("step", "corrective") == "corrective":
             assert found.relative_gap <= 1e-6, seed
         assert f"{kept.sum()} rows" in found.over
-        pooled += options["pool_size"] != "auto"
+        pooled += options["search"].pool_size is not None
     assert pooled
 
 
@@ -143,9 +151,10 @@ def test_a_pool_alone_says_nothing_of_all_rows(size):
     n = size(6, 60)
     for seed in range(n):
         X, y, _, options = random_problem(seed)
-        options.update(n_terms=200, pool_size="auto", kernel=RBF(1.0))
         pool = np.random.default_rng(seed).choice(len(X), 20, replace=False)
-        alone = HullRegressor(X[pool], **options).fit(X, y)
+        search = Search("pooled", candidates=X[pool])
+        options.update(n_terms=200, search=search, kernel=RBF(1.0))
+        alone = HullRegressor(**options).fit(X, y)
         assert "at the 20 points given" in alone.certificate_.over
         minimum = least_smooth(RBF(1.0)(X), y, np.ones(len(y)), options["radius"], "squared", None)
         false += alone.certificate_.lower > minimum + 1e-6
@@ -175,7 +184,7 @@ def test_beyond_two_thousand_rows_the_certificate_is_about_all_of_them(gamma, ra
     assert known[-1] == len(model.path_) - 1
     assert len(known) < 10 < len(model.path_)
     assert model.path_.gap[-1] == found.relative_gap
-    assert "the pool that was drawn first" in model.rate_bound_.quantity
+    assert "the pool drawn first" in model.rate_bound_.quantity
     assert len(model.rate_bound_.size) < len(model.path_)
 
 
@@ -183,7 +192,8 @@ def test_beyond_two_thousand_rows_the_certificate_is_about_all_of_them(gamma, ra
 def test_a_pool_of_thirty_and_rows_enough(step):
     X, y = np.random.default_rng(3).normal(size=(300, 2)), np.arange(300) % 7 / 3.0
     y = y + np.sin(3 * X[:, 0])
-    model = HullRegressor(gamma=1.0, radius=10.0, pool_size=30, step=step, random_state=0)
+    search = Search("pooled", pool_size=30)
+    model = HullRegressor(gamma=1.0, radius=10.0, search=search, step=step, random_state=0)
     found = model.fit(X, y).certificate_
     K = rbf_kernel(X, gamma=1.0)
     best = HullRegressor("features", radius=10.0, n_terms=300).fit(K, y).certificate_
@@ -209,7 +219,8 @@ def test_all_rows_are_priced_whatever_they_are(loss, kind, monkeypatch):
         return np.exp(-0.5 * np.sum((a - b) ** 2))
 
     K = rbf_kernel(X, gamma=0.5)
-    options = {"radius": 5.0, "loss": loss, "pool_size": 10, "random_state": 0}
+    search = Search("pooled", pool_size=10)
+    options = {"radius": 5.0, "loss": loss, "search": search, "random_state": 0}
     rows, kernel = {
         "csr": (sparse.csr_array(X), "rbf"),
         "precomputed": (K, "precomputed"),
@@ -234,12 +245,11 @@ def test_an_interrupted_fit_claims_no_more_than_it_knows():
     kernel = CountingKernel(compile_kernel("rbf", n_features=X.shape[1], gamma=1.0)[0])
     weights = np.ones(len(y))
     problem = BallProblem(y, weights, SquaredResidual(), "corrective", 50)
-    interrupted = Interrupted()
-    interrupted.request()
-    with Workers(1) as workers:
-        atoms = RowAtoms(Sample(ArrayRows(X), y[:, None], weights), kernel, 1, 20, workers)
-        pool = atoms.pool(np.arange(20), "all")
-        fit = pursue_ball(problem, pool, 3.0, 1e-6, Meter(kernel), interrupted)
+    sample = Sample(ArrayRows(X), y[:, None], weights)
+    with FitRun(HullRegressor(), sample, np.arange(len(y))) as run:
+        run.interrupted.request()
+        pool = RowAtoms(sample, kernel, 1, 20, run.workers).pool(np.arange(20), "all")
+        fit = pursue_ball(problem, pool, 3.0, 1e-6, Meter(kernel), run)
     assert fit.path.stop_reason == "interrupted"
     assert fit.certificate.lower == 0.0
     assert fit.certificate.upper < problem.value(np.zeros(len(y)))
@@ -254,7 +264,8 @@ def test_at_real_size_too(loss):
         X = rng.normal(size=(150, 2))[rng.integers(0, 150, 2100)]
         y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 / 2 + 0.3 * rng.standard_t(2, size=2100)
         weights = rng.uniform(0.5, 2.0, 2100)
-        model = HullRegressor(gamma=1.0, radius=8.0, loss=loss, pool_size=60, random_state=seed)
+        search = Search("pooled", pool_size=60)
+        model = HullRegressor(gamma=1.0, radius=8.0, loss=loss, search=search, random_state=seed)
         found = model.fit(X, y, weights).certificate_
         P = rbf_kernel(X, np.unique(X, axis=0), gamma=1.0)
         delta = getattr(model, "delta_", None)
@@ -354,24 +365,33 @@ def test_the_width_of_hubers_loss_is_that_of_the_targets():
 def test_the_radius_is_chosen_by_the_loss_itself(loss, size):
     X, y, _, _ = random_problem(4)
     m = len(y)
-    splits = [(np.arange(40, m), np.arange(40)), (np.arange(40), np.arange(40, m))]
-    options = {"gamma": 1.0, "n_terms": 500, "loss": loss}
-    model = HullRegressorCV(X, radii=[1.0, 3.0], cv=splits, **options).fit(X, y)
+    search = Search("pooled", candidates=X)
+    options = {"gamma": 1.0, "n_terms": 500, "loss": loss, "search": search}
+    model = HullRegressor(random_state=0, **options).fit(X, y)
     delta = getattr(model, "delta_", None)
-    for i, radius in enumerate([1.0, 3.0]):
-        for j, (train, test) in enumerate(splits):
+    # The folds are what the seed draws.
+    tests = np.array_split(seeded(0).permutation(m), 5)
+    for i, radius in enumerate(model.radii_[:3]):
+        for j, test in enumerate(tests[:2]):
+            train = np.setdiff1d(np.arange(m), test)
             K = rbf_kernel(X[train], X, gamma=1.0)
             if loss in ("absolute", "quantile"):
                 alone = HullRegressor("features", radius=radius, loss=loss, n_terms=500)
                 predicted = alone.fit(K, y[train]).predict(rbf_kernel(X[test], X, gamma=1.0))
+            elif loss == "squared":
+                alone = HullRegressor(radius=radius, **options).fit(X[train], y[train])
+                predicted = alone.predict(X[test])
             else:
                 # Huber's width is that of all targets.
-                alone = HullRegressor(X, radius=radius, **options)
-                alone.fit(X, y, np.isin(np.arange(m), train) + 1e-12)
-                predicted = alone.predict(X[test])
+                corners = radius * np.hstack([K, -K, np.zeros((len(train), 1))])
+                solution = minimize_over_hull(HuberLoss(y[train], delta), corners, 500)
+                K = rbf_kernel(X[test], X, gamma=1.0)
+                corners = radius * np.hstack([K, -K, np.zeros((len(test), 1))])
+                predicted = corners[:, solution.terms] @ solution.weights
             error = mean_loss(y[test] - predicted, np.ones(len(test)), loss, 0.5, delta)
             assert model.mse_path_[i, j] == pytest.approx(error, rel=0.05)
-    assert model.radius_ == model.radii_[(model.mse_path_ @ [40, m - 40]).argmin()]
+    sizes = [len(test) for test in tests]
+    assert model.radius_ == model.radii_[(model.mse_path_ @ sizes).argmin()]
     chosen = HullRegressor(gamma=1.0, loss=loss, n_terms=20, random_state=0).fit(X, y)
     share = chosen.mse_path_.mean(axis=1)
     assert chosen.mse_path_[chosen.radii_ == chosen.radius_].mean() <= share.min() * 1.05
@@ -389,11 +409,10 @@ def test_the_radius_is_chosen_by_the_loss_itself(loss, size):
 )
 def test_what_does_not_go_together_is_named(options, message):
     X, y, _, _ = random_problem(0)
-    for estimator in (HullRegressor, HullRegressorCV):
-        model = estimator(**options)
-        with pytest.raises(ValueError, match=message):
-            model.fit(X, y)
-        assert not hasattr(model, "dual_coef_")
+    model = HullRegressor(**options)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
+    assert not hasattr(model, "dual_coef_")
 
 
 @pytest.mark.parametrize("loss", LOSSES)

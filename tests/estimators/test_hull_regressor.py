@@ -16,8 +16,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-from pursuit import HullRegressor, HullRegressorCV, pairwise
+from pursuit import HullRegressor, Search, load, pairwise
 from pursuit.estimators.hull import atoms as hullatoms
+from pursuit.estimators.inputs import seeded
 
 
 def wave(m, seed=0, d=2):
@@ -103,7 +104,8 @@ def test_precomputed_callable_strings_centres_and_transformers():
     same = pairwise(lambda a, b: float(len(set(a) & set(b))))
     strings = HullRegressor(kernel=same, radius=1.0).fit(words, y)
     assert strings.predict(words[:3]).shape == (3,)
-    centred = HullRegressor(X[:10], kernel=RBF(1.0), radius=4.0).fit(X, y)
+    own = Search("pooled", candidates=X[:10])
+    centred = HullRegressor(kernel=RBF(1.0), radius=4.0, search=own).fit(X, y)
     assert np.all(centred.basis_indices_ == -1)
     assert len(centred.basis_) == centred.n_terms_ <= 10
     made = HullRegressor(PolynomialFeatures(3), radius=1.0).fit(X, y)
@@ -140,10 +142,10 @@ def test_sparse_float32_and_frames_agree():
 
 def test_many_rows_use_the_gram_matrix_and_agree(monkeypatch):
     X, y = wave(400)
-    options = {"gamma": 1.0, "pool_size": 60, "random_state": 0}
-    stored = HullRegressorCV(**options).fit(X, y)
+    options = {"gamma": 1.0, "search": Search("pooled", pool_size=60), "random_state": 0}
+    stored = HullRegressor(**options).fit(X, y)
     monkeypatch.setattr(hullatoms, "STORED_ENTRIES", 0)
-    summed = HullRegressorCV(**options).fit(X, y)
+    summed = HullRegressor(**options).fit(X, y)
     assert summed.mse_path_ == pytest.approx(stored.mse_path_, rel=1e-5)
     assert summed.radius_ == pytest.approx(stored.radius_)
     assert summed.predict(X) == pytest.approx(stored.predict(X), abs=1e-5)
@@ -165,31 +167,32 @@ def test_weights_are_copies_and_zero_is_absent():
 
 def test_cross_validation_picks_the_least_error_it_reports():
     X, y = wave(300)
-    model = HullRegressorCV(gamma=1.0, cv=3, random_state=0).fit(X, y)
-    assert model.mse_path_.shape == (len(model.radii_), 3)
+    model = HullRegressor(gamma=1.0, random_state=0).fit(X, y)
+    assert model.mse_path_.shape == (len(model.radii_), 5)
+    assert np.diff(np.log2(model.radii_)) == pytest.approx(1.0)
     assert model.radius_ == model.radii_[model.mse_path_.mean(axis=1).argmin()]
-    given = HullRegressorCV(gamma=1.0, radii=[8.0, 0.5, 2.0], random_state=0).fit(X, y)
-    assert list(given.radii_) == [0.5, 2.0, 8.0]
-    by_default = HullRegressor(gamma=1.0, random_state=0).fit(X, y)
-    best = by_default.mse_path_.mean(axis=1).argmin()
-    assert by_default.radius_ == by_default.radii_[best]
-    assert by_default.score(X, y) > 0.9
+    assert model.score(X, y) > 0.9
 
 
 def test_the_errors_of_the_path_are_those_of_fits_to_the_folds():
     X, y = wave(100)
-    splits = [(np.arange(50, 100), np.arange(50)), (np.arange(50), np.arange(50, 100))]
-    model = HullRegressorCV(X, gamma=1.0, radii=[1.0, 3.0], cv=splits, n_terms=500).fit(X, y)
-    for i, radius in enumerate([1.0, 3.0]):
-        for j, (train, test) in enumerate(splits):
-            alone = HullRegressor(X, gamma=1.0, radius=radius, n_terms=500).fit(X[train], y[train])
+    search = Search("pooled", candidates=X)
+    options = {"gamma": 1.0, "n_terms": 500, "search": search}
+    model = HullRegressor(random_state=0, **options).fit(X, y)
+    # The folds are what the seed draws.
+    tests = np.array_split(seeded(0).permutation(100), 5)
+    for i, radius in enumerate(model.radii_[:3]):
+        for j, test in enumerate(tests):
+            train = np.setdiff1d(np.arange(100), test)
+            alone = HullRegressor(radius=radius, **options).fit(X[train], y[train])
             error = np.mean((y[test] - alone.predict(X[test])) ** 2)
             assert model.mse_path_[i, j] == pytest.approx(error, rel=0.01)
 
 
 def test_same_answer_whatever_the_number_of_threads():
     X, y = wave(2100)
-    options = {"gamma": 1.0, "pool_size": 300, "n_terms": 30, "random_state": 3}
+    search = Search("pooled", pool_size=300)
+    options = {"gamma": 1.0, "search": search, "n_terms": 30, "random_state": 3}
     one, two = (HullRegressor(n_jobs=n, **options).fit(X, y) for n in (1, 2))
     assert np.array_equal(one.dual_coef_, two.dual_coef_)
     assert np.array_equal(one.mse_path_, two.mse_path_)
@@ -203,6 +206,27 @@ def test_pipeline_clone_pickle_and_refit():
     model = clone(pipe[-1]).set_params(atoms="features").fit(X, y)
     assert not hasattr(model.set_params(atoms="kernel").fit(X, y), "coef_")
     again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict(X), model.predict(X))
+
+
+def test_parameters_set_after_a_fit_wait_for_the_next_one():
+    X, y = wave(60)
+    later = {"kernel": "linear", "gamma": 9.0, "radius": 0.1, "loss": "huber"}
+    for model in (HullRegressor(radius=3.0), HullRegressor(kernel=["rbf", RBF(2.0)], radius=3.0)):
+        expected = model.fit(X, y).predict(X)
+        assert np.array_equal(model.set_params(**later).predict(X), expected)
+    made = HullRegressor(PolynomialFeatures(2), radius=1.0).fit(X, y)
+    expected = made.predict(X)
+    assert np.array_equal(made.set_params(atoms="features").predict(X), expected)
+
+
+def test_points_of_your_own_are_saved_with_the_search(tmp_path):
+    X, y = wave(60)
+    search = Search("pooled", candidates=X[:7])
+    model = HullRegressor(radius=3.0, search=search).fit(X, y)
+    model.save(tmp_path / "model.pursuit")
+    again = load(tmp_path / "model.pursuit")
+    assert np.array_equal(again.search.candidates, X[:7])
     assert np.array_equal(again.predict(X), model.predict(X))
 
 
@@ -221,10 +245,25 @@ def test_a_target_of_zeros_has_nothing_to_learn():
         ({"n_terms": 0}, "n_terms"),
         ({"step": "greedy"}, "step"),
         ({"kernel": []}, "empty list"),
-        ({"atoms": np.ones((3, 5))}, "atoms has 5 features"),
-        ({"atoms": np.ones((3, 2)), "kernel": "precomputed"}, "square kernel matrix"),
+        ({"search": Search("pooled", candidates=np.ones((3, 5)))}, "candidates has 5 features"),
+        (
+            {"search": Search("pooled", candidates=np.ones((3, 2))), "kernel": "precomputed"},
+            "leave candidates out",
+        ),
+        ({"search": "fresh"}, "search must be 'pooled', 'full' or a Search"),
+        ({"search": Search("pooled", rounds=2)}, "rounds has no effect"),
+        ({"search": Search("full", pool_size=20)}, "pool_size has no effect"),
         ({"kernel": "nonsense"}, "not a known name"),
-        ({"atoms": "feature"}, "use 'kernel', 'features'"),
+        ({"atoms": "feature"}, "must be 'kernel', 'features' or a transformer"),
+        ({"atoms": np.ones((3, 2))}, r"Search\('pooled', candidates=points\)"),
+        ({"atoms": "features", "kernel": "nonsense"}, "kernel='nonsense' is for atoms='kernel'"),
+        ({"atoms": "features", "gamma": 0.5}, "gamma=0.5 is for atoms='kernel'"),
+        ({"atoms": PolynomialFeatures(), "degree": 2}, "degree=2 is for atoms='kernel'"),
+        ({"atoms": "features", "kernel_params": {}}, "kernel_params={} is for atoms='kernel'"),
+        (
+            {"atoms": "features", "search": Search("pooled", pool_size=3)},
+            "search=.* is for atoms='kernel'",
+        ),
     ],
 )
 def test_wrong_arguments_are_named(options, message):
@@ -233,10 +272,8 @@ def test_wrong_arguments_are_named(options, message):
         HullRegressor(**options).fit(X, y)
 
 
-def test_wrong_radii_and_targets_are_named():
+def test_wrong_targets_are_named():
     X, y = wave(30)
-    with pytest.raises(ValueError, match="radii must hold positive"):
-        HullRegressorCV(radii=[0.0, 1.0]).fit(X, y)
     with pytest.raises(ValueError, match="requires y"):
         HullRegressor().fit(X)
     with pytest.raises(ValueError, match="inconsistent numbers"):

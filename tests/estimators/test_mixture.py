@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pursuit import HullMixture
-from pursuit.estimators.hull.mixturegrowth import pruned
+from pursuit.estimators.hull.mixture import pruned
 from pursuit.solvers import EM, Mixture
 
 

@@ -226,14 +226,14 @@ def test_the_certificate_says_when_it_speaks_of_some_rows_only(monkeypatch):
     assert of_all < of_some - 0.01
 
 
-def test_steps_without_refinement_are_those_of_the_published_algorithm():
+def test_steps_without_refinement_are_those_of_the_published_algorithm(monkeypatch):
     """Algorithm 2.1 in plain NumPy: all atoms, the best α of each, the best of these."""
+    monkeypatch.setattr(mixture, "_PATIENCE", 40)
     for seed in range(6):
         rng = np.random.default_rng(seed)
         X, weights, bandwidths = hull_problem(rng)
-        model = HullMixture(
-            refine=False, bandwidths=bandwidths, n_terms=8, patience=40, criterion="bic"
-        ).fit(X, sample_weight=weights)
+        model = HullMixture(refine=False, bandwidths=bandwidths, n_terms=8)
+        model.fit(X, sample_weight=weights)
         log_p, w = atoms_of(X, weights, bandwidths, "full")
         v = log_p[:, (w @ log_p).argmax()]
         for value in model.path_.value:

@@ -21,7 +21,6 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
     WhiteKernel,
 )
-from sklearn.model_selection import KFold
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.tree import DecisionTreeClassifier
 
@@ -32,7 +31,6 @@ from pursuit import (
     HullBoostClassifier,
     HullMixture,
     HullRegressor,
-    HullRegressorCV,
     KernelMatchingPursuitClassifier,
     KernelMatchingPursuitRegressor,
     LowRankOneClassSVM,
@@ -136,7 +134,7 @@ MODELS = {
     "hull, quantile of sigmoids": lambda m=120: regress(
         HullRegressor(SigmoidAtoms(20, random_state=0), radius=5.0, loss="quantile"), m
     ),
-    "hull, cv": lambda m=120: regress(HullRegressorCV(n_terms=10, random_state=0), m),
+    "hull, cv": lambda m=120: regress(HullRegressor(n_terms=10, random_state=0), m),
     "boosting": lambda m=120: classify(HullBoostClassifier(n_terms=10, random_state=0), m),
     "boosting, classes": lambda m=120: classify(
         HullBoostClassifier(n_terms=5, random_state=0), m, ("a", "b", "c")
@@ -396,12 +394,11 @@ def test_two_views_with_functions(path):
 
 def test_other_parameters_that_are_objects(path):
     generator = np.random.RandomState(0)
-    model = regress(HullRegressorCV(n_terms=5, cv=KFold(3), random_state=generator))
-    with pytest.raises(
-        StoreError, match=r"cv of the .* is of type KFold.*pursuit.load\(path, cv=\.\.\.\)"
-    ):
+    model = regress(HullRegressor(n_terms=5, random_state=generator))
+    message = r"random_state of the .* is of type RandomState.*load\(path, random_state=\.\.\.\)"
+    with pytest.raises(StoreError, match=message):
         again(model, path)
-    loaded = pursuit.load(path, cv=KFold(3), random_state=0)
+    loaded = pursuit.load(path, random_state=0)
     assert loaded.random_state == 0
     assert_same(answers(loaded), answers(model))
 

@@ -7,8 +7,8 @@ from pursuit.estimators.gp.exact import ExactGPRegressor
 from pursuit.estimators.gp.sparse import SparseGPRegressor
 from pursuit.estimators.hull.boosting import HullBoostClassifier
 from pursuit.estimators.hull.mixture import HullMixture
-from pursuit.estimators.hull.regression import HullRegressor, HullRegressorCV
-from pursuit.estimators.hull.search import HullSolution, minimize_over_hull
+from pursuit.estimators.hull.pursue import HullSolution, minimize_over_hull
+from pursuit.estimators.hull.regression import HullRegressor
 from pursuit.estimators.lp.estimators import LPMachineClassifier, LPMachineRegressor
 from pursuit.estimators.maps.feature_map import GreedyFeatureMap
 from pursuit.estimators.maps.neighbors import SpanNeighbors
@@ -30,7 +30,6 @@ __all__ = [
     "HullBoostClassifier",
     "HullMixture",
     "HullRegressor",
-    "HullRegressorCV",
     "HullSolution",
     "KernelMatchingPursuitClassifier",
     "KernelMatchingPursuitRegressor",

@@ -41,7 +41,9 @@ def records() -> dict[str, type]:
     from pursuit.estimators.components.views import Disagreements, View
     from pursuit.estimators.gp.laplace import LaplaceFit
     from pursuit.estimators.gp.learning import LearnedKernel
-    from pursuit.estimators.hull.boostrounds import Booster
+    from pursuit.estimators.hull.boosting import Booster, BoostRounds
+    from pursuit.estimators.hull.mixture import GrowthRound
+    from pursuit.estimators.hull.pools import PoolRound
     from pursuit.estimators.inputs import TargetScale
     from pursuit.estimators.maps.landmarks import Landmarks, Projection
     from pursuit.estimators.maps.neighbors import SearchCost
@@ -57,14 +59,17 @@ def records() -> dict[str, type]:
         MatchingModels,
         Booster,
         ChosenPairs,
+        BoostRounds,
         Diagonal,
         Disagreements,
         Evidence,
         Landmarks,
+        GrowthRound,
         LaplaceFit,
         LearnedKernel,
         MachineSolution,
         Mixture,
+        PoolRound,
         Projection,
         Search,
         SearchCost,

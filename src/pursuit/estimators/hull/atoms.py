@@ -1,11 +1,11 @@
-"""Where the atoms of l1-ball regression come from, and the sums over rows that it needs of them."""
+"""The atoms of l1-ball regression: their values on the rows, and sums over the rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,14 +26,16 @@ from pursuit.rows import Sample, len_items
 Split = tuple[Indices, Indices]
 
 STORED_ENTRIES = 1 << 26
-"""Values of atoms on rows that are kept in memory (512 MB); beyond, their Gram matrix is."""
+"""Most values of atoms that are stored (512 MB); beyond, steps read the rows again."""
 
 _PANEL = 256
+"""Atoms per task of a thread: changing it changes the last bits of results."""
 _CHUNK_ROWS = 1024
+"""Rows per task of a thread where values are computed; it does not change results."""
 
 
 class StackedKernel(Kernel):
-    """Several kernels beside each other: k₁(·, Z), k₂(·, Z), … as columns of one tile."""
+    """Several kernels as one, whose tiles k₁(·, Z), k₂(·, Z), … stand side by side."""
 
     positive_definite = False
 
@@ -41,29 +43,33 @@ class StackedKernel(Kernel):
         self.kernels = kernels
 
     def columns(self, Z: Any, dtype: npt.DTypeLike = np.float64) -> Columns:
-        """Bind all of them to Z."""
+        """Bind all kernels to Z."""
         return StackedColumns([kernel.columns(Z, dtype) for kernel in self.kernels])
 
     def diag(self, A: Any) -> Floats:
-        """Zero: a stack has no diagonal."""
+        """Zeros, since several kernels have no common diagonal."""
         return np.zeros(len_items(A))
 
 
 class StackedColumns:
-    """Tiles side by side."""
+    """The tiles of several kernels side by side."""
 
     def __init__(self, parts: Sequence[Columns]) -> None:
         self.parts = parts
         self.n_columns = sum(part.n_columns for part in parts)
 
     def __call__(self, A: Any, out: Any = None) -> Any:
-        """Return the block of all kernels."""
+        """Values of all kernels at the rows A."""
         return np.concatenate([part(A) for part in self.parts], axis=1, out=out)
 
 
 @dataclass(frozen=True)
 class AtomSums:
-    """Weighted means over rows, for atoms p: b = Σωpy, G = Σωpp' on demand, Σωy²."""
+    """Weighted means over rows, for the vector p of all atoms.
+
+    ``linear`` is b = Σωpy, ``diagonal`` that of G = Σωpp', and ``square`` is Σωy². ``image(w)`` is
+    Gw, ``block(i, j)`` is G[i, j], and ``error(w)`` is the mean squared error of w.
+    """
 
     linear: Floats
     diagonal: Floats
@@ -71,40 +77,10 @@ class AtomSums:
     image: Callable[[Floats], Floats]
     block: Callable[[Indices, Indices], Floats]
     error: Callable[[Floats], float]
-    """Mean squared error of given coefficients."""
-
-
-class AtomSource(Protocol):
-    """Sums over all rows, and over those of a split; values, and products with them."""
-
-    @property
-    def n_atoms(self) -> int:
-        """Number of atoms."""
-        ...
-
-    def columns(self, atoms: Indices) -> Floats:
-        """Values of these atoms on the rows: shape (n_rows, n)."""
-        ...
-
-    def predicted(self, coefficients: Floats) -> Floats:
-        """Σ_j w_j p_j on the rows."""
-        ...
-
-    def prices(self, dual: Floats) -> Floats:
-        """Σ_i μ_i p_j(x_i) for every atom j."""
-        ...
-
-    def sums(self) -> AtomSums:
-        """Over all rows."""
-        ...
-
-    def split(self, train: Indices, test: Indices) -> tuple[AtomSums, AtomSums]:
-        """Over the rows of either part."""
-        ...
 
 
 class StoredAtoms:
-    """Atoms whose values on all rows are in memory: n_atoms x n_rows, dense or sparse."""
+    """Atoms whose values on all rows are stored, as an n_atoms x n_rows matrix, dense or sparse."""
 
     def __init__(self, values: Any, y: Floats, weights: Floats, workers: Workers) -> None:
         self._values, self._y, self._weights, self._workers = values, y, weights, workers
@@ -113,7 +89,7 @@ class StoredAtoms:
     def of_kernel(
         cls, sample: Sample, kernel: Kernel, points: Any, workers: Workers
     ) -> StoredAtoms:
-        """Kernel functions at the points."""
+        """The kernel functions at some points."""
         columns = kernel.columns(points)
         values = np.empty((columns.n_columns, sample.n_rows))
         for start, items in sample.rows.blocks():
@@ -126,18 +102,10 @@ class StoredAtoms:
 
     @classmethod
     def of_features(cls, Z: Any, y: Floats, weights: Floats, workers: Workers) -> StoredAtoms:
-        """The columns of a matrix, dense or CSR, laid out one after the other."""
+        """The columns of a matrix, dense or CSR; each becomes contiguous in memory."""
         if _is_sparse(Z):
             return cls(Z.T.tocsr(), y, weights, workers)
-        if Z.flags.f_contiguous:
-            return cls(Z.T, y, weights, workers)
-        values = np.empty(Z.shape[::-1])
-
-        def turn(span: slice) -> None:
-            values[:, span] = Z[span].T
-
-        workers.map(turn, Workers.slices(len(Z), _CHUNK_ROWS))
-        return cls(values, y, weights, workers)
+        return cls(np.ascontiguousarray(Z.T), y, weights, workers)
 
     @property
     def n_atoms(self) -> int:
@@ -145,32 +113,30 @@ class StoredAtoms:
         return int(self._values.shape[0])
 
     def columns(self, atoms: Indices) -> Floats:
-        """Values of these atoms on the rows."""
+        """Values of some atoms on the rows, shape (n_rows, n)."""
         return self._rows(atoms).T
 
     def predicted(self, coefficients: Floats) -> Floats:
         """Σ_j w_j p_j on the rows."""
-        held = np.flatnonzero(coefficients)
-        return np.asarray(self._rows(held).T @ coefficients[held])
+        used = np.flatnonzero(coefficients)
+        return np.asarray(self._rows(used).T @ coefficients[used])
 
     def prices(self, dual: Floats) -> Floats:
-        """Values times μ, in panels of atoms whatever the number of threads."""
+        """Σ_i μ_i p_j(x_i) for every atom j; panels do not depend on the number of threads."""
         if _is_sparse(self._values):
             return np.asarray(self._values @ dual)
         return self._panels(lambda rows: rows @ dual)
 
     def sums(self) -> AtomSums:
-        """Over all rows."""
+        """Sums over all rows."""
         return self._weighted(self._weights)
 
     def split(self, train: Indices, test: Indices) -> tuple[AtomSums, AtomSums]:
-        """The same values, with weight 0 on the rows of the other part."""
-        return self._weighted(self._only(train)), self._weighted(self._only(test))
-
-    def _only(self, rows: Indices) -> Floats:
-        weights = np.zeros_like(self._weights)
-        weights[rows] = self._weights[rows]
-        return weights
+        """Sums over the rows of each part; the rows of the other part get weight 0."""
+        weights = np.zeros((2, len(self._weights)))
+        for part, rows in zip(weights, (train, test), strict=True):
+            part[rows] = self._weights[rows]
+        return self._weighted(weights[0]), self._weighted(weights[1])
 
     def _weighted(self, weights: Floats) -> AtomSums:
         A, y, w = self._values, self._y, weights / weights.sum()
@@ -204,7 +170,7 @@ class StoredAtoms:
 
 
 class GramAtoms:
-    """Kernel atoms on too many rows to keep their values: one pass gives all sums."""
+    """Kernel functions whose values on all rows are too many to store: a pass gives their sums."""
 
     def __init__(
         self, sample: Sample, kernel: Kernel, points: Any, n_atoms: int, workers: Workers
@@ -218,29 +184,29 @@ class GramAtoms:
         return self._statistics(self._sample)
 
     def columns(self, atoms: Indices) -> Floats:
-        """Values of these atoms on the rows, in a pass."""
+        """Values of some atoms on the rows, shape (n_rows, n), by a pass."""
         points, at = self._used(atoms)
         return kernel_features(self._sample.rows, self._kernel, points, self._workers)[:, at]
 
     def predicted(self, coefficients: Floats) -> Floats:
-        """Σ_j w_j p_j on the rows, in a pass."""
-        held = np.flatnonzero(coefficients)
-        if not len(held):
+        """Σ_j w_j p_j on the rows, by a pass."""
+        used = np.flatnonzero(coefficients)
+        if not len(used):
             return np.zeros(self._sample.n_rows)
-        points, at = self._used(held)
+        points, at = self._used(used)
         n_kernels = self.n_atoms // len_items(self._points)
         factors = np.zeros((n_kernels * len_items(points), 1))
-        factors[at, 0] = coefficients[held]
+        factors[at, 0] = coefficients[used]
         return kernel_times(self._sample.rows, self._kernel, points, factors, self._workers)[:, 0]
 
     def prices(self, dual: Floats) -> Floats:
-        """Σ_i μ_i p_j(x_i) for every atom j, in a pass."""
+        """Σ_i μ_i p_j(x_i) for every atom j, by a pass."""
         return kernel_transpose_times(
             self._sample.rows, self._kernel, self._points, dual[:, None], self._workers
         )[:, 0]
 
     def _used(self, atoms: Indices) -> tuple[Any, Indices]:
-        """Points of these atoms, and where the atoms are among all kernels at these points."""
+        """Points of some atoms, and the numbers of the atoms among all kernels at these points."""
         n_points = len_items(self._points)
         which, at = np.unique(atoms % n_points, return_inverse=True)
         return some_items(self._points, which), (atoms // n_points) * len(which) + at
@@ -249,11 +215,11 @@ class GramAtoms:
         return gram_statistics(sample, self._kernel, self._points, workers=self._workers)
 
     def sums(self) -> AtomSums:
-        """Over all rows."""
+        """Sums over all rows."""
         return _gram_sums(self._total)
 
     def split(self, train: Indices, test: Indices) -> tuple[AtomSums, AtomSums]:
-        """A pass over the test rows; those of the rest are what they leave of the total."""
+        """Sums over the rows of each part: a pass over the test rows, the rest by subtraction."""
         held_out = self._statistics(self._sample.take(test))
         if len(train) + len(test) < self._sample.n_rows:
             kept = self._statistics(self._sample.take(train))
@@ -275,8 +241,8 @@ def _gram_sums(statistics: GramStatistics) -> AtomSums:
     square = float(statistics.target_norms[0] / statistics.weight)
 
     def image(coefficients: Floats) -> Floats:
-        held = np.flatnonzero(coefficients)
-        return coefficients[held] @ G[held]
+        used = np.flatnonzero(coefficients)
+        return coefficients[used] @ G[used]
 
     def block(left: Indices, right: Indices) -> Floats:
         return G[np.ix_(left, right)]
@@ -292,10 +258,13 @@ def _is_sparse(X: Any) -> bool:
     return bool(sparse.issparse(X))
 
 
+AtomSource = StoredAtoms | GramAtoms
+
+
 def kernel_source(
     sample: Sample, kernel: CountingKernel, points: Any, n_kernels: int, workers: Workers
 ) -> AtomSource:
-    """Values in memory where they fit, else their sums."""
+    """The kernel functions at some points: stored values where they fit, else their sums."""
     n_atoms = n_kernels * len_items(points)
     if sample.n_rows * n_atoms <= STORED_ENTRIES:
         return StoredAtoms.of_kernel(sample, kernel, points, workers)
@@ -303,5 +272,5 @@ def kernel_source(
 
 
 def some_items(items: Any, index: Indices) -> Any:
-    """Items of these numbers, of any kind."""
+    """Some of the items, which may be an array, a sparse matrix or a list."""
     return [items[i] for i in index] if isinstance(items, list) else items[index]

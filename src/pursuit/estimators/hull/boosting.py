@@ -4,111 +4,510 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from pursuit._types import Floats
-from pursuit.bounds import Bound, margin_bound, margin_scale
+from pursuit._types import Floats, Indices
+from pursuit.bounds import Bound, Certificate, hull_rate_bound, margin_bound, margin_scale
 from pursuit.estimators.classes import distinct_classes
-from pursuit.estimators.constraints import EXECUTION
-from pursuit.estimators.hull.boostrounds import (
-    LOSSES,
-    Booster,
-    Rounds,
-    fit_temperature,
-    hold_out,
-    probabilities,
-    votes,
+from pursuit.estimators.constraints import CHECKPOINT, EXECUTION, MAX_TIME
+from pursuit.estimators.fit_run import FitRun, interrupt
+from pursuit.estimators.hull.pursue import (
+    HullStop,
+    ResumableHull,
+    ResumablePursuit,
+    finished,
+    joined_pieces,
+    recorded_pieces,
+    stop_in_time,
 )
-from pursuit.estimators.inputs import validate_held, validate_weights
+from pursuit.estimators.inputs import seeded_clone, validate_held, validate_weights
 from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.saving import SavedModel
 from pursuit.estimators.sources import named_columns
-from pursuit.linalg import Workers
-from pursuit.objectives import check_exponent, check_learner
-from pursuit.objectives.hull import STEPS
-from pursuit.rows import draw_rows
+from pursuit.greedy import Meter, Path, Pursuit
+from pursuit.objectives import (
+    ExponentialLoss,
+    HullLoss,
+    LearnedAtoms,
+    LogExpLoss,
+    LogisticLoss,
+    SquaredLoss,
+    check_exponent,
+    check_learner,
+    learner_values,
+)
+from pursuit.objectives.hull import START, STEPS
+from pursuit.rows import Sample, as_rows, draw_rows
+from pursuit.solvers import Bins, Stump, StumpAtoms, reweight
+from pursuit.solvers.stump_steps import CERTAIN_SHARE, EXHAUSTIVE_ROWS
+
+LOSSES = ("log-exp", "logistic", "exponential", "least-squares")
 
 AUTO_SCALE = 128.0
-CV_SCALES = 4.0, 8.0, 16.0, 32.0, 128.0
+"""The scale A of ``scale="auto"``; a smaller one constrains the vote more."""
+CV_SCALES = 4.0, 8.0, 16.0, 32.0, AUTO_SCALE
+"""Scales that ``scale="cv"`` compares; the last one is the default that others must beat."""
 _FOLDS = 3
+"""Number of folds of ``scale="cv"``; more are slower and use more rows in each fit."""
 _CALIBRATION_ROWS = 10_000
+"""Largest number of rows in the second fit, which calibrates the probabilities."""
+_HELD_OUT = 0.2
+"""Share of each class that is left out of the second fit."""
+_MARGIN, _TOL = 0.1, 1e-3
+"""Defaults of ``margin`` and ``tol``."""
+
+
+def hull_loss(name: str, y: Floats, scale: float, weights: Floats) -> HullLoss:
+    """The loss of the votes that a name stands for."""
+    if name == "least-squares":
+        return SquaredLoss(y, weights, scale)
+    if name == "exponential":
+        return ExponentialLoss(y, scale, weights)
+    return (LogExpLoss if name == "log-exp" else LogisticLoss)(y, scale, weights)
+
+
+@dataclass(frozen=True)
+class Booster:
+    """A vote of weak learners.
+
+    Attributes
+    ----------
+    learners : list
+        Weak learners in the order of their rounds: `Stump` objects, or fitted estimators.
+    weights : array
+        Their weights, which sum to at most one.
+    point : array
+        The vote on the training rows.
+    stages : list of arrays
+        Weights after each round, of the learners found by then.
+    path : Path
+        Loss and gap after each round.
+    certificate : Certificate or None
+        How far the loss can be from its minimum.
+    rate_bound : Bound or None
+        What Theorem 3.1 promised.
+    """
+
+    learners: list[Any]
+    weights: Floats
+    point: Floats
+    stages: list[Floats]
+    path: Path
+    certificate: Certificate | None
+    rate_bound: Bound | None
+
+    def values(self, X: Any) -> Floats:
+        """Values of the learners on rows, one column per learner."""
+        return np.column_stack([_values(learner, X) for learner in self.learners])
+
+    def staged_weights(self, stage: int) -> Floats:
+        """Weights of all learners after a round; those of later rounds are 0."""
+        known = self.stages[min(stage, len(self.stages) - 1)]
+        return np.concatenate([known, np.zeros(len(self.weights) - len(known))])
+
+
+def votes(boosters: list[Booster], X: Any) -> Floats:
+    """Σ_j w_j p_j(x), one column per booster; the values of one learner at a time are stored."""
+    vote = np.zeros((X.shape[0], len(boosters)))
+    for column, booster in zip(vote.T, boosters, strict=True):
+        for learner, weight in zip(booster.learners, booster.weights, strict=True):
+            if weight > 0:
+                column += weight * _values(learner, X)
+    return vote
+
+
+def _values(learner: Any, X: Any) -> Floats:
+    return learner(X) if isinstance(learner, Stump) else learner_values(learner, X)
+
+
+class _Stumps(StumpAtoms):
+    """Stumps that know those of an earlier run by the same numbers."""
+
+    def resume(self, stumps: list[Stump]) -> None:
+        """Register stumps in the order in which they were found."""
+        for stump in stumps:
+            edge = int(np.searchsorted(self.bins.edges[stump.feature], stump.threshold))
+            self._number_of[stump] = len(self.stumps)
+            self._place_of.append((stump.feature, edge))
+            self.stumps.append(stump)
+
+
+@dataclass(frozen=True)
+class BoostRounds:
+    """Some rounds of boosting and the state after them, as a checkpoint records it.
+
+    Attributes
+    ----------
+    stumps : list of Stump
+        Stumps that were looked at in these rounds.
+    stages : list of (numbers, weights)
+        Numbers and weights of the atoms after each of these rounds.
+    path : Path
+        These rounds; its reason is ``"more"`` where others follow.
+    numbers, weights, point, value
+        State of the hull's objective after them.
+    excess : float
+        A bound on f less its minimum before the first round.
+    """
+
+    stumps: list[Stump]
+    stages: list[Any]
+    path: Path
+    numbers: list[int]
+    weights: Floats
+    point: Floats
+    value: float
+    excess: float
+
+
+def boost(
+    model: HullBoostClassifier,
+    run: FitRun,
+    X: Any,
+    codes: Indices,
+    weights: Floats,
+    scale: float,
+    share: float,
+    name: str | None = None,
+) -> list[Booster]:
+    """One booster for two classes, else one per class, with the parameters of a model.
+
+    They end when a share of ``max_time`` is over. If they have a name, the checkpoint records their
+    rounds.
+    """
+    bins = Bins(X) if model.weak_learner is None else None
+    signs = class_signs(codes).T
+    boosters = []
+    for k, y in enumerate(signs):
+        loss = hull_loss(model.loss, y, scale, weights)
+        atoms: Any
+        if bins is not None:
+            atoms = _Stumps(loss, bins, run.workers)
+        else:
+            atoms = LearnedAtoms(seeded_clone(model.weak_learner, run.seeds[0]), X)
+        until = share * (k + 1) / len(signs)
+        boosters.append(_boost(model, run, loss, atoms, until, name and f"{name}-{k}"))
+    return boosters
+
+
+def _boost(
+    model: HullBoostClassifier,
+    run: FitRun,
+    loss: Any,
+    atoms: Any,
+    share: float,
+    name: str | None,
+) -> Booster:
+    """The booster of one class against the rest."""
+    n_rows, known = len(loss.y), isinstance(atoms, _Stumps)
+    M = loss.curvature(np.ones((n_rows, 1)))
+    hull = ResumableHull(
+        loss, atoms, np.zeros(n_rows), step=model.step, reweight=reweight, curvature=M
+    )
+    pursuit = ResumablePursuit(hull, Meter(), scale=abs(hull.start_value), every_step=True)
+    stop = HullStop(model.n_terms, model.n_terms, model.tol if atoms.exact else None)
+    stages: list[Any] = []
+
+    def note(pursuit: Pursuit) -> None:
+        stages.append((list(hull.numbers), hull.weights.copy()))
+
+    rules: list[Any] = [note, stop, stop_in_time(run, share)]
+
+    def advance() -> BoostRounds:
+        n_stages, n_stumps = len(stages), len(atoms.stumps) if known else 0
+        excess = 0.0 if hull.n_steps else hull.gap
+        path = pursuit.run_piece(rules)
+        stumps = atoms.stumps[n_stumps:] if known else []
+        state = hull.numbers, hull.weights, hull.point, hull.value
+        return BoostRounds(stumps, stages[n_stages:], path, *state, excess)
+
+    def resume(piece: BoostRounds) -> None:
+        atoms.resume(piece.stumps)
+        stages.extend(piece.stages)
+        n_steps = hull.n_steps + len(piece.path)
+        hull.resume(piece.numbers, piece.weights, piece.point, piece.value, n_steps)
+
+    pieces = recorded_pieces(pursuit, advance, resume, run, name, share)
+    path, certificate = finished(hull, joined_pieces([piece.path for piece in pieces]), stop.tol)
+    chosen = list(dict.fromkeys(path.index.tolist()))
+    learners = atoms.stumps if known else atoms.learners
+    column = {number: i for i, number in enumerate(chosen)}
+    final = _in_order(column, hull.numbers, hull.weights)
+    rate = None
+    if known and np.isfinite(M):
+        # If a step is certain of a share of the largest decrease only, M is divided by it.
+        near = model.step == "joint" and n_rows > EXHAUSTIVE_ROWS
+        rate = hull_rate_bound(len(path), M / CERTAIN_SHARE if near else M, pieces[0].excess)
+    return Booster(
+        [learners[n] for n in chosen],
+        np.concatenate([final, np.zeros(len(chosen) - len(final))]),
+        hull.point,
+        [_in_order(column, *stage) for stage in stages] or [final],
+        path,
+        replace(certificate, over=atoms.over) if known else None,
+        rate,
+    )
+
+
+def _in_order(column: dict[int, int], numbers: list[int], weights: Floats) -> Floats:
+    """Weights of the learners in the order in which they were chosen."""
+    ordered = np.zeros(1 + max((column[n] for n in numbers if n != START), default=-1))
+    for number, weight in zip(numbers, weights, strict=True):
+        if number != START:
+            ordered[column[number]] = weight
+    return ordered
+
+
+def class_signs(codes: Indices) -> Floats:
+    """±1 for the second of two classes, or for each of several classes against the rest."""
+    wanted = np.array([1]) if codes.max() == 1 else np.arange(codes.max() + 1)
+    return np.where(codes[:, None] == wanted, 1.0, -1.0)
+
+
+def joint_path(paths: Sequence[Path]) -> Path:
+    """One path of the boosters of several classes: losses and costs are summed, round by round.
+
+    A booster that has ended keeps its last value. The gap is the largest of the boosters', and
+    ``index`` is -1, since a round adds one learner per class.
+    """
+    if len(paths) == 1:
+        return paths[0]
+    longest = max(paths, key=len)
+    n = len(longest)
+    sums: dict[str, Any] = {
+        name: sum(_padded(getattr(path, name), n) for path in paths)
+        for name in ("value", "seconds", "entries", "passes")
+    }
+    gap = np.max([_padded(path.gap, n) for path in paths], axis=0)
+    cut = [path.stop_reason for path in paths if path.stop_reason in ("time", "interrupted")]
+    reason = cut[0] if cut else longest.stop_reason
+    return replace(longest, **sums, gap=gap, index=np.full(n, -1), stop_reason=reason)
+
+
+def joint_certificate(certificates: Sequence[Certificate | None]) -> Certificate | None:
+    """One certificate of several boosters, with an entry per class."""
+    known = [certificate for certificate in certificates if certificate is not None]
+    if len(known) < len(certificates):
+        return None
+    arrays: dict[str, Any] = {
+        name: np.concatenate([getattr(certificate, name) for certificate in known])
+        for name in ("upper_per_output", "lower_per_output", "target_norms")
+    }
+    return replace(known[0], **arrays)
+
+
+def joint_bound(bounds: Sequence[Bound | None]) -> Bound | None:
+    """One bound on the sum of what the bounds of several boosters are about."""
+    known = [bound for bound in bounds if bound is not None]
+    if len(bounds) == 1 or len(known) < len(bounds):
+        return bounds[0] if len(bounds) == 1 else None
+    longest = max(known, key=lambda bound: len(bound.size))
+    n = len(longest.size)
+    return replace(
+        longest,
+        quantity="the distance of f, summed over the classes, from its minimum over the hull",
+        value=np.sum([_padded(bound.value, n) for bound in known], axis=0),
+        trivial=float(np.sum([bound.trivial for bound in known])),
+    )
+
+
+def _padded(values: Any, n: int) -> Any:
+    """Values continued to length n by their last one."""
+    return np.append(values, np.repeat(values[-1:], n - len(values)))
+
+
+def hold_out(codes: Indices, rng: np.random.Generator) -> tuple[Indices, Indices]:
+    """Rows that fit and rows left out: a fifth of each class, or none if a class is too small."""
+    test = []
+    for code in np.unique(codes):
+        mine = np.flatnonzero(codes == code)
+        n_test = int(_HELD_OUT * len(mine))
+        if n_test == 0 or len(mine) - n_test < 2:
+            return np.arange(len(codes)), np.empty(0, dtype=np.intp)
+        test.append(rng.choice(mine, n_test, replace=False))
+    chosen = np.sort(np.concatenate(test))
+    return np.setdiff1d(np.arange(len(codes)), chosen), chosen
+
+
+def probabilities(vote: Floats, temperature: float) -> Floats:
+    """1/(1 + exp(-a v)) for two classes; the same for each class against the rest, normalised."""
+    positive = expit(temperature * vote)
+    if vote.shape[1] == 1:
+        return np.hstack([1.0 - positive, positive])
+    positive = np.maximum(positive, 1e-300)
+    return np.asarray(positive / positive.sum(axis=1, keepdims=True))
+
+
+def fit_temperature(vote: Floats, codes: Indices, weights: Floats) -> float:
+    """The slope a of least log loss on these rows and one misclassified row per class.
+
+    The added rows keep the slope finite if all votes are right.
+    """
+
+    def loss(log_slope: float) -> float:
+        p = probabilities(vote, float(np.exp(log_slope)))
+        hit = weights @ np.log(np.maximum(p[np.arange(len(codes)), codes], 1e-300))
+        doubt = np.log(np.maximum(p.min(axis=1), 1e-300)).mean() * weights.mean()
+        return -float(hit + doubt)
+
+    minimum = minimize_scalar(loss, bounds=(np.log(0.1), np.log(1e4)), method="bounded")
+    return float(np.exp(minimum.x))
+
+
+def _cross_validated_scale(
+    model: HullBoostClassifier, run: FitRun, X: Any, codes: Indices, weights: Floats
+) -> float:
+    """The best scale below 128 if it beats 128 by more than a standard error, else 128."""
+    fold = np.empty(len(codes), dtype=int)
+    for code in np.unique(codes):
+        mine = run.rng.permutation(np.flatnonzero(codes == code))
+        fold[mine] = np.arange(len(mine)) % _FOLDS
+    hits = np.zeros((len(CV_SCALES), len(codes)))
+
+    def judged(scale: float, train: Indices, test: Indices) -> Floats:
+        boosters = boost(model, run, X[train], codes[train], weights[train], scale, 0.4)
+        if run.stopping or run.clock.over(0.4):
+            raise OutOfTimeError
+        vote = votes(boosters, X[test])
+        guess = (vote[:, 0] > 0) if vote.shape[1] == 1 else vote.argmax(axis=1)
+        return np.asarray(guess == codes[test], dtype=np.float64)
+
+    for part in range(_FOLDS):
+        train, test = np.flatnonzero(fold != part), np.flatnonzero(fold == part)
+        if len(np.unique(codes[train])) < codes.max() + 1 or not len(test):
+            return AUTO_SCALE
+        for i, scale in enumerate(CV_SCALES):
+            try:
+                hits[i, test] = run.recorded(
+                    f"scale-{part}-{i}", partial(judged, scale, train, test)
+                )
+            except OutOfTimeError:
+                return AUTO_SCALE
+    share = weights / weights.sum()
+    better = (hits - hits[-1]) @ share
+    error = np.sqrt(((hits - hits[-1] - better[:, None]) ** 2) @ share / len(codes))
+    best = int(np.argmax(np.where(better > error, better, 0.0)))
+    return CV_SCALES[best] if better[best] > error[best] else AUTO_SCALE
+
+
+def _calibrated(
+    model: HullBoostClassifier, run: FitRun, X: Any, codes: Indices, weights: Floats
+) -> float:
+    """The slope of the probabilities, from a second fit to at most 10 000 rows.
+
+    If classes are too small or no time is left, it is that of the votes on the training rows.
+    """
+
+    def second_fit() -> float:
+        some = draw_rows(len(codes), _CALIBRATION_ROWS, run.rng)
+        train, test = hold_out(codes[some], run.rng)
+        if not len(test) or run.out_of_time:
+            raise OutOfTimeError
+        train, test = some[train], some[test]
+        second = boost(model, run, X[train], codes[train], weights[train], model.scale_, 1.0)
+        if run.out_of_time:
+            raise OutOfTimeError
+        return fit_temperature(votes(second, X[test]), codes[test], weights[test])
+
+    try:
+        return run.stage(f"calibrate-{model.scale_:g}", second_fit)
+    except OutOfTimeError:
+        points = np.column_stack([booster.point for booster in model.boosters_])
+        return fit_temperature(points, codes, weights)
+
+
+class OutOfTimeError(Exception):
+    """A stage could not be finished, and is not to be recorded."""
 
 
 class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator):
     """Boosting over the convex hull of weak learners, with a certificate and a margin bound.
 
     Minimises ln mean exp(-A y v(x)), or another loss, over votes v = Σ_j w_j p_j, w ≥ 0, Σw ≤ 1, of
-    weak learners p with values in [-1, 1] (Z02 Algorithm 2.1). The scale A limits how sure the vote
-    may become: small ones resist wrong labels, large ones hardly constrain. Because the hull is
-    bounded, the minimum is finite also for data that can be separated.
+    weak learners p with values in [-1, 1], by Algorithm 2.1 of Zhang (2002), "Z02". The scale A
+    limits how sure the vote may become: a small one resists wrong labels, a large one hardly
+    constrains. Because the hull is bounded, the minimum is finite also for data that can be
+    separated.
 
     Parameters
     ----------
     weak_learner : classifier, regressor or None, default None
-        Any scikit-learn estimator that takes ``sample_weight``; predictions of a regressor must
-        stay in [-1, 1]. None: decision stumps on at most 255 thresholds per feature.
+        A scikit-learn estimator that takes ``sample_weight``; the predictions of a regressor must
+        stay in [-1, 1]. None means decision stumps on at most 255 thresholds per feature.
     loss : {"log-exp", "logistic", "exponential", "least-squares"}, default "log-exp"
-        ln mean exp(-A y v), mean ln(1 + exp(-A y v)), mean exp(-A y v), or mean (y - A v)², y being
-        1 or -1.
+        ln mean exp(-A y v), mean ln(1 + exp(-A y v)), mean exp(-A y v), or mean (y - A v)², where y
+        is 1 or -1.
     scale : {"auto", "cv", "margin"} or float, default "auto"
-        A. ``"auto"`` is 128, practically unconstrained: the margin bound then says nothing.
-        ``"cv"`` takes a smaller one of 4, 8, 16 and 32 if it is better in three-fold
-        cross-validation by more than a standard error, for labels that may be wrong.
-        ``"margin"`` is the paper's γ(k + 3)/16 for ``n_terms`` rounds and the margin γ, for
-        ``loss="log-exp"`` only.
+        A. ``"auto"`` is 128, which hardly constrains the vote: the margin bound then says nothing.
+        ``"cv"`` takes one of 4, 8, 16 and 32 if three-fold cross-validation finds it better than
+        128 by more than a standard error: use it if labels may be wrong. ``"margin"`` is the
+        paper's γ(k + 3)/16 for k = ``n_terms`` rounds and the margin γ, for ``loss="log-exp"``
+        only.
     n_terms : int, default 200
-        Most rounds, each of which adds a weak learner.
+        Largest number of rounds. Each of them adds one weak learner per class.
+    tol : float or None, default 1e-3
+        Stop when the certificate's ``relative_gap`` is at most this. Weak learners of your own
+        have no certificate, and refuse it.
     step : {"joint", "frank-wolfe", "corrective"}, default "joint"
         ``"joint"``: stump, both leaf values and step together, over all stumps: at least 99.9 % of
-        the largest possible decrease at every step, all but a millionth of it up to 5 000 rows;
-        a weak learner of your own is taken as it is, with the best step. ``"frank-wolfe"``: the
-        steepest stump, then the best step. ``"corrective"``: then also new weights for all.
-        ``path_.step`` is what was done.
+        the largest possible decrease at every step, all but a millionth of it up to 5 000 rows.
+        A weak learner of your own is taken as it is, with the best step. ``"frank-wolfe"``: the
+        steepest stump, then the best step. ``"corrective"``: the same, then new weights for all
+        stumps. ``path_.step`` names the rule that was followed.
     margin : float, default 0.1
-        γ of ``margin_bound_`` and of ``scale="margin"``.
-    tol : float or None, default 1e-3
-        Stop when the certificate's ``relative_gap`` is at most this.
+        γ of ``margin_bound_`` and of ``scale="margin"``, for ``loss="log-exp"`` only.
+    max_time : float or None, default None
+        Seconds after which the fit ends with the rounds so far. Results then depend on the speed
+        of the machine.
+    checkpoint : path-like or None, default None
+        Folder in which the fit records its rounds, the folds of ``scale="cv"`` and the
+        calibration. A fit that was killed continues from there when it is repeated with the same
+        data and parameters. For stumps only: a file cannot hold weak learners of your own.
     n_jobs : int or None, default None
-        Threads; None is as many as BLAS would use. The result does not depend on it.
+        Number of threads; None is as many as BLAS would use. The result does not depend on it.
     random_state : int, RandomState or None, default None
         Seed of folds and calibration rows, and of weak learners that take one.
     verbose : int, default 0
-        Print what was found.
+        Whether to print the stages and their times.
 
     Attributes
     ----------
     classes_ : array
         Labels.
     scale_ : float
-        A in use.
+        The scale A.
     boosters_ : list of Booster
-        One for two classes, else one a class against the rest: learners, weights after every
-        round, path and certificate.
+        One for two classes, else one per class against the rest: learners, weights after every
+        round, path, certificate and rate bound.
     learners_, learner_weights_ : list, or list of lists for more than two classes
         Weak learners, and their weights in the vote.
-    n_terms_ : int, or list
-        How many have positive weight.
+    n_terms_ : int
+        Number of weak learners of positive weight, of all classes together.
     margins_ : array of shape (n_rows,) or (n_rows, n_classes)
         y v(x) of the training rows of positive weight, in [-1, 1].
     margin_bound_ : Bound or None
         Share of the training rows with a margin of at most γ, after each round (equation 8); None
         for other losses than ``"log-exp"``.
-    certificate_ : Certificate or None, or list
-        How far the loss can be from its minimum over all votes of such stumps; None for weak
-        learners of your own, because nothing says that they find the best one.
-    rate_bound_ : Bound or None, or list
-        What Theorem 3.1 promised; for ``loss="exponential"`` next to nothing.
-    path_ : Path or list
-        Loss and gap after each round.
+    certificate_ : Certificate or None
+        How far the loss can be from its minimum over all votes of such stumps. For more than two
+        classes the losses are summed, and ``per_output`` has an entry per class. None for weak
+        learners of your own, because nothing proves that they find the best one.
+    rate_bound_ : Bound or None
+        What Theorem 3.1 of Z02 promised for the loss, summed over classes; for
+        ``loss="exponential"`` next to nothing.
+    path_ : Path
+        Loss after each round, summed over classes, and the largest relative gap of a class.
     temperature_ : float
         a in the probability 1/(1 + exp(-a v)), fitted on rows left out of a second fit.
     n_features_in_ : int
@@ -128,6 +527,12 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
     True
     """
 
+    scale_: float
+    boosters_: list[Booster]
+    path_: Path
+    certificate_: Any
+    rate_bound_: Any
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "weak_learner": [None, HasMethods(["fit", "predict"])],
         "loss": [StrOptions(set(LOSSES))],
@@ -136,9 +541,11 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
             Interval(numbers.Real, 0, None, closed="neither"),
         ],
         "n_terms": [Interval(numbers.Integral, 1, None, closed="left")],
+        "tol": [None, Interval(numbers.Real, 0, None, closed="neither")],
         "step": [StrOptions(set(STEPS))],
         "margin": [Interval(numbers.Real, 0, 1, closed="neither")],
-        "tol": [None, Interval(numbers.Real, 0, None, closed="neither")],
+        "max_time": MAX_TIME,
+        "checkpoint": CHECKPOINT,
         **EXECUTION,
     }
 
@@ -149,9 +556,11 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         loss: str = "log-exp",
         scale: float | str = "auto",
         n_terms: int = 200,
+        tol: float | None = _TOL,
         step: str = "joint",
-        margin: float = 0.1,
-        tol: float | None = 1e-3,
+        margin: float = _MARGIN,
+        max_time: float | None = None,
+        checkpoint: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -160,9 +569,11 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         self.loss = loss
         self.scale = scale
         self.n_terms = n_terms
+        self.tol = tol
         self.step = step
         self.margin = margin
-        self.tol = tol
+        self.max_time = max_time
+        self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -196,49 +607,41 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         -------
         self : HullBoostClassifier
         """
-        if self.weak_learner is not None:
-            check_learner(self.weak_learner)
-        if self.scale == "margin" and self.loss != "log-exp":
-            raise ValueError(
-                f'scale="margin" follows from a bound for loss="log-exp", got loss={self.loss!r}: '
-                'pass a number, "auto" or "cv".'
-            )
-        if self.loss == "exponential" and not isinstance(self.scale, str):
-            check_exponent(float(self.scale))
+        self._check_parameters()
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         X, y = validate_held(
             self, X, y, reset=True, accept_sparse=self._accepts_sparse(), dtype=np.float64
         )
         check_classification_targets(y)
         weights = validate_weights(sample_weight, len(y))
-        present = weights > 0
-        if not present.all():
+        present = np.flatnonzero(weights > 0)
+        if len(present) < len(y):
             X, y, weights = X[present], y[present], weights[present]
         self.classes_ = distinct_classes(y)
         codes = np.searchsorted(self.classes_, y)
-        seed = check_random_state(self.random_state).randint(2**31 - 1, size=4)
-        rng = np.random.default_rng(seed)
-        with Workers(self.n_jobs) as workers:
-            rounds = Rounds(
-                self.weak_learner,
-                self.loss,
-                self.n_terms,
-                self.step,
-                self.tol,
-                int(seed[0]),
-                workers,
-            )
-            self.scale_ = self._scale(rounds, X, codes, weights, rng)
-            self.boosters_ = rounds.fit(X, codes, weights, self.scale_)
-            self.temperature_ = self._calibrate(rounds, X, codes, weights, rng)
-        points = np.column_stack([booster.point for booster in self.boosters_])
-        self.margins_ = (points * rounds.signs(codes)).squeeze(axis=1 if self._binary else ())
-        most = max(len(booster.path) for booster in self.boosters_)
+        sample = Sample(as_rows(X), codes[:, None].astype(np.float64), weights)
+        with FitRun(self, sample, present) as run:
+            run.begin("scale")
+            self.scale_ = self._scale(run, X, codes, weights)
+            run.begin("boost", self.n_terms)
+            # A scale that is not the one recorded, for want of time, has rounds of its own.
+            name = f"boost-{self.scale_:g}"
+            boosters = boost(self, run, X, codes, weights, self.scale_, 0.8, name)
+            self.boosters_ = boosters
+            self.temperature_ = _calibrated(self, run, X, codes, weights)
+        self.path_ = joint_path([booster.path for booster in boosters])
+        self.certificate_ = joint_certificate([booster.certificate for booster in boosters])
+        self.rate_bound_ = joint_bound([booster.rate_bound for booster in boosters])
+        self.n_terms_ = sum(int(np.count_nonzero(booster.weights)) for booster in boosters)
+        points = np.column_stack([booster.point for booster in boosters])
+        self.margins_ = (points * class_signs(codes)).squeeze(axis=1 if self._binary else ())
         self.margin_bound_: Bound | None = (
-            margin_bound(most, self.scale_, self.margin) if self.loss == "log-exp" else None
+            margin_bound(len(self.path_), self.scale_, self.margin)
+            if self.loss == "log-exp"
+            else None
         )
-        if self.verbose:
-            print(f"[HullBoostClassifier] scale {self.scale_:g}: {self.path_}", flush=True)
+        if run.stopping:
+            interrupt(f"the {len(self.path_)} rounds so far")
         return self
 
     @lazily
@@ -249,9 +652,8 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         -------
         votes : array of shape (n_rows,) or (n_rows, n_classes)
         """
-        X = self._rows(X)
-        found = votes(self.boosters_, X)
-        return found[:, 0] if self._binary else found
+        vote = self._votes(X)
+        return vote[:, 0] if self._binary else vote
 
     @lazily
     def predict(self, X: Any) -> NDArray[Any]:
@@ -261,8 +663,7 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         -------
         y : array of shape (n_rows,)
         """
-        X = self._rows(X)
-        return self._decide(votes(self.boosters_, X))
+        return self._decide(self._votes(X))
 
     @lazily
     def predict_proba(self, X: Any) -> Floats:
@@ -272,8 +673,7 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         -------
         p : array of shape (n_rows, n_classes)
         """
-        X = self._rows(X)
-        return probabilities(votes(self.boosters_, X), self.temperature_)
+        return probabilities(self._votes(X), self.temperature_)
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Yield predictions after 1, 2, … rounds.
@@ -282,8 +682,8 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         ------
         y : array of shape (n_rows,)
         """
-        for found in self.staged_decision_function(X):
-            yield self._decide(found.reshape(len(found), -1))
+        for vote in self.staged_decision_function(X):
+            yield self._decide(vote.reshape(len(vote), -1))
 
     def staged_decision_function(self, X: Any) -> Iterator[Floats]:
         """Yield votes after 1, 2, … rounds.
@@ -294,44 +694,26 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         """
         X = self._rows(X)
         values = [booster.values(X) for booster in self.boosters_]
-        for stage in range(max(len(booster.path) for booster in self.boosters_)):
-            found = np.column_stack(
+        for stage in range(len(self.path_)):
+            vote = np.column_stack(
                 [
                     atoms @ booster.staged_weights(stage)
                     for atoms, booster in zip(values, self.boosters_, strict=True)
                 ]
             )
-            yield found[:, 0] if self._binary else found
+            yield vote[:, 0] if self._binary else vote
 
     @property
     def learners_(self) -> Any:
         """Weak learners."""
-        return self._of_each("learners")
-
-    @property
-    def n_terms_(self) -> Any:
-        """Weak learners of positive weight."""
-        return self._of_each("n_terms")
+        learners = [booster.learners for booster in self.boosters_]
+        return learners[0] if self._binary else learners
 
     @property
     def learner_weights_(self) -> Any:
         """Their weights."""
-        return self._of_each("weights")
-
-    @property
-    def path_(self) -> Any:
-        """Loss and gap after each round."""
-        return self._of_each("path")
-
-    @property
-    def certificate_(self) -> Any:
-        """How far the loss can be from its minimum."""
-        return self._of_each("certificate")
-
-    @property
-    def rate_bound_(self) -> Any:
-        """What Theorem 3.1 promised."""
-        return self._of_each("rate_bound")
+        weights = [booster.weights for booster in self.boosters_]
+        return weights[0] if self._binary else weights
 
     def _saved_state(self) -> dict[str, Any]:
         state = super()._saved_state()
@@ -357,61 +739,40 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
             self, X, reset=False, accept_sparse=self._accepts_sparse(), dtype=np.float64
         )
 
-    def _decide(self, found: Floats) -> NDArray[Any]:
-        codes = (found[:, 0] > 0).astype(int) if self._binary else found.argmax(axis=1)
+    def _votes(self, X: Any) -> Floats:
+        X = self._rows(X)
+        return votes(self.boosters_, X)
+
+    def _decide(self, vote: Floats) -> NDArray[Any]:
+        codes = (vote[:, 0] > 0).astype(int) if self._binary else vote.argmax(axis=1)
         return np.asarray(self.classes_[codes])
 
-    def _of_each(self, name: str) -> Any:
-        check_is_fitted(self)
-        found = [getattr(booster, name) for booster in self.boosters_]
-        return found[0] if self._binary else found
-
-    def _scale(
-        self, rounds: Rounds, X: Any, codes: Any, weights: Floats, rng: np.random.Generator
-    ) -> float:
+    def _scale(self, run: FitRun, X: Any, codes: Indices, weights: Floats) -> float:
         if self.scale == "margin":
             return margin_scale(self.n_terms, self.margin)
         if self.scale == "cv":
-            return _cross_validated_scale(rounds, X, codes, weights, rng)
+            return _cross_validated_scale(self, run, X, codes, weights)
         return AUTO_SCALE if self.scale == "auto" else float(self.scale)
 
-    def _calibrate(
-        self, rounds: Rounds, X: Any, codes: Any, weights: Floats, rng: np.random.Generator
-    ) -> float:
-        """The slope of the probabilities, from a second fit to at most 10 000 rows."""
-        some = draw_rows(len(codes), _CALIBRATION_ROWS, rng)
-        train, test = hold_out(codes[some], rng)
-        if not len(test):
-            return fit_temperature(
-                np.column_stack([booster.point for booster in self.boosters_]), codes, weights
+    def _check_parameters(self) -> None:
+        """Refuse parameters that do not go together."""
+        if self.weak_learner is not None:
+            check_learner(self.weak_learner)
+            if self.tol not in (None, _TOL):
+                raise ValueError(
+                    f"tol={self.tol} is a gap of the certificate, and weak learners of your own "
+                    "have none: leave tol out, or set n_terms."
+                )
+            if self.checkpoint is not None:
+                raise ValueError(
+                    "checkpoint records numbers, and cannot hold weak learners of your own: leave "
+                    "it out, or use stumps, weak_learner=None."
+                )
+        if self.loss != "log-exp" and (self.scale == "margin" or self.margin != _MARGIN):
+            name = 'scale="margin"' if self.scale == "margin" else f"margin={self.margin}"
+            raise ValueError(
+                f'{name} belongs to a bound for loss="log-exp", got loss={self.loss!r}: leave it '
+                "out, or change the loss."
             )
-        train, test = some[train], some[test]
-        second = rounds.fit(X[train], codes[train], weights[train], self.scale_)
-        return fit_temperature(votes(second, X[test]), codes[test], weights[test])
-
-
-def _cross_validated_scale(
-    rounds: Rounds, X: Any, codes: Any, weights: Floats, rng: np.random.Generator
-) -> float:
-    """The best scale below 128 if it beats 128 by more than a standard error, else 128."""
-    fold = np.empty(len(codes), dtype=int)
-    for code in np.unique(codes):
-        mine = rng.permutation(np.flatnonzero(codes == code))
-        fold[mine] = np.arange(len(mine)) % _FOLDS
-    hits = np.zeros((len(CV_SCALES), len(codes)))
-    for part in range(_FOLDS):
-        train, test = np.flatnonzero(fold != part), np.flatnonzero(fold == part)
-        if len(np.unique(codes[train])) < codes.max() + 1 or not len(test):
-            return AUTO_SCALE
-        for i, scale in enumerate(CV_SCALES):
-            found = votes(rounds.fit(X[train], codes[train], weights[train], scale), X[test])
-            guess = (found[:, 0] > 0) if found.shape[1] == 1 else found.argmax(axis=1)
-            hits[i, test] = guess == codes[test]
-    share = weights / weights.sum()
-    better = (hits - hits[-1]) @ share
-    error = np.sqrt(((hits - hits[-1] - better[:, None]) ** 2) @ share / len(codes))
-    best = int(np.argmax(np.where(better > error, better, 0.0)))
-    return CV_SCALES[best] if better[best] > error[best] else AUTO_SCALE
-
-
-__all__ = ["Booster", "HullBoostClassifier"]
+        if self.loss == "exponential" and not isinstance(self.scale, str):
+            check_exponent(float(self.scale))

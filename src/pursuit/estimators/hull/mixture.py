@@ -1,91 +1,423 @@
-"""Mixture density estimation that finds the number of components as it goes (Z02 §4.3)."""
+"""Mixture density estimation that finds the number of components by itself (Z02 §4.3)."""
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, DensityMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
-from pursuit.estimators.constraints import EXECUTION
-from pursuit.estimators.fit_run import warn
-from pursuit.estimators.hull.mixture_atoms import GaussianAtoms
-from pursuit.estimators.hull.mixturegrowth import (
-    CandidateAtoms,
-    GrowthStop,
-    MixtureGrowth,
-    pruned,
-    settled,
+from pursuit.estimators.constraints import CHECKPOINT, EXECUTION, MAX_TIME
+from pursuit.estimators.fit_run import FitRun, interrupt, warn
+from pursuit.estimators.hull.mixture_atoms import GaussianAtoms, Searched
+from pursuit.estimators.hull.pursue import (
+    ResumablePursuit,
+    joined_pieces,
+    recorded_pieces,
+    stop_in_time,
 )
 from pursuit.estimators.inputs import seeded, validate_held, validate_weights
 from pursuit.estimators.lazily import lazily
 from pursuit.estimators.saving import SavedModel
 from pursuit.estimators.sources import named_columns
-from pursuit.greedy import Interrupted, Meter, Path, Pursuit, catch_interrupt
+from pursuit.greedy import Meter, Path, Pursuit
 from pursuit.linalg import Workers
-from pursuit.rows import draw_rows
+from pursuit.rows import Sample, as_rows, draw_rows
 from pursuit.solvers import EM, Mixture
+from pursuit.solvers.em import log_sum_exp
 
 AUTO_BANDWIDTHS = 0.5, 0.25, 0.125, 0.0625
+"""Bandwidths of ``bandwidths="auto"``; narrower ones find smaller clusters and take longer."""
 _CENTRES = 5000
-"""Rows at which atoms are looked for at a step: all of fewer, a new draw of as many of more."""
+"""Largest number of rows at which a step looks for atoms; beyond, each step draws as many."""
 _CERTIFIED_CENTRES = 50_000
-"""Rows at which the hull of the certificate has its atoms: all of fewer, a draw of more."""
+"""Largest number of rows at which the certificate's atoms are centred; beyond, as many drawn."""
 _STEPS_PER_TERM = 10
-"""Steps without refinement may take an atom again: at most this many times ``n_terms``."""
+"""Most steps per allowed component: without refinement a step may take an atom again."""
+_PATIENCE = 5
+"""Steps without improvement after which growth ends; more are slower and seldom find more."""
+_IMPROVEMENT = 1e-4
+"""A criterion has improved if it has fallen by more than this."""
+_TOL = 0.01
+"""Relative gap at which ``criterion="certificate"`` stops if ``tol`` is None."""
+_REFINED = 6
+"""Number of atoms that EM refines in a step; fewer are faster and give worse components."""
+_CONTINUED = 2
+"""Number of them that get further EM steps."""
+_STEPS_FIRST, _STEPS_NEW = 3, 7
+"""EM steps on each refined atom, and further EM steps on the best of them."""
+_STEPS_ALL = 20
+"""EM steps on all components after one was added."""
+_STEPS_FEWER = 20
+"""EM steps on the other components after one was left out."""
+_STEPS_LAST = 100
+"""EM steps on all components at the end."""
+_EM_GAIN = 1e-5
+"""Gain of log likelihood per row below which EM steps stop."""
+
+
+class CandidateAtoms:
+    """New random centres at every step, each with all bandwidths.
+
+    The number of an atom is its centre times the number of bandwidths, plus its bandwidth.
+    """
+
+    def __init__(self, n_bandwidths: int, n_centres: int, rng: np.random.Generator) -> None:
+        self._n_bandwidths, self._n_centres, self._rng = n_bandwidths, n_centres, rng
+
+    def draw(self, available: NDArray[np.bool_]) -> Indices:
+        """Numbers of the available atoms at ``n_centres`` random centres, or at all if fewer."""
+        n = len(available) // self._n_bandwidths
+        if n > self._n_centres:
+            drawn = np.zeros(n, dtype=bool)
+            drawn[self._rng.choice(n, self._n_centres, replace=False)] = True
+            available = available & np.repeat(drawn, self._n_bandwidths)
+        return np.flatnonzero(available)
+
+
+class MixtureGrowth:
+    """-mean ln v(x) for a mixture v that takes one Gaussian atom at a time.
+
+    The score of an atom p is the gain in mean log likelihood of (1 - α)v + αp at the best α in
+    [0, 1]; atoms that cannot be the best score 0 without a line search.
+
+    Without ``refine`` this is Algorithm 2.1 of Z02 as published: v starts as the best single atom
+    and becomes (1 - α)v + αp with the best p and α. With ``refine`` v starts as the best single
+    Gaussian. The best atoms, far from each other, are refined by EM steps on the new component
+    alone; the best of them is added, and EM steps on all components follow. An atom must then hold
+    twice as many rows as a covariance needs.
+
+    Parameters
+    ----------
+    em : EM
+        Rows, weights, covariances and floor.
+    atoms : GaussianAtoms
+        The atoms.
+    refine : bool
+        Whether components move.
+    """
+
+    def __init__(self, em: EM, atoms: GaussianAtoms, *, refine: bool) -> None:
+        self.em, self.atoms, self._refine = em, atoms, refine
+        self.numbers: list[int] = []
+        if refine:
+            self.mixture = em.single()
+        else:
+            self.numbers.append(atoms.most_likely())
+            mean, factor = self._component(self.numbers[0])
+            self.mixture = Mixture(np.ones(1), mean[None], factor[None], em.kind)
+        self.start = self.mixture
+        self._least = em.least_share if refine else 0.0
+        self._density = self.mixture.log_density(em.X)
+        self.value = self.start_value = -float(em.weights @ self._density)
+        self.useless = np.zeros(atoms.n_atoms, dtype=bool)
+        self._last = np.empty(0, dtype=np.intp), Searched(*np.empty((3, 0)))
+
+    def resume(self, mixture: Mixture, numbers: list[int], useless: NDArray[np.bool_]) -> None:
+        """Take over the state of an earlier run."""
+        self.mixture, self.numbers, self.useless = mixture, list(numbers), useless.copy()
+        self._density = mixture.log_density(self.em.X)
+        self.value = -float(self.em.weights @ self._density)
+
+    @property
+    def available(self) -> NDArray[np.bool_]:
+        """Which atoms may be taken: all but those that brought nothing."""
+        return ~self.useless
+
+    @property
+    def n_terms(self) -> int:
+        """Number of components."""
+        return self.mixture.size
+
+    def score(self, candidates: Indices) -> Floats:
+        """Gain of each atom; 0 for atoms that cannot have the largest."""
+        searched = self.atoms.search(self._density, candidates, self._least)
+        self._last = candidates, searched
+        return searched.gains
+
+    def add(self, candidate: int) -> bool:
+        """Take an atom that was scored; False if the likelihood does not rise."""
+        candidates, searched = self._last
+        place = int(np.searchsorted(candidates, candidate))
+        if not searched.gains[place] > 0:
+            # The best of them gains nothing, so none does.
+            self.useless[candidates] = True
+            return False
+        if self._refine:
+            grown, numbers = self._refined(), self.numbers
+        else:
+            grown, numbers = self._mixed(candidate, float(searched.shares[place]))
+        if grown is None:
+            return False
+        density = grown.log_density(self.em.X)
+        value = -float(self.em.weights @ density)
+        if not self._refine:
+            # Rounding may leave the value as it was.
+            self.useless[:] = False
+            self.useless[candidate] = not value < self.value
+            if self.useless[candidate]:
+                return False
+        self.mixture, self.numbers = grown, numbers
+        self._density, self.value = density, value
+        return True
+
+    def _mixed(self, number: int, share: float) -> tuple[Mixture, list[int]]:
+        """(1 - α)v + αp and its atoms; an atom that v already has gets more weight."""
+        mixture, numbers = self.mixture, self.numbers
+        if number in numbers:
+            weights = (1.0 - share) * mixture.weights
+            weights[numbers.index(number)] += share
+            grown = replace(mixture, weights=weights)
+        else:
+            grown = mixture.with_component(share, *self._component(number))
+            numbers = [*numbers, number]
+        kept = np.flatnonzero(grown.weights > 0)
+        return grown.part(kept), [numbers[i] for i in kept]
+
+    def _refined(self) -> Mixture | None:
+        """The mixture with the best of the refined atoms, after EM steps on all components."""
+        starts = self._starts()
+        components = [self._component(number) for number, _, _ in starts]
+        several = Mixture(
+            np.array([share for _, share, _ in starts]),
+            np.array([mean for mean, _ in components]),
+            np.array([factor for _, factor in components]),
+            self.em.kind,
+        )
+        numbers = np.arange(len(starts))
+        for steps, most in ((_STEPS_FIRST, _CONTINUED), (_STEPS_NEW, 1)):
+            several, fed, values = self.em.grow(self._density, several, steps)
+            for starved in np.setdiff1d(np.arange(len(numbers)), fed):
+                self.useless[starts[numbers[starved]][2]] = True
+            if not len(fed):
+                return None
+            best = np.argsort(-values, kind="stable")[:most]
+            several, numbers = several.part(best), numbers[fed[best]]
+        weight, mean, factor = several.weights[0], several.means[0], several.factors[0]
+        grown = self.mixture.with_component(float(weight), mean, factor)
+        return self.em.run(grown, _STEPS_ALL, 1e-6)[0]
+
+    def _component(self, number: int) -> tuple[Floats, Floats]:
+        """Mean and factor of an atom."""
+        centre, h = self.atoms.atom(number)
+        shape = {"full": np.eye(len(centre)), "diag": np.ones(len(centre)), "spherical": 1.0}
+        return centre, np.asarray(h * np.asarray(shape[self.em.kind]))
+
+    def _starts(self) -> list[tuple[int, float, Indices]]:
+        """The best atoms of the last score, their α, and the atoms within two bandwidths of each.
+
+        No two of the best atoms are so close to each other.
+        """
+        candidates, searched = self._last
+        promise = np.where(searched.shares >= self._least, searched.promise, 0.0)
+        centres = self.atoms.centres[candidates // len(self.atoms.bandwidths)]
+        widths = 2.0 * self.atoms.bandwidths[candidates % len(self.atoms.bandwidths)]
+        place = int(searched.gains.argmax())
+        starts: list[tuple[int, float, Indices]] = []
+        while len(starts) < _REFINED and promise[place] > 0:
+            near = ((centres - centres[place]) ** 2).sum(axis=1) < widths**2
+            share = min(max(float(searched.shares[place]), self._least), 0.9)
+            starts.append((int(candidates[place]), share, candidates[near]))
+            promise = np.where(near, 0.0, promise)
+            place = int(promise.argmax())
+        return starts
+
+
+def settled(mixture: Mixture, em: EM) -> Mixture:
+    """The mixture after EM steps until they gain nothing more."""
+    return em.run(mixture, _STEPS_LAST, _EM_GAIN)[0]
+
+
+def pruned(mixture: Mixture, em: EM, criterion: Callable[[Mixture], float]) -> Mixture:
+    """Leave out components, one at a time, as long as that makes the criterion smaller.
+
+    Growth does not remove a component that later ones have replaced. The component left out is
+    the one of least mean ln v/v_others, before EM steps on the others.
+    """
+    mixture = settled(mixture, em)
+    while mixture.size > 1:
+        joint = mixture.log_joint(em.X)
+        shares = np.exp(joint - log_sum_exp(joint)[:, None])
+        with np.errstate(divide="ignore"):
+            loss = np.log1p(-mixture.weights) - em.weights @ np.log1p(-np.minimum(shares, 1.0))
+        fewer, _ = em.run(mixture.without(int(loss.argmin())), _STEPS_FEWER, _EM_GAIN)
+        fewer = settled(fewer, em) if criterion(fewer) < criterion(mixture) else mixture
+        if fewer is mixture:
+            break
+        mixture = fewer
+    return mixture
+
+
+@dataclass(frozen=True)
+class GrowthRound:
+    """Some steps of growth and the state after them, as a checkpoint records it.
+
+    Attributes
+    ----------
+    stages : list of Mixture
+        The mixture after each of these steps.
+    values : list of float
+        The criterion after each of them.
+    path : Path
+        These steps; its reason is ``"more"`` where others follow.
+    numbers : list of int
+        Atoms of the last mixture, if components do not move.
+    useless : array of bool
+        Atoms that brought nothing.
+    """
+
+    stages: list[Mixture]
+    values: list[float]
+    path: Path
+    numbers: list[int]
+    useless: NDArray[np.bool_]
+
+
+@dataclass
+class GrowthStop:
+    """Stop when a criterion has not fallen for ``patience`` components; keeps all mixtures.
+
+    ``criterion(mixture)`` should be small; at ``enough`` it is small enough. Growth ends after
+    ``max_iter`` steps in any case.
+    """
+
+    criterion: Callable[[Mixture], float]
+    n_terms: int
+    patience: float
+    max_iter: int
+    enough: float = -np.inf
+    stages: list[Mixture] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    best_steps: int = 0
+    """Number of steps after which the best mixture was seen."""
+
+    def see(self, mixture: Mixture, value: float | None = None) -> None:
+        """Note a mixture, and its criterion if it is known."""
+        value = self.criterion(mixture) if value is None else value
+        if self.values and value < min(self.values) - _IMPROVEMENT:
+            self.best_steps = len(self.stages)
+        self.stages.append(mixture)
+        self.values.append(value)
+
+    @property
+    def best(self) -> Mixture:
+        """The mixture of the least criterion."""
+        return self.stages[self.best_steps]
+
+    def __call__(self, pursuit: Pursuit) -> str | None:
+        """Reason tol, no gain, n_terms or max_iter."""
+        growth = pursuit.objective
+        assert isinstance(growth, MixtureGrowth)
+        self.see(growth.mixture)
+        return self.reason()
+
+    def reason(self) -> str | None:
+        """Why the last mixture should not grow."""
+        if self.values[-1] <= self.enough:
+            return "tol"
+        if len(self.stages) - 1 - self.best_steps >= self.patience:
+            return "no gain"
+        if self.stages[-1].size >= self.n_terms:
+            return "n_terms"
+        return "max_iter" if len(self.stages) > self.max_iter else None
+
+
+def grow(
+    growth: MixtureGrowth, stop: GrowthStop, rows: Indices, run: FitRun, name: str, share: float
+) -> Path:
+    """Add components until a rule stops it; the checkpoint records the steps under a name.
+
+    ``rows`` are the numbers of the rows that it grows on. It ends when ``share`` of ``max_time`` is
+    over.
+    """
+    atoms = growth.atoms
+    _, first = np.unique(growth.em.X, axis=0, return_index=True)
+    pursuit = ResumablePursuit(
+        growth,
+        Meter(),
+        candidates=CandidateAtoms(len(atoms.bandwidths), _CENTRES, run.rng),
+        labels=np.repeat(rows[first], len(atoms.bandwidths)),
+        scale=abs(growth.start_value),
+        every_step=True,
+    )
+    stop.see(growth.mixture)
+    ended = stop.reason()
+    if ended:
+        return pursuit.recorder.path(ended)
+    rules = [stop, stop_in_time(run, share)]
+
+    def advance() -> GrowthRound:
+        known = len(stop.stages)
+        path = pursuit.run_piece(rules)
+        stages, values = stop.stages[known:], stop.values[known:]
+        return GrowthRound(stages, values, path, growth.numbers, growth.useless.copy())
+
+    def resume(piece: GrowthRound) -> None:
+        for mixture, value in zip(piece.stages, piece.values, strict=True):
+            stop.see(mixture, value)
+        growth.resume(piece.stages[-1], piece.numbers, piece.useless)
+
+    pieces = recorded_pieces(pursuit, advance, resume, run, name, share)
+    return joined_pieces([piece.path for piece in pieces])
 
 
 class HullMixture(DensityMixin, SavedModel, BaseEstimator):
     """Gaussian mixture that starts with one component and adds what raises the likelihood most.
 
-    Atoms are Gaussians centred at training rows, of several bandwidths. At every step the atom p
-    whose mixture (1 - α)v + αp has the largest likelihood, α in [0, 1] being the best for each, is
-    refined by EM, taken, and followed by a few EM steps on all components; the number of
-    components need not be known. Up to 5,000 rows the search is over the atoms at all rows; of more
-    rows, each step looks at 5,000 drawn anew.
+    Atoms are Gaussians of several bandwidths, centred at training rows. Every step looks for the
+    atom p whose mixture (1 - α)v + αp has the largest likelihood at its best α in [0, 1]. EM
+    refines that atom, it becomes a component, and a few EM steps on all components follow. The
+    number of components need not be known. Up to 5,000 rows a step searches the atoms at all rows;
+    beyond, it searches those at 5,000 rows drawn anew.
 
-    With ``refine=False`` components stay as they are, and only their weights change: the greedy
-    algorithm as published, with its rate.
+    With ``refine=False`` components stay as they are, and only their weights change: this is
+    Algorithm 2.1 of Zhang (2002), "Z02", as published, with its rate.
 
     Parameters
     ----------
     bandwidths : "auto" or array, default "auto"
-        Standard deviations of the atoms, as parts of those of the features (of all features
+        Standard deviations of the atoms, as multiples of those of the features (of all features
         together for spherical covariances). ``"auto"``: .5, .25, .125 and .0625.
     covariance_type : {"full", "diag", "spherical"}, default "full"
         Covariances of the components.
     refine : bool, default True
         Whether EM moves the components. An atom must then hold at least 2(n_features + 1) rows, and
-        components that make the criterion worse are left out in the end.
+        components that make the criterion worse are left out at the end.
     n_terms : int, default 100
-        Most components.
+        Largest number of components.
     criterion : {"bic", "validation", "certificate"}, default "bic"
-        When to stop: when the Bayesian information criterion, or the likelihood of a fifth of the
-        rows left out, has not improved for ``patience`` components, and the best number is taken;
-        or when the certificate's ``relative_gap`` is at most ``tol``.
-    patience : int, default 5
-        Steps without improvement. Without refinement the certificate's gap, which need not fall at
-        every step, has no such limit.
-    tol : float, default 0.01
-        For ``criterion="certificate"``.
+        When to stop. ``"bic"``: when the Bayesian information criterion has not improved for five
+        components; the best number is taken. ``"validation"``: the same for the likelihood of a
+        fifth of the rows, which are left out. ``"certificate"``: when the certificate's
+        ``relative_gap`` is at most ``tol`` (or, with refinement, has not improved for five
+        components).
+    tol : float or None, default None
+        Relative gap at which ``criterion="certificate"`` stops; None is 0.01. Other criteria refuse
+        it.
     reg_covar : float, default 1e-6
-        Least variance of a component in any direction, as a part of the mean variance of the
-        data: it keeps likelihoods bounded where points coincide.
+        Least variance of a component in any direction, as a fraction of the mean variance of the
+        data. It keeps likelihoods bounded where points coincide.
+    max_time : float or None, default None
+        Seconds after which the fit ends with the components so far. Results then depend on the
+        speed of the machine.
+    checkpoint : path-like or None, default None
+        Folder in which the fit records its steps. A fit that was killed continues from there when
+        it is repeated with the same data and parameters.
     n_jobs : int or None, default None
-        Threads of matrix products; the result does not depend on it.
+        Number of threads; the result does not depend on it.
     random_state : int, RandomState or None, default None
-        Seed of the rows left out, of what is drawn from more than 5,000 rows, and of
+        Seed of the rows left out, of the centres drawn from more than 5,000 rows, and of
         :meth:`sample`.
     verbose : int, default 0
-        Print what was found.
+        Whether to print the stages and their times.
 
     Attributes
     ----------
@@ -98,19 +430,19 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
     covariances_ : array
         Their covariances, in the shape of scikit-learn's `GaussianMixture`.
     path_ : Path
-        Negative mean log density after each insertion, the row of the best atom there, and why it
-        ended.
+        Negative mean log density after each step, the row at which the chosen atom is centred, and
+        why the steps ended.
     criterion_path_ : array
-        Criterion, per row, with 1, 2, … components.
+        Criterion per row, with 1, 2, … components.
     certificate_ : Certificate
         ``upper`` is -mean ln v of the training rows, which is ``-score(X)``. ``lower`` bounds from
-        below what any mixture of *fixed* atoms at the training rows reaches (at 50,000 rows, drawn,
-        of more). A mixture refined by EM is none of these: where it is better than all of them,
-        ``lower`` is above ``upper``, and the gap is 0.
+        below what any mixture of *fixed* atoms at the training rows reaches (at 50,000 random rows
+        if there are more). A mixture refined by EM is none of these: if it is better than all of
+        them, ``lower`` is above ``upper``, and the gap is 0.
     rate_bound_ : Bound or None
         What Theorem 3.1 of Z02 promises for each step; None with refinement, and beyond 5,000 rows,
         where a step does not look at all atoms. Its M is the largest mean of p²/q² over pairs of
-        atoms, often so large that the bound is vacuous, which it says.
+        atoms, often so large that the bound is vacuous; printing it says so.
     n_features_in_ : int
         Number of features.
 
@@ -140,9 +472,10 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         "refine": ["boolean"],
         "n_terms": [Interval(numbers.Integral, 1, None, closed="left")],
         "criterion": [StrOptions({"bic", "validation", "certificate"})],
-        "patience": [Interval(numbers.Integral, 1, None, closed="left")],
-        "tol": [Interval(numbers.Real, 0, None, closed="neither")],
+        "tol": [None, Interval(numbers.Real, 0, None, closed="neither")],
         "reg_covar": [Interval(numbers.Real, 0, None, closed="neither")],
+        "max_time": MAX_TIME,
+        "checkpoint": CHECKPOINT,
         **EXECUTION,
     }
 
@@ -154,9 +487,10 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         refine: bool = True,
         n_terms: int = 100,
         criterion: str = "bic",
-        patience: int = 5,
-        tol: float = 0.01,
+        tol: float | None = None,
         reg_covar: float = 1e-6,
+        max_time: float | None = None,
+        checkpoint: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -166,9 +500,10 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         self.refine = refine
         self.n_terms = n_terms
         self.criterion = criterion
-        self.patience = patience
         self.tol = tol
         self.reg_covar = reg_covar
+        self.max_time = max_time
+        self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -202,43 +537,47 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         -------
         self : HullMixture
         """
-        bandwidths = self._bandwidths()
+        bandwidths = self._check_parameters()
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         X = validate_held(self, X, reset=True, dtype=np.float64, ensure_min_samples=2)
         weights = validate_weights(sample_weight, len(X))
-        kept = np.flatnonzero(weights > 0)
-        X, weights = X[kept], weights[kept]
-        rng = seeded(self.random_state)
+        present = np.flatnonzero(weights > 0)
+        X, weights = X[present], weights[present]
         shift, scale = self._units(X, weights)
         log_volume = float(np.log(scale).sum())
         Z = (X - shift) / scale
-        with catch_interrupt() as interrupted, Workers(self.n_jobs) as workers:
-            train, held_out = self._split(len(Z), rng)
+        sample = Sample(as_rows(X), np.empty((len(X), 0)), weights)
+        with FitRun(self, sample, present) as run:
+            train, held_out = self._split(len(Z), run.rng)
             em = self._em(Z[train], weights[train])
-            growth = self._growth(em, bandwidths, workers)
+            growth = self._growth(em, bandwidths, run.workers)
             stop = self._stop(growth, Z[held_out], weights[held_out], _count(weights))
-            path = self._grow(growth, stop, kept[train], interrupted, rng)
+            run.begin("grow", self.n_terms)
+            path = grow(growth, stop, present[train], run, "grow", 0.6)
             n_steps, best = len(path), stop.best
-            assert best is not None
-            if self.refine and self.criterion != "certificate":
-                # Also from the largest mixture: it has more to choose from.
-                fewer = [pruned(mixture, em, stop.criterion) for mixture in (best, stop.stages[-1])]
+            if self.refine and self.criterion != "certificate" and not run.out_of_time:
+                # The largest mixture has more components to choose from.
+                starts = [best, stop.stages[-1]]
+                # A fit that has grown further since it was recorded is pruned again.
+                name = f"prune-{len(stop.stages)}"
+                fewer = run.stage(name, lambda: [pruned(v, em, stop.criterion) for v in starts])
                 best = min(fewer, key=stop.criterion)
             if len(held_out):
                 em = self._em(Z, weights)
-                growth = self._growth(em, bandwidths, workers)
+                growth = self._growth(em, bandwidths, run.workers)
                 if not self.refine:
                     n_steps = stop.best_steps
-                    again = GrowthStop(lambda _: 0.0, self.n_terms, np.inf, max_iter=n_steps)
-                    self._grow(growth, again, kept, interrupted, rng)
+                    again = GrowthStop(lambda _: 0.0, self.n_terms, np.inf, n_steps)
+                    grow(growth, again, present, run, f"again-{n_steps}", 0.9)
                     best = growth.mixture
             self.rate_bound_: Bound | None = None
             if self.refine:
                 best = settled(best, em)
             elif len(Z) <= _CENTRES:
-                # The theorem is about the best of all atoms at every step, not of some drawn.
+                # The theorem is about the best of all atoms at every step.
                 excess = self._certify(growth.start, growth).gap
                 self.rate_bound_ = hull_rate_bound(n_steps, growth.atoms.curvature(), excess)
+            run.begin("certify")
             self.certificate_ = self._certify(best, growth, log_volume)
         self.path_ = replace(path, value=path.value + log_volume)
         self._mixture = best.rescaled(scale, shift)
@@ -250,13 +589,8 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         self.n_terms_ = self._mixture.size
         self.weights_, self.means_ = self._mixture.weights, self._mixture.means
         self.covariances_ = self._mixture.covariances()
-        if interrupted.requested:
-            warn(
-                f"fit was interrupted: the mixture has the best {self.n_terms_} components so far."
-            )
-            raise KeyboardInterrupt
-        if self.verbose:
-            print(f"[HullMixture] {self.n_terms_} components: {self.path_}", flush=True)
+        if run.stopping:
+            interrupt(f"the best {self.n_terms_} components so far")
         return self
 
     @lazily
@@ -288,12 +622,12 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         -------
         score : float
         """
-        found = self.score_samples(X)
-        return float(np.average(found, weights=validate_weights(sample_weight, len(found))))
+        density = self.score_samples(X)
+        return float(np.average(density, weights=validate_weights(sample_weight, len(density))))
 
     @lazily
     def predict(self, X: Any) -> Indices:
-        """The component each row most likely came from.
+        """The most likely component of each row.
 
         Returns
         -------
@@ -320,7 +654,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         -------
         X : array of shape (n_samples, n_features)
         component : array of shape (n_samples,)
-            Where each row came from; rows are ordered by it.
+            Component of each row; rows are ordered by it.
         """
         mixture = self._mixture_of()
         if n_samples < 1:
@@ -343,9 +677,9 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         -------
         bic : float
         """
-        found = self.score_samples(X)
-        penalty = self._mixture.n_parameters * np.log(len(found))
-        return float(-2.0 * found.sum() + penalty)
+        density = self.score_samples(X)
+        penalty = self._mixture.n_parameters * np.log(len(density))
+        return float(-2.0 * density.sum() + penalty)
 
     def aic(self, X: Any) -> float:
         """Akaike information criterion on rows; lower is better.
@@ -363,13 +697,19 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
     def _rows(self, X: Any) -> Floats:
         return np.asarray(validate_held(self, X, reset=False, dtype=np.float64))
 
-    def _bandwidths(self) -> Floats:
+    def _check_parameters(self) -> Floats:
+        """The bandwidths; parameters that do not go together are refused."""
+        if self.tol is not None and self.criterion != "certificate":
+            raise ValueError(
+                f"tol={self.tol} is for criterion='certificate', and criterion is "
+                f"{self.criterion!r}: leave tol out, or pass criterion='certificate'."
+            )
         if isinstance(self.bandwidths, str):
             return np.array(AUTO_BANDWIDTHS)
-        found = np.unique(np.asarray(self.bandwidths, dtype=np.float64).ravel())[::-1]
-        if not len(found) or not np.all((found > 0) & np.isfinite(found)):
+        widths = np.unique(np.asarray(self.bandwidths, dtype=np.float64).ravel())[::-1]
+        if not len(widths) or not np.all((widths > 0) & np.isfinite(widths)):
             raise ValueError(f"bandwidths must hold positive numbers, got {self.bandwidths!r}.")
-        return found
+        return widths
 
     def _units(self, X: Floats, weights: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the features; one deviation for spherical components."""
@@ -396,33 +736,10 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         atoms = GaussianAtoms(em.X, em.weights, centres, bandwidths, workers)
         return MixtureGrowth(em, atoms, refine=self.refine)
 
-    def _grow(
-        self,
-        growth: MixtureGrowth,
-        stop: GrowthStop,
-        rows: Indices,
-        interrupted: Interrupted,
-        rng: np.random.Generator,
-    ) -> Path:
-        """Steps until a rule says stop; ``rows`` are the numbers of the rows it grows on."""
-        atoms = growth.atoms
-        _, first = np.unique(growth.em.X, axis=0, return_index=True)
-        pursuit = Pursuit(
-            growth,
-            Meter(),
-            candidates=CandidateAtoms(len(atoms.bandwidths), _CENTRES, rng),
-            labels=np.repeat(rows[first], len(atoms.bandwidths)),
-            scale=abs(growth.start_value),
-            every_step=True,
-        )
-        stop.see(growth.mixture)
-        enough = stop.reason(1)
-        return pursuit.recorder.path(enough) if enough else pursuit.run([stop, interrupted])
-
     def _stop(
         self, growth: MixtureGrowth, held_out: Floats, held_out_weights: Floats, total: float
     ) -> GrowthStop:
-        em, enough, patience = growth.em, -np.inf, float(self.patience)
+        em, enough, patience = growth.em, -np.inf, float(_PATIENCE)
         if self.criterion == "validation":
             share = held_out_weights / held_out_weights.sum()
 
@@ -430,7 +747,8 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
                 return -float(share @ mixture.log_density(held_out))
 
         elif self.criterion == "certificate":
-            enough = float(self.tol)
+            enough = _TOL if self.tol is None else float(self.tol)
+            # Without refinement the gap need not fall at every step.
             patience = patience if self.refine else np.inf
 
             def criterion(mixture: Mixture) -> float:
@@ -442,14 +760,12 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
                 value = -float(em.weights @ mixture.log_density(em.X))
                 return float(value + 0.5 * np.log(total) * mixture.n_parameters / total)
 
-        return GrowthStop(
-            criterion, self.n_terms, patience, enough, max_iter=_STEPS_PER_TERM * self.n_terms
-        )
+        return GrowthStop(criterion, self.n_terms, patience, _STEPS_PER_TERM * self.n_terms, enough)
 
     def _certify(
         self, mixture: Mixture, growth: MixtureGrowth, log_volume: float = 0.0
     ) -> Certificate:
-        """f(v) - ln max S bounds f from below on the hull of fixed atoms: see `mixture_atoms`."""
+        """The lower bound f(v) - ln max S over the hull of fixed atoms: see `mixture_atoms`."""
         em, n = growth.em, len(growth.atoms.centres)
         # The same centres every time, whatever was drawn before.
         centres = draw_rows(n, min(n, _CERTIFIED_CENTRES), np.random.default_rng(0))
@@ -472,12 +788,12 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
             least = float(mixture.factors.min()) ** 2
         if least < 2.0 * self.reg_covar:
             warn(
-                "a component has shrunk to the least variance allowed, which happens where points "
+                "a component has shrunk to the least variance allowed, which happens if points "
                 "coincide or lie in a plane: its likelihood means little. Remove duplicates or "
                 f"constant features, or raise reg_covar={self.reg_covar:g}."
             )
 
 
 def _count(weights: Floats) -> float:
-    """Rows that the weights stand for: their sum, and no fewer than there are."""
+    """Number of rows that the weights stand for: their sum, but not less than their number."""
     return max(float(weights.sum()), float(len(weights)))

@@ -1,14 +1,14 @@
-"""Gaussians of fixed centres and bandwidths: what each of them adds to a mixture (Z02 §4.3).
+"""Gaussian atoms of fixed centres and bandwidths, and what each gains in a mixture (Z02 §4.3).
 
 For a density v and an atom p write r = p/v at the rows. Mixing p in with weight α gains
 
     g(α) = mean ln(1 - α + αr)
 
-of log likelihood, a concave function of α whose slope at 0 is S - 1, S = mean r. The best atom is
-the one with the largest max g. Three upper bounds on max g, each sharper and dearer than the one
-before, leave few atoms whose line search must be done in double precision:
+of log likelihood, a concave function of α whose slope at 0 is S - 1, with S = mean r. The best atom
+is the one with the largest max g. Three upper bounds on max g, each sharper and more expensive than
+the one before, leave few atoms that need a line search in double precision:
 
-* S ≤ 1: concavity says that nothing is gained;
+* if S ≤ 1, nothing is gained, since g is concave;
 * Jensen's inequality within groups of rows: g(α) ≤ Σ_G W_G ln(1 - α + αS_G/W_G), with W_G the
   weight of a group of neighbouring rows and S_G its part of S; again within parts of groups;
 * the tangent at any α of a concave function lies above it.
@@ -33,52 +33,52 @@ from pursuit.linalg import Workers
 from pursuit.objectives import NegativeLogLikelihood
 
 _GROUP_ROWS = 64
-"""Rows per group. Smaller groups give sharper bounds, so fewer line searches, and more sums."""
+"""Rows per group; smaller groups give sharper bounds, fewer line searches and more sums."""
 _MOST_GROUPS = 128
-"""Groups at most: larger ones where there are many rows, so that memory stays bounded."""
+"""Largest number of groups; more need more memory and give sharper bounds."""
 _PARTS = 2
-"""Parts per group. More give sharper bounds, and need more memory and time for every atom."""
+"""Parts per group; more give sharper bounds, and need more memory and time for every atom."""
 _GROUPS = 8
-"""Groups per task of a thread; more need less time for memory, and keep fewer threads busy."""
+"""Groups per task of a thread; more allocate memory less often and keep fewer threads busy."""
 _BLOCK = 131_072
-"""Values of atoms at rows that are looked at at once: they should fit a core's cache."""
+"""Values of atoms at rows that are computed at once: they should fit the cache of a core."""
 _SINGLE_RANGE = 60.0
-"""Largest ln r for which sums are made in single precision; beyond it in double."""
+"""Largest ln r for which sums use single precision; beyond, they use double precision."""
 _LARGEST_LOG = 600.0
-"""Larger ln r count as this much in line searches, which keeps products finite."""
+"""Largest ln r in line searches, to which larger ones are cut so that products stay finite."""
 _REACH = 13.0
-"""Bandwidths after which a Gaussian is below single precision's smallest number."""
+"""Bandwidths beyond which a Gaussian is below the smallest number in single precision."""
 _ROUGH_STEPS, _BOUND_STEPS, _SHARP_STEPS, _EXACT_STEPS = 2, 5, 3, 80
 """Newton steps of the bounds from groups, of all atoms and of those that are left; of the bounds
 from rows; and of the line search. Fewer make bounds less sharp."""
 _SETTLED = 1e-13
-"""A line search ends where α moves by less than this part of itself."""
+"""A line search ends when α moves by less than this fraction of itself."""
 _ROUNDING = 2e-5
-"""More than what single precision loses in the ratio, and so in the gain, of a row."""
+"""A bound on the rounding of the ratio, and so of the gain, of a row in single precision."""
 _SUM_ROUNDING = 1e-3
-"""More than what single precision loses in a sum over rows; smaller parts of it are not trusted."""
+"""A bound on the rounding of a sum over rows in single precision; smaller slopes count as 0."""
 _CHUNK_CENTRES = 5000
-"""Centres whose sums are held at once."""
+"""Centres whose sums are stored at once; more need more memory."""
 _BATCH, _BATCHES, _FEW = 48, 2, 8
-"""Atoms whose rows are looked at at once, as many times, and those whose line search is done.
+"""Atoms per task, tasks per batch, and atoms per line search.
 
 Larger numbers look at atoms that a better one would have ruled out, and need more memory.
 """
 _EXACT_M = 2_000_000_000
-"""Products up to which M is computed pair by pair; beyond it a bound on it is."""
+"""Most products for which M is computed pair by pair; beyond, a bound on M is used."""
 
 
 class Searched(NamedTuple):
-    """What atoms gain.
+    """Gains of atoms.
 
     Attributes
     ----------
     gains : array
-        After their line searches; 0 for atoms that cannot be the best.
+        Gains after line searches; 0 for atoms that cannot be the best.
     shares : array
-        Their α; near it for those that were not searched to the end.
+        The best α; an approximation for atoms without a line search.
     promise : array
-        The gains, or upper bounds on them where no line search was made.
+        The gains, or upper bounds on them for atoms without a line search.
     """
 
     gains: Floats
@@ -89,7 +89,7 @@ class Searched(NamedTuple):
 class GaussianAtoms:
     """N(c, h²I) for given centres c and bandwidths h, on weighted rows.
 
-    Atom number = centre x number of bandwidths + bandwidth.
+    The number of an atom is its centre times the number of bandwidths, plus its bandwidth.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class GaussianAtoms:
     weights : array of shape (n_rows,)
         Weights that sum to one.
     centres : array of shape (n, d)
-        Where atoms may be centred.
+        Possible centres of atoms.
     bandwidths : array
         Standard deviations, decreasing.
     workers : Workers
@@ -109,7 +109,7 @@ class GaussianAtoms:
         self, X: Floats, weights: Floats, centres: Floats, bandwidths: Floats, workers: Workers
     ) -> None:
         self.centres, self.bandwidths = centres, bandwidths
-        # Groups of distinct rows: copies of a row are bounded as one of their weight would be.
+        # Groups hold distinct rows, so that copies of a row give the same bounds as a weight.
         distinct, same, copies = np.unique(X, axis=0, return_inverse=True, return_counts=True)
         groups = neighbours(distinct, max(_GROUP_ROWS, -(-len(distinct) // _MOST_GROUPS)))
         split = [neighbours(distinct[group], -(-len(group) // _PARTS)) for group in groups]
@@ -131,22 +131,16 @@ class GaussianAtoms:
 
     @property
     def n_atoms(self) -> int:
-        """Centres times bandwidths."""
+        """Number of centres times number of bandwidths."""
         return len(self.centres) * len(self.bandwidths)
 
     def atom(self, number: int) -> tuple[Floats, float]:
-        """Centre and bandwidth."""
+        """Centre and bandwidth of an atom."""
         centre, which = divmod(number, len(self.bandwidths))
         return self.centres[centre], float(self.bandwidths[which])
 
-    def log_density(self, number: int, X: Floats) -> Floats:
-        """ln p at rows."""
-        centre, bandwidth = self.atom(number)
-        constant = self._constants[number % len(self.bandwidths)]
-        return np.asarray(-0.5 * ((X - centre) ** 2).sum(axis=1) / bandwidth**2 - constant)
-
     def most_likely(self) -> int:
-        """The atom that alone has the largest mean ln p, v⁰ of Algorithm 2.1."""
+        """The atom of the largest mean ln p, which is v⁰ of Algorithm 2.1."""
         mean = self._w @ self._X
         spread = float(self._w @ ((self._X - mean) ** 2).sum(axis=1))
         squares = ((self.centres - mean) ** 2).sum(axis=1) + spread
@@ -154,7 +148,7 @@ class GaussianAtoms:
         return int(values.argmax())
 
     def search(self, density: Floats, candidates: Indices, least_share: float = 0.0) -> Searched:
-        """The largest gains of these atoms over α in [0, 1], for the rows' ln v.
+        """The largest gains of some atoms over α in [0, 1], given ln v at the rows.
 
         Atoms whose best α is below ``least_share`` gain 0.
         """
@@ -165,7 +159,7 @@ class GaussianAtoms:
         centres, place = np.unique(candidates // n, return_inverse=True)
         of_parts, of_groups = self._sums(density, centres, self._precision(density), 0.0)
         columns = (candidates % n) * len(centres) + place
-        bounds, shares = (found[columns] for found in self._bounds(of_groups, least_share))
+        bounds, shares = (values[columns] for values in self._bounds(of_groups, least_share))
         gains = np.zeros(len(candidates))
         order = np.argsort(-bounds, kind="stable")
         best = 0.0
@@ -184,7 +178,7 @@ class GaussianAtoms:
             ratio -= 1.0
             return self._sharpen(ratio, self._w, shares[mine], least_share)
 
-        # Few atoms at a time: the best of the first rule out most others.
+        # Few atoms come first: the best of them rules out most others.
         rest = self._workers.slices(len(order) - _FEW, _BATCHES * _BATCH)
         for batch in (order[:_FEW], *(order[_FEW:][several] for several in rest)):
             batch = batch[bounds[batch] > best]
@@ -201,20 +195,21 @@ class GaussianAtoms:
                 now = now[bounds[now] > best]
                 if not len(now):
                     break
-                found, shares[now] = self._exact(density, candidates[now], shares[now])
-                held = np.where(shares[now] >= least_share, np.maximum(found, 0.0), 0.0)
-                gains[now] = bounds[now] = held
-                best = max(best, float(held.max()))
+                exact, shares[now] = self._exact(density, candidates[now], shares[now])
+                exact = np.where(shares[now] >= least_share, np.maximum(exact, 0.0), 0.0)
+                gains[now] = bounds[now] = exact
+                best = max(best, float(exact.max()))
         return Searched(gains, shares, bounds)
 
     def log_largest_slope(self, density: Floats, centres: Indices) -> float:
-        """ln max S over the atoms at these centres, for the rows' ln v."""
+        """ln max S over the atoms at some centres, given ln v at the rows."""
         density = density[self._order]
         n = len(self.bandwidths)
-        # A narrow atom near the row of least density is often the one; it rules out most others.
-        lonely = squared_distances(self._X[[density.argmin()]], self.centres[centres]).argmin()
+        # The largest S is often that of a narrow atom near the row of least density.
+        distances = self.centres[centres] - self._X[density.argmin()]
+        lonely = int((distances**2).sum(axis=1).argmin())
         largest = float(self._log_slopes(density, centres[lonely] * n + np.arange(n)).max())
-        # What is lost below single precision beside the largest ratio is less than ``lost``.
+        # Terms below single precision sum to less than ``lost`` times the largest ratio.
         shift = float((-density).max() - self._constants.min()) - _SINGLE_RANGE
         lost, slack = 1e-11, 1.0 + float(self._group_slack.max())
         for chunk in self._workers.slices(len(centres), _CHUNK_CENTRES):
@@ -230,17 +225,17 @@ class GaussianAtoms:
         return largest
 
     def curvature(self) -> float:
-        """M = max over pairs of atoms of mean p²/q² (Z02 §4.3), or a bound on it; it may be inf.
+        """M, the largest mean of p²/q² over pairs of atoms (Z02 §4.3); it may be infinite.
 
-        For many atoms the mean over rows of the largest p² over the smallest q² at the row.
+        For many atoms it is bounded by the mean over rows of the largest p² over the smallest q².
         """
         if self.n_atoms**2 * len(self._X) <= _EXACT_M:
             log_p = self._log_ratio(np.zeros(len(self._X)), np.arange(self.n_atoms))
             top, bottom = log_p.max(axis=1), log_p.min(axis=1)
-            # One row alone makes M this large, and larger numbers are none.
+            # A single row makes M so large that floating point cannot hold it.
             if (np.log(self._w) + 2.0 * (top - bottom)).max() > _LARGEST_LOG:
                 return np.inf
-            # A factor per row, which p/q does not see, keeps p² and 1/q² within bounds.
+            # A factor per row does not change p/q, and keeps p² and 1/q² finite.
             densities = np.exp(log_p - 0.5 * (top + bottom)[:, None])
             return NegativeLogLikelihood(len(self._X), self._w).curvature(densities)
         low, high = self.centres.min(axis=0), self.centres.max(axis=0)
@@ -249,15 +244,15 @@ class GaussianAtoms:
         with np.errstate(over="ignore"):
             return float(self._w @ np.exp(2.0 * (-self._constants.min() - smallest)))
 
-    # Sums over groups of rows, and what they bound
+    # Sums over groups of rows, and the bounds that they give
 
     def _sums(self, density: Floats, centres: Indices, kind: Any, shift: float) -> tuple[Any, Any]:
-        """e^(-shift) S_G of all atoms at these centres, G being parts of groups, and groups.
+        """e^(-shift) S_G of all atoms at some centres, for G the parts of groups and the groups.
 
-        Shapes (parts, atoms) and (groups, atoms), the atoms of a bandwidth next to each other.
+        The shapes are (parts, atoms) and (groups, atoms); atoms are ordered by bandwidth.
         """
         exponents = -density - self._constants[:, None] - shift
-        # Where v is next to nothing, ratios are cut one by one: see below.
+        # Rows at which v is almost 0 are treated one by one below.
         extreme = np.flatnonzero(exponents.max(axis=0) > _LARGEST_LOG)
         factors = (self._w * np.exp(np.minimum(exponents, _LARGEST_LOG))).astype(kind)
         factors[:, extreme] = 0.0
@@ -272,12 +267,12 @@ class GaussianAtoms:
         )
 
         def groups(several: slice) -> None:
-            # Memory that is asked for once per group takes longer than the product put into it.
+            # Memory is allocated once: per group it would take longer than the product.
             memory = np.empty((n_rows, len(centres)), dtype=kind)
             right = np.ones((d + 2, len(centres)), dtype=kind)
             for number in range(several.start, several.stop):
                 start, end = self._starts[number], self._starts[number + 1]
-                # Around its own mean, the squares of a group and of its surroundings are small.
+                # Relative to the mean of a group, the squares in and near it are small.
                 mean = self._X[start:end].mean(axis=0)
                 C = points - mean[:, None]
                 right[:d] = C
@@ -312,7 +307,7 @@ class GaussianAtoms:
         return of_parts.reshape(len(of_parts), -1), of_groups.reshape(len(of_groups), -1)
 
     def _slack(self) -> Floats:
-        """Relative errors of groups' sums in single precision, from above."""
+        """Upper bounds on the relative errors of the groups' sums in single precision."""
         narrow = float(self.bandwidths.min())
         starts, ends = self._starts[:-1], self._starts[1:]
         spans = [np.ptp(self._X[a:b], axis=0) for a, b in zip(starts, ends, strict=True)]
@@ -324,9 +319,9 @@ class GaussianAtoms:
     def _bounds(self, sums: Any, least_share: float) -> tuple[Floats, Floats]:
         """Upper bounds on the gains from sums over groups, and α near the best.
 
-        The sums become means of r - 1. A bound is 0 where the slope at the least share is not
-        positive: then the best α is below it. That slope, too, is concave in r, and at most what it
-        is for the means of the groups.
+        The sums become means of r - 1. If the slope at the least share is not positive, the best α
+        is below it and the bound is 0. That slope is concave in r as well, so it is at most the
+        slope for the means of the groups.
         """
         W = self._group_weights
         means = self._means(sums, W, self._group_slack)
@@ -337,7 +332,7 @@ class GaussianAtoms:
         return bounds, shares
 
     def _means(self, sums: Any, weights: Floats, slack: Floats) -> Any:
-        """Means of r - 1, or a bit more, in place of the sums over groups of these weights."""
+        """Turn sums over groups of these weights into upper bounds on their means of r - 1."""
         error = slack if sums.dtype == np.float32 else _ROUNDING
         sums *= ((1.0 + error) / weights).astype(sums.dtype)[:, None]
         sums -= sums.dtype.type(1.0 - _ROUNDING)
@@ -346,13 +341,13 @@ class GaussianAtoms:
     def _sharpen(
         self, ratio: Any, weights: Floats, shares: Floats, least_share: float
     ) -> tuple[Floats, Floats]:
-        """Tangent bounds, or 0 where the best α is below the least share; and better α."""
+        """Tangent bounds, 0 if the best α is below the least share, and better α."""
         rising = slopes_at(ratio, weights, least_share) > -_SUM_ROUNDING
         bounds, shares = tangent_bound(ratio, weights, shares, _SHARP_STEPS)
         return np.where(rising, bounds + _ROUNDING, 0.0), shares
 
     def _precision(self, density: Floats) -> Any:
-        """Single, but double where an atom may be so much denser than v that sums need it."""
+        """Single precision, or double if the density of an atom may exceed v by too much."""
         single = float((-density).max() - self._constants.min()) <= _SINGLE_RANGE
         return np.float32 if single else np.float64
 
@@ -371,24 +366,24 @@ class GaussianAtoms:
     def _log_ratio(
         self, density: Floats, numbers: Indices, largest: float = _LARGEST_LOG
     ) -> Floats:
-        """ln p - ln v, shape (rows, atoms), the rows in the order of their groups."""
+        """ln p - ln v, shape (rows, atoms), with the rows in the order of their groups."""
         n, X = len(self.bandwidths), self._X
         centres, scales = self.centres[numbers // n], self.bandwidths[numbers % n] ** -2.0
         constants = 0.5 * (centres**2).sum(axis=1) * scales + self._constants[numbers % n]
-        # One product does it all: passes over so many values take longer.
+        # One matrix product is faster than several passes over so many values.
         left = np.column_stack([X, -0.5 * self._squares, -density, -np.ones(len(X))])
         right = np.vstack([centres.T * scales, scales, np.ones(len(numbers)), constants])
-        found = left @ right
-        return np.asarray(np.minimum(found, largest, out=found))
+        log_ratio = left @ right
+        return np.asarray(np.minimum(log_ratio, largest, out=log_ratio))
 
 
 def best_shares(
     ratio: Any, weights: Floats, guess: Floats, steps: int
 ) -> tuple[Floats, Floats, Floats]:
-    """The α in [0, 1] at which Σ w ln(1 + α ratio) is largest, column by column, and a bracket.
+    """The α in [0, 1] that maximises Σ w ln(1 + α ratio), per column, and a bracket around it.
 
-    Newton's method, kept inside the bracket and replaced by bisection where it leaves it. It ends
-    before ``steps`` where nothing moves any more.
+    This is Newton's method, with bisection whenever a step would leave the bracket. It takes fewer
+    than ``steps`` steps if no α moves any more.
     """
     w = weights.astype(ratio.dtype)
     low, high = np.zeros(len(guess)), np.ones(len(guess))
@@ -412,17 +407,17 @@ def best_shares(
 
 
 def slopes_at(ratio: Any, weights: Floats, share: float) -> Floats:
-    """Slope of Σ w ln(1 + α ratio) at one α, column by column."""
+    """Slope of Σ w ln(1 + α ratio) at one α, per column."""
     return np.asarray(
         weights.astype(ratio.dtype) @ (ratio / (1.0 + ratio.dtype.type(share) * ratio))
     )
 
 
 def tangent_bound(ratio: Any, weights: Floats, guess: Floats, steps: int) -> tuple[Floats, Floats]:
-    """An upper bound on max Σ w ln(1 + α ratio), and an α near the maximum, column by column.
+    """An upper bound on max Σ w ln(1 + α ratio), and an α near the maximum, per column.
 
-    A concave function lies below its tangent, and its maximum between the ends of the bracket; at
-    α = 0 it is 0.
+    The function is concave, so it lies below its tangents. Its maximum is inside the bracket, and
+    its value at α = 0 is 0.
     """
     share, low, high = best_shares(ratio, weights, guess, steps)
     product = share.astype(ratio.dtype) * ratio
@@ -434,7 +429,7 @@ def tangent_bound(ratio: Any, weights: Floats, guess: Floats, steps: int) -> tup
 
 
 def neighbours(X: Floats, size: int) -> list[Indices]:
-    """Groups of at most ``size`` rows near each other: halves along the widest feature, again."""
+    """Groups of at most ``size`` nearby rows, halved along their widest feature until they fit."""
     waiting, groups = [np.arange(len(X))], []
     while waiting:
         rows = waiting.pop()
@@ -445,12 +440,6 @@ def neighbours(X: Floats, size: int) -> list[Indices]:
         rows = rows[np.argsort(X[rows, widest], kind="stable")]
         waiting += [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
     return groups
-
-
-def squared_distances(X: Floats, centres: Floats) -> Floats:
-    """‖x - c‖², shape (rows, centres)."""
-    squares = (X**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1) - 2.0 * (X @ centres.T)
-    return np.asarray(np.maximum(squares, 0.0))
 
 
 def _log2_if_whole(ratio: float) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,15 @@ from numpy.typing import ArrayLike
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate, relative_gap
 from pursuit.estimators.inputs import positive, seeded
-from pursuit.estimators.quadratic.lower import (
+from pursuit.estimators.quadratic.columns import (
+    Columns,
     ExactBound,
     GivenCompanion,
     LowerBound,
+    OperatorColumns,
     SecondPursuit,
     ShiftCompanion,
+    as_columns,
     definite_slack,
     evaluate,
     found_shift,
@@ -25,22 +29,17 @@ from pursuit.estimators.quadratic.lower import (
     is_psd,
     unbounded,
 )
-from pursuit.estimators.quadratic.matrices import (
-    DenseColumns,
-    OperatorColumns,
-    SparseColumns,
-    as_columns,
-)
 from pursuit.greedy import AllCandidates, FreshSubset, GapBelow, MaxSize, Meter, Path, Pursuit
 from pursuit.greedy.candidates import Candidates
 from pursuit.linalg import NotPositiveDefiniteError, Workers
 from pursuit.objectives import QuadraticPursuit
 
-Matrix = DenseColumns | SparseColumns | OperatorColumns
-
 EXACT_VARIABLES = 2000
-"""Up to this many variables all of an array or a sparse matrix is decomposed, O(n³), so that its
-definiteness is checked and the minimum known; beyond, only pivots that are read are checked."""
+"""Up to this many variables an array or a sparse matrix is decomposed, which takes O(n³).
+
+Its definiteness is then checked, and the minimum known; beyond, only the pivots that are read are
+checked.
+"""
 
 _ALL = "all vectors x"
 
@@ -54,15 +53,15 @@ class QuadraticSolution:
     coef : array of shape (n,)
         x, zeros included.
     indices : array of int
-        Where x may differ from zero, in the order of choice.
+        Positions of the entries that may differ from zero, in the order of choice.
     value : float
         ½x'Hx - b'x, the least over all vectors with these terms.
     path : Path
-        Value and relative gap after each term, and what it cost; ``entries`` are those of H.
+        Value, relative gap and cost after each term; ``entries`` counts those of H.
     certificate : Certificate or None
-        The value and a lower bound on the minimum over all vectors; None where none is proved.
+        The value and a lower bound on the minimum over all vectors; None if none is proved.
     n_columns : int
-        Columns of H that were read; some of an operator's more than once.
+        Number of columns of H that were read; those of an operator may count more than once.
     """
 
     coef: Floats
@@ -76,10 +75,10 @@ class QuadraticSolution:
         text = f"{len(self.indices)} of {len(self.coef)} terms, ½x'Hx - b'x = {self.value:.6g}"
         if self.certificate is None:
             return f"{text}; no lower bound is proved: pass shift"
-        found = self.certificate
+        proof = self.certificate
         return (
-            f"{text}, at most {found.gap:.3g} above the minimum over {found.over} (relative gap "
-            f"{found.relative_gap:.3g}, {found.kind})"
+            f"{text}, at most {proof.gap:.3g} above the minimum over {proof.over} (relative gap "
+            f"{proof.relative_gap:.3g}, {proof.kind})"
         )
 
 
@@ -96,23 +95,23 @@ def minimize_quadratic(
 ) -> QuadraticSolution:
     """Minimise ½x'Hx - b'x with few nonzero entries of x, for any psd matrix H.
 
-    Sparse greedy quadratic minimisation (SB01 Algorithm 1; Z03 §6 is the same problem): every step
-    adds the entry, of ``pool_size`` random ones, that brings the minimum over all entries chosen
-    lowest, and goes to that minimum. A second pursuit, on a companion problem, bounds how low the
-    value can become.
+    Sparse greedy quadratic minimisation, Algorithm 1 of Smola and Bartlett (2001), "SB01"; §6 of
+    Zhang (2003) is about the same problem. Every step looks at ``pool_size`` random entries, adds
+    the one that makes the minimum over all chosen entries lowest, and goes to that minimum. A
+    second pursuit, on a companion problem, bounds from below what the value can become.
 
     Parameters
     ----------
     H : array, sparse matrix or LinearOperator, of shape (n, n)
-        Symmetric and psd. Of a sparse matrix only the columns that are needed become dense; an
-        operator is multiplied with unit vectors, as many as there are candidates.
+        Symmetric and positive semi-definite (psd). Only the columns of a sparse matrix that are
+        needed become dense. An operator is multiplied with one unit vector per candidate.
     b : array of shape (n,)
         The linear part.
     n_terms : int
-        Most entries of x that may differ from zero.
+        Largest number of entries of x that may differ from zero.
     pool_size : int or None, default 59
-        Candidates drawn afresh at every step; None, or n and more, is all of them. One of 59 is in
-        the best twentieth with probability .95.
+        Number of candidates drawn at every step; None, or n and more, means all. The best of 59 is
+        among the best twentieth of all with probability .95.
     tol : float or None, default None
         Stop when the certificate's ``relative_gap`` is at most this.
     random_state : int, RandomState or None, default None
@@ -121,7 +120,7 @@ def minimize_quadratic(
         d > 0 such that H - diag(d) is psd, such as the ridge of a regularised problem. For
         H = K + σ²1 pass σ².
     companion : tuple (H*, b*, scale, constant), optional
-        A problem of which you know that min ½x'Hx - b'x = -constant - scale · min ½z'H*z - b*'z.
+        A problem for which you know that min ½x'Hx - b'x = -constant - scale · min ½z'H*z - b*'z.
         For SB01's own problem, H = K² + σ²K and b = Ky, it is (K + σ²1, y, σ², ½‖y‖²).
 
     Returns
@@ -131,8 +130,8 @@ def minimize_quadratic(
     Raises
     ------
     ValueError
-        If H is found not to be psd, if ½x'Hx - b'x is found to fall without bound, if ``shift`` is
-        found too large, or if ``tol`` is given where no lower bound is proved.
+        If H turns out not to be psd, ½x'Hx - b'x to be unbounded, or ``shift`` to be too large, or
+        if ``tol`` is given and no lower bound is proved.
 
     Notes
     -----
@@ -195,7 +194,7 @@ def minimize_quadratic(
             )
         rules: list[Any] = [MaxSize(int(n_terms), "n_terms")]
         if lower is not None:
-            rules.insert(0, GapBelow(-np.inf if tol is None else tol, _Gap(lower)))
+            rules.insert(0, GapBelow(-np.inf if tol is None else tol, partial(_gap, lower)))
         known = None if matrix.costly else matrix.diagonal(np.arange(matrix.n))
         try:
             objective = QuadraticPursuit(
@@ -214,25 +213,15 @@ def minimize_quadratic(
     return _solution(matrix, vector, objective, path, lower)
 
 
-class _Gap:
-    """SB01's gap: the second pursuit takes a step whenever the first has taken one."""
-
-    def __init__(self, lower: LowerBound) -> None:
-        self._lower = lower
-
-    def __call__(self, pursuit: Pursuit) -> float:
-        """The gap after as many steps of both."""
-        return relative_gap(pursuit.objective.value, self._lower.advance(pursuit.size), 0.0)
+def _gap(lower: LowerBound, pursuit: Pursuit) -> float:
+    """SB01's gap after as many steps of the second pursuit as the first has taken."""
+    return relative_gap(pursuit.objective.value, lower.advance(pursuit.size), 0.0)
 
 
 def _solution(
-    matrix: Matrix,
-    b: Floats,
-    objective: QuadraticPursuit,
-    path: Path,
-    lower: LowerBound | None,
+    matrix: Columns, b: Floats, objective: QuadraticPursuit, path: Path, lower: LowerBound | None
 ) -> QuadraticSolution:
-    """What was found, with its value summed anew."""
+    """The solution, with its value computed again from the columns of H."""
     chosen, n = objective.chosen, matrix.n
     coef = np.zeros(n)
     if len(chosen):
@@ -256,7 +245,7 @@ def _solution(
 
 
 def _lower_bound(
-    matrix: Matrix,
+    matrix: Columns,
     b: Floats,
     small: bool,
     shift: ArrayLike | None,
@@ -264,8 +253,8 @@ def _lower_bound(
     pool: Candidates,
     workers: Workers,
 ) -> LowerBound | None:
-    """What proves how low the value can be; H is checked where that costs little."""
-    whole = _array(matrix) if small else None
+    """The lower bound on the minimum; H is checked where that costs little."""
+    whole = None if isinstance(matrix, OperatorColumns) or not small else matrix.dense()
     slack = 0.0 if whole is None else definite_slack(whole)
     if companion is not None:
         if shift is not None:
@@ -279,7 +268,7 @@ def _lower_bound(
     if d is None:
         return None
     if whole is not None:
-        # A factor that exists to working precision proves a shift that is smaller by as much.
+        # A Cholesky factor in working precision proves a slightly smaller shift.
         d = d - 2 * slack
         if d.min() <= 0 or not is_psd(whole - np.diag(d), slack):
             raise ShiftCompanion(matrix, b, d).refusal()
@@ -303,8 +292,8 @@ def _given_companion(companion: Any) -> GivenCompanion:
     return GivenCompanion(matrix, b, scale, constant)
 
 
-def _likely_decrease(matrix: Matrix, b: Floats) -> float:
-    """½(b'b)²/b'Hb, what a step along b alone takes off; far smaller gains are rounding."""
+def _likely_decrease(matrix: Columns, b: Floats) -> float:
+    """½(b'b)²/b'Hb, the decrease of a step along b; much smaller gains are rounding."""
     product = matrix.product(b)
     square, curvature = float(b @ b), float(b @ product)
     size = float(np.linalg.norm(b) * np.linalg.norm(product))
@@ -315,12 +304,6 @@ def _likely_decrease(matrix: Matrix, b: Floats) -> float:
     if size == 0.0:
         raise unbounded("H @ b is zero")
     return 0.5 * square**2 / curvature if curvature > 0 else 0.0
-
-
-def _array(matrix: Matrix) -> Floats:
-    assert not isinstance(matrix, OperatorColumns)
-    dense = matrix.matrix if isinstance(matrix, DenseColumns) else matrix.matrix.toarray()
-    return np.asarray(dense)
 
 
 def _vector(name: str, values: ArrayLike) -> Floats:

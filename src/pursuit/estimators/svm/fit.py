@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
-from pursuit.estimators.constraints import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME, POOLED
+from pursuit.estimators.constraints import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME, REFINE
 from pursuit.estimators.fit_run import FitRun, interrupt, warn
 from pursuit.estimators.gp.stages import length_units, timed
 from pursuit.estimators.inputs import (
@@ -33,8 +33,7 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.kernelmodel import BasisModel
 from pursuit.estimators.progress import CallbackSupportMixin
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.estimators.search import POOLED as POOLED_FIELDS
-from pursuit.estimators.search import Search
+from pursuit.estimators.search import POOLED, Search
 from pursuit.estimators.span.duality import (
     DualPass,
     diagonal_certificate,
@@ -72,7 +71,7 @@ _MOST_MOVED_FEATURES = 256
 _AUTO_CERTIFICATE_ROWS = 10_000
 """With more rows than this, ``certificate="auto"`` does not take the exact pass."""
 
-_SEARCHES = {"pooled": POOLED_FIELDS, "full": ()}
+_SEARCHES = {"pooled": POOLED, "full": ()}
 """Fields of `Search` that apply to these machines."""
 
 
@@ -129,7 +128,7 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
         "n_basis": [Interval(numbers.Integral, 1, None, closed="left")],
         "tol": [None, Interval(numbers.Real, 0, None, closed="neither")],
         "search": [StrOptions(set(_SEARCHES)), Search],
-        "refine": POOLED["refine"],
+        "refine": REFINE,
         "certificate": [None, StrOptions({"auto", "exact", "diagonal"})],
         "max_time": MAX_TIME,
         "checkpoint": CHECKPOINT,

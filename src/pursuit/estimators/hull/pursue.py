@@ -1,59 +1,36 @@
-"""Greedy steps over a hull: when they end, what they prove, and the public entry to them."""
+"""Greedy steps over a convex hull: when they end, what they prove, and how they are resumed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
+from pursuit.estimators.fit_run import FitRun
+from pursuit.estimators.hull.balls import Ball
 from pursuit.greedy import Meter, Path, Pursuit, StopRule
 from pursuit.linalg import Workers
-from pursuit.objectives import (
-    Atoms,
-    HullLoss,
-    HullObjective,
-    MatrixAtoms,
-    Objective,
-    OracleAtoms,
-)
-from pursuit.objectives.hull import STEPS
+from pursuit.objectives import Atoms, HullLoss, HullObjective, MatrixAtoms, OracleAtoms
+from pursuit.objectives.hull import START, STEPS
 from pursuit.solvers import reweight
 
+RECORDED_STEPS = 25
+"""Steps between two records in a checkpoint; after a crash at most as many are done again."""
+
 _STEPS_PER_TERM = 10
+"""Most steps per allowed term: atoms may be taken again, so there can be more steps than terms."""
 
 
-class OverHull(Objective, Protocol):
-    """An objective over a hull."""
-
-    start_value: float
-
-    @property
-    def step(self) -> str:
-        """The rule of the steps."""
-        ...
-
-    @property
-    def gap(self) -> float:
-        """Frank-Wolfe gap."""
-        ...
-
-    @property
-    def n_terms(self) -> int:
-        """Atoms of positive weight."""
-        ...
-
-    def refresh(self) -> None:
-        """Make the gap that of the present point, whatever it costs."""
-        ...
+OverHull = HullObjective | Ball
 
 
 def certify_hull(objective: OverHull) -> Certificate:
-    """The Frank-Wolfe gap, as a certificate; f(v⁰) plays the part of ½y'Wy."""
+    """The certificate that the Frank-Wolfe gap gives; f(v⁰) takes the place of ½y'Wy."""
     value, gap = objective.value, objective.gap
     return Certificate(
         np.array([value]),
@@ -84,6 +61,17 @@ class HullStop:
         return "max_iter" if pursuit.n_steps >= self.max_iter else None
 
 
+def stop_in_time(run: FitRun, share: float) -> StopRule:
+    """A rule that stops when the user asks for it or a share of ``max_time`` is over."""
+
+    def rule(pursuit: Pursuit) -> str | None:
+        if run.stopping:
+            return "interrupted"
+        return "time" if run.clock.over(share) else None
+
+    return rule
+
+
 def pursue_hull(
     objective: OverHull,
     meter: Meter,
@@ -91,20 +79,92 @@ def pursue_hull(
     rules: Sequence[StopRule] = (),
     labels: Indices | None = None,
 ) -> tuple[Path, Certificate]:
-    """Steps until a rule says stop, an entry of the path for each, and what they prove."""
-    pursuit = Pursuit(
-        objective, meter, labels=labels, scale=abs(objective.start_value), every_step=True
-    )
-    path = pursuit.run([stop, *rules])
+    """Take steps until a rule stops them; the path has an entry per step."""
+    scale = abs(objective.start_value)
+    pursuit = Pursuit(objective, meter, labels=labels, scale=scale, every_step=True)
+    return finished(objective, pursuit.run([stop, *rules]), stop.tol)
+
+
+def finished(objective: OverHull, path: Path, tol: float | None) -> tuple[Path, Certificate]:
+    """The path of all steps with its last gap, and the certificate."""
     objective.refresh()
     certificate = certify_hull(objective)
     gap = path.gap.copy()
     gap[-1:] = certificate.relative_gap
-    # Where nothing is left to gain the gap is known only now.
+    # When no atom promises a gain, the gap has not been compared with tol yet.
     ended = path.stop_reason in ("no gain", "rank")
-    met = ended and stop.tol is not None and certificate.relative_gap <= stop.tol
+    met = ended and tol is not None and certificate.relative_gap <= tol
     reason = "tol" if met else path.stop_reason
     return replace(path, gap=gap, stop_reason=reason, step=objective.step), certificate
+
+
+class ResumablePursuit(Pursuit):
+    """A pursuit with an entry per step that runs in pieces and continues after recorded ones."""
+
+    def run_piece(self, rules: Sequence[StopRule]) -> Path:
+        """The path of the next steps: to the end, or `RECORDED_STEPS` with reason ``"more"``."""
+        first, last = len(self.recorder.steps), self.n_steps + RECORDED_STEPS
+        path = self.run([*rules, lambda pursuit: "more" if pursuit.n_steps >= last else None])
+        steps = np.arange(first, len(path))
+        arrays = {name: value[steps] for name, value in vars(path).items() if np.ndim(value)}
+        return replace(path, **arrays)
+
+    def skip(self, path: Path) -> None:
+        """Count steps that an earlier run has taken."""
+        self.n_steps += len(path)
+        self._taken.update(path.index.tolist())
+
+
+def recorded_pieces(
+    pursuit: ResumablePursuit,
+    advance: Callable[[], Any],
+    resume: Callable[[Any], None],
+    run: FitRun,
+    name: str | None,
+    share: float,
+) -> list[Any]:
+    """All pieces of a pursuit, until its rules or a share of ``max_time`` end it.
+
+    ``advance`` takes the next steps and returns what a checkpoint records of them, with their
+    ``path``. A piece that an earlier run has recorded under the name is passed to ``resume``.
+    """
+    pieces: list[Any] = []
+    while True:
+        n_steps = pursuit.n_steps
+        stage = f"{name}-{len(pieces)}"
+        pieces.append(advance() if name is None else run.recorded(stage, advance))
+        path = pieces[-1].path
+        if pursuit.n_steps < n_steps + len(path):
+            resume(pieces[-1])
+            pursuit.skip(path)
+        out_of_time = path.stop_reason == "time" and run.clock.over(share)
+        if out_of_time or path.stop_reason not in ("more", "time"):
+            return pieces
+
+
+def joined_pieces(pieces: Sequence[Path]) -> Path:
+    """One path of several pieces; a resumed run counts its costs on top of the recorded ones."""
+    whole = Path.joined(pieces)
+    costs: dict[str, Any] = {}
+    for name in ("seconds", "entries", "passes"):
+        cost = getattr(whole, name)
+        before = np.concatenate([np.zeros(1, cost.dtype), cost])[:-1]
+        costs[name] = cost + np.cumsum(np.where(cost < before, before, 0), dtype=cost.dtype)
+    return replace(whole, **costs)
+
+
+class ResumableHull(HullObjective):
+    """An objective over a hull that continues from a recorded point."""
+
+    def resume(
+        self, numbers: list[int], weights: Floats, point: Floats, value: float, n_steps: int
+    ) -> None:
+        """Take over the state of an earlier run; the atoms must know these numbers."""
+        self.numbers, self.weights, self.point = list(numbers), weights, point
+        self.value, self.n_steps, self._state = value, n_steps, None
+        if self._step == "corrective":
+            zero = np.zeros_like(point)
+            self._columns = [zero if n == START else self._atoms.values(n) for n in numbers]
 
 
 @dataclass(frozen=True)
@@ -118,17 +178,17 @@ class HullSolution:
     point : array of shape (n_rows,)
         v = Σ_j a_j s_j.
     terms : array of int
-        Numbers of the atoms s_j of positive weight, -1 for a starting point that is no atom.
+        Numbers of the atoms s_j of positive weight; -1 for a starting point that is not an atom.
     weights : array
-        a_j, which sum to one.
+        Their weights a_j, which sum to one.
     atoms : Atoms
-        Where the numbers point to: ``atoms.values(j)`` are the values of atom j.
+        The atoms that the numbers refer to: ``atoms.values(j)`` are the values of atom j.
     path : Path
         Value and relative gap after each step; its ``step`` is the rule that was followed.
     certificate : Certificate or None
-        f(v) and a lower bound on the minimum; None where the best atom cannot be known.
+        f(v) and a lower bound on the minimum; None if nothing proves which atom is the best.
     rate_bound : Bound or None
-        What Theorem 3.1 promised; None where M is not known.
+        What Theorem 3.1 of Zhang (2002) promised; None if M is unknown.
     """
 
     value: float
@@ -157,10 +217,10 @@ def minimize_over_hull(
     max_iter: int | None = None,
     n_jobs: int | None = None,
 ) -> HullSolution:
-    """Minimise a convex loss over the convex hull of atoms, a few of them at a time.
+    """Minimise a convex loss over the convex hull of atoms, one atom per step.
 
-    Zhang's greedy algorithm (Z02, Algorithm 2.1): every step moves to (1 - α)v + αs, s an atom. The
-    value falls at every step, and is within 8M/(k + 3) of the minimum after k of them.
+    This is Algorithm 2.1 of Zhang (2002), "Z02": every step moves from v to (1 - α)v + αs for an
+    atom s. The value falls at every step and is within 8M/(k + 3) of the minimum after k steps.
 
     Parameters
     ----------
@@ -168,28 +228,29 @@ def minimize_over_hull(
         f: `SquaredLoss`, `HuberLoss`, `LogExpLoss`, `ExponentialLoss`, `LogisticLoss`,
         `NegativeLogLikelihood`, or a subclass of `HullLoss` of your own.
     atoms : array of shape (n_rows, n_atoms), callable or Atoms
-        A matrix with an atom a column; a function (or an object with a method ``best_atom``) that
-        gives, for a gradient g, the values of the atom s with the least s'g; or `KernelAtoms`,
-        `SigmoidAtoms.on` and `LearnedAtoms`, for kernel functions, for sigmoids of random
-        directions and for a scikit-learn estimator trained on weights.
+        A matrix with one atom per column; a function (or an object with a method ``best_atom``)
+        that returns, for a gradient g, the values of the atom s with the least s'g; or
+        `KernelAtoms`, `SigmoidAtoms.on` or `LearnedAtoms`, for kernel functions, for sigmoids of
+        random directions, and for a scikit-learn estimator that is trained on weights.
     n_terms : int, default 100
-        Most distinct atoms of positive weight.
+        Largest number of distinct atoms of positive weight.
     step : {"corrective", "joint", "frank-wolfe"}, default "corrective"
-        ``"joint"``: atom and α together, as published; an oracle knows the steepest atom only,
-        so that with one this is ``"frank-wolfe"``, and ``path.step`` says so. ``"frank-wolfe"``:
-        the atom with the steepest descent, then the best α. ``"corrective"``: the same, then new
-        weights for all chosen atoms.
+        ``"joint"``: the best atom and α together, as published. ``"frank-wolfe"``: the atom of
+        steepest descent, then the best α. ``"corrective"``: the same, then new weights for all
+        chosen atoms. A function that finds the steepest atom cannot take joint steps:
+        ``"joint"`` then means ``"frank-wolfe"``, and ``path.step`` says so.
     tol : float or None, default 1e-6
         Stop when the certificate's ``relative_gap`` is at most this.
     start : array of shape (n_rows,), optional
-        v⁰, in the hull. By default the best single atom of a matrix, or what an oracle gives for
-        the gradient at 0.
+        v⁰, in the hull. By default it is the best single atom of a matrix, or the atom that a
+        function returns for the gradient at 0.
     bound : float, optional
-        Largest absolute value of an oracle's atoms, checked; without it the rate is not known.
+        Largest absolute value of the atoms that a function returns; it is checked. Without it
+        there is no ``rate_bound``.
     max_iter : int or None, default None
-        Most steps; None is ten times ``n_terms``.
+        Largest number of steps; None is ten times ``n_terms``.
     n_jobs : int or None, default None
-        Threads of matrix products; the result does not depend on it.
+        Number of threads; the result does not depend on it.
 
     Returns
     -------
