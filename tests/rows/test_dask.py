@@ -200,10 +200,10 @@ def test_sums_are_told_a_few_tasks_at_a_time_from_any_block_on(first, times, mon
 
 
 def test_only_chosen_rows_travel(monkeypatch):
-    from pursuit.rows import daskkinds
+    from pursuit.rows import dask_collections
 
     sizes = []
-    compute = daskkinds.import_dask().compute
+    compute = dask_collections.import_dask().compute
 
     def spy(*nodes, **options):
         found = compute(*nodes, **options)
@@ -211,7 +211,7 @@ def test_only_chosen_rows_travel(monkeypatch):
         return found
 
     source = as_rows(da.from_array(X, chunks=(5, 3)))
-    monkeypatch.setattr(daskkinds.import_dask(), "compute", spy)
+    monkeypatch.setattr(dask_collections.import_dask(), "compute", spy)
     taken = source.take(np.array([13, 0, 13, 6]))
     np.testing.assert_array_equal(taken, X[[13, 0, 13, 6]])
     assert sizes == [1, 1, 1]

@@ -1,6 +1,6 @@
 """What dask collections have in common: partitions of rows, their columns, and how long they are.
 
-Imports numpy, scipy.sparse and the rest of this room; dask and pandas when a collection is passed.
+Imports numpy and the rest of this room; dask and pandas when a collection is passed.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, Self
 
 import numpy as np
 
-from pursuit.rows.table import check_columns, check_distinct, listed
+from pursuit.rows.base import len_items
+from pursuit.rows.table import check_columns, check_distinct, listed, no_names
 
 
 class Collection(Protocol):
@@ -28,7 +29,7 @@ class Collection(Protocol):
     n_features: int
     dtype: np.dtype[Any]
     lengths: list[int] | None
-    """Rows of each partition, None where only a pass can tell."""
+    """Rows of each partition, None if only a pass can count them."""
 
     def blocks(self) -> list[Any]:
         """The partitions as delayed values."""
@@ -44,7 +45,7 @@ class Collection(Protocol):
 
 
 def is_dask(X: Any) -> bool:
-    """Whether X is a dask collection, or a list of them; dask need not be there to tell."""
+    """Whether X is a dask collection, or a list of them; dask need not be installed to tell."""
     if isinstance(X, list | tuple):
         return len(X) > 0 and all(hasattr(block, "__dask_graph__") for block in X)
     return hasattr(X, "__dask_graph__")
@@ -97,10 +98,7 @@ class ArrayCollection:
 
     def project(self, columns: Sequence[str]) -> Self:
         """Not possible: columns have no names."""
-        raise ValueError(
-            f"columns of {self.name} have no names to select {list(columns)} by: pass the targets "
-            "as an array, fit(X, y), or use a dask data frame."
-        )
+        raise no_names(self.name, columns, "use a dask data frame")
 
     def check_numeric(self) -> None:
         """Refuse texts and objects."""
@@ -129,7 +127,7 @@ class FrameCollection:
         return list(self._X.to_delayed())
 
     def project(self, columns: Sequence[str]) -> Self:
-        """The data frame with these columns, which its source need not read more of."""
+        """The data frame with these columns; its source need not read any other."""
         labels = dict(zip(self.columns or (), self._X.columns, strict=True))
         check_columns(columns, tuple(labels), self.name)
         check_distinct(columns, "the selection")
@@ -145,7 +143,7 @@ class FrameCollection:
 
 
 class BlockCollection:
-    """A list of delayed arrays, CSR matrices or data frames; one pass tells what they are."""
+    """A list of delayed arrays, CSR matrices or data frames; one pass finds out what they are."""
 
     name = "the delayed blocks"
     columns: tuple[str, ...] | None
@@ -154,12 +152,12 @@ class BlockCollection:
     def __init__(self, X: Sequence[Any]) -> None:
         self._X = list(X)
         describe = import_dask().delayed(described, pure=False)
-        found = compute(self, [describe(block) for block in X])
-        self.lengths = [length for length, _, _ in found]
-        kinds = [(columns, types) for length, columns, types in found if length] or [((), {})]
+        blocks = compute(self, [describe(block) for block in X])
+        self.lengths = [length for length, _, _ in blocks]
+        kinds = [(columns, types) for length, columns, types in blocks if length] or [((), {})]
         self.columns, self._types = kinds[0]
         self.n_features = len(self._types)
-        for number, (length, columns, types) in enumerate(found):
+        for number, (length, columns, types) in enumerate(blocks):
             if length and (columns, len(types)) != (self.columns, self.n_features):
                 raise ValueError(
                     f"delayed block {number} has {_looks(columns, len(types))}, but others have "
@@ -174,10 +172,7 @@ class BlockCollection:
     def project(self, columns: Sequence[str]) -> Self:
         """The same blocks; columns are picked out when a block is read."""
         if self.columns is None:
-            raise ValueError(
-                f"columns of {self.name} have no names to select {list(columns)} by: pass the "
-                "targets as an array, fit(X, y), or make the blocks data frames."
-            )
+            raise no_names(self.name, columns, "make the blocks data frames")
         check_columns(columns, self.columns, self.name)
         check_distinct(columns, "the selection")
         selected = object.__new__(type(self))
@@ -193,7 +188,7 @@ class BlockCollection:
 
 
 def described(block: Any) -> tuple[int, tuple[str, ...] | None, dict[str, Any]]:
-    """Rows of a block, its columns' names where they have some, and their types."""
+    """Number of rows of a block, names of its columns if they have any, and their types."""
     if hasattr(block, "columns") and hasattr(block, "dtypes"):
         names = tuple(str(column) for column in block.columns)
         return len(block), names, dict(zip(names, block.dtypes, strict=True))
@@ -222,12 +217,12 @@ def check_numeric_types(types: Any, name: str) -> None:
 
 
 def import_dask() -> Any:
-    """The dask module, which whoever passes a dask collection has."""
+    """The dask module; whoever passes a dask collection has it."""
     return importlib.import_module("dask")
 
 
 def slots() -> int:
-    """How many tasks are computed at a time."""
+    """Number of tasks that are computed at a time."""
     with contextlib.suppress(KeyError, ValueError):
         threads = sys.modules["distributed"].default_client().nthreads()
         return max(1, sum(map(int, threads.values())))
@@ -237,48 +232,143 @@ def slots() -> int:
 def compute(
     collection: Any, nodes: Iterable[Any], lengths: Sequence[int] | None = None
 ) -> list[Any]:
-    """Values of nodes; if a partition of the collection cannot be computed, the error names it."""
+    """Values of nodes; if a partition cannot be computed, the error names it."""
     with warnings.catch_warnings():
         # Targets travel with the tasks: less than the rows, and never lost with a worker.
         warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
         try:
             return list(import_dask().compute(*nodes, traverse=False))
         except Exception as error:
-            if not is_named(error) and not _of_scheduler(error):
+            if not _is_named(error) and not _of_scheduler(error):
                 _blame(collection, lengths, error)
             raise
 
 
 def _blame(collection: Any, lengths: Sequence[int] | None, error: Exception) -> None:
-    """Name the first partition that cannot be computed by itself, if there is one."""
+    """Raise an error that names the first partition which cannot be computed by itself."""
     describe = import_dask().delayed(described, pure=False)
     for number, block in enumerate(collection.blocks()):
         try:
             describe(block).compute()
-        except Exception as found:
+        except Exception as cause:
             which = f"partition {number}"
             if lengths is not None:
                 start = sum(lengths[:number])
                 which = f"{which} (rows {start} to {start + lengths[number] - 1})"
             raise RuntimeError(
-                f"{which} of {collection.name} cannot be computed: {type(found).__name__}: {found}"
+                f"{which} of {collection.name} cannot be computed: {type(cause).__name__}: {cause}"
             ) from error
 
 
-def is_named(error: BaseException) -> bool:
+def _is_named(error: BaseException) -> bool:
     """Whether an error says which partition it comes from."""
     return re.search(r"partitions? \d+ (to \d+ )?\(rows \d+ to \d+\)", str(error)) is not None
 
 
 def _of_scheduler(error: Exception) -> bool:
-    """Whether it is not a partition that failed, but what computes it."""
+    """Whether the scheduler failed, not a partition."""
     return type(error).__module__.partition(".")[0] in ("distributed", "concurrent", "asyncio")
 
 
 def computed(values: Any) -> Any:
-    """Targets or weights that are a dask collection as an array, anything else as it is."""
+    """Targets or weights as an array if they are a dask collection, anything else unchanged."""
     return np.asarray(values.compute()) if hasattr(values, "__dask_graph__") else values
 
 
 def _looks(columns: tuple[str, ...] | None, n: int) -> str:
     return f"{n} columns" + ("" if columns is None else f" ({listed(columns)})")
+
+
+def map_lazily(
+    function: Callable[[Any], Any], X: Any, columns: Sequence[str] | None, n_features: int | None
+) -> Any:
+    """Apply a function to every partition of a dask collection, lazily.
+
+    Parameters
+    ----------
+    function : callable
+        Takes a block (an array, CSR matrix or data frame) and returns an array with one entry per
+        row, or a tuple of such arrays. It is also called with two and with three rows of ones, to
+        see what it returns.
+    X : dask array, dask data frame or list of delayed blocks
+        The rows.
+    columns : sequence of str or None
+        Columns of a data frame that the function uses.
+    n_features : int or None
+        Number of columns of delayed blocks.
+
+    Returns
+    -------
+    values : dask array or tuple of dask arrays
+        In chunks like the partitions of X; a chunk's length is unknown if the partition's is.
+    """
+    blocks, lengths, ones = _partitions(X, columns, n_features)
+    example = function(ones(2))
+    of_two, of_three = _tuple(example), _tuple(function(ones(3)))
+    pairs = zip(of_two, of_three, strict=True)
+    if any(len(a) != 2 or a.shape[1:] != b.shape[1:] for a, b in pairs):
+        raise ValueError(
+            "this returns values for pairs of rows, which needs all rows at once: compute X, or "
+            "pass a part of it in memory."
+        )
+    metas = [np.empty((0, *value.shape[1:]), dtype=value.dtype) for value in of_two]
+    delayed = import_dask().delayed
+    call, shared = delayed(_call, pure=False), delayed(_Call(function, metas), traverse=False)
+    values = [call(block, shared) for block in blocks]
+    da = importlib.import_module("dask.array")
+
+    def joined(place: int, meta: Any) -> Any:
+        parts = [
+            da.from_delayed(value[place], (length, *meta.shape[1:]), meta=meta)
+            for value, length in zip(values, lengths, strict=True)
+        ]
+        return da.concatenate(parts, allow_unknown_chunksizes=True)
+
+    arrays = tuple(joined(place, meta) for place, meta in enumerate(metas))
+    return arrays if isinstance(example, tuple) else arrays[0]
+
+
+class _Call:
+    """The function, and its value for no rows: one node that all others refer to."""
+
+    def __init__(self, function: Callable[[Any], Any], metas: list[Any]) -> None:
+        self.function, self.metas = function, metas
+
+
+def _call(block: Any, shared: _Call) -> tuple[Any, ...]:
+    n_rows = len(block) if hasattr(block, "columns") else len_items(block)
+    return _tuple(shared.function(block)) if n_rows else tuple(shared.metas)
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _partitions(
+    X: Any, columns: Sequence[str] | None, n_features: int | None
+) -> tuple[list[Any], list[Any], Callable[[int], Any]]:
+    """Delayed blocks, their lengths (or NaN), and a function that makes rows like theirs."""
+    if isinstance(X, list | tuple):
+        return list(X), [np.nan] * len(X), lambda n: _ones(n, n_features or 1, columns)
+    collection = as_collection(X)
+    if isinstance(collection, FrameCollection):
+        collection = collection if columns is None else collection.project(columns)
+        collection.check_numeric()
+        blocks = collection.blocks()
+        template = collection.template()
+        return blocks, [np.nan] * len(blocks), lambda n: template.take([0] * n)
+    assert isinstance(collection, ArrayCollection)
+    collection.check_numeric()
+    blocks = collection.blocks()
+    known = collection.lengths
+    lengths: list[Any] = [np.nan] * len(blocks) if known is None else list(known)
+    return blocks, lengths, lambda n: np.ones((n, collection.n_features), collection.dtype)
+
+
+def _ones(n_rows: int, n_features: int, columns: Sequence[str] | None) -> Any:
+    ones = np.ones((n_rows, n_features))
+    return (
+        ones
+        if columns is None
+        else importlib.import_module("pandas").DataFrame(ones, columns=list(columns))
+    )
