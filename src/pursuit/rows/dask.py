@@ -9,6 +9,7 @@ Imports numpy, scipy.sparse and the rest of this room; dask when a collection is
 from __future__ import annotations
 
 import copy
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -91,8 +92,8 @@ class DaskTable(Table):
     def take(self, index: Indices) -> Items:
         """Fetch the rows at these numbers; no other rows travel."""
         rows, places = np.unique(checked_index(index, self.n_rows), return_inverse=True)
-        picked = self._pick(rows) or self._pick(np.arange(1))
-        taken: Items = join(self._compute(picked))[places]
+        pieces = self._pieces(rows if len(rows) else range(1))
+        taken: Items = join(self._compute(self._picked(pieces)))[places]
         return taken
 
     def map(self, task: Callable[..., T], *aligned: Any) -> list[T]:
@@ -185,17 +186,6 @@ class DaskTable(Table):
     def _delayed(self, function: Callable[..., Any]) -> Any:
         return import_dask().delayed(function, pure=False)
 
-    def _pick(self, ordered: Indices) -> list[Any]:
-        """Nodes for increasing row numbers, one for each partition that holds some of them."""
-        pieces = []
-        for (place, block), first, stop in zip(
-            self._parts, self._stops[:-1], self._stops[1:], strict=True
-        ):
-            low, high = np.searchsorted(ordered, [first, stop])
-            if low < high:
-                pieces.append((place.picked(ordered[low:high] - first), block))
-        return self._picked(pieces)
-
     def _stream(self) -> Iterator[Any]:
         for i in range(0, len(self._parts), _AHEAD):
             yield from self._compute(self._picked(self._parts[i : i + _AHEAD]))
@@ -243,7 +233,7 @@ class DaskTable(Table):
         shared = import_dask().delayed(Shared(task, self._form), pure=False, traverse=False)
         one, nodes = self._delayed(run), []
         for first, stop in blocks:
-            rows = slice(first * BLOCK_ROWS, min(stop * BLOCK_ROWS, self.n_rows))
+            rows = range(first * BLOCK_ROWS, min(stop * BLOCK_ROWS, self.n_rows))
             pieces = self._pieces(rows)
             places = tuple(place for place, _ in pieces)
             # A single partition is picked from within the task; of several, only rows travel.
@@ -252,15 +242,16 @@ class DaskTable(Table):
             nodes.append(one(values, places, shared, *beside))
         return nodes
 
-    def _pieces(self, rows: slice) -> list[tuple[Place, Any]]:
-        """Partitions that hold some rows, and which of their rows these are."""
-        first = int(np.searchsorted(self._stops, rows.start, side="right")) - 1
+    def _pieces(self, rows: range | Indices) -> list[tuple[Place, Any]]:
+        """Partitions that hold some of these increasing rows, and which of their rows these are."""
+        first = int(np.searchsorted(self._stops, rows[0], side="right")) - 1
         pieces = []
         for (place, block), start in zip(self._parts[first:], self._stops[first:], strict=False):
-            if start >= rows.stop:
+            low, high = bisect_left(rows, start), bisect_left(rows, start + place.n_rows)
+            if low < high:
+                pieces.append((place.part(rows[low:high], int(start)), block))
+            if high == len(rows):
                 break
-            low, high = max(rows.start - start, 0), min(rows.stop - start, place.n_rows)
-            pieces.append((place.narrowed(int(low), int(high)), block))
         return pieces
 
     def _picked(self, pieces: Sequence[tuple[Place, Any]]) -> list[Any]:
@@ -268,13 +259,13 @@ class DaskTable(Table):
         picked, form = self._delayed(pick), self._form
         return [picked(block, place, form) for place, block in pieces]
 
-    def _cut(self, other: Any, rows: slice) -> Any:
-        """What belongs to some rows of an array, or of another source."""
-        if not isinstance(other, RowSource):
-            return np.ascontiguousarray(other[rows])
+    def _cut(self, other: Any, rows: range) -> Any:
+        """The part of an array, or of another source, that belongs to a run of rows."""
         if isinstance(other, DaskTable):
-            return self._delayed(Pieces)(other._picked(other._pieces(rows)))
-        return Pieces([other.take(np.arange(rows.start, rows.stop))])
+            return self._delayed(_joined)(other._picked(other._pieces(rows)))
+        if isinstance(other, RowSource):
+            return rows_of_items(other.take(np.arange(rows.start, rows.stop)))
+        return np.ascontiguousarray(other[rows.start : rows.stop])
 
     def _compute(self, nodes: Iterable[Any]) -> list[Any]:
         return compute(self._collection, nodes, self._lengths[0] if self._lengths else None)
@@ -310,14 +301,13 @@ class Place:
         """Number of wanted rows."""
         return len(self.keep)
 
-    def picked(self, local: Indices) -> Place:
-        """The same with some of the wanted rows, by their positions among them."""
-        keep = self.keep
-        return replace(self, keep=keep.start + local if isinstance(keep, range) else keep[local])
-
-    def narrowed(self, low: int, high: int) -> Place:
-        """The same with a run of the wanted rows."""
-        return replace(self, keep=self.keep[low:high])
+    def part(self, rows: range | Indices, start: int) -> Place:
+        """The same with some of the wanted rows, of which the first has the number ``start``."""
+        if isinstance(rows, range):
+            return replace(self, keep=self.keep[rows.start - start : rows.stop - start])
+        local = rows - start
+        keep = self.keep.start + local if isinstance(self.keep, range) else self.keep[local]
+        return replace(self, keep=keep)
 
     def __str__(self) -> str:
         return f"partition {self.number} (rows {self.start} to {self.start + self.length - 1})"
@@ -331,13 +321,6 @@ class Shared:
     form: Form
 
 
-@dataclass(frozen=True)
-class Pieces:
-    """Rows of another source that belong to a run of blocks, not yet joined."""
-
-    items: list[Items]
-
-
 def run(values: list[Any], places: Sequence[Place], shared: Shared, *aligned: Any) -> Any:
     """Call a task with some rows, and with what is aligned to them.
 
@@ -345,12 +328,8 @@ def run(values: list[Any], places: Sequence[Place], shared: Shared, *aligned: An
     rows that were picked from each.
     """
     items = join(values) if len(places) > 1 else pick(values[0], places[0], shared.form)
-    beside = [
-        rows_of_items(join(other.items)) if isinstance(other, Pieces) else other
-        for other in aligned
-    ]
     try:
-        return shared.task(rows_of_items(items), *beside)
+        return shared.task(rows_of_items(items), *aligned)
     except Exception as error:
         message = f"{_named(places)}: {type(error).__name__}: {error}"
         raise _same_kind(error, message) from error
@@ -376,6 +355,10 @@ def pick(block: Any, place: Place, form: Form) -> Items:
     elif not np.isfinite(items.data).all():
         raise ValueError(f"Input X contains NaN or infinity, in {place}.")
     return items if isinstance(keep, range) else items[keep - around.start]
+
+
+def _joined(parts: list[Items]) -> RowSource:
+    return rows_of_items(join(parts))
 
 
 def read_columns(block: Any, columns: tuple[str, ...]) -> list[NDArray[Any]]:

@@ -6,6 +6,7 @@ Imports numpy and the rest of this room; dask and pandas when a collection is pa
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib
 import math
 import os
@@ -13,35 +14,12 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
 from pursuit.rows.base import len_items
 from pursuit.rows.table import check_columns, check_distinct, listed, no_names
-
-
-class Collection(Protocol):
-    """Partitions of rows in named or nameless columns."""
-
-    name: str
-    columns: tuple[str, ...] | None
-    n_features: int
-    dtype: np.dtype[Any]
-    lengths: list[int] | None
-    """Rows of each partition, None if only a pass can count them."""
-
-    def blocks(self) -> list[Any]:
-        """The partitions as delayed values."""
-        ...
-
-    def project(self, columns: Sequence[str]) -> Self:
-        """The same rows with these columns only."""
-        ...
-
-    def check_numeric(self) -> None:
-        """Refuse columns that are not numbers."""
-        ...
 
 
 def is_dask(X: Any) -> bool:
@@ -175,8 +153,7 @@ class BlockCollection:
             raise no_names(self.name, columns, "make the blocks data frames")
         check_columns(columns, self.columns, self.name)
         check_distinct(columns, "the selection")
-        selected = object.__new__(type(self))
-        selected._X, selected.lengths = self._X, self.lengths
+        selected = copy.copy(self)
         selected._types = {column: self._types[column] for column in columns}
         selected.columns, selected.n_features = tuple(columns), len(columns)
         selected.dtype = float_type(selected._types.values())
@@ -185,6 +162,13 @@ class BlockCollection:
     def check_numeric(self) -> None:
         """Refuse columns that are not numbers."""
         check_numeric_types(self._types, self.name)
+
+
+Collection: TypeAlias = ArrayCollection | FrameCollection | BlockCollection
+"""Partitions of rows in columns with or without names.
+
+``lengths`` has the number of rows of each partition, None if only a pass can count them.
+"""
 
 
 def described(block: Any) -> tuple[int, tuple[str, ...] | None, dict[str, Any]]:
