@@ -328,6 +328,17 @@ class TestFolders:
         with pytest.raises(ValueError, match=r"not numbers: 'carrier \(string\)'"):
             table.check_numeric()
 
+    @pytest.mark.parametrize("kind", ["parquet", "csv"])
+    def test_a_column_of_the_files_comes_before_a_key_of_its_name(self, tmp_path, kind):
+        for value in ("1", "2"):
+            folder = tmp_path / f"b={value}"
+            write_parquet(folder, matrix(5)) if kind == "parquet" else folder.mkdir()
+            if kind == "csv":
+                write_csv(folder / "0.csv", matrix(5))
+        table = open_table(tmp_path)
+        assert table.columns == NAMES
+        assert np.array_equal(read_all(table), np.vstack([matrix(5)] * 2))
+
     def test_a_key_without_a_value_is_missing(self, tmp_path):
         for value in ("1", "__HIVE_DEFAULT_PARTITION__"):
             write_parquet(tmp_path / f"k={value}", matrix(2))
@@ -581,7 +592,7 @@ class TestSelections:
 def test_what_is_a_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("folder").mkdir()
-    for path in (Path("x"), "a/b", "a.parquet", "a.CSV", "a.csv.gz", "folder"):
+    for path in (Path("x"), "a/b", "a.parquet", "a.CSV", "a.csv.gz", "folder", "s3://bucket"):
         assert is_path(path)
     for other in ("gaussian", "", "x" * 5000, "a\0b", b"a.csv", 3, ["a.csv"]):
         assert not is_path(other)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path, PurePosixPath
@@ -39,7 +39,7 @@ def is_path(X: Any) -> bool:
         return True
     if not isinstance(X, str) or not X:
         return False
-    return os.sep in X or file_kind(X) != "" or _exists(Path(X))
+    return os.sep in X or "://" in X or file_kind(X) != "" or _exists(Path(X))
 
 
 def file_kind(path: str | os.PathLike[str]) -> str:
@@ -90,17 +90,13 @@ class File:
         """What error messages call the file."""
         return PurePosixPath(self.path).name
 
-    def fragment(self, format: Any) -> Any:
-        """The file as a piece of a data set; columns that it does not hold come from its keys."""
-        ds = require_pyarrow(self.name, "pyarrow.dataset")
-        plain = format.make_fragment(self.path, self.filesystem)
-        facts = None
-        for key in self.keys.keys() - set(plain.physical_schema.names):
-            column, value = ds.field(key), self.keys[key]
-            fact = column == value if value.is_valid else column.is_null()
-            facts = fact if facts is None else facts & fact
-        if facts is None:
-            return plain
+    def fragment(self, format: Any, held: Container[str]) -> Any:
+        """The file as a piece of a data set; keys that are not columns it holds are added."""
+        ds, facts = require_pyarrow(self.name, "pyarrow.dataset"), None
+        for key, value in self.keys.items():
+            if key not in held:
+                fact = ds.field(key) == value if value.is_valid else ds.field(key).is_null()
+                facts = fact if facts is None else facts & fact
         return format.make_fragment(self.path, self.filesystem, partition_expression=facts)
 
     def with_keys(self, schema: Any) -> Any:
@@ -246,22 +242,22 @@ class ParquetTable(BatchedTable):
         parquet = ds.ParquetFileFormat(default_fragment_scan_options=options)
         self._parts: list[tuple[int, int]] = []  # file and row group
         self._files, self._fragments = files, []
-        schema: Any = None
+        held: Any = None
         rows: list[int] = []
         for number, file in enumerate(files):
             try:
-                fragment = file.fragment(parquet)
+                held = held or file.fragment(parquet, file.keys).physical_schema
+                fragment = file.fragment(parquet, held.names)
+                _check_schema(held, fragment.physical_schema, file.name)
             except pa.ArrowInvalid as error:
                 raise ValueError(
                     f"{file.name} is not a Parquet file that can be read: {error}"
                 ) from error
-            schema = schema or file.with_keys(fragment.physical_schema)
-            _check_schema(schema, file.with_keys(fragment.physical_schema), file.name)
             for group in fragment.row_groups:
                 self._parts.append((number, group.id))
                 rows.append(group.num_rows)
             self._fragments.append(fragment)
-        super().__init__(schema, rows, name)
+        super().__init__(files[0].with_keys(held), rows, name)
 
     def _scan(self, parts: Sequence[int], columns: Sequence[str]) -> Iterator[Any]:
         wanted = (self._parts[part] for part in parts)
@@ -368,7 +364,7 @@ def _csv_fragment(file: File, types: dict[str, Any]) -> Any:
         default_fragment_scan_options=ds.CsvFragmentScanOptions(convert_options=convert),
     )
     try:
-        return file.fragment(format)
+        return file.fragment(format, file.fragment(format, file.keys).physical_schema.names)
     except pa.ArrowInvalid as error:
         raise _explained(error, file.name) from error
     except UnicodeDecodeError as error:
