@@ -358,7 +358,7 @@ def test_a_collection_that_changes_between_passes_is_refused():
         (lambda: da.zeros(5), ValueError, "got a dask array of 1 dimension"),
         (lambda: dd.from_pandas(frame(), npartitions=2)["a"], ValueError, "a single column"),
         (lambda: dask.delayed(X), TypeError, r"pass a list of delayed blocks, \[X\] for one"),
-        (lambda: da.from_array(np.array([["a"]])), ValueError, "must hold numbers"),
+        (lambda: da.from_array(np.array([["a"]])), ValueError, r"array has .* not numbers: '0 "),
         (lambda: [dask.delayed(X), dask.delayed(X[:, :2])], ValueError, "block 1 has 2 columns"),
         (lambda: [dask.delayed("text")], RuntimeError, "2-D array, a CSR matrix or a data frame"),
     ],
@@ -391,6 +391,13 @@ def test_values_for_rows_are_lazy_and_look_right():
     np.testing.assert_array_equal(blocks.compute(), X[:, 0])
     with pytest.raises(ValueError, match="pairs of rows"):
         map_lazily(lambda block: block @ block.T, collection, None, None)
+
+
+def test_types_of_all_delayed_blocks_count_also_for_some_columns():
+    singles = frame()[["a", "b"]].astype(np.float32)
+    source = as_rows([dask.delayed(singles[:5]), dask.delayed(frame()[["a", "b"]][5:])])
+    assert source.dtype == np.float64
+    check_row_source(source.select(["b"]), X[:, [1]])
 
 
 def test_what_is_dask_is_known_without_looking_inside():

@@ -6,7 +6,6 @@ Imports numpy and the rest of this room; dask and pandas when a collection is pa
 from __future__ import annotations
 
 import contextlib
-import copy
 import importlib
 import math
 import os
@@ -14,7 +13,9 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self, TypeAlias
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 
@@ -29,146 +30,138 @@ def is_dask(X: Any) -> bool:
     return hasattr(X, "__dask_graph__")
 
 
+@dataclass(frozen=True)
+class Collection:
+    """Partitions of rows in columns.
+
+    Parameters
+    ----------
+    name : str
+        What error messages call it.
+    X : dask array, dask data frame, or list of delayed blocks
+        The partitions.
+    types : dict of str to list of dtype
+        For each column, the types that occur; keys are numbers if columns have no names.
+    named : bool
+        Whether columns have names.
+    lengths : list of int or None
+        Number of rows of each partition, None if only a pass can count them.
+    """
+
+    name: str
+    X: Any
+    types: dict[str, list[Any]]
+    named: bool
+    lengths: list[int] | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Names of the columns, None if they have no names."""
+        return tuple(self.types) if self.named else None
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return len(self.types)
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 if all columns are, float64 otherwise."""
+        kinds = {str(one).lower().partition("[")[0] for each in self.types.values() for one in each}
+        return np.dtype(np.float32 if kinds in ({"float32"}, {"float"}) else np.float64)
+
+    def blocks(self) -> list[Any]:
+        """The partitions as delayed values."""
+        if isinstance(self.X, list):
+            return self.X
+        blocks = self.X.to_delayed()
+        return list(blocks) if self.named else list(blocks.ravel())
+
+    def project(self, columns: Sequence[str]) -> Self:
+        """The same rows with these columns only; of a data frame, no other is read."""
+        if not self.named:
+            raise no_names(self.name, columns, "use data frames")
+        check_columns(columns, tuple(self.types), self.name)
+        check_distinct(columns, "the selection")
+        X = self.X
+        if not isinstance(X, list):
+            labels = dict(zip(self.types, X.columns, strict=True))
+            X = X[[labels[column] for column in columns]]
+        return replace(self, X=X, types={column: self.types[column] for column in columns})
+
+    def check_numeric(self) -> None:
+        """Refuse columns that are not numbers."""
+        other = [
+            f"{column} ({one})"
+            for column, types in self.types.items()
+            for one in types
+            if one.kind not in "biuf"
+        ]
+        if other:
+            raise ValueError(
+                f"{self.name} has columns that are not numbers: {listed(other)}. Encode them, for "
+                "instance with categorize() and dask.dataframe.get_dummies, or leave them out."
+            )
+
+
 def as_collection(X: Any) -> Collection:
     """The partitions of a dask array, a dask data frame or a list of delayed blocks."""
     if isinstance(X, list | tuple):
-        return BlockCollection(X)
+        return _of_blocks(list(X))
     if isinstance(X, importlib.import_module("dask.delayed").Delayed):
         raise TypeError("X is a single delayed value: pass a list of delayed blocks, [X] for one.")
     if hasattr(X, "chunks") and hasattr(X, "rechunk"):
-        return ArrayCollection(X)
+        return _of_array(X)
     if hasattr(X, "npartitions") and hasattr(X, "columns"):
-        return FrameCollection(X)
+        return _of_frame(X)
     raise TypeError(
         f"X of type {type(X).__name__} is not a dask collection of rows: pass a dask array, a dask "
         "data frame, or a list of delayed blocks."
     )
 
 
-class ArrayCollection:
-    """A dask array in chunks of rows."""
-
-    name = "the dask array"
-    columns: tuple[str, ...] | None = None
-    lengths: list[int] | None
-
-    def __init__(self, X: Any) -> None:
-        if X.ndim != 2:
-            raise ValueError(
-                f"X must be 2-D (rows, features), got a dask array of {X.ndim} dimension(s): use "
-                "X.reshape(-1, 1) for a single feature."
-            )
-        if math.isnan(X.shape[1]):
-            raise ValueError(
-                "the number of columns of X is not known: call X.compute_chunk_sizes() first."
-            )
-        # Several chunks of columns would make a partition of several pieces.
-        self._X = X if len(X.chunks[1]) <= 1 else X.rechunk({1: -1})
-        self.n_features = int(X.shape[1])
-        self.dtype = float_type([X.dtype])
-        known = not any(math.isnan(length) for length in X.chunks[0])
-        self.lengths = [int(length) for length in X.chunks[0]] if known else None
-
-    def blocks(self) -> list[Any]:
-        """The chunks as delayed values."""
-        chunks: list[Any] = self._X.to_delayed().ravel().tolist()
-        return chunks
-
-    def project(self, columns: Sequence[str]) -> Self:
-        """Not possible: columns have no names."""
-        raise no_names(self.name, columns, "use a dask data frame")
-
-    def check_numeric(self) -> None:
-        """Refuse texts and objects."""
-        if self._X.dtype.kind not in "biuf":
-            raise ValueError(f"X must hold numbers, got a dask array of dtype {self._X.dtype}.")
+def _of_array(X: Any) -> Collection:
+    if X.ndim != 2:
+        raise ValueError(
+            f"X must be 2-D (rows, features), got a dask array of {X.ndim} dimension(s): use "
+            "X.reshape(-1, 1) for a single feature."
+        )
+    if math.isnan(X.shape[1]):
+        raise ValueError(
+            "the number of columns of X is not known: call X.compute_chunk_sizes() first."
+        )
+    # Several chunks of columns would make a partition of several pieces.
+    X = X if len(X.chunks[1]) <= 1 else X.rechunk({1: -1})
+    types = {str(j): [X.dtype] for j in range(X.shape[1])}
+    known = not any(math.isnan(length) for length in X.chunks[0])
+    lengths = [int(length) for length in X.chunks[0]] if known else None
+    return Collection("the dask array", X, types, False, lengths)
 
 
-class FrameCollection:
-    """A dask data frame, expression-based or not."""
-
+def _of_frame(X: Any) -> Collection:
     name = "the dask data frame"
-    columns: tuple[str, ...] | None
-    lengths: list[int] | None = None
-
-    def __init__(self, X: Any) -> None:
-        if X.ndim != 2:
-            raise ValueError("X is a single column: use X.to_frame() for one feature.")
-        self._X = X
-        self.columns = names = tuple(str(column) for column in X.columns)
-        check_distinct(names, self.name)
-        self.n_features = len(names)
-        self.dtype = float_type(X._meta.dtypes)
-
-    def blocks(self) -> list[Any]:
-        """The partitions as delayed values."""
-        return list(self._X.to_delayed())
-
-    def project(self, columns: Sequence[str]) -> Self:
-        """The data frame with these columns; its source need not read any other."""
-        labels = dict(zip(self.columns or (), self._X.columns, strict=True))
-        check_columns(columns, tuple(labels), self.name)
-        check_distinct(columns, "the selection")
-        return type(self)(self._X[[labels[column] for column in columns]])
-
-    def template(self) -> Any:
-        """A few made-up rows in the columns of this data frame."""
-        return self._X._meta_nonempty
-
-    def check_numeric(self) -> None:
-        """Refuse columns that are not numbers."""
-        check_numeric_types(self._X._meta.dtypes, self.name)
+    if X.ndim != 2:
+        raise ValueError("X is a single column: use X.to_frame() for one feature.")
+    columns = [str(column) for column in X.columns]
+    check_distinct(columns, name)
+    types = {column: [one] for column, one in zip(columns, X._meta.dtypes, strict=True)}
+    return Collection(name, X, types, True)
 
 
-class BlockCollection:
-    """A list of delayed arrays, CSR matrices or data frames; one pass finds out what they are."""
-
-    name = "the delayed blocks"
-    columns: tuple[str, ...] | None
-    lengths: list[int] | None = None
-
-    def __init__(self, X: Sequence[Any]) -> None:
-        self._X = list(X)
-        describe = import_dask().delayed(described, pure=False)
-        blocks = compute(self, [describe(block) for block in X])
-        self.lengths = [length for length, _, _ in blocks]
-        kinds = [(columns, types) for length, columns, types in blocks if length] or [((), {})]
-        self.columns, self._types = kinds[0]
-        self.n_features = len(self._types)
-        for number, (length, columns, types) in enumerate(blocks):
-            if length and (columns, len(types)) != (self.columns, self.n_features):
-                raise ValueError(
-                    f"delayed block {number} has {_looks(columns, len(types))}, but others have "
-                    f"{_looks(self.columns, self.n_features)}: all blocks need the same columns."
-                )
-        self.dtype = float_type(t for _, types in kinds for t in types.values())
-
-    def blocks(self) -> list[Any]:
-        """The blocks."""
-        return self._X
-
-    def project(self, columns: Sequence[str]) -> Self:
-        """The same blocks; columns are picked out when a block is read."""
-        if self.columns is None:
-            raise no_names(self.name, columns, "make the blocks data frames")
-        check_columns(columns, self.columns, self.name)
-        check_distinct(columns, "the selection")
-        selected = copy.copy(self)
-        selected._types = {column: self._types[column] for column in columns}
-        selected.columns, selected.n_features = tuple(columns), len(columns)
-        selected.dtype = float_type(selected._types.values())
-        return selected
-
-    def check_numeric(self) -> None:
-        """Refuse columns that are not numbers."""
-        check_numeric_types(self._types, self.name)
-
-
-Collection: TypeAlias = ArrayCollection | FrameCollection | BlockCollection
-"""Partitions of rows in columns with or without names.
-
-``lengths`` has the number of rows of each partition, None if only a pass can count them.
-"""
+def _of_blocks(X: list[Any]) -> Collection:
+    """One pass finds out what the blocks are."""
+    name, describe = "the delayed blocks", import_dask().delayed(described, pure=False)
+    blocks = compute(Collection(name, X, {}, False), [describe(block) for block in X])
+    full = [block for block in blocks if block[0]] or [(0, (), {})]
+    _, columns, first = full[0]
+    for number, (length, names, types) in enumerate(blocks):
+        if length and (names, len(types)) != (columns, len(first)):
+            raise ValueError(
+                f"delayed block {number} has {_looks(names, len(types))}, but others have "
+                f"{_looks(columns, len(first))}: all blocks need the same columns."
+            )
+    types = {column: list({types[column] for _, _, types in full}) for column in first}
+    return Collection(name, X, types, columns is not None, [length for length, *_ in blocks])
 
 
 def described(block: Any) -> tuple[int, tuple[str, ...] | None, dict[str, Any]]:
@@ -182,22 +175,6 @@ def described(block: Any) -> tuple[int, tuple[str, ...] | None, dict[str, Any]]:
             f"{type(block).__name__}."
         )
     return block.shape[0], None, {str(j): block.dtype for j in range(block.shape[1])}
-
-
-def float_type(types: Any) -> np.dtype[Any]:
-    """float32 if all types are, float64 otherwise."""
-    names = {str(dtype).lower().partition("[")[0] for dtype in types}
-    return np.dtype(np.float32 if names in ({"float32"}, {"float"}) else np.float64)
-
-
-def check_numeric_types(types: Any, name: str) -> None:
-    """Refuse columns that are not numbers."""
-    other = [f"{column} ({t})" for column, t in types.items() if t.kind not in "biuf"]
-    if other:
-        raise ValueError(
-            f"{name} has columns that are not numbers: {listed(other)}. Encode them, for instance "
-            "with categorize() and dask.dataframe.get_dummies, or leave them out."
-        )
 
 
 def import_dask() -> Any:
@@ -335,17 +312,14 @@ def _partitions(
     if isinstance(X, list | tuple):
         return list(X), [np.nan] * len(X), lambda n: _ones(n, n_features or 1, columns)
     collection = as_collection(X)
-    if isinstance(collection, FrameCollection):
-        collection = collection if columns is None else collection.project(columns)
-        collection.check_numeric()
-        blocks = collection.blocks()
-        template = collection.template()
-        return blocks, [np.nan] * len(blocks), lambda n: template.take([0] * n)
-    assert isinstance(collection, ArrayCollection)
+    if collection.named and columns is not None:
+        collection = collection.project(columns)
     collection.check_numeric()
     blocks = collection.blocks()
-    known = collection.lengths
-    lengths: list[Any] = [np.nan] * len(blocks) if known is None else list(known)
+    lengths: list[Any] = collection.lengths or [np.nan] * len(blocks)
+    if collection.named:
+        template = collection.X._meta_nonempty
+        return blocks, lengths, lambda n: template.take([0] * n)
     return blocks, lengths, lambda n: np.ones((n, collection.n_features), collection.dtype)
 
 
