@@ -5,6 +5,7 @@ import gc
 import gzip
 import itertools
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -389,6 +390,19 @@ def test_small_row_groups_are_read_together(tmp_path, monkeypatch):
         sizes.clear()
         assert np.array_equal(read_all(table), matrix())
         assert sizes == expected
+
+
+def test_a_file_is_read_piece_by_piece(tmp_path, monkeypatch):
+    """Arrow holds little of a file at a time, however slow the reader is."""
+    monkeypatch.setattr("pursuit.rows.files.BATCH_ROWS", 10_000)
+    X = matrix(300_000)
+    pq.write_table(arrow(X), tmp_path / "x.parquet", row_group_size=5_000)
+    before, most, n_rows = pa.total_allocated_bytes(), 0, 0
+    for batch in open_table(tmp_path / "x.parquet").batches(NAMES):
+        time.sleep(0.002)
+        most, n_rows = max(most, pa.total_allocated_bytes() - before), n_rows + batch.num_rows
+    assert n_rows == len(X)
+    assert most < X.nbytes / 4
 
 
 def test_batches_may_bring_dictionaries_of_their_own():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import cache
+from numbers import Integral
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -230,14 +231,14 @@ def _check_given(name: str, left_out: Mapping[str, Any], given: Mapping[str, Any
 def _check_sizes(model: Any) -> None:
     """Refuse arrays that are not as long as the basis, or not as wide as the rows."""
     fitted = vars(model)
-    n = fitted.get("n_basis_", fitted.get("n_terms_"))
+    n, width = fitted.get("n_basis_", fitted.get("n_terms_")), fitted.get("n_features_in_")
     for key in ("basis_", "basis_indices_", "dual_coef_"):
         value = fitted.get(key)
         lengths = (len(value),) if isinstance(value, list) else getattr(value, "shape", ())
         # Some estimators have one row of coefficients per output, others one column.
         lengths = lengths if key == "dual_coef_" else lengths[:1]
-        if n is not None and value is not None and n not in lengths:
+        if isinstance(n, Integral) and value is not None and n not in lengths:
             raise StoreError(f"it is damaged: {key} and the size of the basis do not agree")
-    shape, width = getattr(fitted.get("basis_"), "shape", (0,)), fitted.get("n_features_in_")
-    if width is not None and shape[1:] not in ((), (width,)):
+    shape = getattr(fitted.get("basis_"), "shape", (0,))
+    if not isinstance(width, Integral | None) or (width and shape[1:] not in ((), (width,))):
         raise StoreError("it is damaged: basis_ and n_features_in_ do not agree")

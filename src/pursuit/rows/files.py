@@ -1,7 +1,8 @@
-"""Parquet and CSV files, folders of them, and addresses of object stores, read by pyarrow.dataset.
+"""Parquet and CSV files, folders of them, and addresses of object stores, read by pyarrow.
 
 Rows are in the order of the files' names, and within a file in the order of the file. Parquet is
-read where it lies, row group by row group. CSV is read once, into a temporary Arrow file.
+read where it lies, as fragments of a data set, row group by row group. CSV is read once, into a
+temporary Arrow file.
 
 pyarrow is imported when a file is opened; otherwise the rest of this room only.
 """
@@ -11,15 +12,14 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
 from pursuit.rows.arrow import BATCH_ROWS, ArrowTable, BatchedTable, require_pyarrow, spooled
-from pursuit.rows.table import MatrixTable, Table, listed
+from pursuit.rows.table import MatrixTable, Table, check_distinct, listed
 
 KINDS = ".npy, .parquet, .csv, or a folder of Parquet or of CSV files"
 """What error messages say can be read."""
@@ -89,15 +89,6 @@ class File:
     def name(self) -> str:
         """What error messages call the file."""
         return PurePosixPath(self.path).name
-
-    def fragment(self, format: Any, held: Container[str]) -> Any:
-        """The file as a piece of a data set; keys that are not columns it holds are added."""
-        ds, facts = require_pyarrow(self.name, "pyarrow.dataset"), None
-        for key, value in self.keys.items():
-            if key not in held:
-                fact = ds.field(key) == value if value.is_valid else ds.field(key).is_null()
-                facts = fact if facts is None else facts & fact
-        return format.make_fragment(self.path, self.filesystem, partition_expression=facts)
 
     def with_keys(self, schema: Any) -> Any:
         """A schema with the keys that it does not name as further columns."""
@@ -246,8 +237,9 @@ class ParquetTable(BatchedTable):
         rows: list[int] = []
         for number, file in enumerate(files):
             try:
-                held = held or file.fragment(parquet, file.keys).physical_schema
-                fragment = file.fragment(parquet, held.names)
+                held = held or parquet.make_fragment(file.path, file.filesystem).physical_schema
+                facts = _facts({key: file.keys[key] for key in file.keys if key not in held.names})
+                fragment = parquet.make_fragment(file.path, file.filesystem, facts)
                 _check_schema(held, fragment.physical_schema, file.name)
             except pa.ArrowInvalid as error:
                 raise ValueError(
@@ -260,19 +252,33 @@ class ParquetTable(BatchedTable):
         super().__init__(files[0].with_keys(held), rows, name)
 
     def _scan(self, parts: Sequence[int], columns: Sequence[str]) -> Iterator[Any]:
-        wanted = (self._parts[part] for part in parts)
-        for number, groups in groupby(wanted, key=lambda part: part[0]):
-            fragment = self._fragments[number]
-            ids = [group for _, group in groups]
-            if len(ids) < len(fragment.row_groups):
-                fragment = fragment.subset(row_group_ids=ids, schema=self.schema)
-            yield from fragment.to_batches(
+        for number, groups in self._runs(parts):
+            some = self._fragments[number].subset(row_group_ids=groups, schema=self.schema)
+            yield from some.to_batches(
                 schema=self.schema,
                 columns=list(columns),
                 batch_size=BATCH_ROWS,
                 batch_readahead=1,
                 fragment_readahead=1,
             )
+
+    def _runs(self, parts: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
+        """Row groups of a file that are read together: small ones, as many as make a batch.
+
+        A scan reads ahead as far as it goes, so it must not go over a whole file.
+        """
+        run: list[int] = []
+        file = n_rows = 0
+        for part in parts:
+            number, group = self._parts[part]
+            length = int(self._ends[part + 1] - self._ends[part])
+            if run and (number != file or n_rows + length > BATCH_ROWS):
+                yield file, run
+                run, n_rows = [], 0
+            file, n_rows = number, n_rows + length
+            run.append(group)
+        if run:
+            yield file, run
 
     def _with_nulls(self, part: int) -> list[str]:
         number, group = self._parts[part]
@@ -284,6 +290,15 @@ class ParquetTable(BatchedTable):
             if statistics is not None and statistics.has_null_count and statistics.null_count:
                 columns.append(chunk.path_in_schema)
         return [column for column in columns if column in self.columns]
+
+
+def _facts(keys: dict[str, Any]) -> Any:
+    """What is true of all rows of a file, as an expression; None if nothing is."""
+    ds, facts = require_pyarrow("a folder", "pyarrow.dataset"), None
+    for key, value in keys.items():
+        fact = ds.field(key) == value if value.is_valid else ds.field(key).is_null()
+        facts = fact if facts is None else facts & fact
+    return facts
 
 
 def _check_schema(first: Any, other: Any, name: str) -> None:
@@ -322,7 +337,8 @@ def read_csv(files: Sequence[File], name: str, texts: Sequence[str] = ()) -> Arr
 def _csv_schema(file: File, types: dict[str, Any]) -> Any:
     """Names and types by the first rows; a column without values counts as numbers."""
     pa = require_pyarrow(file.name)
-    schema = _csv_fragment(file, types).physical_schema
+    schema = _csv_reader(file, types).schema
+    check_distinct(schema.names, file.name)
     if any(pa.types.is_binary(field.type) for field in schema):
         raise _not_utf8(file.name)
     if all(_is_number(column) for column in schema.names):
@@ -338,37 +354,44 @@ def _csv_schema(file: File, types: dict[str, Any]) -> Any:
 
 
 def _csv_batches(files: Sequence[File], schema: Any) -> Iterator[Any]:
+    pa = require_pyarrow(files[0].name)
     for file in files:
-        fragment = _csv_fragment(file, dict(zip(schema.names, schema.types, strict=True)))
-        names = file.with_keys(fragment.physical_schema).names
+        reader = _csv_reader(file, dict(zip(schema.names, schema.types, strict=True)))
+        held = reader.schema.names
+        names = file.with_keys(reader.schema).names
         if names != schema.names:
             raise ValueError(
                 f"{file.name} has the columns {names}, but the first file has {schema.names}."
             )
         try:
-            yield from fragment.to_batches(
-                schema=schema, columns=schema.names, batch_readahead=1, fragment_readahead=1
-            )
-        except require_pyarrow(file.name).ArrowInvalid as error:
+            for batch in reader:
+                keys = [pa.repeat(file.keys[name], batch.num_rows) for name in names[len(held) :]]
+                yield pa.RecordBatch.from_arrays([*batch.columns, *keys], schema=schema)
+        except pa.ArrowInvalid as error:
             raise _explained(error, file.name) from error
 
 
-def _csv_fragment(file: File, types: dict[str, Any]) -> Any:
-    """The file as a piece of a data set whose columns have these types where they are given."""
+def _csv_reader(file: File, types: dict[str, Any]) -> Any:
+    """A stream of batches whose columns have these types where they are given."""
+    # A scan of a data set would read ahead without end, and lose count of the lines.
     pa, csv = require_pyarrow(file.name), require_pyarrow(file.name, "pyarrow.csv")
-    ds = require_pyarrow(file.name, "pyarrow.dataset")
     missing = [*csv.ConvertOptions().null_values, "?"]
-    convert = csv.ConvertOptions(column_types=types, null_values=missing, strings_can_be_null=True)
-    format = ds.CsvFileFormat(
-        parse_options=csv.ParseOptions(delimiter=_separator(file), newlines_in_values=True),
-        default_fragment_scan_options=ds.CsvFragmentScanOptions(convert_options=convert),
-    )
+    separator = _separator(file)  # before the stream is opened: some file systems share one
     try:
-        return file.fragment(format, file.fragment(format, file.keys).physical_schema.names)
+        reader = csv.open_csv(
+            file.filesystem.open_input_stream(file.path, compression="detect"),
+            read_options=csv.ReadOptions(use_threads=False),
+            parse_options=csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+            convert_options=csv.ConvertOptions(
+                column_types=types, null_values=missing, strings_can_be_null=True
+            ),
+        )
+        reader.schema.names  # noqa: B018  # names are decoded when they are looked at
     except pa.ArrowInvalid as error:
         raise _explained(error, file.name) from error
     except UnicodeDecodeError as error:
         raise _not_utf8(file.name) from error
+    return reader
 
 
 def _separator(file: File) -> str:
@@ -397,9 +420,6 @@ def _explained(error: Exception, name: str) -> Exception:
         return error
     if "Empty CSV file" in text:
         return ValueError(f"{name} is empty: it needs a header line and at least one row.")
-    repeated = re.search(r"multiple columns named (.*)", text)
-    if repeated is not None:
-        return ValueError(f"{name} has more than one column {repeated[1]!r}: rename them.")
     ragged = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", text, re.DOTALL)
     if ragged is None:
         return ValueError(f"{name} cannot be read as CSV: {text}")
