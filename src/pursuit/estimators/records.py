@@ -16,17 +16,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import (
-    Any,
-    Literal,
-    NoReturn,
-    TypeAlias,
-    TypeGuard,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, Literal, NoReturn, TypeAlias, TypeGuard, Union, get_args, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,23 +40,12 @@ _TYPES: dict[str, Any] = {"float": float, "int": int, "bool": bool} | {
     code: np.dtype(code).type for code in _DTYPES
 }
 
-KERNELS: dict[str, type[gp.Kernel]] = {
-    kernel.__name__: kernel
-    for kernel in (
-        gp.CompoundKernel,
-        gp.ConstantKernel,
-        gp.DotProduct,
-        gp.ExpSineSquared,
-        gp.Exponentiation,
-        gp.Matern,
-        gp.PairwiseKernel,
-        gp.Product,
-        gp.RBF,
-        gp.RationalQuadratic,
-        gp.Sum,
-        gp.WhiteKernel,
-    )
-}
+_KERNEL_NAMES = (
+    "CompoundKernel ConstantKernel DotProduct ExpSineSquared Exponentiation Matern PairwiseKernel "
+    "Product RBF RationalQuadratic Sum WhiteKernel"
+)
+KERNELS: dict[str, type[gp.Kernel]] = {name: getattr(gp, name) for name in _KERNEL_NAMES.split()}
+"""Kernels of scikit-learn that files may name."""
 
 
 @cache
@@ -135,7 +114,7 @@ def records() -> dict[str, type]:
 @cache
 def hints(owner: type) -> dict[str, Any]:
     """Types of the fields or attributes of a class, as annotated."""
-    return get_type_hints(owner)
+    return typing.get_type_hints(owner)
 
 
 def encode(
