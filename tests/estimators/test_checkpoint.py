@@ -13,12 +13,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.base import BaseEstimator
+from sklearn.gaussian_process.kernels import RBF, PairwiseKernel
 
-from pursuit import Search, SparseGPRegressor
-from pursuit.estimators.checkpoint import fingerprint
+from pursuit import Evidence, Search, SparseGPRegressor
+from pursuit.estimators.checkpoint import Checkpoint, fingerprint
+from pursuit.gram import GramStatistics
+from pursuit.greedy import Interrupted
 from pursuit.rows import BLOCK_ROWS, Sample, as_rows
-from pursuit.store import read, write
+from pursuit.store import StoreError, read, write
 
 ROWS, BASIS = 9 * BLOCK_ROWS + 100, 24
 
@@ -291,3 +294,117 @@ def test_files_name_their_kind(tmp_path):
     header, _ = read(tmp_path / "begin.pursuit")
     assert header["parameters"]["n_basis"] == "16"
     assert "random_state" not in header["parameters"]
+
+
+class Estimator(BaseEstimator):
+    """As little of an estimator as a checkpoint needs: it has no kernel."""
+
+    def __init__(self, kernel_x=None, learner=None, search=None, n_terms=3):
+        self.kernel_x, self.learner, self.search = kernel_x, learner, search
+        self.n_terms = n_terms
+
+
+def stage(checkpoint, name, compute):
+    """The result of a stage as a fit has it."""
+    result = checkpoint.recorded(name)
+    if result is None:
+        result = compute()
+        checkpoint.record(name, result)
+    return result
+
+
+def checkpoint_of(folder, estimator, *, X=None, outputs=0, seed=0):
+    X = waves(20)[0] if X is None else X
+    sample = Sample(as_rows(X), np.zeros((len(X), outputs)), np.ones(len(X)))
+    return Checkpoint(folder, estimator, sample, np.random.default_rng(seed), Interrupted())
+
+
+def linear(A, B):
+    return A @ B.T
+
+
+def test_any_estimator_may_have_a_checkpoint(tmp_path):
+    def draw(checkpoint):
+        return stage(checkpoint, "draw", lambda: checkpoint._rng.standard_normal(5))
+
+    first = checkpoint_of(tmp_path, Estimator())
+    values, after = draw(first), first._rng.standard_normal(3)
+    again = checkpoint_of(tmp_path, Estimator(), seed=1)
+    recorded = stage(again, "draw", lambda: pytest.fail("the stage was done again"))
+    np.testing.assert_array_equal(recorded, values)
+    np.testing.assert_array_equal(again._rng.standard_normal(3), after)
+    with pytest.raises(ValueError, match=r"was begun with n_terms=3 .now 4.: set the parameters"):
+        checkpoint_of(tmp_path, Estimator(n_terms=4))
+
+
+@pytest.mark.parametrize("outputs", [0, 1])
+def test_samples_without_targets_have_fingerprints(tmp_path, outputs):
+    X, _ = waves(20)
+    checkpoint_of(tmp_path, Estimator(), X=X, outputs=outputs)
+    checkpoint_of(tmp_path, Estimator(), X=X, outputs=outputs)
+    for other in ({"X": X + 1.0, "outputs": outputs}, {"X": X, "outputs": 1 - outputs}):
+        with pytest.raises(ValueError, match="was begun with other data"):
+            checkpoint_of(tmp_path, Estimator(), **other)
+
+
+@pytest.mark.parametrize(
+    ("argument", "wrap"),
+    [
+        ("kernel_x", lambda function: function),
+        ("learner", lambda function: function),
+        ("kernel_x", lambda function: [RBF(0.5), function]),
+        ("learner", lambda function: {"deep": ("a", [function])}),
+        ("kernel_x", lambda function: RBF(2.0) + PairwiseKernel(metric=function)),
+    ],
+)
+def test_functions_are_not_written_wherever_they_are(tmp_path, argument, wrap):
+    def result(value):
+        return {"whole": value, "parts": [linear, 3.5]}
+
+    value = wrap(linear)
+    checkpoint = checkpoint_of(tmp_path, Estimator(**{argument: value}))
+    stage(checkpoint, "choose", lambda: result(value))
+    again = wrap(linear)
+    found = stage(checkpoint_of(tmp_path, Estimator(**{argument: again})), "choose", pytest.fail)
+    assert found == result(again)
+    assert found["whole"] is again
+    assert found["parts"][0] is linear
+
+
+def test_a_result_that_no_file_can_hold_is_named(tmp_path):
+    checkpoint = checkpoint_of(tmp_path, Estimator())
+    with pytest.raises(
+        StoreError, match=r"stage learn\[1\] is of type Estimator.*: fit without checkpoint="
+    ):
+        stage(checkpoint, "learn", lambda: [1, Estimator()])
+
+
+def test_searches_are_kept_and_every_number_of_them_counts(tmp_path):
+    points = np.arange(4000.0).reshape(2000, 2)
+    search = Search("pooled", rows=30, candidates=points)
+    first = checkpoint_of(tmp_path, Estimator(search=search))
+    stages = [search, Evidence(restarts=2), Search("full")]
+    stage(first, "learn", lambda: stages)
+    found = stage(checkpoint_of(tmp_path, Estimator(search=search)), "learn", pytest.fail)
+    assert [repr(one) for one in found] == [repr(one) for one in stages]
+    np.testing.assert_array_equal(found[0].candidates, points)
+    other = points.copy()
+    other[1000, 0] += 1e-9  # too small to see, and in rows that NumPy does not print
+    with pytest.raises(ValueError, match=r"was begun with search=Search .*'rows': 30"):
+        checkpoint_of(tmp_path, Estimator(search=Search("pooled", rows=30, candidates=other)))
+
+
+def test_sums_of_a_pass_are_recorded_and_resumed(tmp_path):
+    X, y = waves(20)
+    sums = GramStatistics(
+        gram=X.T @ X, cross=X.T @ y[:, None], target_norms=y[:1] ** 2, trace=2.5, weight=1.5,
+        n_rows=20,
+    )  # fmt: skip
+    ledger = checkpoint_of(tmp_path, Estimator()).ledgers(X[:3], 20, np.float64, None)
+    assert ledger.resume() == []
+    ledger.record([sums, sums])
+    for found in ledger.resume():
+        np.testing.assert_array_equal(found.gram, sums.gram)
+        np.testing.assert_array_equal(found.cross, sums.cross)
+        assert (found.trace, found.weight, found.n_rows) == (sums.trace, sums.weight, sums.n_rows)
+    assert len(ledger.resume()) == 2

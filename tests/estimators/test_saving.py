@@ -1,5 +1,6 @@
 """Saved models: the same model back, whatever it is made of, in a file that does not grow."""
 
+import dataclasses
 import errno
 import functools
 import inspect
@@ -26,6 +27,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import pursuit
 from pursuit import (
+    Evidence,
     ExactGPRegressor,
     GreedyFeatureMap,
     HullBoostClassifier,
@@ -38,6 +40,7 @@ from pursuit import (
     LowRankSVR,
     LPMachineClassifier,
     LPMachineRegressor,
+    Search,
     SigmoidAtoms,
     SpanNeighbors,
     SparseGPClassifier,
@@ -46,6 +49,7 @@ from pursuit import (
     SparseKernelPCA,
     SparseKernelRidge,
 )
+from pursuit.estimators.records import KERNELS, conforms, decode, encode, records
 from pursuit.store import StoreError, read, write
 
 EVERYTHING = (
@@ -308,6 +312,40 @@ def test_the_output_of_transform_stays_set(path):
     assert isinstance(again(model, path).transform(rows()), pd.DataFrame)
 
 
+def test_no_two_classes_that_files_name_are_called_the_same():
+    assert not KERNELS.keys() & records().keys()
+
+
+def test_every_frozen_dataclass_of_the_list_is_saved_by_its_fields():
+    for value in (Search("pooled", rows="all", candidates=rows(3)), Evidence(restarts=2)):
+        tree, arrays = encode(value)
+        assert tree["class"] == type(value).__name__
+        found = decode(tree, arrays)
+        assert type(found) is type(value)
+        assert_same(
+            [getattr(found, field.name) for field in dataclasses.fields(found)],
+            [getattr(value, field.name) for field in dataclasses.fields(value)],
+        )
+        for name in tree["fields"]:
+            forged = {
+                **tree,
+                "fields": {key: tree["fields"][key] for key in {*tree["fields"]} - {name}},
+            }
+            with pytest.raises(StoreError, match="the value is not what it must be"):
+                decode(forged, arrays)
+    forged = {"!": "object", "class": "Evidence", "fields": {"restarts": -1, "rows": 5}}
+    with pytest.raises(StoreError, match=r"cannot be a Evidence \(Evidence\(restarts=...\) must"):
+        decode(forged, {})
+
+
+def test_items_of_tuples_are_checked_against_their_annotations():
+    assert conforms((1, "a"), tuple[int, str])
+    assert conforms((1.0, 2), tuple[float, ...])
+    assert not conforms((1, 2), tuple[int, str])
+    assert not conforms((1,), tuple[int, str])
+    assert not conforms((1.0, "a"), tuple[float, ...])
+
+
 def test_own_candidates_are_kept(path):
     own = {"candidates": rows(20, seed=3), "kernel": RBF(), "noise": 0.1, "optimizer": None}
     model = regress(SparseGPRegressor(n_basis=5, **own))
@@ -381,7 +419,7 @@ def test_one_function_among_several_kernels(path):
     model = regress(KernelMatchingPursuitRegressor(kernels, n_basis=12))
     loaded = again(model, path, kernel=kernels)
     assert_same(answers(loaded), answers(model))
-    with pytest.raises(StoreError, match="kernel must be a list or tuple like the one"):
+    with pytest.raises(StoreError, match="kernel must be made like the one"):
         pursuit.load(path, kernel=tanimoto)
 
 
@@ -478,10 +516,9 @@ def test_a_full_disk_leaves_the_old_model(path, monkeypatch):
         ({"state": {"not a name": 3}}, "not a name is not"),
         ({"state": {"alpha": 3}}, "a parameter is among the fitted attributes"),
         ({"state": {"noise_": "loud"}}, "SparseKernelRidge.noise_ is not"),
-        ({"state": {"x": {"!": "record", "class": "Path", "fields": {}}}}, "x is not"),
-        ({"state": {"x": {"!": "record", "class": "Popen", "fields": {}}}}, "x is not"),
-        ({"state": {"x": {"!": "kernel", "class": "Popen", "params": {}}}}, "x is not"),
-        ({"state": {"x": {"!": "kernel", "class": "RBF", "params": {"k": 1}}}}, "no kernel"),
+        ({"state": {"x": {"!": "object", "class": "Path", "fields": {}}}}, "x is not"),
+        ({"state": {"x": {"!": "object", "class": "Popen", "fields": {}}}}, "x is not"),
+        ({"state": {"x": {"!": "object", "class": "RBF", "fields": {"k": 1}}}}, "cannot be a RBF"),
         ({"state": {"x": {"!": "type", "name": "object"}}}, "x is not"),
         ({"state": {"x": {"!": "dtype", "name": "O"}}}, "x is not"),
         ({"state": {"x": {"!": "array", "at": "0"}}}, "x is not"),
@@ -520,8 +557,6 @@ def test_parameters_that_are_not_in_an_old_file_have_their_default(path):
 
 
 def test_every_kernel_of_scikit_learn_can_be_saved():
-    from pursuit.estimators.records import KERNELS
-
     abstract = {"Kernel", "KernelOperator", "Hyperparameter"}
     module = inspect.getmodule(Kernel)
     own = {

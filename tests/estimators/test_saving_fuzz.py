@@ -2,12 +2,13 @@
 
 import contextlib
 import copy
+import io
 import json
 import random
 import resource
-import struct
 import sys
 import warnings
+import zipfile
 import zlib
 
 import numpy as np
@@ -26,9 +27,8 @@ from pursuit import (
 )
 from pursuit.estimators import saving
 from pursuit.estimators.records import KERNELS, hints, records
-from pursuit.store import FORMAT, StoreError
+from pursuit.store import FORMAT, Member, StoreError, directory
 
-PREFIX = 28
 RUNNING_CODE = {"exec", "compile", "pickle.find_class", "os.system", "subprocess.Popen", "os.exec"}
 
 
@@ -57,15 +57,22 @@ def files(tmp_path_factory):
 
 
 def sections(data):
-    (length,) = struct.unpack("<Q", data[12:20])
-    return json.loads(data[PREFIX : PREFIX + length]), data[PREFIX + length :]
+    """The JSON of a file, and its other members."""
+    with zipfile.ZipFile(io.BytesIO(data)) as file:
+        names = file.namelist()
+        return json.loads(file.read(names[0])), {name: file.read(name) for name in names[1:]}
 
 
-def assembled(content, arrays, version=FORMAT):
+def assembled(content, members):
     """A file with right checksums."""
-    text = json.dumps(content).encode()
-    prefix = b"\x89PURSUIT" + struct.pack("<IQI", version, len(text), zlib.crc32(text))
-    return prefix + struct.pack("<I", zlib.crc32(prefix)) + text + arrays
+    contents = [("pursuit.json", json.dumps(content).encode()), *members.items()]
+    records = []
+    offset = 0
+    for name, data in contents:
+        records.append(Member(name, offset, len(data), zlib.crc32(data)))
+        offset = records[-1].end
+    pairs = zip(records, contents, strict=True)
+    return b"".join(one.local + data for one, (_, data) in pairs) + directory(records)
 
 
 # Damage: some bytes are not what they were
@@ -98,7 +105,7 @@ def overwrite(rng, data, _):
 
 
 def splice(rng, data, other):
-    at = rng.randrange(PREFIX, min(len(data), len(other)))
+    at = rng.randrange(30, min(len(data), len(other)))
     return data[:at] + other[at:]
 
 
@@ -135,13 +142,15 @@ NODES = [
     {"!": "type", "name": "object"},
     {"!": "dtype", "name": "|O"},
     {"!": "bytes", "text": "\u1234"},
-    {"!": "kernel", "class": "RBF", "params": {"length_scale": "long"}},
-    {"!": "kernel", "class": "Sum", "params": {"k1": 1, "k2": 2}},
-    {"!": "kernel", "class": "Popen", "params": {"args": "true"}},
-    {"!": "record", "class": "Spread", "fields": {"noise": 1.0, "missed": 1.0}},
-    {"!": "record", "class": "View", "fields": {"__dict__": {}}},
-    {"!": "record", "class": "Popen", "fields": {"args": "true"}},
-    {"!": "given", "name": "kernel"},
+    {"!": "object", "class": "RBF", "fields": {"length_scale": "long"}},
+    {"!": "object", "class": "Sum", "fields": {"k1": 1, "k2": 2}},
+    {"!": "object", "class": "Popen", "fields": {"args": "true"}},
+    {"!": "object", "class": "Spread", "fields": {"noise": 1.0, "missed": 1.0}},
+    {"!": "object", "class": "View", "fields": {"__dict__": {}}},
+    {"!": "object", "class": "Popen", "fields": {"args": "true"}},
+    {"!": "object", "class": "Search", "fields": {"kind": "sideways"}},
+    {"!": "given", "name": "kernel", "path": []},
+    {"!": "given", "name": "kernel", "path": ["__class__", "__init__"]},
 ]
 
 
@@ -190,15 +199,27 @@ def forge_header(rng, data, _):
     return assembled(content, arrays)
 
 
+def forge_array(rng, data, _):
+    """Change bytes of an array, or what it says of itself."""
+    content, arrays = sections(data)
+    name = rng.choice(sorted(arrays))
+    changed = bytearray(arrays[name])
+    for place in rng.sample(range(len(changed)), min(3, len(changed))):
+        changed[place] = rng.choice([0, 1, 48, 57, 255, changed[place] ^ 1])
+    return assembled(content, arrays | {name: bytes(changed)})
+
+
 def transplant(rng, data, other):
     return assembled(sections(data)[0], sections(other)[1])
 
 
 def forge_version(rng, data, _):
-    return assembled(*sections(data), version=rng.choice([0, FORMAT + 1, 2**32 - 1]))
+    content, arrays = sections(data)
+    content["format"] = rng.choice([0, FORMAT - 1, FORMAT + 1, 2**32 - 1, "3", None])
+    return assembled(content, arrays)
 
 
-FORGERY = [forge, forge_header, forge_header, transplant, forge_version]
+FORGERY = [forge, forge_header, forge_header, forge_array, transplant, forge_version]
 
 
 @pytest.fixture(scope="module")

@@ -200,10 +200,10 @@ def test_sums_are_told_a_few_tasks_at_a_time_from_any_block_on(first, times, mon
 
 
 def test_only_chosen_rows_travel(monkeypatch):
-    from pursuit.rows import daskkinds
+    from pursuit.rows import dask_collections
 
     sizes = []
-    compute = daskkinds.import_dask().compute
+    compute = dask_collections.import_dask().compute
 
     def spy(*nodes, **options):
         found = compute(*nodes, **options)
@@ -211,7 +211,7 @@ def test_only_chosen_rows_travel(monkeypatch):
         return found
 
     source = as_rows(da.from_array(X, chunks=(5, 3)))
-    monkeypatch.setattr(daskkinds.import_dask(), "compute", spy)
+    monkeypatch.setattr(dask_collections.import_dask(), "compute", spy)
     taken = source.take(np.array([13, 0, 13, 6]))
     np.testing.assert_array_equal(taken, X[[13, 0, 13, 6]])
     assert sizes == [1, 1, 1]
@@ -358,7 +358,7 @@ def test_a_collection_that_changes_between_passes_is_refused():
         (lambda: da.zeros(5), ValueError, "got a dask array of 1 dimension"),
         (lambda: dd.from_pandas(frame(), npartitions=2)["a"], ValueError, "a single column"),
         (lambda: dask.delayed(X), TypeError, r"pass a list of delayed blocks, \[X\] for one"),
-        (lambda: da.from_array(np.array([["a"]])), ValueError, "must hold numbers"),
+        (lambda: da.from_array(np.array([["a"]])), ValueError, r"array has .* not numbers: '0 "),
         (lambda: [dask.delayed(X), dask.delayed(X[:, :2])], ValueError, "block 1 has 2 columns"),
         (lambda: [dask.delayed("text")], RuntimeError, "2-D array, a CSR matrix or a data frame"),
     ],
@@ -391,6 +391,13 @@ def test_values_for_rows_are_lazy_and_look_right():
     np.testing.assert_array_equal(blocks.compute(), X[:, 0])
     with pytest.raises(ValueError, match="pairs of rows"):
         map_lazily(lambda block: block @ block.T, collection, None, None)
+
+
+def test_types_of_all_delayed_blocks_count_also_for_some_columns():
+    singles = frame()[["a", "b"]].astype(np.float32)
+    source = as_rows([dask.delayed(singles[:5]), dask.delayed(frame()[["a", "b"]][5:])])
+    assert source.dtype == np.float64
+    check_row_source(source.select(["b"]), X[:, [1]])
 
 
 def test_what_is_dask_is_known_without_looking_inside():

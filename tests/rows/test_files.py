@@ -2,9 +2,12 @@
 
 import decimal
 import gc
+import gzip
 import itertools
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +22,8 @@ from pursuit.testing import check_row_source
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 csv = pytest.importorskip("pyarrow.csv")
+pyarrow = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow.fs")
 
 M = 137
 NAMES = ("a", "b", "c")
@@ -34,7 +39,7 @@ def arrow(X):
 
 def write_parquet(folder, X, *, cuts=(), row_group=10):
     """The rows in one file, or in several that are cut at these rows."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     edges = [0, *cuts, len(X)]
     for number, (start, stop) in enumerate(itertools.pairwise(edges)):
         part = arrow(X).slice(start, stop - start)
@@ -111,15 +116,16 @@ def test_how_parquet_is_cut_does_not_matter(tmp_path_factory, row_group, cuts, s
 
 def test_take_reads_only_the_row_groups_that_hold_the_rows(tmp_path, monkeypatch):
     table = open_table(write_parquet(tmp_path / "f", matrix(), cuts=(70,), row_group=10))
-    read, whole = [], type(table)._batches
+    read, whole = [], type(table)._scan
 
-    def watched(self, part, columns):
-        read.append(part)
-        return whole(self, part, columns)
+    def watched(self, parts, columns):
+        for batch in whole(self, parts, columns):
+            read.append(batch.num_rows)
+            yield batch
 
-    monkeypatch.setattr(type(table), "_batches", watched)
-    table.take(np.array([75, 3, 5, 75]))
-    assert read == [0, 7]
+    monkeypatch.setattr(type(table), "_scan", watched)
+    assert np.array_equal(table.take(np.array([75, 3, 5, 75])), matrix()[[75, 3, 5, 75]])
+    assert read == [10, 10]
 
 
 def test_selected_columns_come_in_the_order_asked_for(tmp_path):
@@ -213,6 +219,14 @@ class TestCsv:
         with pytest.raises(ValueError, match=r"3\.csv has the columns"):
             open_table(folder)
         assert self.read(tmp_path, "a\tb\n1\t2\n", "tabs.tsv").shape == (1, 2)
+
+    def test_keys_of_a_partitioned_folder_are_columns(self, tmp_path):
+        for year, text in ((2019, "a,b\n1,2\n"), (2020, "a,b\n3,4.5\n5,6\n")):
+            (tmp_path / f"year={year}").mkdir()
+            self.read(tmp_path / f"year={year}", text)
+        table = open_table(tmp_path)
+        assert table.columns == ("a", "b", "year")
+        assert read_all(table).tolist() == [[1, 2, 2019], [3, 4.5, 2020], [5, 6, 2020]]
 
     def test_the_temporary_file_goes_with_the_last_selection(self, tmp_path, monkeypatch):
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -315,6 +329,17 @@ class TestFolders:
         with pytest.raises(ValueError, match=r"not numbers: 'carrier \(string\)'"):
             table.check_numeric()
 
+    @pytest.mark.parametrize("kind", ["parquet", "csv"])
+    def test_a_column_of_the_files_comes_before_a_key_of_its_name(self, tmp_path, kind):
+        for value in ("1", "2"):
+            folder = tmp_path / f"b={value}"
+            write_parquet(folder, matrix(5)) if kind == "parquet" else folder.mkdir()
+            if kind == "csv":
+                write_csv(folder / "0.csv", matrix(5))
+        table = open_table(tmp_path)
+        assert table.columns == NAMES
+        assert np.array_equal(read_all(table), np.vstack([matrix(5)] * 2))
+
     def test_a_key_without_a_value_is_missing(self, tmp_path):
         for value in ("1", "__HIVE_DEFAULT_PARTITION__"):
             write_parquet(tmp_path / f"k={value}", matrix(2))
@@ -352,18 +377,32 @@ def test_rows_of_a_matrix_lie_one_after_the_other(layout, tmp_path):
 
 def test_small_row_groups_are_read_together(tmp_path, monkeypatch):
     path = write_parquet(tmp_path / "some", matrix(), row_group=1) / "000.parquet"
-    calls = []
-    whole = pq.ParquetFile.iter_batches
-    monkeypatch.setattr(
-        pq.ParquetFile,
-        "iter_batches",
-        lambda *a, **k: calls.append(k["row_groups"]) or whole(*a, **k),
-    )
-    for most, runs in ((BATCH_ROWS, 1), (50, 3)):
-        monkeypatch.setattr("pursuit.rows.parquet.BATCH_ROWS", most)
-        calls.clear()
-        assert np.array_equal(read_all(open_table(path)), matrix())
-        assert len(calls) == runs
+    table, sizes = open_table(path), []
+    whole = type(table)._matrix
+
+    def watched(self, batch, numbers):
+        sizes.append(batch.num_rows)
+        return whole(self, batch, numbers)
+
+    monkeypatch.setattr(type(table), "_matrix", watched)
+    for most, expected in ((BATCH_ROWS, [137]), (50, [50, 50, 37])):
+        monkeypatch.setattr("pursuit.rows.arrow.BATCH_ROWS", most)
+        sizes.clear()
+        assert np.array_equal(read_all(table), matrix())
+        assert sizes == expected
+
+
+def test_a_file_is_read_piece_by_piece(tmp_path, monkeypatch):
+    """Arrow holds little of a file at a time, however slow the reader is."""
+    monkeypatch.setattr("pursuit.rows.files.BATCH_ROWS", 10_000)
+    X = matrix(300_000)
+    pq.write_table(arrow(X), tmp_path / "x.parquet", row_group_size=5_000)
+    before, most, n_rows = pa.total_allocated_bytes(), 0, 0
+    for batch in open_table(tmp_path / "x.parquet").batches(NAMES):
+        time.sleep(0.002)
+        most, n_rows = max(most, pa.total_allocated_bytes() - before), n_rows + batch.num_rows
+    assert n_rows == len(X)
+    assert most < X.nbytes / 4
 
 
 def test_batches_may_bring_dictionaries_of_their_own():
@@ -392,15 +431,76 @@ def test_values_of_many_lines_in_a_long_file(tmp_path):
     assert np.array_equal(b, a % 7)
 
 
+class TestAddresses:
+    """Object stores are file systems of pyarrow, or of fsspec where pyarrow knows none."""
+
+    @pytest.mark.parametrize("kind", ["parquet", "parquet folder", "csv"])
+    def test_a_file_of_this_machine(self, tmp_path, kind):
+        path = SOURCES[kind](tmp_path, matrix())
+        table = open_table(path.as_uri())
+        check_row_source(table, matrix())
+        assert table.name == path.name
+
+    def test_a_bucket(self, tmp_path, monkeypatch):
+        """The object store is another file system in which folders are prefixes of names."""
+        write_parquet(tmp_path / "bucket" / "k=2.5", matrix(4))
+        write_parquet(tmp_path / "bucket" / "k=1", matrix(3))
+        store = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
+        asked = []
+
+        def from_uri(uri):
+            asked.append(uri)
+            return store, uri.removeprefix("s3://")
+
+        monkeypatch.setattr(pyarrow.fs, "FileSystem", SimpleNamespace(from_uri=from_uri))
+        table = open_table("s3://bucket")
+        assert asked == ["s3://bucket"]
+        assert table.columns == (*NAMES, "k")
+        expected = np.vstack([matrix(3), matrix(4)])
+        assert np.array_equal(read_all(table), np.c_[expected, [1.0] * 3 + [2.5] * 4])
+        check_row_source(open_table("s3://bucket/k=2.5/000.parquet"), matrix(4))
+
+    @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
+    def test_other_addresses_go_to_fsspec(self, tmp_path, suffix):
+        fsspec = pytest.importorskip("fsspec")
+        path = tmp_path / f"x.{suffix}"
+        if suffix == "parquet":
+            pq.write_table(arrow(matrix()), path)
+        elif suffix == "csv":
+            write_csv(path, matrix())
+        else:
+            path.write_bytes(gzip.compress(write_csv(tmp_path / "x.csv", matrix()).read_bytes()))
+        memory = fsspec.filesystem("memory")
+        memory.pipe_file(f"/rows/x.{suffix}", path.read_bytes())
+        try:
+            check_row_source(open_table(f"memory://rows/x.{suffix}"), matrix())
+            check_row_source(open_table("memory://rows"), matrix())
+        finally:
+            memory.rm("/rows", recursive=True)
+
+
 class TestRefusals:
     def test_columns_of_lists_are_no_targets(self):
         table = open_table(pa.table({"a": [1.0], "y": [[1.0, 2.0]]}))
         with pytest.raises(ValueError, match="column 'y' of the Arrow table holds list<"):
             table.read(["y"])
 
-    def test_addresses(self):
-        with pytest.raises(ValueError, match=r"'s3://b/x\.parquet' is no file of this machine"):
-            open_table("s3://b/x.parquet")
+    def test_addresses(self, tmp_path):
+        with pytest.raises(ValueError, match=r"'nowhere://b/x\.parquet' cannot be read: "):
+            open_table("nowhere://b/x.parquet")
+        with pytest.raises(FileNotFoundError, match=r"no file or folder 'file:///.*gone\.csv'"):
+            open_table((tmp_path / "gone.csv").as_uri())
+        np.save(tmp_path / "x.npy", matrix())
+        with pytest.raises(ValueError, match=r"x\.npy' is not a file of this machine: download"):
+            open_table((tmp_path / "x.npy").as_uri())
+
+    def test_an_address_that_cannot_be_reached(self, monkeypatch):
+        def unreachable(uri):
+            raise OSError("Could not resolve host")
+
+        monkeypatch.setattr(pyarrow.fs, "FileSystem", SimpleNamespace(from_uri=unreachable))
+        with pytest.raises(OSError, match=r"'s3://b/x\.csv' cannot be reached: Could not resolve"):
+            open_table("s3://b/x.csv")
 
     def test_utf16(self, tmp_path):
         (tmp_path / "x.csv").write_text("a,b\n1,2\n", encoding="utf-16")
@@ -506,7 +606,7 @@ class TestSelections:
 def test_what_is_a_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("folder").mkdir()
-    for path in (Path("x"), "a/b", "a.parquet", "a.CSV", "a.csv.gz", "folder"):
+    for path in (Path("x"), "a/b", "a.parquet", "a.CSV", "a.csv.gz", "folder", "s3://bucket"):
         assert is_path(path)
     for other in ("gaussian", "", "x" * 5000, "a\0b", b"a.csv", 3, ["a.csv"]):
         assert not is_path(other)

@@ -1,12 +1,14 @@
-"""Files of numbers and JSON: what goes in comes out, and damage is always noticed."""
+"""Files of arrays and JSON: what goes in comes out, and damage is always noticed."""
 
 import errno
+import io
 import json
 import os
 import stat
 import struct
 import sys
 import tracemalloc
+import zipfile
 import zlib
 
 import numpy as np
@@ -17,8 +19,6 @@ from hypothesis.extra import numpy as hnp
 
 import pursuit
 from pursuit.store import FORMAT, StoreError, read, remove_abandoned, replacing, write
-
-PREFIX = 28
 
 DTYPES = st.sampled_from("? i1 u1 i2 u2 i4 u4 i8 u8 f2 f4 f8 >i4 >f8 U1 U7 >U3".split())
 ARRAYS = hnp.arrays(
@@ -32,16 +32,34 @@ JSON = st.recursive(
 )
 
 
-def sections(data):
-    """Header text and array bytes of a file, read by the documented layout alone."""
-    (length,) = struct.unpack("<Q", data[12:20])
-    return data[PREFIX : PREFIX + length], data[PREFIX + length :]
+def assembled(text, *members, directory=None):
+    """A file with these members and right checksums, made by the documents of zip alone."""
+    contents = [("pursuit.json", text), *members]
+    body, entries = b"", b""
+    for name, data in contents:
+        crc, size, at = zlib.crc32(data), len(data), len(body)
+        common = struct.pack("<5HIII", 45, 0, 0, 0, 0x21, crc, 2**32 - 1, 2**32 - 1)
+        body += b"PK\x03\x04" + common + struct.pack("<HH", len(name), 20)
+        body += name.encode() + struct.pack("<HHQQ", 1, 16, size, size) + data
+        entries += b"PK\x01\x02" + struct.pack("<H", 45) + common
+        entries += struct.pack("<5HII", len(name), 28, 0, 0, 0, 0, 2**32 - 1)
+        entries += name.encode() + struct.pack("<HHQQQ", 1, 24, size, size, at)
+    n, start = len(contents), len(body)
+    end = b"PK\x06\x06" + struct.pack("<QHHII4Q", 44, 45, 45, 0, 0, n, n, len(entries), start)
+    end += b"PK\x06\x07" + struct.pack("<IQI", 0, start + len(entries), 1)
+    end += b"PK\x05\x06" + struct.pack("<4HIIH", 0, 0, 65535, 65535, 2**32 - 1, 2**32 - 1, 0)
+    return body + (entries + end if directory is None else directory)
 
 
-def assembled(text, arrays=b"", version=FORMAT):
-    """A file with the given parts and right checksums."""
-    prefix = b"\x89PURSUIT" + struct.pack("<IQI", version, len(text), zlib.crc32(text))
-    return prefix + struct.pack("<I", zlib.crc32(prefix)) + text + arrays
+def content(header="{}", version=FORMAT):
+    return f'{{"pursuit": "0.2.0", "format": {version}, "header": {header}}}'.encode()
+
+
+def npy(descr, shape, data=b"", fortran=False):
+    """An array in NumPy's format, with any description."""
+    text = f"{{'descr': {descr!r}, 'fortran_order': {fortran}, 'shape': {shape}, }}"
+    text += " " * (-(len(text) + 11) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() + data
 
 
 @pytest.fixture
@@ -96,17 +114,41 @@ def test_numbers_that_are_not_finite_survive(path):
 
 
 def test_the_layout_is_the_documented_one(example):
-    data = example.read_bytes()
-    text, arrays = sections(data)
-    assert data == assembled(text, arrays)
-    content = json.loads(text)
-    assert content["pursuit"] == pursuit.__version__
-    assert content["header"] == {"kind": "example", "list": [1, 2.5, None]}
-    assert [item[:4] for item in content["arrays"]] == [
-        ["numbers", "<f8", [2, 3], "C"],
-        ["names", "<U4", [2], "C"],
-    ]
-    np.testing.assert_array_equal(np.frombuffer(arrays[:48]), np.arange(6.0))
+    with zipfile.ZipFile(example) as file:
+        assert file.testzip() is None
+        assert file.namelist() == ["pursuit.json", "numbers.npy", "names.npy"]
+        members = {name: file.read(name) for name in file.namelist()}
+    text = members.pop("pursuit.json")
+    assert example.read_bytes() == assembled(text, *members.items())
+    assert json.loads(text) == {
+        "pursuit": pursuit.__version__,
+        "format": 3,
+        "header": {"kind": "example", "list": [1, 2.5, None]},
+    }
+
+
+def test_numpy_reads_the_arrays(path):
+    arrays = {
+        "c": np.arange(6.0).reshape(2, 3),
+        "f": np.asfortranarray(np.arange(6).reshape(2, 3)),
+        "number": np.array(3.5),
+        "empty": np.empty((0, 4), dtype=np.float32),
+        "names": np.array(["é", "long"]),
+        "line": np.array([True]),
+    }
+    write(path, {}, arrays)
+    with np.load(path, allow_pickle=False) as found:
+        assert set(found) == {*arrays, "pursuit.json"}
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(found[name], array)
+            assert found[name].dtype == array.dtype
+    for name, array in arrays.items():
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, array, version=(1, 0))
+        with zipfile.ZipFile(path) as file:
+            ours = file.read(f"{name}.npy")
+        assert ours.split(b"}")[0][10:] == buffer.getvalue().split(b"}")[0][10:]
+        assert ours.endswith(array.tobytes(order="A"))
 
 
 def test_equal_content_gives_equal_bytes(example, tmp_path):
@@ -134,83 +176,131 @@ def test_every_truncation_is_noticed(example, path):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("data", "message"),
     [
         (b"", "not a file written by pursuit"),
-        (b"PK\x03\x04 something else altogether, longer than a prefix", "not a file written by"),
-        (assembled(b"{}"), "has not the parts"),
+        (b"PK\x03\x04 something else altogether, longer than a record", "not a file written by"),
+        (assembled(b"{}"), "lacks 'format' or 'header'"),
         (assembled(b"[]"), "not an object"),
         (assembled(b"[" * 100_000), "nested more than 128"),
         (assembled(b'{"header":' + b"[" * 128 + b"]" * 128 + b"}"), "nested more than 128"),
         (assembled(b'{"a\\\\":' + b"[" * 128 + b"]" * 128 + b"}"), "nested more than 128"),
         (assembled(b'{"header": \xff'), "not JSON"),
         (assembled(b'{"header": ' + b"9" * 5000 + b"}"), "not JSON"),
-        (assembled(b'{"header": {}, "arrays": []}', version=0), "has not the parts"),
-        (assembled(b'{"header": {}, "arrays": []}', b"x"), "1 bytes follow its end"),
-        (assembled(b'{"header": {}, "arrays": [["a","<f8",[1],"C",0]]}'), "8 bytes are missing"),
-        (assembled(b'{"header": {}, "arrays": [["a","<f8",[1],"C",0]]}', b"12345678"), "checksum"),
-        (assembled(b'{"header": {}, "arrays": [7]}'), "not described"),
+        (assembled(content(version=0)), "lacks 'format'"),
+        (assembled(content(version=2)), "lacks 'format'"),
+        (assembled(content(version="true")), "lacks 'format'"),
+        (assembled(content("[]")), "lacks 'format' or 'header'"),
+        (assembled(content()) + b"x", "1 bytes follow its end"),
+        (assembled(content(), directory=b"PK\x05\x06" + bytes(18)), "directory does not list"),
+        (assembled(content(), directory=b"PK\x01\x02"), "bytes are missing"),
     ],
 )
-def test_what_is_not_a_file_of_ours(path, content, message):
-    path.write_bytes(content)
+def test_what_is_not_a_file_of_ours(path, data, message):
+    path.write_bytes(data)
     with pytest.raises(StoreError, match=message):
         read(path)
 
 
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_other_zip_files_are_refused(path, compression):
+    """A zip bomb among them: nothing is unpacked."""
+    with zipfile.ZipFile(path, "w", compression) as file:
+        file.writestr("pursuit.json", content())
+        file.writestr("a.npy", npy("|u1", (10**6,), bytes(10**6)))
+    with pytest.raises(StoreError, match="the record of a member is not as it must be"):
+        read(path)
+    with zipfile.ZipFile(path, "w", compression) as file:
+        file.writestr("word/document.xml", "not ours")
+    with pytest.raises(StoreError, match="not a file written by pursuit"):
+        read(path)
+
+
+def test_members_that_lie_over_each_other_are_refused(path):
+    """Two entries of the directory for the same bytes."""
+    member = ("a.npy", npy("|u1", (1,), b"x"))
+    whole = assembled(content(), member)
+    twice = assembled(content(), member, ("b.npy", member[1]))
+    start = whole.index(b"PK\x01\x02")
+    path.write_bytes(whole[:start] + twice[twice.index(b"PK\x01\x02") :])
+    with pytest.raises(StoreError, match="directory does not list its members"):
+        read(path)
+
+
 @pytest.mark.parametrize(
-    "item",
+    "name", ["../a.npy", "/a.npy", "a/b.npy", "a.npy.exe", "a", ".npy", "pursuit.json", "a\0.npy"]
+)
+def test_names_that_no_array_has(path, name):
+    path.write_bytes(assembled(content(), (name, npy("|u1", (1,), b"x"))))
+    with pytest.raises(StoreError, match="a member is called"):
+        read(path)
+    if name != "a":
+        with pytest.raises(StoreError, match="cannot be the name of an array"):
+            write(path, {}, {name: np.zeros(1)})
+
+
+@pytest.mark.parametrize(
+    ("descr", "shape"),
     [
-        ["a", "|O", [1], "C", 0],
-        ["a", "O", [1], "C", 0],
-        ["a", "<f8", [-1], "C", 0],
-        ["a", "<f8", [1.0], "C", 0],
-        ["a", "<f8", [True], "C", 0],
-        ["a", "<f8", 1, "C", 0],
-        ["a", "<f8", [1] * 9, "C", 0],
-        ["a", "<c16", [1], "C", 0],
-        ["a", "<M8[s]", [1], "C", 0],
-        ["a", "<f8,<i4", [1], "C", 0],
-        ["a", "<U0", [1], "C", 0],
-        ["a", "<U99999999", [0], "C", 0],
-        ["a", "<f8", [1], "K", 0],
-        ["a", "<f8", [1], "C", "0"],
-        [1, "<f8", [1], "C", 0],
-        ["a", ["<f8"], [1], "C", 0],
-        ["a", "<f8", [1], "C"],
-        ["a", "<f8", [2**70, 0], "C", 0],
-        ["a", "<f8", [2**40, 2**40], "C", 0],
+        ("|O", "(1,)"),
+        ("O", "(1,)"),
+        ("<f8", "(-1,)"),
+        ("<f8", "(1.0,)"),
+        ("<f8", "(True,)"),
+        ("<f8", "(01,)"),
+        ("<f8", "(1)"),
+        ("<f8", "1"),
+        ("<f8", "[1]"),
+        ("<f8", "(__import__('os'),)"),
+        ("<f8", (1,) * 9),
+        (">f8", "(1,)"),
+        ("<c16", "(1,)"),
+        ("<M8[s]", "(1,)"),
+        ("<U0", "(1,)"),
+        ("<U99999999", "(0,)"),
+        ([("a", "<f8")], "(1,)"),
+        ("<f8", (2**70, 0)),
+        ("<f8", (2**40, 2**40)),
+        ("<f8", (2,)),
+        ("<f8", (0,)),
     ],
 )
-def test_arrays_that_cannot_be(path, item):
-    path.write_bytes(assembled(json.dumps({"header": {}, "arrays": [item]}).encode(), b"x" * 8))
-    with pytest.raises(StoreError, match="damaged: an array is"):
+def test_arrays_that_cannot_be(path, descr, shape):
+    path.write_bytes(assembled(content(), ("a.npy", npy(descr, shape, bytes(8)))))
+    with pytest.raises(StoreError, match=r"damaged: array 'a' (is|has) "):
+        read(path)
+
+
+@pytest.mark.parametrize("data", [b"", b"\x93NUMPY", npy("<f8", "(1,)")[:40], b"\0" * 200])
+def test_members_that_are_no_arrays(path, data):
+    path.write_bytes(assembled(content(), ("a.npy", data)))
+    with pytest.raises(StoreError, match="array 'a' is not described as it must be"):
         read(path)
 
 
 def test_two_arrays_of_one_name(path):
-    item = ["a", "|u1", [0], "C", 0]
-    path.write_bytes(assembled(json.dumps({"header": {}, "arrays": [item, item]}).encode()))
+    member = ("a.npy", npy("|u1", (1,), b"x"))
+    path.write_bytes(assembled(content(), member, member))
     with pytest.raises(StoreError, match="same name"):
         read(path)
 
 
 @pytest.mark.parametrize(
-    ("dtype", "data"), [("|b1", b"\x02"), ("<U1", b"\x00\x00\x11\x00"), ("<U1", b"\xff" * 4)]
+    ("descr", "data"), [("|b1", b"\x02"), ("<U1", b"\x00\x00\x11\x00"), ("<U1", b"\xff" * 4)]
 )
-def test_bytes_that_no_value_has(path, dtype, data):
-    item = ["a", dtype, [1], "C", zlib.crc32(data)]
-    path.write_bytes(assembled(json.dumps({"header": {}, "arrays": [item]}).encode(), data))
+def test_bytes_that_no_value_has(path, descr, data):
+    path.write_bytes(assembled(content(), ("a.npy", npy(descr, (1,), data))))
     with pytest.raises(StoreError, match="array 'a'"):
         read(path)
 
 
 def test_hostile_lengths_allocate_nothing(path):
-    """Checksums are right and lengths are not: the size of the file is asked first."""
-    items = json.dumps({"header": {}, "arrays": [["a", "<f8", [2**40], "C", 0]]}).encode()
-    prefix = b"\x89PURSUIT" + struct.pack("<IQI", FORMAT, 2**50, 0)
-    for content in (assembled(items), prefix + struct.pack("<I", zlib.crc32(prefix))):
-        path.write_bytes(content)
+    """Lengths are not those of the file: its size is asked first."""
+    whole = assembled(content(), ("a.npy", npy("<f8", (1,), bytes(8))))
+    at = whole.index(b"a.npy") + len("a.npy") + 4
+    for start in (at, whole.index(b"pursuit.json") + len("pursuit.json") + 4):
+        data = whole[:start] + struct.pack("<QQ", 2**50, 2**50) + whole[start + 16 :]
+        path.write_bytes(data)
         tracemalloc.start()
         try:
             with pytest.raises(StoreError, match="truncated"):
@@ -220,17 +310,19 @@ def test_hostile_lengths_allocate_nothing(path):
             tracemalloc.stop()
 
 
-def test_a_file_of_the_first_version_is_named(path):
-    path.write_bytes(assembled(b'{"pursuit": "0.1.0", "header": {}, "arrays": []}', version=1))
-    with pytest.raises(StoreError, match=r"written by pursuit 0\.1, .* fit the model again"):
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_file_of_an_older_version_is_named(path, version):
+    path.write_bytes(b"\x89PURSUIT" + struct.pack("<IQI", version, 2, 0) + b"{}")
+    with pytest.raises(StoreError, match=r"written by an older pursuit, .* fit the model again"):
         read(path)
 
 
 def test_a_newer_version_says_what_to_install(path):
-    path.write_bytes(assembled(b'{"pursuit": "7.1", "unheard": "of"}', version=FORMAT + 1))
+    text = f'{{"pursuit": "7.1", "format": {FORMAT + 1}, "unheard": "of"}}'
+    path.write_bytes(assembled(text.encode(), ("later.bin", b"whatever")))
     with pytest.raises(StoreError, match=rf'by pursuit 7.1 in format {FORMAT + 1}.*"pursuit>=7.1"'):
         read(path)
-    path.write_bytes(assembled(b'{"pursuit": "; rm"}', version=FORMAT + 1))
+    path.write_bytes(assembled(text.replace("7.1", "; rm").encode()))
     with pytest.raises(
         StoreError, match=rf'by pursuit \(unknown\) in format {FORMAT + 1}.*"pursuit"'
     ):

@@ -1,8 +1,9 @@
-"""Long fits that survive a crash: what is finished lies in a folder, and is not done again."""
+"""Long fits that survive a crash: finished stages lie in a folder, and are not done again."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import os
 import re
@@ -14,8 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
-from pursuit.estimators.encoding import decode, encode
-from pursuit.estimators.search import Search
+from pursuit.estimators.records import decode, encode, stand_ins
 from pursuit.gram import GramStatistics, Ledger
 from pursuit.greedy import Interrupted
 from pursuit.rows import Items, RowSource, Sample
@@ -24,29 +24,31 @@ from pursuit.store import StoreError, library, read, remove_abandoned, write
 T = TypeVar("T")
 
 _PROBED_ROWS = 1024
+"""Rows of which a fingerprint is taken, besides all targets and weights."""
 _SUFFIX = ".pursuit"
 _FREE_TO_CHANGE = frozenset({"checkpoint", "n_jobs", "verbose", "random_state", "max_time"})
 """Parameters of an estimator that a resumed fit may have changed."""
 
 
 class Checkpoint:
-    """A folder with the stages that a fit has finished, and how far its passes have come.
+    """A folder with the finished stages of a fit, and with how far its passes have come.
 
-    A fit is deterministic once its random state is fixed, so that of the first run is kept, and a
-    stage is kept with the state after it.
+    A fit is deterministic once its random state is fixed. So the folder keeps the random state of
+    the first run, and with each stage the random state after it.
 
     Parameters
     ----------
     folder : path-like
         Made if it does not exist.
     estimator : estimator
-        Whose parameters the stages belong to.
+        The stages belong to its parameters. Parameters that files cannot hold, such as functions,
+        alone or within lists, dicts and kernels, are not written: those of the estimator are used.
     sample : Sample
-        The rows they belong to.
+        The stages belong to its rows.
     rng : numpy Generator
         The fit's own; set to the state of the first run.
     interrupted : Interrupted
-        After a request to stop, what a stage returns is not what it would have been.
+        After a request to stop, the result of a stage is not kept, because it may be incomplete.
     """
 
     def __init__(
@@ -58,19 +60,24 @@ class Checkpoint:
         interrupted: Interrupted,
     ) -> None:
         self._folder, self._rng, self._interrupted = os.fspath(folder), rng, interrupted
-        self._kernel = getattr(estimator, "kernel", None)
+        self._parameters: dict[str, Any] = estimator.get_params(deep=False)
         if os.path.exists(self._folder) and not os.path.isdir(self._folder):
             raise ValueError(f"checkpoint {self._folder!r} is a file: name a folder.")
         os.makedirs(self._folder, exist_ok=True)
         remove_abandoned(self._folder, _SUFFIX)
-        data, parameters = fingerprint(sample), _parameters(estimator)
+        data = fingerprint(sample)
+        parameters = {
+            name: _shown(value)
+            for name, value in self._parameters.items()
+            if name not in _FREE_TO_CHANGE
+        }
         begun = self._read("begin")
         if begun is None:
             header = {
                 "version": library(),
                 "data": data,
                 "parameters": parameters,
-                "state": _state(rng),
+                "state": rng.bit_generator.state,
             }
             write(self._path("begin"), header, {})
             return
@@ -78,7 +85,7 @@ class Checkpoint:
         self._check_version(header.get("version"))
         self._check_data(header.get("data"), data)
         self._check_parameters(header.get("parameters"), parameters)
-        _restore(rng, header.get("state"))
+        self._restore_rng(header)
 
     def recorded(self, name: str) -> Any:
         """The recorded result of a stage; None if the stage has not been finished."""
@@ -86,19 +93,20 @@ class Checkpoint:
         if stored is None:
             return None
         header, arrays = stored
-        result = decode(header["result"], arrays, {"kernel": self._kernel}, name)
-        _restore(self._rng, header.get("state"))
+        result = decode(header.get("result"), arrays, self._parameters, name)
+        self._restore_rng(header)
         return result
 
     def record(self, name: str, result: object) -> None:
         """Record the result of a stage, unless the user has asked to stop while it ran."""
         if self._interrupted.requested:
             return
-        # A function is not written: the one that the estimator has stands for it.
-        kernel = {id(self._kernel): {"!": "given", "name": "kernel"}}
-        given = kernel if callable(self._kernel) else {}
-        tree, arrays = encode(result, given, name)
-        write(self._path(name), {"result": tree, "state": _state(self._rng)}, arrays)
+        try:
+            tree, arrays = encode(result, stand_ins(self._parameters), name)
+        except StoreError as error:
+            raise StoreError(f"the result of stage {error}: fit without checkpoint=") from error
+        header = {"result": tree, "state": self._rng.bit_generator.state}
+        write(self._path(name), header, arrays)
 
     def same_data(self, name: str, rows: RowSource) -> None:
         """Refuse the folder if it was begun with other rows of this name."""
@@ -130,8 +138,14 @@ class Checkpoint:
                 f"{error}. Remove checkpoint {self._folder!r}, or name another folder"
             ) from error
 
+    def _restore_rng(self, header: dict[str, Any]) -> None:
+        try:
+            self._rng.bit_generator.state = header["state"]
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
+            raise StoreError("the recorded random state is not one of this generator") from error
+
     def _check_version(self, begun: Any) -> None:
-        """Stages of another version may be those of another algorithm."""
+        """Refuse stages of another version, which may be those of another algorithm."""
         if begun != library():
             raise ValueError(
                 f"checkpoint {self._folder!r} was begun by pursuit {begun}, and this is pursuit "
@@ -149,21 +163,17 @@ class Checkpoint:
         begun = begun if isinstance(begun, dict) else {}
         changed = sorted(name for name in now | begun if begun.get(name) != now.get(name))
         if changed:
-            told = ", ".join(f"{n}={begun.get(n)} (now {now.get(n)})" for n in changed)
+            both = ", ".join(f"{n}={begun.get(n)} (now {now.get(n)})" for n in changed)
             raise ValueError(
-                f"checkpoint {self._folder!r} was begun with {told}: set the parameters as they "
+                f"checkpoint {self._folder!r} was begun with {both}: set the parameters as they "
                 "were, or name another folder."
             )
-
-
-_ARRAYS = ("gram", "cross", "target_norms")
-_NUMBERS = ("trace", "weight", "n_rows")
 
 
 class FileLedger:
     """Sums of a pass in a file, replaced after every block.
 
-    A file that a crash of the machine has damaged is as good as none: the pass begins again.
+    If a crash of the machine has damaged the file, the pass begins again.
     """
 
     def __init__(self, path: str) -> None:
@@ -171,25 +181,20 @@ class FileLedger:
 
     def resume(self) -> list[GramStatistics]:
         """The sums recorded last."""
-        with contextlib.suppress(FileNotFoundError, StoreError, KeyError):
+        with contextlib.suppress(FileNotFoundError, StoreError):
             header, arrays = read(self._path)
-            numbers: list[dict[str, Any]] = header["parts"]
-            for i, part in enumerate(numbers):
-                part.update({name: arrays[f"{name}-{i}"] for name in _ARRAYS})
-            return [GramStatistics(**part) for part in numbers]
+            sums: list[GramStatistics] = decode(header.get("sums"), arrays)
+            return sums
         return []
 
     def record(self, sums: Sequence[GramStatistics]) -> None:
         """Replace the file; a kill at any moment leaves the sums before or after."""
-        arrays = {
-            f"{name}-{i}": getattr(part, name) for i, part in enumerate(sums) for name in _ARRAYS
-        }
-        numbers = [{name: getattr(part, name) for name in _NUMBERS} for part in sums]
-        write(self._path, {"parts": numbers}, arrays, sync=False)
+        tree, arrays = encode(list(sums))
+        write(self._path, {"sums": tree}, arrays, sync=False)
 
 
 def fingerprint(sample: Sample) -> str:
-    """Of all targets and weights, and of a thousand rows spread over the sample."""
+    """A digest of all targets and weights, and of a thousand rows spread over the sample."""
     digest = hashlib.sha256(f"{sample.n_rows} {sample.n_outputs}".encode())
     for values in (sample.targets, sample.weights):
         for start in range(0, len(values), 1 << 16):
@@ -210,63 +215,41 @@ def _digest_items(digest: Any, items: Items) -> None:
     elif isinstance(items, np.ndarray) and items.dtype.kind in "biuf":
         digest.update(_bytes(items))
     else:
-        digest.update(repr(items).encode())
-
-
-def _parameters(estimator: Any) -> dict[str, str]:
-    """What decides the result, for people to read."""
-    parameters = estimator.get_params(deep=False).items()
-    return {name: _shown(value) for name, value in parameters if name not in _FREE_TO_CHANGE}
+        digest.update(_plain(repr(items)).encode())
 
 
 def _shown(value: Any) -> str:
+    """A parameter for people to read, in which everything that decides the result can be seen."""
+    if isinstance(value, np.generic):
+        return repr(value.item())
     if hasattr(value, "shape"):
         digest = hashlib.sha256()
         _digest_items(digest, value)
         return f"array {value.shape} {digest.hexdigest()[:16]}"
-    if isinstance(value, Search):
-        fields = [f"{name}={_shown(getattr(value, name))}" for name in value.given()]
-        return f"Search({', '.join([repr(value.kind), *fields])})"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_shown, value))}]"
+    if isinstance(value, dict):
+        return _pairs(value)
+    if isinstance(value, SklearnKernel):
+        # Kernels show three digits of their numbers.
+        return f"{_plain(repr(value))} {_pairs(dict(sorted(value.get_params().items())))}"
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return f"{type(value).__name__} {_pairs(fields)}"
     if callable(value) and hasattr(value, "__qualname__"):
         return str(value.__qualname__)
-    # Kernels show three digits of their numbers.
-    exact = f" {_numbers(value)}" if isinstance(value, SklearnKernel) else ""
-    # Addresses are others in every process.
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", f"{value!r}{exact}")
+    return _plain(repr(value))
 
 
-def _numbers(kernel: SklearnKernel) -> dict[str, Any]:
-    """All digits of the hyper-parameters of a kernel and of its parts."""
-    parameters = sorted(kernel.get_params(deep=True).items())
-    return {
-        name: np.asarray(value).tolist()
-        for name, value in parameters
-        if not isinstance(value, SklearnKernel)
-    }
+def _pairs(values: dict[Any, Any]) -> str:
+    shown = (
+        f"{name!r}: {_shown(value)}"
+        for name, value in values.items()
+        if not isinstance(value, SklearnKernel)  # their parts are listed by themselves
+    )
+    return "{" + ", ".join(shown) + "}"
 
 
-def _state(rng: np.random.Generator) -> Any:
-    """The generator's state, its large integers as text."""
-    return _texts(rng.bit_generator.state)
-
-
-def _texts(tree: Any) -> Any:
-    if isinstance(tree, dict):
-        return {key: _texts(value) for key, value in tree.items()}
-    return str(tree)
-
-
-def _restore(rng: np.random.Generator, state: Any) -> None:
-    """Set the generator to a recorded state."""
-    now = rng.bit_generator.state
-    try:
-        rng.bit_generator.state = _like(now, state)
-    except (KeyError, TypeError, ValueError) as error:
-        raise StoreError("the recorded random state is not one of this generator") from error
-
-
-def _like(form: Any, texts: Any) -> Any:
-    """Texts as the kinds of value that stand in their place in ``form``."""
-    if isinstance(form, dict):
-        return {key: _like(value, texts[key]) for key, value in form.items()}
-    return type(form)(texts)
+def _plain(text: str) -> str:
+    """A text without addresses, which are different in every process."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", text)

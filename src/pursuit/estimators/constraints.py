@@ -47,8 +47,5 @@ EXECUTION: Constraints = {
 MAX_TIME: list[Any] = [None, Interval(numbers.Real, 0, None, closed="neither")]
 """Seconds that a fit may take."""
 
-CHECKPOINT: list[Any] = [None, str, os.PathLike]
-"""Folder in which a fit records its stages."""
-
 DTYPE: list[Any] = [StrOptions({"float64", "float32"}), Options(type, {np.float32, np.float64})]
 """Type of the kernel tiles."""

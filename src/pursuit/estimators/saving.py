@@ -5,20 +5,29 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import cache
+from numbers import Integral
 from typing import Any
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from pursuit.estimators.encoding import Decoder, Encoder, Tree, describe, restored
-from pursuit.estimators.records import KERNELS, records
+from pursuit.estimators.records import (
+    KERNELS,
+    Decoder,
+    Encoder,
+    describe,
+    is_storable,
+    records,
+    restored,
+    stand_ins,
+)
 from pursuit.store import StoreError, read, write
 
 _CONTENT = "model"
-# What belongs to the process or the pipeline that a model was in, not to the model.
+# Attributes of the process or the pipeline that a model was in.
 _NOT_THE_MODEL = ("_skl_callbacks", "_callback_fit_ctx", "_metadata_request", "_sklearn_version")
 
-# What is known of the rows before anything is fitted to them, and stays when a fit fails.
+# Attributes that are set before anything is fitted, and stay when a fit fails.
 _OF_THE_ROWS = ("n_features_in_", "feature_names_in_", "classes_")
 
 
@@ -29,14 +38,14 @@ class SavedModel:
         return any(name.endswith("_") and name not in _OF_THE_ROWS for name in vars(self))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file of numbers and JSON, for :func:`pursuit.load`.
+        """Write the fitted model to one file of arrays and JSON, for :func:`pursuit.load`.
 
-        No training row is in it but those the model needs, so its size does not depend on how many
-        there were. An existing file is replaced in a single step: whatever goes wrong, it is there
-        as it was or as it should be.
+        The file holds only those training rows that the model needs, so its size does not depend on
+        how many there were. An existing file is replaced in a single step: whatever goes wrong, the
+        old or the new file is there, whole.
 
-        Functions, random states and other objects passed as parameters are left out, and have to
-        be passed to :func:`pursuit.load` again.
+        Functions, random states and other objects passed as parameters are left out. Pass them to
+        :func:`pursuit.load` again.
 
         Parameters
         ----------
@@ -56,15 +65,22 @@ class SavedModel:
                 "skops or pickle"
             )
         params, state = _split(self)
-        given, left_out = _given(params)
-        encoder = Encoder(given)
-        header = {
-            "content": _CONTENT,
-            "model": name,
-            "given": left_out,
-            "params": {key: encoder.encode(value, key) for key, value in params.items()},
-            "state": {key: encoder.encode(value, key) for key, value in state.items()},
+        encoder = Encoder(stand_ins(params))
+        left_out = {
+            key: [describe(value), callable(value)]
+            for key, value in params.items()
+            if not is_storable(value)
         }
+        try:
+            header = {
+                "content": _CONTENT,
+                "model": name,
+                "given": left_out,
+                "params": {key: encoder.encode(value, key) for key, value in params.items()},
+                "state": {key: encoder.encode(value, key) for key, value in state.items()},
+            }
+        except StoreError as error:
+            raise StoreError(f"{error}: use skops or pickle to keep it") from error
         write(path, header, encoder.arrays)
 
     def _saved_state(self) -> dict[str, Any]:
@@ -73,13 +89,14 @@ class SavedModel:
         return state
 
     def _after_loading(self) -> None:
-        """Make what files do not hold."""
+        """Make the attributes that files do not hold."""
 
 
 def load(path: str | os.PathLike[str], **given: Any) -> Any:
     """Read a model that was written by its ``save``.
 
-    The file is data, checked against damage: reading it cannot run code that somebody put there.
+    The file is data, checked against damage: reading it cannot run code that somebody has put
+    into it.
 
     Parameters
     ----------
@@ -162,32 +179,6 @@ def _split(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return params, state
 
 
-def _given(params: Mapping[str, Any]) -> tuple[dict[int, Tree], dict[str, Tree]]:
-    """Stand-ins, by id, for what files cannot hold.
-
-    And, by the parameter's name, what it is and whether it can be called.
-    """
-    stand_ins: dict[int, Tree] = {}
-    left_out: dict[str, Tree] = {}
-    for name, value in params.items():
-        if _storable(value):
-            continue
-        left_out[name] = [describe(value), callable(value)]
-        stand_ins[id(value)] = {"!": "given", "name": name}
-        for i, item in enumerate(value if isinstance(value, list | tuple) else ()):
-            if not _storable(item):
-                stand_ins[id(item)] = {"!": "given", "name": name, "item": i}
-    return stand_ins, left_out
-
-
-def _storable(value: object) -> bool:
-    try:
-        Encoder({}).encode(value, "")
-    except StoreError:
-        return False
-    return True
-
-
 def _restored(header: dict[str, Any], decoder: Decoder, given: Mapping[str, Any]) -> Any:
     """The model of a header."""
     if header.get("content") != _CONTENT:
@@ -212,7 +203,7 @@ def _restored(header: dict[str, Any], decoder: Decoder, given: Mapping[str, Any]
     try:
         made._after_loading()
     except Exception as error:
-        # Whatever a forged file holds, it is the file that is wrong.
+        # A forged file can make anything fail here: in every case the file is wrong.
         raise StoreError(
             f"it is damaged: its kernel cannot be made ({str(error)[:200]})"
         ) from error
@@ -220,10 +211,10 @@ def _restored(header: dict[str, Any], decoder: Decoder, given: Mapping[str, Any]
 
 
 def _check_given(name: str, left_out: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """What was left out has to be passed, and nothing else."""
+    """Require exactly the parameters that the file omits."""
     for key in given:
         if key not in left_out:
-            needs = f"it needs {', '.join(sorted(left_out))}" if left_out else "it needs none"
+            needs = f"it needs {', '.join(sorted(left_out))}" if left_out else "it needs nothing"
             raise StoreError(f"{key}= cannot be changed when a model is loaded: {needs}")
     for key, what in left_out.items():
         if not isinstance(what, list) or len(what) != 2:
@@ -238,16 +229,16 @@ def _check_given(name: str, left_out: Mapping[str, Any], given: Mapping[str, Any
 
 
 def _check_sizes(model: Any) -> None:
-    """What must be as long as the basis is, and as wide as the rows were."""
-    held = vars(model)
-    n = held.get("n_basis_", held.get("n_terms_"))
+    """Refuse arrays that are not as long as the basis, or not as wide as the rows."""
+    fitted = vars(model)
+    n, width = fitted.get("n_basis_", fitted.get("n_terms_")), fitted.get("n_features_in_")
     for key in ("basis_", "basis_indices_", "dual_coef_"):
-        value = held.get(key)
+        value = fitted.get(key)
         lengths = (len(value),) if isinstance(value, list) else getattr(value, "shape", ())
-        # Support vector machines have coefficients one row an output, others one column.
+        # Some estimators have one row of coefficients per output, others one column.
         lengths = lengths if key == "dual_coef_" else lengths[:1]
-        if n is not None and value is not None and n not in lengths:
+        if isinstance(n, Integral) and value is not None and n not in lengths:
             raise StoreError(f"it is damaged: {key} and the size of the basis do not agree")
-    shape, width = getattr(held.get("basis_"), "shape", (0,)), held.get("n_features_in_")
-    if width is not None and shape[1:] not in ((), (width,)):
+    shape = getattr(fitted.get("basis_"), "shape", (0,))
+    if not isinstance(width, Integral | None) or (width and shape[1:] not in ((), (width,))):
         raise StoreError("it is damaged: basis_ and n_features_in_ do not agree")

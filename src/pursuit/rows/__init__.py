@@ -1,25 +1,36 @@
 """Where the data lies.
 
-A row source says how many rows there are, streams them in blocks and fetches some by number;
-everything above works on sources and never asks what is behind one. To add a source, write the
+A row source says how many rows there are, streams them in blocks and fetches some by number.
+Everything above works on sources and never asks what is behind one. To add a source, write the
 three methods of `RowSource` and run `pursuit.testing.check_row_source` on it.
 
-May import numpy and scipy.sparse, and pyarrow where a table needs it; nothing else of this package.
+May import numpy and scipy.sparse, and pyarrow or dask where a table needs it; nothing else of this
+package.
 """
 
-from pursuit.rows.base import BLOCK_ROWS, DistributedRows, RowSource
-from pursuit.rows.convert import as_rows, in_memory
-from pursuit.rows.daskkinds import computed, is_dask
-from pursuit.rows.distinct import distinct_rows, row_groups
-from pursuit.rows.draw import draw_rows
-from pursuit.rows.files import as_table, file_kind, is_path, open_file, open_table
-from pursuit.rows.items import Items, concat, len_items
-from pursuit.rows.lazy import map_lazily
-from pursuit.rows.matrix import MatrixTable
-from pursuit.rows.memory import ArrayRows, IndexRows, ListRows, SparseRows
-from pursuit.rows.sample import Sample
-from pursuit.rows.selected import SelectedRows, StreamedRows, source_numbers
-from pursuit.rows.table import Table, check_columns, read_all
+from pursuit.rows.base import (
+    BLOCK_ROWS,
+    DistributedRows,
+    Items,
+    RowSource,
+    concat,
+    len_items,
+    take_items,
+)
+from pursuit.rows.convert import as_rows, as_table, in_memory, open_table
+from pursuit.rows.dask_collections import computed, is_dask, map_lazily
+from pursuit.rows.files import file_kind, is_path, open_file
+from pursuit.rows.memory import (
+    ArrayRows,
+    IndexRows,
+    ListRows,
+    SparseRows,
+    distinct_rows,
+    draw_rows,
+    row_groups,
+)
+from pursuit.rows.selected import Sample, SelectedRows, StreamedRows, source_numbers
+from pursuit.rows.table import MatrixTable, Table, check_columns, read_all
 from pursuit.rows.tree import TreeSum, in_order, in_tree
 
 __all__ = [
@@ -57,4 +68,5 @@ __all__ = [
     "read_all",
     "row_groups",
     "source_numbers",
+    "take_items",
 ]

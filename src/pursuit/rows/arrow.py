@@ -1,4 +1,4 @@
-"""Tables that come as Arrow record batches, in memory or in a file of their own.
+"""Tables that come as Arrow record batches.
 
 pyarrow is imported when a table is made; otherwise numpy and the rest of this room only.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import importlib
-import itertools
 import os
 import tempfile
 import weakref
@@ -21,11 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit._types import Indices
-from pursuit.rows.base import BLOCK_ROWS, checked_index
-from pursuit.rows.items import Items
-from pursuit.rows.rechunk import in_blocks
+from pursuit.rows.base import BLOCK_ROWS, Items, checked_index, in_blocks
 from pursuit.rows.table import (
-    TableShape,
+    Table,
     check_columns,
     check_distinct,
     check_finite,
@@ -34,6 +31,7 @@ from pursuit.rows.table import (
 )
 
 BATCH_ROWS = 8 * BLOCK_ROWS
+"""Rows that are decoded at a time. More rows take more memory, and fewer take more time."""
 
 
 def require_pyarrow(what: str, module: str = "pyarrow") -> Any:
@@ -44,16 +42,16 @@ def require_pyarrow(what: str, module: str = "pyarrow") -> Any:
         raise ImportError(f'{what} needs pyarrow: pip install "pursuit[parquet]".') from error
 
 
-class BatchedTable(TableShape):
-    """A table cut into parts, each of which is read as a sequence of record batches.
+class BatchedTable(Table):
+    """A table cut into parts, which are read as record batches.
 
     Subclasses know the parts: row groups of Parquet files, batches of an Arrow table.
 
     Parameters
     ----------
     schema : pyarrow.Schema
-        Names and types of all columns. What pandas has noted to be the index of a data frame is
-        none of the table's: it is no feature of the data frame either.
+        Names and types of all columns. If pandas has marked a column as the index of a data frame,
+        the table does not have that column, just as the data frame has not.
     part_rows : sequence of int
         Number of rows of each part.
     name : str
@@ -65,15 +63,15 @@ class BatchedTable(TableShape):
     def __init__(self, schema: Any, part_rows: Sequence[int], name: str) -> None:
         self.name = name
         self.schema = schema
-        self._ends = np.cumsum(np.asarray(part_rows, dtype=np.intp))
-        self.n_rows = int(self._ends[-1]) if len(self._ends) else 0
+        self._ends = np.cumsum([0, *part_rows], dtype=np.intp)  # row where each part starts, and m
+        self.n_rows = int(self._ends[-1])
         check_distinct(schema.names, name)
         index = _pandas_index(schema)
         self.columns = tuple(column for column in schema.names if column not in index)
 
     @abstractmethod
-    def _batches(self, part: int, columns: Sequence[str]) -> Iterator[Any]:
-        """Record batches of one part, in row order, with these columns."""
+    def _scan(self, parts: Sequence[int], columns: Sequence[str]) -> Iterator[Any]:
+        """Record batches of some parts with these columns, in row order."""
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
@@ -81,7 +79,7 @@ class BatchedTable(TableShape):
         return len(self.columns)
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
         """float32 if all columns are, float64 otherwise."""
         types = {str(self.schema.field(column).type) for column in self.columns}
         return np.dtype(np.float32 if types == {"float"} else np.float64)
@@ -101,95 +99,91 @@ class BatchedTable(TableShape):
     def take(self, index: Indices) -> NDArray[Any]:
         """Rows at these numbers, in this order; only the parts that hold them are read."""
         self._check_types()
-        index = checked_index(index, self.n_rows)
-        rows, places = np.unique(index, return_inverse=True)
+        rows, places = np.unique(checked_index(index, self.n_rows), return_inverse=True)
+        part_of_row = np.searchsorted(self._ends, rows, side="right") - 1
+        parts, order = np.unique(part_of_row, return_inverse=True)
+        # Where the rows lie among those of the parts that are read.
+        lengths = self._ends[parts + 1] - self._ends[parts]
+        local = rows - self._ends[part_of_row] + (np.cumsum(lengths) - lengths)[order]
         result = np.empty((len(rows), self.n_features), dtype=self.dtype)
-        of_row = np.searchsorted(self._ends, rows, side="right")
-        for part in np.unique(of_row).tolist():
-            start, last = self._start(part), int(np.searchsorted(of_row, part, side="right"))
-            for batch in self._batches(part, self.columns):
-                here = slice(*np.searchsorted(rows, [start, start + batch.num_rows]))
-                if here.stop > here.start:
-                    result[here] = self._matrix(batch, start, rows[here] - start)
-                start += batch.num_rows
-                if here.stop == last:
-                    break
+        done = start = 0
+        batches = self._scan(parts.tolist(), self.columns) if len(rows) else iter(())
+        for batch in batches:
+            stop = int(np.searchsorted(local, start + batch.num_rows))
+            if stop > done:
+                wanted = batch.take(require_pyarrow(self.name).array(local[done:stop] - start))
+                result[done:stop] = self._matrix(wanted, rows[done:stop])
+            done, start = stop, start + batch.num_rows
+            if done == len(rows):
+                break
         return result[places]
 
     def read(self, columns: Sequence[str]) -> list[NDArray[Any]]:
         """Whole columns, numbers or not, in one pass that reads nothing else."""
         check_columns(columns, self.columns, self.name)
-        found: list[NDArray[Any]] = []
+        wholes: list[NDArray[Any]] = []
         start = 0
         for batch in self.batches(columns):
+            numbers = np.arange(start, start + batch.num_rows)
             pieces = []
             for column, array in zip(columns, batch.columns, strict=True):
                 self._check_plain(column, array.type)
-                self._check_present(column, array, start, "y")
+                self._check_present(column, array, numbers, "y")
                 pieces.append(array.to_numpy(zero_copy_only=False))
-            found = found or [np.empty(self.n_rows, dtype=piece.dtype) for piece in pieces]
-            for whole, piece in zip(found, pieces, strict=True):
+            wholes = wholes or [np.empty(self.n_rows, dtype=piece.dtype) for piece in pieces]
+            for whole, piece in zip(wholes, pieces, strict=True):
                 whole[start : start + len(piece)] = piece
             start += batch.num_rows
-        return found or [np.empty(0) for _ in columns]
+        return wholes or [np.empty(0) for _ in columns]
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Record batches with these columns, in row order, whatever they hold."""
+        return self._scan(range(len(self._ends) - 1), columns)
+
+    def check_numeric(self) -> None:
+        """Refuse columns that are not numbers, and missing values where the file counts them."""
+        self._check_types()
+        for part in range(len(self._ends) - 1):
+            for column in self._with_nulls(part):
+                start = int(self._ends[part])
+                for batch in self._scan([part], [column]):
+                    numbers = np.arange(start, start + batch.num_rows)
+                    self._check_present(column, batch.columns[0], numbers)
+                    start += batch.num_rows
+
+    def _with_nulls(self, part: int) -> list[str]:
+        """Columns that are known, before they are read, to have missing values in this part."""
+        return []
 
     def _arrays(self) -> Iterator[NDArray[Any]]:
         self._check_types()
         start = 0
-        for batch in self.batches(self.columns):
-            yield self._matrix(batch, start)
+        for batch in _merged(self.batches(self.columns), self.name):
+            yield self._matrix(batch, np.arange(start, start + batch.num_rows))
             start += batch.num_rows
 
-    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        """Record batches with these columns, in row order, whatever they hold."""
-        return itertools.chain.from_iterable(
-            self._batches(part, columns) for part in range(len(self._ends))
-        )
-
-    def _start(self, part: int) -> int:
-        return int(self._ends[part - 1]) if part else 0
-
-    def _matrix(self, batch: Any, start: int, rows: Indices | slice = slice(None)) -> NDArray[Any]:
-        """Rows of a batch that starts at row ``start``, as an array of finite numbers."""
-        numbers = start + np.arange(batch.num_rows)[rows]
+    def _matrix(self, batch: Any, numbers: Indices) -> NDArray[Any]:
+        """The rows of a batch, which have these numbers, as an array of finite numbers."""
         matrix = np.empty((len(numbers), self.n_features), dtype=self.dtype)
         for j, (column, array) in enumerate(zip(self.columns, batch.columns, strict=True)):
-            self._check_present(column, array, start)
-            matrix[:, j] = array.to_numpy(zero_copy_only=False)[rows]
-        try:
-            check_finite(matrix, self.columns, self.name, 0)
-        except ValueError:
-            # Rows that were picked out do not follow each other: said again, one by one.
-            for i, row in enumerate(numbers.tolist()):
-                check_finite(matrix[i : i + 1], self.columns, self.name, row)
-            raise
+            self._check_present(column, array, numbers)
+            matrix[:, j] = array.to_numpy(zero_copy_only=False)
+        check_finite(matrix, self.columns, self.name, numbers)
         return matrix
 
-    def _check_present(self, column: str, array: Any, start: int, argument: str = "X") -> None:
+    def _check_present(
+        self, column: str, array: Any, numbers: Indices, argument: str = "X"
+    ) -> None:
         if array.null_count:
             row = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
-            raise not_finite(True, f"column {column!r}", self.name, start + row, argument)
+            raise not_finite(True, f"column {column!r}", self.name, int(numbers[row]), argument)
 
     def _check_plain(self, column: str, kind: Any) -> None:
         if require_pyarrow(self.name).types.is_nested(kind):
             raise ValueError(
                 f"column {column!r} of {self.name} holds {kind}: targets and weights are one value "
-                "a row; make a column of each of its values."
+                "per row; make a column of each of its values."
             )
-
-    def check_numeric(self) -> None:
-        """Refuse columns that are not numbers, and, where they are counted, missing values."""
-        self._check_types()
-        for part in range(len(self._ends)):
-            for column in self._with_nulls(part):
-                start = self._start(part)
-                for batch in self._batches(part, [column]):
-                    self._check_present(column, batch.columns[0], start)
-                    start += batch.num_rows
-
-    def _with_nulls(self, part: int) -> list[str]:
-        """Columns that are known, without a look, to have missing values in this part."""
-        return []
 
     def _check_types(self) -> None:
         """Refuse columns that are not numbers."""
@@ -216,17 +210,17 @@ class ArrowTable(BatchedTable):
     """Record batches in memory, or mapped into it."""
 
     def __init__(self, table: Any, name: str) -> None:
-        self._held = table.to_batches()
-        super().__init__(table.schema, [batch.num_rows for batch in self._held], name)
+        self._parts = _Batches(table.to_batches())
+        super().__init__(table.schema, [batch.num_rows for batch in self._parts], name)
 
-    def _batches(self, part: int, columns: Sequence[str]) -> Iterator[Any]:
-        yield self._held[part].select(list(columns))
+    def _scan(self, parts: Sequence[int], columns: Sequence[str]) -> Iterator[Any]:
+        return (self._parts[part].select(list(columns)) for part in parts)
 
 
 def spooled(schema: Any, batches: Iterable[Any], name: str) -> ArrowTable:
     """A table of batches that come only once, kept in a temporary file as long as the table lives.
 
-    Rows are then always the same and in the same order, and can be fetched by number.
+    So the rows are the same and in the same order in every pass, and can be fetched by number.
     """
     pa = require_pyarrow(name)
     handle, path = tempfile.mkstemp(suffix=".arrow", prefix="pursuit-")
@@ -241,21 +235,41 @@ def spooled(schema: Any, batches: Iterable[Any], name: str) -> ArrowTable:
     except BaseException:
         _remove(path)
         raise
-    # Selections share the list of batches, so that the file lives as long as any of them.
-    table._held = _Held(table._held)
-    weakref.finalize(table._held, _remove, path)
+    # Selections of columns share the batches, so the file lives as long as any of them.
+    weakref.finalize(table._parts, _remove, path)
     return table
 
 
-def _pandas_index(schema: Any) -> set[str]:
-    """Columns that pandas, or dask, has written the index of a data frame to."""
-    noted = (schema.pandas_metadata or {}).get("index_columns", [])
-    # An index that only counts rows is noted as a dict, and is no column.
-    return {column for column in noted if isinstance(column, str)}
-
-
-class _Held(list[Any]):
+class _Batches(list[Any]):
     """A list that can be referred to weakly."""
+
+
+def _merged(batches: Iterable[Any], name: str) -> Iterator[Any]:
+    """Small batches, such as those of small row groups, put together up to `BATCH_ROWS` rows."""
+    waiting: list[Any] = []
+    n_waiting = 0
+    for batch in (batch for batch in batches if batch.num_rows):
+        if waiting and n_waiting + batch.num_rows > BATCH_ROWS:
+            yield _one_batch(waiting, name)
+            waiting, n_waiting = [], 0
+        waiting.append(batch)
+        n_waiting += batch.num_rows
+    if waiting:
+        yield _one_batch(waiting, name)
+
+
+def _one_batch(batches: list[Any], name: str) -> Any:
+    if len(batches) == 1:
+        return batches[0]
+    [whole] = require_pyarrow(name).Table.from_batches(batches).combine_chunks().to_batches()
+    return whole
+
+
+def _pandas_index(schema: Any) -> set[str]:
+    """Columns to which pandas, or dask, has written the index of a data frame."""
+    noted = (schema.pandas_metadata or {}).get("index_columns", [])
+    # An index that only counts rows is noted as a dict, and is not a column.
+    return {column for column in noted if isinstance(column, str)}
 
 
 def _remove(path: str) -> None:

@@ -1,25 +1,31 @@
-"""What every source of rows can do, and the two checks all of them share.
+"""What every source of rows can do, and what every module of this room shares.
 
-Imports numpy only. A source knows three things: how many rows it has, how to hand them out block
-by block in row order, and how to fetch a few of them by number.
+A source knows three things: how many rows it has, how to hand them out block by block in row order,
+and how to fetch some of them by number. It hands out *items*, which a kernel compares. There are
+four kinds: a 2-D array (one item per row), a CSR matrix or array, a list of any objects, and a 1-D
+integer array of row numbers (for precomputed kernels).
+
+Imports numpy and scipy.sparse only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from pursuit._types import Indices
-from pursuit.rows.items import Items
 
 T = TypeVar("T")
+CSR: TypeAlias = "sparse.csr_array[Any] | sparse.csr_matrix[Any]"
+Items: TypeAlias = "NDArray[Any] | CSR | list[Any]"
 
 BLOCK_ROWS = 8192
-"""Rows per logical block. Sums over rows are taken block by block, so this number is part of the
-result's last bits and does not depend on the machine."""
+"""Rows per block. Sums over rows are taken block by block, so another number changes the last bits
+of every result. It is the same on all machines."""
 
 
 @runtime_checkable
@@ -37,7 +43,7 @@ class RowSource(Protocol):
     def blocks(self, size: int = BLOCK_ROWS) -> Iterator[tuple[int, Items]]:
         """Yield (number of the first row, items), in row order.
 
-        Every block has `size` rows but the last, which has what remains.
+        Every block has `size` rows, except the last, which has the remaining rows.
         """
         ...
 
@@ -48,46 +54,67 @@ class RowSource(Protocol):
 
 @runtime_checkable
 class DistributedRows(RowSource, Protocol):
-    """Rows that lie in parts elsewhere, and to which work is sent instead of fetching them.
+    """Rows that lie in parts elsewhere: work is sent to them instead of fetching them.
 
-    A task is called with the rows of a run of whole blocks, as a source in memory, and with what
-    belongs to them of every ``aligned`` array; it is sent once for all of them, so it should hold
-    what it needs and no more. Another source of as many rows may be aligned, too: the task receives
-    its rows as a source in memory. Runs are subtrees of the tree that `TreeSum` adds up, so that
+    A task is called with a run of whole blocks, as a source in memory, and with the matching part
+    of every ``aligned`` array. It is sent once for all runs, so it should hold only what it needs.
+    ``aligned`` may also contain another source with as many rows: the task then receives the
+    matching rows as a source in memory. Runs are subtrees of the tree that `TreeSum` adds up, so
     where the parts end does not change a bit of a sum.
     """
 
     def map(self, task: Callable[..., T], *aligned: Any) -> list[T]:
-        """What the task gives for each run, in row order; all of them subtrees of one level."""
+        """The task's value for each run, in row order; all runs are subtrees of one level."""
         ...
 
     def sums(
         self, task: Callable[..., T], *aligned: Any, start: int = 0
     ) -> Iterator[list[tuple[int, T]]]:
-        """Subtrees from row ``start``, a whole number of blocks, on: their levels, and their sums.
+        """Levels and sums of subtrees, from row ``start`` on, which must begin a block.
 
-        What the task gives for the runs of a subtree is added up by ``+`` as `TreeSum` does. They
-        come in groups that were computed together.
+        The task's values for the runs of a subtree are added up by ``+`` as `TreeSum` does. The
+        subtrees come in groups that were computed together.
         """
         ...
 
     def restrict(self, index: Indices) -> DistributedRows:
-        """Rows of increasing numbers as a source of their own; they stay where they are."""
+        """The rows with these increasing numbers, as a source of their own; no row moves."""
         ...
 
 
 def row_spans(n_rows: int, size: int) -> Iterator[slice]:
     """Slices that cut `n_rows` rows into blocks of `size`; the last may be shorter."""
-    if size < 1:
-        raise ValueError(f"size must be at least 1 row per block, got {size}.")
+    _check_size(size)
     return (slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size))
+
+
+def in_blocks(parts: Iterable[Items], size: int) -> Iterator[tuple[int, Items]]:
+    """Cut parts of any size into blocks of ``size`` rows; the last may be shorter.
+
+    Yields (number of the first row, items).
+    """
+    _check_size(size)
+    waiting: list[Items] = []
+    n_waiting = start = 0
+    for part in parts:
+        done, n_rows = 0, len_items(part)
+        while n_waiting + n_rows - done >= size:
+            needed = size - n_waiting
+            waiting.append(part[done : done + needed])
+            yield start, join(waiting)
+            start, done, waiting, n_waiting = start + size, done + needed, [], 0
+        if done < n_rows:
+            waiting.append(part[done:])
+            n_waiting += n_rows - done
+    if waiting:
+        yield start, join(waiting)
 
 
 def checked_index(index: ArrayLike, n_rows: int) -> Indices:
     """`index` as a 1-D integer array of row numbers in [0, n_rows).
 
-    Negative numbers are refused rather than counted from the end: -1 marks "not a row" elsewhere
-    in this package, and must never fetch the last one.
+    Negative numbers are refused rather than counted from the end: elsewhere in this package -1
+    means "not a row", and it must never fetch the last one.
     """
     array: NDArray[Any] = np.asarray(index)
     if array.ndim != 1:
@@ -106,3 +133,60 @@ def checked_index(index: ArrayLike, n_rows: int) -> Indices:
             "remove those that are not rows of this source."
         )
     return array.astype(np.intp, copy=False)
+
+
+def len_items(items: Items) -> int:
+    """Number of items."""
+    return len(items) if isinstance(items, list) else int(items.shape[0])
+
+
+def take_items(items: Items, index: Indices) -> Items:
+    """The items at these positions, in this order."""
+    return [items[i] for i in index.tolist()] if isinstance(items, list) else items[index]
+
+
+def concat(first: Items, second: Items) -> Items:
+    """Join the items of `first` and those of `second`, which must be of the same kind.
+
+    Raises
+    ------
+    TypeError
+        If one is, say, a list and the other an array.
+    ValueError
+        If their items have different numbers of features.
+    """
+    same_kind = (
+        (isinstance(first, list) and isinstance(second, list))
+        or (isinstance(first, np.ndarray) and isinstance(second, np.ndarray))
+        or (sparse.issparse(first) and sparse.issparse(second))
+    )
+    if not same_kind:
+        raise TypeError(
+            "first and second must be items of the same kind, got "
+            f"{type(first).__name__} and {type(second).__name__}: convert one of them."
+        )
+    shapes = [getattr(items, "shape", ())[1:] for items in (first, second)]
+    if shapes[0] != shapes[1]:
+        raise ValueError(
+            f"first and second must have items of the same shape, got {shapes[0]} and {shapes[1]}: "
+            "select the same features in both."
+        )
+    return join([first, second])
+
+
+def join(parts: Sequence[Any]) -> Items:
+    """All items of one or more parts, in their order."""
+    if len(parts) == 1:
+        only: Items = parts[0]
+        return only
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    if sparse.issparse(parts[0]):
+        stacked: CSR = sparse.vstack(parts, format="csr")
+        return stacked
+    return [item for part in parts for item in part]
+
+
+def _check_size(size: int) -> None:
+    if size < 1:
+        raise ValueError(f"size must be at least 1 row per block, got {size}.")

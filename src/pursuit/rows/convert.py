@@ -1,4 +1,7 @@
-"""From what a user passes to a row source.
+"""From what a user passes to a source of rows.
+
+Libraries are recognised by what their objects can do or by the module they come from, and imported
+only when one of their objects is passed.
 
 Imports numpy, scipy.sparse and the rest of this room only.
 """
@@ -11,11 +14,70 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from pursuit.rows.arrow import BATCH_ROWS, ArrowTable, require_pyarrow, spooled
 from pursuit.rows.base import RowSource
-from pursuit.rows.daskkinds import is_dask
-from pursuit.rows.files import as_table
+from pursuit.rows.dask import DaskTable
+from pursuit.rows.dask_collections import is_dask
+from pursuit.rows.files import KINDS, is_path, open_path
 from pursuit.rows.memory import ArrayRows, IndexRows, ListRows, SparseRows
 from pursuit.rows.selected import SelectedRows
+from pursuit.rows.table import Table
+
+
+def open_table(X: Any) -> Table:
+    """The table behind a path or an Arrow object, to look at, select columns of, and fit to.
+
+    Parameters
+    ----------
+    X : str, PathLike, Arrow table, stream or batch, polars.LazyFrame, DuckDB relation, or dask \
+            array, data frame or list of delayed blocks
+        A path of a .npy, .parquet or .csv file (.csv.gz too), or of a folder of Parquet or of CSV
+        files, which are read in the order of their names, ``part.2`` before ``part.10``. Folders
+        named ``key=value`` around Parquet files make a column ``key``. Addresses of object stores,
+        such as ``s3://bucket/folder``, are read by pyarrow, and others, such as ``https://…``, by
+        fsspec if it is installed. Streams, including CSV files and queries, are written once to a
+        temporary Arrow file, which is removed with the table.
+
+    Returns
+    -------
+    table : Table
+        With ``columns``, ``shape`` and ``select(columns)``; every estimator takes it as X.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from pursuit import open_table
+    >>> table = open_table(pa.table({"a": [1.0, 2.0], "b": ["x", "y"], "y": [0.5, 0.6]}))
+    >>> table.columns
+    ('a', 'b', 'y')
+    >>> table.select(["a", "y"]).shape
+    (2, 2)
+    """
+    table = as_table(X)
+    if table is None:
+        raise TypeError(
+            f"a table cannot be made of {type(X).__name__}: pass a path ({KINDS}), an Arrow "
+            "table, a polars.LazyFrame or a DuckDB relation."
+        )
+    return table
+
+
+def as_table(X: Any) -> Table | None:
+    """The table behind X, or None where X lies in memory, as arrays, data frames and lists do."""
+    if isinstance(X, Table):
+        return X
+    if is_dask(X):  # before others: a delayed value claims to be able to do anything
+        return DaskTable(X)
+    if is_path(X):
+        return open_path(X)
+    module = type(X).__module__.partition(".")[0]
+    if module == "pyarrow":
+        return _of_arrow(X)
+    if module == "polars" and hasattr(X, "collect_schema") and hasattr(X, "collect"):
+        return _of_frames(X)
+    if module not in ("pandas", "polars", "dask") and hasattr(X, "__arrow_c_stream__"):
+        return _of_stream(X)
+    return None
 
 
 def as_rows(X: Any) -> RowSource:
@@ -24,14 +86,14 @@ def as_rows(X: Any) -> RowSource:
     Parameters
     ----------
     X : ndarray, CSR matrix or array, sequence, range, table or RowSource
-        A 2-D array or CSR gives one item a row. A list, tuple or 1-D array of objects or strings
+        A 2-D array or CSR gives one item per row. A list, tuple or 1-D array of objects or strings
         gives its elements. ``range(m)`` stands for the row numbers of an m x m precomputed kernel
         matrix. A table is anything that `open_table` takes, paths included.
 
     Returns
     -------
     source : RowSource
-        Nothing of `X` is copied but the references held by a 1-D array of objects.
+        `X` is not copied, except for the references in a 1-D array of objects.
 
     Raises
     ------
@@ -66,10 +128,40 @@ def as_rows(X: Any) -> RowSource:
 
 
 def in_memory(source: RowSource) -> RowSource:
-    """The same rows in memory, for algorithms that come back to all of them at every step."""
-    behind = source
-    while isinstance(behind, SelectedRows):
-        behind = behind.source
-    if isinstance(behind, ArrayRows | SparseRows | ListRows | IndexRows):
+    """The same rows in memory, for algorithms that read all of them at every step."""
+    origin = source
+    while isinstance(origin, SelectedRows):
+        origin = origin.source
+    if isinstance(origin, ArrayRows | SparseRows | ListRows | IndexRows):
         return source
     return as_rows(source.take(np.arange(source.n_rows)))
+
+
+def _of_arrow(X: Any) -> Table | None:
+    pa = require_pyarrow("an Arrow table")
+    if isinstance(X, pa.RecordBatch):
+        X = pa.Table.from_batches([X])
+    if isinstance(X, pa.Table):
+        return ArrowTable(X, "the Arrow table")
+    if hasattr(X, "scanner"):  # a data set, which is read in the order of its fragments
+        return _of_stream(X.scanner().to_reader())
+    return _of_stream(X) if hasattr(X, "__arrow_c_stream__") else None
+
+
+def _of_stream(X: Any) -> Table:
+    name = f"the {type(X).__name__}"
+    stream = require_pyarrow(name).RecordBatchReader.from_stream(X)
+    return spooled(stream.schema, stream, name)
+
+
+def _of_frames(X: Any) -> Table:
+    name = f"the {type(X).__name__}"
+    require_pyarrow(name)
+    schema = X.collect_schema().to_frame().to_arrow().schema
+    frames = (
+        X.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
+        if hasattr(X, "collect_batches")
+        else X.collect().iter_slices(BATCH_ROWS)
+    )
+    batches = (batch.cast(schema) for frame in frames for batch in frame.to_arrow().to_batches())
+    return spooled(schema, batches, name)

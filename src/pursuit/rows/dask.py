@@ -1,59 +1,60 @@
 """Rows of dask arrays, data frames and delayed blocks: partitions that may lie on a cluster.
 
-Work is sent to the partitions as tasks of a dask graph, so that an active `distributed.Client` runs
-it on its workers and repeats what a lost worker had done; without one the local scheduler runs it.
-Imports numpy and the rest of this room; dask when a collection is passed.
+Work is sent to the partitions as tasks of a dask graph. An active `distributed.Client` runs it on
+its workers and repeats what a lost worker had done; without one the local scheduler runs it.
+
+Imports numpy, scipy.sparse and the rest of this room; dask when a collection is passed.
 """
 
 from __future__ import annotations
 
 import copy
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from pursuit._types import Indices
-from pursuit.rows.base import BLOCK_ROWS, RowSource, checked_index
-from pursuit.rows.daskkinds import as_collection, compute, described, import_dask, slots
-from pursuit.rows.items import Items, join
-from pursuit.rows.partitions import (
-    Form,
-    Pieces,
-    Place,
-    Shared,
-    pick,
-    read_columns,
-    run,
+from pursuit.rows.base import (
+    BLOCK_ROWS,
+    Items,
+    RowSource,
+    checked_index,
+    in_blocks,
+    join,
+    len_items,
 )
-from pursuit.rows.rechunk import in_blocks
-from pursuit.rows.table import TableShape, check_columns
+from pursuit.rows.dask_collections import as_collection, compute, described, import_dask, slots
+from pursuit.rows.memory import rows_of_items
+from pursuit.rows.table import Table, check_columns, check_finite
 from pursuit.rows.tree import FAN_IN, in_order, subtrees
 
 T = TypeVar("T")
 
 _FEWEST_TASKS = 64
-"""Tasks hold several blocks where so many of them remain."""
+"""A task covers several blocks only if at least this many tasks remain."""
 _ROUNDS = 8
-"""Tasks that each of those who compute at a time gets, and partitions that are read, between two
-looks at what was found."""
+"""Tasks per thread, and partitions per group, between two looks at the results. More of them keep
+the workers busier; fewer of them are lost when a fit is stopped."""
 _AHEAD = 2
 """Partitions that are fetched at a time when rows are streamed."""
 
 
-class DaskTable(TableShape):
+class DaskTable(Table):
     """Rows of a dask collection, which stay in its partitions.
 
     Parameters
     ----------
     X : dask array, dask data frame, or list of delayed blocks
         A two-dimensional array in chunks of rows; a data frame; or blocks that are arrays, CSR
-        matrices or data frames. Where the lengths of partitions are not known, one pass over the
-        collection counts their rows. It is computed anew in every pass: call its ``persist()``
-        where the cluster has the memory.
+        matrices or data frames. If the lengths of the partitions are not known, one pass over the
+        collection counts their rows. Every pass computes the collection anew: call its
+        ``persist()`` if the cluster has the memory.
     """
 
     def __init__(self, X: Any) -> None:
@@ -65,7 +66,7 @@ class DaskTable(TableShape):
         self._index: Indices | None = None
 
     @property
-    def columns(self) -> tuple[str, ...] | None:
+    def columns(self) -> tuple[str, ...] | None:  # type: ignore[override]
         """Names of the columns, None where they have none."""
         return self._collection.columns
 
@@ -75,7 +76,7 @@ class DaskTable(TableShape):
         return self._collection.n_features
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
         """float32 if all columns are, float64 otherwise."""
         return self._collection.dtype
 
@@ -91,13 +92,12 @@ class DaskTable(TableShape):
     def take(self, index: Indices) -> Items:
         """Fetch the rows at these numbers; no other rows travel."""
         rows, places = np.unique(checked_index(index, self.n_rows), return_inverse=True)
-        picked = self._pick(rows) or self._pick(np.arange(1))
-        found: Any = join(self._compute(picked))
-        taken: Items = found[places]
+        pieces = self._pieces(rows if len(rows) else range(1))
+        taken: Items = join(self._compute(self._picked(pieces)))[places]
         return taken
 
     def map(self, task: Callable[..., T], *aligned: Any) -> list[T]:
-        """What the task gives for one run of blocks after the other."""
+        """The task's value for each run of blocks, in row order."""
         spans = subtrees(0, self._n_blocks, self._level)
         return self._compute(self._tasks(task, aligned, [span[1:] for span in spans]))
 
@@ -141,13 +141,13 @@ class DaskTable(TableShape):
         """Whole columns, numbers or not, in one pass; the rows are counted on the way."""
         check_columns(columns, self.columns or (), self.name)
         if self._index is not None:
-            raise ValueError("columns are read of all rows: read them before rows are selected.")
+            raise ValueError("read covers all rows: read columns before you select rows.")
         part = self._delayed(read_columns)
         blocks = self._collection.project(columns).blocks()
-        found = self._compute([part(block, tuple(columns)) for block in blocks])
+        parts = self._compute([part(block, tuple(columns)) for block in blocks])
         if not self._lengths:
-            self._lengths.append([len(arrays[0]) for arrays in found])
-        return [np.concatenate(pieces) for pieces in zip(*found, strict=True)]
+            self._lengths.append([len(arrays[0]) for arrays in parts])
+        return [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
 
     @cached_property
     def _parts(self) -> list[tuple[Place, Any]]:
@@ -156,15 +156,15 @@ class DaskTable(TableShape):
         blocks = self._collection.blocks()
         if not self._lengths:
             count = self._delayed(described)
-            self._lengths.append([found[0] for found in self._compute(map(count, blocks))])
+            self._lengths.append([length for length, *_ in self._compute(map(count, blocks))])
         parts, start = [], 0
         for number, (block, length) in enumerate(zip(blocks, self._lengths[0], strict=True)):
-            place = Place.whole(number, start, length)
+            keep: range | Indices = range(length)
             if self._index is not None:
                 low, high = np.searchsorted(self._index, [start, start + length])
-                place = replace(place, keep=self._index[low:high] - start)
-            if place.n_rows:
-                parts.append((place, block))
+                keep = self._index[low:high] - start
+            if len(keep):
+                parts.append((Place(number, start, length, keep), block))
             start += length
         return parts
 
@@ -185,17 +185,6 @@ class DaskTable(TableShape):
 
     def _delayed(self, function: Callable[..., Any]) -> Any:
         return import_dask().delayed(function, pure=False)
-
-    def _pick(self, ordered: Indices) -> list[Any]:
-        """Nodes for increasing row numbers, one for each partition that holds some of them."""
-        pieces = []
-        for (place, block), first, stop in zip(
-            self._parts, self._stops[:-1], self._stops[1:], strict=True
-        ):
-            low, high = np.searchsorted(ordered, [first, stop])
-            if low < high:
-                pieces.append((place.picked(ordered[low:high] - first), block))
-        return self._picked(pieces)
 
     def _stream(self) -> Iterator[Any]:
         for i in range(0, len(self._parts), _AHEAD):
@@ -244,22 +233,25 @@ class DaskTable(TableShape):
         shared = import_dask().delayed(Shared(task, self._form), pure=False, traverse=False)
         one, nodes = self._delayed(run), []
         for first, stop in blocks:
-            rows = slice(first * BLOCK_ROWS, min(stop * BLOCK_ROWS, self.n_rows))
+            rows = range(first * BLOCK_ROWS, min(stop * BLOCK_ROWS, self.n_rows))
             pieces = self._pieces(rows)
             places = tuple(place for place, _ in pieces)
-            found = [block for _, block in pieces] if len(pieces) == 1 else self._picked(pieces)
-            nodes.append(one(found, places, shared, *(self._cut(other, rows) for other in aligned)))
+            # A single partition is picked from within the task; of several, only rows travel.
+            values = [block for _, block in pieces] if len(pieces) == 1 else self._picked(pieces)
+            beside = (self._cut(other, rows) for other in aligned)
+            nodes.append(one(values, places, shared, *beside))
         return nodes
 
-    def _pieces(self, rows: slice) -> list[tuple[Place, Any]]:
-        """Partitions that hold some rows, and which of their rows these are."""
-        first = int(np.searchsorted(self._stops, rows.start, side="right")) - 1
+    def _pieces(self, rows: range | Indices) -> list[tuple[Place, Any]]:
+        """Partitions that hold some of these increasing rows, and which of their rows these are."""
+        first = int(np.searchsorted(self._stops, rows[0], side="right")) - 1
         pieces = []
         for (place, block), start in zip(self._parts[first:], self._stops[first:], strict=False):
-            if start >= rows.stop:
+            low, high = bisect_left(rows, start), bisect_left(rows, start + place.n_rows)
+            if low < high:
+                pieces.append((place.part(rows[low:high], int(start)), block))
+            if high == len(rows):
                 break
-            low, high = max(rows.start - start, 0), min(rows.stop - start, place.n_rows)
-            pieces.append((place.narrowed(int(low), int(high)), block))
         return pieces
 
     def _picked(self, pieces: Sequence[tuple[Place, Any]]) -> list[Any]:
@@ -267,13 +259,143 @@ class DaskTable(TableShape):
         picked, form = self._delayed(pick), self._form
         return [picked(block, place, form) for place, block in pieces]
 
-    def _cut(self, other: Any, rows: slice) -> Any:
-        """What belongs to some rows of an array, or of another source."""
-        if not isinstance(other, RowSource):
-            return np.ascontiguousarray(other[rows])
+    def _cut(self, other: Any, rows: range) -> Any:
+        """The part of an array, or of another source, that belongs to a run of rows."""
         if isinstance(other, DaskTable):
-            return self._delayed(Pieces)(other._picked(other._pieces(rows)))
-        return Pieces([other.take(np.arange(rows.start, rows.stop))])
+            return self._delayed(_joined)(other._picked(other._pieces(rows)))
+        if isinstance(other, RowSource):
+            return rows_of_items(other.take(np.arange(rows.start, rows.stop)))
+        return np.ascontiguousarray(other[rows.start : rows.stop])
 
     def _compute(self, nodes: Iterable[Any]) -> list[Any]:
         return compute(self._collection, nodes, self._lengths[0] if self._lengths else None)
+
+
+# Everything below is called by tasks, on whichever machine they run.
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the blocks of all partitions must be turned into."""
+
+    columns: tuple[str, ...] | None
+    n_features: int
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A partition: its number, its rows of the collection, and which of these rows are wanted.
+
+    ``keep`` holds the increasing positions of the wanted rows within the partition. It is a range
+    if they follow each other.
+    """
+
+    number: int
+    start: int
+    length: int
+    keep: range | Indices
+
+    @property
+    def n_rows(self) -> int:
+        """Number of wanted rows."""
+        return len(self.keep)
+
+    def part(self, rows: range | Indices, start: int) -> Place:
+        """The same with some of the wanted rows, of which the first has the number ``start``."""
+        if isinstance(rows, range):
+            return replace(self, keep=self.keep[rows.start - start : rows.stop - start])
+        local = rows - start
+        keep = self.keep.start + local if isinstance(self.keep, range) else self.keep[local]
+        return replace(self, keep=keep)
+
+    def __str__(self) -> str:
+        return f"partition {self.number} (rows {self.start} to {self.start + self.length - 1})"
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the tasks of a pass have in common: one node of their graph."""
+
+    task: Callable[..., Any]
+    form: Form
+
+
+def run(values: list[Any], places: Sequence[Place], shared: Shared, *aligned: Any) -> Any:
+    """Call a task with some rows, and with what is aligned to them.
+
+    ``values`` holds the partition that has all the rows or, if there are several partitions, the
+    rows that were picked from each.
+    """
+    items = join(values) if len(places) > 1 else pick(values[0], places[0], shared.form)
+    try:
+        return shared.task(rows_of_items(items), *aligned)
+    except Exception as error:
+        message = f"{_named(places)}: {type(error).__name__}: {error}"
+        raise _same_kind(error, message) from error
+
+
+def pick(block: Any, place: Place, form: Form) -> Items:
+    """Rows of a partition as arrays or CSR of finite numbers; only the rows between are read."""
+    length = len(block) if hasattr(block, "columns") else len_items(block)
+    if length != place.length:
+        raise ValueError(
+            f"{place} has {length} rows now: the collection gives other rows each time "
+            "it is computed. Call persist() on it, and fit what that returns."
+        )
+    keep = place.keep
+    around = slice(int(keep[0]), int(keep[-1]) + 1) if len(keep) else slice(0, 0)
+    try:
+        items = _as_items(block, around, form)
+    except (TypeError, ValueError) as error:
+        raise _same_kind(error, f"{place}: {error}") from error
+    if not sparse.issparse(items):
+        numbers = place.start + np.arange(around.start, around.stop)
+        check_finite(np.asarray(items), form.columns, str(place), numbers)
+    elif not np.isfinite(items.data).all():
+        raise ValueError(f"Input X contains NaN or infinity, in {place}.")
+    return items if isinstance(keep, range) else items[keep - around.start]
+
+
+def _joined(parts: list[Items]) -> RowSource:
+    return rows_of_items(join(parts))
+
+
+def read_columns(block: Any, columns: tuple[str, ...]) -> list[NDArray[Any]]:
+    """Columns of a data frame, numbers or not."""
+    names = [str(column) for column in block.columns]
+    return [np.asarray(block.iloc[:, names.index(column)]) for column in columns]
+
+
+def _as_items(block: Any, rows: slice, form: Form) -> Items:
+    if hasattr(block, "columns") and hasattr(block, "to_numpy"):
+        names = [str(column) for column in block.columns]
+        if form.columns is not None and tuple(names) != form.columns:
+            block = block.iloc[:, [names.index(column) for column in form.columns]]
+        block = block.iloc[rows].to_numpy(dtype=form.dtype, na_value=np.nan)
+    else:
+        block = block.tocsr()[rows] if hasattr(block, "tocsr") else np.asarray(block)[rows]
+    if block.ndim != 2 or block.shape[1] != form.n_features:
+        raise ValueError(
+            f"it has rows of shape {block.shape[1:]}, but {form.n_features} features are expected."
+        )
+    items: Items = block.astype(form.dtype, copy=False)
+    # Products of rows that lie column by column in memory may round differently.
+    return items if sparse.issparse(items) else np.ascontiguousarray(items)
+
+
+def _named(places: Sequence[Place]) -> str:
+    """What error messages call neighbouring partitions."""
+    first, last = places[0], places[-1]
+    if len(places) == 1:
+        return str(first)
+    rows = f"rows {first.start} to {last.start + last.length - 1}"
+    return f"partitions {first.number} to {last.number} ({rows})"
+
+
+def _same_kind(error: Exception, message: str) -> Exception:
+    """An error of the same general kind, with another message."""
+    for kind in (TypeError, ValueError):
+        if isinstance(error, kind):
+            return kind(message)
+    return RuntimeError(message)

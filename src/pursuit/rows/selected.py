@@ -1,4 +1,4 @@
-"""Some rows of another source, in an order of choice: a sketch, or the rows with weight.
+"""Some rows of another source, and samples: rows with their targets and weights.
 
 Imports numpy and the rest of this room only.
 """
@@ -6,25 +6,30 @@ Imports numpy and the rest of this room only.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pursuit._types import Indices
+from pursuit._types import Floats, Indices
 from pursuit.rows.base import (
     BLOCK_ROWS,
     DistributedRows,
+    Items,
     RowSource,
     checked_index,
+    in_blocks,
+    len_items,
     row_spans,
+    take_items,
 )
-from pursuit.rows.items import Items, len_items
-from pursuit.rows.rechunk import in_blocks
 from pursuit.rows.table import Table
 
 _MANY_ROWS = 4 * BLOCK_ROWS
+"""Up to this many rows of a table are fetched into memory when they are first read; a selection of
+more rows is read from the table in every pass."""
 
 
 class SelectedRows:
@@ -50,7 +55,7 @@ class SelectedRows:
 
 
 class StreamedRows(SelectedRows):
-    """Many rows of a table in their order: blocks are left over from a stream of all rows."""
+    """Many rows of a table in their order: a pass streams the table and keeps these rows."""
 
     def blocks(self, size: int = BLOCK_ROWS) -> Iterator[tuple[int, Items]]:
         """Yield (number of the first row, items), in row order."""
@@ -58,9 +63,9 @@ class StreamedRows(SelectedRows):
 
     def _kept(self) -> Iterator[NDArray[Any]]:
         for start, block in self.source.blocks():
-            here = slice(*np.searchsorted(self.index, [start, start + len_items(block)]))
-            if here.stop > here.start:
-                yield np.asarray(block)[self.index[here] - start]
+            span = slice(*np.searchsorted(self.index, [start, start + len_items(block)]))
+            if span.stop > span.start:
+                yield np.asarray(block)[self.index[span] - start]
 
 
 class FetchedRows(SelectedRows):
@@ -73,9 +78,7 @@ class FetchedRows(SelectedRows):
 
     def take(self, index: Indices) -> Items:
         """Items at these row numbers, counted within the selection."""
-        index = checked_index(index, self.n_rows)
-        items = self._items
-        return [items[i] for i in index] if isinstance(items, list) else items[index]
+        return take_items(self._items, checked_index(index, self.n_rows))
 
     @cached_property
     def _items(self) -> Any:
@@ -83,7 +86,7 @@ class FetchedRows(SelectedRows):
 
 
 def source_numbers(rows: RowSource, index: Indices) -> Indices:
-    """Row numbers within a selection as those of the rows that it was made from."""
+    """Turn row numbers within a selection into row numbers of the source it was made from."""
     while isinstance(rows, SelectedRows):
         index, rows = rows.index[index], rows.source
     return index
@@ -92,8 +95,8 @@ def source_numbers(rows: RowSource, index: Indices) -> Indices:
 def select_rows(source: RowSource, index: Indices) -> RowSource:
     """Rows ``index`` of a source as a source of their own.
 
-    All rows in their order are the source itself. Of rows that lie elsewhere, on disk or on other
-    machines, a few are worth fetching; many in their order stay there.
+    All rows in their order are the source itself. If the rows lie on disk or on other machines, a
+    few are fetched into memory; many rows in their order stay where they are.
     """
     index = checked_index(index, source.n_rows)
     ordered = bool(np.all(index[1:] > index[:-1]))
@@ -110,3 +113,40 @@ def select_rows(source: RowSource, index: Indices) -> RowSource:
     if isinstance(source, DistributedRows):
         return source.restrict(index)
     return StreamedRows(source, index)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows x_i with targets y_i (one column per output) and weights w_i.
+
+    Everything that depends on the number of rows goes through :meth:`blocks` or :meth:`take`.
+    """
+
+    rows: RowSource
+    targets: Floats
+    weights: Floats
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows m."""
+        return self.rows.n_rows
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of target columns."""
+        return int(self.targets.shape[1])
+
+    def blocks(self, size: int = BLOCK_ROWS) -> Iterator[tuple[Any, Floats, Floats]]:
+        """Yield (items, targets, weights) in row order, ``size`` rows at a time."""
+        for start, items in self.rows.blocks(size):
+            stop = min(start + size, self.n_rows)
+            yield items, self.targets[start:stop], self.weights[start:stop]
+
+    def take(self, index: Indices) -> Sample:
+        """The sample restricted to these rows, in this order."""
+        return Sample(select_rows(self.rows, index), self.targets[index], self.weights[index])
+
+    def target_norms(self) -> Floats:
+        """y'Wy for each output."""
+        norms: Floats = np.einsum("i,ij,ij->j", self.weights, self.targets, self.targets)
+        return norms

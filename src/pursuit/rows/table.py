@@ -1,77 +1,49 @@
-"""Rows of numbers in named columns: what files, Arrow data and the like are to the rest.
+"""Tables: rows of numbers in columns, as files, Arrow data and dask collections hold them.
 
-Imports numpy and the rest of this room only.
+Imports numpy and the base of this room only.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from typing import Any, Protocol, Self, runtime_checkable
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Never, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pursuit.rows.base import BLOCK_ROWS, RowSource
+from pursuit._types import Indices
+from pursuit.rows.base import BLOCK_ROWS, Items, checked_index, row_spans
 
 _NAMES_SHOWN = 8
+"""Error messages name at most this many columns."""
 
 
-@runtime_checkable
-class Table(RowSource, Protocol):
-    """A row source of numbers that, seen from outside, looks like a 2-D array.
+class Table(ABC):
+    """A row source of numbers that looks like a 2-D array from outside.
 
-    Blocks are arrays of ``dtype``, float32 or float64, and hold finite numbers only: a source
-    raises where it reads anything else.
+    Blocks are arrays of ``dtype``, float32 or float64, and hold finite numbers only: a table raises
+    an error when it reads anything else.
+
+    Attributes
+    ----------
+    name : str
+        What error messages call the table: the name of the file, for instance.
+    n_rows, n_features : int
+        Numbers of rows and columns.
+    columns : tuple of str or None
+        Names of the columns, None if they have no names.
+    dtype : numpy dtype
+        Type of the blocks.
     """
-
-    name: str
-    """What error messages call it: the file's name, say."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
-        ...
-
-    @property
-    def ndim(self) -> int:
-        """Always 2."""
-        ...
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the blocks."""
-        ...
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        ...
-
-    @property
-    def columns(self) -> tuple[str, ...] | None:
-        """Names of the columns, None where they have none."""
-        ...
-
-    def select(self, columns: Sequence[str]) -> Self:
-        """The table with these columns only, in this order; nothing is read."""
-        ...
-
-    def check_numeric(self) -> None:
-        """Refuse columns that are known, without a pass over them, not to hold finite numbers."""
-        ...
-
-    def read(self, columns: Sequence[str]) -> list[NDArray[Any]]:
-        """Whole columns, numbers or not, in one pass that reads nothing else."""
-        ...
-
-
-class TableShape:
-    """What all tables share: they look like arrays."""
 
     name: str
     n_rows: int
     n_features: int
+    columns: tuple[str, ...] | None
+    dtype: np.dtype[Any]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -83,8 +55,25 @@ class TableShape:
         """Always 2."""
         return 2
 
+    @abstractmethod
+    def blocks(self, size: int = BLOCK_ROWS) -> Iterator[tuple[int, Items]]:
+        """Yield (number of the first row, array), in row order."""
+
+    @abstractmethod
+    def take(self, index: Indices) -> Items:
+        """Rows at these numbers, in this order."""
+
+    @abstractmethod
+    def select(self, columns: Sequence[str]) -> Self:
+        """The table with these columns only, in this order; nothing is read."""
+
+    @abstractmethod
+    def read(self, columns: Sequence[str]) -> list[NDArray[Any]]:
+        """Whole columns, numbers or not, in one pass that reads nothing else."""
+
+    @abstractmethod
     def check_numeric(self) -> None:
-        """Nothing is known before a pass."""
+        """Refuse columns that are known, without a pass over them, not to hold finite numbers."""
 
     def __repr__(self) -> str:
         return (
@@ -92,10 +81,65 @@ class TableShape:
         )
 
 
+class MatrixTable(Table):
+    """Rows of a 2-D array of any numbers, memory-mapped for instance, converted as they are read.
+
+    Its columns have no names.
+    """
+
+    columns = None
+
+    def __init__(self, matrix: NDArray[Any], name: str) -> None:
+        if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
+            raise ValueError(
+                f"{name} must hold a 2-D array of numbers, got dtype {matrix.dtype} and shape "
+                f"{matrix.shape}."
+            )
+        self.name, self.matrix = name, matrix
+        self.n_rows, self.n_features = (int(n) for n in matrix.shape)
+        self.dtype = np.dtype(np.float32 if matrix.dtype == np.float32 else np.float64)
+
+    @classmethod
+    def of_file(cls, path: Path) -> MatrixTable:
+        """Map a .npy file into memory."""
+        try:
+            matrix: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError, OSError) as error:
+            raise ValueError(f"{path.name} is not a .npy file that can be read: {error}") from error
+        return cls(matrix, path.name)
+
+    def blocks(self, size: int = BLOCK_ROWS) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield (number of the first row, array), in row order."""
+        for span in row_spans(self.n_rows, size):
+            yield span.start, self._numbers(self.matrix[span], np.arange(span.start, span.stop))
+
+    def take(self, index: Indices) -> NDArray[Any]:
+        """Rows at these numbers, in this order."""
+        index = checked_index(index, self.n_rows)
+        return self._numbers(self.matrix[index], index)
+
+    def select(self, columns: Sequence[str]) -> Never:
+        """Not possible: columns have no names."""
+        raise no_names(self.name, columns, "use a Parquet or CSV file")
+
+    def read(self, columns: Sequence[str]) -> Never:
+        """Not possible: columns have no names."""
+        self.select(columns)
+
+    def check_numeric(self) -> None:
+        """Nothing to refuse: only a pass can find values that are not finite."""
+
+    def _numbers(self, rows: NDArray[Any], numbers: Indices) -> NDArray[Any]:
+        # Products of rows that lie column by column in the file may round differently.
+        block = np.ascontiguousarray(rows, dtype=self.dtype)
+        check_finite(block, None, self.name, numbers)
+        return block
+
+
 def check_columns(
     wanted: Sequence[str], known: Sequence[str], name: str, argument: str = "columns"
 ) -> None:
-    """Refuse names that are no columns, and suggest those that are nearest."""
+    """Refuse names that are not columns, and suggest the nearest names that are."""
     unknown = [column for column in wanted if column not in known]
     if not unknown:
         return
@@ -111,14 +155,19 @@ def check_columns(
 
 
 def check_distinct(columns: Sequence[str], name: str) -> None:
-    """Refuse two columns of one name."""
-    twice = sorted({column for column in columns if list(columns).count(column) > 1})
-    if twice:
-        raise ValueError(f"{name} has more than one column {listed(twice)}: rename them.")
+    """Refuse two columns with the same name."""
+    repeated = sorted({column for column in columns if list(columns).count(column) > 1})
+    if repeated:
+        raise ValueError(f"{name} has more than one column {listed(repeated)}: rename them.")
 
 
-def check_finite(block: NDArray[Any], columns: Sequence[str] | None, name: str, start: int) -> None:
-    """Refuse NaN and infinity as scikit-learn does, and say where they are."""
+def check_finite(
+    block: NDArray[Any], columns: Sequence[str] | None, name: str, numbers: Indices
+) -> None:
+    """Refuse NaN and infinity as scikit-learn does, and say where they are.
+
+    ``numbers`` are the row numbers of the block's rows.
+    """
     if np.isfinite(block.sum(dtype=np.float64)) or np.isfinite(block).all():
         return
     row, column = np.argwhere(~np.isfinite(block))[0]
@@ -126,7 +175,7 @@ def check_finite(block: NDArray[Any], columns: Sequence[str] | None, name: str, 
         bool(np.isnan(block[row, column])),
         f"column {int(column) if columns is None else columns[column]!r}",
         name,
-        start + int(row),
+        int(numbers[row]),
     )
 
 
@@ -135,7 +184,15 @@ def not_finite(missing: bool, column: str, name: str, row: int, argument: str = 
     what = "NaN" if missing else "infinity or a value too large for dtype('float64')"
     return ValueError(
         f"Input {argument} contains {what}: {column} of {name}, in row {row} (counted from 0). "
-        "Leave such rows out, or fill in the values before the file is written."
+        "Remove such rows, or fill in the values before the file is written."
+    )
+
+
+def no_names(name: str, columns: Sequence[str], remedy: str) -> ValueError:
+    """The error for columns that are asked for by name and have none."""
+    return ValueError(
+        f"columns of {name} have no names to select {list(columns)} by: pass the targets as an "
+        f"array, fit(X, y), or {remedy}."
     )
 
 

@@ -1,6 +1,6 @@
-"""Sums over blocks of rows in a tree of fixed shape: whoever adds up, no bit of the sum changes.
+"""Sums over blocks of rows in a tree of fixed shape, so that every bit is the same everywhere.
 
-Imports nothing of ours.
+Imports nothing of this package.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 FAN_IN = 8
-"""Neighbours that are added up at a time; part of the result's last bits, like the block."""
+"""Neighbours that are added up at a time. Another number changes the last bits of every sum."""
 
 
 class TreeSum(Generic[T]):
-    """The sum of one value a block, the values arriving in row order.
+    """The sum of one value per block; the values arrive in row order.
 
-    Up to 8 neighbours are added from the first to the last, and so are up to 8 of these sums, and
-    so on. A value of level l stands for a whole subtree of 8^l blocks, wherever that was added up,
-    or for what remains of one at the end. What is held at a time is one sum a level.
+    Up to 8 neighbours are added from the first to the last, then up to 8 of these sums, and so on.
+    A value of level l stands for a whole subtree of 8^l blocks, wherever that was added up, or for
+    the rest of one at the end. One sum per level is kept in memory.
     """
 
     def __init__(self, parts: Iterable[tuple[int, T]] = ()) -> None:
@@ -33,7 +33,7 @@ class TreeSum(Generic[T]):
             self._sums[level], self._counts[level] = value, n_blocks // FAN_IN**level
 
     def add(self, value: T, level: int = 0) -> None:
-        """The value of the next block, or of the next subtree."""
+        """Add the value of the next block, or of the next subtree."""
         while True:
             self._make_room(level)
             so_far = self._sums[level]
@@ -46,7 +46,7 @@ class TreeSum(Generic[T]):
             level += 1
 
     def parts(self) -> list[T]:
-        """The sums that are held, in row order: those to make a tree of that goes on from here."""
+        """The sums so far, in row order; a new tree made of them goes on from here."""
         return [value for value in reversed(self._sums) if value is not None]
 
     def total(self, empty: T | None = None) -> T:
@@ -55,7 +55,7 @@ class TreeSum(Generic[T]):
         if parts:
             return reduce(lambda right, left: add(left, right), parts)
         if empty is None:
-            raise ValueError("there is nothing to add up: the rows hold no block.")
+            raise ValueError("there is nothing to add up: there are no rows.")
         return empty
 
     def _make_room(self, level: int) -> None:
@@ -65,12 +65,12 @@ class TreeSum(Generic[T]):
 
 
 def in_order(values: Iterable[T]) -> T:
-    """Their sum from the first to the last; there must be one."""
+    """The sum of one or more values, from the first to the last."""
     return reduce(add, values)
 
 
 def in_tree(values: Iterable[T]) -> T:
-    """Their sum in a tree; there must be one."""
+    """The sum of one or more values, in a tree."""
     tree: TreeSum[T] = TreeSum()
     for value in values:
         tree.add(value)
@@ -78,13 +78,16 @@ def in_tree(values: Iterable[T]) -> T:
 
 
 def subtrees(first: int, n_blocks: int, level: int) -> Iterator[tuple[int, int, int]]:
-    """(level, first block, end) of the largest subtrees from a block on, of no higher level."""
+    """Yield (level, first block, end) of the largest subtrees from block ``first`` on.
+
+    No subtree has a higher level than ``level``.
+    """
     while first < n_blocks:
-        here = level
-        while first % FAN_IN**here:
-            here -= 1
-        stop = min(first + FAN_IN**here, n_blocks)
-        yield here, first, stop
+        largest = level
+        while first % FAN_IN**largest:
+            largest -= 1
+        stop = min(first + FAN_IN**largest, n_blocks)
+        yield largest, first, stop
         first = stop
 
 
