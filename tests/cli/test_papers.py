@@ -7,7 +7,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from pursuit.cli.app import app
+from pursuit.cli.commands import app
 from pursuit.cli.papers import StatusLine
 from pursuit.papers.common import NOT, PARTLY, REPRODUCED, ignore
 from pursuit.papers.registry import EXPERIMENTS, Experiment

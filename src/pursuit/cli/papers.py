@@ -29,7 +29,7 @@ DEFAULT_FOLDER = Path("paper-results")
 REPORT = "report.html"
 
 app = typer.Typer(
-    help="Tables and figures of the five papers: list them, run them again, report what came out.",
+    help="Tables and figures of the five papers: list them, run them again, report the results.",
     rich_markup_mode=None,
 )
 
@@ -38,14 +38,14 @@ Folder = Annotated[Path, typer.Option("--output", "-o", help="Folder of the resu
 
 @app.callback(invoke_without_command=True)
 def main(context: typer.Context) -> None:
-    """Tables and figures of the five papers: list them, run them again, report what came out."""
+    """Tables and figures of the five papers: list them, run them again, report the results."""
     if context.invoked_subcommand is None:
         list_experiments()
 
 
 @app.command("list")
 def list_experiments() -> None:
-    """Every table and figure: name, minutes of a quick and of a full run, data, what it shows."""
+    """List all tables and figures: name, minutes of a quick and of a full run, data, content."""
     width = max(map(len, EXPERIMENTS))
     print(f"{'name':{width}}  quick  full  data, what it shows")
     for name, experiment in EXPERIMENTS.items():
@@ -67,7 +67,7 @@ def run_experiments(
     force: Force = False,
     debug: Debug = False,
 ) -> None:
-    """Compute tables and figures: NAME.svg, NAME.png and NAME.csv, and a line each."""
+    """Compute tables and figures: NAME.svg, NAME.png and NAME.csv, and one line for each."""
     with ending(debug):
         chosen = _chosen(names or [])
         if output.exists() and not output.is_dir():

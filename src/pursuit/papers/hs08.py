@@ -18,16 +18,7 @@ from pursuit._types import Floats
 from pursuit.bounds import Bound, kpca_bound
 from pursuit.datasets import load_boston
 from pursuit.estimators import KernelMatchingPursuitRegressor, SparseKernelPCA
-from pursuit.papers.common import (
-    Data,
-    Panel,
-    PaperResult,
-    Progress,
-    Series,
-    ignore,
-    near,
-    slashed,
-)
+from pursuit.papers.common import Data, Panel, PaperResult, Progress, Series, ignore, near, slashed
 
 Spectrum = Callable[[int], Floats]
 
@@ -118,9 +109,7 @@ def figure1_left(
         paper_says=f"minimum of the bound at {_PAPER_BOSTON}, KPCA bound trivial",
         we_get=f"minimum at {argmin.mean():.1f}, KPCA bound >= {arrays['kpca_bound'].min():.2f}",
         spread=f"{argmin.min()} to {argmin.max()} over {n_runs} splits",
-        criteria={
-            "mean minimum within 2 of 43": near(argmin.mean(), _PAPER_BOSTON, _NEAR),
-        },
+        criteria={"mean minimum within 2 of 43": near(argmin.mean(), _PAPER_BOSTON, _NEAR)},
         checks={
             "bound below the KPCA bound at every size": bool(np.all(bound < arrays["kpca_bound"])),
             "bound below 1 at its minimum": bool(np.all(bound.min(axis=1) < 1)),
@@ -189,12 +178,7 @@ def figure1_right(
         scales[:n_large] = 1.0 if control else spectrum(n_large)
         K = (Z * scales) @ (Z * scales).T
         K /= np.diag(K).max()
-        model = SparseKernelPCA(
-            "precomputed",
-            n_basis=n_sizes,
-            search="full",
-            delta=_DELTA,
-        ).fit(K)
+        model = SparseKernelPCA("precomputed", n_basis=n_sizes, search="full", delta=_DELTA).fit(K)
         eigenvalues: Floats = np.linalg.eigvalsh(np.asarray(K, np.float64))[::-1]
         bound = _kpca(eigenvalues, n_rows, model.n_basis_, float(np.sum(np.diag(K) ** 2)))
         curves["bound"].append(model.printed_bound_.value)

@@ -20,15 +20,7 @@ from pursuit.bounds import margin_tail
 from pursuit.datasets import make_robot_arm
 from pursuit.estimators import HullBoostClassifier, HullRegressor, minimize_over_hull
 from pursuit.objectives import HullLoss, LogExpLoss, NegativeLogLikelihood, SquaredLoss
-from pursuit.papers.common import (
-    Panel,
-    PaperResult,
-    Progress,
-    Series,
-    exponent,
-    ignore,
-    slashed,
-)
+from pursuit.papers.common import Panel, PaperResult, Progress, Series, exponent, ignore, slashed
 
 Run = tuple[Floats, Floats]
 """Δf after each step, and the bound on it."""

@@ -96,17 +96,9 @@ def section8(
         settings=f"λ = {lam:g}, {n_rows} rows and features",
         panels=[
             Panel(
-                [
-                    Series("here", number, values),
-                    level("paper", n_runs, printed),
-                ],
-                "Problem",
-                label,
+                [Series("here", number, values), level("paper", n_runs, printed)], "Problem", label
             )
-            for values, printed, label in (
-                (minimum, _MINIMUM, "R(ŵ)"),
-                (start, _START, "ΔR(0)"),
-            )
+            for values, printed, label in ((minimum, _MINIMUM, "R(ŵ)"), (start, _START, "ΔR(0)"))
         ],
     )
 
@@ -436,12 +428,7 @@ def _exact(X: Any, y: Floats, lam: float) -> tuple[float, float]:
 
 
 def _model(
-    method: str,
-    alpha: float,
-    n_basis: int,
-    kappa: int,
-    seed: int,
-    kernel: str = "linear",
+    method: str, alpha: float, n_basis: int, kappa: int, seed: int, kernel: str = "linear"
 ) -> SparseKernelRidge:
     return SparseKernelRidge(
         kernel,

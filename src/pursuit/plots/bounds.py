@@ -66,9 +66,7 @@ class BoundDisplay:
     lines_: dict[str, Line2D]
 
     def __init__(
-        self,
-        bounds: Sequence[Any],
-        curves: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
+        self, bounds: Sequence[Any], curves: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None
     ) -> None:
         self.bounds = bounds
         self.curves = curves
@@ -313,12 +311,7 @@ class CertificateDisplay:
         wants_floor = floor and show == "gap"
         paths = {
             kind: estimator.certify_path(
-                X,
-                y,
-                sample_weight,
-                kind,
-                sizes=sizes,
-                floor=wants_floor and kind == kinds[0],
+                X, y, sample_weight, kind, sizes=sizes, floor=wants_floor and kind == kinds[0]
             )
             for kind in kinds
         }
