@@ -1,4 +1,4 @@
-"""Zhang's algorithms beside the kernel evaluations that they cannot do without."""
+"""Zhang's algorithms beside the kernel evaluations that they need."""
 
 from __future__ import annotations
 

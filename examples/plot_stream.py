@@ -27,8 +27,8 @@ model = SparseGPRegressor(n_basis=100, refine=False, random_state=0).fit(X[:4000
 first = model.emptied()  # same basis, kernel and noise, no rows: for the other machines below
 
 # %%
-# Chunk after chunk. ``partial_fit`` is exact: the model is the one that all rows so far determine
-# in the span of the basis.
+# The stream is processed in chunks. ``partial_fit`` is exact: the model is the fit to all rows so
+# far in the span of the basis.
 
 seen, errors, widths = [], [], []
 for start in range(4000, 60_000, 4000):
@@ -47,7 +47,7 @@ axes.set_xticks([], minor=True)
 axes.legend(frameon=False)
 
 # %%
-# Two machines with other rows each begin with the same basis; ``merge`` adds up what they know.
+# Two machines with different rows begin with the same basis; ``merge`` adds their sums.
 
 north = first.emptied().partial_fit(X[:30_000], y[:30_000])
 south = first.emptied().partial_fit(X[30_000:], y[30_000:])
