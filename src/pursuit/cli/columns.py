@@ -94,9 +94,9 @@ class Encoding:
                 unseen += int((~rows[:, at : at + n].any(axis=1) & (texts != column.fill)).sum())
             else:
                 n = 1
-                found = _refuse_infinite(_as_fitted(values, column), column.name)
-                gaps = np.isnan(found)
-                rows[:, at] = np.where(gaps, column.fill, found) if gaps.any() else found
+                converted = _refuse_infinite(_as_fitted(values, column), column.name)
+                gaps = np.isnan(converted)
+                rows[:, at] = np.where(gaps, column.fill, converted) if gaps.any() else converted
             at += n
         return rows, unseen
 
@@ -105,9 +105,9 @@ class Encoding:
         return {"target": self.target, "columns": [asdict(column) for column in self.columns]}
 
     @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Encoding:
+    def from_json(cls, stored: dict[str, Any]) -> Encoding:
         """The encoding that :meth:`as_json` wrote."""
-        return cls([Column(**column) for column in found["columns"]], found["target"])
+        return cls([Column(**column) for column in stored["columns"]], stored["target"])
 
 
 def learn_encoding(table: pa.Table, target: str, impute: str | None) -> Encoding:
@@ -237,13 +237,13 @@ def finite_numbers(values: pa.ChunkedArray, name: str) -> Floats:
     return _refuse_infinite(numbers(values), name)
 
 
-def _refuse_infinite(found: Floats, name: str) -> Floats:
-    if count := int(np.isinf(found).sum()):
+def _refuse_infinite(values: Floats, name: str) -> Floats:
+    if count := int(np.isinf(values).sum()):
         raise WrongCallError(
-            f"column {name!r} holds infinity, in {count:,} of {len(found):,} rows: write nothing "
+            f"column {name!r} holds infinity, in {count:,} of {len(values):,} rows: write nothing "
             "there for a missing value, or leave such rows out."
         )
-    return found
+    return values
 
 
 def named(X: Floats, names: Sequence[str]) -> pa.Table:
@@ -256,9 +256,9 @@ def refuse_gaps(table: pa.Table, advice: str) -> None:
     counts = {name: _gaps(table.column(name)) for name in table.column_names}
     counts = {name: count for name, count in counts.items() if count}
     if counts:
-        told = ", ".join(f"{name} ({count:,})" for name, count in counts.items())
+        listed = ", ".join(f"{name} ({count:,})" for name, count in counts.items())
         raise WrongCallError(
-            f"{sum(counts.values()):,} values are missing, in columns {told}: {advice}."
+            f"{sum(counts.values()):,} values are missing, in columns {listed}: {advice}."
         )
 
 

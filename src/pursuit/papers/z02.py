@@ -288,12 +288,7 @@ def _mixture(n_steps: int, seed: int) -> Run:
     x = np.clip(rng.choice([-1.5, 0.5, 2.0], size=500) + 0.4 * rng.standard_normal(500), -3, 3)
     centres = np.linspace(-3, 3, 61)
     atoms = 0.7 * norm.pdf(x[:, None], centres, 0.5) + 0.3 / 6
-    loss = NegativeLogLikelihood(len(x))
-    best = minimize_over_hull(loss, atoms, step="corrective", tol=_EXACT)
-    assert best.certificate is not None
-    found = minimize_over_hull(loss, atoms, step="joint", tol=None, max_iter=n_steps)
-    assert found.rate_bound is not None
-    return _padded(found.path.value - best.certificate.lower, found.rate_bound.value, n_steps)
+    return _joint_steps(NegativeLogLikelihood(len(x)), atoms, atoms, n_steps)
 
 
 PROBLEMS: dict[str, Problem] = {
@@ -326,15 +321,20 @@ def _vote_needles(n_steps: int, seed: int, control: bool) -> Run:
 
 
 def _hidden(loss: HullLoss, atoms: Floats, good: Indices, n_steps: int, control: bool) -> Run:
-    """Δf above the minimum over all atoms; the control does not search the good ones."""
-    best = minimize_over_hull(loss, atoms, step="corrective", tol=_EXACT)
-    assert best.certificate is not None
+    """Joint steps over all atoms; the control does not search the good ones."""
     searched = np.delete(atoms, good, axis=1) if control else atoms
-    found = minimize_over_hull(
+    return _joint_steps(loss, atoms, searched, n_steps)
+
+
+def _joint_steps(loss: HullLoss, atoms: Floats, searched: Floats, n_steps: int) -> Run:
+    """Δf above the minimum over all atoms, after each step over those that are searched."""
+    best = minimize_over_hull(loss, atoms, step="corrective", tol=_EXACT)
+    steps = minimize_over_hull(
         loss, searched, n_terms=n_steps, step="joint", tol=None, max_iter=n_steps
     )
-    assert found.rate_bound is not None
-    return _padded(found.path.value - best.certificate.lower, found.rate_bound.value, n_steps)
+    assert best.certificate is not None
+    assert steps.rate_bound is not None
+    return _padded(steps.path.value - best.certificate.lower, steps.rate_bound.value, n_steps)
 
 
 NEEDLES: dict[str, Needles] = {
@@ -373,22 +373,22 @@ def _largest_margin(atoms: Floats, signs: Floats) -> float:
     """max over weights w ≥ 0, Σw ≤ 1, of the least margin min_i y_i Σ_j w_j p_j(x_i)."""
     m, n = atoms.shape
     upper = np.hstack([-signs[:, None] * atoms, np.ones((m, 1))])
-    found = linprog(
+    solution = linprog(
         np.append(np.zeros(n), -1.0),
         A_ub=np.vstack([upper, np.append(np.ones(n), 0.0)]),
         b_ub=np.append(np.zeros(m), 1.0),
         bounds=[(0, None)] * n + [(None, None)],
         method="highs",
     )
-    if not found.success or found.fun is None:
-        raise RuntimeError(f"the linear programme for the margin failed: {found.message}")
-    return -float(found.fun)
+    if not solution.success or solution.fun is None:
+        raise RuntimeError(f"the linear programme for the margin failed: {solution.message}")
+    return -float(solution.fun)
 
 
 def _share_by_atoms(atoms: Floats, signs: Floats, gamma: float, k: int) -> float:
     """Share of margins of at most γ after k rounds from v⁰ = 0, with A for that k."""
     scale = gamma * (k + 3) / 16
-    found = minimize_over_hull(
+    vote = minimize_over_hull(
         LogExpLoss(signs, scale),
         atoms,
         step="joint",
@@ -396,7 +396,7 @@ def _share_by_atoms(atoms: Floats, signs: Floats, gamma: float, k: int) -> float
         start=np.zeros(len(signs)),
         max_iter=k,
     )
-    return float(np.mean(signs * found.point <= gamma))
+    return float(np.mean(signs * vote.point <= gamma))
 
 
 def _share_by_boosting(X: Floats, y: Indices, gamma: float, k: int) -> float:

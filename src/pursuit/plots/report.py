@@ -60,7 +60,7 @@ class Report:
         How far the model is from the exact one; empty if that is unknown.
     relevance : sequence of (name, number)
         Relevance of the features, the most relevant first.
-    coverage : sequence of (asked, found)
+    coverage : sequence of (wanted, observed)
         Share of the observations that intervals should contain, and do contain.
     basis : Table
         The chosen functions, in the order of choice.
@@ -253,8 +253,8 @@ def _coverage(report: Report) -> str:
         return ""
     size = _SIDE + 2 * _EDGE
 
-    def place(asked: float, found: float) -> tuple[float, float]:
-        return _EDGE + _SIDE * asked, _EDGE + _SIDE * (1.0 - found)
+    def place(wanted: float, observed: float) -> tuple[float, float]:
+        return _EDGE + _SIDE * wanted, _EDGE + _SIDE * (1.0 - observed)
 
     line = " ".join("{:.1f},{:.1f}".format(*place(*pair)) for pair in report.coverage)
     dots = "".join(
