@@ -21,7 +21,7 @@ CHOICES = {
         ("errors below ε do not count", ["LowRankSVR"]),
         ("as few functions as can be", ["LPMachineRegressor"]),
         ("a size that a bound advises", ["KernelMatchingPursuitRegressor"]),
-        ("the Lasso, on features or kernels", ["HullRegressor", "HullRegressorCV"]),
+        ("the Lasso, on features or kernels", ["HullRegressor"]),
     ],
     "Classes": [
         ("probabilities", ["SparseGPClassifier"]),

@@ -55,11 +55,11 @@ together = north.merge(south)
 print("largest difference:", np.abs(together.predict(X_new) - model.predict(X_new)).max())
 
 # %%
-# After many rows the first functions need not be the best ones any more. ``reselect`` puts them in
-# the order of their worth, or, given rows, chooses again.
+# After many rows the first functions need not be the best ones any more. ``grow(keep=False)`` puts
+# them in the order of their worth or, if rows are given, chooses again.
 
-small = model.reselect(n_basis=60)
-again = model.reselect(X, y, n_basis=100)
+small = model.grow(60, keep=False)
+again = model.grow(100, X, y, keep=False)
 for name, each in [("first 60", model.truncated(60)), ("best 60", small), ("chosen again", again)]:
     error = np.sqrt(np.mean((each.predict(X_new) - truth_new) ** 2))
     print(f"{name:>13}: {each.n_basis_:3d} functions, error {error:.4f}")

@@ -49,10 +49,6 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
         "check_sample_weight_equivalence_on_dense_data": _FOLDS,
         "check_sample_weight_equivalence_on_sparse_data": _FOLDS,
     },
-    "HullRegressorCV": {
-        "check_sample_weight_equivalence_on_dense_data": _FOLDS,
-        "check_sample_weight_equivalence_on_sparse_data": _FOLDS,
-    },
     "GreedyFeatureMap": {
         "check_positive_only_tag_during_fit": _SHIFTED,
         "check_estimators_dtypes": _TRUNCATED,

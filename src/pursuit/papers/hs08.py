@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from pursuit._types import Floats
 from pursuit.bounds import Bound, kpca_bound
 from pursuit.datasets import load_boston
-from pursuit.estimators import KernelMatchingPursuitRegressor, SparseKernelPCA
+from pursuit.estimators import KernelMatchingPursuitRegressor, Search, SparseKernelPCA
 from pursuit.papers.common import Data, Panel, PaperResult, Progress, Series, ignore, near, slashed
 
 Spectrum = Callable[[int], Floats]
@@ -85,12 +85,10 @@ def figure1_left(
     for split in range(n_runs):
         order = np.random.default_rng(random_state + split).permutation(len(Z))
         train, test = Z[order[:n_train]], Z[order[n_train:]]
-        search: dict[str, Any] = (
-            {"search": "fresh", "pool_size": 1} if control else {"search": "full"}
-        )
-        model = SparseKernelPCA(gamma=gamma, n_basis=n_sizes, random_state=split, **search).fit(
-            train
-        )
+        search = Search("fresh", pool_size=1) if control else "full"
+        model = SparseKernelPCA(
+            gamma=gamma, n_basis=n_sizes, search=search, random_state=split
+        ).fit(train)
         spectrum = np.linalg.eigvalsh(rbf_kernel(train, gamma=gamma))[::-1]
         measured = model.residual_curves(test)
         for name, values in {

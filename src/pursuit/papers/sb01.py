@@ -18,7 +18,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 from pursuit._types import Floats
-from pursuit.estimators import SparseGPRegressor
+from pursuit.estimators import Search, SparseGPRegressor
 from pursuit.papers.common import (
     Data,
     Panel,
@@ -492,8 +492,7 @@ def algorithm1(
     """Algorithm 1 as published, but for the parameters given."""
     published: dict[str, Any] = {
         "n_basis": _MOST,
-        "search": "fresh",
-        "pool_size": kappa,
+        "search": Search("fresh", pool_size=kappa),
         "optimizer": None,
         "normalize_y": False,
         "certificate": "published",

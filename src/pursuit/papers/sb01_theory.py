@@ -14,6 +14,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from pursuit._types import Floats
 from pursuit.datasets import make_robot_arm
+from pursuit.estimators import Search
 from pursuit.papers.common import (
     Data,
     Panel,
@@ -333,15 +334,15 @@ def _steps(
     inverse_square = math.inf if smallest == 0 else smallest**-2
     greedy = _excess(X, y, width, optimum, "full")
     n_star = 1 + int(np.argmax(greedy <= tol / 4))
-    excess = _excess(X, y, width, optimum, "fresh") if control else greedy
+    excess = _excess(X, y, width, optimum, Search("fresh", pool_size=1)) if control else greedy
     needed = 1 + int(np.argmax(excess <= tol)) if np.any(excess <= tol) else math.inf
     # ‖b‖² = -2 Q_min, so that ln(‖b‖/√(2ε)) = -½ ln tol.
     bound = np.ceil(-9 * n_star * inverse_square * math.log(tol))
     return (needed, float(bound), n_star, inverse_square), excess
 
 
-def _excess(X: Floats, y: Floats, width: float, optimum: float, search: str) -> Floats:
+def _excess(X: Floats, y: Floats, width: float, optimum: float, search: str | Search) -> Floats:
     """(Q - Q_min)/abs(Q_min) after each step, of a search over all rows or of random rows."""
-    model = algorithm1(width, 0, kappa=1, n_basis=len(X), search=search, certificate=None)
+    model = algorithm1(width, 0, n_basis=len(X), search=search, certificate=None)
     values: Floats = model.fit(X, y).path_.value - 0.5 * float(y @ y)
     return (values - optimum) / abs(optimum)

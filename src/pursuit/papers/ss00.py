@@ -20,7 +20,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from pursuit._types import Floats
 from pursuit.datasets import load_boston, load_usps
-from pursuit.estimators import GreedyFeatureMap
+from pursuit.estimators import GreedyFeatureMap, Search
 from pursuit.papers.common import (
     Data,
     Panel,
@@ -374,9 +374,8 @@ def algorithm2(
     model: GreedyFeatureMap = GreedyFeatureMap(
         gamma=half_width(X) if gamma is None else gamma,
         n_components=n_basis,
-        tol=tol,
-        search="fresh",
-        subset_size=kappa,
+        residual_tol=tol,
+        search=Search("fresh", pool_size=kappa),
         random_state=seed,
     ).fit(X)
     return model

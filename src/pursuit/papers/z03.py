@@ -18,7 +18,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from pursuit._types import Floats
 from pursuit.bounds import greedy_rate_bound
-from pursuit.estimators import SparseKernelRidge
+from pursuit.estimators import Search, SparseKernelRidge
 from pursuit.papers.common import (
     Panel,
     PaperResult,
@@ -346,7 +346,9 @@ def table1(
     measured_as = (*METHODS[1:], METHODS[0]) if control else METHODS
     for i, method in enumerate(measured_as):
         tasks = [
-            partial(_model(method, 1.0, k, _KAPPA, random_state, kernel="rbf").fit, X[:m], y[:m])
+            partial(
+                _model(method, 1.0, k, min(_KAPPA, m), random_state, kernel="rbf").fit, X[:m], y[:m]
+            )
             for m, k in sizes
         ]
         seconds[i] = cpu_seconds(tasks, times)
@@ -435,7 +437,7 @@ def _model(
         alpha=alpha,
         method=method,
         n_basis=n_basis,
-        subset_size=kappa,
+        search=Search("fresh", pool_size=kappa) if method == "kappa" else "auto",
         certificate=None,
         random_state=seed,
     )
