@@ -9,8 +9,8 @@ BIN := $(VENV)/bin
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
-demo: $(VENV)/.installed-all  ## fit a sparse Gaussian process to 100 000 rows and write a report
-	$(BIN)/python examples/demo.py
+demo: $(VENV)/.installed-all  ## fit a sparse Gaussian process to 100 000 rows, compare it and write a report
+	$(BIN)/pursuit demo --force
 
 # Two workers share two cores: one BLAS thread each. Each begins with one half of the tests, in
 # order, so that what a file fits once for its tests is seldom fitted by both.

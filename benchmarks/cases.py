@@ -1,4 +1,4 @@
-"""What is measured: one function a case, each returning its figures."""
+"""What is measured: one function per case, which returns its figures."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from pursuit.objectives import QuadraticPursuit
 from pursuit.rows import BLOCK_ROWS, ArrayRows, Sample
 
 Case = Callable[[bool, int], list[Figure]]
-"""`case(quick, repeat)`: quick runs are for development, their targets mean nothing."""
+"""`case(quick, repeat)`: quick runs are for development; their targets mean nothing."""
 
 MEGABYTE = 2.0**20
 
@@ -202,7 +202,7 @@ def scaling(quick: bool, repeat: int) -> list[Figure]:
 
 
 def certify(quick: bool, repeat: int) -> list[Figure]:
-    """Certificates of a fitted model: time over its fit, memory a row, and what five steps gain."""
+    """Certificates of a fitted model: time over its fit, memory per row, gain of five steps."""
     data = kin40k()
     rows = slice(4000 if quick else None)
     X, y = data.X_train[rows], data.y_train[rows]

@@ -67,7 +67,7 @@ def novelty(quick: bool, repeat: int) -> list[Figure]:
 
 
 def denoising(quick: bool, repeat: int) -> list[Figure]:
-    """What is left of noise of deviation .5 on USPS test digits, fitted on clean ones."""
+    """Share of noise of deviation .5 that remains on USPS test digits; fitted to clean ones."""
     try:
         X, _, clean, _ = datasets.load_usps(return_X_y=True, split=0)
     except ValueError as missing:

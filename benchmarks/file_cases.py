@@ -37,7 +37,7 @@ _COMPARED = 1000
 
 
 def parquet(quick: bool, repeat: int) -> list[Figure]:
-    """A sparse process fitted to 1 and 10 million rows of Parquet: memory, and time a row."""
+    """A sparse process fitted to 1 and 10 million rows of Parquet: memory, and time per row."""
     sizes = (200_000, 2 * MILLION) if quick else (MILLION, 10 * MILLION)
     figures, costs = [], {}
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""How things are measured: figures with targets, interleaved timings, solvers on a data set."""
+"""How to measure: figures with targets, interleaved timings, solvers on a data set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TWO_SIDED_95 = 1.96
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured number, and the most (or least) it should be."""
+    """One measured number, and the largest (or smallest) value it should have."""
 
     name: str
     value: float
@@ -120,7 +120,7 @@ def _fit_and_predict(data: Regression, solver: Solver) -> Measured:
 
 
 def traced_peak(task: Callable[[], object]) -> int:
-    """Most bytes that Python and NumPy held at once because of the task."""
+    """Peak memory in bytes that Python and NumPy held because of the task."""
     tracemalloc.start()
     try:
         task()

@@ -1,4 +1,4 @@
-"""Cases in which nothing is given but the data, and the evidence that learning rests on."""
+"""Cases in which everything is learned from the data, and the evidence used for learning."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def large(quick: bool, repeat: int) -> list[Figure]:
 
 
 def time_limit(quick: bool, repeat: int) -> list[Figure]:
-    """Everything learned within max_time: what it takes, and what it reaches, on kin40k."""
+    """Everything learned within max_time on kin40k: time taken and accuracy reached."""
     data = _cut(kin40k(0)) if quick else kin40k(0)
     figures = []
     for seconds in (1.0, 2.0) if quick else (2.0, 5.0, 10.0, 20.0):
@@ -140,7 +140,7 @@ def _on_all_splits(case: Callable[[str, Regression], list[Figure]], quick: bool)
 
 
 def _available(make: Callable[[], Solver]) -> Solver | None:
-    """The peer, or None and a line that says what to install."""
+    """The peer, or None after a line that says what to install."""
     try:
         return make()
     except NotAvailableError as missing:

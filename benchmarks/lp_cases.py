@@ -1,4 +1,4 @@
-"""LP machines: growing the basis beside the full linear programme, and what hot starts save."""
+"""LP machines: growing the basis beside the full linear programme, and the gain of hot starts."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _share(task: Classes, model: LPMachineClassifier) -> float:
 
 
 def _direct(task: Classes) -> tuple[float, float]:
-    """Time and minimum of the full programme with HiGHS as it comes, its matrix made before."""
+    """Time and minimum of the full programme with HiGHS's defaults, without making its matrix."""
     rows, kernel = as_rows(task.X), compile_kernel("rbf", gamma=GAMMA, n_features=8)[0]
     with Workers() as workers:
         K = kernel_features(rows, kernel, task.X, workers)

@@ -1,4 +1,4 @@
-"""Kernel matching pursuit: what pre-fitting costs, and what a size chosen by the bound is worth."""
+"""Kernel matching pursuit: the cost of pre-fitting, and sizes chosen by the bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How results are shown and kept: an aligned table, and a JSON file."""
+"""How to show and store results: an aligned table, and a JSON file."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def sparse_gp(n_basis: int, length_scales: Floats, noise: float) -> Solver:
 
 
 def learned_gp(n_basis: int, max_time: float | None = None) -> Solver:
-    """Nothing given but the data, and perhaps the time."""
+    """Everything learned from the data, perhaps within a time."""
 
     def make(size: int) -> Any:
         return SparseGPRegressor(
@@ -101,7 +101,7 @@ class _OnFirstRows:
 
 
 def sgpr(n_inducing: int) -> Solver:
-    """GPyTorch's sparse regression: RBF, a scale a feature, locations learned, 50 Adam steps."""
+    """GPyTorch's sparse regression: RBF, a scale per feature, locations learned, 50 Adam steps."""
     _require("torch", "gpytorch")
     return Solver(f"GPyTorch SGPR {n_inducing}", _SGPR, n_inducing, has_std=True)
 

@@ -57,6 +57,8 @@ ROOMS = {
     "store": "files",
     "plots": "pictures",
     "datasets": "examples",
+    "limits": "sizes that decide how work is done",
+    "_types": "names of array types",
 }
 
 
@@ -129,7 +131,7 @@ def layers():
 
 
 def rooms():
-    """One line of boxes a layer."""
+    """One line of boxes per layer."""
     left, width, step, tall = 84, 700, 58, 44
     parts = []
     for number, names in enumerate(layers()):

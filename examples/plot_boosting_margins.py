@@ -7,7 +7,7 @@ when all rows are classified correctly already.
 """
 
 # %%
-# Two classes with a curved border, and a vote that may become moderately sure.
+# Two classes with a curved border, and a vote of moderate confidence.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -41,8 +41,8 @@ fig.colorbar(image, ax=axes[1], label="Vote")
 plt.show()
 
 # %%
-# What the theory says about the share of margins below γ: nothing, for so large a scale, and it
-# admits that. ``scale="margin"`` makes the bound as small as it can be, with a vote that is far too
+# For so large a scale the theory says nothing about the share of margins below γ: the bound is
+# above 1. ``scale="margin"`` makes the bound as small as possible, with a vote that is far too
 # timid after 300 rounds.
 
 print(model.margin_bound_)
@@ -55,7 +55,7 @@ print(f"in fact: {np.mean(timid.margins_ <= timid.margin):.3f}")
 # %%
 # Wrong labels
 # ------------
-# A small scale keeps the vote from chasing labels that are wrong. Here one in four is.
+# A small scale keeps the vote from fitting wrong labels. Here one in four labels is wrong.
 
 X = rng.normal(size=(400, 10))
 clean = X[:, 0] + 0.7 * X[:, 1] - 0.4 * X[:, 2] > 0

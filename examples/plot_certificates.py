@@ -11,9 +11,9 @@ the idea.
 # %%
 # The two curves
 # --------------
-# Two thousand noisy readings of a smooth function, around a level of 10. They are taken as they
-# are, not centred, and with a noise variance of .1 that is far too optimistic: this is how the
-# experiments of :cite:t:`smola2001sparse` were made.
+# Two thousand noisy readings of a smooth function, around a level of 10. They are not centred, and
+# the assumed noise variance of .1 is far too small, as in the experiments of
+# :cite:t:`smola2001sparse`.
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
@@ -30,9 +30,9 @@ model = SparseGPRegressor(kernel, noise=noise, n_basis=150, **as_given).fit(X, y
 print(model.certificate_)
 
 # %%
-# The objective of the model falls as basis functions are added. The certificate's value rises. The
-# least value that any function can reach lies between the two, and where they meet there is nothing
-# left to gain.
+# As basis functions are added, the objective of the model falls and the lower bound of the
+# certificate rises. The minimum over all functions lies between the two, and where they meet
+# nothing more can be gained.
 
 import matplotlib.pyplot as plt
 
@@ -50,9 +50,9 @@ plt.show()
 # %%
 # The published gap and its floor
 # -------------------------------
-# The distance between the curves is the gap. Two kinds of certificate are drawn here with the
-# distance that is really there. The published kind stops falling where the noise floor holds it,
-# whatever the model does: a vector on *n* rows cannot account for the noise of all the others.
+# The distance between the curves is the gap. Two kinds of certificate are drawn here beside the
+# true distance. The published kind cannot fall below the noise floor, however good the model is: a
+# vector on *n* rows cannot account for the noise of all the others.
 
 path = model.certify_path(X, y)
 truth = 2 * (path.upper - least) / (y @ y - path.upper - least)
@@ -67,7 +67,7 @@ plt.show()
 # A tolerance
 # -----------
 # ``tol`` stops the choice of basis functions as soon as the certificate allows it. The published
-# kind asks for more of them than the hybrid one, for the same promise.
+# kind needs more functions than the hybrid one for the same guarantee.
 
 for kind in ("published", "hybrid"):
     stopped = SparseGPRegressor(
@@ -78,9 +78,9 @@ for kind in ("published", "hybrid"):
 # %%
 # Error bars between two bounds
 # -----------------------------
-# Error bars have certificates too. ``std_bounds`` brackets the standard deviation that the full
-# Gaussian process would give, at any point. With few basis functions the bracket is wide, with more
-# it closes.
+# Error bars have certificates too. ``std_bounds`` gives a lower and an upper bound on the standard
+# deviation of the full Gaussian process at any point. With few basis functions the bounds are far
+# apart, with more they approach each other.
 
 from sklearn.gaussian_process import GaussianProcessRegressor
 
@@ -110,8 +110,8 @@ plt.show()
 # %%
 # The evidence between two bounds
 # -------------------------------
-# Gaussian processes are compared by their log evidence. Its bounds come from what a fitted model
-# has stored, so they cost nothing.
+# Gaussian processes are compared by their log evidence. A fitted model stores what its bounds need,
+# so they cost nothing.
 
 bounds = few.log_evidence_bounds_
 print(f"{bounds.lower:.2f} <= {full.log_marginal_likelihood_value_:.2f} <= {bounds.upper:.2f}")

@@ -19,7 +19,7 @@ X = curve @ rng.normal(size=(3, 20)) + 0.2 * rng.normal(size=(2_000, 20))
 X, new = X[:1_000], X[1_000:]
 
 # %%
-# The subspace is spanned by training rows. All others judge it as new rows would, up to a price for
+# The subspace is spanned by training rows. All other rows are like new rows, up to a price for
 # having chosen the best of many subsets; this is a *sample compression* bound.
 
 from pursuit import SparseKernelPCA
@@ -30,8 +30,8 @@ print(pca.path_)
 print(pca.generalisation_bound_)
 
 # %%
-# To see the whole curve, take more basis vectors than advised. The dashed line is what is known
-# without any theorem: for this kernel no row is missed by more than 1.
+# To see the whole curve, take more basis vectors than the bound chooses. The dashed line is known
+# without any theorem: for this kernel no residual is above 1.
 
 import matplotlib.pyplot as plt
 
@@ -46,8 +46,8 @@ display.figure_.set_size_inches(8, 5)
 plt.show()
 
 # %%
-# The residual of new rows follows that of the training rows outside the basis: few of the thousand
-# rows were used up. The bound keeps a distance, which is the price of the proof, but bends where
-# the residual bends. From its minimum on it stays level: a larger span contains the smaller one and
-# misses no more, but nothing better can be proved of it. The older bound for kernel PCA is above it
+# The residual of new rows follows that of the training rows outside the basis, since few of the
+# thousand rows are in the basis. The bound is higher, which is the price of the proof, but has the
+# same shape. It is constant from its minimum on: a larger span contains the smaller one and has no
+# larger residual, but nothing better can be proved. The older bound for kernel PCA is above it
 # everywhere.

@@ -8,8 +8,9 @@ digit without its noise.
 """
 
 # %%
-# The digits of scikit-learn have 8 x 8 pixels; the USPS digits, where they are at hand, 16 x 16,
-# and then they are used. Noise with a standard deviation of .5 is half the way from white to black.
+# The USPS digits, with 16 x 16 pixels, are used if they are available, else the digits of
+# scikit-learn, with 8 x 8 pixels. The noise has a standard deviation of .5, half the distance from
+# white to black.
 
 import os
 
@@ -28,8 +29,8 @@ noisy = clean + 0.5 * np.random.default_rng(0).normal(size=clean.shape)
 print(f"{len(X)} clean digits of {X.shape[1]} pixels, {len(clean)} noisy ones")
 
 # %%
-# The kernel should be wide: noise moves every image far from all clean ones, and a narrow kernel
-# would see nothing of them. Four medians of the squared distances are a good width.
+# The kernel should be wide: noise moves every image far from all clean ones, where a narrow kernel
+# would be zero. Four times the median of the squared distances is a good width.
 
 from scipy.spatial.distance import pdist
 

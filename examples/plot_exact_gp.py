@@ -9,8 +9,8 @@ for all of them. The page :doc:`/exact_gp` explains what is computed.
 # %%
 # A fit and its path
 # ------------------
-# The kernel is given here, so that only the solution takes time. Every iteration evaluates the
-# kernel matrix once, tile by tile, and nothing of it is kept.
+# The kernel is given here, so only the solution takes time. Every iteration evaluates the kernel
+# matrix once, tile by tile, and stores nothing of it.
 
 from sklearn.gaussian_process.kernels import RBF
 
@@ -29,9 +29,9 @@ print(model.certificate_)
 # %%
 # What landmarks are for
 # ----------------------
-# The preconditioner is made of landmarks, and the more there are the fewer iterations it takes.
-# Without any, conjugate gradients crawl. Filled marks are residuals computed in float64; between
-# them the tiles are float32.
+# The preconditioner is made of landmarks. The more landmarks, the fewer iterations; without any,
+# conjugate gradients are slow. Filled marks are residuals computed in float64; between them the
+# tiles are float32.
 
 import warnings
 
@@ -54,8 +54,8 @@ plt.show()
 # %%
 # Between two bounds
 # ------------------
-# At every iteration the minimum of the objective lies between a value that has been reached and one
-# that is proved to be out of reach. What is left between them falls by orders of magnitude.
+# At every iteration the minimum of the objective lies between a value that has been reached and a
+# proved lower bound. Their distance falls by orders of magnitude.
 
 path = model.path_
 gap = [certificate.gap for certificate in path.certificates]
@@ -71,8 +71,8 @@ plt.show()
 # %%
 # Error bars to order
 # -------------------
-# A standard deviation needs a solution of its own. ``std_bounds`` iterates until both bounds are as
-# near to each other as you like.
+# Every standard deviation needs another solution. ``std_bounds`` iterates until both bounds are as
+# close to each other as you ask.
 
 for tol in (0.5, 0.1, 0.01):
     lower, upper = model.std_bounds(X_new[:5], tol=tol)

@@ -8,7 +8,7 @@ few hundred rows as basis functions instead.
 """
 
 # %%
-# The data are simulated: 8 000 positions to learn from, 2 000 to be tested on.
+# The data are simulated: 8 000 positions to learn from, and 2 000 to test on.
 
 from sklearn.model_selection import train_test_split
 
@@ -44,8 +44,8 @@ print(f"within two error bars: {np.mean(np.abs(error) < 2 * std):.1%}")
 print(model.certificate_)
 
 # %%
-# The path shows what each further basis function brought, and beside it fifty test rows stand with
-# their error bars: two standard deviations to either side.
+# Left, the path: the objective after each basis function. Right, fifty test rows with their error
+# bars: two standard deviations to either side.
 
 import matplotlib.pyplot as plt
 

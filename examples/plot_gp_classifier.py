@@ -8,7 +8,7 @@ ever been seen.
 """
 
 # %%
-# Two interleaved crescents, 3 000 rows of them, with much overlap.
+# Two interleaved crescents of 3 000 rows, with much overlap.
 
 import numpy as np
 from sklearn.datasets import make_moons
@@ -18,8 +18,8 @@ X_train, y_train, X_test, y_test = X[:3_000], y[:3_000], X[3_000:], y[3_000:]
 
 # %%
 # Kernel, length scales and the size of the log-odds are learned; thirty basis functions are enough.
-# Six hundred rows are kept from the choice of the basis, to find the scale and to judge how far the
-# probabilities can be trusted.
+# Six hundred rows take no part in the choice of the basis. They determine the scale and show how
+# far the probabilities can be trusted.
 
 from pursuit import SparseGPClassifier
 
@@ -27,13 +27,14 @@ model = SparseGPClassifier(n_basis=30, random_state=0).fit(X_train, y_train)
 print(model.learning_report_)
 
 # %%
-# How far are these thirty functions from what all three thousand would give? The certificate knows,
-# without fitting them: it compares the penalised likelihood with a lower bound from duality.
+# How far are these thirty functions from the result of all three thousand? The certificate bounds
+# the distance without fitting them: it compares the penalised likelihood with a lower bound from
+# duality.
 
 print(model.certificate_)
 
 # %%
-# When it says 80 %, is it right four times out of five?
+# If the model predicts 80 %, is it right four times out of five?
 
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import log_loss
@@ -43,8 +44,8 @@ happened, said = calibration_curve(y_test, p, n_bins=10)
 print(f"accuracy {model.score(X_test, y_test):.3f}, log loss {log_loss(y_test, p):.3f}")
 
 # %%
-# Left: the probability of class 1, with the basis points in white. It fades to one half away from
-# the data. Right: what was said and what happened.
+# Left: the probability of class 1, with the basis points in white. It tends to one half away from
+# the data. Right: predicted probabilities and observed frequencies.
 
 import matplotlib.pyplot as plt
 

@@ -7,8 +7,8 @@ at every step. Here the minimum is known too, and all three can be compared.
 """
 
 # %%
-# A noisy signal and 200 atoms, random vectors; the model is a weighted mean of them. First the
-# minimum, by corrective steps that stop when nothing is left to gain.
+# A noisy signal and 200 atoms, which are random vectors; the model is a weighted mean of them.
+# First the minimum, by corrective steps that stop when nothing more can be gained.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -24,8 +24,8 @@ best = minimize_over_hull(loss, atoms, tol=1e-12)
 print(best)
 
 # %%
-# Then a hundred steps of each kind. All stay below the rate, the published steps by far. The gap
-# lies above the true distance, as it must. Corrective steps reach the minimum.
+# Then a hundred steps of each kind. All stay below the rate, the published steps by far. The gap is
+# always above the true distance. Corrective steps reach the minimum.
 
 fig, ax = plt.subplots(figsize=(7, 4.4), layout="constrained")
 colors = {"joint": "#0072B2", "frank-wolfe": "#E69F00", "corrective": "#009E73"}
@@ -48,6 +48,6 @@ ax.legend()
 plt.show()
 
 # %%
-# The certificate is a sentence when printed:
+# A printed certificate is a sentence:
 
 print(found.certificate)

@@ -25,9 +25,9 @@ X, y = chessboard(200_000, seed=0)
 X_test, y_test = chessboard(20_000, seed=1)
 
 # %%
-# The basis grows until the certificate is below ``tol``: no function of the kernel can then lower
-# the objective by more than a thousandth of what the machine has taken off it. Points that are
-# moved after they were chosen give smaller bases, but in the plane there is little to save.
+# The basis grows until the certificate is below ``tol``: then no function of the kernel can lower
+# the objective by more than a thousandth of the reduction that the machine has achieved. Moving the
+# chosen points gives smaller bases, but in the plane the difference is small.
 
 from time import perf_counter
 
@@ -41,15 +41,15 @@ print(f"{model.score(X_test, y_test):.4f} of the test rows")
 print(model.certificate_)
 
 # %%
-# Every size that was tried has its certificate.
+# Every size that was tried has a certificate.
 
 tried = np.flatnonzero(np.isfinite(model.path_.gap))
 for step in tried:
     print(f"{step + 1:4d} functions: relative gap {model.path_.gap[step]:.2g}")
 
 # %%
-# scikit-learn's ``SVC`` on a tenth of the rows, for the time of a fit, which grows with more than
-# the square of the rows, and of a prediction, which takes all its support vectors.
+# scikit-learn's ``SVC`` on a tenth of the rows. The time of a fit grows faster than the square of
+# the number of rows, and a prediction uses all support vectors.
 
 from sklearn.svm import SVC
 
@@ -64,7 +64,7 @@ for name, machine in [("SVC", peer), ("LowRankSVC", model)]:
 
 # %%
 # Support vectors lie where the classes meet. Basis functions only have to span the machine: they
-# are all over the plane, and there are a hundred times fewer of them.
+# are spread over the plane, and are a hundred times fewer.
 
 import matplotlib.pyplot as plt
 

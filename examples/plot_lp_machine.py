@@ -43,15 +43,15 @@ for name, model, size in (
     print(f"{name}: {size} functions, {model.score(X_test, y_test):.1%} of new rows right")
 
 # %%
-# The certificate is about all 1 000 columns, of which few were ever made.
+# The certificate is about all 1 000 columns, of which few were ever computed.
 
 print(machine.path_)
 print(machine.certificate_)
 
 # %%
-# Circles are what a model is made of. Support vectors line the border and fill the overlap; the
-# functions of the LP machine are few and lie where they explain most. Its circles grow with the
-# coefficients.
+# Circles mark the functions of each model. Support vectors line the border and fill the overlap;
+# the functions of the LP machine are few and lie where they explain most. The size of its circles
+# shows the coefficients.
 
 import matplotlib.pyplot as plt
 from matplotlib.colors import LinearSegmentedColormap
@@ -87,8 +87,8 @@ for ax, model, points, sizes, title in (
 plt.show()
 
 # %%
-# How the minimum was closed in: the value of the model from above, and from below what the prices
-# of all columns prove.
+# Bounds on the minimum: the value of the model from above, and the bound that the prices of all
+# columns prove from below.
 
 from pursuit import CertificateDisplay
 
@@ -99,7 +99,7 @@ CertificateDisplay(
 plt.show()
 
 # %%
-# A smaller C asks for a smaller model.
+# A smaller C gives a smaller model.
 
 for smaller in (0.3, 0.1, 0.03):
     model = LPMachineClassifier(gamma=gamma, C=smaller).fit(X, y)

@@ -7,7 +7,7 @@ it back but its size. Here a theorem chooses the size, and we look over its shou
 """
 
 # %%
-# A bumpy function of three features, with noise whose tails are heavy.
+# A bumpy function of three features, with heavy-tailed noise.
 
 import numpy as np
 
@@ -32,7 +32,7 @@ print(model.path_)
 print(model.generalisation_bound_)
 
 # %%
-# The bound is above 1, so as a statement about risk it is worth nothing, and it says so. Its
+# The bound is above 1, so it says nothing about the risk, and it reports that it is vacuous. Its
 # minimum is a good choice nevertheless. A longer path shows the test error at every size;
 # ``truncated`` gives the smaller models without fitting again.
 
@@ -43,15 +43,15 @@ print(f"best size {1 + np.argmin(errors)}: {min(errors):.3f}")
 print(f"by the bound {model.n_basis_}: {errors[model.n_basis_ - 1]:.3f}")
 
 # %%
-# The same with a fifth of the rows set aside to choose the size, which is often the better choice
-# where rows are few.
+# The same with a fifth of the rows set aside to choose the size, which is often better if there are
+# few rows.
 
 split = KernelMatchingPursuitRegressor(n_basis="validation", random_state=0).fit(X, y)
 print(f"by validation {split.n_basis_}: {errors[split.n_basis_ - 1]:.3f}")
 
 # %%
-# Left: both forms of the bound, dotted because vacuous; the printed one is what chooses. Right:
-# the error on the rows of the fit and on new ones.
+# Left: both forms of the bound, dotted because they are vacuous; the printed form chooses the size.
+# Right: the error on the training rows and on new ones.
 
 import matplotlib.pyplot as plt
 
@@ -73,8 +73,8 @@ right.legend()
 plt.show()
 
 # %%
-# A bound that says something takes a tolerance that noise seldom exceeds. It then advises a smaller
-# model, since few functions suffice to miss by so much so rarely.
+# A bound below 1 needs a tolerance that the noise seldom exceeds. It then chooses a smaller model,
+# since few functions suffice to miss so rarely by so much.
 
 wide = KernelMatchingPursuitRegressor(error_tol=2.0).fit(X, y)
 missed = np.mean(np.abs(wide.predict(X_test) - y_test) > 2.0)

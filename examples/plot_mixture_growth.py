@@ -20,7 +20,7 @@ model = HullMixture(random_state=0).fit(X)
 print(f"{model.n_terms_} components, mean log density {model.score(X):.3f}")
 
 # %%
-# The same mixture at several stages of its growth, and as it was returned.
+# The same mixture at several stages of its growth, and the returned one.
 
 side = np.linspace(-1.6, 2.6, 150)
 grid = np.stack(np.meshgrid(side, np.linspace(-1.1, 1.6, 150)), axis=-1)

@@ -9,9 +9,9 @@ it bounds how much lower the objective of the full machine can be, without that 
 
 # %%
 # Two problems of 3 000 rows, each with 5 % of the labels wrong. In the first, three features
-# decide; in the second five do, and fifteen more say nothing. With a kernel that looks at all
-# features alike, rows of the second are all far from each other: its kernel matrix has no small set
-# of columns that speak for the others.
+# decide; in the second five do, and fifteen more are irrelevant. With a kernel that treats all
+# features alike, rows of the second are all far from each other: no small set of columns of its
+# kernel matrix represents the others.
 
 import numpy as np
 
@@ -50,8 +50,8 @@ for name, (X, y, X_test, y_test) in problems.items():
     print(models[-1].certificate_)
 
 # %%
-# What the full machines do, for comparison. They have a support vector for every row inside the
-# margin; for the certificate none of this was needed.
+# The full machines, for comparison. They have a support vector for every row inside the margin; the
+# certificate did not need them.
 
 from sklearn.svm import SVC
 
@@ -62,9 +62,9 @@ for name, (X, y, X_test, y_test) in problems.items():
     print(f"{name}: SVC has {len(machine.support_)} support vectors, {full[name]:.1%} right")
 
 # %%
-# Left, the part of what a machine could gain over f = 0 that is not proved to be gained. For the
-# first problem it falls by orders of magnitude. For the second it hardly moves: 400 functions are
-# too few, and the test rows, right, agree.
+# Left, the relative gap: the share of the possible reduction of the objective that is not proved to
+# be achieved. For the first problem it falls by orders of magnitude. For the second it hardly
+# changes: 400 functions are too few, and the test rows (right) agree.
 
 import matplotlib.pyplot as plt
 
@@ -86,9 +86,9 @@ right.legend()
 plt.show()
 
 # %%
-# What to do? Chosen rows are poor functions here, but functions need not sit at rows. Moving 100 of
-# them along the gradient of the objective, which is the default where it is possible, finds places
-# that speak for many rows.
+# A remedy: chosen rows are poor functions here, but functions need not be centred at rows. Moving
+# 100 of them along the gradient of the objective, which is the default where it is possible, finds
+# centres that represent many rows.
 
 X, y, X_test, y_test = problems["20 features"]
 moved = LowRankSVC(gamma=1 / 20, n_basis=100, random_state=0).fit(X, y)
@@ -96,6 +96,6 @@ print(f"100 chosen: {accuracy['20 features'][2]:.1%}, moved: {moved.score(X_test
 print(moved.certificate_)
 
 # %%
-# They beat the full machine on new rows, and the gap is smaller but still there. Both are true: the
-# certificate is about the objective with this kernel and this C, of which the full machine does
-# reach a lower value; it says nothing about new rows.
+# They beat the full machine on new rows, although a gap remains. Both are true: the certificate is
+# about the objective with this kernel and this C, for which the full machine does reach a lower
+# value; it says nothing about new rows.

@@ -38,7 +38,7 @@ for name, score in (
     print(f"{name}: area under the ROC curve {roc_auc_score(truth, score):.3f}")
 
 # %%
-# A threshold comes from the training rows: here a tenth of them would be called novel.
+# The threshold is set by the training rows, such that a tenth of them would be called novel.
 
 threshold = np.quantile(pca.score_samples(X), 0.1)
 print(f"normal rows called novel: {np.mean(pca.score_samples(normal) < threshold):.1%}")

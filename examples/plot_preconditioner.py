@@ -44,8 +44,9 @@ for name, curve in curves.items():
     print(f"{name}: {len(curve) - 1} steps")
 
 # %%
-# The matrix need not come from a kernel: any symmetric positive semi-definite one will do, also a
-# sparse one. Here a chain of springs, a few of which are far stiffer than the others.
+# The matrix need not come from a kernel: any symmetric positive semi-definite matrix will do, also
+# a sparse one. Here it is that of a chain of springs, some of which are far stiffer than the
+# others.
 
 from scipy import sparse
 

@@ -27,8 +27,8 @@ model = SparseGPRegressor(n_basis=100, refine=False, random_state=0).fit(X[:4000
 first = model.emptied()  # same basis, kernel and noise, no rows: for the other machines below
 
 # %%
-# Chunk after chunk. ``partial_fit`` is exact: the model is the one that all rows so far determine
-# in the span of the basis.
+# The stream is processed in chunks. ``partial_fit`` is exact: the model is the fit to all rows so
+# far in the span of the basis.
 
 seen, errors, widths = [], [], []
 for start in range(4000, 60_000, 4000):
@@ -47,7 +47,7 @@ axes.set_xticks([], minor=True)
 axes.legend(frameon=False)
 
 # %%
-# Two machines with other rows each begin with the same basis; ``merge`` adds up what they know.
+# Two machines with different rows begin with the same basis; ``merge`` adds their sums.
 
 north = first.emptied().partial_fit(X[:30_000], y[:30_000])
 south = first.emptied().partial_fit(X[30_000:], y[30_000:])
@@ -55,11 +55,11 @@ together = north.merge(south)
 print("largest difference:", np.abs(together.predict(X_new) - model.predict(X_new)).max())
 
 # %%
-# After many rows the first functions need not be the best ones any more. ``reselect`` puts them in
-# the order of their worth, or, given rows, chooses again.
+# After many rows the first functions need not be the best ones any more. ``grow(keep=False)`` puts
+# them in the order of their worth or, if rows are given, chooses again.
 
-small = model.reselect(n_basis=60)
-again = model.reselect(X, y, n_basis=100)
+small = model.grow(60, keep=False)
+again = model.grow(100, X, y, keep=False)
 for name, each in [("first 60", model.truncated(60)), ("best 60", small), ("chosen again", again)]:
     error = np.sqrt(np.mean((each.predict(X_new) - truth_new) ** 2))
     print(f"{name:>13}: {each.n_basis_:3d} functions, error {error:.4f}")

@@ -55,7 +55,7 @@ def command(line):
         return ""
     from typer.testing import CliRunner
 
-    from pursuit.cli.app import app
+    from pursuit.cli.commands import app
 
     result = CliRunner().invoke(app, words[1:])
     assert result.exit_code == 0, f"{line}\n{result.output}"

@@ -1,8 +1,8 @@
 """Data sets of the papers and of the benchmarks, and a robot arm that needs no file.
 
-The loaders read the folder named by the environment variable ``PURSUIT_DATA``. Where it is not set
-they ask OpenML, for the data sets that are there; the network is touched by such a call only.
-Nothing is standardised: that is the caller's choice. This module imports nothing of the package.
+The loaders read from the folder named by the environment variable ``PURSUIT_DATA``. If it is not
+set, they download from OpenML the data sets that it has; nothing else uses the network. Nothing is
+standardised: that is the caller's choice. This module imports nothing else of the package.
 
 Every loader returns a :class:`sklearn.utils.Bunch` with ``data``, ``target``, ``feature_names`` and
 ``DESCR``. A published split, ``split=0`` say, replaces the first two by ``X_train``, ``y_train``,
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, Protocol, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,20 @@ _BOSTON_FEATURES = "CRIM ZN INDUS CHAS NOX RM AGE DIS RAD TAX PTRATIO B LSTAT".s
 _USPS_TRAIN_ROWS = 7291
 
 
+class SplitLoader(Protocol):
+    """A loader of a data set with published splits."""
+
+    @overload
+    def __call__(self, *, return_X_y: Literal[False] = ..., split: int | None = ...) -> Bunch: ...
+    @overload
+    def __call__(self, *, return_X_y: Literal[True], split: int | None = ...) -> Arrays: ...
+
+
+def _typed(loader: Any) -> SplitLoader:
+    """Say which of its types a loader returns."""
+    return cast(SplitLoader, loader)
+
+
 @overload
 def load_abalone(*, return_X_y: Literal[False] = ...) -> Bunch: ...
 @overload
@@ -51,13 +65,13 @@ def load_abalone(*, return_X_y: bool = False) -> Bunch | Arrays:
     Parameters
     ----------
     return_X_y : bool, default=False
-        Return ``(data, target)`` in place of a Bunch.
+        Whether to return ``(data, target)`` in place of a Bunch.
 
     Returns
     -------
     Bunch or tuple of arrays
-        The sex comes as three 0/1 columns (male, female, infant), as in the papers, followed by
-        seven measurements. Rows are in their original order; there is no published split.
+        The sex is given by three 0/1 columns (male, female, infant), as in the papers, followed
+        by seven measurements. Rows are in their original order; there is no published split.
     """
     folder = _data_folder()
     if folder is None:
@@ -77,19 +91,16 @@ def load_abalone(*, return_X_y: bool = False) -> Bunch | Arrays:
     )
 
 
-@overload
-def load_boston(*, return_X_y: Literal[False] = ..., split: int | None = ...) -> Bunch: ...
-@overload
-def load_boston(*, return_X_y: Literal[True], split: int | None = ...) -> Arrays: ...
+@_typed
 def load_boston(*, return_X_y: bool = False, split: int | None = None) -> Bunch | Arrays:
     """Load Boston Housing: 506 rows, 13 features, every column centred.
 
     Parameters
     ----------
     return_X_y : bool, default=False
-        Return the arrays in place of a Bunch.
+        Whether to return the arrays in place of a Bunch.
     split : int, optional
-        One of ten published 90/10 splits, 0 to 9; needs ``PURSUIT_DATA``.
+        Number of one of the ten published 90/10 splits, 0 to 9; needs ``PURSUIT_DATA``.
 
     Returns
     -------
@@ -115,29 +126,26 @@ def load_boston(*, return_X_y: bool = False, split: int | None = None) -> Bunch 
     )
 
 
-@overload
-def load_usps(*, return_X_y: Literal[False] = ..., split: int | None = ...) -> Bunch: ...
-@overload
-def load_usps(*, return_X_y: Literal[True], split: int | None = ...) -> Arrays: ...
+@_typed
 def load_usps(*, return_X_y: bool = False, split: int | None = None) -> Bunch | Arrays:
     """Load USPS: 9 298 handwritten digits, 16 x 16 grey pixels in [0, 1].
 
     Parameters
     ----------
     return_X_y : bool, default=False
-        Return the arrays in place of a Bunch.
+        Whether to return the arrays in place of a Bunch.
     split : {0}, optional
         The one published split, 7 291 for training and 2 007 for testing; needs ``PURSUIT_DATA``.
 
     Returns
     -------
     Bunch or tuple of arrays
-        Targets are the digits 0 to 9. Rows of the folder: training first, then test.
+        Targets are the digits 0 to 9. In the folder's file, training rows come before test rows.
     """
     folder = _data_folder()
     if folder is None:
         table = _from_openml("USPS", data_id=41082, split=split)
-        # There pixels run from -1 to 1 and the classes are named "1" to "10".
+        # On OpenML, pixels are from -1 to 1 and the classes are named "1" to "10".
         X, y = (table.data + 1) / 2, table.target.astype(int) - 1
     else:
         with np.load(_file(folder, "usps.npz")) as arrays:
@@ -157,19 +165,16 @@ def load_usps(*, return_X_y: bool = False, split: int | None = None) -> Bunch | 
     )
 
 
-@overload
-def load_kin40k(*, return_X_y: Literal[False] = ..., split: int | None = ...) -> Bunch: ...
-@overload
-def load_kin40k(*, return_X_y: Literal[True], split: int | None = ...) -> Arrays: ...
+@_typed
 def load_kin40k(*, return_X_y: bool = False, split: int | None = None) -> Bunch | Arrays:
     """Load kin40k: a robot arm, 40 000 rows, 8 features; needs ``PURSUIT_DATA``.
 
     Parameters
     ----------
     return_X_y : bool, default=False
-        Return the arrays in place of a Bunch.
+        Whether to return the arrays in place of a Bunch.
     split : int, optional
-        One of ten published 90/10 splits, 0 to 9.
+        Number of one of the ten published 90/10 splits, 0 to 9.
 
     Returns
     -------
@@ -192,19 +197,16 @@ def load_kin40k(*, return_X_y: bool = False, split: int | None = None) -> Bunch 
     )
 
 
-@overload
-def load_protein(*, return_X_y: Literal[False] = ..., split: int | None = ...) -> Bunch: ...
-@overload
-def load_protein(*, return_X_y: Literal[True], split: int | None = ...) -> Arrays: ...
+@_typed
 def load_protein(*, return_X_y: bool = False, split: int | None = None) -> Bunch | Arrays:
     """Load Protein (CASP): 45 730 decoys, 9 features, every column centred.
 
     Parameters
     ----------
     return_X_y : bool, default=False
-        Return the arrays in place of a Bunch.
+        Whether to return the arrays in place of a Bunch.
     split : int, optional
-        One of ten published 90/10 splits, 0 to 9; needs ``PURSUIT_DATA``.
+        Number of one of the ten published 90/10 splits, 0 to 9; needs ``PURSUIT_DATA``.
 
     Returns
     -------
@@ -293,7 +295,7 @@ def make_robot_arm(
 
 
 def _data_folder() -> Path | None:
-    """Return the folder in ``PURSUIT_DATA``, or None where the variable is not set."""
+    """The folder in ``PURSUIT_DATA``, or None if the variable is not set."""
     value = os.environ.get("PURSUIT_DATA")
     return Path(value) if value else None
 
@@ -332,7 +334,7 @@ def _published_split(stem: str, split: int | None) -> NDArray[np.bool_] | None:
 
 
 def _check_split(split: int, n_splits: int) -> None:
-    # operator.index would take True for 1, which is never what was meant.
+    # operator.index would take True for 1, which nobody means.
     if isinstance(split, bool) or not isinstance(split, int | np.integer):
         raise TypeError(f"split must be None or an integer, got {split!r}")
     if not 0 <= split < n_splits:
@@ -341,7 +343,7 @@ def _check_split(split: int, n_splits: int) -> None:
 
 
 def _from_openml(name: str, *, data_id: int, split: int | None = None) -> Bunch:
-    """Download a data set; without pandas, so nominal features arrive as codes."""
+    """Download a data set, without pandas: nominal features are codes."""
     if split is not None:
         raise ValueError(
             f"split={split} needs the published splits of {name}, which OpenML does not have: set "
@@ -357,7 +359,7 @@ def _from_openml(name: str, *, data_id: int, split: int | None = None) -> Bunch:
 
 
 def _centred(X: NDArray[Any], y: NDArray[Any]) -> Arrays:
-    """Centre every column, as the files in the folder are."""
+    """Centre every column, like the files in the folder."""
     y = y.astype(float)
     return X - X.mean(axis=0), y - y.mean()
 

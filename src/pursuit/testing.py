@@ -1,7 +1,7 @@
-"""Conformance checks for people who add a part to this package.
+"""Conformance checks for people who add a row source or an objective.
 
-Each check raises AssertionError with a sentence that says what the part got wrong. Nothing in
-this package imports this module; at import it needs numpy only.
+Each check raises AssertionError with a sentence that says what is wrong. Nothing in this package
+imports this module; at import it needs numpy only.
 """
 
 from __future__ import annotations
@@ -19,152 +19,27 @@ if TYPE_CHECKING:
     from pursuit.rows import Items, RowSource
 
 _ROUNDING = 1e-8
-
-_NO_DIAGONAL = (
-    "kernel='precomputed' only: a distance needs k(x, x) of both its points, and the check passes "
-    "some rows of a kernel matrix, which do not hold it"
-)
-
-_NO_RESIDUAL = (
-    "kernel='precomputed' only: a residual needs k(x, x), and the check passes some rows of a "
-    "kernel matrix, which do not hold it"
-)
-_BOTH_VIEWS = (
-    "fit_transform(X, Y) returns the scores of both views, as that of scikit-learn's CCA does, "
-    "which the check treats by its name"
-)
-_TRUNCATED = (
-    "kernel='precomputed' only: the check truncates a kernel matrix to integers, which makes it "
-    "indefinite, and an indefinite kernel is refused by name"
-)
-_SHIFTED = (
-    "kernel='precomputed' only: the check subtracts a constant from a kernel matrix, which makes "
-    "it indefinite, and an indefinite kernel is refused by name"
-)
-
-_FOLDS = (
-    "radius chosen by cross-validation only: a row of weight 2 is in one fold, two copies of it "
-    "may be in two, so other folds and another radius are chosen"
-)
-
-_NOT_SQUARE = (
-    "kernel='precomputed' only: the check passes rows of features where a kernel matrix is meant"
-)
-EXPECTED_FAILURES: dict[str, dict[str, str]] = {
-    "ExactGPRegressor": {
-        "check_positive_only_tag_during_fit": _SHIFTED,
-        "check_estimators_dtypes": _TRUNCATED,
-    },
-    "HullBoostClassifier": {
-        "check_sample_weight_equivalence_on_dense_data": (
-            "predict_proba only: its slope is fitted on rows left out at random, which are others "
-            "when rows are repeated; votes and predictions agree"
-        ),
-    },
-    "HullRegressor": {
-        "check_sample_weight_equivalence_on_dense_data": _FOLDS,
-        "check_sample_weight_equivalence_on_sparse_data": _FOLDS,
-    },
-    "GreedyFeatureMap": {
-        "check_positive_only_tag_during_fit": (
-            "kernel='precomputed' only: the check subtracts a constant from a kernel matrix, which "
-            "makes it indefinite, and an indefinite kernel is refused by name"
-        ),
-        "check_estimators_dtypes": (
-            "kernel='precomputed' only: the check truncates a kernel matrix to integers, which "
-            "makes it indefinite, and an indefinite kernel is refused by name"
-        ),
-    },
-    "LowRankOneClassSVM": {
-        "check_positive_only_tag_during_fit": _SHIFTED,
-        "check_estimators_dtypes": _TRUNCATED,
-        "check_outliers_fit_predict": _NOT_SQUARE,
-        "check_outliers_train": _NOT_SQUARE,
-    },
-    "LowRankSVC": {
-        "check_positive_only_tag_during_fit": _SHIFTED,
-        "check_estimators_dtypes": _TRUNCATED,
-    },
-    "LowRankSVR": {
-        "check_positive_only_tag_during_fit": _SHIFTED,
-        "check_estimators_dtypes": _TRUNCATED,
-    },
-    "SpanNeighbors": {
-        "check_positive_only_tag_during_fit": (
-            "kernel='precomputed' only: the check subtracts a constant from a kernel matrix, which "
-            "makes it indefinite, and an indefinite kernel is refused by name"
-        ),
-        "check_estimators_dtypes": (
-            "kernel='precomputed' only: the check truncates a kernel matrix to integers, which "
-            "makes it indefinite, and an indefinite kernel is refused by name"
-        ),
-        "check_methods_sample_order_invariance": _NO_DIAGONAL,
-        "check_methods_subset_invariance": _NO_DIAGONAL,
-        "check_fit_idempotent": _NO_DIAGONAL,
-    },
-    "SparseGPClassifier": {
-        "check_class_weight_classifiers": (
-            "kernel='precomputed' only: the check's kernel is linear, and without a constant in it "
-            "log-odds have opposite signs at opposite points, whatever the weights"
-        ),
-        "check_positive_only_tag_during_fit": _SHIFTED,
-        "check_estimators_dtypes": _TRUNCATED,
-    },
-    "SparseGPRegressor": {
-        "check_positive_only_tag_during_fit": (
-            "kernel='precomputed' only: the check subtracts a constant from a kernel matrix, which "
-            "makes it indefinite, and an indefinite kernel is refused by name"
-        ),
-        "check_estimators_dtypes": (
-            "kernel='precomputed' only: the check truncates a kernel matrix to integers, which "
-            "makes it indefinite, and an indefinite kernel is refused by name"
-        ),
-    },
-    "SparseKernelCCA": {
-        "check_positive_only_tag_during_fit": _SHIFTED,
-        "check_estimators_dtypes": _TRUNCATED,
-        "check_transformer_general": _BOTH_VIEWS,
-        "check_transformer_data_not_an_array": _BOTH_VIEWS,
-    },
-    "SparseKernelPCA": {
-        "check_positive_only_tag_during_fit": _SHIFTED,
-        "check_estimators_dtypes": _TRUNCATED,
-        "check_methods_sample_order_invariance": _NO_RESIDUAL,
-        "check_methods_subset_invariance": _NO_RESIDUAL,
-    },
-    "SparseKernelRidge": {
-        "check_positive_only_tag_during_fit": (
-            "kernel='precomputed' only: the check subtracts a constant from a kernel matrix, which "
-            "makes it indefinite, and an indefinite kernel is refused by name"
-        ),
-        "check_estimators_dtypes": (
-            "kernel='precomputed' only: the check truncates a kernel matrix to integers, which "
-            "makes it indefinite, and an indefinite kernel is refused by name"
-        ),
-    },
-}
-"""For each estimator, the checks of scikit-learn it fails and why, as `check_estimator` and
-`parametrize_with_checks` take them in ``expected_failed_checks``."""
+"""Numbers that differ by less than this share of the largest one count as equal."""
 
 
 def check_row_source(source: RowSource, items: Items) -> None:
-    """Check that `source` keeps the contract of `pursuit.rows.RowSource`.
+    """Check that `source` fulfils the contract of `pursuit.rows.RowSource`.
 
     Parameters
     ----------
     source : RowSource
         The source to check.
     items : ndarray, CSR matrix or array, or list
-        All its rows in order, as its blocks should hold them. At least two rows, so that order
-        can be seen.
+        All its rows in order, as its blocks should hold them. At least two rows, so that their
+        order can be checked.
 
     Raises
     ------
     AssertionError
-        If blocks do not cover all rows once and in order, if `take` disagrees with them, or if a
-        nonsensical size or row number is accepted.
+        If blocks do not cover all rows once and in order, if `take` disagrees with them, or if an
+        invalid size or row number is accepted.
     """
-    # Not at the top, so that this module stays light for those who check something else.
+    # Imported here, so that importing this module stays cheap.
     from pursuit.rows import BLOCK_ROWS
 
     n_rows = _length(items)
@@ -180,23 +55,23 @@ def check_row_source(source: RowSource, items: Items) -> None:
 def check_objective(
     make_objective: Callable[[], Objective], duplicates: tuple[int, int], n_steps: int = 3
 ) -> None:
-    """Check that an objective keeps the contract of `pursuit.objectives.Objective`.
+    """Check that an objective fulfils the contract of `pursuit.objectives.Objective`.
 
     Parameters
     ----------
     make_objective : callable
-        Gives a new objective with nothing chosen, the same one at every call.
+        Returns a new objective with nothing chosen, an equal one at every call.
     duplicates : pair of int
-        Two candidates that are the same: once the first is taken, the second is dependent.
+        Two equal candidates: once the first is taken, the second is dependent.
     n_steps : int, default 3
-        How many greedy steps to check from; every candidate is tried at each.
+        Number of greedy steps to check; every candidate is tried at each of them.
 
     Raises
     ------
     AssertionError
-        If a score is not the decrease of the value that taking the candidate brings, if scores
-        depend on the company they are asked for in, if scoring or refusing changes anything, or
-        if a taken or dependent candidate stays available.
+        If a score differs from the decrease of the value when the candidate is taken, if the score
+        of a candidate depends on the others scored with it, if scoring or refusing changes
+        anything, or if a taken or dependent candidate stays available.
     """
     chosen: list[int] = []
     for _ in range(n_steps):
@@ -235,7 +110,7 @@ def _check_scores(objective: Objective, free: Indices) -> Floats:
     scores = np.array(objective.score(free))
     _require(
         scores.shape == free.shape and bool(np.isfinite(scores).all()),
-        "score must give one finite number a candidate",
+        "score must give one finite number per candidate",
     )
     backwards = objective.score(free[::-1])[::-1]
     alone = np.array([objective.score(free[i : i + 1])[0] for i in range(len(free))])

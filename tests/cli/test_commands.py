@@ -18,8 +18,8 @@ import pytest
 from typer.testing import CliRunner
 
 import pursuit
-from pursuit.cli.app import app
 from pursuit.cli.columns import Encoding, learn_encoding
+from pursuit.cli.commands import app
 from pursuit.cli.console import WrongCallError
 
 SMALL = ["--n-basis", "12", "--quiet"]
@@ -236,7 +236,7 @@ def test_a_damaged_parquet_file(tmp_path):
 
 
 def test_large_files_are_streamed(tmp_path, monkeypatch):
-    monkeypatch.setattr("pursuit.cli.fit._STREAMED_BYTES", 0)
+    monkeypatch.setattr("pursuit.cli.commands._STREAMED_BYTES", 0)
     rng = np.random.default_rng(0)
     table = pa.table({"a": rng.normal(size=300), "b": rng.normal(size=300), "id": np.arange(300)})
     table = table.append_column("y", [table.column("a").to_numpy() * 2.0])
@@ -281,7 +281,7 @@ def test_completion_is_offered():
 def test_without_pyarrow_one_line_names_the_extra(houses, tmp_path, monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "pyarrow"]:
         monkeypatch.setitem(sys.modules, name, None)
-    for name in ("columns", "tables"):
+    for name in ("columns", "files"):
         monkeypatch.delitem(sys.modules, f"pursuit.cli.{name}")
     line = refused("fit", houses / "houses.csv", "-t", "price", "-o", tmp_path / "m", code=1)
     assert line.endswith('needs pyarrow: install it with `pip install "pursuit[cli]"`')
@@ -436,6 +436,26 @@ def test_the_demo_replaces_nothing_of_yours(tmp_path):
     assert "new.csv exists: add --force to replace it" in refused("demo", tmp_path)
     assert mine.read_text() == "x,y\n1,2\n"
     assert [path.name for path in tmp_path.iterdir()] == ["new.csv"]
+
+
+def test_the_demo_runs_every_command_and_compares(tmp_path, monkeypatch):
+    for name, value in (("ROWS", 400), ("NEW", 50), ("BASIS", 16)):
+        monkeypatch.setattr(f"pursuit.cli.commands._DEMO_{name}", value)
+    done = run("demo", tmp_path)
+    assert done.exit_code == 0, done.output
+    files = {"arm.csv", "new.csv", "arm.pursuit", "out.csv", "report.html"}
+    assert {path.name for path in tmp_path.iterdir()} == files
+    for command in ("fit", "inspect", "predict", "report"):
+        assert f"$ pursuit {command} " in done.stdout
+    predicted = pa.csv.read_csv(tmp_path / "out.csv")
+    truth = pa.csv.read_csv(tmp_path / "new.csv").column("distance").to_numpy()
+    error = np.sqrt(np.mean((predicted["prediction"].to_numpy() - truth) ** 2))
+    ours, *peers = [line for line in done.stdout.splitlines() if "kernel " in line][-3:]
+    assert float(ours.split()[-1]) == pytest.approx(error, rel=1e-3)
+    assert [line.split()[-3] for line in (ours, *peers)] == ["16", "16", "32"]
+    lower, upper = (predicted[name].to_numpy() for name in ("lower", "upper"))
+    covered = 100 * np.mean((lower <= truth) & (truth <= upper))
+    assert f"95 % intervals contain {covered:.1f} % of the new rows." in done.stdout
 
 
 def test_rows_without_a_target_do_not_judge(houses, model, tmp_path):

@@ -7,12 +7,10 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from pursuit.cli.app import app
+from pursuit.cli.commands import app
 from pursuit.cli.papers import StatusLine
-from pursuit.papers import registry
-from pursuit.papers.experiment import Experiment
-from pursuit.papers.registry import BY_NAME
-from pursuit.papers.result import NOT, PARTLY, REPRODUCED
+from pursuit.papers.common import NOT, PARTLY, REPRODUCED, ignore
+from pursuit.papers.registry import EXPERIMENTS, Experiment
 
 CHEAP = ["z03-section8", "z03-fig1"]
 
@@ -35,7 +33,7 @@ def test_the_list_has_every_name(command, arguments):
     found = command(*arguments)
     assert found.exit_code == 0
     lines = found.stdout.splitlines()
-    assert [line.split()[0] for line in lines[1:]] == list(BY_NAME)
+    assert [line.split()[0] for line in lines[1:]] == list(EXPERIMENTS)
 
 
 def test_a_run_prints_a_line_each_and_writes_files(done):
@@ -145,7 +143,7 @@ def test_progress_is_for_terminals(monkeypatch):
     monkeypatch.setenv("COLUMNS", "30")
     screen = Terminal()
     status = StatusLine(screen, 4)
-    progress = status.of(2, BY_NAME["z02-rate"])
+    progress = status.start(2, "z02-rate")
     progress("a line that is much longer than the terminal is wide")
     status.clear()
     shown = screen.getvalue().split("\r\033[K")[1:]
@@ -155,7 +153,7 @@ def test_progress_is_for_terminals(monkeypatch):
     assert shown[2] == ""
     plain = io.StringIO()
     silent = StatusLine(plain, 4)
-    assert silent.of(1, BY_NAME["z02-rate"]) is None
+    assert silent.start(1, "z02-rate") is ignore
     silent.clear()
     assert plain.getvalue() == ""
 
@@ -167,4 +165,4 @@ def test_as_a_module():
         text=True,
         check=True,
     )
-    assert len(found.stdout.splitlines()) == len(registry.EXPERIMENTS) + 1
+    assert len(found.stdout.splitlines()) == len(EXPERIMENTS) + 1

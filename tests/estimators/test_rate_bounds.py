@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from pursuit import SparseGPRegressor, SparseKernelRidge
 from pursuit.bounds import orthogonalities, span_rate_bound
 from pursuit.estimators.span import dense
-from pursuit.papers import sb01
+from pursuit.papers import sb01_theory
 
 # Z03 Theorem 6.1
 
@@ -249,7 +249,7 @@ def test_theorem_2_is_its_formula_and_holds(gamma, tol):
 def test_theorem_2_is_that_of_the_experiment():
     X, y = rows(2, m=30, spread=1.0)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    found = sb01.theorem2((X, y), width=1.0)
+    found = sb01_theory.theorem2((X, y), width=1.0)
     bound = process(0.1, gamma=1.0).fit(X, y).rate_bound(X, y)
     assert bound.size[0] == found.arrays["n_star_at_most"][0]
     assert bound.value[0] == pytest.approx(found.arrays["bound"][0], rel=1e-6)

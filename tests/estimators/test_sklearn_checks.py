@@ -1,6 +1,7 @@
 """scikit-learn's own checks of an estimator, in the configurations people use."""
 
 import pytest
+from expected_failures import EXPECTED_FAILURES
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pursuit import (
@@ -25,7 +26,6 @@ from pursuit import (
     SparseKernelPCA,
     SparseKernelRidge,
 )
-from pursuit.testing import EXPECTED_FAILURES
 
 CONFIGURATIONS = [
     ExactGPRegressor(),

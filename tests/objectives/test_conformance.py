@@ -186,8 +186,8 @@ def test_a_right_objective_passes():
     ("objective", "message"),
     [
         (NumbersForMask, r"available must be a 1-D mask, got float64 of shape \(4,\)"),
-        (OneScoreForAll, "score must give one finite number a candidate"),
-        (ScoresNothing, "score must give one finite number a candidate"),
+        (OneScoreForAll, "score must give one finite number per candidate"),
+        (ScoresNothing, "score must give one finite number per candidate"),
         (ScoresInItsOwnOrder, "candidates score otherwise in another order"),
         (ScoresByCompany, "candidates score otherwise alone"),
         (ScoreMovesTheValue, "score changes the objective"),

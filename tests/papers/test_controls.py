@@ -5,17 +5,19 @@ algorithm or the data for wrong ones and leaves the criteria alone. The criteria
 nothing if both had the same verdict.
 """
 
+import inspect
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 
-from pursuit.papers import registry, sb01_cost, ss00_stopping, z03
-from pursuit.papers.folder import ResultFolder
-from pursuit.papers.result import NOT
+from pursuit.papers import sb01_theory, ss00_regression, z03
+from pursuit.papers.common import NOT
+from pursuit.papers.folder import read_records
+from pursuit.papers.registry import EXPERIMENTS
 
-RESULTS = ResultFolder(Path(__file__).parents[2] / "docs" / "papers" / "results")
+RESULTS = Path(__file__).parents[2] / "docs" / "papers" / "results"
 # Quick runs of a second or less; their agreement with the stored verdicts is an ordinary test.
 CHEAP = """
 sb01-theorem2 ss00-section6-3 z03-section8 z03-fig1 z03-fig2 hs08-fig1-left hs08-fig1-right
@@ -28,26 +30,52 @@ ss00-section5-4-trace ss00-section5-4-speed
 """.split()
 # The paper's claim is not found at all: that the criteria can hold is shown in test_ss00.py.
 NEVER = ["ss00-fig3"]
+# Arguments of the smallest runs that can be told from their controls; all others run as published.
+SMALL = {
+    "sb01-fig1": {"subsets": (1, 60, 100), "n_train": 1500, "n_basis": 100, "n_runs": 1},
+    "sb01-table1": {"rows": (50, 100, 200), "bases": (5, 10, 20), "n_new": 20, "times": 1},
+    "sb01-table2-posterior": {"widths": (10,), "n_runs": 1},
+    "sb01-table2-errorbars": {"widths": (20,), "n_test": 20},
+    "sb01-testerror": {"n_runs": 1, "random_state": 4},
+    "sb01-logposterior": {"n_runs": 1},
+    "sb01-synthetic": {"n_rows": 1500, "n_features": 5, "n_basis": 100, "n_runs": 2},
+    "ss00-fig1": {"subsets": (1, 50, 100), "n_basis": 20, "n_runs": 1},
+    "ss00-fig2": {"sizes": (100,), "n_train": 1000, "n_runs": 1},
+    "ss00-fig3": {"n_train": 1000, "n_runs": 1},
+    "ss00-fig5": {"sizes": (100,), "n_runs": 2},
+    "z03-table1": {"rows": (20, 40, 80), "terms": (2, 4, 8), "times": 1},
+    "z03-fig1": {"n_basis": 30, "n_runs": 2},
+    "z03-fig2": {"n_basis": 30, "n_runs": 3},
+    "z03-fig3": {"lambdas": (1e-4, 1e-3, 100.0), "n_runs": 1},
+    "z03-fig4": {"lambdas": (1e-4, 1e-3, 1e-2, 100.0), "n_runs": 1},
+    "z02-rate": {"n_steps": 100, "n_runs": 1},
+    "z02-margin": {"rounds": (3, 1000), "few_rounds": (3, 30), "n_runs": 1},
+    "ss00-section6-3": {"n_runs": 1},
+    "ss00-section5-4-trace": {"shares": (1e-3,), "n_runs": 1},
+    "ss00-section5-4-speed": {"times": 1},
+    "z03-section8": {"n_runs": 8},
+}
 
 
-def by_name(experiments, mark=()):
+def experiments(without=(), slow=()):
     return [
-        pytest.param(e, id=e.name, marks=pytest.mark.verify if e.name in mark else ())
-        for e in experiments
+        pytest.param(name, marks=pytest.mark.verify if name in slow else ())
+        for name in EXPERIMENTS
+        if name not in without
     ]
 
 
 @pytest.fixture
 def run(request, monkeypatch):
     """Runs an experiment by a clock that knows the printed laws, so that no test is timed."""
-    monkeypatch.setattr(sb01_cost, "cpu_seconds", by_law(sb01_law))
+    monkeypatch.setattr(sb01_theory, "cpu_seconds", by_law(sb01_law))
     monkeypatch.setattr(z03, "cpu_seconds", by_law(z03_law))
-    monkeypatch.setattr(ss00_stopping, "cpu_seconds", by_law(lambda task: 1.0))
+    monkeypatch.setattr(ss00_regression, "cpu_seconds", by_law(lambda task: 1.0))
 
-    def with_data(experiment, **arguments):
-        if experiment.data:
+    def with_data(name, **arguments):
+        if EXPERIMENTS[name].data:
             request.getfixturevalue("data_dir")
-        return experiment.function(**arguments)
+        return EXPERIMENTS[name].function(**SMALL.get(name, {}), **arguments)
 
     return with_data
 
@@ -65,9 +93,9 @@ def z03_law(task):
 
 def sb01_law(task):
     """O(m³) to fit the exact model, O(m) and O(m²) to predict; O(n²m), O(n) and O(n²) sparse."""
-    if task.func in (sb01_cost._exact, sb01_cost._sparse_greedy):
+    if task.func in (sb01_theory._exact, sb01_theory._sparse_greedy):
         m, n = len(task.args[0]), task.args[2]
-        return m**3 if task.func is sb01_cost._exact else n**2 * m
+        return m**3 if task.func is sb01_theory._exact else n**2 * m
     model, power = task.func.__self__, 2 if task.keywords else 1
     if isinstance(model, GaussianProcessRegressor):
         return len(model.X_train_) ** power
@@ -75,40 +103,33 @@ def sb01_law(task):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("experiment", by_name(registry.EXPERIMENTS))
-def test_a_control_is_not_reproduced(experiment, run):
-    found = run(experiment, **experiment.small, control=True)
+@pytest.mark.parametrize("name", experiments())
+def test_a_control_is_not_reproduced(name, run):
+    found = run(name, control=True)
     assert found.verdict == NOT, found
 
 
-@pytest.mark.parametrize(
-    "experiment",
-    by_name([e for e in registry.EXPERIMENTS if e.name not in NEVER + CHEAP], mark=SLOW),
-)
-def test_the_same_without_control_shows_something(experiment, run):
+@pytest.mark.parametrize("name", experiments(without=NEVER + CHEAP, slow=SLOW))
+def test_the_same_without_control_shows_something(name, run):
     """Otherwise the control would say nothing: the criteria could fail whatever is done."""
-    found = run(experiment, **experiment.small)
+    found = run(name)
     assert found.verdict != NOT, found
 
 
-@pytest.mark.parametrize(
-    "experiment",
-    by_name(
-        registry.EXPERIMENTS, mark=[e.name for e in registry.EXPERIMENTS if e.name not in CHEAP]
-    ),
-)
-def test_a_quick_run_has_the_verdict_of_the_full_run(experiment, request):
+@pytest.mark.parametrize("name", experiments(slow=set(EXPERIMENTS) - set(CHEAP)))
+def test_a_quick_run_has_the_verdict_of_the_full_run(name, request):
     """The stored results are those of a full run."""
-    if experiment.data:
+    if EXPERIMENTS[name].data:
         request.getfixturevalue("data_dir")
-    [stored] = [record for record in RESULTS.records() if record.name == experiment.name]
-    assert experiment.run(quick=True).verdict == stored.verdict
+    [stored] = [record for record in read_records(RESULTS) if record.name == name]
+    assert EXPERIMENTS[name].run(quick=True).verdict == stored.verdict
 
 
-@pytest.mark.parametrize("experiment", by_name(registry.EXPERIMENTS))
-def test_a_quick_run_takes_seeds_of_the_full_run(experiment):
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_quick_run_takes_seeds_of_the_full_run(name):
     """Fewer of them at most: the first seed is the same, and no count is larger."""
-    quick, full = (experiment.arguments(quick=quick) for quick in (True, False))
-    assert quick.get("random_state") == full.get("random_state")
-    if experiment.repeats in quick and experiment.repeats in full:
-        assert quick[experiment.repeats] <= full[experiment.repeats]
+    quick = EXPERIMENTS[name].quick
+    full = inspect.signature(EXPERIMENTS[name].function).parameters
+    assert "random_state" not in quick
+    if "n_runs" in quick:
+        assert quick["n_runs"] <= full["n_runs"].default

@@ -6,10 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pursuit.papers import Chart, Panel, PaperResult, Series
-from pursuit.papers.folder import Record, ResultFolder
-from pursuit.papers.registry import BY_NAME
-from pursuit.papers.report import report_page
+from pursuit.papers import Panel, PaperResult, Series
+from pursuit.papers.folder import Record, read_records, report_page, save_result
 
 
 def result(shift=0.0, **criteria):
@@ -21,38 +19,38 @@ def result(shift=0.0, **criteria):
         criteria={"near": True, **criteria},
         arrays={"number": np.array([4.0])},
         settings="as printed",
-        chart=Chart([Panel([Series("here", [1, 2], [1 / 3, 4.0 + shift])], "size", "gap")]),
+        panels=[Panel([Series("here", [1, 2], [1 / 3, 4.0 + shift])], "size", "gap")],
     )
 
 
 @pytest.fixture
 def folder(tmp_path):
-    return ResultFolder(tmp_path / "new" / "results")
+    return tmp_path / "new" / "results"
 
 
 def test_what_is_written(folder):
-    record = folder.save(BY_NAME["z02-rate"], result(far=False), "full")
-    assert sorted(path.name for path in folder.path.iterdir()) == [
+    record = save_result(folder, "z02-rate", result(far=False), "full")
+    assert sorted(path.name for path in folder.iterdir()) == [
         "summary.csv",
         "z02-rate.csv",
         "z02-rate.png",
         "z02-rate.svg",
     ]
-    assert (folder.path / "z02-rate.csv").read_text().splitlines() == [
+    assert (folder / "z02-rate.csv").read_text().splitlines() == [
         "panel,series,size,mean,deviation,lowest,highest,runs",
         "gap,here,1,0.33333,0,0.33333,0.33333,1",
         "gap,here,2,4,0,4,4,1",
     ]
     assert record.line == "z02-rate | paper: 3 < 4 | here: 4 | ± 1 | partly reproduced"
     assert (record.holds, record.fails) == ("near", "far")
-    assert folder.records() == [record]
+    assert read_records(folder) == [record]
 
 
 def test_checks_and_settings_chosen_with_hindsight_are_in_the_row(folder):
     odd = replace(result(), checks={"sane": False}, hindsight="the width (nearest of ten)")
-    record = folder.save(BY_NAME["z02-rate"], odd, "full")
+    record = save_result(folder, "z02-rate", odd, "full")
     assert (record.holds, record.fails) == ("near", "sane")
-    assert folder.records()[0].hindsight == "the width (nearest of ten)"
+    assert read_records(folder)[0].hindsight == "the width (nearest of ten)"
     assert record.line == (
         "z02-rate | paper: 3 < 4 | here: 4 | ± 1 | chosen after seeing results: the width (nearest "
         "of ten) | partly reproduced"
@@ -62,37 +60,37 @@ def test_checks_and_settings_chosen_with_hindsight_are_in_the_row(folder):
 
 def test_the_summary_grows_in_the_order_of_the_registry_and_replaces(folder):
     for name in ("z02-rate", "sb01-fig1", "z02-rate"):
-        folder.save(BY_NAME[name], result(), "quick")
-    folder.save(BY_NAME["sb01-fig1"], result(1.0), "full")
-    assert folder.names() == ["sb01-fig1", "z02-rate"]
-    assert [record.here for record in folder.records()] == ["5", "4"]
-    assert [record.run for record in folder.records()] == ["full", "quick"]
+        save_result(folder, name, result(), "quick")
+    save_result(folder, "sb01-fig1", result(1.0), "full")
+    assert [record.name for record in read_records(folder)] == ["sb01-fig1", "z02-rate"]
+    assert [record.here for record in read_records(folder)] == ["5", "4"]
+    assert [record.run for record in read_records(folder)] == ["full", "quick"]
 
 
 def test_the_same_numbers_give_the_same_bytes(tmp_path):
-    folders = [ResultFolder(tmp_path / name) for name in ("a", "b")]
+    folders = [tmp_path / name for name in ("a", "b")]
     for folder in folders:
-        folder.save(BY_NAME["z02-rate"], result(), "full")
-    for path in folders[0].path.iterdir():
-        assert path.read_bytes() == (folders[1].path / path.name).read_bytes(), path.name
+        save_result(folder, "z02-rate", result(), "full")
+    for path in folders[0].iterdir():
+        assert path.read_bytes() == (folders[1] / path.name).read_bytes(), path.name
 
 
 def test_nothing_is_there_before_something_is_written(folder):
-    assert folder.records() == []
+    assert read_records(folder) == []
     with pytest.raises(ValueError, match=r"there are no results in .*pursuit papers run"):
         report_page(folder)
 
 
 def test_a_summary_of_another_kind_is_refused(folder):
-    folder.path.mkdir(parents=True)
-    (folder.path / "summary.csv").write_text("name,other\na,b\n")
+    folder.mkdir(parents=True)
+    (folder / "summary.csv").write_text("name,other\na,b\n")
     with pytest.raises(ValueError, match=r"summary\.csv is not a summary that this version wrote"):
-        folder.records()
+        read_records(folder)
 
 
 def test_the_page_holds_everything_and_needs_nothing(folder):
-    folder.save(BY_NAME["ss00-fig4"], result(far=False), "quick")
-    folder.save(BY_NAME["z02-rate"], result(), "full")
+    save_result(folder, "ss00-fig4", result(far=False), "quick")
+    save_result(folder, "z02-rate", result(), "full")
     page = report_page(folder)
     assert "2 tables and figures: 1 reproduced, 1 partly reproduced." in page
     assert page.count('src="data:image/svg+xml;base64,') == 2
@@ -105,21 +103,21 @@ def test_the_page_holds_everything_and_needs_nothing(folder):
 
 
 def test_a_figure_that_was_removed_is_missed(folder):
-    folder.save(BY_NAME["z02-rate"], result(), "full")
-    (folder.path / "z02-rate.svg").unlink()
+    save_result(folder, "z02-rate", result(), "full")
+    (folder / "z02-rate.svg").unlink()
     assert "There is no z02-rate.svg." in report_page(folder)
 
 
 def test_results_of_an_unknown_experiment_are_kept(folder):
-    folder.save(replace(BY_NAME["z02-rate"], name="z02-other"), result(), "full")
-    folder.save(BY_NAME["z02-rate"], result(), "full")
-    assert folder.names() == ["z02-rate", "z02-other"]
+    save_result(folder, "z02-other", result(), "full")
+    save_result(folder, "z02-rate", result(), "full")
+    assert [record.name for record in read_records(folder)] == ["z02-rate", "z02-other"]
     assert "z02-other" in report_page(folder)
 
 
 def test_lines_with_commas_and_quotes_survive(folder):
     odd = replace(result(), we_get='4, "about"; 5')
-    folder.save(BY_NAME["z02-rate"], odd, "full")
-    assert folder.records()[0].here == '4, "about"; 5'
-    with (folder.path / "summary.csv").open(newline="") as text:
-        assert len(next(csv.reader(text))) == len(Record.__dataclass_fields__)
+    save_result(folder, "z02-rate", odd, "full")
+    assert read_records(folder)[0].here == '4, "about"; 5'
+    with (folder / "summary.csv").open(newline="") as text:
+        assert len(next(csv.reader(text))) == len(Record._fields)

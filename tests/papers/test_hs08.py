@@ -31,7 +31,7 @@ def naive_curve(K, y, n, alpha):
 
 def test_figure2_is_the_naive_curve():
     X, y = small()
-    found = hs08.figure2((X, y), settings=[(2.0, 0.4)], n_train=50, n_sizes=6, n_splits=2)
+    found = hs08.figure2((X, y), settings=[(2.0, 0.4)], n_train=50, n_sizes=6, n_runs=2)
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     for split in range(2):
         order = np.random.default_rng(split).permutation(60)

@@ -25,7 +25,7 @@ def naive_bound(K, n):
 def test_left_is_the_naive_curve():
     X = np.random.default_rng(0).normal(size=(70, 4)) * [1.0, 20.0, 1.0, 3.0]
     lines = []
-    found = hs08.figure1_left(X, n_train=50, n_sizes=12, n_splits=2, progress=lines.append)
+    found = hs08.figure1_left(X, n_train=50, n_sizes=12, n_runs=2, progress=lines.append)
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     for split in range(2):
         train = Z[np.random.default_rng(split).permutation(70)[:50]]
@@ -38,7 +38,7 @@ def test_left_is_the_naive_curve():
 
 
 def test_left_on_boston(data_dir, size):
-    found = hs08.figure1_left(n_splits=size(2, 10))
+    found = hs08.figure1_left(n_runs=size(2, 10))
     assert found.verdict == "reproduced"
     assert np.all((found.arrays["argmin"] >= 43) & (found.arrays["argmin"] <= 48))
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pursuit.papers import Chart, Panel, PaperResult, Series
+from pursuit.papers import Panel, PaperResult, Series
 
 
 def result(checks=None, hindsight="", **criteria):
@@ -15,7 +15,7 @@ def result(checks=None, hindsight="", **criteria):
         criteria={name.replace("_", " "): holds for name, holds in criteria.items()},
         arrays={"number": np.array([4.0])},
         settings="as printed",
-        chart=Chart([Panel([Series("here", [1.0], [4.0])], "x", "y")]),
+        panels=[Panel([Series("here", [1.0], [4.0])], "x", "y")],
         checks=checks or {},
         hindsight=hindsight,
     )

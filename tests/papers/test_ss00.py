@@ -9,7 +9,7 @@ import numpy as np
 import oracles
 import pytest
 
-from pursuit.papers import ss00
+from pursuit.papers import ss00, ss00_regression
 
 
 def small(m, seed=0):
@@ -50,7 +50,7 @@ def test_figure1_follows_a_naive_search():
     assert all(
         name.endswith("within 10 % of each other, the smallest not") for name in found.criteria
     )
-    assert [panel.title for panel in found.chart.panels] == ["first", "second"]
+    assert [panel.title for panel in found.panels] == ["first", "second"]
 
 
 def test_section6_3_counts_as_a_naive_search_does():
@@ -98,7 +98,8 @@ def span_fit(K, S, y, noise):
 
 
 @pytest.mark.parametrize(
-    ("figure", "per_feature", "noise"), [(ss00.figure2, 1.0, 0.1), (ss00.figure5, 10.0, 0.01)]
+    ("figure", "per_feature", "noise"),
+    [(ss00_regression.figure2, 1.0, 0.1), (ss00_regression.figure5, 10.0, 0.01)],
 )
 def test_figures_2_and_5_minimise_the_regularised_risk(figure, per_feature, noise):
     X, y = small(40)
@@ -137,7 +138,7 @@ def test_figures_2_and_5_minimise_the_regularised_risk(figure, per_feature, nois
 def test_criteria_of_figure_2_can_fail():
     """With a single basis function the risk is far above that of the full system."""
     X, y = small(40)
-    criteria = ss00.figure2((X, y), sizes=[1], n_train=30, n_runs=1).criteria
+    criteria = ss00_regression.figure2((X, y), sizes=[1], n_train=30, n_runs=1).criteria
     assert criteria["risk with 1 within 5 % of the full system's"] is False
 
 
@@ -150,7 +151,7 @@ def test_figure4_counts_classes():
     assert found.arrays["classes"].tolist() == [4, 4, 4]
     assert found.arrays["expected"] < 2
     assert found.criteria["more classes than random rows have, by two standard errors"] is True
-    assert found.chart.columns()["series"] == ["greedy"] * 3 + ["random rows, expected"] * 2
+    assert found.table()["series"] == ["greedy"] * 3 + ["random rows, expected"] * 2
 
 
 def test_the_expected_number_of_classes_is_exact():
@@ -167,10 +168,9 @@ def test_the_expected_number_of_digits(data_dir):
 
 def test_figure4_shows_square_patterns():
     X = np.random.default_rng(0).random((40, 9))
-    chart = ss00.figure4((X, np.arange(40) % 7), n_runs=3).chart
-    assert chart.images.shape == (20, 3, 3)
-    assert all(np.any(np.all(image.ravel() == X, axis=1)) for image in chart.images)
-    assert len(chart.captions) == 20
+    pictures = ss00.figure4((X, np.arange(40) % 7), n_runs=3).pictures
+    assert [image.shape for _, image in pictures] == [(3, 3)] * 20
+    assert all(np.any(np.all(image.ravel() == X, axis=1)) for _, image in pictures)
 
 
 @pytest.mark.verify
@@ -180,7 +180,7 @@ def test_the_figures_of_the_paper(data_dir):
     assert counted.verdict == "reproduced"
     assert counted.arrays["kernels"].mean() <= 180
     assert ss00.figure3().verdict == "not reproduced"
-    assert ss00.figure2().verdict == "reproduced"
-    assert ss00.figure5().verdict == "reproduced"
+    assert ss00_regression.figure2().verdict == "reproduced"
+    assert ss00_regression.figure5().verdict == "reproduced"
     patterns = ss00.figure4().arrays["classes"]
     assert 6.5 <= patterns.mean() <= 8.5

@@ -112,7 +112,7 @@ def test_table_1_compares_with_what_is_printed(monkeypatch, kappa_grows_by):
 
 
 def test_table_1_measures(monkeypatch):
-    monkeypatch.setattr("pursuit.papers.growth._LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("pursuit.papers.common._LEAST_SECONDS", 0.0)
     found = z03.table1(rows=[20, 40], terms=[2, 4], n_features=3, times=1)
     assert np.all(found.arrays["by_rows"] > 0)
     assert np.all(found.arrays["by_terms"] > 0)

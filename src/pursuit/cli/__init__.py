@@ -1,4 +1,4 @@
-"""The `pursuit` command. Stands above everything else and may import all of it."""
+"""The `pursuit` command, the topmost layer: it may import everything else."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import sys
 
 
 def main() -> None:
-    """Run the command; without typer, say what to install."""
+    """Run the command. Without typer, say what to install."""
     try:
-        from pursuit.cli.app import app
+        from pursuit.cli.commands import app
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("pursuit"):
             raise

@@ -1,4 +1,4 @@
-"""Columns of a table as numbers: what is a feature, and how texts, dates and gaps become one."""
+"""Columns of a table as features: how texts, dates and missing values become numbers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from pursuit._types import Floats
 from pursuit.cli.console import WrongCallError
 
 MOST_CATEGORIES = 50
+"""A text column with more categories than this is refused."""
 _DAY = 86_400.0
 _WITH_COMMAS = re.compile(r"[-+]?\d[\d.]*(,[\d.]+)*")
 _OTHER_DATE = re.compile(r"(\d{1,2}([./-])\d{1,2}\2\d{4}|\d{4}([./])\d{1,2}\3\d{1,2})(\D.*)?")
-"""Dates that are not written as in ISO 8601, and may be read in more than one way."""
+"""Dates that are not written as in ISO 8601 and can be read in more than one way."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +32,13 @@ class Column:
     Attributes
     ----------
     name : str
-        Of the column.
+        Name of the column.
     kind : {"number", "text", "date"}
-        What it holds.
+        Type of its values.
     categories : list of str
-        Of a text column: one feature each, 1 where the row has it.
+        Categories of a text column. Each becomes a feature that is 1 in the rows that have it.
     fill : float or str or None
-        What stands for a gap; None where gaps are refused.
+        Value that replaces a missing one; None if missing values are refused.
     """
 
     name: str
@@ -47,7 +48,7 @@ class Column:
 
     @property
     def features(self) -> list[str]:
-        """Names of the features it becomes."""
+        """Names of the features that the column becomes."""
         if self.kind != "text":
             return [self.name]
         return [f"{self.name}={category}" for category in self.categories]
@@ -76,7 +77,7 @@ class Encoding:
         return [column.name for column in self.columns if column.kind == "text"]
 
     def encode(self, table: pa.Table) -> tuple[Floats, int]:
-        """Rows of numbers, and how many categories in them were never seen."""
+        """Rows of numbers, and the number of values in categories that ``fit`` did not see."""
         whole = [column.name for column in self.columns if column.fill is None]
         refuse_gaps(
             table.select(whole),
@@ -93,24 +94,24 @@ class Encoding:
                 unseen += int((~rows[:, at : at + n].any(axis=1) & (texts != column.fill)).sum())
             else:
                 n = 1
-                found = _refuse_infinite(_as_fitted(values, column), column.name)
-                gaps = np.isnan(found)
-                rows[:, at] = np.where(gaps, column.fill, found) if gaps.any() else found
+                converted = _refuse_infinite(_as_fitted(values, column), column.name)
+                gaps = np.isnan(converted)
+                rows[:, at] = np.where(gaps, column.fill, converted) if gaps.any() else converted
             at += n
         return rows, unseen
 
     def as_json(self) -> dict[str, Any]:
-        """Texts and numbers only."""
+        """The encoding as texts and numbers, for a file."""
         return {"target": self.target, "columns": [asdict(column) for column in self.columns]}
 
     @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Encoding:
-        """What :meth:`as_json` gave."""
-        return cls([Column(**column) for column in found["columns"]], found["target"])
+    def from_json(cls, stored: dict[str, Any]) -> Encoding:
+        """The encoding that :meth:`as_json` wrote."""
+        return cls([Column(**column) for column in stored["columns"]], stored["target"])
 
 
 def learn_encoding(table: pa.Table, target: str, impute: str | None) -> Encoding:
-    """Look at every column of the features: kinds, categories, and what to put into gaps."""
+    """Learn types, categories and replacements of missing values from every column."""
     names = [name for name in table.column_names if name != target]
     if not names:
         raise WrongCallError("the table has no columns beside the target: there are no features.")
@@ -161,7 +162,7 @@ def _learned(values: pa.ChunkedArray, name: str, impute: str | None) -> Column:
 
 
 def _meant(texts: Sequence[str]) -> str:
-    """What all of these texts were meant to be, and how to write that; empty for mere texts."""
+    """What all of these texts were meant to be, and how to write it; empty for plain texts."""
     with_comma = [text for text in texts if "," in text]
     if with_comma and all(_WITH_COMMAS.fullmatch(text) for text in texts):
         return (
@@ -174,7 +175,7 @@ def _meant(texts: Sequence[str]) -> str:
 
 
 def refuse_target(values: pa.ChunkedArray, name: str) -> NoReturn:
-    """Numbers are to be predicted, and these are none."""
+    """Refuse a target that is not numeric."""
     if kind_of(values.type) == "text":
         known = sorted({text for text in _texts(values, None) if text})
         if meant := _meant(known):
@@ -186,9 +187,9 @@ def refuse_target(values: pa.ChunkedArray, name: str) -> NoReturn:
 
 
 def _as_fitted(values: pa.ChunkedArray, column: Column) -> Floats:
-    """Numbers of a column that is to hold what it held when the model was fitted.
+    """Numbers of a column that must have the type it had when the model was fitted.
 
-    A file without types of its own, or one written carelessly, may have them as texts.
+    Texts are converted, since a file may hold numbers and dates as texts.
     """
     if values.null_count == len(values):
         return np.full(len(values), np.nan)
@@ -202,7 +203,7 @@ def _as_fitted(values: pa.ChunkedArray, column: Column) -> Floats:
 
 
 def kind_of(type_: pa.DataType) -> str | None:
-    """number, text or date; None for anything else. Truth values are numbers."""
+    """``"number"``, ``"text"`` or ``"date"``; None for other types. Booleans are numbers."""
     if pa.types.is_dictionary(type_):
         type_ = type_.value_type
     if pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_boolean(type_):
@@ -223,7 +224,7 @@ def _texts(values: pa.ChunkedArray, fill: str | None) -> NDArray[Any]:
 
 
 def numbers(values: pa.ChunkedArray, kind: str = "number") -> Floats:
-    """Numbers as they are, those beyond 2^53 rounded; dates in days since 1970."""
+    """Numbers, rounded beyond 2^53, and dates in days since 1970."""
     if kind == "date":
         # Fractions of a millisecond are lost.
         milliseconds = values.cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
@@ -232,32 +233,32 @@ def numbers(values: pa.ChunkedArray, kind: str = "number") -> Floats:
 
 
 def finite_numbers(values: pa.ChunkedArray, name: str) -> Floats:
-    """Numbers of a column, none of them infinite."""
+    """Numbers of a column; infinite ones are refused."""
     return _refuse_infinite(numbers(values), name)
 
 
-def _refuse_infinite(found: Floats, name: str) -> Floats:
-    if count := int(np.isinf(found).sum()):
+def _refuse_infinite(values: Floats, name: str) -> Floats:
+    if count := int(np.isinf(values).sum()):
         raise WrongCallError(
-            f"column {name!r} holds infinity, in {count:,} of {len(found):,} rows: write nothing "
+            f"column {name!r} holds infinity, in {count:,} of {len(values):,} rows: write nothing "
             "there for a missing value, or leave such rows out."
         )
-    return found
+    return values
 
 
 def named(X: Floats, names: Sequence[str]) -> pa.Table:
-    """Rows of numbers under names."""
+    """Rows of numbers as a table with column names."""
     return pa.table({name: X[:, j] for j, name in enumerate(names)})
 
 
 def refuse_gaps(table: pa.Table, advice: str) -> None:
-    """Missing values are refused, counted column by column, with advice."""
+    """Refuse missing values: count them per column and give advice."""
     counts = {name: _gaps(table.column(name)) for name in table.column_names}
     counts = {name: count for name, count in counts.items() if count}
     if counts:
-        told = ", ".join(f"{name} ({count:,})" for name, count in counts.items())
+        listed = ", ".join(f"{name} ({count:,})" for name, count in counts.items())
         raise WrongCallError(
-            f"{sum(counts.values()):,} values are missing, in columns {told}: {advice}."
+            f"{sum(counts.values()):,} values are missing, in columns {listed}: {advice}."
         )
 
 
@@ -266,7 +267,7 @@ def _gaps(values: pa.ChunkedArray) -> int:
 
 
 def _present(values: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Where there is a value: neither missing, nor not a number, nor an empty text."""
+    """Where a value is present: not null, not NaN and not an empty text."""
     present = values.is_valid()
     if pa.types.is_floating(values.type):
         present = pc.and_(present, pc.invert(pc.is_nan(values).fill_null(True)))
@@ -276,7 +277,7 @@ def _present(values: pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def without_gaps(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    """The rows in which nothing is missing of these columns."""
+    """The rows that have a value in each of these columns."""
     keep = np.ones(table.num_rows, dtype=bool)
     for name in names:
         keep &= _present(table.column(name))
@@ -284,7 +285,7 @@ def without_gaps(table: pa.Table, names: Sequence[str]) -> pa.Table:
 
 
 def require_columns(names: Sequence[str], there: Sequence[str], table: str, asked: str) -> None:
-    """Every name must be that of a column; the nearest ones are suggested."""
+    """Refuse names that are not columns, and suggest the nearest ones."""
     from pursuit.rows import check_columns
 
     try:

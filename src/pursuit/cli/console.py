@@ -1,4 +1,4 @@
-"""What the commands say, and how they end: 0 fine, 1 a failure, 2 a wrong call, 130 Ctrl-C."""
+"""Messages and exit codes of the commands: 0 success, 1 failure, 2 wrong call, 130 Ctrl-C."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from pursuit.cli import missing
 FAILURE, WRONG_CALL, INTERRUPTED = 1, 2, 130
 
 TableArgument = Annotated[
-    Path, typer.Argument(help="A .csv or .parquet file, or a folder of one of them.")
+    Path, typer.Argument(help="A .csv or .parquet file, or a folder of such files.")
 ]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where in the program it failed.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show where the program failed.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but warnings and errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show warnings and errors only.")]
 
 
 class WrongCallError(Exception):
-    """The call cannot be what was meant; the text says what to change."""
+    """A call with arguments that cannot be meant; the text says what to change."""
 
 
 def say(text: str = "", *, quiet: bool = False) -> None:
-    """A line on standard output, never wrapped."""
+    """Print a line on standard output, never wrapped."""
     if not quiet:
         print(text, flush=True)
 
 
 def tell(text: str, *, quiet: bool = False) -> None:
-    """A line on standard error: progress and warnings, which a pipe must not carry."""
+    """Print a line on standard error: progress and warnings, which must not enter a pipe."""
     if not quiet:
         print(text, file=sys.stderr, flush=True)
 
@@ -54,7 +54,7 @@ def ending(debug: bool) -> Iterator[None]:
     except KeyboardInterrupt as error:
         raise _ended("interrupted", INTERRUPTED, debug) from error
     except BrokenPipeError as error:
-        # Whoever reads has seen enough; nothing must be flushed to them at the end either.
+        # The reader has closed the pipe: nothing may be flushed to it at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(FAILURE) from error
     except (ArithmeticError, ImportError, MemoryError, OSError, TypeError, ValueError) as error:
@@ -82,10 +82,10 @@ def _show_warning(message: Any, *_: Any, **__: Any) -> None:
 
 
 def refuse_existing(path: Path, force: bool, read: Sequence[Path | None] = ()) -> None:
-    """An output that exists is replaced only when asked to, and its folder must take files.
+    """Refuse, before the work begins, an output that cannot or must not be written.
 
-    What is read is never replaced: a model in place of the table would be the end of the table.
-    Better now than after the work.
+    An existing file is replaced only if asked for, and its folder must be writable. A file in
+    ``read`` is never replaced: a model written over its table would destroy the table.
     """
     if path.is_dir():
         raise WrongCallError(f"{path} is a folder: give the name of a file in it.")
@@ -103,7 +103,7 @@ def refuse_existing(path: Path, force: bool, read: Sequence[Path | None] = ()) -
 
 
 def require_writable(folder: Path) -> None:
-    """A folder must take files."""
+    """Raise OSError if no file can be made in a folder."""
     try:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
@@ -112,7 +112,7 @@ def require_writable(folder: Path) -> None:
 
 @contextlib.contextmanager
 def progress_of(model: Any, quiet: bool) -> Iterator[None]:
-    """A progress bar on a terminal, plain lines elsewhere; both on standard error."""
+    """Show progress on standard error: a bar on a terminal, lines elsewhere."""
     if quiet:
         yield
         return

@@ -21,17 +21,15 @@ from pursuit.cli.console import (
     say,
     tell,
 )
-from pursuit.papers.common import Progress
-from pursuit.papers.experiment import Experiment
-from pursuit.papers.folder import ResultFolder, new_figure
-from pursuit.papers.registry import EXPERIMENTS, chosen
-from pursuit.papers.report import report_page
+from pursuit.papers.common import Progress, ignore
+from pursuit.papers.folder import new_figure, read_records, report_page, save_result
+from pursuit.papers.registry import EXPERIMENTS, choose
 
 DEFAULT_FOLDER = Path("paper-results")
 REPORT = "report.html"
 
 app = typer.Typer(
-    help="Tables and figures of the five papers: list them, run them again, report what came out.",
+    help="Tables and figures of the five papers: list them, run them again, report the results.",
     rich_markup_mode=None,
 )
 
@@ -40,20 +38,20 @@ Folder = Annotated[Path, typer.Option("--output", "-o", help="Folder of the resu
 
 @app.callback(invoke_without_command=True)
 def main(context: typer.Context) -> None:
-    """Tables and figures of the five papers: list them, run them again, report what came out."""
+    """Tables and figures of the five papers: list them, run them again, report the results."""
     if context.invoked_subcommand is None:
         list_experiments()
 
 
 @app.command("list")
 def list_experiments() -> None:
-    """Every table and figure: name, minutes of a quick and of a full run, data, what it shows."""
-    width = max(len(experiment.name) for experiment in EXPERIMENTS)
+    """List all tables and figures: name, minutes of a quick and of a full run, data, content."""
+    width = max(map(len, EXPERIMENTS))
     print(f"{'name':{width}}  quick  full  data, what it shows")
-    for experiment in EXPERIMENTS:
+    for name, experiment in EXPERIMENTS.items():
         quick, full = (f"{minutes:.1f}" for minutes in experiment.minutes)
         data = f"[{', '.join(experiment.data)}] " if experiment.data else ""
-        print(f"{experiment.name:{width}}  {quick:>5}  {full:>4}  {data}{experiment.title}")
+        print(f"{name:{width}}  {quick:>5}  {full:>4}  {data}{experiment.title}")
 
 
 @app.command("run")
@@ -69,30 +67,29 @@ def run_experiments(
     force: Force = False,
     debug: Debug = False,
 ) -> None:
-    """Compute tables and figures: NAME.svg, NAME.png and NAME.csv, and a line each."""
+    """Compute tables and figures: NAME.svg, NAME.png and NAME.csv, and one line for each."""
     with ending(debug):
-        experiments = _chosen(names or [])
+        chosen = _chosen(names or [])
         if output.exists() and not output.is_dir():
             raise WrongCallError(f"{output} is a file: name a folder with --output.")
-        folder = ResultFolder(output)
-        _refuse_overwriting(folder, experiments, force)
-        _require_data(experiments)
+        _refuse_overwriting(output, chosen, force)
+        _require_data(chosen)
         output.mkdir(parents=True, exist_ok=True)
         require_writable(output)
         new_figure()
         kind = "quick" if quick else "full"
         kind += f", {seeds} seeds" if seeds is not None else ""
-        minutes = sum(experiment.minutes[0 if quick else 1] for experiment in experiments)
-        many = "experiment" if len(experiments) == 1 else "experiments"
-        tell(f"{len(experiments)} {many}, about {minutes:.1f} minutes; results go to {output}")
-        status = StatusLine(sys.stderr, len(experiments))
-        for number, experiment in enumerate(experiments, start=1):
+        minutes = sum(EXPERIMENTS[name].minutes[0 if quick else 1] for name in chosen)
+        many = "experiment" if len(chosen) == 1 else "experiments"
+        tell(f"{len(chosen)} {many}, about {minutes:.1f} minutes; results go to {output}")
+        status = StatusLine(sys.stderr, len(chosen))
+        for number, name in enumerate(chosen, start=1):
             try:
-                progress = status.of(number, experiment)
-                result = experiment.run(quick=quick, seeds=seeds, progress=progress)
+                progress = status.start(number, name)
+                result = EXPERIMENTS[name].run(quick=quick, seeds=seeds, progress=progress)
             finally:
                 status.clear()
-            say(folder.save(experiment, result, kind).line)
+            say(save_result(output, name, result, kind).line)
 
 
 @app.command("report")
@@ -110,67 +107,64 @@ def write_report(
     """Collect all results of a folder on one page of HTML."""
     with ending(debug):
         page = results / REPORT if output is None else output
-        text = report_page(ResultFolder(results))
+        text = report_page(results)
         refuse_existing(page, force)
         page.write_text(text, encoding="utf-8")
         say(str(page))
 
 
-def _chosen(names: list[str]) -> Sequence[Experiment]:
+def _chosen(names: list[str]) -> list[str]:
     try:
-        return chosen(names)
+        return choose(names)
     except LookupError as error:
         raise WrongCallError(str(error)) from error
 
 
-def _refuse_overwriting(
-    folder: ResultFolder, experiments: Sequence[Experiment], force: bool
-) -> None:
-    known = set(folder.names())
-    there = [experiment.name for experiment in experiments if experiment.name in known]
+def _refuse_overwriting(folder: Path, chosen: Sequence[str], force: bool) -> None:
+    known = {record.name for record in read_records(folder)}
+    there = [name for name in chosen if name in known]
     if there and not force:
         raise WrongCallError(
-            f"{folder.path} has results of {', '.join(there)}: add --force to compute them again, "
+            f"{folder} has results of {', '.join(there)}: add --force to compute them again, "
             "or name another folder with --output."
         )
 
 
-def _require_data(experiments: Sequence[Experiment]) -> None:
-    """Load each data set once before the work begins: better now than after minutes."""
-    wanted = {name: experiment for experiment in experiments for name in experiment.data}
-    for name in sorted(wanted):
+def _require_data(chosen: Sequence[str]) -> None:
+    """Load each data set once before the work begins, so that a missing one is reported at once."""
+    for data in sorted({data for name in chosen for data in EXPERIMENTS[name].data}):
         try:
-            getattr(datasets, f"load_{name}")()
+            getattr(datasets, f"load_{data}")()
         except ValueError as error:
-            users = [experiment.name for experiment in experiments if name in experiment.data]
+            users = [name for name in chosen if data in EXPERIMENTS[name].data]
             raise ValueError(f"{error}. Needed by {', '.join(users)}.") from error
 
 
 class StatusLine:
-    """What the work is at, on the last line of a terminal; nothing where there is none.
+    """Progress on the last line of a terminal; nothing where the stream is no terminal.
 
     Parameters
     ----------
     stream : text stream
         Where to write.
     total : int
-        How many experiments there are.
+        Number of experiments.
     """
 
     def __init__(self, stream: TextIO, total: int) -> None:
         self.stream, self.total = stream, total
         self.shown = stream.isatty()
 
-    def of(self, number: int, experiment: Experiment) -> Progress | None:
-        """What shows the progress of an experiment."""
+    def start(self, number: int, name: str) -> Progress:
+        """Show that an experiment starts, and return the function that shows its progress."""
         if not self.shown:
-            return None
-        head = f"{number}/{self.total} {experiment.name}"
+            return ignore
+        head = f"{number}/{self.total} {name}"
         self._show(head)
         return lambda line: self._show(f"{head}: {line}")
 
     def clear(self) -> None:
-        """Leave the line empty for what is printed next."""
+        """Empty the line."""
         if self.shown:
             self._show("")
 

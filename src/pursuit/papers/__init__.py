@@ -1,11 +1,19 @@
-"""The papers' experiments, one module a paper, one function a table or figure.
+"""The experiments of five papers: one function per table or figure.
 
-Every function runs with no arguments at the paper's own setting and returns a
-:class:`~pursuit.papers.result.PaperResult`, whose verdict is computed from the numbers;
-:mod:`~pursuit.papers.registry` has them all by name. May import everything below the command line.
+Papers are named by their authors' initials and the year:
+
+- SB01: Smola and Bartlett, *Sparse greedy Gaussian process regression* (2001);
+- SS00: Smola and Schölkopf, *Sparse greedy matrix approximation for machine learning* (2000);
+- Z03: Zhang, *Approximation bounds for some sparse kernel regression algorithms* (2003);
+- Z02: Zhang, *A general greedy approximation algorithm with applications* (2002);
+- HS08: Hussain and Shawe-Taylor, *Theory of matching pursuit* (2008).
+
+Every function runs without arguments at the paper's own setting and returns a
+:class:`~pursuit.papers.common.PaperResult`, whose verdict follows from the numbers.
+:mod:`~pursuit.papers.registry` lists them by name. This package may import everything below the
+command line.
 """
 
-from pursuit.papers.chart import Chart, Panel, Series
-from pursuit.papers.result import PaperResult
+from pursuit.papers.common import Panel, PaperResult, Series
 
-__all__ = ["Chart", "Panel", "PaperResult", "Series"]
+__all__ = ["Panel", "PaperResult", "Series"]

@@ -1,21 +1,21 @@
-"""Results on disk: a figure, a table and one line for each experiment.
+"""Results in a folder, and all of them on one page of HTML.
 
-A folder holds ``NAME.svg``, ``NAME.png`` and ``NAME.csv`` for each experiment and ``summary.csv``
-with a row for each, from which the report is made. The same numbers give the same bytes.
+A folder holds ``NAME.svg``, ``NAME.png`` and ``NAME.csv`` for each experiment, and ``summary.csv``
+with one row per experiment, from which the page is made. The same numbers give the same bytes.
 """
 
 from __future__ import annotations
 
+import base64
 import csv
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pursuit.papers.chart import Chart, Pictures
-from pursuit.papers.experiment import Experiment
-from pursuit.papers.registry import BY_NAME
-from pursuit.papers.result import PaperResult
+from pursuit.papers.common import NOT, PARTLY, REPRODUCED, PaperResult
+from pursuit.papers.registry import EXPERIMENTS, PAPERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,21 +24,33 @@ SUMMARY = "summary.csv"
 CHOSEN = "chosen after seeing results"
 
 _DPI = 100
-_BETWEEN = "; "
+_SIGNS = {REPRODUCED: "✓", PARTLY: "◐", NOT: "✗"}
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 1rem/1.5 system-ui, sans-serif; max-width: 68rem; margin: 0 auto; padding: 1rem; }
+table { border-collapse: collapse; width: 100%; }
+th, td { text-align: left; vertical-align: top; padding: .3rem .6rem; overflow-wrap: anywhere; }
+td:first-child { white-space: nowrap; }
+tr { border-bottom: 1px solid #8886; }
+section { margin: 2.5rem 0; }
+img { max-width: 100%; background: white; }
+dt { font-weight: 600; }
+.verdict { white-space: nowrap; font-weight: 600; }
+.scroll { overflow-x: auto; }
+"""
 
 
-@dataclass(frozen=True)
-class Record:
-    """A row of the summary: what is said of one experiment in one line, and what stands behind.
+class Record(NamedTuple):
+    """One row of the summary.
 
     Attributes
     ----------
     name : str
-        Of the experiment.
+        Name of the experiment.
     paper, here, spread, verdict : str
-        What is printed, what came out, how much it varied, and what follows.
+        The paper's numbers, the numbers of this run, how much they vary, and the verdict.
     holds, fails : str
-        Criteria and checks, those that hold and those that do not.
+        Criteria and checks that hold, and those that do not.
     settings : str
         What was run.
     hindsight : str
@@ -58,99 +70,67 @@ class Record:
     hindsight: str
     run: str
 
-    @classmethod
-    def of(cls, name: str, result: PaperResult, run: str) -> Record:
-        """What there is to say of a result."""
-        said = {True: [], False: []}  # type: dict[bool, list[str]]
-        for statement, holds in result.statements.items():
-            said[holds].append(statement)
-        return cls(
-            name,
-            result.paper_says,
-            result.we_get,
-            result.spread,
-            result.verdict,
-            _BETWEEN.join(said[True]),
-            _BETWEEN.join(said[False]),
-            result.settings,
-            result.hindsight,
-            run,
-        )
-
     @property
     def line(self) -> str:
-        """All of it on one line, the verdict at its end."""
+        """The row on one line, with the verdict at its end."""
         parts = [self.name, f"paper: {self.paper}", f"here: {self.here}", self.spread]
         if self.hindsight:
             parts.append(f"{CHOSEN}: {self.hindsight}")
         return " | ".join([*parts, self.verdict])
 
 
-class ResultFolder:
-    """Where results are written to and read from.
+def read_records(folder: Path) -> list[Record]:
+    """Rows of a folder's summary in the order of the registry; none if there is no summary."""
+    file = folder / SUMMARY
+    if not file.is_file():
+        return []
+    with file.open(newline="", encoding="utf-8") as text:
+        rows = list(csv.DictReader(text))
+    if any(set(row) != set(Record._fields) for row in rows):
+        raise ValueError(f"{file} is not a summary that this version wrote: remove it.")
+    return _ordered(Record(**row) for row in rows)
+
+
+def save_result(folder: Path, name: str, result: PaperResult, run: str) -> Record:
+    """Write an experiment's table, its figures and its row of the summary, replacing older ones.
 
     Parameters
     ----------
-    path : path
-        The folder; it is made when something is written.
+    folder : Path
+        Where to write; it is made if it does not exist.
+    name : str
+        Name of the experiment.
+    result : PaperResult
+        What it returned.
+    run : str
+        What kind of run it was.
     """
-
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-
-    def names(self) -> list[str]:
-        """Experiments whose results are here."""
-        return [record.name for record in self.records()]
-
-    def records(self) -> list[Record]:
-        """Rows of the summary, in the order of the registry."""
-        file = self.path / SUMMARY
-        if not file.is_file():
-            return []
-        with file.open(newline="", encoding="utf-8") as text:
-            rows = list(csv.DictReader(text))
-        expected = {field.name for field in fields(Record)}
-        if any(set(row) != expected for row in rows):
-            raise ValueError(f"{file} is not a summary that this version wrote: remove it.")
-        return _ordered(Record(**row) for row in rows)
-
-    def save(self, experiment: Experiment, result: PaperResult, run: str) -> Record:
-        """Write the table, both figures and the row of the summary; what was there is replaced."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        record = Record.of(experiment.name, result, run)
-        write_table(self.path / f"{experiment.name}.csv", result.chart.columns())
-        for kind in ("svg", "png"):
-            save_figure(self.path / f"{experiment.name}.{kind}", result.chart, experiment.name)
-        others = [known for known in self.records() if known.name != experiment.name]
-        rows = [asdict(known) for known in _ordered([*others, record])]
-        columns = {name: [row[name] for row in rows] for name in rows[0]}
-        write_table(self.path / SUMMARY, columns)
-        return record
-
-
-def write_table(path: Path, columns: dict[str, list[Any]]) -> None:
-    """Write columns as CSV, numbers with five digits."""
-    with path.open("w", newline="", encoding="utf-8") as text:
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(columns)
-        for row in zip(*columns.values(), strict=True):
-            writer.writerow([f"{x:.5g}" if isinstance(x, float) else x for x in row])
-
-
-def save_figure(path: Path, chart: Chart | Pictures, name: str) -> None:
-    """Draw a chart into an SVG or PNG file, the same bytes every time."""
-    figure = new_figure()
-    from matplotlib import rc_context
-
-    # The salt names clip paths, and without a date nothing depends on when it was drawn.
-    with rc_context({"svg.hashsalt": name}):
-        chart.draw(figure)
-        metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
-        figure.savefig(path, dpi=_DPI, metadata=metadata)
+    folder.mkdir(parents=True, exist_ok=True)
+    holds = [statement for statement, holds in result.statements.items() if holds]
+    fails = [statement for statement, holds in result.statements.items() if not holds]
+    record = Record(
+        name,
+        result.paper_says,
+        result.we_get,
+        result.spread,
+        result.verdict,
+        "; ".join(holds),
+        "; ".join(fails),
+        result.settings,
+        result.hindsight,
+        run,
+    )
+    table = result.table()
+    _write_rows(folder / f"{name}.csv", table, zip(*table.values(), strict=True))
+    for kind in ("svg", "png"):
+        _save_figure(folder / f"{name}.{kind}", result)
+    others = [known for known in read_records(folder) if known.name != name]
+    _write_rows(folder / SUMMARY, Record._fields, _ordered([*others, record]))
+    return record
 
 
 def new_figure() -> Figure:
-    """An empty figure; without matplotlib, an error that says how to get it."""
+    """An empty figure. Without matplotlib, an error that says how to get it."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -160,7 +140,115 @@ def new_figure() -> Figure:
     return Figure(layout="constrained")
 
 
+def _save_figure(path: Path, result: PaperResult) -> None:
+    """Draw a result into an SVG or PNG file, with the same bytes every time."""
+    figure = new_figure()
+    from matplotlib import rc_context
+
+    # The salt names clip paths, and without a date nothing depends on when it was drawn.
+    with rc_context({"svg.hashsalt": path.stem}):
+        result.draw(figure)
+        metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
+        figure.savefig(path, dpi=_DPI, metadata=metadata)
+
+
+def _write_rows(path: Path, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+    """Write rows as CSV, numbers with five digits."""
+    with path.open("w", newline="", encoding="utf-8") as text:
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(columns)
+        for row in rows:
+            writer.writerow([f"{x:.5g}" if isinstance(x, float) else x for x in row])
+
+
 def _ordered(records: Iterable[Record]) -> list[Record]:
-    """In the order of the registry; what it does not know comes last."""
-    place = {name: i for i, name in enumerate(BY_NAME)}
+    """Records in the order of the registry; unknown experiments come last."""
+    place = {name: i for i, name in enumerate(EXPERIMENTS)}
     return sorted(records, key=lambda record: (place.get(record.name, len(place)), record.name))
+
+
+def report_page(folder: Path) -> str:
+    """All results of a folder as HTML: a table of verdicts, then each result with its figure.
+
+    The page needs no other file.
+    """
+    records = read_records(folder)
+    if not records:
+        raise ValueError(
+            f"there are no results in {folder}: compute some with `pursuit papers run`."
+        )
+    counts = Counter(record.verdict for record in records)
+    tally = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _SIGNS if counts[verdict])
+    rows = "\n".join(
+        f'<tr><td><a href="#{record.name}">{record.name}</a></td><td>{_verdict(record)}</td>'
+        f"<td>{escape(record.paper)}</td><td>{escape(record.here)}</td>"
+        f"<td>{escape(record.spread)}</td><td>{escape(record.hindsight)}</td></tr>"
+        for record in records
+    )
+    sections = ""
+    for paper, citation in PAPERS.items():
+        of_paper = [record for record in records if record.name.partition("-")[0] == paper]
+        if of_paper:
+            sections += f"<h2>{escape(citation)}</h2>\n"
+            sections += "".join(_section(folder, record) for record in of_paper)
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Five papers, run again</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<h1>Five papers, run again</h1>
+<p>{len(records)} tables and figures: {tally}. Verdicts are computed from the numbers by the
+criteria given with each.</p>
+<div class="scroll"><table>
+<thead><tr><th>Name</th><th>Verdict</th><th>Paper</th><th>Here</th><th>Spread</th>
+<th>{CHOSEN.capitalize()}</th></tr></thead>
+<tbody>
+{rows}
+</tbody>
+</table></div>
+{sections}
+</body>
+</html>
+"""
+
+
+def _section(folder: Path, record: Record) -> str:
+    experiment = EXPERIMENTS.get(record.name)
+    title = experiment.title if experiment else record.name
+    terms = {
+        "The paper says": record.paper,
+        "Here": f"{record.here} ({record.spread})",
+        "Holds": record.holds or "nothing",
+        "Does not hold": record.fails,
+        "Settings": f"{record.settings}; {record.run} run",
+        CHOSEN.capitalize(): record.hindsight,
+        "Found and tried": experiment.notes if experiment else "",
+    }
+    listed = "\n".join(
+        f"<dt>{term}</dt><dd>{escape(text)}</dd>" for term, text in terms.items() if text
+    )
+    return f"""<section id="{record.name}">
+<h3>{record.name}: {escape(title)} — {_verdict(record)}</h3>
+{_embedded(folder / f"{record.name}.svg", title)}
+<dl>
+{listed}
+</dl>
+</section>
+"""
+
+
+def _embedded(file: Path, title: str) -> str:
+    """The figure as an image inside the page, so that its names clash with no other's."""
+    if not file.is_file():
+        return f"<p>There is no {escape(file.name)}.</p>"
+    data = base64.b64encode(file.read_bytes()).decode("ascii")
+    return f'<img alt="{escape(title)}" src="data:image/svg+xml;base64,{data}">'
+
+
+def _verdict(record: Record) -> str:
+    sign = _SIGNS.get(record.verdict, "")
+    return f'<span class="verdict">{sign} {escape(record.verdict)}</span>'

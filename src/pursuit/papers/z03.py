@@ -2,7 +2,8 @@
 
 Settings of the paper's Section 8: linear kernels on artificial data, and R = P/m for the objective,
 with λ = σ²/m. The first problem has 1 000 sparse rows of 1 000 features, the second 500 dense rows
-of 500 features that are all near 1. The size κ of the random subsets is not said; 59 is used here.
+of 500 features that are all near 1. The paper does not state the size κ of the random subsets; it
+is 59 here.
 """
 
 from __future__ import annotations
@@ -18,12 +19,18 @@ from scipy.linalg import cho_factor, cho_solve
 from pursuit._types import Floats
 from pursuit.bounds import greedy_rate_bound
 from pursuit.estimators import Search, SparseKernelRidge
-from pursuit.papers.chart import Chart, Panel, Series
-from pursuit.papers.common import Progress, near, slashed, tell
-from pursuit.papers.growth import cpu_seconds, exponent
-from pursuit.papers.result import PaperResult
-
-__all__ = ["figure1", "figure2", "figure3", "figure4", "section8", "table1"]
+from pursuit.papers.common import (
+    Panel,
+    PaperResult,
+    Progress,
+    Series,
+    cpu_seconds,
+    exponent,
+    ignore,
+    level,
+    near,
+    slashed,
+)
 
 METHODS = ("greedy", "kappa", "random")
 LAMBDAS = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)
@@ -44,19 +51,19 @@ def section8(
     n_runs: int = 20,
     lam: float = _LAMBDA,
     random_state: int = 0,
-    progress: Progress | None = None,
+    progress: Progress = ignore,
     control: bool = False,
 ) -> PaperResult:
-    """Section 8, first problem: the minimum R(ŵ) ≈ 3.03 and what there is to gain, ΔR(0) ≈ .90.
+    """Section 8, first problem: the minimum R(ŵ) ≈ 3.03 and the possible gain ΔR(0) ≈ .90.
 
-    The paper's numbers are those of one draw: they are to be within two deviations of ours.
+    The paper's numbers come from one draw: they should be within two deviations of ours.
 
     Parameters
     ----------
     n_rows : int
-        Rows, and features.
+        Number of rows, and of features.
     n_runs : int
-        Problems to draw; problem r has the seed ``random_state + r``.
+        Number of problems; problem r is drawn with the seed ``random_state + r``.
     lam : float
         λ.
     random_state : int
@@ -64,7 +71,7 @@ def section8(
     progress : callable, optional
         Called with a line of text as the work goes on.
     control : bool
-        λ is ten times as large: a negative control.
+        Negative control: use ten times λ.
 
     Returns
     -------
@@ -74,7 +81,7 @@ def section8(
     seeds = range(random_state, random_state + n_runs)
     used = 10 * lam if control else lam
     minimum, start = np.array([_exact(*_sparse_problem(n_rows, s), used) for s in seeds]).T
-    tell(progress, f"{n_runs} problems: R(ŵ) = {minimum.mean():.2f}")
+    progress(f"{n_runs} problems: R(ŵ) = {minimum.mean():.2f}")
     number = np.arange(1, n_runs + 1)
     return PaperResult(
         name="Z03 Section 8, the first problem",
@@ -87,22 +94,12 @@ def section8(
         },
         arrays={"minimum": minimum, "start": start},
         settings=f"λ = {lam:g}, {n_rows} rows and features",
-        chart=Chart(
-            [
-                Panel(
-                    [
-                        Series("here", number, values),
-                        Series("paper", [1, n_runs], [printed, printed], "bound"),
-                    ],
-                    "Problem",
-                    label,
-                )
-                for values, printed, label in (
-                    (minimum, _MINIMUM, "R(ŵ)"),
-                    (start, _START, "ΔR(0)"),
-                )
-            ]
-        ),
+        panels=[
+            Panel(
+                [Series("here", number, values), level("paper", n_runs, printed)], "Problem", label
+            )
+            for values, printed, label in ((minimum, _MINIMUM, "R(ŵ)"), (start, _START, "ΔR(0)"))
+        ],
     )
 
 
@@ -114,35 +111,32 @@ def figure1(
     lam: float = _LAMBDA,
     kappa: int = _KAPPA,
     random_state: int = 0,
-    n_jobs: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = ignore,
     control: bool = False,
 ) -> PaperResult:
     """Figure 1: ΔR against the number of terms; greedy beats κ-greedy, which beats random.
 
-    Found so from a few terms on. The bound of Theorem 5.1 holds with room to spare: it has hardly
-    left ΔR(0).
+    Found from a few terms on. The bound of Theorem 5.1 holds with room to spare: it has hardly
+    moved from ΔR(0).
 
     Parameters
     ----------
     n_rows : int
-        Rows, and features.
+        Number of rows, and of features.
     n_basis : int
-        Terms.
+        Number of terms.
     n_runs : int
-        Runs of the random algorithms to average, on one problem.
+        Number of runs of the random algorithms to average, on one problem.
     lam : float
         λ.
     kappa : int
         κ.
     random_state : int
         Seed of the problem, and of the first run.
-    n_jobs : int, optional
-        Threads.
     progress : callable, optional
         Called with a line of text as the work goes on.
     control : bool
-        Every algorithm is the random one: a negative control.
+        Negative control: every algorithm is the random one.
 
     Returns
     -------
@@ -150,8 +144,8 @@ def figure1(
         Arrays ``size``, ``greedy``, ``kappa`` and ``random`` (runs x sizes) and ``bound``.
     """
     X, y = _sparse_problem(n_rows, random_state)
-    how = _ALL_RANDOM if control else _AS_NAMED
-    curves, bound = _curves(X, y, lam, n_basis, n_runs, kappa, random_state, n_jobs, progress, how)
+    run_as = _ALL_RANDOM if control else _AS_NAMED
+    curves, bound = _curves(X, y, lam, n_basis, n_runs, kappa, random_state, progress, run_as)
     mean = {name: curve.mean(axis=0) for name, curve in curves.items()}
     at = min(50, n_basis) - 1
     later = slice(min(4, n_basis - 1), None)
@@ -167,7 +161,9 @@ def figure1(
         checks={"Theorem 5.1 holds": all(np.all(curve <= bound) for curve in mean.values())},
         arrays={"size": np.arange(1, n_basis + 1), **curves, "bound": bound},
         settings=f"λ = {lam:g}, κ = {kappa}, {n_rows} rows and features, {n_runs} runs",
-        chart=_by_terms(curves, [Series("Theorem 5.1", np.arange(1, n_basis + 1), bound, "bound")]),
+        panels=_by_terms(
+            curves, [Series("Theorem 5.1", np.arange(1, n_basis + 1), bound, "bound")]
+        ),
     )
 
 
@@ -179,18 +175,17 @@ def figure2(
     lam: float = _LAMBDA,
     kappa: int = _KAPPA,
     random_state: int = 0,
-    n_jobs: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = ignore,
     control: bool = False,
 ) -> PaperResult:
     """Figure 2: best, mean and worst of five runs of the random algorithms are close together.
 
-    Small is what is smaller than the difference of the two algorithms. Arguments and arrays are
-    those of :func:`figure1`.
+    The spread counts as small if it is smaller than the difference between the two algorithms.
+    Arguments and arrays are those of :func:`figure1`.
     """
     X, y = _sparse_problem(n_rows, random_state)
-    how = _ALL_RANDOM if control else _AS_NAMED
-    curves, _ = _curves(X, y, lam, n_basis, n_runs, kappa, random_state, n_jobs, progress, how)
+    run_as = _ALL_RANDOM if control else _AS_NAMED
+    curves, _ = _curves(X, y, lam, n_basis, n_runs, kappa, random_state, progress, run_as)
     widths = {
         name: (curves[name].max(axis=0) - curves[name].min(axis=0)) / curves[name].mean(axis=0)
         for name in ("kappa", "random")
@@ -206,7 +201,7 @@ def figure2(
         checks={"worst and best within 25 % of each other": max(largest) <= 0.25},
         arrays={"size": np.arange(1, n_basis + 1), **curves},
         settings=f"λ = {lam:g}, κ = {kappa}, {n_rows} rows and features",
-        chart=_by_terms({name: curves[name] for name in widths}, []),
+        panels=_by_terms({name: curves[name] for name in widths}, []),
     )
 
 
@@ -218,24 +213,23 @@ def figure3(
     lambdas: Sequence[float] = LAMBDAS,
     kappa: int = _KAPPA,
     random_state: int = 0,
-    n_jobs: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = ignore,
     control: bool = False,
 ) -> PaperResult:
     """Figure 3: the rate ΔR(w⁵⁰)/ΔR(0) by λ does not degrade as λ → 0 on the first problem.
 
-    Found so; what Theorem 5.1 predicts is the worst case, and this is not it.
+    Found. Theorem 5.1 predicts the worst case, and this problem is not the worst.
 
     Parameters
     ----------
-    n_rows, n_runs, kappa, random_state, n_jobs, progress
+    n_rows, n_runs, kappa, random_state, progress
         As in :func:`figure1`.
     n_basis : int
-        Terms.
+        Number of terms.
     lambdas : sequence of float
         Values of λ, increasing.
     control : bool
-        The problem of the other one of Figures 3 and 4: a negative control.
+        Negative control: use the problem of the other one of Figures 3 and 4.
 
     Returns
     -------
@@ -243,7 +237,7 @@ def figure3(
         Arrays ``lam`` and, for each algorithm, rates of shape (runs, lambdas).
     """
     problem = (_alike_problem if control else _sparse_problem)(n_rows, random_state)
-    rates = _rates(*problem, lambdas, n_basis, n_runs, kappa, random_state, n_jobs, progress)
+    rates = _rates(*problem, lambdas, n_basis, n_runs, kappa, random_state, progress)
     mean = {name: rate.mean(axis=0) for name, rate in rates.items()}
     greedy = mean["greedy"]
     return PaperResult(
@@ -257,7 +251,7 @@ def figure3(
         },
         arrays={"lam": np.asarray(lambdas), **rates},
         settings=f"λ = {_listed(lambdas)}, {n_basis} terms, κ = {kappa}, {n_rows} rows",
-        chart=_by_lambda(rates, lambdas, n_basis),
+        panels=_by_lambda(rates, lambdas, n_basis),
     )
 
 
@@ -269,19 +263,18 @@ def figure4(
     lambdas: Sequence[float] = LAMBDAS,
     kappa: int = _KAPPA,
     random_state: int = 0,
-    n_jobs: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = ignore,
     control: bool = False,
 ) -> PaperResult:
     """Figure 4: the same on rows that are all alike, where the rate degrades like 1/λ as λ → 0.
 
-    Not found where the paper says it, as λ → 0: the rate is at most 1, below λ = .01 it saturates,
+    Not found as λ → 0, where the paper says it: the rate is at most 1, it saturates below λ = .01,
     and the exponent over the two smallest decades is -.3. Between λ = .1 and 10 it is -1.1. Random
     choice, which fits in the span, is slightly better for small λ, greedy choice for large λ.
     Arguments and arrays are those of :func:`figure3`.
     """
     problem = (_sparse_problem if control else _alike_problem)(n_rows, random_state)
-    rates = _rates(*problem, lambdas, n_basis, n_runs, kappa, random_state, n_jobs, progress)
+    rates = _rates(*problem, lambdas, n_basis, n_runs, kappa, random_state, progress)
     mean = {name: rate.mean(axis=0) for name, rate in rates.items()}
     lam = np.asarray(lambdas, dtype=np.float64)
     slopes = np.diff(np.log(mean["greedy"])) / np.diff(np.log(lam))
@@ -303,7 +296,7 @@ def figure4(
         checks={"greedy is better at the largest λ": bool(mean["greedy"][-1] < mean["random"][-1])},
         arrays={"lam": lam, **rates},
         settings=f"λ = {_listed(lambdas)}, {n_basis} terms, κ = {kappa}, {n_rows} rows",
-        chart=_by_lambda(rates, lambdas, n_basis),
+        panels=_by_lambda(rates, lambdas, n_basis),
     )
 
 
@@ -314,29 +307,29 @@ def table1(
     n_features: int = 20,
     times: int = 3,
     random_state: int = 0,
-    progress: Progress | None = None,
+    progress: Progress = ignore,
     control: bool = False,
 ) -> PaperResult:
     """Table 1: how the time of the algorithms grows with rows m and terms k.
 
     Printed: O(km²) for greedy, O(κkm) for κ-greedy, O(k²m) for random. Processor seconds of one
-    thread are measured at three numbers of rows and of terms, best of a few, and a power law is
-    fitted, and its exponents are to round to the printed ones. Rows are so far apart that none is
-    taken twice, so that a term is a step. Found for greedy and κ-greedy; random choice costs less
-    than printed at these sizes, where what does not depend on the rows is most of its cost.
+    thread are measured at three numbers of rows and of terms, best of a few runs. The exponents of
+    a fitted power law should round to the printed ones. Rows are so far apart that none is taken
+    twice, so each step adds one term. Found for greedy and κ-greedy. Random choice costs less than
+    printed at these sizes, where most of its cost does not depend on the rows.
 
     Parameters
     ----------
     rows, terms : sequences of int
-        Numbers of rows and of terms. As the one grows the other stays at its middle.
+        Numbers of rows and of terms. While one grows the other stays at its middle.
     n_features : int
-        Features.
+        Number of features.
     times : int
-        Runs of each, of which the fastest counts.
+        Number of runs of each; the fastest counts.
     random_state, progress
         As in :func:`figure1`.
     control : bool
-        Each algorithm is measured in the place of another: a negative control.
+        Negative control: measure each algorithm in place of another.
 
     Returns
     -------
@@ -353,13 +346,15 @@ def table1(
     measured_as = (*METHODS[1:], METHODS[0]) if control else METHODS
     for i, method in enumerate(measured_as):
         tasks = [
-            partial(_model(method, 1.0, k, _KAPPA, random_state, 1, kernel="rbf").fit, X[:m], y[:m])
+            partial(
+                _model(method, 1.0, k, min(_KAPPA, m), random_state, kernel="rbf").fit, X[:m], y[:m]
+            )
             for m, k in sizes
         ]
         seconds[i] = cpu_seconds(tasks, times)
-        tell(progress, f"{method}: {_listed(seconds[i])} s")
+        progress(f"{method}: {_listed(seconds[i])} s")
     by_rows, by_terms = seconds[:, : len(rows)], seconds[:, len(rows) :]
-    found = np.array(
+    exponents = np.array(
         [[exponent(rows, a), exponent(terms, b)] for a, b in zip(by_rows, by_terms, strict=True)]
     )
     printed = np.array([[2.0, 1.0], [1.0, 1.0], [1.0, 2.0]])
@@ -367,10 +362,10 @@ def table1(
         name="Z03 Table 1, growth of the cost",
         paper_says=f"greedy/κ-greedy/random grow as m^{slashed(printed[:, 0])}, "
         f"k^{slashed(printed[:, 1])}",
-        we_get=f"m^{slashed(found[:, 0], 2)}, k^{slashed(found[:, 1], 2)}",
-        spread=f"farthest from a printed exponent {np.max(np.abs(found - printed)):.2f}",
+        we_get=f"m^{slashed(exponents[:, 0], 2)}, k^{slashed(exponents[:, 1], 2)}",
+        spread=f"farthest from a printed exponent {np.max(np.abs(exponents - printed)):.2f}",
         criteria={
-            f"{_NAMES[method]} grows as printed": near(found[i], printed[i], _ROUNDING)
+            f"{_NAMES[method]} grows as printed": near(exponents[i], printed[i], _ROUNDING)
             for i, method in enumerate(METHODS)
         },
         arrays={
@@ -378,45 +373,40 @@ def table1(
             "terms": np.asarray(terms),
             "by_rows": by_rows,
             "by_terms": by_terms,
-            "exponents": found,
+            "exponents": exponents,
             "printed": printed,
         },
         settings=f"m = {slashed(rows)}, k = {slashed(terms)}, the other at its middle, "
         f"{n_features} features, κ = {_KAPPA}, RBF",
-        chart=Chart(
-            [
-                Panel(
-                    [
-                        Series(name, sizes, costs)
-                        for name, costs in zip(METHODS, measured, strict=True)
-                    ],
-                    label,
-                    "Processor seconds",
-                    f"Time by {label.lower()}",
-                    "xy",
-                )
-                for label, sizes, measured in (("Rows", rows, by_rows), ("Terms", terms, by_terms))
-            ]
-        ),
+        panels=[
+            Panel(
+                [Series(name, sizes, costs) for name, costs in zip(METHODS, measured, strict=True)],
+                label,
+                "Processor seconds",
+                f"Time by {label.lower()}",
+                "xy",
+            )
+            for label, sizes, measured in (("Rows", rows, by_rows), ("Terms", terms, by_terms))
+        ],
     )
 
 
-def _by_terms(curves: dict[str, Floats], bounds: list[Series]) -> Chart:
+def _by_terms(curves: dict[str, Floats], bounds: list[Series]) -> list[Panel]:
     """ΔR by the number of terms."""
     series = [
         Series(_NAMES[name], np.arange(1, runs.shape[1] + 1), runs) for name, runs in curves.items()
     ]
-    return Chart([Panel([*series, *bounds], "Number of terms", "ΔR", log="y")])
+    return [Panel([*series, *bounds], "Number of terms", "ΔR", log="y")]
 
 
-def _by_lambda(rates: dict[str, Floats], lambdas: Sequence[float], n_basis: int) -> Chart:
+def _by_lambda(rates: dict[str, Floats], lambdas: Sequence[float], n_basis: int) -> list[Panel]:
     """ΔR/ΔR(0) by λ."""
     series = [Series(_NAMES[name], lambdas, runs) for name, runs in rates.items()]
-    return Chart([Panel(series, "λ", f"ΔR after {n_basis} terms / ΔR(0)", log="xy")])
+    return [Panel(series, "λ", f"ΔR after {n_basis} terms / ΔR(0)", log="xy")]
 
 
 def _sparse_problem(n_rows: int, seed: int) -> tuple[Any, Floats]:
-    """Rows of as many features, 99 % zeros and else uniform; a positive linear target, noise ±1."""
+    """As many features as rows, 99 % zeros, else uniform; a positive linear target, noise ±1."""
     rng = np.random.default_rng(seed)
     filled = rng.random((n_rows, n_rows)) < 0.01
     X = sparse.csr_array(np.where(filled, rng.random((n_rows, n_rows)), 0.0))
@@ -424,7 +414,7 @@ def _sparse_problem(n_rows: int, seed: int) -> tuple[Any, Floats]:
 
 
 def _alike_problem(n_rows: int, seed: int) -> tuple[Any, Floats]:
-    """Rows of as many features, each one plus uniform noise ±.1; targets uniform in (0, 2)."""
+    """As many features as rows, all 1 plus uniform noise ±.1; targets uniform in (0, 2)."""
     rng = np.random.default_rng(seed)
     return 1 + rng.uniform(-0.1, 0.1, (n_rows, n_rows)), rng.uniform(0, 2, n_rows)
 
@@ -440,13 +430,7 @@ def _exact(X: Any, y: Floats, lam: float) -> tuple[float, float]:
 
 
 def _model(
-    method: str,
-    alpha: float,
-    n_basis: int,
-    kappa: int,
-    seed: int,
-    n_jobs: int | None,
-    kernel: str = "linear",
+    method: str, alpha: float, n_basis: int, kappa: int, seed: int, kernel: str = "linear"
 ) -> SparseKernelRidge:
     return SparseKernelRidge(
         kernel,
@@ -456,7 +440,6 @@ def _model(
         search=Search("fresh", pool_size=kappa) if method == "kappa" else "auto",
         certificate=None,
         random_state=seed,
-        n_jobs=n_jobs,
     )
 
 
@@ -468,23 +451,25 @@ def _curves(
     n_runs: int,
     kappa: int,
     seed: int,
-    n_jobs: int | None,
-    progress: Progress | None,
-    how: Mapping[str, str],
+    progress: Progress,
+    run_as: Mapping[str, str],
 ) -> tuple[dict[str, Floats], Floats]:
-    """ΔR of each algorithm (runs x sizes), and Theorem 5.1 for it; ``how`` each is run."""
+    """ΔR of each algorithm (runs x sizes), and the bound of Theorem 5.1.
+
+    ``run_as`` names the algorithm that is run in place of each.
+    """
     m = len(y)
     minimum, start = _exact(X, y, lam)
     curves = {}
     for method in METHODS:
         runs = []
-        for run in range(1 if how[method] == "greedy" else n_runs):
-            model = _model(how[method], lam * m, n_basis, kappa, seed + run, n_jobs).fit(X, y)
+        for run in range(1 if run_as[method] == "greedy" else n_runs):
+            model = _model(run_as[method], lam * m, n_basis, kappa, seed + run).fit(X, y)
             distance = np.append(start, model.path_.value / m - minimum)
-            # Rows that are zero are no terms, and at the minimum more terms change nothing.
+            # Rows of zeros give no terms, and at the minimum further terms change nothing.
             runs.append(np.pad(distance, (0, n_basis + 1 - len(distance)), "edge")[1:])
         curves[method] = np.array(runs)
-        tell(progress, f"λ = {lam:g}, {method}: ΔR = {curves[method][:, -1].mean():.4g}")
+        progress(f"λ = {lam:g}, {method}: ΔR = {curves[method][:, -1].mean():.4g}")
     bound = greedy_rate_bound(
         np.arange(1, n_basis + 1),
         initial_gap=start,
@@ -504,27 +489,26 @@ def _rates(
     n_runs: int,
     kappa: int,
     seed: int,
-    n_jobs: int | None,
-    progress: Progress | None,
+    progress: Progress,
 ) -> dict[str, Floats]:
     """ΔR(w^n)/ΔR(0) of each algorithm (runs x lambdas)."""
     columns: dict[str, list[Floats]] = {name: [] for name in METHODS}
     for lam in lambdas:
         _, start = _exact(X, y, lam)
-        curves, _ = _curves(X, y, lam, n_basis, n_runs, kappa, seed, n_jobs, progress, _AS_NAMED)
+        curves, _ = _curves(X, y, lam, n_basis, n_runs, kappa, seed, progress, _AS_NAMED)
         for name, curve in curves.items():
             columns[name].append(curve[:, -1] / start)
     return {name: np.array(column).T for name, column in columns.items()}
 
 
 def _rises(values: Floats, share: float) -> bool:
-    """Whether no value is more than a share above a later one."""
+    """Whether no value is above a later one by more than ``share``."""
     smallest_later = np.minimum.accumulate(values[::-1])[::-1]
     return bool(np.all(values <= (1 + share) * smallest_later))
 
 
 def _within(number: float, draws: Floats) -> bool:
-    """Whether a number is no further from the mean than two deviations."""
+    """Whether a number is within two deviations of the mean."""
     return bool(abs(number - draws.mean()) <= 2 * max(float(draws.std(ddof=1)), 1e-12))
 
 

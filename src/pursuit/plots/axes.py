@@ -1,14 +1,18 @@
-"""What all Displays share: matplotlib on demand, the colours, and the look of the axes."""
+"""What all Displays share: matplotlib on demand, colours, and the look of the axes."""
 
 from __future__ import annotations
 
 import textwrap
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from pursuit._types import Floats
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe & Ito (2008): told apart with every common colour vision; yellow is left out, too pale.
+# Okabe & Ito (2008): readable with every common kind of colour vision; without yellow, too pale.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
 
@@ -21,7 +25,7 @@ def prepare_axes(ax: Axes | None) -> Axes:
             raise ImportError(
                 "drawing needs matplotlib: install it with `pip install pursuit[plot]`"
             ) from error
-        # Constrained: names of any length find room beside the axes.
+        # A constrained layout leaves room for names of any length beside the axes.
         ax = pyplot.subplots(layout="constrained")[1]
     ax.grid(visible=True, color="0.9", linewidth=0.8)
     ax.set_axisbelow(True)
@@ -29,10 +33,15 @@ def prepare_axes(ax: Axes | None) -> Axes:
 
 
 def wrapped(text: str, width: int = 42) -> str:
-    """A label on as many lines as it takes not to be longer than an axis."""
+    """A label broken into lines that are no longer than an axis."""
     return textwrap.fill(text, width)
 
 
 def next_colour(ax: Axes) -> str:
     """Return the colour for one more line on `ax`."""
     return COLOURS[len(ax.lines) % len(COLOURS)]
+
+
+def positive(values: Floats) -> Floats:
+    """Values that a logarithmic axis can show; NaN, which is not drawn, in place of others."""
+    return np.where(values > 0, values, np.nan)

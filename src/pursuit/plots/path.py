@@ -1,4 +1,4 @@
-"""How a greedy fit went: the objective, or the gap, as basis functions were added."""
+"""The path of a greedy fit: the objective, or the gap, as basis functions are added."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PathDisplay:
     y : array-like of shape (n_steps,)
         Objective or relative gap after each step.
     x_label, y_label : str
-        What the axes are labelled with.
+        Labels of the axes.
 
     Attributes
     ----------
@@ -84,13 +84,13 @@ class PathDisplay:
         estimator : object with an attribute ``path_``
             A fitted estimator.
         x : {"n_basis", "seconds"}, default="n_basis"
-            What to plot against.
+            Quantity on the horizontal axis.
         y : {"value", "gap"}, default="value"
-            What to plot.
+            Quantity on the vertical axis.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         **line_kw
-            Passed to ``ax.plot``; a ``label`` brings a legend.
+            Passed to ``ax.plot``; a ``label`` adds a legend.
 
         Returns
         -------
@@ -118,16 +118,16 @@ class PathDisplay:
         Parameters
         ----------
         path : object with array attributes ``value``, ``gap`` and ``seconds``
-            One entry per step; only what is plotted need be there. Where a step is not one basis
-            function, ``sizes`` says how many there are.
+            One entry per step; only the plotted ones are needed. If steps do not add one basis
+            function each, ``sizes`` holds the number of functions after each step.
         x : {"n_basis", "seconds"}, default="n_basis"
-            What to plot against.
+            Quantity on the horizontal axis.
         y : {"value", "gap"}, default="value"
-            What to plot.
+            Quantity on the vertical axis.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         **line_kw
-            Passed to ``ax.plot``; a ``label`` brings a legend.
+            Passed to ``ax.plot``; a ``label`` adds a legend.
 
         Returns
         -------
@@ -160,7 +160,7 @@ class PathDisplay:
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         **line_kw
-            Passed to ``ax.plot``; a ``label`` brings a legend.
+            Passed to ``ax.plot``; a ``label`` adds a legend.
 
         Returns
         -------
@@ -171,7 +171,7 @@ class PathDisplay:
         known = np.isfinite(y)
         ax = prepare_axes(ax)
         style: dict[str, Any] = {"color": next_colour(ax)}
-        # A line shows neither a single point nor which few steps were certified.
+        # A line shows neither a single point nor which of the steps were certified.
         if known.sum() == 1 or not known.all():
             style["marker"] = "o"
         (self.line_,) = ax.plot(x[known], y[known], **(style | line_kw))

@@ -1,4 +1,4 @@
-"""What a model predicts along one feature, with its bands, or over two."""
+"""Predictions along one feature, with error bands, or over two features."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 _MOST_POINTS = 2000
+"""Maximum number of rows drawn as dots."""
 _LEVELS = 12
+"""Number of contour levels of a map."""
 
 
 class PredictionDisplay:
@@ -40,14 +42,14 @@ class PredictionDisplay:
     names : sequence of str
         Names of the features.
     target : str
-        Name of what is predicted, with its units.
+        Name of the prediction, with its units.
     points : tuple of arrays, optional
         Feature values of some rows and, for one feature, their targets.
     coverage : float, default 0.95
-        Part of new observations that the band should hold.
+        Share of new observations that the band should contain.
     others : bool, default False
-        Whether there are other features, held at their medians: the legend then says so, since
-        rows, which have their own, need not lie in the band.
+        Whether there are other features, fixed at their medians. The legend then says so: rows
+        have other values of these features and need not lie in the band.
 
     Attributes
     ----------
@@ -107,18 +109,18 @@ class PredictionDisplay:
         Parameters
         ----------
         estimator : fitted estimator
-            With ``predict(X, return_std=True)``, bands are drawn; a classifier of two classes with
-            ``predict_proba`` shows the probability of the second.
+            Bands are drawn if it has ``predict(X, return_std=True)``. For a classifier of two
+            classes with ``predict_proba``, the probability of the second class is drawn.
         X : array or data frame of shape (n_rows, n_features)
-            Rows that give ranges and medians.
+            Rows that determine ranges and medians.
         y : array of shape (n_rows,), optional
             Their targets, drawn as dots when there is one feature.
         features : int, str or two of them, default 0
             Numbers or names of one or two features.
         grid_resolution : int, optional
-            Values of each feature; 200 for one and 60 for two.
+            Number of values of each feature; 200 for one feature and 60 for two by default.
         coverage : float, default 0.95
-            Part of new observations that the band should hold.
+            Share of new observations that the band should contain.
         target : str, optional
             Name of the prediction, with its units.
         ax : matplotlib Axes, or two for maps of mean and standard deviation, optional
@@ -152,7 +154,7 @@ class PredictionDisplay:
         points: tuple[Floats, ...] | None = tuple(values[some, j] for j in chosen)
         classes = getattr(estimator, "classes_", None)
         if len(chosen) == 1:
-            # Of classes the probability is drawn, which rows of the last class have reached.
+            # For classes the probability is drawn: rows of the last class are at 1.
             targets = y if classes is None or y is None else np.asarray(y) == classes[-1]
             points = None if y is None else (*(points or ()), np.asarray(targets, float)[some])
         label = "Prediction" if classes is None else f"Probability of {classes[-1]}"

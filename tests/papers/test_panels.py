@@ -4,15 +4,18 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from pursuit.papers.chart import Chart, Panel, Pictures, Series
+from pursuit.papers.common import Panel, PaperResult, Series, statistics
 
 NAN = float("nan")
 
 
+def result(*panels, pictures=()):
+    return PaperResult("A", "1", "1", "0", {"same": True}, {}, "", panels, pictures=pictures)
+
+
 def test_runs_are_summed_up_and_missing_points_left_out():
     series = Series("a", [1, 2, 3], [[1.0, NAN, 4.0], [3.0, NAN, NAN]])
-    chart = Chart([Panel([series], "n", "gap")])
-    assert chart.columns() == {
+    assert result(Panel([series], "n", "gap")).table() == {
         "panel": ["gap", "gap"],
         "series": ["a", "a"],
         "n": [1.0, 3.0],
@@ -26,13 +29,13 @@ def test_runs_are_summed_up_and_missing_points_left_out():
 
 def test_x_has_a_name_of_its_own_only_if_all_panels_share_it():
     panels = [Panel([Series("a", [1], [1.0])], name, "y", name) for name in ("rows", "terms")]
-    assert list(Chart(panels).columns())[:3] == ["panel", "series", "x"]
-    assert Chart(panels).columns()["panel"] == ["rows", "terms"]
+    assert list(result(*panels).table())[:3] == ["panel", "series", "x"]
+    assert result(*panels).table()["panel"] == ["rows", "terms"]
 
 
 def test_lengths_must_agree():
     with pytest.raises(ValueError, match=r"series 'a': y has shape \(1, 2\), x \(3,\)"):
-        Series("a", [1, 2, 3], [1.0, 2.0]).statistics()
+        statistics(Series("a", [1, 2, 3], [1.0, 2.0]))
 
 
 def test_what_is_drawn_is_what_is_tabulated():
@@ -43,7 +46,7 @@ def test_what_is_drawn_is_what_is_tabulated():
         Series("printed", [10], [20.0], "paper"),
     ]
     figure = Figure()
-    Chart([Panel(series, "n", "gap", "title", "xy"), Panel(series[:1], "n", "gap")]).draw(figure)
+    result(Panel(series, "n", "gap", "title", "xy"), Panel(series[:1], "n", "gap")).draw(figure)
     left, right = figure.axes
     assert (left.get_xscale(), left.get_yscale(), left.get_title()) == ("log", "log", "title")
     assert right.get_xscale() == "linear"
@@ -62,26 +65,27 @@ def test_what_is_drawn_is_what_is_tabulated():
 @pytest.mark.parametrize("n", [1, 7, 9])
 def test_every_curve_has_a_colour_of_its_own(n):
     figure = Figure()
-    Chart([Panel([Series(str(i), [1, 2], [i, i]) for i in range(n)], "x", "y")]).draw(figure)
+    result(Panel([Series(str(i), [1, 2], [i, i]) for i in range(n)], "x", "y")).draw(figure)
     assert len({str(line.get_color()) for line in figure.axes[0].lines}) == n
 
 
-def test_pictures_have_the_table_of_their_chart():
-    chart = Chart([Panel([Series("a", [1], [2.0])], "run", "classes")])
-    pictures = Pictures(np.random.default_rng(0).random((12, 4, 4)), list("abcdefghijkl"), chart)
-    assert pictures.columns() == chart.columns()
+def test_pictures_are_drawn_in_place_of_the_curves_of_the_table():
+    panel = Panel([Series("a", [1], [2.0])], "run", "classes")
+    images = np.random.default_rng(0).random((12, 4, 4))
+    shown = result(panel, pictures=list(zip("abcdefghijkl", images, strict=True)))
+    assert shown.table() == result(panel).table()
     figure = Figure()
-    pictures.draw(figure)
+    shown.draw(figure)
     titles = [ax.get_title() for ax in figure.axes]
     assert titles == [*"abcdefghijkl", *[""] * 8]
-    np.testing.assert_array_equal(figure.axes[3].images[0].get_array(), pictures.images[3])
+    np.testing.assert_array_equal(figure.axes[3].images[0].get_array(), images[3])
 
 
 @pytest.mark.parametrize("n", [0, 1, 30, 1000])
 def test_long_curves_are_drawn_at_some_of_their_points(n):
     x = np.arange(1, n + 1)
     figure = Figure()
-    Chart([Panel([Series("a", x, 2.0 * x)], "x", "y", log="x")]).draw(figure)
+    result(Panel([Series("a", x, 2.0 * x)], "x", "y", log="x")).draw(figure)
     drawn = figure.axes[0].lines[0].get_xydata()
     np.testing.assert_array_equal(drawn[:, 1], 2 * drawn[:, 0])
     if n <= 30:

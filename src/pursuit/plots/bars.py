@@ -1,8 +1,8 @@
-"""Which features a learned kernel looks at: one bar a feature, the most relevant on top."""
+"""Numbers as bars: relevance per feature, and correlation per component."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 
 X_LABEL = "Relevance: standard deviation / length scale (no units)"
 _ROOM_FOR_NUMBERS = 0.14
+"""Room for the numbers beside the bars, as a share of the longest bar."""
+_GROUP = 0.8
+"""Width of a group of bars; 1 leaves no space between groups."""
 
 
 class RelevanceDisplay:
-    """Relevance of the features, as horizontal bars with their numbers.
+    """Relevance of the features as horizontal bars with their numbers, the most relevant on top.
 
     Make one with :meth:`from_estimator` or :meth:`from_values`. The relevance of a feature is its
-    standard deviation over its length scale: how much of its range matters to the kernel.
+    standard deviation divided by its length scale: how many length scales its values span.
 
     Parameters
     ----------
@@ -34,7 +37,7 @@ class RelevanceDisplay:
     names : sequence of str
         Names of the features.
     max_features : int, default=20
-        Most bars to draw; features beyond are counted in the title.
+        Maximum number of bars; the title says how many features there are in all.
 
     Attributes
     ----------
@@ -66,14 +69,14 @@ class RelevanceDisplay:
     def from_estimator(
         cls, estimator: Any, *, max_features: int = 20, ax: Axes | None = None, **bar_kw: Any
     ) -> Self:
-        """Draw the relevance that a fitted estimator found.
+        """Draw the relevance that a fitted estimator has learned.
 
         Parameters
         ----------
         estimator : object with attributes ``feature_relevance_`` and ``learning_report_``
             A fitted estimator whose kernel has a length scale for each feature.
         max_features : int, default=20
-            Most bars to draw.
+            Maximum number of bars.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         **bar_kw
@@ -117,7 +120,7 @@ class RelevanceDisplay:
         names : sequence of str, optional
             Names of the features; x0, x1, … by default.
         max_features : int, default=20
-            Most bars to draw.
+            Maximum number of bars.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         **bar_kw
@@ -161,7 +164,7 @@ class RelevanceDisplay:
         values = np.asarray(self.relevance, dtype=float)
         order = np.argsort(-values, kind="stable")[: self.max_features]
         ax = prepare_axes(ax)
-        # Bars by position: two features may have the same name.
+        # Bars are placed by position, since two features may have the same name.
         rows = np.arange(len(order))
         self.bars_ = ax.barh(rows, values[order], **({"color": COLOURS[0]} | bar_kw))
         ax.set_yticks(rows, [self.names[j] for j in order])
@@ -172,6 +175,109 @@ class RelevanceDisplay:
         ax.set_xlabel(X_LABEL)
         if len(order) < len(values):
             ax.set_title(f"{len(order)} most relevant of {len(values)} features")
+        self.ax_ = ax
+        self.figure_ = ax.figure
+        return self
+
+
+class CorrelationDisplay:
+    """Canonical correlations as bars, one group per component.
+
+    Make one with :meth:`from_estimator`, or from the numbers.
+
+    Parameters
+    ----------
+    correlations : mapping of str to array-like of shape (n_components,)
+        Correlations by the name of the rows they were measured on.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The axes drawn on.
+    figure_ : matplotlib Figure
+        The figure of these axes.
+    bars_ : dict of str to matplotlib BarContainer
+        The bars by name.
+
+    Examples
+    --------
+    >>> from pursuit.plots import CorrelationDisplay
+    >>> display = CorrelationDisplay({"training rows": [0.9, 0.6], "new rows": [0.8, 0.1]}).plot()
+    >>> list(display.bars_)
+    ['training rows', 'new rows']
+    """
+
+    ax_: Axes
+    figure_: Figure | SubFigure
+    bars_: dict[str, BarContainer]
+
+    def __init__(self, correlations: Mapping[str, ArrayLike]) -> None:
+        self.correlations = correlations
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any = None, y: Any = None, *, ax: Axes | None = None, **bar_kw: Any
+    ) -> Self:
+        """Draw the correlations of a fitted estimator, and those on other rows.
+
+        Parameters
+        ----------
+        estimator : object with ``canonical_correlations_`` and a method ``correlations(X, y)``
+            A fitted SparseKernelCCA.
+        X, y : optional
+            Both views of other rows.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        **bar_kw
+            Passed to ``ax.bar``.
+
+        Returns
+        -------
+        CorrelationDisplay
+        """
+        if not hasattr(estimator, "canonical_correlations_"):
+            raise NotFittedError(
+                f"estimator {type(estimator).__name__} has no canonical_correlations_: call its "
+                "fit method first, or pass a SparseKernelCCA"
+            )
+        if (X is None) != (y is None):
+            raise ValueError("X and y are two views of the same rows: pass both or neither")
+        correlations = {"training rows": estimator.canonical_correlations_}
+        if X is not None:
+            correlations["new rows"] = estimator.correlations(X, y)
+        return cls(correlations).plot(ax=ax, **bar_kw)
+
+    def plot(self, ax: Axes | None = None, **bar_kw: Any) -> Self:
+        """Draw the bars.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        **bar_kw
+            Passed to ``ax.bar``.
+
+        Returns
+        -------
+        CorrelationDisplay
+            Itself, with ``ax_``, ``figure_`` and ``bars_`` set.
+        """
+        groups = {name: np.asarray(values, float) for name, values in self.correlations.items()}
+        if len({values.shape for values in groups.values()}) != 1:
+            raise ValueError("correlations must hold at least one array, and all of one length")
+        ax = prepare_axes(ax)
+        width = _GROUP / len(groups)
+        self.bars_ = {}
+        for position, (name, values) in enumerate(groups.items()):
+            places = np.arange(1, len(values) + 1) + (position + 0.5) * width - _GROUP / 2
+            style = {"color": COLOURS[position % len(COLOURS)], "label": name} | bar_kw
+            self.bars_[name] = ax.bar(places, values, width, **style)
+        ax.set_xticks(np.arange(1, len(values) + 1))
+        ax.set_xlabel("Component")
+        ax.set_ylabel("Correlation of the two views")
+        # Correlations near 1 are of interest: the legend gets room above their bars.
+        ax.set_ylim(min(0.0, *(float(values.min()) for values in groups.values())), 1.15)
+        ax.legend(loc="upper right", ncols=len(groups))
         self.ax_ = ax
         self.figure_ = ax.figure
         return self

@@ -1,48 +1,119 @@
-"""From a report to one file of HTML that needs no network and no other file."""
+"""One page that describes a fitted model: plain numbers in, one file of HTML out.
+
+The page needs no network and no other file. This module imports nothing else of the package.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
 from typing import Any
-
-from pursuit.plots.report.content import Curve, Report, Table
 
 _BAR = 100.0
 _SIDE, _EDGE = 220, 34
 
 
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under column headings; without headings, pairs of name and value."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One number for every size of the model, None where it is unknown.
+
+    ``logarithmic`` says whether it is drawn on a logarithmic axis.
+    """
+
+    name: str
+    unit: str
+    values: Sequence[float | None]
+    logarithmic: bool = False
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a page about a fitted model shows.
+
+    Attributes
+    ----------
+    title : str
+        Name of the model.
+    summary : str
+        One sentence about it.
+    data, settings : Table
+        The data it was fitted to, and its hyper-parameters.
+    sizes : sequence of int
+        Sizes at which the slider stops.
+    counted : str
+        What the sizes count.
+    curves : sequence of Curve
+        Numbers known for every size: errors, certificate, cost.
+    certificate : str
+        How far the model is from the exact one; empty if that is unknown.
+    relevance : sequence of (name, number)
+        Relevance of the features, the most relevant first.
+    coverage : sequence of (wanted, observed)
+        Share of the observations that intervals should contain, and do contain.
+    basis : Table
+        The chosen functions, in the order of choice.
+    cost : sequence of (name, seconds)
+        Seconds that each stage of the fit took.
+    notes : sequence of str
+        Remarks on the model, each with a remedy.
+    """
+
+    title: str
+    summary: str
+    data: Table
+    settings: Table
+    sizes: Sequence[int]
+    curves: Sequence[Curve]
+    certificate: str = ""
+    relevance: Sequence[tuple[str, float]] = ()
+    coverage: Sequence[tuple[float, float]] = ()
+    basis: Table = field(default_factory=lambda: Table([], []))
+    cost: Sequence[tuple[str, float]] = ()
+    notes: Sequence[str] = ()
+    counted: str = "basis functions"
+
+
 def render(report: Report, version: str) -> str:
-    """The page.
+    """A report as one page of HTML.
 
     Parameters
     ----------
     report : Report
         What to show.
     version : str
-        Of the library, for the foot of the page.
+        Version of the library, for the foot of the page.
 
     Returns
     -------
     html : str
-        Every text of the report is escaped; the numbers of the slider lie in a block of JSON.
+        The page. Every text of the report is escaped; the numbers of the slider are in a block of
+        JSON.
     """
-    parts = files("pursuit.plots.report")
-    style = parts.joinpath("style.css").read_text(encoding="utf-8")
-    script = parts.joinpath("script.js").read_text(encoding="utf-8")
+    parts = files("pursuit.plots")
+    style = parts.joinpath("report.css").read_text(encoding="utf-8")
+    script = parts.joinpath("report.js").read_text(encoding="utf-8")
     sections = [
         _section("Data", _table(report.data)),
         _section("Hyper-parameters", _table(report.settings)),
         _path(report),
-        _certificate(report),
-        _relevance(report),
+        _section("Certificate", _paragraph(report.certificate), "wide"),
+        _section("What the kernel listens to", _bars(report.relevance, "")),
         _coverage(report),
-        _basis(report),
-        _cost(report),
-        _notes(report),
+        _section("Chosen basis", _table(report.basis), "wide"),
+        _section("Cost of the fit", _bars(report.cost, "s")),
+        _section("Notes", _items(report.notes), "wide"),
     ]
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -72,7 +143,7 @@ def render(report: Report, version: str) -> str:
 
 
 def _numbers(report: Report) -> str:
-    """The slider's numbers; ``<`` is written so that no text can close the element."""
+    """The slider's numbers as JSON; ``<`` is escaped so that no text can close the element."""
     curves = [
         {
             "name": curve.name,
@@ -115,7 +186,7 @@ def _table(table: Table) -> str:
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>\n"
         for row in table.rows
     )
-    # Wide tables scroll by themselves, and must be reachable by key to do so.
+    # Wide tables scroll on their own, and must be reachable by the keyboard for that.
     return (
         '<div class="scrolls" tabindex="0" role="region" aria-label="Table">\n'
         f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n</div>\n"
@@ -151,7 +222,7 @@ def _shown(curve: Curve, at: int) -> str:
 
 
 def precise(value: float) -> str:
-    """Four digits, and all of those before the point; as the script writes them."""
+    """A number with four digits, and all digits before the point, as the script writes it."""
     if value == 0:
         return "0"
     if 1e-4 <= abs(value) < 1e7:
@@ -161,9 +232,8 @@ def precise(value: float) -> str:
     return f"{value:.3e}".replace("e-0", "e-").replace("e+0", "e+")
 
 
-def _certificate(report: Report) -> str:
-    text = report.certificate and f"<p>{escape(report.certificate)}</p>\n"
-    return _section("Certificate", text, "wide")
+def _paragraph(text: str) -> str:
+    return f"<p>{escape(text)}</p>\n" if text else ""
 
 
 def _bars(values: Sequence[tuple[str, float]], unit: str) -> str:
@@ -178,21 +248,13 @@ def _bars(values: Sequence[tuple[str, float]], unit: str) -> str:
     return f'<ul class="bars">\n{rows}</ul>\n' if values else ""
 
 
-def _relevance(report: Report) -> str:
-    return _section("What the kernel listens to", _bars(report.relevance, ""))
-
-
-def _cost(report: Report) -> str:
-    return _section("Cost of the fit", _bars(report.cost, "s"))
-
-
 def _coverage(report: Report) -> str:
     if not report.coverage:
         return ""
     size = _SIDE + 2 * _EDGE
 
-    def place(asked: float, found: float) -> tuple[float, float]:
-        return _EDGE + _SIDE * asked, _EDGE + _SIDE * (1.0 - found)
+    def place(wanted: float, observed: float) -> tuple[float, float]:
+        return _EDGE + _SIDE * wanted, _EDGE + _SIDE * (1.0 - observed)
 
     line = " ".join("{:.1f},{:.1f}".format(*place(*pair)) for pair in report.coverage)
     dots = "".join(
@@ -214,14 +276,6 @@ def _coverage(report: Report) -> str:
     return _section("Calibration of the intervals", f'<div class="two">{chart}{_table(rows)}</div>')
 
 
-def _basis(report: Report) -> str:
-    return _section("Chosen basis", _table(report.basis), "wide")
-
-
-def _notes(report: Report) -> str:
-    return _section("Notes", _items(report.notes), "wide")
-
-
-def _items(texts: Iterable[str]) -> str:
+def _items(texts: Sequence[str]) -> str:
     items = "".join(f"<li>{escape(text)}</li>\n" for text in texts)
     return f"<ul>\n{items}</ul>\n" if items else ""

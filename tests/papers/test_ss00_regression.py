@@ -4,9 +4,9 @@ import numpy as np
 import oracles
 import pytest
 
-from pursuit.papers import ss00_stopping
-from pursuit.papers.ss00_map import algorithm2
-from pursuit.papers.ss00_stopping import Setting, full_operations, greedy_operations
+from pursuit.papers import ss00_regression
+from pursuit.papers.ss00 import algorithm2
+from pursuit.papers.ss00_regression import Setting, full_operations, greedy_operations
 
 
 def smooth(m=60, seed=0):
@@ -19,7 +19,7 @@ def smooth(m=60, seed=0):
 def test_trace_is_stopped_where_a_naive_search_stops():
     """Subsets of 59 rows hold all 40 training rows, so that every run is a full search."""
     setting = smooth()
-    found = ss00_stopping.section5_4_trace({"line": setting}, shares=[1e-3], n_runs=2)
+    found = ss00_regression.section5_4_trace({"line": setting}, shares=[1e-3], n_runs=2)
     for run in range(2):
         order = np.random.default_rng(run).permutation(60)
         train, test = order[:40], order[40:]
@@ -48,7 +48,7 @@ def test_trace_is_stopped_where_a_naive_search_stops():
 
 def test_the_share_that_is_judged_must_be_there():
     with pytest.raises(ValueError, match="shares must have 1/1000 among them"):
-        ss00_stopping.section5_4_trace({"line": smooth()}, shares=[1e-2])
+        ss00_regression.section5_4_trace({"line": smooth()}, shares=[1e-2])
 
 
 def counted_greedy(m, d, n, kappa):
@@ -75,18 +75,18 @@ def test_an_inverse_is_six_cholesky_factors():
 def test_kernel_entries_are_those_of_the_formula():
     """κ columns of m entries in each step, and little besides."""
     X = np.random.default_rng(0).normal(size=(300, 3))
-    entries = algorithm2(X, 12, 20, 0, 1).path_.entries[-1]
+    entries = algorithm2(X, 12, 20, 0).path_.entries[-1]
     assert entries == pytest.approx(12 * 20 * 300, rel=0.02)
 
 
 def test_speed_is_judged_by_operations_and_by_the_clock(monkeypatch):
     monkeypatch.setattr(
-        ss00_stopping, "cpu_seconds", lambda tasks, times: np.array([14.0, 3.0, 2.0])
+        ss00_regression, "cpu_seconds", lambda tasks, times: np.array([14.0, 3.0, 2.0])
     )
-    found = ss00_stopping.section5_4_speed({"line": smooth()})
+    found = ss00_regression.section5_4_speed({"line": smooth()})
     n = int(found.arrays["kernels"][0])
     sparse = greedy_operations(40, 1, n, 59)
-    expected = [full_operations(40, 1, how) / sparse for how in ss00_stopping.BASELINES]
+    expected = [full_operations(40, 1, how) / sparse for how in ss00_regression.BASELINES]
     np.testing.assert_allclose(found.arrays["operations"], [expected])
     np.testing.assert_allclose(found.arrays["seconds"], [[7.0, 1.5]])
     holds = dict(zip(("inverse", "Cholesky"), (True, False), strict=True))

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pursuit.papers import sb01_cost
+from pursuit.papers import sb01_theory
 
 ROWS, BASES = (20, 40, 80), (2, 4, 8)
 
@@ -16,12 +16,12 @@ MEMORY, EXACT, SPARSE, BASIS = range(4)
 def judged(**shifts):
     """Costs as printed, but for the exponents named in ``shifts``, of rows or (in ``_n``) basis."""
     by_rows, by_basis = [], []
-    for cost in sb01_cost.PRINTED:
+    for cost in sb01_theory.PRINTED:
         name = str(cost).replace(", ", "_").replace(" ", "_")
         by_rows.append([m ** (cost.in_rows + shifts.get(name, 0.0)) for m in ROWS])
         q = math.nan if cost.in_basis is None else cost.in_basis + shifts.get(f"{name}_n", 0.0)
         by_basis.append([n**q for n in BASES])
-    return sb01_cost._judged(np.array(by_rows, float), np.array(by_basis, float), ROWS, BASES)
+    return sb01_theory._judged(np.array(by_rows, float), np.array(by_basis, float), ROWS, BASES)
 
 
 def test_costs_as_printed_are_reproduced():
@@ -50,11 +50,11 @@ def test_each_criterion_can_fail_on_both_sides(name, fails, sign):
 
 
 def test_a_small_run_measures_everything(monkeypatch):
-    monkeypatch.setattr("pursuit.papers.growth._LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("pursuit.papers.common._LEAST_SECONDS", 0.0)
     lines = []
-    found = sb01_cost.table1(rows=ROWS, bases=BASES, n_new=5, times=1, progress=lines.append)
+    found = sb01_theory.table1(rows=ROWS, bases=BASES, n_new=5, times=1, progress=lines.append)
     assert np.all(found.arrays["by_rows"] > 0)
-    has_basis = [cost.in_basis is not None for cost in sb01_cost.PRINTED]
+    has_basis = [cost.in_basis is not None for cost in sb01_theory.PRINTED]
     assert np.isfinite(found.arrays["by_basis"]).all(axis=1).tolist() == has_basis
     assert lines[-1] == "sparse greedy: predicted"
     # The matrix and its factor are what the exact solution holds.

@@ -1,4 +1,4 @@
-"""Tables in files: CSV and Parquet, in and out."""
+"""Files of the commands: tables as CSV and Parquet, in and out, and stored models."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from pursuit.cli.columns import Column, Encoding, require_columns
 from pursuit.cli.console import WrongCallError
 from pursuit.rows import file_kind, open_file
 from pursuit.store import replacing
 
 
 class TableFile:
-    """A CSV or Parquet file, or a folder of one kind of them.
+    """A CSV or Parquet file, or a folder of files of one kind.
 
     Parameters
     ----------
     path : Path
-        Where it is.
+        The file or folder.
     texts : sequence of str
-        Columns that hold texts, even if those of a CSV file all look like numbers.
+        Columns to read as text, even if all their values in a CSV file look like numbers.
     """
 
     def __init__(self, path: Path, texts: Sequence[str] = ()) -> None:
@@ -46,7 +47,7 @@ class TableFile:
         return self._table.schema.field(column).type
 
     def rows(self, columns: Sequence[str]) -> Any:
-        """The rows as an estimator takes them, read when needed."""
+        """The rows in the form that an estimator takes, read when needed."""
         return self._table.select(columns)
 
     def read(self, columns: Sequence[str]) -> pa.Table:
@@ -63,7 +64,7 @@ class TableFile:
 class Output:
     """A CSV or Parquet file, or CSV on standard output where the path is ``-``.
 
-    The file appears, whole, when the block in which it is written is left without an error.
+    The complete file appears when the block in which it is written ends without an error.
     """
 
     def __init__(self, path: str) -> None:
@@ -75,8 +76,8 @@ class Output:
             raise WrongCallError(f"{path}: the output must end in .csv or .parquet, or be -.")
 
     def __enter__(self) -> Output:
-        there = contextlib.nullcontext(sys.stdout.buffer) if self._path == "-" else None
-        self._sink = self._stack.enter_context(there or replacing(self._path))
+        standard_output = contextlib.nullcontext(sys.stdout.buffer) if self._path == "-" else None
+        self._sink = self._stack.enter_context(standard_output or replacing(self._path))
         return self
 
     def __exit__(self, *raised: Any) -> None:
@@ -91,8 +92,44 @@ class Output:
 
 
 def require_file(path: Path) -> None:
-    """A CSV or Parquet file, or a folder, must be there."""
+    """Refuse a path that is neither a CSV or Parquet file nor a folder."""
     if not path.exists():
         raise WrongCallError(f"there is no file {path}.")
     if not path.is_dir() and file_kind(path) in ("", ".npy"):
         raise WrongCallError(f"{path}: a table must be a .csv or .parquet file, or a folder.")
+
+
+def load_model(path: Path) -> Any:
+    """The model in a file."""
+    import pursuit
+
+    if not path.exists():
+        raise WrongCallError(f"there is no file {path}.")
+    return pursuit.load(path)
+
+
+def encoding_of(model: Any, path: Path) -> Encoding:
+    """How the columns of a model's table become features."""
+    stored = getattr(model, "table_", None)
+    if stored is not None:
+        return Encoding.from_json(stored)
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        raise WrongCallError(
+            f"{path} does not know the names of its columns: it was not written by pursuit fit, "
+            "nor fitted to a table with names."
+        )
+    return Encoding([Column(str(name), "number") for name in names], "")
+
+
+def open_for(
+    encoding: Encoding, path: Path, *, target: bool = False, classes: bool = False
+) -> TableFile:
+    """Open a table that must have the columns of a model, and its target if asked for.
+
+    The target is read as text if ``classes`` is true, like all columns that were texts in ``fit``.
+    """
+    others = [encoding.target] if target else []
+    table = TableFile(path, [*encoding.texts, *(others if classes else [])])
+    require_columns([*encoding.names, *others], table.columns, path.name, "columns of the model")
+    return table
