@@ -7,7 +7,7 @@ import pytest
 from tasks import make_task
 
 from pursuit.greedy import MaxSize, Meter, Path, Pursuit
-from pursuit.greedy.path import STOP_REASONS
+from pursuit.greedy.paths import STOP_REASONS
 from pursuit.linalg import Workers
 from pursuit.objectives import SpanPursuit
 

@@ -3,46 +3,48 @@
 Formulas only; passes over data live in `gram/`. Imports NumPy only.
 """
 
-from pursuit.bounds.bound import Bound
-from pursuit.bounds.certificate import Certificate, CertificatePath, relative_gap
+from pursuit.bounds.certificate import Bound, Certificate, CertificatePath, relative_gap
 from pursuit.bounds.compression import (
     compression_bound,
     compression_terms,
     correlation_bound,
     kpca_bound,
+    matching_pursuit_bound,
 )
 from pursuit.bounds.duality import (
+    balanced,
+    circle_shift,
+    companion_lower_bound,
     dense_lower_bound,
+    diagonal_quadratic,
     hybrid_lower_bound,
     l1_lower_bound,
+    logistic_lower_bound,
     minimum_upper_bound,
     primal_value,
+    residual_lower_bound,
     scaled_lower_bound,
+    scaled_machine_bound,
     shifted_lower_bound,
     sparse_dual_floor,
     sparse_lower_bound,
 )
 from pursuit.bounds.evidence import EvidenceBounds, evidence_bounds
 from pursuit.bounds.growthpath import GrowthPath
-from pursuit.bounds.logistic import logistic_lower_bound
-from pursuit.bounds.machines import balanced, diagonal_quadratic, scaled_machine_bound
-from pursuit.bounds.quadratic import circle_shift, companion_lower_bound, residual_lower_bound
 from pursuit.bounds.rates import (
     IN_EXPECTATION,
     greedy_rate_bound,
-    natarajan_step_bound,
-    orthogonalities,
-    simple_rate_bound,
-    span_rate_bound,
-    span_step_bound,
-)
-from pursuit.bounds.rates_hull import (
     hull_rate,
     hull_rate_bound,
     hull_rate_from,
     margin_bound,
     margin_scale,
     margin_tail,
+    natarajan_step_bound,
+    orthogonalities,
+    simple_rate_bound,
+    span_rate_bound,
+    span_step_bound,
 )
 from pursuit.bounds.sampling import (
     finite_mean_deviation,
@@ -53,7 +55,6 @@ from pursuit.bounds.sampling import (
     sampled_total,
 )
 from pursuit.bounds.solvepath import SolvePath
-from pursuit.bounds.vc import matching_pursuit_bound
 
 __all__ = [
     "IN_EXPECTATION",

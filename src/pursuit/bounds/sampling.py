@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from pursuit._types import Floats
-from pursuit.bounds.bound import Bound
+from pursuit.bounds.certificate import Bound
 
 
 def mean_deviation(n: int, n_sampled: int, spread: float, delta: float) -> float:

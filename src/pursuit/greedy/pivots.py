@@ -1,23 +1,259 @@
-"""Block pivots: many landmarks a pass, drawn by what is still missed (Formulas §3)."""
+"""Block pivots: many landmarks per pass, drawn by what the landmarks so far miss (Formulas §3)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
-from pursuit.gram import gram_statistics
-from pursuit.greedy.candidates import draw_in_proportion
-from pursuit.greedy.landmarks import PIVOT_TOLERANCE, TRUST, LandmarkSpan, Pivots
-from pursuit.greedy.loop import Pursuit
-from pursuit.greedy.path import Meter
+from pursuit.gram import Block, chunked, gram_statistics, kernel_diagonal, list_pass
+from pursuit.greedy.loop import Pursuit, draw_in_proportion
+from pursuit.greedy.paths import Meter, Path, PathRecorder
 from pursuit.greedy.pool import Pool, kernel_matrix
 from pursuit.greedy.stopping import MaxSize
-from pursuit.kernels import Kernel
-from pursuit.linalg import NotPositiveDefiniteError, PivotedCholesky, Workers, robust_cholesky
+from pursuit.kernels import CountingKernel, Kernel
+from pursuit.linalg import (
+    INDEFINITE,
+    NotPositiveDefiniteError,
+    PivotedCholesky,
+    Workers,
+    robust_cholesky,
+)
 from pursuit.objectives import GramResidual
-from pursuit.rows import Sample
+from pursuit.rows import (
+    DistributedRows,
+    Sample,
+    concat,
+    in_order,
+    in_tree,
+)
+
+PIVOT_TOLERANCE = 1e-11
+"""A residual at most this part of its diagonal entry is rounding."""
+
+TRUST = 100.0
+"""So many times the rounding it has gathered a residual must be: two digits are enough."""
+
+_CHUNK_ROWS = 512
+_LARGE_PIVOT = 1e-6
+
+
+@dataclass(frozen=True)
+class Pivots:
+    """Landmarks S in the order of choice, and what they leave of the kernel matrix.
+
+    Attributes
+    ----------
+    pool : Pool
+        The landmarks with their row numbers.
+    factor : array of shape (n, n)
+        R, lower triangular, K_SS = RR'.
+    diagonal : array of shape (n_rows,)
+        d_i = k(x_i, x_i) - ‖R⁻¹k_S(x_i)‖².
+    residual : float
+        τ = Σ w_i d_i.
+    trace : float
+        Σ w_i k(x_i, x_i).
+    path : Path
+        τ after each landmark, and what it cost; ``stop_reason`` is n_basis, tol, rank, or what
+        ``stop`` gave.
+    features : array of shape (n_rows, n) or None
+        V = K_S R⁻ᵀ where it was held in memory.
+    """
+
+    pool: Pool
+    factor: Floats
+    diagonal: Floats
+    residual: float
+    trace: float
+    path: Path
+    features: Floats | None
+
+
+class LandmarkSpan:
+    """The span of the landmarks so far: R, the residual diagonal d, and V where it fits."""
+
+    def __init__(
+        self, sample: Sample, kernel: Kernel, n: int, workers: Workers, meter: Meter | None
+    ) -> None:
+        m = sample.n_rows
+        self.sample, self.kernel, self.workers = sample, kernel, workers
+        counted = kernel if isinstance(kernel, CountingKernel) else CountingKernel(kernel)
+        self.meter = meter or Meter(counted)
+        self.recorder = PathRecorder(self.meter)
+        self.diagonal = kernel_diagonal(sample.rows, kernel)
+        self._start = self.diagonal
+        self._squared_error = (kernel.rounding * self.diagonal) ** 2
+        self.trace = self.residual = float(sample.weights @ self.diagonal)
+        self.pool = Pool.of_rows(sample, np.empty(0, dtype=np.intp))
+        self._R = np.zeros((n, n))
+        stored = m * n <= limits.STORED_NUMBERS and not isinstance(sample.rows, DistributedRows)
+        self._V = np.empty((m, n)) if stored else None
+        self._W = np.zeros((n, n)) if self._V is None else None
+
+    @property
+    def rank(self) -> int:
+        """Number of landmarks."""
+        return len(self.pool)
+
+    @property
+    def alive(self) -> NDArray[np.bool_]:
+        """Rows whose residual is more than rounding."""
+        error = TRUST * np.sqrt(self._squared_error)
+        return self.diagonal > np.maximum(PIVOT_TOLERANCE * self._start, error)
+
+    def rounding(self, index: Indices) -> Floats:
+        """Rounding error of some residuals, relative to them."""
+        return np.asarray(np.sqrt(self._squared_error[index]) / self.diagonal[index])
+
+    def features(self, pool: Pool) -> Floats:
+        """V at some points: R⁻¹k_S for each, as rows."""
+        n = self.rank
+        if n == 0:
+            return np.empty((len(pool), 0))
+        if self._V is not None:
+            return self._V[pool.index, :n]
+        assert self._W is not None
+        return np.asarray(self.kernel.tile(pool.items, self.pool.items) @ self._W[:n, :n].T)
+
+    def extend(self, pool: Pool, R: Floats, target: float = -np.inf) -> None:
+        """Take points whose residual kernel matrix is RR'; no more than bring τ to the target."""
+        V = self.features(pool)
+        squares, diagonal, error = self._pass(pool, V, R)
+        values = self.residual - np.cumsum(squares)
+        met = np.flatnonzero(values <= target)
+        if len(met) and met[0] + 1 < len(pool):
+            k = int(met[0]) + 1
+            pool, values, V, R = pool.take(np.arange(k)), values[:k], V[:k], R[:k, :k]
+            _, diagonal, error = self._pass(pool, V, R)
+        self._check(diagonal, error, R)
+        n, k = self.rank, len(pool)
+        self._R[n : n + k, :n], self._R[n : n + k, n : n + k] = V, R
+        if self._W is not None:
+            self._W[n : n + k, : n + k] = self._whitener(V, R)
+        diagonal[pool.index[pool.index >= 0]] = 0.0
+        self.diagonal = np.maximum(diagonal, 0.0, out=diagonal)
+        self._squared_error = error
+        self.residual = float(self.sample.weights @ self.diagonal)
+        self.pool = pool if n == 0 else self.pool + pool
+        for row, value in zip(pool.index.tolist(), values.tolist(), strict=True):
+            # What rounding takes off the sum of the squares is not a decrease.
+            self.recorder.record(row, max(value, self.residual))
+
+    def pivots(self, reason: str) -> Pivots:
+        """What was found."""
+        n = self.rank
+        return Pivots(
+            self.pool,
+            self._R[:n, :n].copy(),
+            self.diagonal,
+            self.residual,
+            self.trace,
+            self.recorder.path(reason),
+            None if self._V is None else self._V[:, :n],
+        )
+
+    def _pass(self, pool: Pool, V: Floats, R: Floats) -> tuple[Floats, Floats, Floats]:
+        """Σ_i w_i v_i² for every new column v of V, and diagonal and its error without them."""
+        n, k, points = self.rank, len(R), pool.items
+        inherited, weights = self._inherited(pool, R), self.sample.weights
+        rows, kernel, workers = self.sample.rows, self.kernel, self.workers
+        self.meter.passes += 1.0
+        if self._V is not None:
+            inverse = solve_triangular(R, np.eye(k), lower=True).T
+            task = partial(_added_to_stored, points, V, inverse, inherited)
+            aligned: list[Any] = [weights, self._V[:, : n + k]]
+        else:
+            everyone = points if n == 0 else concat(self.pool.items, points)
+            task = partial(_formed_anew, everyone, self._whitener(V, R).T, inherited)
+            aligned = [weights]
+        squares, less, more = zip(*list_pass(rows, kernel, task, workers, *aligned), strict=True)
+        return (
+            in_tree(squares),
+            self.diagonal - np.concatenate(less),
+            self._squared_error + np.concatenate(more),
+        )
+
+    def _whitener(self, V: Floats, R: Floats) -> Floats:
+        """The new rows of R⁻¹: -R_bb⁻¹ V W, R_bb⁻¹."""
+        n, k = self.rank, len(R)
+        assert self._W is not None
+        inverse = solve_triangular(R, np.eye(k), lower=True)
+        return np.hstack([-inverse @ (V @ self._W[:n, :n]), inverse])
+
+    def _inherited(self, pool: Pool, R: Floats) -> Floats:
+        """What every new column hands on of the error of its pivot, as in `PivotedCholesky`."""
+        rows = pool.index >= 0
+        start = np.full(len(pool), float(self._squared_error.max(initial=0.0)))
+        start[rows] = self._squared_error[pool.index[rows]]
+        inherited = np.zeros(len(pool))
+        for j, pivot in enumerate(np.diag(R)):
+            inherited[j] = start[j] / pivot**2
+            start += inherited[j] * R[:, j] ** 2
+        return inherited
+
+    def _check(self, diagonal: Floats, error: Floats, R: Floats) -> None:
+        """Refuse what large pivots leave negative beyond the rounding it has gathered."""
+        scale = float(self._start.max())
+        slack = np.maximum(INDEFINITE * scale, TRUST * np.sqrt(error))
+        worst = int((diagonal + slack).argmin())
+        if diagonal[worst] >= -slack[worst] or self.kernel.positive_definite:
+            return
+        if np.all(np.diag(R) ** 2 > _LARGE_PIVOT * scale):
+            raise NotPositiveDefiniteError(worst, float(diagonal[worst]))
+
+
+Decrease = tuple[Floats, Floats, Floats]
+"""Σ_i w_i v_i² for every new column v of V; Σ_v v_i² and Σ_v v_i² times its error for every row."""
+
+
+def _added_to_stored(
+    points: Any,
+    V: Floats,
+    inverse: Floats,
+    inherited: Floats,
+    kernel: Kernel,
+    workers: Workers,
+) -> Block[Decrease]:
+    """New columns (k(x, points) - V_old V') R⁻ᵀ, written beside those that are stored."""
+    columns, n = kernel.columns(points), V.shape[1]
+
+    def part(items: Any, weights: Floats, stored: Floats) -> Decrease:
+        tile = columns(items)
+        tile -= stored[:, :n] @ V.T
+        return _decrease(np.matmul(tile, inverse, out=stored[:, n:]), weights, inherited)
+
+    return chunked(part, _CHUNK_ROWS, workers, combine=_joined)
+
+
+def _formed_anew(
+    points: Any, whitener: Floats, inherited: Floats, kernel: Kernel, workers: Workers
+) -> Block[Decrease]:
+    """New columns k(x, points) @ whitener, where V is not stored."""
+    columns = kernel.columns(points)
+
+    def part(items: Any, weights: Floats) -> Decrease:
+        return _decrease(columns(items) @ whitener, weights, inherited)
+
+    return chunked(part, _CHUNK_ROWS, workers, combine=_joined)
+
+
+def _decrease(new_columns: Any, weights: Floats, inherited: Floats) -> Decrease:
+    squares = new_columns * new_columns
+    return weights @ squares, squares.sum(axis=1), squares @ inherited
+
+
+def _joined(chunks: list[Decrease]) -> Decrease:
+    squares, less, more = zip(*chunks, strict=True)
+    return in_order(squares), np.concatenate(less), np.concatenate(more)
+
 
 _ROUNDS = 5
 _BLOCK = 10, 200

@@ -1,4 +1,4 @@
-"""Pools: a fixed set of candidates, chosen from by their statistics on a sketch of the rows."""
+"""Choosing from a pool: a fixed set of candidates and their statistics on a sketch of the rows."""
 
 from __future__ import annotations
 
@@ -7,18 +7,65 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy.linalg import solve_triangular
 
 from pursuit._types import Floats, Indices
-from pursuit.gram import GramStatistics
+from pursuit.gram import GramStatistics, Ledger, gram_statistics
 from pursuit.greedy.loop import Pursuit
-from pursuit.greedy.path import Path
-from pursuit.greedy.problem import Problem
+from pursuit.greedy.paths import Meter, Path
 from pursuit.greedy.stopping import Deadline, StopRule
-from pursuit.kernels import Kernel
+from pursuit.kernels import CountingKernel, Kernel
 from pursuit.linalg import Workers, robust_cholesky
 from pursuit.objectives import GramEvidence, SpanObjective, gram_pursuit
 from pursuit.rows import Sample, concat, draw_rows, len_items
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Minimise P(f) = ½Σw(y - f)² + ½σ²‖f‖² over the functions of a kernel.
+
+    Attributes
+    ----------
+    sample : Sample
+        Rows, targets y and weights w.
+    kernel : CountingKernel
+        k, whose evaluations are counted.
+    noise : float
+        σ².
+    workers : Workers
+        Threads.
+    meter : Meter
+        What has been spent.
+    rng : numpy Generator
+        Source of everything random.
+    ledgers : callable, optional
+        Gives the ledger of a pass over all rows from its points, the number of rows, the type of
+        its tiles and its whitener.
+    """
+
+    sample: Sample
+    kernel: CountingKernel
+    noise: float
+    workers: Workers
+    meter: Meter
+    rng: np.random.Generator
+    ledgers: Callable[[Any, int, DTypeLike, Any], Ledger | None] | None = None
+
+    def statistics(
+        self, points: Any, rows: Sample | None = None, dtype: DTypeLike = np.float64, **options: Any
+    ) -> GramStatistics:
+        """One pass over the rows, or over some of them, for the given points."""
+        seen = self.sample if rows is None else rows
+        if rows is None and self.ledgers is not None:
+            whitener = options.get("whitener")
+            options["ledger"] = self.ledgers(points, seen.n_rows, dtype, whitener)
+        found = gram_statistics(
+            seen, self.kernel, points, workers=self.workers, dtype=dtype, **options
+        )
+        self.meter.passes += found.n_rows / self.sample.n_rows
+        return found
+
 
 _DEEPENINGS = 4
 _INDEPENDENT = 1e-8

@@ -14,9 +14,8 @@ from scipy.linalg import solve_triangular
 from pursuit._types import Floats
 from pursuit.gram import GramStatistics
 from pursuit.greedy.loop import Pursuit
-from pursuit.greedy.path import Path
-from pursuit.greedy.pool import Choice, Pool, kernel_matrix
-from pursuit.greedy.problem import Problem
+from pursuit.greedy.paths import Path
+from pursuit.greedy.pool import Choice, Pool, Problem, kernel_matrix
 from pursuit.linalg import (
     LOST_DIGITS,
     NotPositiveDefiniteError,

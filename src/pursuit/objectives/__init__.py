@@ -10,53 +10,59 @@ from pursuit.objectives.atoms import (
     LearnedAtoms,
     MatrixAtoms,
     OracleAtoms,
+    SigmoidAtoms,
     check_learner,
     learner_values,
 )
-from pursuit.objectives.ball import BallRegression, triangle_step
 from pursuit.objectives.base import Objective, SpanObjective
 from pursuit.objectives.correlation import CorrelationPursuit
-from pursuit.objectives.diagonal import DiagonalPursuit
 from pursuit.objectives.evidence import GramEvidence, SpanEvidence
-from pursuit.objectives.gradient import GradientPursuit
 from pursuit.objectives.hull import HullObjective
-from pursuit.objectives.hulllosses import (
+from pursuit.objectives.l1 import BallRegression, LassoPursuit, triangle_step
+from pursuit.objectives.losses import (
     ExponentialLoss,
     HuberLoss,
+    HuberResidual,
     HullLoss,
     LogExpLoss,
     LogisticLoss,
+    LogisticRows,
     NegativeLogLikelihood,
+    PinballResidual,
+    ResidualLoss,
+    RowLoss,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
     SquaredLoss,
+    SquaredResidual,
     check_exponent,
     mean_weights,
 )
-from pursuit.objectives.lasso import LassoPursuit
 from pursuit.objectives.matching import (
     BackfitPursuit,
     BasicPursuit,
+    GradientPursuit,
     MatchingObjective,
     PrefitPursuit,
 )
 from pursuit.objectives.plane import PlanePursuit, RefittedPlanePursuit
-from pursuit.objectives.projections import OwnProjection, PublishedSpace
-from pursuit.objectives.prototype import GreedyStep, Pick, Project, StepBound, checked_bound
+from pursuit.objectives.projections import (
+    GreedyStep,
+    OwnProjection,
+    Pick,
+    Project,
+    PublishedSpace,
+    StepBound,
+    checked_bound,
+)
 from pursuit.objectives.quadratic import QuadraticPursuit, dual_pursuit, gram_pursuit
-from pursuit.objectives.residual import ProjectionName, ResidualPursuit, Rule
-from pursuit.objectives.residual_losses import (
-    HuberResidual,
-    PinballResidual,
-    ResidualLoss,
-    SquaredResidual,
+from pursuit.objectives.residual import (
+    DiagonalPursuit,
+    GramResidual,
+    ProjectionName,
+    ResidualPursuit,
+    Rule,
 )
-from pursuit.objectives.residualgram import GramResidual
-from pursuit.objectives.rowloss import (
-    LogisticRows,
-    RowLoss,
-    SquaredEpsilonInsensitive,
-    SquaredHinge,
-)
-from pursuit.objectives.sigmoid_atoms import SigmoidAtoms
 from pursuit.objectives.span import SpanPursuit
 
 __all__ = [

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.gram import PsdMatrix
 from pursuit.linalg import PivotedCholesky, Workers
 
 _PIVOT_TOLERANCE = 1e-11
-_ROW_CHUNK = 2048
 
 
 class CorrelationPursuit:
@@ -61,7 +61,7 @@ class CorrelationPursuit:
         self._traces = [max(float(weights @ factor.diagonal), 1e-300) for factor in self.factors]
         self._free = np.ones(len(weights), bool)
         self._chosen: list[int] = []
-        self._chunks = Workers.slices(len(weights), _ROW_CHUNK)
+        self._chunks = Workers.slices(len(weights), limits.COLUMN_ROWS)
         self._sums: Floats | None = self._all_sums() if running else None
 
     @property
@@ -132,7 +132,7 @@ class CorrelationPursuit:
 
     def _all_sums(self) -> Floats:
         sums = np.empty((3, len(self._weights)))
-        for chunk in Workers.slices(len(self._weights), _ROW_CHUNK // 8):
+        for chunk in Workers.slices(len(self._weights), limits.COLUMN_ROWS // 8):
             index = np.arange(chunk.start, chunk.stop)
             left, right = (K.columns(index) for K in self._views)
             sums[:, chunk] = self._inner(left, right)

@@ -11,7 +11,7 @@ from pursuit._types import Floats, Indices
 from pursuit.gram import GramStatistics
 from pursuit.linalg import EPS, Workers
 from pursuit.objectives.quadratic import gram_pursuit
-from pursuit.objectives.residualgram import GramResidual
+from pursuit.objectives.residual import GramResidual
 from pursuit.objectives.span import SpanPursuit
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.gram import GramStatistics
 from pursuit.kernels import Kernel
@@ -20,7 +21,6 @@ _PIVOT_TOLERANCE = 1e-10
 """A candidate whose pivot fell to this part of its start is dependent on those chosen."""
 
 _LOOK_AHEAD = 16, 256
-_TILE_ROWS = 2048
 # Two digits of a pivot are enough to choose by; what is chosen is fitted anew.
 _TRUST = 100.0
 
@@ -227,7 +227,7 @@ def dual_pursuit(
     rows = in_memory(rows)
     items: Any = rows.take(np.arange(rows.n_rows))
     diagonal = kernel.diag(items) + noise / weights
-    steps = Workers.slices(rows.n_rows, _TILE_ROWS)
+    steps = Workers.slices(rows.n_rows, limits.COLUMN_ROWS)
 
     def columns(index: Indices) -> Floats:
         bound = kernel.columns(rows.take(index))

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.kernels import Kernel
 from pursuit.linalg import PivotedCholesky, RowCholesky, SpanSolution, Workers
 from pursuit.rows import Sample, in_memory
 
 _PIVOT_TOLERANCE = 1e-12
-_ROW_CHUNK = 2048
 
 
 class SpanPursuit:
@@ -47,7 +47,7 @@ class SpanPursuit:
         self._norm = 0.5 * float(sample.target_norms().sum())
         self._decrease = 0.0
         self._scored: dict[int, tuple[Floats, Floats, float, Floats, float]] = {}
-        self._chunks = Workers.slices(m, _ROW_CHUNK)
+        self._chunks = Workers.slices(m, limits.COLUMN_ROWS)
 
     def restarted(self, targets: Floats) -> SpanPursuit:
         """The same choice so far, for other targets: B does not depend on them, z = L⁻¹V'Wy."""

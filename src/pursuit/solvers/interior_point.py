@@ -9,8 +9,14 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from pursuit._types import Floats
 from pursuit.linalg import LowRankPlusDiagonal, TallMatrix, Workers
-from pursuit.solvers.barrier import Direction, Iterate, NewtonSystem, largest_eigenvalue
-from pursuit.solvers.programme import LowRank, Programme
+from pursuit.solvers.barrier import (
+    Direction,
+    Iterate,
+    LowRank,
+    NewtonSystem,
+    Programme,
+    largest_eigenvalue,
+)
 
 _TO_BOUNDARY = 0.995
 _SHORTEST = 1e-8

@@ -9,8 +9,7 @@ import numpy as np
 
 from pursuit._types import Floats, Indices
 from pursuit.linalg import Workers
-from pursuit.solvers.leaf_sums import LeafSums
-from pursuit.solvers.stump_losses import joint_search
+from pursuit.solvers.stump_search import LeafSums, joint_search
 
 N_BINS = 255
 

@@ -1,4 +1,4 @@
-"""Hyper-parameters by exact evidence on nested subsets of the rows."""
+"""Hyper-parameters by exact evidence on nested subsets of the rows, and a report on them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import Bounds, minimize
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from pursuit._types import Floats
+from pursuit.kernels import compile_kernel
+from pursuit.tuning.calibration import Calibration, Confidence, sloped_loss
 from pursuit.tuning.evidence import Evidence
 
 FAMILIES = ("rbf", "matern52", "matern32", "matern12")
@@ -307,3 +310,177 @@ def at_bounds(kernel: Any) -> list[str]:
                 )
             position += 1
     return names
+
+
+_JUDGING_ROWS = 500
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A kernel of features x/u, learned: a length scale each, or one in common.
+
+    Attributes
+    ----------
+    units : array of shape (n_features,)
+        u.
+    learned : Learned
+        Kernel on x/u, and noise.
+    """
+
+    units: Floats
+    learned: Learned
+
+    def seen(self, data: Evidence) -> Evidence:
+        """The data in these units."""
+        return replace(data, X=data.X / self.units)
+
+    def in_features(self) -> Learned:
+        """With the kernel of x itself."""
+        kernel = self.learned.kernel
+        if np.all(self.units == 1.0):
+            return self.learned
+        scales, bounds = kernel.k2.length_scale, kernel.k2.length_scale_bounds
+        kernel = kernel.clone_with_theta(kernel.theta).set_params(
+            k2__length_scale=scales * self.units,
+            k2__length_scale_bounds=np.outer(self.units, bounds),
+        )
+        return replace(self.learned, kernel=kernel)
+
+
+def learn_shape(
+    data: Evidence,
+    deviations: Floats,
+    variance: float,
+    noise: NoiseRange,
+    late: Callable[[], bool] = never,
+    **search: Any,
+) -> Learned:
+    """Learn kernel family and length scales for targets of ±1, one column a class.
+
+    The family is the one with most evidence when every feature has a length scale of its own. Many
+    length scales can have much evidence and yet mislead: rows that the evidence has not seen
+    compare them with one in common, in the features' own units or in those of their deviations.
+    Where fewer than 500 rows are left to do so, the evidence itself does, less ½ log of the number
+    of values for each hyper-parameter. When it is ``late``, what was found so far is compared.
+    """
+    first = first_rows(data)
+    scales = deviations * np.sqrt(len(deviations))
+    separate = Shape(
+        np.ones(len(deviations)), best_family(first, scales, variance, noise, late, **search)
+    )
+    shapes = [separate]
+    if len(deviations) > 1:
+        family, stages = separate.learned.family, separate.learned.stages
+        for units in (deviations, np.ones(len(deviations))):
+            width = float(np.sqrt(np.sum((deviations / units) ** 2)))
+            kernel = _common(family, width, variance)
+            in_units = replace(first, X=first.X / units)
+            found = maximise(in_units, kernel, noise, f"{family}, one", late=late, **search)
+            stages = stages + found.stages
+            shapes.append(Shape(units, replace(found, family=family)))
+    else:
+        stages = separate.learned.stages
+    best = _best(shapes, data)
+    best = replace(best, learned=replace(best.learned, stages=stages))
+    more = second_stage(best.seen(data), best.learned, noise, late)
+    return replace(best, learned=more).in_features()
+
+
+def _common(family: str, width: float, variance: float) -> Any:
+    """The family's kernel with a single length scale."""
+    kernel = family_kernel(family, np.array([width]), variance)
+    bounds = tuple(np.ravel(kernel.k2.length_scale_bounds))
+    constant: ConstantKernel = kernel.k1
+    if family == "rbf":
+        return constant * RBF(width, bounds)
+    return constant * Matern(width, bounds, nu=kernel.k2.nu)
+
+
+def _best(shapes: list[Shape], data: Evidence) -> Shape:
+    """By log loss on the rows left over, or by penalised evidence where they are few."""
+    if len(data.X) - FIRST_ROWS >= _JUDGING_ROWS:
+        return min(shapes, key=lambda shape: class_loss(shape.learned, shape.seen(data)))
+    values = float(data.weights[:FIRST_ROWS].sum()) * data.y.shape[1]
+
+    def evidence(shape: Shape) -> float:
+        free = len(shape.learned.kernel.theta)
+        rows = float(data.weights[:FIRST_ROWS].sum())
+        return shape.learned.evidence_per_row * rows - 0.5 * free * float(np.log(values))
+
+    return max(shapes, key=evidence)
+
+
+def class_loss(learned: Learned, data: Evidence) -> float:
+    """Log loss, at its best slope, of a regression on ±1 to the first 500 rows on all others."""
+    first = first_rows(data)
+    kernel = compile_kernel(learned.kernel)[0]
+    C = kernel.tile(first.X, first.X)
+    C[np.diag_indices_from(C)] += learned.noise / first.weights
+    held, y = data.X[FIRST_ROWS:], data.y[FIRST_ROWS:]
+    mean = kernel.tile(held, first.X) @ cho_solve(cho_factor(C, lower=True), first.y)
+    return sloped_loss(mean, y, data.weights[FIRST_ROWS:])
+
+
+@dataclass(frozen=True)
+class LearningReport:
+    """Families and their evidence, stages and their times, the features' relevance, warnings.
+
+    Attributes
+    ----------
+    family : str
+        The kernel family chosen, or "given".
+    stages : list of Stage
+        Every maximisation of the evidence: family, rows, evidence a row, evaluations, seconds.
+    seconds : dict
+        Time of each part of the fit.
+    relevance : array of shape (n_features,), optional
+        Standard deviation of each feature over its length scale: how much of its range matters.
+    feature_names : list of str
+        Names to print the relevance with.
+    moved : str
+        What became of moving the basis.
+    calibration : Calibration or Confidence, optional
+        What leave-one-out changed.
+    warnings : list of str
+        What to look at, and what to do about it.
+    """
+
+    family: str = "given"
+    stages: list[Stage] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    relevance: Floats | None = None
+    feature_names: list[str] = field(default_factory=list)
+    moved: str = "not moved"
+    calibration: Calibration | Confidence | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        lines = [f"kernel family: {self.family}"]
+        lines += [
+            f"  {stage.family:<13} {stage.n_rows:>5} rows  evidence a row "
+            f"{stage.evidence_per_row:9.4f}  {stage.n_evaluations:>3} evaluations  "
+            f"{stage.seconds:6.2f} s"
+            for stage in self.stages
+        ]
+        if self.relevance is not None:
+            lines.append("relevance of the features (sd / length scale):")
+            lines += [
+                f"  {self.feature_names[j]:<20} {self.relevance[j]:.3g}"
+                for j in np.argsort(-self.relevance)[:20]
+            ]
+        lines.append(f"basis: {self.moved}")
+        if self.calibration is not None:
+            lines.append(f"calibration: {self.calibration}")
+        lines.append("seconds: " + ", ".join(f"{k} {v:.2f}" for k, v in self.seconds.items()))
+        lines += [f"warning: {text}" for text in self.warnings]
+        return "\n".join(lines)
+
+
+def feature_relevance(kernel: Any, deviations: Floats) -> Floats | None:
+    """sd_j / ℓ_j, the largest over the kernel's parts that have a length scale for each feature."""
+    found = [
+        deviations / np.asarray(value, dtype=float)
+        for name, value in kernel.get_params().items()
+        if name.endswith("length_scale") and np.size(value) == len(deviations)
+    ]
+    return np.max(found, axis=0) if found else None

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.estimators.hull.search import HullStop, pursue_hull
@@ -27,7 +28,7 @@ from pursuit.objectives import (
 )
 from pursuit.objectives.hull import START
 from pursuit.solvers import Bins, Stump, StumpAtoms, reweight
-from pursuit.solvers.stump_steps import CERTAIN_SHARE, EXHAUSTIVE_ROWS
+from pursuit.solvers.stump_search import CERTAIN_SHARE
 
 Codes = Indices
 
@@ -184,7 +185,7 @@ class Rounds:
         """Theorem 3.1; where a step is certain of a share of the largest decrease, M is over it."""
         if not np.isfinite(M):
             return None
-        near = self.step == "joint" and n_rows > EXHAUSTIVE_ROWS
+        near = self.step == "joint" and n_rows > limits.EXHAUSTIVE_ROWS
         return hull_rate_bound(n_steps, M / CERTAIN_SHARE if near else M, excess)
 
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, least_deviation, sample_needed, sampled_look
 from pursuit.estimators.maps.mapinputs import own_candidates
@@ -33,8 +34,7 @@ from pursuit.greedy import (
     kernel_matrix,
     rearranged,
 )
-from pursuit.greedy.candidates import AllCandidates, Candidates
-from pursuit.greedy.landmarks import STORED
+from pursuit.greedy.loop import AllCandidates, Candidates
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
 from pursuit.objectives import (
@@ -257,7 +257,7 @@ def _pivots_of(objective: ResidualPursuit, sample: Sample, path: Path) -> Pivots
         float(sample.weights @ np.maximum(factor.residual, 0.0)),
         float(sample.weights @ factor.diagonal),
         path,
-        np.ascontiguousarray(V.T) if V.size <= STORED else None,
+        np.ascontiguousarray(V.T) if V.size <= limits.STORED_NUMBERS else None,
     )
 
 

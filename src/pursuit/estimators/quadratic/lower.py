@@ -17,7 +17,7 @@ from pursuit.estimators.quadratic.matrices import (
     SparseColumns,
 )
 from pursuit.greedy import Meter, Pursuit
-from pursuit.greedy.candidates import Candidates
+from pursuit.greedy.loop import Candidates
 from pursuit.linalg import EPS, NotPositiveDefiniteError, Workers
 from pursuit.objectives import QuadraticPursuit
 

@@ -2,11 +2,24 @@
 
 All are means with weights that sum to one. A loss of your own subclasses :class:`HullLoss` and
 writes three methods.
+
+Losses of a prediction: their values, slopes and curvatures, row by row and column by column.
+
+Convex losses ℓ(y - v) of a row's residual: values, slopes, and what slopes prove.
+
+For weights ω, atoms p and ‖w‖₁ ≤ r, every vector μ bounds the least mean loss from below:
+
+    Σ_i ω_i ℓ(y_i - Σ_j w_j p_j(x_i)) ≥ Σ_i (μ_i y_i - ω_i ℓ*(μ_i/ω_i)) - r max_j |Σ_i μ_i p_j(x_i)|
+
+by Fenchel's inequality, ℓ* being the conjugate of ℓ. At μ = ωℓ'(y - v) of a differentiable loss the
+right-hand side is f(v) less the Frank-Wolfe gap.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -355,3 +368,171 @@ class NegativeLogLikelihood(HullLoss):
         now = v + t * direction
         ratio = np.divide(direction, now, out=np.zeros_like(v), where=now > 0)
         return -float(self.weights @ ratio), float(self.weights @ ratio**2)
+
+
+class RowLoss(Protocol):
+    """A convex function of a prediction f, given its target y; arrays of one shape."""
+
+    most_curved: float
+    """The largest curvature there is."""
+
+    def value(self, f: Floats, y: Floats) -> Floats:
+        """The loss."""
+        ...
+
+    def gradient(self, f: Floats, y: Floats) -> Floats:
+        """Its derivative in f."""
+        ...
+
+    def curvature(self, f: Floats, y: Floats) -> Floats:
+        """Its second derivative in f."""
+        ...
+
+
+class LogisticRows:
+    """log(1 + exp(-yf)) for y = ±1; f is the log-odds of y = 1."""
+
+    most_curved = 0.25
+
+    def value(self, f: Floats, y: Floats) -> Floats:
+        """log(1 + exp(-yf)), without overflow."""
+        loss: Floats = np.logaddexp(0.0, -y * f)
+        return loss
+
+    def gradient(self, f: Floats, y: Floats) -> Floats:
+        """-y / (1 + exp(yf))."""
+        slope: Floats = -y * expit(-y * f)
+        return slope
+
+    def curvature(self, f: Floats, y: Floats) -> Floats:
+        """p(1 - p) for p = 1 / (1 + exp(-f))."""
+        p = expit(f)
+        bend: Floats = p * (1.0 - p)
+        return bend
+
+
+class SquaredHinge:
+    """max(0, 1 - yf)² for y = ±1."""
+
+    most_curved = 2.0
+
+    def value(self, f: Floats, y: Floats) -> Floats:
+        """max(0, 1 - yf)²."""
+        loss: Floats = np.maximum(1.0 - y * f, 0.0) ** 2
+        return loss
+
+    def gradient(self, f: Floats, y: Floats) -> Floats:
+        """-2y max(0, 1 - yf)."""
+        slope: Floats = -2.0 * y * np.maximum(1.0 - y * f, 0.0)
+        return slope
+
+    def curvature(self, f: Floats, y: Floats) -> Floats:
+        """2 where yf < 1, else 0."""
+        return np.where(y * f < 1.0, 2.0, 0.0)
+
+
+class SquaredEpsilonInsensitive:
+    """max(0, |y - f| - ε)²."""
+
+    most_curved = 2.0
+
+    def __init__(self, epsilon: float) -> None:
+        self.epsilon = epsilon
+
+    def value(self, f: Floats, y: Floats) -> Floats:
+        """max(0, |y - f| - ε)²."""
+        loss: Floats = np.maximum(np.abs(y - f) - self.epsilon, 0.0) ** 2
+        return loss
+
+    def gradient(self, f: Floats, y: Floats) -> Floats:
+        """-2 sign(y - f) max(0, |y - f| - ε)."""
+        slope: Floats = -2.0 * np.sign(y - f) * np.maximum(np.abs(y - f) - self.epsilon, 0.0)
+        return slope
+
+    def curvature(self, f: Floats, y: Floats) -> Floats:
+        """2 where |y - f| > ε, else 0."""
+        return np.where(np.abs(y - f) > self.epsilon, 2.0, 0.0)
+
+
+class ResidualLoss(Protocol):
+    """ℓ, least at 0, where it is 0."""
+
+    def value(self, residual: Floats) -> Floats:
+        """ℓ(u), one number per row."""
+        ...
+
+    def slope(self, residual: Floats) -> Floats:
+        """A slope of ℓ at u, the one nearest to 0 where there are several."""
+        ...
+
+    def conjugate(self, slope: Floats) -> Floats:
+        """ℓ*(s) = max_u su - ℓ(u), for slopes s that ℓ has."""
+        ...
+
+
+@dataclass(frozen=True)
+class SquaredResidual:
+    """u²."""
+
+    def value(self, residual: Floats) -> Floats:
+        """u²."""
+        return np.square(residual)
+
+    def slope(self, residual: Floats) -> Floats:
+        """2u."""
+        return 2.0 * residual
+
+    def conjugate(self, slope: Floats) -> Floats:
+        """s²/4."""
+        return 0.25 * np.square(slope)
+
+
+@dataclass(frozen=True)
+class HuberResidual:
+    """½u² for |u| ≤ δ, and δ|u| - ½δ² beyond."""
+
+    delta: float
+
+    def value(self, residual: Floats) -> Floats:
+        """ℓ(u)."""
+        size = np.abs(residual)
+        inner = np.minimum(size, self.delta)
+        return np.asarray(inner * (size - 0.5 * inner))
+
+    def slope(self, residual: Floats) -> Floats:
+        """U, clipped at δ."""
+        return np.clip(residual, -self.delta, self.delta)
+
+    def conjugate(self, slope: Floats) -> Floats:
+        """½s², for |s| ≤ δ."""
+        return 0.5 * np.square(slope)
+
+
+@dataclass(frozen=True)
+class PinballResidual:
+    """max(low u, high u) for low ≤ 0 ≤ high: |u|, or the loss of a quantile; it has a kink at 0."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def absolute(cls) -> PinballResidual:
+        """|u|."""
+        return cls(-1.0, 1.0)
+
+    @classmethod
+    def of_quantile(cls, quantile: float) -> PinballResidual:
+        """τu for u ≥ 0, (τ - 1)u for u < 0."""
+        return cls(quantile - 1.0, quantile)
+
+    def value(self, residual: Floats) -> Floats:
+        """ℓ(u)."""
+        return np.maximum(self.low * residual, self.high * residual)
+
+    def slope(self, residual: Floats) -> Floats:
+        """``low``, 0 or ``high``."""
+        return np.where(residual > 0, self.high, np.where(residual < 0, self.low, 0.0))
+
+    def conjugate(self, slope: Floats) -> Floats:
+        """0, for slopes between ``low`` and ``high``."""
+        return np.zeros_like(slope)

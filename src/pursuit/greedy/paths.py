@@ -1,4 +1,4 @@
-"""What a pursuit did, step by step, and what it cost."""
+"""What a fit did step by step, and what each step cost."""
 
 from __future__ import annotations
 
