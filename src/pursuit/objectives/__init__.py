@@ -20,6 +20,7 @@ from pursuit.objectives.evidence import GramEvidence, SpanEvidence
 from pursuit.objectives.hull import HullObjective
 from pursuit.objectives.l1 import BallRegression, LassoPursuit, triangle_step
 from pursuit.objectives.losses import (
+    Exponential,
     ExponentialLoss,
     HuberLoss,
     HuberResidual,
@@ -27,16 +28,15 @@ from pursuit.objectives.losses import (
     LogExpLoss,
     LogisticLoss,
     LogisticRows,
+    MeanLoss,
     NegativeLogLikelihood,
     PinballResidual,
-    ResidualLoss,
     RowLoss,
     SquaredEpsilonInsensitive,
     SquaredHinge,
     SquaredLoss,
     SquaredResidual,
     check_exponent,
-    mean_weights,
 )
 from pursuit.objectives.matching import (
     BackfitPursuit,
@@ -72,6 +72,7 @@ __all__ = [
     "BasicPursuit",
     "CorrelationPursuit",
     "DiagonalPursuit",
+    "Exponential",
     "ExponentialLoss",
     "GradientPursuit",
     "GramEvidence",
@@ -89,6 +90,7 @@ __all__ = [
     "LogisticRows",
     "MatchingObjective",
     "MatrixAtoms",
+    "MeanLoss",
     "NegativeLogLikelihood",
     "Objective",
     "OracleAtoms",
@@ -102,7 +104,6 @@ __all__ = [
     "PublishedSpace",
     "QuadraticPursuit",
     "RefittedPlanePursuit",
-    "ResidualLoss",
     "ResidualPursuit",
     "RowLoss",
     "Rule",
@@ -121,6 +122,5 @@ __all__ = [
     "dual_pursuit",
     "gram_pursuit",
     "learner_values",
-    "mean_weights",
     "triangle_step",
 ]

@@ -1,25 +1,32 @@
-"""Convex losses of a vector of values, one a row: what is minimised over a convex hull.
+"""Convex losses: one class per loss of a prediction, and what hulls make of them.
 
-All are means with weights that sum to one. A loss of your own subclasses :class:`HullLoss` and
-writes three methods.
+**A new loss is one subclass of** :class:`RowLoss`, the loss ℓ(f, y) of a prediction f for a target
+y. It must define
 
-Losses of a prediction: their values, slopes and curvatures, row by row and column by column.
+- ``value(f, y)``, ``gradient(f, y)`` and ``curvature(f, y)``: ℓ and its first two derivatives in f,
+  for arrays of one shape;
+- ``most_curved``: the largest curvature that there is, ``np.inf`` where it has no bound;
 
-Convex losses ℓ(y - v) of a row's residual: values, slopes, and what slopes prove.
+and it should define, where it differs from what is inherited,
 
-For weights ω, atoms p and ‖w‖₁ ≤ r, every vector μ bounds the least mean loss from below:
+- ``checked(y)``: refuses targets for which ℓ is not defined (finite numbers are the default;
+  :class:`MarginLoss` wants -1 and 1);
+- ``largest_curvature(reach)``: the largest curvature for |f| ≤ reach, where that is finite;
+- ``conjugate(slope, y)``: max_f sf - ℓ(f, y), from which dual bounds are made;
+- ``derivatives(f, y)``: gradient and curvature together, where they share an expensive part;
+- ``piecewise_quadratic = True``, where Newton's method ends after finitely many steps.
 
-    Σ_i ω_i ℓ(y_i - Σ_j w_j p_j(x_i)) ≥ Σ_i (μ_i y_i - ω_i ℓ*(μ_i/ω_i)) - r max_j |Σ_i μ_i p_j(x_i)|
-
-by Fenchel's inequality, ℓ* being the conjugate of ℓ. At μ = ωℓ'(y - v) of a differentiable loss the
-right-hand side is f(v) less the Frank-Wolfe gap.
+Newton's method, matching pursuit, support vector machines and regression over an l1 ball take a
+`RowLoss` as it is. Hulls and boosting minimise a :class:`HullLoss`, a function of all predictions
+at once; :class:`MeanLoss` is the weighted mean of a row loss, so that a public hull loss needs no
+more than a constructor.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,12 +37,248 @@ from pursuit._types import Floats
 _LARGEST_EXPONENT = 700.0
 
 
-class HullLoss(ABC):
-    """f(v), convex and differentiable on the hull.
+class RowLoss(ABC):
+    """ℓ(f, y), convex in the prediction f; arrays of one shape. The module says what to define."""
 
-    Write :meth:`value`, :meth:`gradient` and :meth:`curvature`; :meth:`slope` may be overridden
-    where a second derivative is cheap, which saves evaluations in line searches, and :meth:`second`
-    where f is a sum over rows, so that corrective steps can be Newton's.
+    most_curved: float
+    piecewise_quadratic: ClassVar[bool] = False
+
+    @abstractmethod
+    def value(self, f: Floats, y: Floats) -> Floats:
+        """ℓ(f, y)."""
+
+    @abstractmethod
+    def gradient(self, f: Floats, y: Floats) -> Floats:
+        """ℓ'(f, y), or the slope nearest to 0 where ℓ has a kink."""
+
+    @abstractmethod
+    def curvature(self, f: Floats, y: Floats) -> Floats:
+        """ℓ''(f, y)."""
+
+    def derivatives(self, f: Floats, y: Floats) -> tuple[Floats, Floats]:
+        """Gradient and curvature."""
+        return self.gradient(f, y), self.curvature(f, y)
+
+    def largest_curvature(self, reach: float) -> float:
+        """The largest curvature of all predictions with |f| ≤ reach."""
+        return self.most_curved
+
+    def conjugate(self, slope: Floats, y: Floats) -> Floats:
+        """ℓ*(s, y) = max_f sf - ℓ(f, y), for slopes s that ℓ has."""
+        raise NotImplementedError(f"the conjugate of {type(self).__name__} is not known.")
+
+    def checked(self, y: ArrayLike) -> Floats:
+        """The targets as an array, refused where the loss is not defined for them."""
+        array = np.asarray(y, dtype=np.float64)
+        if array.ndim != 1 or not len(array) or not np.isfinite(array).all():
+            raise ValueError(f"y must be a vector of finite numbers, got shape {array.shape}.")
+        return array
+
+
+@dataclass(frozen=True)
+class SquaredResidual(RowLoss):
+    """(y - f)²."""
+
+    most_curved = 2.0
+    piecewise_quadratic = True
+
+    def value(self, f: Floats, y: Floats) -> Floats:
+        """(y - f)²."""
+        return np.square(y - f)
+
+    def gradient(self, f: Floats, y: Floats) -> Floats:
+        """2(f - y)."""
+        return 2.0 * (f - y)
+
+    def curvature(self, f: Floats, y: Floats) -> Floats:
+        """2."""
+        return np.full_like(f, 2.0)
+
+    def conjugate(self, slope: Floats, y: Floats) -> Floats:
+        """Returns sy + s²/4."""
+        return slope * y + 0.25 * np.square(slope)
+
+
+@dataclass(frozen=True)
+class HuberResidual(RowLoss):
+    """½u² for u = |y - f| ≤ δ, and δu - ½δ² beyond."""
+
+    delta: float
+
+    most_curved = 1.0
+    piecewise_quadratic = True
+
+    def value(self, f: Floats, y: Floats) -> Floats:
+        """Huber's function of y - f."""
+        size = np.abs(y - f)
+        inner = np.minimum(size, self.delta)
+        return np.asarray(inner * (size - 0.5 * inner))
+
+    def gradient(self, f: Floats, y: Floats) -> Floats:
+        """Returns f - y, clipped at δ."""
+        return np.clip(f - y, -self.delta, self.delta)
+
+    def curvature(self, f: Floats, y: Floats) -> Floats:
+        """1 where the error is below δ, else 0."""
+        return np.where(np.abs(y - f) < self.delta, 1.0, 0.0)
+
+    def conjugate(self, slope: Floats, y: Floats) -> Floats:
+        """Returns sy + ½s², for |s| ≤ δ."""
+        return slope * y + 0.5 * np.square(slope)
+
+
+@dataclass(frozen=True)
+class PinballResidual(RowLoss):
+    """max(low u, high u) of u = y - f for low ≤ 0 ≤ high, with a kink at 0.
+
+    It is |u|, or the loss of a quantile.
+    """
+
+    low: float
+    high: float
+
+    most_curved = np.inf
+
+    @classmethod
+    def absolute(cls) -> PinballResidual:
+        """|u|."""
+        return cls(-1.0, 1.0)
+
+    @classmethod
+    def of_quantile(cls, quantile: float) -> PinballResidual:
+        """τu for u ≥ 0, (τ - 1)u for u < 0."""
+        return cls(quantile - 1.0, quantile)
+
+    def value(self, f: Floats, y: Floats) -> Floats:
+        """max(low u, high u)."""
+        residual = y - f
+        return np.maximum(self.low * residual, self.high * residual)
+
+    def gradient(self, f: Floats, y: Floats) -> Floats:
+        """-high, 0 or -low."""
+        return np.where(y > f, -self.high, np.where(y < f, -self.low, 0.0))
+
+    def curvature(self, f: Floats, y: Floats) -> Floats:
+        """0, but at the kink."""
+        return np.zeros_like(f)
+
+    def conjugate(self, slope: Floats, y: Floats) -> Floats:
+        """Returns sy, for slopes s between -high and -low."""
+        return slope * y
+
+
+@dataclass(frozen=True)
+class SquaredEpsilonInsensitive(RowLoss):
+    """max(0, |y - f| - ε)²."""
+
+    epsilon: float
+
+    most_curved = 2.0
+    piecewise_quadratic = True
+
+    def value(self, f: Floats, y: Floats) -> Floats:
+        """max(0, |y - f| - ε)²."""
+        return np.asarray(np.maximum(np.abs(y - f) - self.epsilon, 0.0) ** 2)
+
+    def gradient(self, f: Floats, y: Floats) -> Floats:
+        """-2 sign(y - f) max(0, |y - f| - ε)."""
+        excess = np.maximum(np.abs(y - f) - self.epsilon, 0.0)
+        return np.asarray(-2.0 * np.sign(y - f) * excess)
+
+    def curvature(self, f: Floats, y: Floats) -> Floats:
+        """2 where |y - f| > ε, else 0."""
+        return np.where(np.abs(y - f) > self.epsilon, 2.0, 0.0)
+
+
+class MarginLoss(RowLoss):
+    """A loss of the margin yf, for classes y = ±1."""
+
+    def checked(self, y: ArrayLike) -> Floats:
+        """Classes, -1 and 1 only."""
+        array = super().checked(y)
+        if not np.isin(array, (-1.0, 1.0)).all():
+            raise ValueError("y must hold -1 and 1 only: encode the two classes so.")
+        return array
+
+
+class LogisticRows(MarginLoss):
+    """log(1 + exp(-yf)); f is the log-odds of y = 1."""
+
+    most_curved = 0.25
+
+    def value(self, f: Floats, y: Floats) -> Floats:
+        """log(1 + exp(-yf)), without overflow."""
+        return np.asarray(np.logaddexp(0.0, -y * f))
+
+    def gradient(self, f: Floats, y: Floats) -> Floats:
+        """-y / (1 + exp(yf))."""
+        return np.asarray(-y * expit(-y * f))
+
+    def curvature(self, f: Floats, y: Floats) -> Floats:
+        """p(1 - p) for p = 1 / (1 + exp(-f))."""
+        p = expit(f)
+        return np.asarray(p * (1.0 - p))
+
+    def derivatives(self, f: Floats, y: Floats) -> tuple[Floats, Floats]:
+        """Both from the same probabilities."""
+        p = expit(-y * f)
+        return np.asarray(-y * p), np.asarray(p * (1.0 - p))
+
+
+class Exponential(MarginLoss):
+    """exp(-yf), the loss of AdaBoost."""
+
+    most_curved = np.inf
+
+    def value(self, f: Floats, y: Floats) -> Floats:
+        """exp(-yf)."""
+        return np.asarray(np.exp(-y * f))
+
+    def gradient(self, f: Floats, y: Floats) -> Floats:
+        """-y exp(-yf)."""
+        return np.asarray(-y * np.exp(-y * f))
+
+    def curvature(self, f: Floats, y: Floats) -> Floats:
+        """exp(-yf)."""
+        return self.value(f, y)
+
+    def derivatives(self, f: Floats, y: Floats) -> tuple[Floats, Floats]:
+        """Both from the same exponentials."""
+        terms = self.value(f, y)
+        return np.asarray(-y * terms), terms
+
+    def largest_curvature(self, reach: float) -> float:
+        """exp(reach); infinite where that overflows."""
+        with np.errstate(over="ignore"):
+            return float(np.exp(reach))
+
+
+class SquaredHinge(MarginLoss):
+    """max(0, 1 - yf)²."""
+
+    most_curved = 2.0
+    piecewise_quadratic = True
+
+    def value(self, f: Floats, y: Floats) -> Floats:
+        """max(0, 1 - yf)²."""
+        return np.asarray(np.maximum(1.0 - y * f, 0.0) ** 2)
+
+    def gradient(self, f: Floats, y: Floats) -> Floats:
+        """-2y max(0, 1 - yf)."""
+        return np.asarray(-2.0 * y * np.maximum(1.0 - y * f, 0.0))
+
+    def curvature(self, f: Floats, y: Floats) -> Floats:
+        """2 where yf < 1, else 0."""
+        return np.where(y * f < 1.0, 2.0, 0.0)
+
+
+class HullLoss(ABC):
+    """f(v), a convex and differentiable function of a vector with one value per row.
+
+    A loss of your own defines :meth:`value`, :meth:`gradient` and :meth:`curvature`. Override
+    :meth:`slope` where a second derivative is cheap, which saves evaluations in line searches, and
+    :meth:`second` where f is a sum over rows with few pieces, so that corrective steps can be
+    Newton's.
     """
 
     @abstractmethod
@@ -44,13 +287,13 @@ class HullLoss(ABC):
 
     @abstractmethod
     def gradient(self, v: Floats) -> Floats:
-        """∇f(v), one entry a row."""
+        """∇f(v), one entry per row."""
 
     @abstractmethod
     def curvature(self, vertices: Floats) -> float:
         """An upper bound on M = sup v'∇²f(v')v over v, v' in the hull (Z02 Lemma 3.1).
 
-        The hull is that of the columns of ``vertices``.
+        The hull is that of the columns of ``vertices``; Z02 is Zhang 2002.
         """
 
     def slope(self, v: Floats, direction: Floats, t: float) -> tuple[float, float | None]:
@@ -58,53 +301,71 @@ class HullLoss(ABC):
         return float(self.gradient(v + t * direction) @ direction), None
 
     def second(self, v: Floats) -> Floats | None:
-        """Second derivatives, one per row, where ∇²f is diagonal; None where it is not known."""
+        """Second derivatives per row, where ∇²f is diagonal and Newton's steps are wanted."""
         return None
 
 
-def mean_weights(n_rows: int, sample_weight: ArrayLike | None) -> Floats:
-    """Weights that sum to one; equal ones for None."""
-    if sample_weight is None:
-        return np.full(n_rows, 1.0 / n_rows)
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n_rows,) or not np.all(weights >= 0) or not weights.sum() > 0:
-        raise ValueError(
-            f"sample_weight must hold {n_rows} non-negative numbers, one a row and not all zero."
-        )
-    return np.asarray(weights / weights.sum())
+class MeanLoss(HullLoss):
+    """The weighted mean of a row loss, Σ_i w_i ℓ(A v_i, y_i) with Σw = 1.
+
+    M is at most A² max mean p² times the largest curvature that ℓ has on the hull.
+
+    Parameters
+    ----------
+    row_loss : RowLoss
+        ℓ.
+    y : array of shape (n_rows,)
+        Targets.
+    scale : float
+        A, by which the points of the hull are multiplied.
+    sample_weight : array of shape (n_rows,), optional
+        Weights of the rows; they are divided by their sum.
+    """
+
+    def __init__(
+        self, row_loss: RowLoss, y: ArrayLike, scale: float, sample_weight: ArrayLike | None
+    ) -> None:
+        self.row_loss, self.y = row_loss, row_loss.checked(y)
+        self.scale = _positive("scale", scale)
+        self.weights = mean_weights(len(self.y), sample_weight)
+
+    def value(self, v: Floats) -> float:
+        """Mean loss."""
+        return float(self.weights @ self.row_loss.value(self.scale * v, self.y))
+
+    def gradient(self, v: Floats) -> Floats:
+        """A w ℓ'."""
+        return self.scale * self.weights * self.row_loss.gradient(self.scale * v, self.y)
+
+    def curvature(self, vertices: Floats) -> float:
+        """A² max ℓ'' max mean p²."""
+        bend = self.row_loss.largest_curvature(self.scale * float(np.abs(vertices).max()))
+        return bend * self.scale**2 * float((self.weights @ vertices**2).max())
+
+    def slope(self, v: Floats, direction: Floats, t: float) -> tuple[float, float]:
+        """Both derivatives along a line."""
+        step = self.scale * direction
+        first, second = self.row_loss.derivatives(self.scale * (v + t * direction), self.y)
+        weighted = self.weights * step
+        return float(weighted @ first), float((weighted * step) @ second)
+
+    def second(self, v: Floats) -> Floats | None:
+        """A² w ℓ'' of a piecewise quadratic loss."""
+        if not self.row_loss.piecewise_quadratic:
+            return None
+        bend = self.row_loss.curvature(self.scale * v, self.y)
+        return np.asarray(self.scale**2 * self.weights * bend)
+
+    def derivatives(self, v: Floats) -> tuple[float, Floats, Floats]:
+        """The value, and the first and second derivatives per row."""
+        f = self.scale * v
+        first, second = self.row_loss.derivatives(f, self.y)
+        value = float(self.weights @ self.row_loss.value(f, self.y))
+        weights = self.scale * self.weights
+        return value, weights * first, self.scale * weights * second
 
 
-def _vector(y: ArrayLike) -> Floats:
-    array = np.asarray(y, dtype=np.float64)
-    if array.ndim != 1 or not len(array) or not np.isfinite(array).all():
-        raise ValueError(f"y must be a vector of finite numbers, got shape {array.shape}.")
-    return array
-
-
-def _signs(y: ArrayLike) -> Floats:
-    array = _vector(y)
-    if not np.isin(array, (-1.0, 1.0)).all():
-        raise ValueError("y must hold -1 and 1 only: encode the two classes so.")
-    return array
-
-
-def _positive(name: str, value: float) -> float:
-    if not 0 < value < np.inf:
-        raise ValueError(f"{name} must be a positive number, got {value!r}.")
-    return float(value)
-
-
-def check_exponent(scale: float) -> None:
-    """Refuse a scale at which the exponential loss overflows."""
-    if scale > _LARGEST_EXPONENT:
-        raise ValueError(
-            f"scale must be at most {_LARGEST_EXPONENT:g} for the exponential loss, got {scale!r}: "
-            "beyond, its values overflow. The log-exp loss has the same minimum and takes any "
-            "scale."
-        )
-
-
-class SquaredLoss(HullLoss):
+class SquaredLoss(MeanLoss):
     """Mean of (y - Av)² (Z02 §4.1); M = 2A² max mean p².
 
     Parameters
@@ -120,30 +381,10 @@ class SquaredLoss(HullLoss):
     def __init__(
         self, y: ArrayLike, sample_weight: ArrayLike | None = None, scale: float = 1.0
     ) -> None:
-        self.y, self.scale = _vector(y), _positive("scale", scale)
-        self.weights = mean_weights(len(self.y), sample_weight)
-
-    def value(self, v: Floats) -> float:
-        """Mean of (y - Av)²."""
-        return float(self.weights @ (self.y - self.scale * v) ** 2)
-
-    def gradient(self, v: Floats) -> Floats:
-        """-2Aw(y - Av)."""
-        return 2.0 * self.scale * self.weights * (self.scale * v - self.y)
-
-    def curvature(self, vertices: Floats) -> float:
-        """2A² max mean p²."""
-        return 2.0 * self.scale**2 * float((self.weights @ vertices**2).max())
-
-    def slope(self, v: Floats, direction: Floats, t: float) -> tuple[float, float]:
-        """Of a parabola."""
-        step = self.scale * direction
-        weighted = self.weights * step
-        second = 2.0 * float(weighted @ step)
-        return 2.0 * float(weighted @ (self.scale * v - self.y)) + second * t, second
+        super().__init__(SquaredResidual(), y, scale, sample_weight)
 
 
-class HuberLoss(HullLoss):
+class HuberLoss(MeanLoss):
     """Mean of ½u² where u = abs(y - v) ≤ δ, else δu - ½δ²; M = max mean p².
 
     Parameters
@@ -159,29 +400,52 @@ class HuberLoss(HullLoss):
     def __init__(
         self, y: ArrayLike, delta: float = 1.0, sample_weight: ArrayLike | None = None
     ) -> None:
-        self.y, self.delta = _vector(y), _positive("delta", delta)
-        self.weights = mean_weights(len(self.y), sample_weight)
-
-    def value(self, v: Floats) -> float:
-        """Mean of Huber's function of y - v."""
-        size = np.abs(self.y - v)
-        inner = np.minimum(size, self.delta)
-        return float(self.weights @ (inner * (size - 0.5 * inner)))
-
-    def gradient(self, v: Floats) -> Floats:
-        """-w(y - v) clipped at δ."""
-        return self.weights * np.clip(v - self.y, -self.delta, self.delta)
-
-    def second(self, v: Floats) -> Floats:
-        """W where the error is below δ, else 0."""
-        return np.where(np.abs(self.y - v) < self.delta, self.weights, 0.0)
-
-    def curvature(self, vertices: Floats) -> float:
-        """Max mean p²."""
-        return float((self.weights @ vertices**2).max())
+        self.delta = _positive("delta", delta)
+        super().__init__(HuberResidual(self.delta), y, 1.0, sample_weight)
 
 
-class LogExpLoss(HullLoss):
+class LogisticLoss(MeanLoss):
+    """Mean of ln(1 + exp(-A y v)); M ≤ ¼A² max mean p².
+
+    Parameters
+    ----------
+    y : array of shape (n_rows,)
+        Classes, -1 or 1.
+    scale : float, default 1.0
+        A.
+    sample_weight : array of shape (n_rows,), optional
+        Weights of the rows.
+    """
+
+    def __init__(
+        self, y: ArrayLike, scale: float = 1.0, sample_weight: ArrayLike | None = None
+    ) -> None:
+        super().__init__(LogisticRows(), y, scale, sample_weight)
+
+
+class ExponentialLoss(MeanLoss):
+    """Mean of exp(-A y v), the loss of AdaBoost; M ≤ A² exp(A max abs p) max mean p².
+
+    Its logarithm is :class:`LogExpLoss`, which has the same minimum and a far smaller M.
+
+    Parameters
+    ----------
+    y : array of shape (n_rows,)
+        Classes, -1 or 1.
+    scale : float, default 1.0
+        A, at most 700.
+    sample_weight : array of shape (n_rows,), optional
+        Weights of the rows.
+    """
+
+    def __init__(
+        self, y: ArrayLike, scale: float = 1.0, sample_weight: ArrayLike | None = None
+    ) -> None:
+        super().__init__(Exponential(), y, scale, sample_weight)
+        check_exponent(self.scale)
+
+
+class LogExpLoss(MeanLoss):
     """ln mean exp(-A y v), the loss of boosting (Z02 equation 3); M ≤ A² max p².
 
     Parameters
@@ -197,8 +461,7 @@ class LogExpLoss(HullLoss):
     def __init__(
         self, y: ArrayLike, scale: float = 1.0, sample_weight: ArrayLike | None = None
     ) -> None:
-        self.y, self.scale = _signs(y), _positive("scale", scale)
-        self.weights = mean_weights(len(self.y), sample_weight)
+        super().__init__(Exponential(), y, scale, sample_weight)
         self._slopes = -self.scale * self.y
         self._last: tuple[Floats, tuple[Floats, float]] | None = None
 
@@ -238,93 +501,6 @@ class LogExpLoss(HullLoss):
         weighted = q * step
         first = float(weighted.sum())
         return first, max(float(weighted @ step) - first**2, 0.0)
-
-
-class ExponentialLoss(HullLoss):
-    """Mean of exp(-A y v), the loss of AdaBoost; M ≤ A² exp(A max abs p) max mean p².
-
-    Its logarithm is :class:`LogExpLoss`, which has the same minimum and a far smaller M.
-
-    Parameters
-    ----------
-    y : array of shape (n_rows,)
-        Classes, -1 or 1.
-    scale : float, default 1.0
-        A, at most 700.
-    sample_weight : array of shape (n_rows,), optional
-        Weights of the rows.
-    """
-
-    def __init__(
-        self, y: ArrayLike, scale: float = 1.0, sample_weight: ArrayLike | None = None
-    ) -> None:
-        self.y, self.scale = _signs(y), _positive("scale", scale)
-        check_exponent(self.scale)
-        self.weights = mean_weights(len(self.y), sample_weight)
-        self._slopes = -self.scale * self.y
-
-    def _terms(self, v: Floats) -> Floats:
-        return np.asarray(self.weights * np.exp(self._slopes * v))
-
-    def value(self, v: Floats) -> float:
-        """Mean exponential."""
-        return float(self._terms(v).sum())
-
-    def gradient(self, v: Floats) -> Floats:
-        """-A w y exp(-A y v)."""
-        return self._terms(v) * self._slopes
-
-    def curvature(self, vertices: Floats) -> float:
-        """A² exp(A max abs p) max mean p²; infinite where that overflows."""
-        with np.errstate(over="ignore"):
-            largest = float(np.exp(self.scale * np.abs(vertices).max()))
-        return self.scale**2 * largest * float((self.weights @ vertices**2).max())
-
-    def slope(self, v: Floats, direction: Floats, t: float) -> tuple[float, float]:
-        """Both derivatives from the same exponentials."""
-        step = self._slopes * direction
-        weighted = self._terms(v + t * direction) * step
-        return float(weighted.sum()), float(weighted @ step)
-
-
-class LogisticLoss(HullLoss):
-    """Mean of ln(1 + exp(-A y v)); M ≤ ¼A² max mean p².
-
-    Parameters
-    ----------
-    y : array of shape (n_rows,)
-        Classes, -1 or 1.
-    scale : float, default 1.0
-        A.
-    sample_weight : array of shape (n_rows,), optional
-        Weights of the rows.
-    """
-
-    def __init__(
-        self, y: ArrayLike, scale: float = 1.0, sample_weight: ArrayLike | None = None
-    ) -> None:
-        self.y, self.scale = _signs(y), _positive("scale", scale)
-        self.weights = mean_weights(len(self.y), sample_weight)
-
-    def value(self, v: Floats) -> float:
-        """Mean log loss."""
-        return float(self.weights @ np.logaddexp(0.0, -self.scale * self.y * v))
-
-    def gradient(self, v: Floats) -> Floats:
-        """-A w y / (1 + exp(A y v))."""
-        slopes = self.scale * self.y
-        return np.asarray(-self.weights * slopes * expit(-slopes * v))
-
-    def curvature(self, vertices: Floats) -> float:
-        """¼A² max mean p²."""
-        return 0.25 * self.scale**2 * float((self.weights @ vertices**2).max())
-
-    def slope(self, v: Floats, direction: Floats, t: float) -> tuple[float, float]:
-        """Both derivatives from the same probabilities."""
-        step = self.scale * self.y * direction
-        p = expit(-self.scale * self.y * (v + t * direction))
-        weighted = self.weights * step
-        return -float(weighted @ p), float((weighted * step) @ (p * (1.0 - p)))
 
 
 class NegativeLogLikelihood(HullLoss):
@@ -370,169 +546,29 @@ class NegativeLogLikelihood(HullLoss):
         return -float(self.weights @ ratio), float(self.weights @ ratio**2)
 
 
-class RowLoss(Protocol):
-    """A convex function of a prediction f, given its target y; arrays of one shape."""
-
-    most_curved: float
-    """The largest curvature there is."""
-
-    def value(self, f: Floats, y: Floats) -> Floats:
-        """The loss."""
-        ...
-
-    def gradient(self, f: Floats, y: Floats) -> Floats:
-        """Its derivative in f."""
-        ...
-
-    def curvature(self, f: Floats, y: Floats) -> Floats:
-        """Its second derivative in f."""
-        ...
+def mean_weights(n_rows: int, sample_weight: ArrayLike | None) -> Floats:
+    """Weights that sum to one; equal ones for None."""
+    if sample_weight is None:
+        return np.full(n_rows, 1.0 / n_rows)
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n_rows,) or not np.all(weights >= 0) or not weights.sum() > 0:
+        raise ValueError(
+            f"sample_weight must hold {n_rows} non-negative numbers, one per row, not all zero."
+        )
+    return np.asarray(weights / weights.sum())
 
 
-class LogisticRows:
-    """log(1 + exp(-yf)) for y = ±1; f is the log-odds of y = 1."""
-
-    most_curved = 0.25
-
-    def value(self, f: Floats, y: Floats) -> Floats:
-        """log(1 + exp(-yf)), without overflow."""
-        loss: Floats = np.logaddexp(0.0, -y * f)
-        return loss
-
-    def gradient(self, f: Floats, y: Floats) -> Floats:
-        """-y / (1 + exp(yf))."""
-        slope: Floats = -y * expit(-y * f)
-        return slope
-
-    def curvature(self, f: Floats, y: Floats) -> Floats:
-        """p(1 - p) for p = 1 / (1 + exp(-f))."""
-        p = expit(f)
-        bend: Floats = p * (1.0 - p)
-        return bend
+def _positive(name: str, value: float) -> float:
+    if not 0 < value < np.inf:
+        raise ValueError(f"{name} must be a positive number, got {value!r}.")
+    return float(value)
 
 
-class SquaredHinge:
-    """max(0, 1 - yf)² for y = ±1."""
-
-    most_curved = 2.0
-
-    def value(self, f: Floats, y: Floats) -> Floats:
-        """max(0, 1 - yf)²."""
-        loss: Floats = np.maximum(1.0 - y * f, 0.0) ** 2
-        return loss
-
-    def gradient(self, f: Floats, y: Floats) -> Floats:
-        """-2y max(0, 1 - yf)."""
-        slope: Floats = -2.0 * y * np.maximum(1.0 - y * f, 0.0)
-        return slope
-
-    def curvature(self, f: Floats, y: Floats) -> Floats:
-        """2 where yf < 1, else 0."""
-        return np.where(y * f < 1.0, 2.0, 0.0)
-
-
-class SquaredEpsilonInsensitive:
-    """max(0, |y - f| - ε)²."""
-
-    most_curved = 2.0
-
-    def __init__(self, epsilon: float) -> None:
-        self.epsilon = epsilon
-
-    def value(self, f: Floats, y: Floats) -> Floats:
-        """max(0, |y - f| - ε)²."""
-        loss: Floats = np.maximum(np.abs(y - f) - self.epsilon, 0.0) ** 2
-        return loss
-
-    def gradient(self, f: Floats, y: Floats) -> Floats:
-        """-2 sign(y - f) max(0, |y - f| - ε)."""
-        slope: Floats = -2.0 * np.sign(y - f) * np.maximum(np.abs(y - f) - self.epsilon, 0.0)
-        return slope
-
-    def curvature(self, f: Floats, y: Floats) -> Floats:
-        """2 where |y - f| > ε, else 0."""
-        return np.where(np.abs(y - f) > self.epsilon, 2.0, 0.0)
-
-
-class ResidualLoss(Protocol):
-    """ℓ, least at 0, where it is 0."""
-
-    def value(self, residual: Floats) -> Floats:
-        """ℓ(u), one number per row."""
-        ...
-
-    def slope(self, residual: Floats) -> Floats:
-        """A slope of ℓ at u, the one nearest to 0 where there are several."""
-        ...
-
-    def conjugate(self, slope: Floats) -> Floats:
-        """ℓ*(s) = max_u su - ℓ(u), for slopes s that ℓ has."""
-        ...
-
-
-@dataclass(frozen=True)
-class SquaredResidual:
-    """u²."""
-
-    def value(self, residual: Floats) -> Floats:
-        """u²."""
-        return np.square(residual)
-
-    def slope(self, residual: Floats) -> Floats:
-        """2u."""
-        return 2.0 * residual
-
-    def conjugate(self, slope: Floats) -> Floats:
-        """s²/4."""
-        return 0.25 * np.square(slope)
-
-
-@dataclass(frozen=True)
-class HuberResidual:
-    """½u² for |u| ≤ δ, and δ|u| - ½δ² beyond."""
-
-    delta: float
-
-    def value(self, residual: Floats) -> Floats:
-        """ℓ(u)."""
-        size = np.abs(residual)
-        inner = np.minimum(size, self.delta)
-        return np.asarray(inner * (size - 0.5 * inner))
-
-    def slope(self, residual: Floats) -> Floats:
-        """U, clipped at δ."""
-        return np.clip(residual, -self.delta, self.delta)
-
-    def conjugate(self, slope: Floats) -> Floats:
-        """½s², for |s| ≤ δ."""
-        return 0.5 * np.square(slope)
-
-
-@dataclass(frozen=True)
-class PinballResidual:
-    """max(low u, high u) for low ≤ 0 ≤ high: |u|, or the loss of a quantile; it has a kink at 0."""
-
-    low: float
-    high: float
-
-    @classmethod
-    def absolute(cls) -> PinballResidual:
-        """|u|."""
-        return cls(-1.0, 1.0)
-
-    @classmethod
-    def of_quantile(cls, quantile: float) -> PinballResidual:
-        """τu for u ≥ 0, (τ - 1)u for u < 0."""
-        return cls(quantile - 1.0, quantile)
-
-    def value(self, residual: Floats) -> Floats:
-        """ℓ(u)."""
-        return np.maximum(self.low * residual, self.high * residual)
-
-    def slope(self, residual: Floats) -> Floats:
-        """``low``, 0 or ``high``."""
-        return np.where(residual > 0, self.high, np.where(residual < 0, self.low, 0.0))
-
-    def conjugate(self, slope: Floats) -> Floats:
-        """0, for slopes between ``low`` and ``high``."""
-        return np.zeros_like(slope)
+def check_exponent(scale: float) -> None:
+    """Refuse a scale at which the exponential loss overflows."""
+    if scale > _LARGEST_EXPONENT:
+        raise ValueError(
+            f"scale must be at most {_LARGEST_EXPONENT:g} for the exponential loss, got {scale!r}: "
+            "beyond, its values overflow. The log-exp loss has the same minimum and takes any "
+            "scale."
+        )

@@ -17,7 +17,7 @@ from scipy.special import expit
 from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.linalg import Workers, line_search
-from pursuit.objectives import ExponentialLoss, HullLoss, LogExpLoss, LogisticLoss, SquaredLoss
+from pursuit.objectives import ExponentialLoss, LogExpLoss, LogisticLoss, MeanLoss, SquaredLoss
 from pursuit.solvers.stump_bounds import (
     Curves,
     ExponentialCurves,
@@ -116,17 +116,16 @@ class JointSearch(ABC):
 
     Parameters
     ----------
-    y, weights : arrays of shape (n_rows,)
-        Classes, and weights that sum to one.
-    scale : float
-        A.
+    loss : MeanLoss
+        f, a loss of classes -1 and 1.
     sums : LeafSums
         Adds up over leaves.
     """
 
-    def __init__(self, y: Floats, weights: Floats, scale: float, sums: LeafSums) -> None:
-        self.y, self.weights, self.scale, self.sums = y, weights, scale, sums
-        self.tolerance = _EXACT if len(y) <= limits.EXHAUSTIVE_ROWS else _NEAR
+    def __init__(self, loss: MeanLoss, sums: LeafSums) -> None:
+        self.loss, self.sums = loss, sums
+        self.y, self.weights, self.scale = loss.y, loss.weights, loss.scale
+        self.tolerance = _EXACT if len(loss.y) <= limits.EXHAUSTIVE_ROWS else _NEAR
 
     def __call__(self, point: Floats, gradient: Floats, leaves: Floats) -> StumpStep | None:
         """From v, where f has this gradient and these sums of it; None where nothing helps."""
@@ -189,9 +188,9 @@ class JointSearch(ABC):
     def _curves_at(self, step: StumpStep, stumps: Indices) -> Curves:
         """Lower bounds from sums at the end of a step; they need to hold for these stumps."""
 
-    @abstractmethod
     def _derivatives(self, z: Floats) -> tuple[float, Floats, Floats]:
-        """The loss at z, and its first two derivatives for each row."""
+        """The loss at z, and its first two derivatives per row."""
+        return self.loss.derivatives(z)
 
     def _solve(self, number: int, alpha: float, enough: float) -> StumpStep:
         """α and both leaf values of one stump, by Newton's method on the rows."""
@@ -341,10 +340,10 @@ class ExponentialSearch(JointSearch):
 class SquaredSearch(JointSearch):
     """For the mean of (y - Az)²: the bounds are the values themselves."""
 
-    def __init__(self, y: Floats, weights: Floats, scale: float, sums: LeafSums) -> None:
-        super().__init__(y, weights, scale, sums)
-        self._weight_sums = sums(weights).sum(axis=1)
-        self._target_sums = sums(weights * y).sum(axis=1)
+    def __init__(self, loss: MeanLoss, sums: LeafSums) -> None:
+        super().__init__(loss, sums)
+        self._weight_sums = sums(loss.weights).sum(axis=1)
+        self._target_sums = sums(loss.weights * loss.y).sum(axis=1)
 
     def _move(self, point: Floats, gradient: Floats, leaves: Floats) -> None:
         super()._move(point, gradient, leaves)
@@ -368,19 +367,13 @@ class SquaredSearch(JointSearch):
     def _curves_at(self, step: StumpStep, stumps: Indices) -> SquaredCurves:
         return self._curves_here()
 
-    def _derivatives(self, z: Floats) -> tuple[float, Floats, Floats]:
-        residual = self.y - self.scale * z
-        weighted = self.weights * residual
-        second = 2.0 * self.scale**2 * self.weights
-        return float(weighted @ residual), -2.0 * self.scale * weighted, second
-
 
 class LogisticSearch(JointSearch):
     """For the mean of ln(1 + exp(-A y z))."""
 
     def _move(self, point: Floats, gradient: Floats, leaves: Floats) -> None:
         super()._move(point, gradient, leaves)
-        self._value = self._derivatives(point)[0]
+        self._value = self.loss.value(point)
 
     def _start(self) -> Floats:
         stiff = self.scale * self._here.bend.sum(axis=1)
@@ -416,15 +409,8 @@ class LogisticSearch(JointSearch):
             np.array(sums).transpose(1, 0, 2, 3),
         )
 
-    def _derivatives(self, z: Floats) -> tuple[float, Floats, Floats]:
-        x = -self.scale * self.y * z
-        p = expit(x)
-        first = self.weights * p
-        value = float(self.weights @ np.logaddexp(0.0, x))
-        return value, -self.scale * self.y * first, self.scale**2 * first * (1.0 - p)
 
-
-_SEARCHES: dict[type[HullLoss], type[JointSearch]] = {
+_SEARCHES: dict[type[MeanLoss], type[JointSearch]] = {
     LogExpLoss: ExponentialSearch,
     ExponentialLoss: ExponentialSearch,
     LogisticLoss: LogisticSearch,
@@ -432,6 +418,6 @@ _SEARCHES: dict[type[HullLoss], type[JointSearch]] = {
 }
 
 
-def joint_search(loss: Any, sums: LeafSums) -> JointSearch:
+def joint_search(loss: MeanLoss, sums: LeafSums) -> JointSearch:
     """The search for a loss of classes ±1."""
-    return _SEARCHES[type(loss)](loss.y, loss.weights, loss.scale, sums)
+    return _SEARCHES[type(loss)](loss, sums)

@@ -71,12 +71,13 @@ class KinkedBall:
         self.radius = radius
         self.n_steps = 0
         self.coefficients = np.zeros(source.n_atoms)
-        self.value = self.start_value = float(self._weights @ loss.value(self._y))
+        zeros = np.zeros_like(self._y)
+        self.value = self.start_value = float(self._weights @ loss.value(zeros, self._y))
         self._lower = 0.0
         self._atoms: list[int] = []
         self._columns: dict[int, Floats] = {}
         self._master: Master | None = None
-        self._move_dual(self._weights * loss.slope(self._y))
+        self._move_dual(-self._weights * loss.gradient(zeros, self._y))
         if start is not None and start.any():
             self._begin(np.flatnonzero(start).tolist())
 
@@ -191,7 +192,7 @@ class KinkedBall:
         for atom, weight in zip(self._atoms, w, strict=True):
             if weight:
                 fitted += weight * self._columns[atom]
-        self.value = float(self._weights @ self._loss.value(self._y - fitted))
+        self.value = float(self._weights @ self._loss.value(fitted, self._y))
         self._move_dual(found.dual[0] / len(self._weights))
 
     def _know(self, atoms: list[int]) -> None:

@@ -16,7 +16,7 @@ from pursuit.objectives import (
     HuberLoss,
     HuberResidual,
     PinballResidual,
-    ResidualLoss,
+    RowLoss,
     SquaredResidual,
 )
 from pursuit.solvers import bounded_least_squares
@@ -32,7 +32,7 @@ _EFFICIENT = 1.345
 """Standard deviations up to which Huber's loss is a square: 95 % efficient for normal errors."""
 
 
-def residual_loss(name: str, quantile: float, y: Floats, weights: Floats) -> ResidualLoss:
+def residual_loss(name: str, quantile: float, y: Floats, weights: Floats) -> RowLoss:
     """The loss of a name; Huber's gets its width from the targets."""
     if name == "squared":
         return SquaredResidual()
@@ -74,7 +74,7 @@ class BallProblem:
     ----------
     y, weights : arrays of shape (n_rows,)
         Targets, and positive weights; ω are the weights divided by their sum.
-    loss : ResidualLoss
+    loss : RowLoss
         ℓ.
     step : str
         How atoms are chosen.
@@ -84,7 +84,7 @@ class BallProblem:
 
     y: Floats
     weights: Floats
-    loss: ResidualLoss
+    loss: RowLoss
     step: str
     n_terms: int
 
@@ -100,19 +100,19 @@ class BallProblem:
 
     def value(self, fitted: Floats) -> float:
         """Mean loss of the values of a function on the rows."""
-        return float(self.shares @ self.loss.value(self.y - fitted))
+        return float(self.shares @ self.loss.value(fitted, self.y))
 
     def dual(self, objective: Ball, fitted: Floats) -> Floats:
         """The dual point μ that belongs to what an objective has found."""
         if isinstance(objective, KinkedBall):
             return objective.dual
-        return np.asarray(self.shares * self.loss.slope(self.y - fitted))
+        return np.asarray(-self.shares * self.loss.gradient(fitted, self.y))
 
     def lower_bound(self, dual: Floats, prices: Floats, radius: float) -> float:
         """No w in the ball has a smaller f, if ``prices`` are those of all atoms at ``dual``."""
         shares = self.shares
-        conjugate = float(shares @ self.loss.conjugate(dual / shares))
-        return float(dual @ self.y) - conjugate - radius * float(np.abs(prices).max())
+        conjugate = float(shares @ self.loss.conjugate(-dual / shares, self.y))
+        return -conjugate - radius * float(np.abs(prices).max())
 
     def objective(self, source: AtomSource, radius: float, start: Floats | None = None) -> Ball:
         """The objective over the atoms of a source."""
@@ -136,7 +136,7 @@ class BallProblem:
             return self._by_rows(source, lambda: sums, shares, radius, None)
 
         def error(coefficients: Floats) -> float:
-            return float(others @ self.loss.value(self.y - source.predicted(coefficients)))
+            return float(others @ self.loss.value(source.predicted(coefficients), self.y))
 
         return objective, error, sums
 
