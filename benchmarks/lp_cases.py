@@ -146,7 +146,7 @@ def _iterations(task: Classes, highspy: Any) -> tuple[int, int]:
         master = HighsMaster(task.losses, highspy)
         master.add(columns[:, :n])
         cold += master.solve().iterations
-    return int(path.iterations.sum()), cold
+    return int(path.iterations[-1]), cold
 
 
 def _highspy() -> Any:

@@ -9,8 +9,6 @@ from pursuit.bounds import (
     Certificate,
     CertificatePath,
     EvidenceBounds,
-    GrowthPath,
-    SolvePath,
 )
 from pursuit.estimators import (
     Evidence,
@@ -82,7 +80,6 @@ __all__ = [
     "ExponentialLoss",
     "GreedyFeatureMap",
     "GreedyStep",
-    "GrowthPath",
     "HuberLoss",
     "HullBoostClassifier",
     "HullLoss",
@@ -109,7 +106,6 @@ __all__ = [
     "RelevanceDisplay",
     "Search",
     "SigmoidAtoms",
-    "SolvePath",
     "SpanNeighbors",
     "SparseGPClassifier",
     "SparseGPRegressor",

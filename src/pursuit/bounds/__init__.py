@@ -30,7 +30,6 @@ from pursuit.bounds.duality import (
     sparse_lower_bound,
 )
 from pursuit.bounds.evidence import EvidenceBounds, evidence_bounds
-from pursuit.bounds.growthpath import GrowthPath
 from pursuit.bounds.rates import (
     IN_EXPECTATION,
     greedy_rate_bound,
@@ -54,7 +53,6 @@ from pursuit.bounds.sampling import (
     sampled_look,
     sampled_total,
 )
-from pursuit.bounds.solvepath import SolvePath
 
 __all__ = [
     "IN_EXPECTATION",
@@ -62,8 +60,6 @@ __all__ = [
     "Certificate",
     "CertificatePath",
     "EvidenceBounds",
-    "GrowthPath",
-    "SolvePath",
     "balanced",
     "circle_shift",
     "companion_lower_bound",

@@ -173,22 +173,22 @@ class CertificatePath:
     @property
     def upper(self) -> Floats:
         """P(f) at each size."""
-        return np.array([found.upper for found in self.certificates])
+        return np.array([one.upper for one in self.certificates])
 
     @property
     def lower(self) -> Floats:
         """The lower bound at each size."""
-        return np.array([found.lower for found in self.certificates])
+        return np.array([one.lower for one in self.certificates])
 
     @property
     def gap(self) -> Floats:
         """Upper less lower at each size."""
-        return np.array([found.gap for found in self.certificates])
+        return np.array([one.gap for one in self.certificates])
 
     @property
     def relative_gap(self) -> Floats:
         """SB01's gap at each size."""
-        return np.array([found.relative_gap for found in self.certificates])
+        return np.array([one.relative_gap for one in self.certificates])
 
 
 def _gap(upper: Floats, lower: Floats) -> Floats:

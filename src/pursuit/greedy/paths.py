@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit._types import Floats, Indices
+from pursuit.bounds import Certificate
 
 STOP_REASONS = (
     "n_basis",
@@ -22,6 +23,8 @@ STOP_REASONS = (
     "time",
     "bound",
     "interrupted",
+    "stalled",
+    "direct",
 )
 
 
@@ -70,23 +73,42 @@ def size_grid(n: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Path:
-    """One entry a basis function, in the order of choice.
+    """What a fit did, one entry per step.
+
+    A step of a greedy choice takes a basis function; a step of `LPMachineClassifier` and
+    `LPMachineRegressor` is a round of column generation, the first one for the best constant; a
+    step of `ExactGPRegressor` is an iteration, the first one for the zero function. The first six
+    columns are there for every fit, the others are None where they do not apply.
 
     Attributes
     ----------
     index : array of int
-        Row number of each basis function, -1 where it is not a row.
+        Row number of the basis function of each step, -1 where it is not a row or there is none.
     value : array
-        Objective P on all rows with the first 1, 2, … basis functions.
+        Objective P on all rows after each step, summed over outputs.
     gap : array
         Relative duality gap, NaN where it was not computed.
     seconds, entries, passes : arrays
         Cumulative time, kernel entries evaluated and passes over the rows.
     stop_reason : str
-        Why the pursuit ended: n_basis, tol, no gain, rank, time, bound or interrupted.
+        Why it ended: n_basis, n_terms, max_iter, tol, no gain, rank, time, bound, interrupted,
+        stalled (rounding allows no better) or direct (no iterations: a Cholesky factor).
     step : str
         The rule of the steps that were taken, where there is a choice of rules: over a convex hull
         joint, frank-wolfe or corrective. Empty elsewhere.
+    sizes : array of int, optional
+        Kernel functions in the linear programme; most have a coefficient of 0 in the end.
+    lower : array, optional
+        The best lower bound on the minimum of P known at each step, summed over outputs.
+    iterations : array of int, optional
+        Cumulative iterations of the solver: of the simplex method, or of conjugate gradients.
+    residual : array, optional
+        Largest ‖W^½(y - Av)‖ / ‖W^½y‖ over the outputs, A = K + σ²W⁻¹.
+    certificates : list of Certificate, optional
+        P(f) and the best proof of how low P can be, at each step.
+    certified : array of bool, optional
+        Whether only float64 products went into the entry. Others are off by the rounding of
+        float32 tiles: their bounds are estimates of what float64 would give.
     """
 
     index: Indices
@@ -97,48 +119,65 @@ class Path:
     passes: Floats
     stop_reason: str
     step: str = ""
+    sizes: Indices | None = None
+    lower: Floats | None = None
+    iterations: Indices | None = None
+    residual: Floats | None = None
+    certificates: list[Certificate] | None = None
+    certified: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.index)
 
     def truncated(self, n: int) -> Path:
         """The first n steps."""
-        arrays = {name: getattr(self, name)[:n] for name in _ARRAYS}
-        return replace(self, **arrays, stop_reason="n_basis")
+        known = [name for name in (*_ARRAYS, *_OPTIONAL) if getattr(self, name) is not None]
+        columns: dict[str, Any] = {name: getattr(self, name)[:n] for name in known}
+        return replace(self, **columns, stop_reason="n_basis")
 
     @classmethod
     def joined(cls, paths: Sequence[Path]) -> Path:
-        """One path after the other; why they ended is said by the last."""
+        """Paths of basis functions one after the other; the last one says why they ended."""
         arrays: dict[str, Any] = {
             name: np.concatenate([getattr(path, name) for path in paths]) for name in _ARRAYS
         }
         return replace(paths[-1], **arrays)
 
     def extended(self, index: Indices) -> Path:
-        """Further steps that cost nothing more; their values are to be filled in."""
+        """Further basis functions that cost nothing more; their values are to be filled in."""
         n = len(index)
-        return Path(
-            np.concatenate([self.index, index]),
-            np.concatenate([self.value, np.full(n, np.nan)]),
-            np.concatenate([self.gap, np.full(n, np.nan)]),
-            np.concatenate([self.seconds, np.full(n, self.seconds[-1] if len(self) else 0.0)]),
-            np.concatenate([self.entries, np.full(n, self.entries[-1] if len(self) else 0)]),
-            np.concatenate([self.passes, np.full(n, self.passes[-1] if len(self) else 0.0)]),
-            self.stop_reason,
-            self.step,
-        )
+        unknown, last = np.full(n, np.nan), slice(len(self) - 1, None)
+        costs: dict[str, Any] = {
+            name: np.repeat(getattr(self, name)[last] if len(self) else np.zeros(1, int), n)
+            for name in ("seconds", "entries", "passes")
+        }
+        more = Path(index=index, value=unknown, gap=unknown, stop_reason="", **costs)
+        return replace(Path.joined([self, more]), stop_reason=self.stop_reason, step=self.step)
 
     def __str__(self) -> str:
+        if self.residual is not None and self.iterations is not None:
+            steps = f"{self.iterations[-1]} iterations"
+        else:
+            steps = f"{len(self)} {'basis functions' if self.sizes is None else 'rounds'}"
+        text = f"Path of {steps}, stopped by {self.stop_reason}"
         if not len(self):
-            return f"Path of 0 basis functions, stopped by {self.stop_reason}"
-        return (
-            f"Path of {len(self)} basis functions, stopped by {self.stop_reason}: value "
-            f"{self.value[-1]:.6g} after {self.seconds[-1]:.3g} s, "
-            f"{self.entries[-1]:.3g} kernel entries and {self.passes[-1]:.3g} passes over the rows"
+            return text
+        text += f": value {self.value[-1]:.6g}"
+        if self.lower is not None:
+            text += f", at least {self.lower[-1]:.6g},"
+        text += (
+            f" after {self.seconds[-1]:.3g} s, {self.entries[-1]:.3g} kernel entries and "
+            f"{self.passes[-1]:.3g} passes over the rows"
         )
+        if self.residual is not None:
+            text += f"; relative residual {self.residual[-1]:.3g}, relative gap {self.gap[-1]:.3g}"
+        if self.sizes is not None and self.iterations is not None:
+            text += f"; {self.sizes[-1]} kernel functions tried, {self.iterations[-1]} iterations"
+        return text
 
 
 _ARRAYS = ("index", "value", "gap", "seconds", "entries", "passes")
+_OPTIONAL = ("sizes", "lower", "iterations", "residual", "certificates", "certified")
 
 
 @dataclass

@@ -128,7 +128,7 @@ class ExactGPRegressor(
         Iterations taken; 1 for Cholesky.
     certificate_ : Certificate
         Upper and lower value of the minimum, from float64 products.
-    path_ : SolvePath
+    path_ : Path
         Residual and certificate at every iteration, and why the last was the last.
     learning_report_ : LearningReport
         What was learned, and the time of each stage; print it.
@@ -285,8 +285,11 @@ class ExactGPRegressor(
         self.dual_coef_ = v[:, 0] if self._single_output else v
         self._factor = system.L if isinstance(system, DirectSystem) else None
         self.solver_ = "cg" if self._factor is None else "cholesky"
-        self.n_iter_ = max(1, int(self.path_.iteration[-1]))
-        self.certificate_: Certificate = self.path_.certificates[-1]
+        iterations, certificates = self.path_.iterations, self.path_.certificates
+        assert iterations is not None
+        assert certificates is not None
+        self.n_iter_ = max(1, int(iterations[-1]))
+        self.certificate_: Certificate = certificates[-1]
         self.feature_relevance_ = settled.report.relevance
         self.learning_report_ = replace(settled.report, moved="all rows", seconds=run.seconds)
         self._report_end()
@@ -405,6 +408,7 @@ class ExactGPRegressor(
 
     def _report_end(self) -> None:
         """Say it when the solution is not what was asked for."""
+        assert self.path_.residual is not None
         reason, residual = self.path_.stop_reason, self.path_.residual[-1]
         if reason == "interrupted":
             interrupt(

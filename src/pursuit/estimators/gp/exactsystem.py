@@ -25,10 +25,9 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 
 from pursuit._types import Floats
-from pursuit.bounds import SolvePath
 from pursuit.estimators.gp.solverecord import SolveRecorder
 from pursuit.gram import kernel_diagonal, kernel_features, kernel_product, kernel_times
-from pursuit.greedy import Problem, block_pivots, kernel_matrix
+from pursuit.greedy import Path, Problem, block_pivots, kernel_matrix
 from pursuit.linalg import (
     INDEFINITE,
     Iterate,
@@ -62,7 +61,7 @@ class ExactSystem(Protocol):
 
     def solve(
         self, tol: float, max_iter: int, stop: Callable[[], str | None]
-    ) -> tuple[Floats, SolvePath]:
+    ) -> tuple[Floats, Path]:
         """Coefficients v ≈ (K + σ²W⁻¹)⁻¹y and how they were found."""
         ...
 
@@ -118,7 +117,7 @@ class IterativeSystem:
 
     def solve(
         self, tol: float, max_iter: int, stop: Callable[[], str | None]
-    ) -> tuple[Floats, SolvePath]:
+    ) -> tuple[Floats, Path]:
         """Coefficients v, and the path with a certificate at every iteration."""
         root = _root(self.problem)
         rhs = root * self.problem.sample.targets
@@ -243,7 +242,7 @@ class DirectSystem:
 
     def solve(
         self, tol: float, max_iter: int, stop: Callable[[], str | None]
-    ) -> tuple[Floats, SolvePath]:
+    ) -> tuple[Floats, Path]:
         """Coefficients v, improved once by the residual of the factors."""
         root = _root(self.problem)
         rhs = root * self.problem.sample.targets

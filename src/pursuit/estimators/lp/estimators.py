@@ -108,7 +108,7 @@ class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
     certificate_ : Certificate
         ``upper`` is ``objective_``, ``lower`` a bound on the minimum over the kernel functions of
         all rows. ``relative_gap`` compares with what the best constant loses.
-    path_ : GrowthPath
+    path_ : Path
         Both bounds, sizes, simplex iterations and time after every round.
     n_iter_ : int
         Rounds.

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from pursuit._types import Floats, Indices
-from pursuit.bounds import Certificate, GrowthPath
+from pursuit.bounds import Certificate
 from pursuit.estimators.lp.machine import Machine
 from pursuit.estimators.lp.pricing import Prices, diverse
 from pursuit.gram import kernel_diagonal, kernel_features, kernel_times
-from pursuit.greedy import Meter
+from pursuit.greedy import Meter, Path
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
 from pursuit.rows import RowSource, draw_rows
@@ -94,9 +94,7 @@ class Growth:
         self._prices = self._priced(pool)
         self._rounds: list[dict[str, float]] = []
 
-    def run(
-        self, interrupted: Callable[[], bool], after_round: Callable[[str], None]
-    ) -> GrowthPath:
+    def run(self, interrupted: Callable[[], bool], after_round: Callable[[str], None]) -> Path:
         """Grow until a rule says stop; every round is told in a line."""
         reason: str | None = None
         while reason is None:
@@ -117,7 +115,8 @@ class Growth:
             name: np.array([entry[name] for entry in rounds], dtype=whole.get(name, np.float64))
             for name in rounds[0]
         }
-        return GrowthPath(**arrays, stop_reason=reason)
+        arrays["iterations"] = np.cumsum(arrays["iterations"])
+        return Path(index=np.full(len(rounds), -1), stop_reason=reason, **arrays)
 
     def certificate(self) -> Certificate:
         """What is proved, in units of y."""
@@ -286,6 +285,7 @@ class Growth:
                 "iterations": sum(machine.iterations for machine in self.machines),
                 "seconds": self._meter.seconds,
                 "entries": self._meter.entries,
+                "passes": self._meter.passes,
             }
         )
         for machine in self.machines:

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
-from pursuit.bounds import Certificate, GrowthPath
+from pursuit.bounds import Certificate
 from pursuit.estimators.constraints import EXECUTION, KERNEL, MAX_TIME
 from pursuit.estimators.fit_run import FitRun, interrupt, warn
 from pursuit.estimators.inputs import (
@@ -25,7 +25,7 @@ from pursuit.estimators.kernelmodel import BasisModel
 from pursuit.estimators.lp.growing import Growth, GrowthPlan
 from pursuit.estimators.progress import CallbackSupportMixin
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.greedy import Meter
+from pursuit.greedy import Meter, Path
 from pursuit.kernels import CountingKernel
 from pursuit.rows import RowSource, Sample, SelectedRows, draw_rows, source_numbers
 from pursuit.solvers import LinearLosses
@@ -72,7 +72,7 @@ class LPMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstimator):
     intercept_: Any
     objective_: float
     certificate_: Certificate
-    path_: GrowthPath
+    path_: Path
     n_iter_: int
     _single_output: bool
     _n_outputs: int
