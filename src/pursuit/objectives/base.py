@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit._types import Floats, Indices
+from pursuit.linalg import PivotedCholesky
 
 
 class Objective(Protocol):
@@ -51,3 +52,19 @@ class SpanObjective(Objective, Protocol):
     def coefficients(self) -> Floats:
         """β of the best f on the chosen candidates, one column an output."""
         ...
+
+
+class FactorObjective:
+    """An objective whose candidates are pivots of a growing Cholesky factor."""
+
+    factor: PivotedCholesky
+
+    @property
+    def available(self) -> NDArray[np.bool_]:
+        """Candidates neither chosen nor dependent on the chosen."""
+        return self.factor.available
+
+    @property
+    def chosen(self) -> Indices:
+        """Candidates in the order of choice."""
+        return self.factor.chosen

@@ -52,14 +52,16 @@ class CorrelationPursuit:
     ) -> None:
         self._views, self._weights, self._workers = views, weights, workers
         self.factors = tuple(
-            PivotedCholesky(K.diagonal, capacity, workers, rounding=K.rounding) for K in views
+            PivotedCholesky(
+                K.diagonal,
+                capacity,
+                workers,
+                rounding=K.rounding,
+                tolerance=max(_PIVOT_TOLERANCE, 1e2 * K.rounding),
+            )
+            for K in views
         )
-        self._floors = [
-            max(_PIVOT_TOLERANCE, 1e2 * K.rounding) * factor.diagonal
-            for K, factor in zip(views, self.factors, strict=True)
-        ]
         self._traces = [max(float(weights @ factor.diagonal), 1e-300) for factor in self.factors]
-        self._free = np.ones(len(weights), bool)
         self._chosen: list[int] = []
         self._chunks = Workers.slices(len(weights), limits.COLUMN_ROWS)
         self._sums: Floats | None = self._all_sums() if running else None
@@ -67,7 +69,7 @@ class CorrelationPursuit:
     @property
     def available(self) -> NDArray[np.bool_]:
         """Rows independent of the chosen in both views; where there are none, in either."""
-        left, right = self._alive(0), self._alive(1)
+        left, right = (factor.available for factor in self.factors)
         both = left & right
         return both if both.any() else left | right
 
@@ -87,7 +89,7 @@ class CorrelationPursuit:
     def score(self, candidates: Indices) -> Floats:
         """ρ, or the share of a trace where only one view is left."""
         squares = self._sums_of(candidates)
-        alive = [self._alive(v)[candidates] for v in range(2)]
+        alive = [factor.available[candidates] for factor in self.factors]
         norms = np.sqrt(squares[0] * squares[1])
         both = alive[0] & alive[1]
         usable = both & (norms > 0)
@@ -100,15 +102,12 @@ class CorrelationPursuit:
 
     def add(self, candidate: int) -> bool:
         """Take a row in every view in which its residual, formed from scratch, is not rounding."""
-        self._free[candidate] = False
         rows: list[Floats | None] = [None, None]
-        for v in range(2):
+        for v, factor in enumerate(self.factors):
             e = self._residual_columns(v, np.array([candidate], dtype=np.intp))[0]
-            if e[candidate] > self._floors[v][candidate]:
-                row = e / np.sqrt(e[candidate])
-                known = self._views[v].positive_definite
-                if self.factors[v].keeps_definite(candidate, row, known_psd=known):
-                    rows[v] = row
+            row, known = factor.scaled_row(candidate, e), self._views[v].positive_definite
+            if row is not None and factor.keeps_definite(candidate, row, known_psd=known):
+                rows[v] = row
         if rows[0] is None and rows[1] is None:
             return False
         if self._sums is not None:
@@ -118,10 +117,6 @@ class CorrelationPursuit:
                 factor.append(candidate, row)
         self._chosen.append(candidate)
         return True
-
-    def _alive(self, view: int) -> NDArray[np.bool_]:
-        factor = self.factors[view]
-        return np.asarray(self._free & (factor.residual > self._floors[view]) & factor.trusted)
 
     def _sums_of(self, candidates: Indices) -> Floats:
         """‖e^x‖², ‖e^y‖² and Σ w e^x e^y of the candidates."""

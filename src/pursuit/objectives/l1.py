@@ -109,8 +109,8 @@ class BallRegression:
             self._c = sums.linear - sums.image(start)
             self.value = self._value()
         self._bound()
-        if start is not None:
-            self.refresh()
+        self._fresh = True
+        self._renew()
 
     @property
     def step(self) -> str:
@@ -122,11 +122,7 @@ class BallRegression:
         """Atoms that are not zero on every row; for corrective steps those of the shortlist."""
         if self._step != "corrective":
             return self._alive & ~self._useless
-        open_ = self._open()
-        if not np.any(self._gains(np.flatnonzero(open_)) > _EPS * self.start_value):
-            self.refresh()
-            open_ = self._open()
-        return open_
+        return np.asarray(self._listed & (self.coefficients == 0) & ~self._useless)
 
     @property
     def gap(self) -> float:
@@ -156,11 +152,13 @@ class BallRegression:
             self._bound()
 
     def refresh(self) -> None:
-        """A pass: c for all atoms, the gap here, and a new shortlist."""
+        """Know c for all atoms, by a pass unless it is known, the gap here, and a new shortlist."""
         if self._step != "corrective":
             return
         held = np.flatnonzero(self.coefficients)
-        self._c = self._sums.linear - self._sums.image(self.coefficients)
+        if not self._fresh:
+            self._c = self._sums.linear - self._sums.image(self.coefficients)
+            self._fresh = True
         self._bound()
         size = np.where(self._alive & (self.coefficients == 0) & ~self._useless, np.abs(self._c), 0)
         best = np.argpartition(-size, min(SHORTLIST, len(size)) - 1)[:SHORTLIST]
@@ -175,7 +173,7 @@ class BallRegression:
 
     def add(self, candidate: int) -> bool:
         """Take an atom; False where f does not fall."""
-        before = self.coefficients, self._c, self.value
+        before = self.coefficients, self._c, self.value, self._fresh
         if self._step == "corrective":
             self._correct(np.append(np.flatnonzero(self.coefficients), candidate))
         else:
@@ -189,18 +187,25 @@ class BallRegression:
             self.coefficients = beta * self.coefficients
             self.coefficients[candidate] += step
             self.value = self._value()
-        if self.n_steps and not self.value < before[-1]:
-            self.coefficients, self._c, self.value = before
+        if self.n_steps and not self.value < before[2]:
+            self.coefficients, self._c, self.value, self._fresh = before
             self._useless[candidate] = True
+            self._renew()
             return False
         self.n_steps += 1
         self._useless[:] = False
         if self._step != "corrective":
             self._bound()
+        self._renew()
         return True
 
-    def _open(self) -> NDArray[np.bool_]:
-        return np.asarray(self._listed & (self.coefficients == 0) & ~self._useless)
+    def _renew(self) -> None:
+        """Replace a shortlist on which no atom is worth a step."""
+        if self._step != "corrective":
+            return
+        gains = self._gains(np.flatnonzero(self.available))
+        if not np.any(gains > _EPS * self.start_value):
+            self.refresh()
 
     def _gains(self, candidates: Indices) -> Floats:
         held = np.flatnonzero(self.coefficients)
@@ -241,7 +246,7 @@ class BallRegression:
         u = self._solve(G, signs * b[held], np.abs(w), self.radius)
         self.coefficients = np.zeros(len(b))
         self.coefficients[held] = signs * u
-        self._c = self._c.copy()
+        self._c, self._fresh = self._c.copy(), False
         self._c[self._known] = b[self._known] - self._H[:, at] @ (signs * u)
         kept = held[u > 0]
         self.value = self._sums.square - float(self.coefficients[kept] @ (b[kept] + self._c[kept]))

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pursuit._types import Floats, Indices
 from pursuit.gram import ColumnProducts, InnerProducts
 from pursuit.linalg import StepSolution
+from pursuit.objectives.base import FactorObjective
 from pursuit.objectives.span import SpanPursuit
 
 _PARALLEL = 1e-12
@@ -117,7 +118,7 @@ class PlanePursuit:
         return np.array(list(self._term), dtype=np.intp)
 
     def score(self, candidates: Indices) -> Floats:
-        """Decrease of P for each candidate row; :meth:`add` takes one of those scored last."""
+        """Decrease of P for each candidate row."""
         inner = self._products.products(candidates)
         norms = np.array([self._squared_norm])
         step = plane_step(inner, self._diagonal[candidates], norms, self._noise)
@@ -125,7 +126,9 @@ class PlanePursuit:
         return step.gain[:, 0]
 
     def add(self, candidate: int) -> bool:
-        """Step to a candidate that was just scored."""
+        """Step to a candidate."""
+        if self._scored is None or candidate not in self._scored[0]:
+            self.score(np.array([candidate], dtype=np.intp))
         assert self._scored is not None
         candidates, inner, step = self._scored
         at = np.flatnonzero(candidates == candidate)[0], 0
@@ -140,6 +143,7 @@ class PlanePursuit:
         term = self._term.setdefault(candidate, len(self._term))
         self._steps.append((term, alpha, beta, self._squared_norm, self._decrease))
         self._products.advance(candidate, alpha, beta)
+        self._scored = None
         return True
 
     def coefficients(self) -> Floats:
@@ -152,7 +156,7 @@ class PlanePursuit:
         return StepSolution(table[:, 0].astype(np.intp), *table[:, 1:].T.copy())
 
 
-class RefittedPlanePursuit:
+class RefittedPlanePursuit(FactorObjective):
     """The same choice, but after each step f is the minimiser of P in the span of the chosen rows.
 
     The score is what the step in the plane takes off P: the refit takes off at least as much.
@@ -169,12 +173,8 @@ class RefittedPlanePursuit:
 
     def __init__(self, products: ColumnProducts, span: SpanPursuit, noise: float) -> None:
         self._products, self.span, self._noise = products, span, noise
+        self.factor = span.factor
         self._squared_norms: Floats | None = None
-
-    @property
-    def available(self) -> NDArray[np.bool_]:
-        """Rows neither chosen nor in the span of the chosen."""
-        return self.span.available
 
     @property
     def value(self) -> float:
@@ -185,11 +185,6 @@ class RefittedPlanePursuit:
     def primal(self) -> float:
         """P(f) of the best f in the span."""
         return self.span.primal
-
-    @property
-    def chosen(self) -> Indices:
-        """Rows in the order of choice."""
-        return self.span.chosen
 
     def score(self, candidates: Indices) -> Floats:
         """½t²/s of each candidate row, summed over outputs."""
@@ -203,7 +198,6 @@ class RefittedPlanePursuit:
 
     def add(self, candidate: int) -> bool:
         """Take a candidate and refit, unless it is dependent on those chosen."""
-        self.span.score(np.array([candidate], dtype=np.intp))
         if not self.span.add(candidate):
             return False
         u = self.span.solution().coordinates()

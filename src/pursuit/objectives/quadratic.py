@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from pursuit import limits
@@ -15,6 +14,7 @@ from pursuit._types import Floats, Indices
 from pursuit.gram import GramStatistics
 from pursuit.kernels import Kernel
 from pursuit.linalg import EPS, PivotedCholesky, Workers
+from pursuit.objectives.base import FactorObjective
 from pursuit.rows import RowSource, in_memory
 
 _PIVOT_TOLERANCE = 1e-10
@@ -25,7 +25,7 @@ _LOOK_AHEAD = 16, 256
 _TRUST = 100.0
 
 
-class QuadraticPursuit:
+class QuadraticPursuit(FactorObjective):
     """min over β supported on the chosen set of -Σ_o b_o'β_o + ½β_o'Hβ_o, H psd (SB01 eq. 12).
 
     Pivoted Cholesky of H with a target-driven pivot. With gradient g = b - H[:, S]β and Schur
@@ -71,7 +71,9 @@ class QuadraticPursuit:
         self._look_ahead, prepared = _LOOK_AHEAD if look_ahead else (1, 1)
         self._entries = diagonal if callable(diagonal) else None
         known = np.full(len(linear), np.nan) if callable(diagonal) else diagonal
-        self.factor = PivotedCholesky(known, capacity, workers, prepared, _TRUST, rounding)
+        self.factor = PivotedCholesky(
+            known, capacity, workers, prepared, _TRUST, rounding, _PIVOT_TOLERANCE, lazy=True
+        )
         self._known_psd = known_psd
         if not known_psd:
             self.factor.refuse_negative(np.flatnonzero(~np.isnan(known)))
@@ -79,12 +81,11 @@ class QuadraticPursuit:
         self._columns = columns
         self._z: list[Floats] = []
         self._offset, self._decrease = offset, 0.0
-        self._free = np.ones(len(linear), bool)
 
     def restarted(self, linear: Floats) -> QuadraticPursuit:
         """The same choice so far, for another b: V does not depend on it, z = L⁻¹b_S."""
         other = copy.copy(self)
-        other.factor, other._free = self.factor.copied(), self._free.copy()
+        other.factor = self.factor.copied()
         z: Floats = np.empty((0, linear.shape[1]))
         if self.factor.rank:
             z = solve_triangular(self.factor.triangle(), linear[self.chosen], lower=True)
@@ -92,13 +93,6 @@ class QuadraticPursuit:
         other._gradient = np.ascontiguousarray((linear - self.factor.rows.T @ z).T)
         other._decrease = 0.5 * float((z**2).sum())
         return other
-
-    @property
-    def available(self) -> NDArray[np.bool_]:
-        """Candidates neither chosen nor dependent on the chosen."""
-        diagonal = self.factor.diagonal
-        usable = self.factor.trusted & (self.factor.residual > _PIVOT_TOLERANCE * diagonal)
-        return self._free & (usable | np.isnan(diagonal))
 
     @property
     def value(self) -> float:
@@ -109,11 +103,6 @@ class QuadraticPursuit:
     def primal(self) -> float:
         """The value: in `gram_pursuit` it is P(f) of the best f in the span."""
         return self.value
-
-    @property
-    def chosen(self) -> Indices:
-        """Candidates in the order of choice."""
-        return np.array(self.factor.pivots, dtype=np.intp)
 
     @property
     def z(self) -> Floats:
@@ -134,22 +123,20 @@ class QuadraticPursuit:
                 self.factor.reveal(unknown, self._entries(unknown))
         g, h = self._gradient[:, candidates], self.factor.residual[candidates]
         gain: Floats = 0.5 * np.einsum("oi,oi->i", g, g)
-        floor = _PIVOT_TOLERANCE * self.factor.diagonal[candidates]
-        return np.divide(gain, h, out=np.zeros_like(gain), where=h > floor)
+        usable = h > self.factor.floor[candidates]
+        return np.divide(gain, h, out=np.zeros_like(gain), where=usable)
 
     def add(self, candidate: int) -> bool:
         """Take a candidate, or drop it when its pivot, formed from scratch, is rounding."""
         if not self.factor.is_reduced(np.array([candidate]))[0]:
             self._reduce_likely(candidate)
         column = self.factor.reduced_column(candidate)
-        self._free[candidate] = False
-        if column[candidate] <= _PIVOT_TOLERANCE * self.factor.diagonal[candidate]:
+        row = self.factor.scaled_row(candidate, column)
+        if row is None or not (
+            self._known_psd or self.factor.keeps_definite(candidate, row, known_psd=False)
+        ):
             return False
-        root = np.sqrt(column[candidate])
-        z = self._gradient[:, candidate] / root
-        row = np.divide(column, root, out=column)
-        if not self._known_psd and not self.factor.keeps_definite(candidate, row, known_psd=False):
-            return False
+        z = self._gradient[:, candidate] / np.sqrt(column[candidate])
         self.factor.append(candidate, row)
         for output, step in zip(self._gradient, z, strict=True):
             output -= step * row

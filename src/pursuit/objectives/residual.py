@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from pursuit import limits
@@ -17,6 +16,7 @@ from pursuit._types import Floats, Indices
 from pursuit.gram import ColumnMatrix, PsdMatrix
 from pursuit.kernels import Kernel
 from pursuit.linalg import EPS, PivotedCholesky, Workers
+from pursuit.objectives.base import FactorObjective
 from pursuit.objectives.projections import (
     ColumnSpace,
     FunctionSpace,
@@ -40,7 +40,7 @@ _FORM_AGAIN = 1e-4
 the Frobenius rule is faster, and picks by fewer digits."""
 
 
-class ResidualPursuit:
+class ResidualPursuit(FactorObjective):
     """Columns of a psd matrix K, chosen by what a projection on those chosen has left of the rest.
 
     With E = K - K̃ what the projection leaves, e_i its column i and ‖e_i‖² = Σ_j w_j E_ji²,
@@ -97,9 +97,13 @@ class ResidualPursuit:
         recorded: bool = False,
     ) -> None:
         self._matrix, self._weights, self._rule, self._workers = matrix, weights, rule, workers
-        self.factor = PivotedCholesky(matrix.diagonal, capacity, workers, rounding=matrix.rounding)
-        self._floor = _PIVOT_TOLERANCE * self.factor.diagonal
-        self._free = np.ones(len(weights), bool)
+        self.factor = PivotedCholesky(
+            matrix.diagonal,
+            capacity,
+            workers,
+            rounding=matrix.rounding,
+            tolerance=_PIVOT_TOLERANCE,
+        )
         self._chunks = Workers.slices(len(weights), limits.COLUMN_ROWS)
         self._scored: tuple[Indices, Floats] | None = None
         self.space = self._space_of(projection, capacity)
@@ -114,19 +118,9 @@ class ResidualPursuit:
         self.step: GreedyStep | None = None
 
     @property
-    def available(self) -> NDArray[np.bool_]:
-        """Rows not in the span of the chosen."""
-        return self._free & self.factor.trusted & (self.factor.residual > self._floor)
-
-    @property
     def value(self) -> float:
         """τ = Σ_i w_i d_i, d the diagonal of K - VV': what the span of the chosen misses."""
         return float(self._weights @ self.factor.residual)
-
-    @property
-    def chosen(self) -> Indices:
-        """Rows in the order of choice."""
-        return np.array(self.factor.pivots, dtype=np.intp)
 
     @property
     def weighted_residual(self) -> Floats:
@@ -144,14 +138,14 @@ class ResidualPursuit:
             return self.factor.residual[candidates]
         at = self.factor.rows[:, candidates]
         d = self.factor.diagonal[candidates] - np.einsum("ij,ij->j", at, at)
-        dependent = d <= self._floor[candidates]
+        dependent = d <= self.factor.floor[candidates]
         if self._rule == "frobenius":
             return np.where(dependent, 0.0, self._frobenius(candidates))
         squares = self.squares_of(candidates)
         if self._rule == "function":
             if not self._in_function_space:
                 d = self._diagonal_of(candidates)
-                dependent |= d <= self._floor[candidates]
+                dependent |= d <= self.factor.floor[candidates]
             squares = squares / np.where(dependent, 1.0, d)
         elif self._rule == "feature-analysis" and self.factor.rank:
             T = solve_triangular(self.factor.triangle(), at, lower=True, trans="T")
@@ -160,13 +154,9 @@ class ResidualPursuit:
 
     def add(self, candidate: int) -> bool:
         """Take a row, unless its residual, formed from scratch, is rounding."""
-        self._free[candidate] = False
         column, e = self._column_and_residual(candidate)
-        if e[candidate] <= self._floor[candidate]:
-            return False
-        v = e / np.sqrt(e[candidate])
-        known_psd = self._matrix.positive_definite
-        if not self.factor.keeps_definite(candidate, v, known_psd=known_psd):
+        v, known_psd = self.factor.scaled_row(candidate, e), self._matrix.positive_definite
+        if v is None or not self.factor.keeps_definite(candidate, v, known_psd=known_psd):
             return False
         if not self.space.take(candidate, column):
             return False
@@ -267,7 +257,7 @@ class ResidualPursuit:
     def _gram_total(self) -> float:
         """‖E‖² of the rows that are left."""
         assert self._gram is not None
-        return float(np.where(self._free, self._weights, 0.0) @ np.diag(self._gram))
+        return float(np.where(self.factor.free, self._weights, 0.0) @ np.diag(self._gram))
 
     def _gram_squares(self, rows: slice) -> Floats:
         assert self._gram is not None
@@ -306,7 +296,7 @@ _GRAM_PIVOT_TOLERANCE = 1e-10
 _TRUST = 100.0
 
 
-class GramResidual:
+class GramResidual(FactorObjective):
     """τ = Σ_j w_j E_jj for P candidates, from their kernel matrix K and G = Σ_j w_j k_j k_j'.
 
     Row j of the weighted rows behind G has kernel values k_j with the candidates. With the pivoted
@@ -345,45 +335,37 @@ class GramResidual:
         rounding: float | Floats = EPS,
     ) -> None:
         self.factor = PivotedCholesky(
-            np.diag(kernel_matrix), capacity, workers, trust=_TRUST, rounding=rounding
+            np.diag(kernel_matrix),
+            capacity,
+            workers,
+            trust=_TRUST,
+            rounding=rounding,
+            tolerance=_GRAM_PIVOT_TOLERANCE,
         )
         self._K, self._G = kernel_matrix, gram
         self._squares = np.diag(gram).copy()
         self._u = np.empty((capacity, len(gram)))
-        self._floor = _GRAM_PIVOT_TOLERANCE * self.factor.diagonal
-        self._free = np.ones(len(gram), bool)
         self._trace, self._decrease = trace, 0.0
-
-    @property
-    def available(self) -> NDArray[np.bool_]:
-        """Candidates neither chosen nor dependent on the chosen."""
-        return self._free & self.factor.trusted & (self.factor.residual > self._floor)
 
     @property
     def value(self) -> float:
         """τ."""
         return self._trace - self._decrease
 
-    @property
-    def chosen(self) -> Indices:
-        """Candidates in the order of choice."""
-        return np.array(self.factor.pivots, dtype=np.intp)
-
     def score(self, candidates: Indices) -> Floats:
         """‖e_i‖²/d_i."""
         d, squares = self.factor.residual[candidates], self._squares[candidates]
-        usable = d > self._floor[candidates]
+        usable = d > self.factor.floor[candidates]
         return np.divide(squares, d, out=np.zeros_like(d), where=usable)
 
     def add(self, candidate: int) -> bool:
         """Take a candidate, unless its pivot, formed from scratch, is rounding."""
-        self._free[candidate] = False
         V, U = self.factor.rows, self._u[: self.factor.rank]
-        v = self._K[candidate] - V[:, candidate] @ V
-        if v[candidate] <= self._floor[candidate]:
+        column = self._K[candidate] - V[:, candidate] @ V
+        v = self.factor.scaled_row(candidate, column)
+        if v is None:
             return False
-        root = np.sqrt(v[candidate])
-        v /= root
+        root = np.sqrt(column[candidate])
         u = self._G[candidate] - U[:, candidate] @ V
         u -= V[:, candidate] @ U
         u /= root

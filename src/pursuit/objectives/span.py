@@ -7,19 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.kernels import Kernel
 from pursuit.linalg import PivotedCholesky, RowCholesky, SpanSolution, Workers
+from pursuit.objectives.base import FactorObjective
 from pursuit.rows import Sample, in_memory
 
 _PIVOT_TOLERANCE = 1e-12
 
 
-class SpanPursuit:
+class SpanPursuit(FactorObjective):
     """min over f in the span of the chosen k(·, x_i) of ½Σw(y - f)² + ½σ²‖f‖² (Formulas §4).
 
     V holds the pivoted-Cholesky coordinates of all rows, B = V'WV + σ²I = LL', z = L⁻¹V'Wy. For a
@@ -38,10 +38,12 @@ class SpanPursuit:
         self._sample, self._noise, self._workers, self._kernel = sample, noise, workers, kernel
         self._items: Any = sample.rows.take(np.arange(m))
         self.factor = PivotedCholesky(
-            kernel.diag(self._items), capacity, workers, rounding=kernel.rounding
+            kernel.diag(self._items),
+            capacity,
+            workers,
+            rounding=kernel.rounding,
+            tolerance=_PIVOT_TOLERANCE,
         )
-        self._smallest = _PIVOT_TOLERANCE * self.factor.diagonal
-        self._free = np.ones(m, bool)
         self._L = RowCholesky()
         self._z = np.empty((0, sample.n_outputs))
         self._norm = 0.5 * float(sample.target_norms().sum())
@@ -54,17 +56,12 @@ class SpanPursuit:
         other = copy.copy(self)
         other._sample = replace(self._sample, targets=targets)
         other.factor, other._L = self.factor.copied(), self._L.copied()
-        other._free, other._scored = self._free.copy(), {}
+        other._scored = {}
         weighted = self._sample.weights[:, None] * targets
         other._z = self._L.solve(self.factor.rows @ weighted)
         other._norm = 0.5 * float(other._sample.target_norms().sum())
         other._decrease = 0.5 * float((other._z**2).sum())
         return other
-
-    @property
-    def available(self) -> NDArray[np.bool_]:
-        """Rows neither chosen nor in the span of the chosen."""
-        return self._free & self.factor.trusted & (self.factor.residual > self._smallest)
 
     @property
     def value(self) -> float:
@@ -85,11 +82,6 @@ class SpanPursuit:
         squares = float(self._sample.weights @ np.einsum("io,io->i", residual, residual))
         return 0.5 * (squares + self._noise * float((u**2).sum()))
 
-    @property
-    def chosen(self) -> Indices:
-        """Rows in the order of choice."""
-        return np.array(self.factor.pivots, dtype=np.intp)
-
     def score(self, candidates: Indices) -> Floats:
         """Decrease of the value for each candidate row."""
         V = self.factor.rows
@@ -97,7 +89,7 @@ class SpanPursuit:
         at_candidates = V[:, candidates].copy()
         # From scratch: the running residual has gathered the rounding of every step.
         d = self.factor.diagonal[candidates] - np.einsum("ij,ij->j", at_candidates, at_candidates)
-        dependent = d <= self._smallest[candidates]
+        dependent = d <= self.factor.floor[candidates]
         d = np.where(dependent, 1.0, d)
         y, w = self._sample.targets, self._sample.weights
         v = np.empty((self._sample.n_rows, len(candidates)))
@@ -141,7 +133,7 @@ class SpanPursuit:
         """Take a candidate, unless it is dependent on those chosen."""
         if candidate not in self._scored:
             self.score(np.array([candidate], dtype=np.intp))
-        self._free[candidate] = False
+        self.factor.free[candidate] = False
         if candidate not in self._scored:
             return False
         v, c, den, step, gain = self._scored[candidate]
