@@ -123,16 +123,16 @@ class LandmarkSpan:
         assert self._W is not None
         return np.asarray(self.kernel.tile(pool.items, self.pool.items) @ self._W[:n, :n].T)
 
-    def extend(self, pool: Pool, R: Floats, target: float = -np.inf) -> None:
-        """Take points whose residual kernel matrix is RR'; no more than bring τ to the target."""
-        V = self.features(pool)
-        squares, diagonal, error = self._pass(pool, V, R)
+    def extend(self, pool: Pool, factor: PivotedCholesky, target: float = -np.inf) -> None:
+        """Take points, given the factor of their residual kernel matrix, up to the target of τ."""
+        V, R, inherited = self.features(pool), factor.triangle(), factor.inherited
+        squares, diagonal, error = self._pass(pool, V, R, inherited)
         values = self.residual - np.cumsum(squares)
         met = np.flatnonzero(values <= target)
         if len(met) and met[0] + 1 < len(pool):
             k = int(met[0]) + 1
             pool, values, V, R = pool.take(np.arange(k)), values[:k], V[:k], R[:k, :k]
-            _, diagonal, error = self._pass(pool, V, R)
+            _, diagonal, error = self._pass(pool, V, R, inherited[:k])
         self._check(diagonal, error, R)
         n, k = self.rank, len(pool)
         self._R[n : n + k, :n], self._R[n : n + k, n : n + k] = V, R
@@ -160,10 +160,11 @@ class LandmarkSpan:
             None if self._V is None else self._V[:, :n],
         )
 
-    def _pass(self, pool: Pool, V: Floats, R: Floats) -> tuple[Floats, Floats, Floats]:
-        """Σ_i w_i v_i² for every new column v of V, and diagonal and its error without them."""
-        n, k, points = self.rank, len(R), pool.items
-        inherited, weights = self._inherited(pool, R), self.sample.weights
+    def _pass(
+        self, pool: Pool, V: Floats, R: Floats, inherited: Floats
+    ) -> tuple[Floats, Floats, Floats]:
+        """Σ_i w_i v_i² for every new column v of V, and the diagonal and its error after them."""
+        n, k, points, weights = self.rank, len(R), pool.items, self.sample.weights
         rows, kernel, workers = self.sample.rows, self.kernel, self.workers
         self.meter.passes += 1.0
         if self._V is not None:
@@ -187,17 +188,6 @@ class LandmarkSpan:
         assert self._W is not None
         inverse = solve_triangular(R, np.eye(k), lower=True)
         return np.hstack([-inverse @ (V @ self._W[:n, :n]), inverse])
-
-    def _inherited(self, pool: Pool, R: Floats) -> Floats:
-        """What every new column hands on of the error of its pivot, as in `PivotedCholesky`."""
-        rows = pool.index >= 0
-        start = np.full(len(pool), float(self._squared_error.max(initial=0.0)))
-        start[rows] = self._squared_error[pool.index[rows]]
-        inherited = np.zeros(len(pool))
-        for j, pivot in enumerate(np.diag(R)):
-            inherited[j] = start[j] / pivot**2
-            start += inherited[j] * R[:, j] ** 2
-        return inherited
 
     def _check(self, diagonal: Floats, error: Floats, R: Floats) -> None:
         """Refuse what large pivots leave negative beyond the rounding it has gathered."""
@@ -319,11 +309,12 @@ def block_pivots(
     reason = None
     while reason is None:
         size = min(block, n - span.rank)
-        kept, R = choose(span, size, rng)
-        if not len(kept):
+        block_of = choose(span, size, rng)
+        if block_of is None:
             reason = "rank"
             break
-        span.extend(Pool.of_rows(sample, kept), R, target)
+        rows, factor = block_of
+        span.extend(Pool.of_rows(sample, rows[factor.chosen]), factor, target)
         reason = "tol" if span.residual <= target else stop(span.rank)
         if reason is None and span.rank == n:
             reason = "n_basis"
@@ -347,7 +338,12 @@ def given_pivots(
         raise NotPositiveDefiniteError(int(pool.index[error.index]), error.pivot) from error
     span = LandmarkSpan(sample, kernel, len(kept), workers, meter)
     if len(kept):
-        span.extend(pool.take(kept), R)
+        factor = PivotedCholesky(
+            np.diag(K)[kept], len(kept), workers, trust=TRUST, rounding=kernel.rounding
+        )
+        for i, row in enumerate(R.T):
+            factor.append(i, row)
+        span.extend(pool.take(kept), factor)
     return span.pivots(reason)
 
 
@@ -374,12 +370,12 @@ def rearranged(
 
 def _greedy_block(
     span: LandmarkSpan, size: int, rng: np.random.Generator
-) -> tuple[Indices, Floats]:
-    """Of candidates drawn by what they miss, those that lower τ most."""
+) -> tuple[Indices, PivotedCholesky] | None:
+    """Rows drawn by what they miss, and a factor whose pivots are those that lower τ most."""
     d, w = span.diagonal, span.sample.weights
     alive = np.flatnonzero(span.alive)
     if not len(alive):
-        return alive, np.empty((0, 0))
+        return None
     weighted = w[alive]
     share = weighted * d[alive]
     share = (1 - _MIX) * share / share.sum() + _MIX * weighted / weighted.sum()
@@ -407,7 +403,7 @@ def _greedy_block(
         rounding=span.rounding(candidates),
     )
     Pursuit(objective, span.meter, labels=candidates).run([MaxSize(size)])
-    return candidates[objective.chosen], objective.factor.triangle()
+    return (candidates, objective.factor) if objective.factor.rank else None
 
 
 def _residual_statistics(
@@ -441,11 +437,11 @@ def _residual_statistics(
 
 def _random_block(
     span: LandmarkSpan, size: int, rng: np.random.Generator
-) -> tuple[Indices, Floats]:
+) -> tuple[Indices, PivotedCholesky] | None:
     """Random pivots, drawn at once by what they miss now, and thinned by what they miss then."""
     share = span.sample.weights * np.where(span.alive, span.diagonal, 0.0)
     if not share.any():
-        return np.empty(0, dtype=np.intp), np.empty((0, 0))
+        return None
     drawn = draw_in_proportion(share, size, rng)
     luck = rng.random(size)
     pool = Pool.of_rows(span.sample, drawn)
@@ -456,4 +452,4 @@ def _random_block(
         if factor.trusted[i] and factor.residual[i] > luck[i] * factor.diagonal[i]:
             row = E[i] - factor.rows[:, i] @ factor.rows
             factor.append(i, row / np.sqrt(row[i]))
-    return drawn[factor.pivots], factor.triangle()
+    return (drawn, factor) if factor.rank else None

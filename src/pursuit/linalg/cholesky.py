@@ -107,6 +107,11 @@ class PivotedCholesky:
         usable = self.trusted & (self.residual > self.floor)
         return self.free & (usable | np.isnan(self.diagonal) if self._lazy else usable)
 
+    @property
+    def inherited(self) -> Floats:
+        """Squared share of the rounding in its row that each pivot hands on to all residuals."""
+        return np.array(self._inherited) ** 2
+
     def scaled_row(self, pivot: int, column: Floats) -> Floats | None:
         """The row that ``pivot`` would append, from its column of H - V'V.
 
