@@ -43,12 +43,10 @@ from pursuit.bounds.rates import (
     orthogonalities,
     simple_rate_bound,
     span_rate_bound,
-    span_step_bound,
 )
 from pursuit.bounds.sampling import (
     finite_mean_deviation,
     least_deviation,
-    mean_deviation,
     sample_needed,
     sampled_look,
     sampled_total,
@@ -83,7 +81,6 @@ __all__ = [
     "margin_scale",
     "margin_tail",
     "matching_pursuit_bound",
-    "mean_deviation",
     "minimum_upper_bound",
     "natarajan_step_bound",
     "orthogonalities",
@@ -98,7 +95,6 @@ __all__ = [
     "shifted_lower_bound",
     "simple_rate_bound",
     "span_rate_bound",
-    "span_step_bound",
     "sparse_dual_floor",
     "sparse_lower_bound",
 ]

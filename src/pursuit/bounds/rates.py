@@ -174,24 +174,6 @@ def span_rate_bound(
     return _bound("Zhang 2003, Theorem 6.1", size, value, trivial, caveat)
 
 
-def span_step_bound(
-    n_terms: ArrayLike, *, rho: ArrayLike, initial_gap: float, gaps: ArrayLike, n_rows: int
-) -> Bound:
-    """Steps of Algorithm 4 until ΔP ≤ 4ΔP(f̄): ⌈9Nρ ln(ΔP₀/4ΔP(f̄))⌉ (after Z03 Theorem 6.1).
-
-    The paper prints ln(4ΔP₀/ΔP(f̄)), which is more than its own theorem needs. Arguments are those
-    of :func:`span_rate_bound`; a bound of ``n_rows`` or more is vacuous.
-    """
-    N, ratio, gap = (np.asarray(x, dtype=np.float64) for x in (n_terms, rho, gaps))
-    return Bound(
-        "Zhang 2003, steps after Theorem 6.1",
-        "number of steps to within four times the distance of the best so many functions",
-        np.asarray(n_terms, dtype=np.intp),
-        _steps(9 * N * ratio, initial_gap, 4 * gap),
-        trivial=float(n_rows),
-    )
-
-
 def natarajan_step_bound(
     n_terms: ArrayLike,
     *,

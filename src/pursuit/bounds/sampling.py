@@ -10,22 +10,13 @@ from pursuit._types import Floats
 from pursuit.bounds.certificate import Bound
 
 
-def mean_deviation(n: int, n_sampled: int, spread: float, delta: float) -> float:
-    """ε with Pr{mean of all - mean of the sample ≥ ε} ≤ δ, the n values independent (Corollary 3).
-
-    Solves δ = exp(-2 m m' ε² / ((m - m') b²)), eq. (13) with its inequality the right way round,
-    for m = ``n`` independent values in an interval of length b = ``spread`` and any m' =
-    ``n_sampled`` of them.
-    """
-    _check(n, n_sampled, spread, delta)
-    share = (n - n_sampled) / n
-    return float(spread * np.sqrt(share * np.log(1.0 / delta) / (2.0 * n_sampled)))
-
-
 def finite_mean_deviation(n: int, n_sampled: int, spread: float, delta: float) -> float:
-    """The same for n fixed values and a uniform sample without replacement (Serfling 1974).
+    """ε with Pr{mean of all - mean of the sample ≥ ε} ≤ δ, for a sample without replacement.
 
-    (m - m')/m is replaced by 1 - (m' - 1)/m; nothing is assumed of the values.
+    SS00 Corollary 3 for m = ``n`` fixed values in an interval of length b = ``spread``, of which
+    m' = ``n_sampled`` are drawn uniformly: δ = exp(-2m'ε² / ((1 - (m' - 1)/m) b²)). The factor is
+    that of Serfling (1974), which assumes nothing of the values; the paper's (m - m')/m is for
+    independent values.
     """
     _check(n, n_sampled, spread, delta)
     if n_sampled == n:

@@ -13,20 +13,6 @@ from numpy.typing import NDArray
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
 
-STOP_REASONS = (
-    "n_basis",
-    "n_terms",
-    "max_iter",
-    "tol",
-    "no gain",
-    "rank",
-    "time",
-    "bound",
-    "interrupted",
-    "stalled",
-    "direct",
-)
-
 
 class Counting(Protocol):
     """A kernel, or a matrix, that counts the entries that were asked of it."""
