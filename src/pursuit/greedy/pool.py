@@ -152,53 +152,46 @@ class PooledSearch:
         rules: Sequence[StopRule],
         after_step: Callable[[int], None] | None = None,
     ) -> Choice:
-        """Choose by the rules, round after round."""
-        pool, sample = self.pool, self.problem.sample
-        for _ in range(self.rounds - 1):
-            choice = self._round(pool, capacity, rules, None)
-            if choice.path.stop_reason in ("interrupted", "time"):
-                return choice
-            kept = choice.pool
-            taken = np.sort(kept.index[kept.index >= 0])
-            room = len(pool) - len(kept)
-            fresh = draw_rows(sample.n_rows, room, self.problem.rng, exclude=taken)
-            pool = kept + Pool.of_rows(sample, fresh) if len(fresh) else kept
-        return self._round(pool, capacity, rules, after_step)
-
-    def _round(
-        self,
-        pool: Pool,
-        capacity: int,
-        rules: Sequence[StopRule],
-        after_step: Callable[[int], None] | None,
-    ) -> Choice:
-        problem, sample = self.problem, self.problem.sample
+        """Choose by the rules, round after round; ``after_step`` is called in the last round."""
+        problem, sample, pool = self.problem, self.problem.sample, self.pool
         sees_all = self.sketch_rows is None or self.sketch_rows >= sample.n_rows
-        seen = sample if sees_all else self._sketch()
-        start = problem.meter.seconds
-        # Always float64 tiles: in Gram form the choice squares the condition number.
-        statistics = problem.statistics(pool.items, seen)
-        if self.max_time is not None:
-            now = problem.meter.seconds
-            cost = (now - start) / (seen.n_rows * len(pool) ** 2)
-            # Steps are cheap beside the statistics: if those took all the time, some still follow.
-            end = max(self.max_time, now + _LEAST_SHARE * (now - start))
-            rules = [*rules, Deadline(end, lambda n: cost * sample.n_rows * n**2)]
-        K = kernel_matrix(problem.kernel, pool.items, problem.workers)
-        path, chosen = self._pursue(
-            pool, statistics, K, self.n_kept, seen.n_rows, capacity, rules, after_step
-        )
-        known = statistics.restricted(chosen) if sees_all else None
-        for _ in range(_DEEPENINGS):
-            if path.stop_reason != "rank" or len(chosen) >= min(capacity, len(pool)):
+        for rounds_left in reversed(range(self.rounds)):
+            seen, start = sample if sees_all else self._sketch(), problem.meter.seconds
+            # Always float64 tiles: in Gram form the choice squares the condition number.
+            statistics = problem.statistics(pool.items, seen)
+            told = None if rounds_left else after_step
+            ends = [*rules, *self._deadline(start, seen.n_rows * len(pool) ** 2)]
+            K = kernel_matrix(problem.kernel, pool.items, problem.workers)
+            path, chosen = self._pursue(
+                pool, statistics, K, self.n_kept, seen.n_rows, capacity, ends, told
+            )
+            known = statistics.restricted(chosen) if sees_all else None
+            for _ in range(_DEEPENINGS):
+                if path.stop_reason != "rank" or len(chosen) >= min(capacity, len(pool)):
+                    break
+                deeper = self._deepen(pool, chosen, seen, capacity, ends, told)
+                if deeper is None:
+                    break
+                # The Gram form has no digits left for these points: the refit starts from its own.
+                known = None
+                path, chosen = deeper
+            kept = pool.take(chosen)
+            if not rounds_left or path.stop_reason in ("interrupted", "time"):
                 break
-            deeper = self._deepen(pool, chosen, seen, capacity, rules, after_step)
-            if deeper is None:
-                break
-            # The Gram form has no digits left for these points: the refit starts from its own.
-            known = None
-            path, chosen = deeper
-        return Choice(pool.take(chosen), path, known)
+            taken, room = np.sort(kept.index[kept.index >= 0]), len(pool) - len(kept)
+            fresh = draw_rows(sample.n_rows, room, problem.rng, exclude=taken)
+            pool = kept + Pool.of_rows(sample, fresh) if len(fresh) else kept
+        return Choice(kept, path, known)
+
+    def _deadline(self, start: float, work: float) -> list[Deadline]:
+        """The rule of ``max_time``, from the time that statistics of this much work took."""
+        if self.max_time is None:
+            return []
+        now, n_rows = self.problem.meter.seconds, self.problem.sample.n_rows
+        cost = (now - start) / work
+        # Steps are cheap beside the statistics: if those took all the time, some still follow.
+        end = max(self.max_time, now + _LEAST_SHARE * (now - start))
+        return [Deadline(end, lambda n: cost * n_rows * n**2)]
 
     def _pursue(
         self,

@@ -7,10 +7,12 @@ three parts of SS00's Algorithm 1 that a user may write are ``pick``, ``project`
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral, Real
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,77 +150,86 @@ _VANISHING = 1e-14
 """A column of which no larger part is left outside the chosen columns is not taken."""
 
 
-class ResidualSpace(Protocol):
-    """A projection inside the greedy loop."""
+class ResidualSpace(ABC):
+    """A projection inside the greedy loop.
 
-    passes: int
-    """How often a column is projected: twice where one pass leaves rounding."""
-
-    @property
-    def left(self) -> Floats:
-        """L, one row for each chosen column."""
-        ...
-
-    def coefficients(self, candidates: Indices, columns: Floats) -> Floats:
-        """C' of the candidates, whose columns of K (one per row) may be partly projected."""
-        ...
-
-    def products(self, residuals: Floats) -> Floats:
-        """E'We_i for residual columns e_i, one per row."""
-        ...
-
-    def take(self, candidate: int, column: Floats) -> bool:
-        """Take a column of K, unless it lies in the span of the chosen ones."""
-        ...
-
-    def expansion(self) -> Floats:
-        """T with K̃ = K_S T'."""
-        ...
-
-    @property
-    def start(self) -> Floats:
-        """What each row counts for before the first choice, its weight included."""
-        ...
-
-    def total(self) -> float:
-        """What the projection leaves in all, in the measure of ``start``."""
-        ...
-
-
-class PublishedSpace(ResidualSpace, Protocol):
-    """A projection that never leaves more of a column than before, with sums kept for all rows."""
-
-    def squares(self) -> Floats:
-        """‖e_i‖² of all rows."""
-        ...
-
-    def diagonal(self) -> Floats:
-        """E_ii of all rows."""
-        ...
-
-    def direction(self, v: Floats, row: Floats, pivot: int) -> tuple[float, Floats]:
-        """s and c with E <- E - s e_p c', given row p of E'WE and the new row v of V."""
-        ...
-
-    def of_candidates(self, candidates: Indices, squares_of: SquaresOf) -> Floats:
-        """What it leaves of each candidate, its weight included; ``squares_of`` gives ‖e_i‖²."""
-        ...
-
-    def of_others(self, available: NDArray[np.bool_]) -> float:
-        """At least what it leaves of all rows that are not available."""
-        ...
-
-
-class FunctionSpace:
-    """K̃ = VV', measured by Σ w_i ‖k_i - k̃_i‖² in function space, which is tr WE (SS00 §3.2)."""
+    ``start`` is what each row counts for before the first choice, its weight included, and
+    ``passes`` how often a column is projected: twice where one pass leaves rounding.
+    """
 
     passes = 1
 
     def __init__(self, matrix: PsdMatrix, weights: Floats, factor: PivotedCholesky) -> None:
         self._matrix, self._weights, self._factor = matrix, weights, factor
-        self.start = weights * factor.diagonal
-        self._squares: Floats | None = None
-        self._known = 0
+
+    @property
+    def start(self) -> Floats:
+        """w_i K_ii."""
+        return self._weights * self._factor.diagonal
+
+    @property
+    @abstractmethod
+    def left(self) -> Floats:
+        """L, one row for each chosen column."""
+
+    @abstractmethod
+    def coefficients(self, candidates: Indices, columns: Floats) -> Floats:
+        """C' of the candidates, whose columns of K (one per row) may be partly projected."""
+
+    @abstractmethod
+    def products(self, residuals: Floats) -> Floats:
+        """E'We_i for residual columns e_i, one per row."""
+
+    def take(self, candidate: int, column: Floats) -> bool:
+        """Take a column of K, unless it lies in the span of the chosen ones."""
+        return True
+
+    @abstractmethod
+    def expansion(self) -> Floats:
+        """T with K̃ = K_S T'."""
+
+    @abstractmethod
+    def total(self) -> float:
+        """What the projection leaves in all, in the measure of ``start``."""
+
+    def _times(self, rows: Floats) -> Floats:
+        """Products of K with vectors, one per row."""
+        return np.ascontiguousarray(self._matrix.times(rows.T.copy()).T)
+
+
+class PublishedSpace(ResidualSpace):
+    """A projection that never leaves more of a column than before, with sums kept for all rows."""
+
+    @abstractmethod
+    def squares(self) -> Floats:
+        """‖e_i‖² of all rows."""
+
+    @abstractmethod
+    def diagonal(self) -> Floats:
+        """E_ii of all rows."""
+
+    @abstractmethod
+    def direction(self, v: Floats, row: Floats, pivot: int) -> tuple[float, Floats]:
+        """s and c with E <- E - s e_p c', given row p of E'WE and the new row v of V."""
+
+    @abstractmethod
+    def of_candidates(self, candidates: Indices, squares_of: SquaresOf) -> Floats:
+        """What it leaves of each candidate, its weight included; ``squares_of`` gives ‖e_i‖²."""
+
+    @abstractmethod
+    def of_others(self, available: NDArray[np.bool_]) -> float:
+        """At least what it leaves of all rows that are not available."""
+
+    @cached_property
+    def _column_squares(self) -> Floats:
+        """‖k_i‖² of all rows, to start from; a projection may bring them up to date in place."""
+        return self._matrix.squared_columns(self._weights)
+
+
+class FunctionSpace(PublishedSpace):
+    """K̃ = VV', measured by Σ w_i ‖k_i - k̃_i‖² in function space, which is tr WE (SS00 §3.2)."""
+
+    _known = 0
 
     @property
     def left(self) -> Floats:
@@ -232,15 +243,11 @@ class FunctionSpace:
     def products(self, residuals: Floats) -> Floats:
         """EWe = KWe - VV'We."""
         weighted, V = residuals * self._weights, self._factor.rows
-        return _times(self._matrix, weighted) - (weighted @ V.T) @ V
+        return self._times(weighted) - (weighted @ V.T) @ V
 
     def direction(self, v: Floats, row: Floats, pivot: int) -> tuple[float, Floats]:
         """E - vv' with v = e_p/√d_p."""
         return 1.0 / float(v[pivot]), v
-
-    def take(self, candidate: int, column: Floats) -> bool:
-        """V is that of the factor, which takes the column."""
-        return True
 
     def expansion(self) -> Floats:
         """T = VR⁻¹."""
@@ -251,9 +258,7 @@ class FunctionSpace:
 
     def squares(self) -> Floats:
         """‖e_i - v_i v‖² = ‖e_i‖² - 2 v_i f_i + v_i² v'Wv with f = EWv = KWv - V'VWv."""
-        if self._squares is None:
-            self._squares = self._matrix.squared_columns(self._weights)
-        squares, rows = self._squares, self._factor.rows
+        squares, rows = self._column_squares, self._factor.rows
         for known in range(self._known, len(rows)):
             V, v = rows[:known], rows[known]
             weighted = self._weights * v
@@ -281,7 +286,7 @@ class FunctionSpace:
         return float(self._weights @ np.where(available, 0.0, d))
 
 
-class ColumnSpace:
+class ColumnSpace(PublishedSpace):
     """K̃ = QQ'WK, Q'WQ = I, measured by the squared Frobenius norm Σ w_i w_j E_ji² (SS00 §3.1).
 
     Columns of candidates need Q only. The norms of all residual columns and T need QWK, which is a
@@ -293,11 +298,10 @@ class ColumnSpace:
     def __init__(
         self, matrix: PsdMatrix, weights: Floats, factor: PivotedCholesky, capacity: int
     ) -> None:
-        self._matrix, self._weights, self._factor = matrix, weights, factor
+        super().__init__(matrix, weights, factor)
         self._Q = np.empty((capacity, len(weights)))
         self._A = np.zeros((capacity, capacity))
         self._C = np.empty((0, len(weights)))
-        self._start: Floats | None = None
 
     @property
     def left(self) -> Floats:
@@ -310,7 +314,7 @@ class ColumnSpace:
 
     def products(self, residuals: Floats) -> Floats:
         """E'We = KWe, because e is orthogonal to Q."""
-        return _times(self._matrix, residuals * self._weights)
+        return self._times(residuals * self._weights)
 
     def direction(self, v: Floats, row: Floats, pivot: int) -> tuple[float, Floats]:
         """E - qq'WE with q = e_p/‖e_p‖."""
@@ -344,14 +348,12 @@ class ColumnSpace:
     @property
     def start(self) -> Floats:
         """w_i ‖k_i‖²."""
-        if self._start is None:
-            self._start = self._weights * self._matrix.squared_columns(self._weights)
-        return self._start
+        return self._weights * self._column_squares
 
     def squares(self) -> Floats:
         """‖e_i‖² of all rows."""
         C = self._right()
-        left: Floats = self.start / self._weights - np.einsum("ij,ij->j", C, C)
+        left: Floats = self._column_squares - np.einsum("ij,ij->j", C, C)
         return np.maximum(left, 0.0, out=left)
 
     def diagonal(self) -> Floats:
@@ -375,23 +377,16 @@ class ColumnSpace:
     def _right(self) -> Floats:
         known = len(self._C)
         if known < self._factor.rank:
-            fresh = _times(self._matrix, self.left[known:] * self._weights)
+            fresh = self._times(self.left[known:] * self._weights)
             self._C = np.concatenate([self._C, fresh])
         return self._C
 
 
-class KroneckerMetric:
+class KroneckerMetric(PublishedSpace):
     """Chosen columns are removed and the others left as they are (SS00 §3.3, eq. 23).
 
     Measured by Σ w_i ‖k_i - k̃_i‖² in function space: the trace of the columns not chosen.
     """
-
-    passes = 1
-
-    def __init__(self, matrix: PsdMatrix, weights: Floats, factor: PivotedCholesky) -> None:
-        self._matrix, self._weights, self._factor = matrix, weights, factor
-        self.start = weights * factor.diagonal
-        self._squares: Floats | None = None
 
     @property
     def left(self) -> Floats:
@@ -404,17 +399,13 @@ class KroneckerMetric:
 
     def products(self, residuals: Floats) -> Floats:
         """KWe_i at the rows not chosen."""
-        product = _times(self._matrix, residuals * self._weights)
+        product = self._times(residuals * self._weights)
         product[:, self._factor.pivots] = 0.0
         return product
 
     def direction(self, v: Floats, row: Floats, pivot: int) -> tuple[float, Floats]:
         """Column p becomes 0."""
         return 1.0, (np.arange(len(row)) == pivot).astype(np.float64)
-
-    def take(self, candidate: int, column: Floats) -> bool:
-        """The factor takes the column."""
-        return True
 
     def expansion(self) -> Floats:
         """T_ij = 1 where i is the j-th chosen."""
@@ -423,9 +414,7 @@ class KroneckerMetric:
 
     def squares(self) -> Floats:
         """‖k_i‖² of all rows."""
-        if self._squares is None:
-            self._squares = self._matrix.squared_columns(self._weights)
-        return self._squares
+        return self._column_squares
 
     def diagonal(self) -> Floats:
         """K_ii of all rows."""
@@ -446,19 +435,16 @@ class KroneckerMetric:
         return float(others.sum())
 
 
-class OwnProjection:
+class OwnProjection(ResidualSpace):
     """T as a function of the user's gives it, measured by Σ w_i ‖k_i - k̃_i‖² in function space."""
-
-    passes = 1
 
     def __init__(
         self, matrix: PsdMatrix, weights: Floats, factor: PivotedCholesky, project: Project
     ) -> None:
-        self._matrix, self._weights, self._factor = matrix, weights, factor
+        super().__init__(matrix, weights, factor)
         self._project = project
         self._columns = np.empty((0, len(weights)))
         self._T = np.empty((len(weights), 0))
-        self.start = weights * factor.diagonal
         self.step: GreedyStep | None = None
 
     @property
@@ -473,7 +459,7 @@ class OwnProjection:
     def products(self, residuals: Floats) -> Floats:
         """E'We = KWe - T K_S'We."""
         weighted = residuals * self._weights
-        return _times(self._matrix, weighted) - (weighted @ self._columns.T) @ self._T.T
+        return self._times(weighted) - (weighted @ self._columns.T) @ self._T.T
 
     def take(self, candidate: int, column: Floats) -> bool:
         """Ask the user's function for the new T."""
@@ -496,8 +482,3 @@ class OwnProjection:
     def total(self) -> float:
         """Σ w_i ‖k_i - k̃_i‖²."""
         return float(self._weights @ self.residuals())
-
-
-def _times(matrix: PsdMatrix, rows: Floats) -> Floats:
-    """Products of K with vectors, one per row."""
-    return np.ascontiguousarray(matrix.times(rows.T.copy()).T)
