@@ -1,6 +1,6 @@
-"""Numbers in, certificates out: how far a model can be from the best one.
+"""Certificates and bounds: how far a model can be from the best one.
 
-Formulas only; passes over data live in `gram/`. Imports NumPy only.
+Formulas of numbers only; passes over data live in `gram/`. Imports NumPy and SciPy only.
 """
 
 from pursuit.bounds.certificate import Bound, Certificate, CertificatePath, relative_gap

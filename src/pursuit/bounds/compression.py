@@ -56,25 +56,25 @@ def matching_pursuit_bound(
     delta : float
         δ, in (0, 1).
     n_atoms : float, optional
-        Functions to choose from: m in the paper.
+        Number of functions to choose from: m in the paper.
     rows_used : array, optional
-        Rows that stand in the basis: k in the paper, none for centres fixed beforehand.
+        Number of rows in the basis: k in the paper, 0 for centres fixed beforehand.
     n_hyperplanes : int
         Hyperplanes in the space of coefficients that decide about one row: 2 for |f - y| > α.
     n_columns : int
-        Coefficients each function has, one an output.
+        Coefficients per function, one per output.
     intercept : bool
         Whether the function has one.
     dimension : array of int, optional
         Of the space that each function is from, where it is not that of its coefficients.
     printed : bool
-        The form of the paper, in place of the exact counts. It is printed for spans of fewer
-        dimensions than there are hyperplanes; beyond, all labelings are counted.
+        Whether to use the form of the paper instead of exact counts. It holds for spans with fewer
+        dimensions than hyperplanes; for others, all labelings are counted.
 
     Returns
     -------
     bound : array
-        Infinite where no row is left that is neither in the basis nor an error.
+        Infinite where every row is in the basis or an error.
     """
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}.")
@@ -165,20 +165,20 @@ def compression_bound(
     delta : float
         δ, in (0, 1).
     radius : float
-        R, the largest k(x, x) of any row, known before the data were seen.
+        R, the largest k(x, x) of any row, which must be known before seeing the data.
     form : {"exact", "corrected", "printed"}
         How subsets are counted, and where R stands. ``"exact"`` is the formula above.
         ``"corrected"`` bounds the count as the paper does, by t ln(em/t) + ln(2m/δ). ``"printed"``
         is the formula of the paper letter by letter, with R inside the root. Hoeffding's inequality
-        for losses in [0, R] has R² there, so for R > 1 the printed form is too small and is no
-        bound; for R < 1 it is larger than need be. For R = 1 both forms are the same.
+        for losses in [0, R] has R² there, so for R > 1 the printed form is too small and not a
+        bound; for R < 1 it is larger than necessary. For R = 1 both forms are the same.
     caveat : str
-        What the reader must grant.
+        Assumptions to print with the bound.
 
     Returns
     -------
     bound : Bound
-        Infinite where no row is left outside the basis of any size up to this one.
+        Infinite where every row is in the basis of all sizes up to this one.
     """
     value = compression_terms(size, residual, n_rows, delta, radius=radius, form=form)
     if np.any(np.diff(np.asarray(size)) <= 0):
@@ -205,10 +205,10 @@ def compression_terms(
     radius: float = 1.0,
     form: str = "exact",
 ) -> Floats:
-    """What :func:`compression_bound` takes the minimum of: the bracket at each size t alone.
+    """The terms of which :func:`compression_bound` takes the minimum: the bracket at each size t.
 
-    It falls while rows that join the basis explain others, and rises again when they do not: where
-    it is least is the size to choose.
+    They fall while rows that join the basis explain others, and rise when they do not: the size to
+    choose is that of the smallest term.
     """
     _check_delta(delta)
     if form not in _FORMS:
@@ -229,7 +229,7 @@ def compression_terms(
 
 
 def _misplaced(radius: float) -> str:
-    """What is wrong with the printed form where R is not 1."""
+    """What is wrong with the printed form if R is not 1."""
     fault = "too small, and not a bound" if radius > 1.0 else "larger than need be"
     return (
         f"the paper has R = {radius:.4g} inside the root where Hoeffding's inequality has R²: "
@@ -323,7 +323,7 @@ def correlation_bound(
         The form of the paper: counts bounded as there, and D = k + 1, which its proof does not
         cover.
     caveat : str
-        What the reader must grant.
+        Assumptions to print with the bound.
 
     Returns
     -------

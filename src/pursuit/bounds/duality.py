@@ -81,7 +81,7 @@ def hybrid_lower_bound(
     """
     rest = quadratic - (border**2).sum(axis=0)
     step = linear - (border * z).sum(axis=0)
-    # A rest that is rounding says that v lies in the span of S* already.
+    # If the rest is rounding, v lies in the span of S*.
     safe = np.where(rest > 1e-12 * np.abs(quadratic), rest, 0.0)
     gain: Floats = 0.5 * noise * step * _ratio(step, safe)
     return sparse_lower_bound(z, noise) + gain
@@ -98,14 +98,14 @@ def minimum_upper_bound(
     """P_min ≤ D(v) + min_u ½Σw(ρ - Vu)² + ½σ²‖u‖², ρ = y - Av (CGLB).
 
     Artemev, Burt and van der Wilk, 2021: A⁻¹ is at most (VV' + σ²W⁻¹)⁻¹ because VV' ≤ K.
-    ``leftover_value`` is the last term for some u; any u will do, and the value of a sum of
-    squares keeps the digits that ρ'Wρ - ‖L⁻¹V'Wρ‖² loses.
+    ``leftover_value`` is the last term for some u. Any u is valid, and a sum of squares keeps the
+    digits that ρ'Wρ - ‖L⁻¹V'Wρ‖² loses.
     """
     return dense_lower_bound(linear, quadratic, noise) + leftover_value
 
 
 def l1_lower_bound(linear: float, quadratic: float, largest: float, alpha: float) -> float:
-    """D of the best multiple of Wr that is feasible, for ½Σw(y - Ka)² + α‖a‖₁ (Z03 eq. 2).
+    """D of the best feasible multiple of Wr, for ½Σw(y - Ka)² + α‖a‖₁ (Zhang 2003, Z03 eq. 2).
 
     For every v with |K'v| ≤ α the minimum is at least y'v - ½v'W⁻¹v. ``linear`` is y'Wr,
     ``quadratic`` r'Wr and ``largest`` max|K'Wr|, or more: v = sWr with s ≤ α/largest.
@@ -150,14 +150,14 @@ def circle_shift(diagonal: Floats, row_sums: Floats) -> Floats | None:
 
 _HALVINGS = 50
 _MOST = 2.0
-"""A multiple beyond which none is sought: at a minimum in a span the best is at most 1."""
+"""Largest multiple that is tried; at a minimum in a span the best one is at most 1."""
 
 
 def logistic_lower_bound(q: Floats, weights: Floats, quadratic: Floats) -> Floats:
-    """max of D(ta) over t, from q, w and s·a'Ka, or more than that.
+    """max of D(ta) over t, from q, w and s·a'Ka or an upper bound on it.
 
-    D(ta) is concave: its slope Σ w q log((1 - tq)/tq) - t s·a'Ka is bisected between 0 and the
-    largest t that leaves tq ≤ 1. Every t on the way gives a true bound.
+    D(ta) is concave: the zero of its slope Σ w q log((1 - tq)/tq) - t s·a'Ka is found by bisection
+    between 0 and the largest t with tq ≤ 1. Every t on the way gives a true bound.
     """
     low, quadratic = np.zeros(q.shape[1]), np.maximum(quadratic, 0.0)
     largest = np.maximum(q.max(axis=0, initial=0.0), 1.0 / _MOST)
@@ -176,7 +176,7 @@ def _entropy(q: Floats) -> Floats:
 
 
 def _log(x: Floats) -> Floats:
-    """The logarithm of a number in [0, 1], and 0 for 0: only ever multiplied by it."""
+    """The logarithm of a number in [0, 1], and 0 for 0, as it is only multiplied by that number."""
     return np.log(np.where(x > 0, x, 1.0))
 
 
@@ -191,8 +191,8 @@ def balanced(a: Floats) -> Floats:
 
 
 def scaled_machine_bound(linear: Floats, quadratic: Floats, limit: Floats) -> Floats:
-    """max of D(ta) over 0 ≤ t ≤ limit, from y'a - ε‖a‖₁ and a'(K + diag δ)a, or more than that."""
-    # Without curvature, D rises as far as the limit lets it.
+    """max of D(ta) over 0 ≤ t ≤ limit, from y'a - ε‖a‖₁ and an upper bound on a'(K + diag δ)a."""
+    # Without curvature, D rises up to the limit.
     curved = quadratic > 0
     best = np.where(curved, np.maximum(linear, 0.0) / np.where(curved, quadratic, 1.0), np.inf)
     t = np.where(linear > 0, np.minimum(best, limit), 0.0)

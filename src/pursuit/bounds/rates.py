@@ -42,7 +42,7 @@ def greedy_rate_bound(
     """P(f_k) - P_min after k steps of Z03's Algorithms 1 to 4 (Theorem 5.1).
 
     ΔP_k ≤ ΔP₀(M² + λ) / ( λ²ΔP₀k/(P_min M² + λΔP₀) + M² + λ ); on average for Algorithms 2 and 3.
-    The bound increases in both P_min and ΔP₀, so upper bounds of them may be passed, such as P of
+    The bound increases in both P_min and ΔP₀, so upper bounds on them may be passed, such as P of
     any function and P(0).
 
     Parameters
@@ -62,7 +62,7 @@ def greedy_rate_bound(
     trivial : float or array, optional
         What is known of the distance without the theorem.
     caveat : str, optional
-        What the reader must grant.
+        Assumptions to print with the bound.
 
     Returns
     -------
@@ -135,7 +135,7 @@ def span_rate_bound(
     """P(f_n) - P_min for Algorithm 4, beside any sparse functions f̄ (Z03 Theorem 6.1).
 
     ΔP_n ≤ max{(1 + γ)²ΔP(f̄), [1 - γ²/(N(2 + γ)²ρ)]ⁿ ΔP₀} for every γ > 0 and every f̄ of N terms;
-    the best γ and the best of the given f̄ are taken at each n. Upper bounds of ΔP(f̄), ρ and ΔP₀
+    each n uses the best γ and the best of the given f̄. Upper bounds of ΔP(f̄), ρ and ΔP₀
     may be passed. Several outputs that share a basis obey it for the sums of their objectives, N
     being the number of functions in use for any of them.
 
@@ -143,14 +143,14 @@ def span_rate_bound(
     ----------
     size : array of int
         Numbers of basis functions n.
-    n_terms, rho, gaps : arrays, one entry an f̄
+    n_terms, rho, gaps : arrays with one entry per f̄
         N, ρ of its terms (:func:`orthogonalities`) and ΔP(f̄).
     initial_gap : float
         ΔP₀.
     trivial : float or array, optional
         What is known of the distance without the theorem.
     caveat : str, optional
-        What the reader must grant.
+        Assumptions to print with the bound.
 
     Returns
     -------
@@ -197,9 +197,9 @@ def natarajan_step_bound(
     tolerance : array
         ε.
     n_rows : int
-        m: a bound of so many steps is vacuous.
+        m: a bound of m steps or more is vacuous.
     caveat : str, optional
-        What the reader must grant.
+        Assumptions to print with the bound.
 
     Returns
     -------
@@ -245,12 +245,12 @@ def hull_rate_from(steps: Indices, curvature: float, excess: float) -> Floats:
         return np.zeros(len(k))
     if excess > 4.0 * curvature:
         return np.full(len(k), np.inf)
-    # Written so that an infinite M says what is known without it.
+    # Written so that an infinite M gives ``excess`` itself.
     return np.asarray(excess / (1.0 + k * (excess / (8.0 * curvature))))
 
 
 def hull_rate_bound(n_steps: int, curvature: float, excess: float) -> Bound:
-    """The smaller of both forms after 1, …, n steps, beside what is known without them.
+    """The smaller of both forms after 1, …, n steps.
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ def margin_scale(n_steps: int, margin: float) -> float:
 
 
 def margin_bound(n_steps: int, scale: float, margin: float) -> Bound:
-    """Share of the rows whose margin is at most γ after 1, …, n rounds.
+    """The share of rows whose margin is at most γ, after 1, …, n rounds.
 
     Parameters
     ----------

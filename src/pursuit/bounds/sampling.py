@@ -1,4 +1,4 @@
-"""Totals from samples: what a few residuals say about all of them (SS00 Corollary 3)."""
+"""Totals from samples of residuals (Smola and Schölkopf 2000, SS00 Corollary 3)."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def sampled_total(
     Parameters
     ----------
     values : array of shape (m',)
-        The numbers sampled, without replacement and independently of their values.
+        The sampled numbers, drawn without replacement and independently of their values.
     n : int
-        How many there are.
+        Number of all values.
     largest : float
-        None of the n exceeds it.
+        An upper bound on all n numbers.
     delta : float
         Probability with which the bound may fail.
     size : int
@@ -52,12 +52,12 @@ def sampled_total(
     quantity : str
         What the total is, in words.
     trivial : float
-        What is known without the sample.
+        A bound that is known without the sample.
 
     Returns
     -------
     bound : Bound
-        Of confidence 1 - delta, or 1 when all numbers were seen.
+        With confidence 1 - delta, or 1 if all numbers were seen.
     """
     deviation = finite_mean_deviation(n, len(values), largest, delta)
     total = n * (float(np.mean(values)) + deviation)
@@ -102,15 +102,15 @@ def sampled_look(
 def least_deviation(n: int, n_sampled: int, largest: float, delta: float, n_looks: int) -> float:
     """The smallest deviation of the total that any of ``n_looks`` looks can have.
 
-    Look t sees ``n_sampled`` of the n - t + 1 numbers in [0, largest] that are left then.
+    Look t sees ``n_sampled`` of the remaining n - t + 1 numbers in [0, largest].
     """
     deviations = []
     for look in range(1, min(n_looks, n) + 1):
-        left = n - look + 1
+        remaining = n - look + 1
         deviation = finite_mean_deviation(
-            left, min(n_sampled, left), largest, look_delta(delta, look)
+            remaining, min(n_sampled, remaining), largest, look_delta(delta, look)
         )
-        deviations.append(left * deviation)
+        deviations.append(remaining * deviation)
     return min(deviations)
 
 

@@ -1,4 +1,4 @@
-"""The one greedy loop: who may be chosen, who is chosen, when to stop, and what it cost.
+"""The one greedy loop: candidates, choice, stopping rules, and the path with its costs.
 
 Imports objectives and what lies below it.
 """

@@ -15,16 +15,16 @@ from pursuit.bounds import Certificate
 
 
 class Counting(Protocol):
-    """A kernel, or a matrix, that counts the entries that were asked of it."""
+    """A kernel or a matrix that counts the entries it has computed."""
 
     @property
     def entries(self) -> int:
-        """How many."""
+        """Number of entries."""
         ...
 
 
 class Meter:
-    """Cost so far: seconds since it was made, kernel entries evaluated, passes over the rows.
+    """Cost so far: seconds since its creation, kernel entries evaluated, passes over the rows.
 
     Without a kernel, no entries are counted.
     """
@@ -174,7 +174,7 @@ class PathRecorder:
     steps: list[dict[str, Any]] = field(default_factory=list)
 
     def record(self, index: int, value: float) -> None:
-        """Add a step, with what has been spent up to now."""
+        """Add a step with the cost up to now."""
         self.steps.append(
             {
                 "index": index,
@@ -187,7 +187,7 @@ class PathRecorder:
         )
 
     def record_gap(self, gap: float) -> None:
-        """Add the gap to the last step, and what it cost to know it."""
+        """Add the gap to the last step, and the cost up to now."""
         self.steps[-1].update(
             gap=gap,
             seconds=self.meter.seconds,

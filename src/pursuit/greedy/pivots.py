@@ -36,10 +36,10 @@ from pursuit.rows import (
 )
 
 PIVOT_TOLERANCE = 1e-11
-"""A residual at most this part of its diagonal entry is rounding."""
+"""A residual of at most this part of its diagonal entry is rounding."""
 
 TRUST = 100.0
-"""So many times the rounding it has gathered a residual must be: two digits are enough."""
+"""A residual counts only if it exceeds TRUST times its accumulated rounding error."""
 
 _CHUNK_ROWS = 512
 _LARGE_PIVOT = 1e-6
@@ -47,7 +47,7 @@ _LARGE_PIVOT = 1e-6
 
 @dataclass(frozen=True)
 class Pivots:
-    """Landmarks S in the order of choice, and what they leave of the kernel matrix.
+    """Landmarks S in the order of choice, and the residual of the kernel matrix.
 
     Attributes
     ----------
@@ -62,10 +62,10 @@ class Pivots:
     trace : float
         Σ w_i k(x_i, x_i).
     path : Path
-        τ after each landmark, and what it cost; ``stop_reason`` is n_basis, tol, rank, or what
-        ``stop`` gave.
+        τ after each landmark, and the costs; ``stop_reason`` is n_basis, tol, rank, or what
+        ``stop`` returned.
     features : array of shape (n_rows, n) or None
-        V = K_S R⁻ᵀ where it was held in memory.
+        V = K_S R⁻ᵀ if it was kept in memory.
     """
 
     pool: Pool
@@ -78,7 +78,7 @@ class Pivots:
 
 
 class LandmarkSpan:
-    """The span of the landmarks so far: R, the residual diagonal d, and V where it fits."""
+    """The span of the landmarks so far: R, the residual diagonal d, and V if it fits in memory."""
 
     def __init__(
         self, sample: Sample, kernel: Kernel, n: int, workers: Workers, meter: Meter | None
@@ -110,7 +110,7 @@ class LandmarkSpan:
         return self.diagonal > np.maximum(PIVOT_TOLERANCE * self._start, error)
 
     def rounding(self, index: Indices) -> Floats:
-        """Rounding error of some residuals, relative to them."""
+        """Relative rounding error of some residuals."""
         return np.asarray(np.sqrt(self._squared_error[index]) / self.diagonal[index])
 
     def features(self, pool: Pool) -> Floats:
@@ -144,11 +144,11 @@ class LandmarkSpan:
         self.residual = float(self.sample.weights @ self.diagonal)
         self.pool = pool if n == 0 else self.pool + pool
         for row, value in zip(pool.index.tolist(), values.tolist(), strict=True):
-            # What rounding takes off the sum of the squares is not a decrease.
+            # Rounding in the sum of squares is not a decrease.
             self.recorder.record(row, max(value, self.residual))
 
     def pivots(self, reason: str) -> Pivots:
-        """What was found."""
+        """The landmarks taken so far."""
         n = self.rank
         return Pivots(
             self.pool,
@@ -190,7 +190,7 @@ class LandmarkSpan:
         return np.hstack([-inverse @ (V @ self._W[:n, :n]), inverse])
 
     def _check(self, diagonal: Floats, error: Floats, R: Floats) -> None:
-        """Refuse what large pivots leave negative beyond the rounding it has gathered."""
+        """Refuse residuals that are negative beyond their rounding after large pivots."""
         scale = float(self._start.max())
         slack = np.maximum(INDEFINITE * scale, TRUST * np.sqrt(error))
         worst = int((diagonal + slack).argmin())
@@ -212,7 +212,7 @@ def _added_to_stored(
     kernel: Kernel,
     workers: Workers,
 ) -> Block[Decrease]:
-    """New columns (k(x, points) - V_old V') R⁻ᵀ, written beside those that are stored."""
+    """New columns (k(x, points) - V_old V') R⁻ᵀ, written next to the stored ones."""
     columns, n = kernel.columns(points), V.shape[1]
 
     def part(items: Any, weights: Floats, stored: Floats) -> Decrease:
@@ -226,7 +226,7 @@ def _added_to_stored(
 def _formed_anew(
     points: Any, whitener: Floats, inherited: Floats, kernel: Kernel, workers: Workers
 ) -> Block[Decrease]:
-    """New columns k(x, points) @ whitener, where V is not stored."""
+    """New columns k(x, points) @ whitener, if V is not stored."""
     columns = kernel.columns(points)
 
     def part(items: Any, weights: Floats) -> Decrease:
@@ -265,16 +265,16 @@ def block_pivots(
 ) -> Pivots:
     """Choose at most n landmarks in about ten passes over the rows.
 
-    With d the residual diagonal, a round draws candidates in proportion to w_i d_i. Greedy: from
-    π = .9 wd/τ + .1 w/Σw four candidates for each to be kept and as many rows, weighted w/(tπ); on
-    those rows and on the candidates' own the decrease ‖e_i‖²/d_i of τ is estimated, and the best
-    are kept one after the other. Not greedy: a candidate is kept with probability (residual
-    given those kept before it) / (residual at its draw), which gives the distribution of random
-    pivots chosen one at a time.
+    With d the residual diagonal, a round draws candidates in proportion to w_i d_i. If greedy, it
+    draws from π = .9 wd/τ + .1 w/Σw four candidates per landmark and the same number of rows,
+    weighted w/(tπ). On these rows and on the candidates the decrease ‖e_i‖²/d_i of τ is estimated,
+    and the best candidates are kept one after the other. If not greedy, a candidate is kept with
+    probability (residual given those kept before it) / (residual at its draw), which gives the
+    distribution of random pivots chosen one at a time.
 
-    Time O(m n²) in matrix products. V = K_S R⁻ᵀ (m x n) is held while it has at most 2²⁶
-    numbers; beyond, every round forms the columns it needs from the kernel again, so that memory
-    is O(m + n²) at the price of evaluating each kernel entry several times.
+    The time is O(m n²) in matrix products. V = K_S R⁻ᵀ (m x n) is kept if it has at most
+    ``limits.STORED_NUMBERS`` numbers. Above that, every round forms the columns it needs from the
+    kernel again: memory is O(m + n²), and each kernel entry is evaluated several times.
 
     Parameters
     ----------
@@ -283,19 +283,19 @@ def block_pivots(
     kernel : Kernel
         k.
     n : int
-        Most landmarks. Fewer are chosen where the rows have no more to give.
+        Largest number of landmarks. There are fewer if the rows have a smaller rank.
     workers : Workers
         Threads; their number does not change a bit of the result.
     rng : numpy Generator
         Source of the draws.
     greedy : bool, default True
-        Whether the best of those drawn are kept, or random ones.
+        Whether the best candidates are kept, or random ones.
     tol : float, default 0
         Stop at the first landmark that brings τ to at most ``tol`` times its start.
     meter : Meter, optional
         Cost so far, for the path.
     stop : callable, optional
-        Called with the number of landmarks after every round; may give a reason to stop.
+        Called with the number of landmarks after every round; it may return a reason to stop.
 
     Returns
     -------
@@ -330,7 +330,7 @@ def given_pivots(
     meter: Meter | None = None,
     reason: str = "n_basis",
 ) -> Pivots:
-    """Take these points in their order, but those that depend on earlier ones; one pass."""
+    """Take these points in their order, except those that depend on earlier ones; one pass."""
     K = kernel_matrix(kernel, pool.items, workers)
     try:
         R, kept = robust_cholesky(K, PIVOT_TOLERANCE, rounding=kernel.rounding)
@@ -350,10 +350,10 @@ def given_pivots(
 def rearranged(
     pivots: Pivots, sample: Sample, kernel: Kernel, *, workers: Workers, meter: Meter
 ) -> Pivots:
-    """The same landmarks by importance: each the one that lowers τ most after those before it.
+    """The same landmarks by importance: each one lowers τ most after those before it.
 
-    A greedy choice from a few candidates a step may find a landmark late that it would have wanted
-    early (SS00 §2.3); two passes put them in order.
+    A greedy choice from a few candidates per step may find late a landmark that is worth more than
+    earlier ones (SS00 §2.3, Smola and Schölkopf 2000); two passes put them in order.
     """
     pool = pivots.pool
     K = kernel_matrix(kernel, pool.items, workers)
@@ -361,7 +361,7 @@ def rearranged(
     meter.passes += 1.0
     objective = GramResidual(K, statistics.gram, pivots.trace, capacity=len(pool), workers=workers)
     Pursuit(objective, meter, labels=pool.index).run([])
-    # Where the Gram form has no digits left the order stays as it was.
+    # Where the Gram form has no digits left, the order stays as it was.
     rest = np.setdiff1d(np.arange(len(pool)), objective.chosen)
     ordered = pool.take(np.concatenate([objective.chosen, rest]))
     reason = pivots.path.stop_reason
@@ -371,7 +371,7 @@ def rearranged(
 def _greedy_block(
     span: LandmarkSpan, size: int, rng: np.random.Generator
 ) -> tuple[Indices, PivotedCholesky] | None:
-    """Rows drawn by what they miss, and a factor whose pivots are those that lower τ most."""
+    """Rows drawn by their residuals, and a factor whose pivots are those that lower τ most."""
     d, w = span.diagonal, span.sample.weights
     alive = np.flatnonzero(span.alive)
     if not len(alive):
@@ -438,7 +438,7 @@ def _residual_statistics(
 def _random_block(
     span: LandmarkSpan, size: int, rng: np.random.Generator
 ) -> tuple[Indices, PivotedCholesky] | None:
-    """Random pivots, drawn at once by what they miss now, and thinned by what they miss then."""
+    """Random pivots: drawn together by their residuals, and thinned by those left later."""
     share = span.sample.weights * np.where(span.alive, span.diagonal, 0.0)
     if not share.any():
         return None

@@ -23,7 +23,7 @@ from pursuit.rows import Sample, concat, draw_rows, len_items
 
 @dataclass(frozen=True)
 class Problem:
-    """Minimise P(f) = ½Σw(y - f)² + ½σ²‖f‖² over the functions of a kernel.
+    """A convex problem: minimise P(f) = ½Σw(y - f)² + ½σ²‖f‖² over the functions of a kernel.
 
     Attributes
     ----------
@@ -36,12 +36,12 @@ class Problem:
     workers : Workers
         Threads.
     meter : Meter
-        What has been spent.
+        Cost so far.
     rng : numpy Generator
         Source of everything random.
     ledgers : callable, optional
-        Gives the ledger of a pass over all rows from its points, the number of rows, the type of
-        its tiles and its whitener.
+        Returns the ledger of a pass over all rows, given its points, the number of rows, the type
+        of its tiles and its whitener.
     """
 
     sample: Sample
@@ -55,7 +55,7 @@ class Problem:
     def statistics(
         self, points: Any, rows: Sample | None = None, dtype: DTypeLike = np.float64, **options: Any
     ) -> GramStatistics:
-        """One pass over the rows, or over some of them, for the given points."""
+        """Statistics of the points, from one pass over all rows or over the given rows."""
         seen = self.sample if rows is None else rows
         if rows is None and self.ledgers is not None:
             whitener = options.get("whitener")
@@ -104,15 +104,15 @@ class Pool:
 
 @dataclass(frozen=True)
 class Choice:
-    """The outcome of a search: points in the order of choice, and what is known of them."""
+    """The outcome of a search: points in the order of choice, their path and their statistics."""
 
     pool: Pool
     path: Path
     statistics: GramStatistics | None
-    """Statistics of the chosen points on all rows, if the search has seen all rows."""
+    """Statistics of the chosen points on all rows; None unless the search has seen all rows."""
 
     def renumbered(self, rows: Indices) -> Choice:
-        """For the sample of which the search saw only ``rows``: its own numbers, no statistics."""
+        """The choice with row numbers of the sample, of which the search saw only ``rows``."""
 
         def number(index: Indices) -> Indices:
             return np.where(index >= 0, rows[index], -1)
@@ -132,10 +132,10 @@ class Choice:
 class PooledSearch:
     """Choose from a pool by statistics on a sketch of the rows (Formulas §2).
 
-    One pass over ``sketch_rows`` rows (all when None) gives H; every step then costs O(P n),
-    whatever the number of rows. Each further round keeps the chosen points and refreshes the rest
+    One pass over ``sketch_rows`` rows (None: all rows) gives H; every step then costs O(P n),
+    whatever the number of rows. Each further round keeps the chosen points and replaces the rest
     of the pool. The first ``n_kept`` points of the pool are taken before any choice. With
-    ``evidence`` candidates are chosen for the sparse evidence, not for the posterior.
+    ``evidence``, candidates are chosen by the sparse evidence instead of the posterior.
     """
 
     problem: Problem
@@ -159,17 +159,17 @@ class PooledSearch:
             seen, start = sample if sees_all else self._sketch(), problem.meter.seconds
             # Always float64 tiles: in Gram form the choice squares the condition number.
             statistics = problem.statistics(pool.items, seen)
-            told = None if rounds_left else after_step
+            each_step = None if rounds_left else after_step
             ends = [*rules, *self._deadline(start, seen.n_rows * len(pool) ** 2)]
             K = kernel_matrix(problem.kernel, pool.items, problem.workers)
             path, chosen = self._pursue(
-                pool, statistics, K, self.n_kept, seen.n_rows, capacity, ends, told
+                pool, statistics, K, self.n_kept, seen.n_rows, capacity, ends, each_step
             )
             known = statistics.restricted(chosen) if sees_all else None
             for _ in range(_DEEPENINGS):
                 if path.stop_reason != "rank" or len(chosen) >= min(capacity, len(pool)):
                     break
-                deeper = self._deepen(pool, chosen, seen, capacity, ends, told)
+                deeper = self._deepen(pool, chosen, seen, capacity, ends, each_step)
                 if deeper is None:
                     break
                 # The Gram form has no digits left for these points: the refit starts from its own.
@@ -189,7 +189,7 @@ class PooledSearch:
             return []
         now, n_rows = self.problem.meter.seconds, self.problem.sample.n_rows
         cost = (now - start) / work
-        # Steps are cheap beside the statistics: if those took all the time, some still follow.
+        # Steps are cheap beside the statistics: even if those took all the time, some follow.
         end = max(self.max_time, now + _LEAST_SHARE * (now - start))
         return [Deadline(end, lambda n: cost * n_rows * n**2)]
 
@@ -204,9 +204,9 @@ class PooledSearch:
         rules: Sequence[StopRule],
         after_step: Callable[[int], None] | None,
     ) -> tuple[Path, Indices]:
-        """Pursue in Gram form on H = G + σ²K, which overwrites K; n_kept points come first."""
+        """Pursue in Gram form on H = G + σ²K, which overwrites K; takes ``n_kept`` points first."""
         problem = self.problem
-        # The sketch stands for all rows: its sums are smaller by its share, so the ridge is too.
+        # The sums of a sketch are smaller by its share of the rows, and so must the ridge be.
         build = GramEvidence if self.evidence else gram_pursuit
         objective: SpanObjective = build(
             statistics,
@@ -234,12 +234,12 @@ class PooledSearch:
         rules: Sequence[StopRule],
         after_step: Callable[[int], None] | None,
     ) -> tuple[Path, Indices] | None:
-        """Go on where the Gram form has run out of digits, in coordinates in which it has not.
+        """Continue where the Gram form has run out of digits, in coordinates in which it has not.
 
         With K_SS = RR' for the chosen S, the functions v = R⁻¹k_S and, for every other candidate,
-        what S leaves of it, scaled to unit norm, (k_j - v'V_j)/√d_j, span the same spaces. Their
-        own statistics, from a pass of their own, resolve pivots that were lost to the squared
-        condition number (the V-form, Formulas §4). None where nothing is left to choose.
+        its residual scaled to unit norm, (k_j - v'V_j)/√d_j, span the same spaces. Their own
+        statistics, from another pass, resolve pivots that were lost to the squared condition
+        number (the V-form, Formulas §4). None where nothing is left to choose.
         """
         problem, n = self.problem, len(chosen)
         rest = np.setdiff1d(np.arange(len(pool)), chosen)

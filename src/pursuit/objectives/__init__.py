@@ -1,4 +1,4 @@
-"""What shrinks: objectives that score candidates, take one, and know their value.
+"""Objectives: functions that score candidates, take one of them, and know their value.
 
 Every greedy method of the package is an :class:`Objective` driven by the one loop in `greedy/`.
 Imports gram and what lies below it.

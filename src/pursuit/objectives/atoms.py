@@ -37,7 +37,7 @@ class Atoms(Protocol):
 
     @property
     def n_atoms(self) -> int:
-        """How many have numbers: all of a finite set, those found so far of another."""
+        """How many atoms have numbers: all of a finite set, otherwise those found so far."""
         ...
 
     @property
@@ -51,9 +51,9 @@ class Atoms(Protocol):
         ...
 
     def propose(self, gradient: Floats) -> Indices:
-        """Numbers of atoms to try where f has this gradient, the most promising first.
+        """Numbers of the atoms to try where f has this gradient, the most promising first.
 
-        One of them minimises p'∇f over all atoms if they are exact.
+        If the atoms are exact, one of them minimises p'∇f over all atoms.
         """
         ...
 
@@ -76,7 +76,7 @@ class MatrixAtoms:
     Parameters
     ----------
     matrix : array of shape (n_rows, n_atoms)
-        One atom a column.
+        One atom per column.
     """
 
     finite = True
@@ -86,8 +86,8 @@ class MatrixAtoms:
         array = np.asarray(matrix, dtype=np.float64)
         if array.ndim != 2 or 0 in array.shape or not np.isfinite(array).all():
             raise ValueError(
-                "atoms must be a matrix of finite numbers, one row a row of the data and one "
-                f"column an atom, got shape {array.shape}."
+                "atoms must be a matrix of finite numbers with one row per row of the data and one "
+                f"column per atom, got shape {array.shape}."
             )
         self.matrix = array
         self._all = np.arange(array.shape[1])
@@ -143,10 +143,10 @@ class OracleAtoms:
     Parameters
     ----------
     best_atom : callable
-        ``best_atom(gradient)`` gives the values, one a row, of the atom p with the least
+        ``best_atom(gradient)`` returns the values (one per row) of the atom p with the least
         p'gradient.
     bound : float, optional
-        Largest absolute value an atom may have; it makes rates computable, and is checked.
+        Largest absolute value of any atom. It is checked, and makes rates computable.
     """
 
     finite = False
@@ -163,16 +163,16 @@ class OracleAtoms:
 
     @property
     def n_atoms(self) -> int:
-        """How many distinct atoms were found."""
+        """Number of distinct atoms found."""
         return len(self.found)
 
     def propose(self, gradient: Floats) -> Indices:
-        """What the oracle says."""
+        """The atom that the oracle returns."""
         atom = np.array(self._best_atom(gradient), dtype=np.float64)
         if atom.shape != gradient.shape or not np.isfinite(atom).all():
             raise ValueError(
-                f"best_atom must give {len(gradient)} finite values, one a row, got an array of "
-                f"shape {atom.shape}."
+                f"best_atom must return {len(gradient)} finite values, one per row, got an array "
+                f"of shape {atom.shape}."
             )
         largest = float(np.abs(atom).max())
         if self.bound is not None and largest > self.bound * (1 + _RANGE):
@@ -195,21 +195,21 @@ class OracleAtoms:
         return self.found[number]
 
     def vertices(self, n_rows: int) -> Floats | None:
-        """The constant at the bound, which exceeds every atom in absolute value."""
+        """The constant ``bound``, which no atom exceeds in absolute value."""
         return None if self.bound is None else np.full((n_rows, 1), self.bound)
 
 
 class LearnedAtoms(OracleAtoms):
-    """Predictions of a scikit-learn estimator, trained anew on weights at every step.
+    """Predictions of a scikit-learn estimator that is trained again, with weights, at every step.
 
     Where the gradient is g, the learner sees the classes sign(-g) with weights abs(g): the better
-    it learns them, the steeper f falls in its direction. Nothing says that it found the best one,
-    so no certificate can be given.
+    it learns them, the steeper f falls in its direction. It need not find the best function, so
+    there is no certificate.
 
     Parameters
     ----------
     learner : classifier or regressor
-        Takes ``sample_weight``. Predictions of a regressor must stay in [-1, 1].
+        It must take ``sample_weight``. Predictions of a regressor must stay in [-1, 1].
     X : array of shape (n_rows, n_features)
         The rows.
     """
@@ -223,7 +223,7 @@ class LearnedAtoms(OracleAtoms):
         self.learners: list[Any] = []
 
     def propose(self, gradient: Floats) -> Indices:
-        """Train a learner; every one counts as an atom of its own."""
+        """Train a learner; each one counts as a new atom."""
         self._number_of.clear()
         return super().propose(gradient)
 
@@ -269,14 +269,14 @@ class SigmoidAtoms(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     Barron's class is the closure of the hull of ±r σ(θ'x + b) over all directions θ and offsets b
     (Z02 §1 and §4.1). Here are ``n_atoms`` of these functions, σ(u) = 1 / (1 + exp(-u)). Each is
     one half at a training row drawn at random, and rises in a direction drawn at random, uniformly
-    in features divided by their standard deviations. Pass it to `HullRegressor`, or what
-    :meth:`on` gives to `minimize_over_hull`. Certificates are then about the atoms that were
+    in features divided by their standard deviations. Pass it to `HullRegressor`, or pass the
+    result of :meth:`on` to `minimize_over_hull`. Certificates are then about the atoms that were
     drawn, not about all of Barron's class.
 
     Parameters
     ----------
     n_atoms : int, default 1000
-        How many functions.
+        Number of functions.
     scale : float, default 4.0
         Steepness: σ(θ'x + b) rises from .12 to .88 over 4 / ``scale`` standard deviations.
     random_state : int, RandomState or None, default None
@@ -388,7 +388,7 @@ class SigmoidAtoms(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Returns
         -------
         atoms : Atoms
-            ``2 * n_atoms`` of them; every one is looked at in each step.
+            ``2 * n_atoms`` atoms; each step looks at all of them.
         """
         if not 0 < radius < np.inf:
             raise ValueError(f"radius must be a positive number, got {radius!r}.")

@@ -1,4 +1,4 @@
-"""What the greedy loop needs to know of an objective."""
+"""What the greedy loop needs of an objective."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pursuit.linalg import PivotedCholesky
 
 
 class Objective(Protocol):
-    """A function of a growing set of candidates that the loop makes as small as it can.
+    """A function of a growing set of candidates, which the loop makes as small as possible.
 
     `pursuit.testing.check_objective` checks a new objective against this contract.
     """
@@ -32,7 +32,7 @@ class Objective(Protocol):
         ...
 
     def add(self, candidate: int) -> bool:
-        """Take a candidate; False, and it is no longer available, if it is dependent."""
+        """Take a candidate; False if it depends on those taken, and it is no longer available."""
         ...
 
 
@@ -50,7 +50,7 @@ class SpanObjective(Objective, Protocol):
         ...
 
     def coefficients(self) -> Floats:
-        """β of the best f on the chosen candidates, one column an output."""
+        """β of the best f on the chosen candidates, one column per output."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Pairs of kernel functions, one in each of two views, that vary together (HS08 §4)."""
+"""Kernel functions that vary together in two views (Hussain and Shawe-Taylor 2008, HS08 §4)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class CorrelationPursuit:
 
         ρ_i = |Σ_j w_j E^x_ji E^y_ji| / (‖e^x_i‖ ‖e^y_i‖)
 
-    and taking it deflates both views. Where no row is
-    left that is independent of the chosen in both views, as when one of them has few dimensions,
-    the rest of the other is taken by the share of its trace that a row explains, ‖e_i‖²/(d_i tr K).
+    and taking it deflates both views. Where every row depends on the chosen ones in one of the
+    views, as when that view has few dimensions, rows of the other view are taken by the share of
+    its trace that they explain, ‖e_i‖²/(d_i tr K).
 
     The score is this quotient and not the decrease of :attr:`value`.
 
@@ -37,8 +37,8 @@ class CorrelationPursuit:
     workers : Workers
         Threads.
     running : bool, default False
-        How ρ is known: formed from the columns of the candidates at every step, or kept up to date
-        for all rows at the price of two products with each K a step.
+        If False, ρ is formed from the columns of the candidates at every step. If True, it is kept
+        up to date for all rows, at the price of two products with each K per step.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class CorrelationPursuit:
 
     @property
     def value(self) -> float:
-        """What is left of the traces, as a share of them, summed over the views."""
+        """The share of the traces that is left, summed over the views."""
         return sum(
             float(self._weights @ np.maximum(factor.residual, 0.0)) / trace
             for factor, trace in zip(self.factors, self._traces, strict=True)
@@ -138,7 +138,7 @@ class CorrelationPursuit:
         return np.stack([(a * b) @ self._weights for a, b in pairs])
 
     def _residual_columns(self, view: int, candidates: Indices) -> Floats:
-        """Columns of E, one a row."""
+        """Columns of E, one per row."""
         E, V = self._views[view].columns(candidates), self.factors[view].rows
         at = V[:, candidates].T.copy()
 

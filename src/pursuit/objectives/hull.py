@@ -1,4 +1,4 @@
-"""Any convex loss over the convex hull of any atoms (Z02 Algorithm 2.1)."""
+"""A convex loss over the convex hull of atoms (Zhang 2002, Z02 Algorithm 2.1)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class JointAtoms(Protocol):
 
 
 class _Step(NamedTuple):
-    """How far to go towards an atom, and where that leads."""
+    """How far to go towards an atom, and the point that this leads to."""
 
     t: float
     atom: Floats
@@ -49,23 +49,23 @@ class HullObjective:
     atoms chosen so far. All keep the rate of Theorem 3.1: its proof needs no more than the decrease
     of the second.
 
-    Atoms may be taken again. For Frank-Wolfe and corrective steps the score of a candidate is the
-    linear part (v - s)'∇f(v), the largest of which is the gap, an upper bound on f(v) - min f. For
-    joint steps it is the decrease of f; an atom whose linear part is below the decrease that
-    another one brings cannot be the best, and scores 0 unseen. Joint steps need a finite set of
-    atoms, or :class:`JointAtoms`; with an oracle that knows the steepest atom only, they are
-    Frank-Wolfe steps, and ``step`` says so.
+    An atom may be taken more than once. For Frank-Wolfe and corrective steps the score of a
+    candidate is the linear part (v - s)'∇f(v), the largest of which is the gap, an upper bound on
+    f(v) - min f. For joint steps it is the decrease of f; an atom whose linear part is below the
+    decrease of another atom cannot be the best, and scores 0 without a line search. Joint steps
+    need a finite set of atoms, or :class:`JointAtoms`; with an oracle that knows the steepest atom
+    only, they are Frank-Wolfe steps, and ``step`` says so.
 
     Parameters
     ----------
     loss : HullLoss
         f.
     atoms : Atoms
-        What the hull is the hull of.
+        Atoms whose hull it is.
     start : array of shape (n_rows,)
         v⁰, in the hull.
     first : int, optional
-        Number of the atom that v⁰ is; None where it is none of them.
+        Number of the atom that v⁰ is; None if it is not an atom.
     step : {"corrective", "joint", "frank-wolfe"}
         The rule.
     reweight : callable, optional
@@ -104,7 +104,7 @@ class HullObjective:
 
     @property
     def available(self) -> NDArray[np.bool_]:
-        """All atoms of a finite set; what the oracle proposes here of another."""
+        """All atoms of a finite set; otherwise the atoms that the oracle proposes at this point."""
         gradient, proposed, linear = self._look()
         if self._joint is not None and not self._steps:
             self._propose_step(self._joint, gradient, proposed, linear)
@@ -115,7 +115,7 @@ class HullObjective:
 
     @property
     def step(self) -> str:
-        """The rule in use, which need not be the one asked for."""
+        """The rule in use; it may differ from the one asked for."""
         return self._step
 
     @property
@@ -130,12 +130,12 @@ class HullObjective:
         return len(kept - {START})
 
     def refresh(self) -> None:
-        """Nothing: the gap is that of the present point at all times."""
+        """Do nothing: the gap is always that of the present point."""
 
     def restart(self, numbers: Indices, weights: Floats) -> None:
-        """Go on from Σ_j a_j s_j, given by the numbers of its atoms and their weights.
+        """Continue from Σ_j a_j s_j, given by the numbers of its atoms and their weights.
 
-        What is left of the weights to a sum of one stays at v⁰.
+        v⁰ gets the rest of the weight, up to a sum of one.
         """
         columns = [self._atoms.values(int(number)) for number in numbers]
         start, rest = self.point, max(1.0 - float(weights.sum()), 0.0)
@@ -148,13 +148,13 @@ class HullObjective:
         self._state = None
 
     def terms(self) -> tuple[Indices, Floats]:
-        """Numbers and weights of the atoms of positive weight; START is v⁰ if it is no atom."""
+        """Numbers and weights of the atoms of positive weight; START is v⁰ if it is not an atom."""
         numbers = np.array(self.numbers, dtype=np.intp)
         kept = self.weights > 0
         return numbers[kept], self.weights[kept]
 
     def score(self, candidates: Indices) -> Floats:
-        """The linear part, or the decrease for joint steps; 0 for what did not lower f here."""
+        """The linear part, or for joint steps the decrease; 0 for atoms that failed to lower f."""
         _, proposed, linear = self._look()
         gains, rank = np.zeros((2, self._atoms.n_atoms))
         gains[proposed] = linear
@@ -192,7 +192,7 @@ class HullObjective:
         return True
 
     def _look(self) -> tuple[Floats, Indices, Floats]:
-        """Gradient, proposed atoms and their linear parts, once for every point."""
+        """Gradient, proposed atoms and their linear parts, computed once per point."""
         if self._state is None:
             gradient = self._loss.gradient(self.point)
             proposed = self._atoms.propose(gradient)
@@ -216,7 +216,7 @@ class HullObjective:
             self._state = gradient, np.append(first, proposed), np.append(edge, linear)
 
     def _decreases(self, candidates: Indices, gains: Floats, order: Indices) -> Floats:
-        """Of those that can be best, in this order."""
+        """Decreases of the candidates that can be best, tried in this order."""
         decreases = np.zeros(len(candidates))
         enough = np.inf if self._atoms.finite else self._guaranteed()
         best = 0.0

@@ -17,7 +17,7 @@ from pursuit.bounds import l1_lower_bound
 from pursuit.linalg import EPS
 
 SHORTLIST = 20
-"""Atoms that a pass over the rows proposes to the steps up to the next one."""
+"""Number of atoms that a pass over the rows proposes; more of them make passes rarer."""
 
 _EPS = 1e-12
 
@@ -60,25 +60,26 @@ class BallRegression:
     With c = b - Gw the gradient is -2c, and the Frank-Wolfe gap 2(r max|c| - w'c). ``"joint"``
     minimises f over βw + c e_j, 0 ≤ β ≤ 1, |c| ≤ r(1 - β), exactly (:func:`triangle_step`);
     ``"frank-wolfe"`` takes the largest |c_j| and the best point between w and ±r e_j. Both know c
-    for all atoms at every step, and make a pass over the rows for every atom that is new.
+    for all atoms at every step, and make a pass over the rows for every new atom.
 
     ``"corrective"`` steps take the largest |c_j| and then the exact minimum over all atoms that
-    have weight. A pass gives c for all atoms and a shortlist of those with the largest |c_j|; the
-    next steps choose from it, by values of c that follow from G on few atoms, until it has nothing
-    left to offer. In between, the gap is measured from the best lower bound so far.
+    have weight. A pass gives c for all atoms and a shortlist of those with the largest |c_j|. The
+    next steps choose from the shortlist, with values of c that follow from G on few atoms, until
+    no atom on it is worth a step; then the step ends with a new pass. In between, the gap is
+    measured from the best lower bound so far.
 
     Parameters
     ----------
     sums : BallSums
-        What is known of the atoms.
+        Sums over rows of the atoms.
     radius : float
         r.
     step : {"corrective", "joint", "frank-wolfe"}
         The rule.
     solve : callable
-        How corrective steps find coefficients.
+        Finds the coefficients of corrective steps.
     start : array of shape (n_atoms,), optional
-        Coefficients to go on from, in the ball; zeros by default.
+        Coefficients to start from, in the ball; zeros by default.
     """
 
     def __init__(
@@ -140,7 +141,7 @@ class BallRegression:
         return int(np.count_nonzero(self.coefficients))
 
     def widen(self, radius: float) -> None:
-        """Go on in a larger ball from where the smaller one led."""
+        """Continue in a larger ball from the present coefficients."""
         self.radius = radius
         self._lower = -np.inf
         self.n_steps = 0
@@ -320,7 +321,7 @@ def triangle_step(
 
 
 _SATISFIED = 1e-10
-"""A correlation above α by at most this part of it counts as α: smaller is later, and finer."""
+"""A correlation above α by at most this part of α counts as α. Smaller: more steps."""
 
 
 class Matrix(Protocol):
@@ -356,7 +357,7 @@ class LassoPursuit:
     alpha : float
         α.
     solve : callable
-        How a step finds the coefficients.
+        Finds the coefficients of a step.
     """
 
     def __init__(
@@ -381,7 +382,7 @@ class LassoPursuit:
 
     @property
     def available(self) -> NDArray[np.bool_]:
-        """Rows whose coefficient is zero and that have not just failed to help."""
+        """Rows with a zero coefficient that did not fail to lower P at the present point."""
         return np.asarray((self.coefficients == 0) & ~self._useless)
 
     @property

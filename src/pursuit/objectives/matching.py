@@ -25,11 +25,11 @@ class MatchingObjective(Objective, Protocol):
 
     @property
     def chosen(self) -> Indices:
-        """Candidates in the order of choice, after those held."""
+        """Candidates in the order of choice, after those forced in."""
         ...
 
-    def hold(self, candidate: int) -> None:
-        """Make a candidate part of every model, before any choice: the constant."""
+    def force_in(self, candidate: int) -> None:
+        """Make a candidate, such as the constant, part of every model, before any choice."""
         ...
 
     def coefficient_path(self, first: int, last: int) -> Floats:
@@ -41,12 +41,12 @@ class MatchingObjective(Objective, Protocol):
 
 
 class PrefitPursuit(QuadraticPursuit):
-    """Pre-fitting: the candidate with which the best fit is best, and all coefficients anew.
+    """Pre-fitting: take the candidate whose best fit is best, and fit all coefficients again.
 
     SB01's choice with σ² = 0, also known as orthogonal least squares.
     """
 
-    def hold(self, candidate: int) -> None:
+    def force_in(self, candidate: int) -> None:
         """Take it first."""
         self.add(candidate)
 
@@ -61,7 +61,7 @@ class PrefitPursuit(QuadraticPursuit):
 
 
 class BackfitPursuit(PrefitPursuit):
-    """Back-fitting: the candidate most aligned with the residual r, then all coefficients anew.
+    """Back-fitting: take the candidate most aligned with the residual r, then fit all again.
 
     Candidate i scores ½Σ_o g_io²/H_ii with g = G'r, what it takes off without the refit. With
     ``refit_every`` p > 1 the choice sees a residual whose coefficients were fitted together only at
@@ -73,9 +73,9 @@ class BackfitPursuit(PrefitPursuit):
         self._every = refit_every
         self.refit()
 
-    def hold(self, candidate: int) -> None:
+    def force_in(self, candidate: int) -> None:
         """Take it first; it does not count towards the next refit."""
-        super().hold(candidate)
+        super().force_in(candidate)
         self.refit()
 
     def refit(self) -> None:
@@ -106,8 +106,8 @@ class BackfitPursuit(PrefitPursuit):
 class BasicPursuit:
     """Basic matching pursuit: β_i += g_i/H_ii for the candidate that lowers the value most.
 
-    No other coefficient changes but that of a candidate held, and a candidate may be taken again.
-    The model of size s is the one that took its s-th candidate for the first time. O(P) a step.
+    No other coefficient changes except that of a candidate forced in, and a candidate may be taken
+    again. The model of size s is that of the step which first had s candidates. A step is O(P).
 
     Parameters
     ----------
@@ -145,12 +145,12 @@ class BasicPursuit:
         return np.array(list(self._position), dtype=np.intp)
 
     def score(self, candidates: Indices) -> Floats:
-        """½Σ_o g²/H_ii, the decrease where nothing is held and at most the decrease elsewhere."""
+        """½Σ_o g²/H_ii: the decrease, or at most the decrease if a candidate is forced in."""
         g = self._gradient[candidates]
         gain: Floats = 0.5 * np.einsum("io,io->i", g, g) / self._diagonal[candidates]
         return gain
 
-    def hold(self, candidate: int) -> None:
+    def force_in(self, candidate: int) -> None:
         """Take it now, and again after every step."""
         self.available[candidate] = False
         self.add(candidate)
@@ -192,7 +192,7 @@ def padded(history: list[Floats], n: int) -> Floats:
 _PIVOT_TOLERANCE = 1e-10
 _PANEL = 128
 _FIRST_ROOM = 16
-"""Chosen functions that there is room for at first; the room doubles when it is full."""
+"""Number of chosen functions that are allocated at first; the space doubles when it is full."""
 
 
 class GradientPursuit:
@@ -206,7 +206,7 @@ class GradientPursuit:
     Parameters
     ----------
     functions : array of shape (P, n_rows)
-        Values of the candidates at the rows, one a row of the array.
+        Values of the candidates at the rows of the data, one candidate per row of the array.
     targets : array of shape (n_rows, n_outputs)
         y.
     weights : array of shape (n_rows,)
@@ -214,7 +214,7 @@ class GradientPursuit:
     loss : RowLoss
         ℓ.
     refit : callable
-        ``refit(chosen, start)`` gives the best coefficients on the chosen candidates.
+        ``refit(chosen, start)`` returns the best coefficients on the chosen candidates.
     refit_every : int
         Steps from one refit to the next.
     workers : Workers
@@ -251,7 +251,7 @@ class GradientPursuit:
         """Candidates in the order of choice."""
         return np.array(self._chosen, dtype=np.intp)
 
-    def hold(self, candidate: int) -> None:
+    def force_in(self, candidate: int) -> None:
         """Take it first."""
         self.add(candidate)
 
@@ -306,7 +306,7 @@ class GradientPursuit:
         return start
 
     def _see(self, fitted: Floats) -> None:
-        """Take note of f on the rows."""
+        """Set the values of f on the rows."""
         self._fitted = fitted
         self.value = float((self._weights @ self._loss.value(fitted, self._targets)).sum())
         slopes = self._weights[:, None] * self._loss.gradient(fitted, self._targets)

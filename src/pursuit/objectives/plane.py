@@ -1,4 +1,6 @@
-"""Steps in the plane of the function so far and one more kernel function (Z03 Algorithms 1, 3).
+"""Steps in the plane of the present function and one kernel function (Z03 Algorithms 1, 3).
+
+Z03 is Zhang 2003.
 
 With P(f) = ½Σw(y - f)² + ½σ²‖f‖² and f on the rows p, a step to βf + αk(·, x_i) meets
 
@@ -23,7 +25,7 @@ from pursuit.objectives.base import FactorObjective
 from pursuit.objectives.span import SpanPursuit
 
 _PARALLEL = 1e-12
-"""A candidate of which no larger part than this is left beside f is parallel to f."""
+"""A candidate is parallel to f if at most this part of it lies outside the direction of f."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,9 @@ class PlaneStep:
     alpha: Floats
     beta: Floats
     gain: Floats
-    """½t²/s: what the step takes off the objective."""
+    """½t²/s: the decrease of the objective."""
     before: Floats
-    """½b₁²/a₁₁: what the function so far takes off it, at its best scale."""
+    """½b₁²/a₁₁: the decrease by the present function at its best scale."""
 
 
 def plane_step(
@@ -96,7 +98,7 @@ class PlanePursuit:
 
     @property
     def available(self) -> NDArray[np.bool_]:
-        """All rows allowed but the one taken last, whose next step would be none."""
+        """All rows allowed, except the one taken last, whose next step would be 0."""
         available = self._free.copy()
         if self._last is not None:
             available[self._last] = False
@@ -151,7 +153,7 @@ class PlanePursuit:
         return self.solution().coefficients()
 
     def solution(self) -> StepSolution:
-        """The function and all it went through."""
+        """The function, and the steps that led to it."""
         table = np.array(self._steps, dtype=np.float64).reshape(len(self._steps), 5)
         return StepSolution(table[:, 0].astype(np.intp), *table[:, 1:].T.copy())
 
@@ -159,7 +161,7 @@ class PlanePursuit:
 class RefittedPlanePursuit(FactorObjective):
     """The same choice, but after each step f is the minimiser of P in the span of the chosen rows.
 
-    The score is what the step in the plane takes off P: the refit takes off at least as much.
+    The score is the decrease of P by the step in the plane; the refit lowers P at least as much.
 
     Parameters
     ----------

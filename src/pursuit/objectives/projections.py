@@ -33,11 +33,11 @@ class GreedyStep:
     Attributes
     ----------
     candidates : array of int of shape (n_candidates,)
-        M: the rows drawn at this step, none of them chosen before.
+        M: the rows drawn at this step; none of them was chosen before.
     columns : array of shape (n_rows, n_candidates)
         K[:, M].
     residuals : array of shape (n_rows, n_candidates)
-        What the projection has left of these columns: K[:, M] - K[:, S] T[M]'.
+        Residuals of these columns: K[:, M] - K[:, S] T[M]'.
     chosen : array of int of shape (n,)
         S: the rows chosen so far, in the order of choice.
     chosen_columns : array of shape (n_rows, n)
@@ -93,7 +93,7 @@ StepBound = Callable[[GreedyStep, int, Floats], float]
 
 
 def checked_pick(picked: Any, step: GreedyStep) -> int:
-    """The row number that a rule of the user's returned, if it is a candidate."""
+    """The row number that a user's rule returned, if it is a candidate."""
     if not isinstance(picked, Integral) or isinstance(picked, bool):
         raise ValueError(
             f"rule returned {picked!r}, which is not a row number: return one of step.candidates."
@@ -112,7 +112,7 @@ def checked_pick(picked: Any, step: GreedyStep) -> int:
 
 
 def checked_coefficients(T: Any, step: GreedyStep) -> Floats:
-    """T that a projection of the user's returned, if it is a finite matrix of the right shape."""
+    """T that a user's projection returned, if it is a finite matrix of the right shape."""
     m, n = step.T.shape
     try:
         found = np.array(T, dtype=np.float64)
@@ -135,7 +135,7 @@ def checked_coefficients(T: Any, step: GreedyStep) -> Floats:
 
 
 def checked_bound(bound: Any) -> float:
-    """The number that a bound of the user's returned."""
+    """The number that a user's bound returned."""
     if not isinstance(bound, Real) or not np.isfinite(float(bound)):
         raise ValueError(
             f"stop returned {bound!r}, which is not a finite number: return a bound on the "
@@ -147,7 +147,7 @@ def checked_bound(bound: Any) -> float:
 SquaresOf = Callable[[Indices], Floats]
 
 _VANISHING = 1e-14
-"""A column of which no larger part is left outside the chosen columns is not taken."""
+"""A column is not taken if at most this part of it lies outside the chosen columns."""
 
 
 class ResidualSpace(ABC):
@@ -190,7 +190,7 @@ class ResidualSpace(ABC):
 
     @abstractmethod
     def total(self) -> float:
-        """What the projection leaves in all, in the measure of ``start``."""
+        """What the projection leaves of all rows together, in the measure of ``start``."""
 
     def _times(self, rows: Floats) -> Floats:
         """Products of K with vectors, one per row."""
@@ -436,7 +436,7 @@ class KroneckerMetric(PublishedSpace):
 
 
 class OwnProjection(ResidualSpace):
-    """T as a function of the user's gives it, measured by Σ w_i ‖k_i - k̃_i‖² in function space."""
+    """T as a user's function returns it, measured by Σ w_i ‖k_i - k̃_i‖² in function space."""
 
     def __init__(
         self, matrix: PsdMatrix, weights: Floats, factor: PivotedCholesky, project: Project

@@ -1,4 +1,4 @@
-"""Forward selection for -b'β + ½β'Hβ: SB01 Algorithm 1, on Q, on Q* and in general."""
+"""Forward selection for -b'β + ½β'Hβ: Algorithm 1 of SB01 (Smola and Bartlett 2001)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pursuit.objectives.base import FactorObjective
 from pursuit.rows import RowSource, in_memory
 
 _PIVOT_TOLERANCE = 1e-10
-"""A candidate whose pivot fell to this part of its start is dependent on those chosen."""
+"""A candidate whose pivot fell to this part of its start depends on the chosen ones."""
 
 _LOOK_AHEAD = 16, 256
 # Two digits of a pivot are enough to choose by; what is chosen is fitted anew.
@@ -34,18 +34,18 @@ class QuadraticPursuit(FactorObjective):
     Parameters
     ----------
     diagonal : array of shape (P,) or callable
-        diag H, or a function that gives its entries for an index array when they are first needed.
+        diag H, or a function that returns its entries for an index array when first needed.
     linear : array of shape (P, n_outputs)
         b.
     columns : callable
-        ``columns(index)`` gives the rows of H for an index array.
+        ``columns(index)`` returns the rows of H for an index array.
     capacity : int
-        Most candidates that will be taken; a guess is fine.
+        Largest number of candidates to take; a guess is fine.
     workers : Workers
         Threads.
     look_ahead : bool
-        Whether to ask for columns of several likely candidates at once. Faster where a column is
-        a look-up; wasteful where it must be computed.
+        Whether to ask for the columns of several likely candidates at once. It is faster where a
+        column is looked up, and wasteful where it must be computed.
     offset : float
         Constant added to the value.
     rounding : float
@@ -106,7 +106,7 @@ class QuadraticPursuit(FactorObjective):
 
     @property
     def z(self) -> Floats:
-        """z = L⁻¹b_S, one row a chosen candidate; ½z² is what each took off the value."""
+        """z = L⁻¹b_S, one row per chosen candidate; ½z² is the decrease that each brought."""
         return np.array(self._z).reshape(len(self._z), len(self._gradient))
 
     def coefficients(self) -> Floats:
@@ -145,11 +145,11 @@ class QuadraticPursuit(FactorObjective):
         return True
 
     def account_for(self, output: int, column: Floats, square: float, linear: float) -> None:
-        """Let the gradient of one output know of a direction v that is not a candidate.
+        """Take a direction v that is not a candidate into account in the gradient of one output.
 
-        ``column`` is Hv, ``square`` v'Hv and ``linear`` b'v. What v adds to the span of the chosen
-        is taken off the gradient, so that the choice turns to what v leaves over; the pivots stay
-        as they are, since other outputs have other directions.
+        ``column`` is Hv, ``square`` v'Hv and ``linear`` b'v. The part of the gradient that v
+        explains beyond the span of the chosen is removed, so that the next choices explain the
+        rest. The pivots stay as they are, since other outputs have other directions.
         """
         chosen = self.chosen
         border = solve_triangular(self.factor.triangle(), column[chosen], lower=True)
@@ -159,7 +159,7 @@ class QuadraticPursuit(FactorObjective):
             self._gradient[output] -= step * (column - border @ self.factor.rows)
 
     def _reduce_likely(self, candidate: int) -> None:
-        """Prepare the candidate with those that score best now: many will be wanted next."""
+        """Prepare the candidate and those with the best scores: many of them will be next."""
         likely = np.array([candidate], dtype=np.intp)
         if self._look_ahead > 1:
             free = np.flatnonzero(self.available)
@@ -208,8 +208,8 @@ def dual_pursuit(
 ) -> QuadraticPursuit:
     """SB01's Q*: H = K + σ²W⁻¹, b = y, over the given rows; columns on demand.
 
-    Columns of likely candidates are computed a few at a time: some of them in vain, but a tile is
-    cheaper than as many single columns.
+    Columns of likely candidates are computed a few at a time. Some are computed in vain, but a
+    tile is cheaper than the same number of single columns.
     """
     rows = in_memory(rows)
     items: Any = rows.take(np.arange(rows.n_rows))

@@ -37,13 +37,13 @@ ProjectionName = Literal["function", "column", "kronecker"]
 _PIVOT_TOLERANCE = 1e-12
 _FORM_AGAIN = 1e-4
 """E'WE is formed from scratch when its trace has fallen by this factor. Smaller: a full search by
-the Frobenius rule is faster, and picks by fewer digits."""
+the Frobenius rule is faster, but its scores have fewer digits."""
 
 
 class ResidualPursuit(FactorObjective):
-    """Columns of a psd matrix K, chosen by what a projection on those chosen has left of the rest.
+    """Columns of a psd matrix K, chosen by what a projection on the chosen ones leaves of the rest.
 
-    With E = K - K̃ what the projection leaves, e_i its column i and ‖e_i‖² = Σ_j w_j E_ji²,
+    With the residual E = K - K̃ of the projection, its column e_i and ‖e_i‖² = Σ_j w_j E_ji²,
     candidate i scores
 
     =================  =============================  ===========================================
@@ -58,8 +58,8 @@ class ResidualPursuit(FactorObjective):
     K̃ is the best approximation in function space, VV' (SS00 §3.2), or in column space (§3.1), or
     chosen columns only (§3.3). The function rule is the decrease of tr WE for the function
     projection, the Frobenius rule that of Σ w_i w_j E_ij² for the column projection. The last two
-    rules are defined for the function projection only. Rows in the span of those chosen, but for
-    rounding, are no candidates, whatever the projection.
+    rules are defined for the function projection only. Rows that lie in the span of the chosen
+    rows, up to rounding, are not candidates, whatever the projection.
 
     Parameters
     ----------
@@ -72,14 +72,14 @@ class ResidualPursuit(FactorObjective):
     projection : str or callable
         function, column or kronecker, or ``project(step, picked)``.
     capacity : int
-        Most candidates that will be taken.
+        Largest number of candidates to take.
     workers : Workers
         Threads.
     running : bool, default False
-        How scores are known: formed from columns of the candidates at every step, O(m n) time each
-        and O(m) memory; or from sums kept up to date for all rows at the price of a product with K
-        per step, which is what a search over all rows wants. The Frobenius rule then keeps the
-        m x m matrix E'WE. Not for callables.
+        If False, scores are formed from the columns of the candidates at every step: O(m n) time
+        and O(m) memory each. If True, sums are kept up to date for all rows at the price of a
+        product with K per step, which suits a search over all rows; the Frobenius rule then keeps
+        the m x m matrix E'WE. Not for callables.
     recorded : bool, default False
         Whether :attr:`step` is kept although neither the rule nor the projection is a callable.
     """
@@ -119,12 +119,12 @@ class ResidualPursuit(FactorObjective):
 
     @property
     def value(self) -> float:
-        """τ = Σ_i w_i d_i, d the diagonal of K - VV': what the span of the chosen misses."""
+        """τ = Σ_i w_i d_i with d = diag(K - VV'): what the span of the chosen misses."""
         return float(self._weights @ self.factor.residual)
 
     @property
     def weighted_residual(self) -> Floats:
-        """w_i d_i, to draw random pivots by."""
+        """w_i d_i, the weights with which random pivots are drawn."""
         return self._weights * np.maximum(self.factor.residual, 0.0)
 
     def score(self, candidates: Indices) -> Floats:
@@ -199,7 +199,7 @@ class ResidualPursuit(FactorObjective):
         return self._residual_columns(candidates)[np.arange(len(candidates)), candidates]
 
     def _residual_columns(self, candidates: Indices) -> Floats:
-        """e_i of the candidates, one per row; remembered until one of them is taken."""
+        """e_i of the candidates, one per row; they are kept until a candidate is taken."""
         if self._scored is not None and np.array_equal(self._scored[0], candidates):
             return self._scored[1]
         E = self._matrix.columns(candidates)
@@ -255,7 +255,7 @@ class ResidualPursuit(FactorObjective):
         return G
 
     def _gram_total(self) -> float:
-        """‖E‖² of the rows that are left."""
+        """‖E‖² of the rows not tried yet."""
         assert self._gram is not None
         return float(np.where(self.factor.free, self._weights, 0.0) @ np.diag(self._gram))
 
@@ -276,7 +276,7 @@ class ResidualPursuit(FactorObjective):
         self._workers.map(update, self._chunks)
 
     def _record(self, candidates: Indices) -> None:
-        """Keep the step as the user's functions see it."""
+        """Store the step as users' functions see it."""
         self.step = GreedyStep(
             candidates,
             self._matrix.columns(candidates).T,
@@ -306,7 +306,7 @@ class GramResidual(FactorObjective):
         f = e'We_p / √d_p,   c = f_p / √d_p,   u = f - ½ c v
         e'We <- e'We - u v' - v u',   ‖e_i‖² <- ‖e_i‖² - 2 u_i v_i,   d_i <- d_i - v_i²
 
-    so that a step costs O(P n). K and G may themselves be those of a residual kernel.
+    so that a step costs O(P n). K and G may be those of a residual kernel.
 
     Parameters
     ----------
@@ -317,7 +317,7 @@ class GramResidual(FactorObjective):
     trace : float
         τ before the first choice.
     capacity : int
-        Most candidates that will be taken.
+        Largest number of candidates to take.
     workers : Workers
         Threads.
     rounding : float or array of shape (P,)

@@ -1,4 +1,4 @@
-"""SB01's objective in V-form, straight from the rows: any row may be a candidate at any step."""
+"""The objective of SB01 (Smola and Bartlett 2001) from the rows: any row may be a candidate."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class SpanPursuit(FactorObjective):
 
         v = e_i/√d_i,   c = L⁻¹V'Wv,   den = σ² + v'Wv - c'c,   decrease = ½(v'Wy - c'z)²/den
 
-    O(κ m n) for κ candidates, memory O(m n): the method as published, every row a candidate,
-    stable where the Gram form would square the condition number.
+    Time O(κ m n) for κ candidates, memory O(m n). This is the published method, in which every row
+    is a candidate; it is stable where the Gram form would square the condition number.
     """
 
     def __init__(
@@ -72,8 +72,9 @@ class SpanPursuit(FactorObjective):
     def primal(self) -> float:
         """P(f) of the best f in the span, from its residuals: O(m n).
 
-        This is the value of a function that exists, whatever the rounding of its coordinates u, and
-        keeps the digits that ½y'Wy - ½‖z‖² loses where little noise leaves little of y'Wy.
+        This is the value of an actual function, whatever the rounding of its coordinates u. It
+        keeps the digits that ½y'Wy - ½‖z‖² loses where the noise is small and little of y'Wy is
+        left.
         """
         if not self.factor.rank:
             return self._norm
@@ -87,7 +88,7 @@ class SpanPursuit(FactorObjective):
         V = self.factor.rows
         columns = self._kernel.columns(self._sample.rows.take(candidates))
         at_candidates = V[:, candidates].copy()
-        # From scratch: the running residual has gathered the rounding of every step.
+        # From scratch: the running residual has accumulated the rounding of every step.
         d = self.factor.diagonal[candidates] - np.einsum("ij,ij->j", at_candidates, at_candidates)
         dependent = d <= self.factor.floor[candidates]
         d = np.where(dependent, 1.0, d)
@@ -125,12 +126,12 @@ class SpanPursuit(FactorObjective):
         return gains
 
     def _gains(self, step: Floats, den: Floats, square: Floats) -> Floats:
-        """What candidates take off the value, from ``step`` = (v'Wy - c'z)/√den and ‖v‖²."""
+        """Decreases of the value, from ``step`` = (v'Wy - c'z)/√den and ‖v‖²."""
         decrease: Floats = 0.5 * np.einsum("io,io->i", step, step)
         return decrease
 
     def add(self, candidate: int) -> bool:
-        """Take a candidate, unless it is dependent on those chosen."""
+        """Take a candidate, unless it depends on those chosen."""
         if candidate not in self._scored:
             self.score(np.array([candidate], dtype=np.intp))
         self.factor.free[candidate] = False

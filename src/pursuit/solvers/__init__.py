@@ -1,4 +1,4 @@
-"""Basis fixed, the rest optimised.
+"""Solvers for a given basis: coefficients, weights, mixtures and stumps.
 
 Imports greedy and what lies below it.
 """

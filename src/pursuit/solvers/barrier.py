@@ -59,7 +59,7 @@ class Programme:
         equality_value: ArrayLike,
         workers: Workers,
     ) -> Programme:
-        """Checked, and broadcast to one entry a variable."""
+        """Check the arguments, and broadcast them to one entry per variable."""
         c = np.asarray(linear, dtype=np.float64)
         m = len(c)
         if isinstance(V, np.ndarray) and len(V) != m:
@@ -158,7 +158,8 @@ class Programme:
 _POWER_STEPS = 3
 _REFINEMENTS = 3
 _ACCURACY = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-4}
-"""Of directions. With float32 each refinement is a pass over V, and the gap aimed at rough."""
+"""Required accuracy of directions. With float32 each refinement is a pass over V, and the gap that
+is aimed at is rough."""
 _LEAST_RISE = 1e-2
 _LEAST_PRODUCT = 1e-4
 
@@ -184,10 +185,10 @@ class Iterate:
     def at(cls, programme: Programme, a: Floats) -> Iterate:
         """At a point between the bounds.
 
-        λ minimises ‖∇ + E'λ‖ and z - w is this gradient, both raised by half its mean size, or by a
-        share of that of ∇ where as many equalities as variables leave nothing of it. No product of
-        a slack and its multiplier is left below 1e-4 of their mean: first steps from there would
-        end at once.
+        λ minimises ‖∇ + E'λ‖, and z - w is this gradient. Both z and w are raised by half its mean
+        size, or by a share of the size of ∇ where there are as many equalities as variables and
+        the gradient vanishes. Every product of a slack and its multiplier is at least 1e-4 of
+        their mean: smaller ones would end the first steps at once.
         """
         below, above, moving = programme.below, programme.above, programme.moving
         coordinates = programme.V.transposed_times(a[:, None])
@@ -230,7 +231,7 @@ class Iterate:
         )
 
     def longest(self, by: Direction) -> float:
-        """How far slacks and multipliers stay positive."""
+        """The longest step for which slacks and multipliers stay positive."""
         pairs = ((self.s, by.s), (self.t, by.t), (self.z, by.z), (self.w, by.w))
         return min(_longest(value, change) for value, change in pairs)
 
@@ -259,13 +260,13 @@ class NewtonSystem:
     (VV' + D) da + E'dλ = -r + ρ_z/s - ρ_w/t,  E da = e - Ea,  D = δ + z/s + w/t,
 
     where r is the dual residual, and ρ_z = z ds + s dz, ρ_w = w dt + t dw are what the
-    complementarity products shall change by. One factorisation, O(mn) a direction.
+    complementarity products shall change by. One factorisation; each direction is O(mn).
 
-    D is kept above ``floor``, so that I + V'D⁻¹V can be factored: a proximal term, which slows
-    steps along which nothing changes but rounding, and moves no solution.
+    D is kept above ``floor``, so that I + V'D⁻¹V can be factored. This is a proximal term: it slows
+    steps along which only rounding changes, and does not move the solution.
 
-    ``affine`` is the direction that takes all products to zero, ``error`` the largest share by
-    which a direction fails its equation.
+    ``affine`` is the direction that takes all products to zero, ``error`` the largest relative
+    residual of a direction.
     """
 
     def __init__(
@@ -318,7 +319,7 @@ class NewtonSystem:
 
 
 def largest_eigenvalue(programme: Programme) -> float:
-    """Of VV', from below: a few power steps."""
+    """A lower bound on the largest eigenvalue of VV', by a few power steps."""
     v = np.cos(np.arange(programme.V.n_rows, dtype=np.float64))[:, None]
     norm = 0.0
     for _ in range(_POWER_STEPS):

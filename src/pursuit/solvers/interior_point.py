@@ -30,7 +30,7 @@ _SHORT, _POWERS = 0.3, (0.5, 1.0, 1.5, 2.0)
 
 @dataclass(frozen=True)
 class InteriorPointLog:
-    """One entry an iterate, the first of them the start.
+    """One entry per iterate; the first one is the start.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class InteriorPointLog:
         Largest violation of an equality, or of a dual constraint without which the dual objective
         is -∞, as a share of the terms they are made of.
     step : array
-        How much of its direction the step that led here has taken; 1 for the start.
+        Length of the step that led to the iterate, as a share of its direction; 1 for the start.
     """
 
     primal: Floats
@@ -59,7 +59,7 @@ class InteriorPointLog:
 
 @dataclass(frozen=True)
 class InteriorPointSolution:
-    """Where the method ended.
+    """The solution, and how it was found.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class InteriorPointSolution:
     primal, dual : float
         Both objectives at the end.
     log : InteriorPointLog
-        How it got there.
+        The iterates that led there.
     converged : bool
         Whether the relative gap and the infeasibility are below the tolerance.
     """
@@ -145,9 +145,9 @@ def interior_point(
     workers : Workers
         Threads; their number does not change a bit of the result.
     dtype : float64 or float32
-        In what V'D⁻¹V is multiplied, which is nearly all of the work. float32 does for a gap of
-        about 1e-4: directions are refined in float64, and from where this no longer mends them the
-        method goes on in float64 by itself.
+        The type in which V'D⁻¹V is computed, which is nearly all of the work. float32 is enough for
+        a gap of about 1e-4: directions are refined in float64, and where this is not enough the
+        method continues in float64.
 
     Returns
     -------
@@ -196,7 +196,7 @@ def interior_point(
 def ridge_start(
     V: LowRank, targets: Floats, lower: Floats, upper: Floats, *, workers: Workers
 ) -> Floats:
-    """½(u - l) ∘ r with r what ridge regression of the targets on V leaves, as a start.
+    """A start: ½(u - l) ∘ r with r the residuals of ridge regression of the targets on V.
 
     For a support vector machine (linear = -y, bounds 0 and ±C by the sign of y) it is close enough
     to save a fifth of the iterations, for the price of one.
@@ -208,7 +208,7 @@ def ridge_start(
 
 
 class _Systems:
-    """Newton systems that can be trusted: of a wider type, or damped more, where they cannot."""
+    """Accurate Newton systems: where one is not, the next has a wider type or more damping."""
 
     def __init__(self, programme: Programme, workers: Workers, dtype: DTypeLike) -> None:
         self._programme, self._workers, self._dtype = programme, workers, np.dtype(dtype)
@@ -216,7 +216,7 @@ class _Systems:
         self._floor, self._most = _LEAST_CURVATURE * largest, _MOST_CURVATURE * largest
 
     def at(self, here: Iterate) -> NewtonSystem:
-        """The system of an iterate; what it takes is kept for those to come."""
+        """The system of an iterate; type and damping are kept for later iterates."""
         while True:
             try:
                 system = NewtonSystem(
@@ -237,9 +237,9 @@ def _best_direction(
 ) -> tuple[Direction, float]:
     """Predictor, Mehrotra's corrector, then Gondzio's where it lengthens the step.
 
-    Mehrotra's is for a whole predictor. Of one that ends after α < 0.3 it is mostly extrapolation,
-    and can lead round in a circle: there it is weighted, as by Colombo and Gondzio (2008), by the ω
-    between α² and 1 of the longest step.
+    Mehrotra's corrector assumes a full predictor step. If the predictor ends after α < 0.3, it is
+    mostly extrapolation and can cycle: it is then weighted, as by Colombo and Gondzio (2008), by
+    the ω between α² and 1 that gives the longest step.
     """
     below, above = programme.below, programme.above
     mean = _complementarity(programme, here)
@@ -284,10 +284,10 @@ def _complementarity(programme: Programme, here: Iterate) -> float:
 
 
 class _Record:
-    """The log as it is written, and when it is long enough.
+    """Writes the log, and decides when the method has converged.
 
-    Shares of what vanishes at a solution mean nothing, so that no size is taken for less than 1e-8
-    of what it was at the start, or of what the minimum along c would be.
+    A relative error means nothing for a quantity that vanishes at the solution, so every scale is
+    at least 1e-8 of its value at the start, or of the minimum along c.
     """
 
     def __init__(self, programme: Programme, start: Iterate) -> None:

@@ -1,4 +1,4 @@
-"""Linear programmes that grow: losses with two slopes, an l1 penalty, one more column at a time.
+"""Linear programmes that grow by columns: losses with two slopes and an l1 penalty.
 
 The primal over kernel columns K_S = k(x, c_j), j in S, is (Formulas §6, SS00 §6.2)
 
@@ -8,8 +8,9 @@ whose inner maxima are piecewise linear losses. What is solved is its dual
 
     maximise  Σ_k g_k v_k   over  l ≤ v ≤ u,  Σ_k v_k = 0,  -1 ≤ K_S'v ≤ 1,
 
-because there a new column is a new row: the old basis stays dual feasible, and the dual simplex
-method goes on from it. v = 0 is feasible and every v_k is bounded, so an optimum always exists.
+because in the dual a new column is a new row: the old basis stays dual feasible, and the dual
+simplex method continues from it. v = 0 is feasible and every v_k is bounded, so an optimum always
+exists.
 
 The same losses without b over the ball Σ_j |a_j| ≤ r have the dual
 
@@ -31,7 +32,7 @@ _FEASIBILITY = 1e-9
 _WIDER = 1e-7
 _SMALL_ENTRY = 1e-12
 _CYCLING = 20_000, 20
-"""Simplex iterations, and more of them a variable, after which the method goes in circles."""
+"""Simplex iterations, and further ones per variable, after which the method is taken to cycle."""
 _ROUNDING = 1e-12
 
 MISSING = (
@@ -47,7 +48,7 @@ class LinearLosses:
     Attributes
     ----------
     gain, lower, upper : arrays of shape (n_terms, m)
-        g, l ≤ 0 and u ≥ 0: as many terms a row as the loss has kinks.
+        g, l ≤ 0 and u ≥ 0: one term per kink of the loss.
     """
 
     gain: Floats
@@ -82,10 +83,10 @@ class LinearLosses:
         return LinearLosses(self.gain, factor * self.lower, factor * self.upper)
 
     def balanced(self) -> LinearLosses:
-        """The losses with slopes no larger than Σv = 0 lets their rows make use of.
+        """The losses with slopes cut to what Σv = 0 allows.
 
-        What a row pulls up others must pull down, so no v_k of an optimum exceeds the -l of all
-        other rows together: the dual loses no optimum, and one very heavy row no longer makes all
+        What one row pulls up, others must pull down, so no v_k of an optimum exceeds the -l of all
+        other rows together. The dual keeps its optima, and one very heavy row does not make all
         others negligible.
         """
         down, up = _of_others(-self.lower.sum(axis=0)), _of_others(self.upper.sum(axis=0))
@@ -110,10 +111,10 @@ class LinearLosses:
         return v
 
     def intercept(self, fitted: Floats) -> float:
-        """The b of least loss of f + b, in the middle where several are.
+        """The b of least loss of f + b; the middle of the interval if there are several.
 
-        The slope in b is -Σu where b is low, and rises by u_k - l_k at b = g_k - f_k. Where it does
-        not rise above 0 again, the least such b is taken.
+        The slope in b is -Σu for small b, and rises by u_k - l_k at b = g_k - f_k. If it never
+        rises above 0, the smallest such b is taken.
         """
         kinks = (self.gain - fitted).ravel()
         order = np.argsort(kinks, kind="stable")
@@ -221,9 +222,9 @@ class BallForm:
 
 
 def make_master(solver: str, losses: LinearLosses, radius: float | None = None) -> Master:
-    """The master that ``solver`` names: "highs", "linprog", or "auto", the better one there is.
+    """The master of a ``solver``: "highs", "linprog", or "auto", which is "highs" if installed.
 
-    With an l1 penalty and an intercept; over the ball of a ``radius`` without either.
+    It has an l1 penalty and an intercept; with a ``radius``, it has an l1 ball and no intercept.
     """
     form = PenaltyForm(losses) if radius is None else BallForm(losses, radius)
     if solver == "linprog":
@@ -238,7 +239,7 @@ def make_master(solver: str, losses: LinearLosses, radius: float | None = None) 
 
 
 class HighsMaster:
-    """HiGHS, which keeps its basis from one solution to the next.
+    """A master solved by HiGHS, which keeps its basis from one solution to the next.
 
     Parameters
     ----------
@@ -323,7 +324,7 @@ class HighsMaster:
 
 
 class LinprogMaster:
-    """scipy.optimize.linprog, which starts afresh every time.
+    """A master solved by scipy.optimize.linprog, which starts from scratch every time.
 
     A ranged row low ≤ A_j'v ≤ high becomes A_j'v - s_j = 0 with low ≤ s_j ≤ high.
 

@@ -1,8 +1,8 @@
-"""Lower bounds on what a stump can reach, for all stumps at once, from sums over their leaves.
+"""Lower bounds on the loss that a stump can reach, for all stumps at once, from sums over leaves.
 
-A step from v to (1 - α)v + c, c being constant on each leaf and abs(c) ≤ α, lowers a convex loss
-to some g(α) at best. As f is jointly convex in α and both values of c, g is convex; the curves in
-this module are convex functions below it, which touch it at the point where their sums were taken.
+A step goes from v to (1 - α)v + c, where c is constant on each leaf and abs(c) ≤ α. Let g(α) be
+the least loss over c. As f is jointly convex in α and both values of c, g is convex. The curves in
+this module are convex functions below g, which touch g at the point where their sums were taken.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ class Curves(Protocol):
 def lower_bounds(
     curves: Curves, start: Floats, value: float, slopes: Floats, target: float | None, tight: float
 ) -> tuple[Floats, Floats]:
-    """Lower bounds on the minima of the curves, and where the minima are about.
+    """Lower bounds on the minima of the curves, and the approximate places of the minima.
 
-    Every bound is where two tangents cross, one that falls and one that rises, so it holds however
-    early the search for the minimum ends.
+    Every bound is the crossing of a falling and a rising tangent, so it holds however early the
+    search for the minimum ends.
 
     Parameters
     ----------
     curves : Curves
         Convex functions of α.
     start : array of shape (n,)
-        Where to look first.
+        First guess at α.
     value, slopes : float, array of shape (n,)
-        A common value at α = 0 and slopes there: tangents that hold for what the curves bound.
+        The common value at α = 0 and the slopes there: tangents of what the curves bound.
     target : float or None
-        A curve is left alone once its bound is at least this; None: once it cannot have the least
-        minimum of all.
+        A curve is done once its bound is at least this; None: once it cannot have the least minimum
+        of all.
     tight : float
-        Also once its bound is off by no more than this part of the decrease.
+        A curve is also done once its bound is off by at most this part of the decrease.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def lower_bounds(
         with np.errstate(divide="ignore", invalid="ignore"):
             newton = alpha - first / second
         inside = (newton > low.at) & (newton < high.at)
-        # Every fourth time where the tangents cross: that closes in from both ends.
+        # Every fourth time at the crossing of the tangents, which closes in from both ends.
         alpha = np.where(inside & (turn % 4 != 3), newton, crossing)
         stuck = (alpha <= low.at) | ((alpha >= high.at) & (high.slope < np.inf))
         alpha = np.where(stuck, 0.5 * (low.at + high.at), alpha)
@@ -118,7 +118,7 @@ class _Tangents(NamedTuple):
         return _Tangents(*(np.where(where, b, a) for a, b in zip(self, others, strict=True)))
 
     def crossing(self, rising: _Tangents) -> Floats:
-        """Where they meet others further right, which rise; at 1 where none are known."""
+        """Where they meet rising tangents further right; 1 where none is known."""
         ahead = rising.at - self.at
         with np.errstate(invalid="ignore"):
             gap = self.value - rising.value + rising.slope * ahead
@@ -314,7 +314,7 @@ class LogisticCurves(_PerStump):
         size = np.abs(h)
         linear = move * self.slope_moment - A * signs * (c - self.center)[:, None] * self.slope
         gained = (linear + self.bend * (decay + size - 1.0)).sum(axis=(0, 1))
-        # What an unfinished search for c may have left.
+        # An unfinished search for c may have left this much.
         values = self.value + gained - 2.0 * wrong.sum(axis=0)
         rate = np.where(at_end, -np.sign(force), 0.0)
         along = A * (self.slope_moment + self.bend_mean * rise).sum(axis=1)

@@ -41,7 +41,7 @@ class LeafSums:
     codes : array of shape (n_features, n_rows)
         Bin of each row.
     n_bins : int
-        Most bins of a feature.
+        Largest number of bins of a feature.
     y : array of shape (n_rows,)
         Classes, -1 or 1.
     workers : Workers
@@ -61,7 +61,7 @@ class LeafSums:
         return divmod(stump, self.n_bins)
 
     def __call__(self, values: Floats, features: Indices | None = None) -> Floats:
-        """Sums of values: leaves x classes x stumps, 0 for those of features left out."""
+        """Sums of values: leaves x classes x stumps, 0 for features that are left out."""
         both = np.zeros((len(self.codes), 2, self.n_bins))
 
         def add(task: tuple[slice, Any]) -> None:
@@ -87,10 +87,10 @@ def _indicators(codes: NDArray[np.uint16], n_codes: int, ones: Floats) -> sparse
 
 
 CERTAIN_SHARE = 0.999
-"""Of more rows, a step reaches at least this share of the largest decrease."""
+"""Above ``limits.EXHAUSTIVE_ROWS``, a step reaches at least this share of the best decrease."""
 
 _EXACT, _NEAR = 1e-6, 9e-4
-"""Parts of the decrease that a step may miss; larger ones end the search of a step sooner."""
+"""Part of the best decrease that a step may miss. Larger: the search of a step ends sooner."""
 
 _NEWTON_STEPS = 500
 _HALVINGS = 40
@@ -109,10 +109,10 @@ class StumpStep(NamedTuple):
 class JointSearch(ABC):
     """The stump, leaf values and α of least loss, over all stumps.
 
-    Lower bounds for all stumps come from a few sums over their leaves. The stump with the lowest is
-    solved exactly, on the rows; new sums at its solution make the bounds of its rivals tight, and
-    so on until no rival is left that could lower the loss by more than a thousandth beyond the
-    best one found; a millionth up to 5 000 rows.
+    Lower bounds for all stumps come from a few sums over their leaves. The stump with the lowest
+    bound is solved exactly on the rows; new sums at its solution tighten the bounds of the others,
+    and so on, until no other stump could lower the loss by more than a thousandth beyond the best
+    one (a millionth up to ``limits.EXHAUSTIVE_ROWS`` rows).
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class JointSearch(ABC):
         self.tolerance = _EXACT if len(loss.y) <= limits.EXHAUSTIVE_ROWS else _NEAR
 
     def __call__(self, point: Floats, gradient: Floats, leaves: Floats) -> StumpStep | None:
-        """From v, where f has this gradient and these sums of it; None where nothing helps."""
+        """The best step from v, given the gradient of f and its sums; None if no step lowers f."""
         self._move(point, gradient, leaves)
         # The slope of the best step towards each stump at α = 0.
         totals = np.abs(leaves[:, 0] + leaves[:, 1])
@@ -159,18 +159,18 @@ class JointSearch(ABC):
         return best
 
     def _move(self, point: Floats, gradient: Floats, leaves: Floats) -> None:
-        """Note where the search starts."""
+        """Set the point where the search starts."""
         self._point, self._margins, self._leaves = point, self.y * point, leaves
         self._drop = float(gradient @ point)
         self._value, self._unit = 1.0, 1.0
 
     def _target(self, value: float) -> float:
-        """What a rival must fall below to be better by more than the tolerance."""
+        """A better stump must have a value below this to be better by more than the tolerance."""
         decrease = (self._value - value) / (1.0 - self.tolerance)
         return self._value - max(decrease, self._value - value + 1e-14 * self._value)
 
     def _enough(self, lower: float) -> float:
-        """A value that no stump can beat by more than the tolerance if none falls below lower."""
+        """A value that no stump beats by more than the tolerance, if none is below ``lower``."""
         return self._value - (1.0 - self.tolerance) * (self._value - lower)
 
     def _features(self, stumps: Indices) -> Indices:
@@ -199,7 +199,7 @@ class JointSearch(ABC):
         v = self._point
         guess = self._guess(number)
         at, value = 2.0 * alpha, np.inf
-        # A guess from which f does not fall is too far; it falls for every small α.
+        # A guess at which f is not lower is too far: f falls for every small α.
         while not value < self._value and at > _LEAST:
             at *= 0.5
             c = np.clip(guess, -at, at)
@@ -278,9 +278,9 @@ def _moved(v: Floats, side: Floats, alpha: float, c: Floats) -> Floats:
 
 
 class ExponentialSearch(JointSearch):
-    """For the mean exponential, and its logarithm, whose steps are the same.
+    """For the mean exponential and its logarithm, which have the same steps.
 
-    The loss is Σ q exp(-A y (z - v)), q being the weights of boosting at v: 1 at v.
+    The loss is Σ q exp(-A y (z - v)), where q are the weights of boosting at v; it is 1 at v.
     """
 
     def _move(self, point: Floats, gradient: Floats, leaves: Floats) -> None:

@@ -1,4 +1,4 @@
-"""Decision stumps on binned features: the weak learners of boosting, found exactly and fast."""
+"""Decision stumps on binned features: the weak learners of boosting."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Bins:
             codes[:] = np.searchsorted(edges, column, side="left")
 
     def threshold(self, feature: int, edge: int) -> float:
-        """The value that bins up to ``edge`` do not exceed; infinite past the last one."""
+        """Upper end of bin ``edge``; infinite for the last bin."""
         edges = self.edges[feature]
         return float(edges[edge]) if edge < len(edges) else np.inf
 
@@ -55,7 +55,7 @@ def _edges(values: Floats) -> Floats:
     distinct: Floats = ordered[np.append(True, ordered[1:] > ordered[:-1])]
     if len(distinct) <= N_BINS:
         middles = 0.5 * distinct[:-1] + 0.5 * distinct[1:]
-        # A middle that rounding put on the value above would not part the two.
+        # A middle that rounding puts on the upper value would not separate the two.
         return np.where(middles < distinct[1:], middles, distinct[:-1])
     ranks = np.arange(1, N_BINS) * (len(values) - 1) // N_BINS
     return np.asarray(np.unique(ordered[ranks]))

@@ -1,4 +1,4 @@
-"""Hyper-parameters from the data: evidence, moving the basis, calibration.
+"""Learning hyper-parameters from data: evidence, moving the basis, calibration.
 
 Imports greedy and what lies below it.
 """

@@ -19,12 +19,13 @@ _FLAT = 1e-3
 _LIMITS = (1e-6, 1e4), (1e-4, 1e2)
 _TAIL_SDS, _TAIL_SHARE = 5.0, 1e-3
 _DOUBT = np.log(10.0)
-"""Standard deviation, before any row is seen, of the logarithms of both factors of the spread."""
+"""Prior standard deviation of the logarithms of both factors of the spread. Smaller: factors stay
+nearer to the ridge and to 1."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What leave-one-out changed.
+    """The outcome of leave-one-out calibration.
 
     Attributes
     ----------
@@ -35,11 +36,11 @@ class Calibration:
     rmse_before, rmse : float
         Leave-one-out root mean square error, in normalised units.
     nlpd_before, nlpd : float
-        Leave-one-out negative log predictive density a value.
+        Leave-one-out negative log predictive density per target value.
     n_rows : int
-        Rows left out in turn.
+        Number of rows that were left out in turn.
     tails : str
-        A sentence where a Gaussian does not fit the errors, empty where it does.
+        A sentence if a Gaussian does not fit the errors, else empty.
     """
 
     noise_before: float
@@ -64,7 +65,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Rows to leave out in turn, each with all rows identical to it.
+    """Rows to leave out in turn, each together with all rows identical to it.
 
     Attributes
     ----------
@@ -75,9 +76,9 @@ class HeldOut:
     group : array of int, shape (r,)
         Number of the group of identical rows that a row belongs to.
     leaving : array of shape (n, r), optional
-        R⁻¹e_j for a row that is the j-th basis point, 0 for one that is none. A function of the
-        span is free of k(·, x_j) when its coordinates are orthogonal to R⁻¹e_j. None where no row
-        is a basis point.
+        R⁻¹e_j for a row that is the j-th basis point, 0 for other rows. A function of the span does
+        not use k(·, x_j) if its coordinates are orthogonal to R⁻¹e_j. None if no row is a basis
+        point.
     """
 
     features: Floats
@@ -109,8 +110,8 @@ class HeldOut:
     def rotated(self, L: Floats | None = None) -> Floats:
         """U = L⁻¹V, without its part along L⁻¹R⁻¹e_j for the j-th basis point; L = I for None.
 
-        Where f = U'z is the fit with LL' = V'WV + σ²I, what is left of U gives the fit under
-        (R⁻¹e_j)'u = 0.
+        If f = U'z is the fit with LL' = V'WV + σ²I, the rest of U gives the fit under the
+        constraint (R⁻¹e_j)'u = 0.
         """
         U = _solved(L, self.features)
         return U if self.leaving is None else _off(U, _solved(L, self.leaving))
@@ -118,7 +119,7 @@ class HeldOut:
     def leave_out(self, solution: SpanSolution) -> tuple[Floats, Floats]:
         """Errors y - f of the fit without the row's group, and V'B⁻¹V of that fit.
 
-        A basis point leaves the basis, too: without its function, f = U'z and q = ‖U‖² for the U of
+        A basis point also leaves the basis: without its function, f = U'z and q = ‖U‖² for the U of
         :meth:`rotated`. With w_g and ȳ_g the group's weight and mean target, and h = w_g q, the fit
         without the group predicts ȳ_g - (ȳ_g - f)/(1 - h), and its own q is q/(1 - h).
         """
@@ -138,7 +139,7 @@ def _solved(L: Floats | None, columns: Floats) -> Floats:
 
 
 def _off(vectors: Floats, directions: Floats) -> Floats:
-    """Columns without their parts along the directions, where those are not zero."""
+    """Columns without their parts along those directions that are not zero."""
     squares = np.einsum("ij,ij->j", directions, directions)
     along = np.einsum("ij,ij->j", vectors, directions) / np.where(squares > 0, squares, 1.0)
     rest: Floats = vectors - along * directions
@@ -147,7 +148,7 @@ def _off(vectors: Floats, directions: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _Errors:
-    """What leaving rows out has found: errors, and the parts of their variance."""
+    """Leave-one-out errors, and the parts of their variance."""
 
     rows: HeldOut
     missed: Floats
@@ -162,7 +163,7 @@ class _Errors:
         return _mean_square(self.error, self.rows.weights)
 
     def variance(self, spread: Spread) -> Floats:
-        """Of an observation; a weight counts copies, each with its own noise."""
+        """Variance of an observation; a weight counts copies, each with its own noise."""
         missed = spread.factor(self.missed, self.rows.prior) * self.missed
         variance: Floats = spread.noise * (1.0 + self.q) + missed
         return variance
@@ -186,7 +187,7 @@ class _Errors:
 
     @cached_property
     def _share(self) -> Floats:
-        """Of each row in an average."""
+        """The weight of each row in an average."""
         return np.asarray(self.rows.weights / self.rows.weights.sum())
 
 
@@ -213,7 +214,7 @@ def calibrate(
 
 
 def _best_ridge(solution: SpanSolution, rows: HeldOut) -> SpanSolution:
-    """Walk along powers of 4 from the ridge that the evidence found while the error falls."""
+    """Multiply or divide the ridge of the evidence by 4 as long as the error falls."""
     best, error = solution, _mean_square(rows.leave_out(solution)[0], rows.weights)
     for direction in (4.0, 0.25):
         improved = False
@@ -229,12 +230,12 @@ def _best_ridge(solution: SpanSolution, rows: HeldOut) -> SpanSolution:
 
 
 def _fit_spread(found: _Errors, *, start: float) -> Spread:
-    """Both factors by log density, from the errors' own scale.
+    """Both factors by log density, starting from the scale of the errors.
 
-    Rows of which the basis misses next to nothing do not tell the factor of what it misses of
-    others, and rows far from each other do not tell noise from what is missed. Where they are all
-    there is, the factor stays near 1 and the noise near the ridge: N(0, log² 10) is what is known
-    of their logarithms before any group of rows is seen.
+    Rows that lie in the span of the basis say nothing about the factor of the missed variance, and
+    rows far from each other cannot tell noise from missed variance. If there are no others, the
+    factor stays near 1 and the noise near the ridge: the prior of their logarithms is N(0, log² 10)
+    with the weight of one group of rows.
     """
     weights = found.rows.weights
     noise = max(found.mean_square() / float(np.average(1.0 + found.q, weights=weights)), 1e-300)
@@ -284,7 +285,7 @@ _STEEPNESS = np.array([0.41, 0.4, 0.37, 0.44, 0.39])
 _PARTS = np.array([-1854.8214151, 3516.89893646, 221.29346712, 128.12323805, -2010.49422654])
 
 _CONFIDENCE_LIMITS = (1e-4, 1e2), (1e-6, 1.0)
-"""Of spread and missed."""
+"""Ranges of spread and missed."""
 _LEAST = 1e-15
 
 
@@ -293,7 +294,7 @@ def averaged_logistic(mean: Floats, variance: Floats) -> Floats:
 
     With the logistic function as ½ + ½Σ_j c_j erf(λ_j f), the average is
     ½ + ½Σ_j c_j erf(λ_j mean / √(1 + 2λ_j² variance)). Its tails are too thin; the true value lies
-    between the logistic function of the mean and ½, and so does what is returned.
+    between the logistic function of the mean and ½, and the result is clipped to this interval.
     """
     total = np.full(np.shape(mean), 0.5 * _PARTS.sum())
     for steepness, part in zip(_STEEPNESS, _PARTS, strict=True):
@@ -321,29 +322,29 @@ class Latents:
 
     @property
     def share(self) -> Floats:
-        """How much of the prior's variance the basis says nothing about."""
+        """The share of the prior variance outside the span of the basis."""
         return self.missed / np.where(self.prior > 0, self.prior, 1.0)
 
 
 @dataclass(frozen=True)
 class Confidence:
-    """From latent functions to probabilities.
+    """How latent functions become probabilities.
 
     A column's log-odds are Gaussian with the latent mean and variance spread·variance +
     factor·missed; their average logistic function is its probability. ``factor`` is ``missed`` for
-    rows of which the basis misses no more than it does of those it was judged by, and rises to 1
-    where the basis says nothing about a row: there the prior is given back.
+    rows of which the basis misses no more than of the rows used for calibration. It rises to 1 for
+    rows about which the basis says nothing: there the prior is returned.
 
     Attributes
     ----------
     spread, missed : float
         As above; both 1 is Laplace's approximation as it stands.
     seen : float
-        Largest share of the prior's variance that the basis misses of any row it was judged by.
+        Largest share of the prior variance that the basis misses in any row used for calibration.
     log_loss_before, log_loss : float
-        Leave-one-out log loss a row, before and after; NaN if not calibrated.
+        Leave-one-out log loss per row, before and after; NaN if not calibrated.
     n_rows : int
-        Rows left out in turn.
+        Number of rows that were left out in turn.
     """
 
     spread: float = 1.0
@@ -361,7 +362,7 @@ class Confidence:
         )
 
     def probabilities(self, latents: Latents) -> Floats:
-        """Of the classes: two for a single column, one a column brought to a sum of 1 for more."""
+        """Probabilities of the classes: two for a single column, else one per column."""
         beyond = np.clip((latents.share - self.seen) / max(1.0 - self.seen, 1e-12), 0.0, 1.0)
         factor = self.missed + (1.0 - self.missed) * beyond**2
         outside = (factor * latents.missed)[:, None]
@@ -374,16 +375,16 @@ class Confidence:
 
 
 def log_loss(probabilities: Floats, labels: Indices, weights: Floats) -> float:
-    """Weighted mean of -log p of each row's class."""
+    """Weighted mean of -log p of the class of each row."""
     own = probabilities[np.arange(len(labels)), labels]
     return float(np.average(-np.log(np.maximum(own, _LEAST)), weights=weights))
 
 
 def sloped_loss(mean: Floats, targets: Floats, weights: Floats) -> float:
-    """Weighted mean log loss of predictions of ±1 targets, one column a class, at their best slope.
+    """Weighted mean log loss of predictions of ±1 targets (one column per class) at the best slope.
 
     For predictions μ the probabilities are softmax(aμ), or those of log-odds aμ for a single
-    column, with the a that suits them best: how large μ is does not matter.
+    column, with the best a: the scale of μ does not matter.
     """
     if mean.shape[1] == 1:
         mean, targets = np.hstack([-0.5 * mean, 0.5 * mean]), np.hstack([-targets, targets])
@@ -404,13 +405,13 @@ def fit_confidence(
     seen: float,
     missed_too: bool,
 ) -> Confidence:
-    """Choose spread and missed by log loss of rows that had no part in their own latents.
+    """Choose spread and missed by the log loss of rows that had no part in their own latents.
 
-    Without ``missed_too`` the rows have chosen the basis, and do not tell what it misses of others:
-    missed variance is then trusted as much as the rest.
+    If ``missed_too`` is False, the rows were also used to choose the basis, so they do not say what
+    it misses of others: ``missed`` is then set to the spread, at most 1.
 
-    The size of the log-odds is left alone. It could be fitted as well, and would gain a little on
-    these rows; where new rows are harder than old ones it costs more than that.
+    The size of the log-odds is not fitted. That would gain a little on these rows, but costs more
+    where new rows are harder than old ones.
     """
     low, high = np.log(np.array(_CONFIDENCE_LIMITS)[: 2 if missed_too else 1]).T
 
@@ -439,15 +440,16 @@ def fit_confidence(
 
 _ENOUGH = 0.01
 LOSS_IS_NOTHING = 1e-3
-"""Log loss a row that no further basis function is worth."""
+"""A decrease of the log loss per row that is not worth further basis functions. Larger: smaller
+models."""
 
 
 def error_curve(solution: SpanSolution, rows: HeldOut, *, in_fit: bool) -> Floats:
     """Weighted mean square error on the rows with the first 1, 2, …, n basis functions.
 
     In rotated features U = L⁻¹V_x the fit with n functions is Σ_{j≤n} U_j z_j and its leverage
-    w Σ_{j≤n} U_j², so cumulative sums give the whole curve; rows that were part of the fit are left
-    out in turn, with all that are identical to them and with their own basis function, as in
+    w Σ_{j≤n} U_j², so cumulative sums give the whole curve. Rows that were part of the fit are left
+    out in turn, with all rows identical to them and with their own basis function, as in
     :meth:`HeldOut.leave_out`.
     """
     U = solution.rotated(rows.features)
@@ -472,10 +474,10 @@ def error_curve(solution: SpanSolution, rows: HeldOut, *, in_fit: bool) -> Float
 
 
 def loss_curve(solution: SpanSolution, rows: HeldOut, *, in_fit: bool) -> Floats:
-    """Log loss a row of classes ±1 with the first n basis functions; infinite but for some n.
+    """Log loss per row of classes ±1 with the first n basis functions.
 
-    Those are the sizes of :func:`~pursuit.greedy.size_grid`. Predictions are those of the
-    regression on ±1 that :func:`error_curve` judges, as log-odds of the size that suits them best.
+    It is computed for the sizes of :func:`~pursuit.greedy.size_grid` and infinite for others.
+    Predictions are those of the regression on ±1, as log-odds at their best slope.
     """
     curve = np.full(solution.size, np.inf)
     U = solution.rotated(rows.features)
@@ -490,6 +492,6 @@ def loss_curve(solution: SpanSolution, rows: HeldOut, *, in_fit: bool) -> Floats
 
 
 def flat_size(curve: Floats, *, nothing: float = 0.0) -> int:
-    """The smallest size whose error is within one percent of the least, or ``nothing`` above it."""
+    """The smallest size whose error is within one percent, or ``nothing``, of the least error."""
     least = float(curve.min())
     return int(np.argmax(curve <= least + max(_ENOUGH * least, nothing))) + 1

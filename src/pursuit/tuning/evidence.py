@@ -22,7 +22,7 @@ _CHUNK = 128
 class Evidence:
     """log N(y; 0, K + σ²W⁻¹), summed over outputs, as a function of kernel and noise.
 
-    A weight w counts as w copies of its row: -½(w - 1) log 2πσ² is added for each.
+    A weight w counts as w copies of its row: -½(w - 1) log 2πσ² is added for each row.
 
     Attributes
     ----------
@@ -42,14 +42,14 @@ class Evidence:
     workers: Workers
 
     def value_and_gradient(self, kernel: Any, noise: float) -> tuple[float, Floats] | None:
-        """Value, and gradient with respect to the kernel's θ and log σ²; None if it has none.
+        """Value, and gradient with respect to the kernel's θ and log σ²; None if C is singular.
 
-        With C = K + σ²W⁻¹ and a = C⁻¹y, ∂/∂C = ½(aa' - C⁻¹); W below is that matrix. Three
-        matrices of the subset's size are held at most, none of them times the features.
+        With C = K + σ²W⁻¹ and a = C⁻¹y, ∂/∂C = ½(aa' - C⁻¹); W below is that matrix. At most three
+        matrices of the size of the subset are in memory.
         """
         kernel_of, gradient = compile_kernel(kernel)[0], kernel_gradient(kernel)
         assert gradient is not None
-        # All is symmetric: what lies above the diagonal blocks is never formed. The longest first.
+        # Everything is symmetric: blocks above the diagonal are never formed. Longest rows first.
         chunks = Workers.slices(len(self.X), _CHUNK)[::-1]
         C = np.zeros((len(self.X), len(self.X)))
 
@@ -82,13 +82,15 @@ class Evidence:
 
         slopes = np.sum(self.workers.map(contract, chunks), axis=0)
         if isinstance(gradient, ScaledGradient):
-            # ΣW∘C = ½(a'Ca - tr C⁻¹C) is known, so the constant's own entry costs no tile.
+            # ΣW∘C = ½(a'Ca - tr C⁻¹C) is known, so the entry of the constant needs no tile.
             total = 0.5 * (float(np.vdot(self.y, a)) - outputs * n)
             slopes = gradient.join(total - noise * noise_slope, slopes)
         return value, np.append(slopes, noise * noise_slope - 0.5 * outputs * copies)
 
 
 EVIDENCE_ROWS = 1000
+"""Rows of the subset. More: a better estimate, at O(rows³)."""
+
 NOISE_FLOOR = 1e-4
 """Smallest learned noise, as a part of the targets' mean square."""
 
@@ -107,7 +109,7 @@ def learn_noise(
 
         -½ Σ_o Σ_i c_io²/(λ_i + σ²) - ½ n_outputs (Σ_i log(λ_i + σ²) + (Σw - m) log σ²),
 
-    so one eigendecomposition serves every σ². The last term makes a weight w count as w copies.
+    so one eigendecomposition serves all σ². The last term makes a weight w count as w copies.
     """
     size = sample.n_rows if sample.n_rows <= all_rows_up_to else EVIDENCE_ROWS
     subset = sample.take(draw_rows(sample.n_rows, size, rng))

@@ -45,7 +45,7 @@ class Stage:
 
 @dataclass
 class Learned:
-    """A kernel and noise with the evidence they reach on a subset, and how they were found."""
+    """A kernel and noise, their evidence on a subset, and the stages that led to them."""
 
     kernel: Any
     noise: float
@@ -56,7 +56,7 @@ class Learned:
 
 @dataclass(frozen=True)
 class NoiseRange:
-    """Where the noise may go; ``fixed`` where it must stay."""
+    """Start and range of the noise; ``fixed`` if it is not learned."""
 
     start: float
     low: float
@@ -65,14 +65,14 @@ class NoiseRange:
 
 
 def never() -> bool:
-    """There is time."""
+    """Default time check: never out of time."""
     return False
 
 
 def family_kernel(
     family: str, scales: Floats, variance: float, starts: Floats | None = None
 ) -> Any:
-    """Constant x a stationary kernel with a length scale a feature, bounds in their units."""
+    """Constant times a stationary kernel with one length scale per feature; bounds in its units."""
     starts = scales if starts is None else starts
     bounds = np.column_stack([scales * np.exp(-4.0), scales * np.exp(5.0)])
     nu = {"matern52": 2.5, "matern32": 1.5, "matern12": 0.5}
@@ -90,7 +90,7 @@ def learn_family(
     late: Callable[[], bool] = never,
     **search: Any,
 ) -> Learned:
-    """Compare the families on the first rows, then learn the winner on more, until it is late."""
+    """Compare the families on the first rows, then learn the best one on more rows."""
     winner = best_family(first_rows(data), scales, variance, noise, late, **search)
     return second_stage(data, winner, noise, late)
 
@@ -103,10 +103,10 @@ def best_family(
     late: Callable[[], bool] = never,
     **search: Any,
 ) -> Learned:
-    """The family with most evidence, with the stages of all that there was time for.
+    """The family with the largest evidence, with the stages of all families that were tried.
 
-    Families within 1e-3 a row of the best are ties, and the roughest of them is taken: it fails
-    more gently.
+    Families within 1e-3 per row of the best are ties. The roughest of them is taken, since its
+    errors are milder if it is wrong.
     """
     found: list[Learned] = []
 
@@ -127,17 +127,17 @@ def best_family(
 
 
 def _noise_evidence(data: Evidence) -> float:
-    """Evidence a row of the best model that sees nothing but noise."""
+    """Evidence per row of the best model that explains the targets by noise alone."""
     power = float(np.average((data.y**2).mean(axis=1), weights=data.weights))
     logs = float(np.log(2 * np.pi * max(power, 1e-300))) + 1.0
     return float(-0.5 * data.y.shape[1] * logs)
 
 
 def probe_features(data: Evidence, scales: Floats, variance: float, noise: NoiseRange) -> Floats:
-    """Length scales with one feature short and all others long, for the feature that does best.
+    """Length scales that are short for one feature and long for all others, for the best feature.
 
-    Where few of many features matter, the common start looks like noise in every direction; a
-    feature on its own does not.
+    If only a few of many features matter, the common start looks like noise in every direction,
+    but a single feature does not.
     """
     best, starts = -np.inf, scales
     shared = np.sqrt(len(scales))
@@ -174,7 +174,7 @@ def learn_given(
     late: Callable[[], bool] = never,
     **search: Any,
 ) -> Learned:
-    """Learn the free hyper-parameters of a kernel within its own bounds, until it is late."""
+    """Learn the free hyper-parameters of a kernel within its own bounds."""
     first = maximise(first_rows(data), kernel, noise, "given", late=late, **search)
     return second_stage(data, first, noise, late)
 
@@ -182,7 +182,7 @@ def learn_given(
 def second_stage(
     data: Evidence, start: Learned, noise: NoiseRange, late: Callable[[], bool] = never
 ) -> Learned:
-    """Go on with all rows, if there are more than have been seen, and time."""
+    """Continue with all rows, if there are more than in the first stage, and if there is time."""
     if len(data.X) <= FIRST_ROWS or late():
         return start
     again = NoiseRange(start.noise, noise.low, noise.high, noise.fixed)
@@ -209,8 +209,8 @@ def maximise(
 ) -> Learned:
     """L-BFGS on the logarithms of the free hyper-parameters, from the kernel's own values.
 
-    The best point seen is kept whatever becomes of the optimiser; ``restarts`` more runs start at
-    random points within the bounds. No step is begun when it is ``late``.
+    The best point seen is kept even if the optimiser fails. ``restarts`` further runs start at
+    random points within the bounds. No step begins once ``late()`` is true.
     """
     start_time = time.perf_counter()
     kernel = clone(kernel)
@@ -231,7 +231,7 @@ def maximise(
         value, gradient = float(found[0] / n), found[1] / n
         if value > best.value:
             best.value, best.theta, best.noise = value, point[:free].copy(), np.exp(point[free])
-        # Measured from pure noise, so that the stopping rule does not depend on units.
+        # Relative to pure noise, so that the stopping rule does not depend on units.
         return floor - value, -gradient
 
     def end_when_late(xk: Floats) -> None:
@@ -317,7 +317,7 @@ _JUDGING_ROWS = 500
 
 @dataclass(frozen=True)
 class Shape:
-    """A kernel of features x/u, learned: a length scale each, or one in common.
+    """A learned kernel of the features x/u, with one length scale per feature or a common one.
 
     Attributes
     ----------
@@ -330,12 +330,12 @@ class Shape:
     units: Floats
     learned: Learned
 
-    def seen(self, data: Evidence) -> Evidence:
+    def rescaled(self, data: Evidence) -> Evidence:
         """The data in these units."""
         return replace(data, X=data.X / self.units)
 
     def in_features(self) -> Learned:
-        """With the kernel of x itself."""
+        """The same with the kernel of x itself."""
         kernel = self.learned.kernel
         if np.all(self.units == 1.0):
             return self.learned
@@ -355,13 +355,13 @@ def learn_shape(
     late: Callable[[], bool] = never,
     **search: Any,
 ) -> Learned:
-    """Learn kernel family and length scales for targets of ±1, one column a class.
+    """Learn kernel family and length scales for targets of ±1, one column per class.
 
-    The family is the one with most evidence when every feature has a length scale of its own. Many
-    length scales can have much evidence and yet mislead: rows that the evidence has not seen
-    compare them with one in common, in the features' own units or in those of their deviations.
-    Where fewer than 500 rows are left to do so, the evidence itself does, less ½ log of the number
-    of values for each hyper-parameter. When it is ``late``, what was found so far is compared.
+    The family is the one with the largest evidence if every feature has its own length scale. Many
+    length scales can have a large evidence and still mislead. They are compared on further rows
+    with one common length scale, in units of the features or of their deviations. If there are
+    fewer than 500 further rows, the evidence decides, less ½ log of the number of values per
+    hyper-parameter. Once ``late()`` is true, the shapes learned so far are compared.
     """
     first = first_rows(data)
     scales = deviations * np.sqrt(len(deviations))
@@ -382,7 +382,7 @@ def learn_shape(
         stages = separate.learned.stages
     best = _best(shapes, data)
     best = replace(best, learned=replace(best.learned, stages=stages))
-    more = second_stage(best.seen(data), best.learned, noise, late)
+    more = second_stage(best.rescaled(data), best.learned, noise, late)
     return replace(best, learned=more).in_features()
 
 
@@ -397,9 +397,9 @@ def _common(family: str, width: float, variance: float) -> Any:
 
 
 def _best(shapes: list[Shape], data: Evidence) -> Shape:
-    """By log loss on the rows left over, or by penalised evidence where they are few."""
+    """The best shape, by log loss on further rows, or by penalised evidence if they are few."""
     if len(data.X) - FIRST_ROWS >= _JUDGING_ROWS:
-        return min(shapes, key=lambda shape: class_loss(shape.learned, shape.seen(data)))
+        return min(shapes, key=lambda shape: class_loss(shape.learned, shape.rescaled(data)))
     values = float(data.weights[:FIRST_ROWS].sum()) * data.y.shape[1]
 
     def evidence(shape: Shape) -> float:
@@ -411,7 +411,7 @@ def _best(shapes: list[Shape], data: Evidence) -> Shape:
 
 
 def class_loss(learned: Learned, data: Evidence) -> float:
-    """Log loss, at its best slope, of a regression on ±1 to the first 500 rows on all others."""
+    """Log loss at the best slope, on later rows, of a regression on ±1 to the first 500 rows."""
     first = first_rows(data)
     kernel = compile_kernel(learned.kernel)[0]
     C = kernel.tile(first.X, first.X)
@@ -423,26 +423,26 @@ def class_loss(learned: Learned, data: Evidence) -> float:
 
 @dataclass(frozen=True)
 class LearningReport:
-    """Families and their evidence, stages and their times, the features' relevance, warnings.
+    """What was learned: family and evidence, stages and times, relevance of features, warnings.
 
     Attributes
     ----------
     family : str
         The kernel family chosen, or "given".
     stages : list of Stage
-        Every maximisation of the evidence: family, rows, evidence a row, evaluations, seconds.
+        Every maximisation of the evidence: family, rows, evidence per row, evaluations, seconds.
     seconds : dict
-        Time of each part of the fit.
+        Time of each stage of the fit.
     relevance : array of shape (n_features,), optional
         Standard deviation of each feature over its length scale: how much of its range matters.
     feature_names : list of str
         Names to print the relevance with.
     moved : str
-        What became of moving the basis.
+        Whether and how the basis was moved.
     calibration : Calibration or Confidence, optional
-        What leave-one-out changed.
+        The outcome of leave-one-out calibration.
     warnings : list of str
-        What to look at, and what to do about it.
+        Possible problems, and what to do about them.
     """
 
     family: str = "given"
@@ -457,7 +457,7 @@ class LearningReport:
     def __str__(self) -> str:
         lines = [f"kernel family: {self.family}"]
         lines += [
-            f"  {stage.family:<13} {stage.n_rows:>5} rows  evidence a row "
+            f"  {stage.family:<13} {stage.n_rows:>5} rows  evidence per row "
             f"{stage.evidence_per_row:9.4f}  {stage.n_evaluations:>3} evaluations  "
             f"{stage.seconds:6.2f} s"
             for stage in self.stages
