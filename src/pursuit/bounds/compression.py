@@ -214,9 +214,9 @@ def compression_terms(
     if form not in _FORMS:
         raise ValueError(f"form must be one of {', '.join(map(repr, _FORMS))}, got {form!r}.")
     t, tau, m = np.asarray(size, np.float64), np.asarray(residual, np.float64), float(n_rows)
-    left = m - t
-    alive = left > 0
-    left = np.where(alive, left, 1.0)
+    outside = m - t
+    alive = outside > 0
+    outside = np.where(alive, outside, 1.0)
     if form == "exact":
         inside = np.minimum(t, m)
         count = gammaln(m + 1) - gammaln(inside + 1) - gammaln(m - inside + 1)
@@ -224,7 +224,7 @@ def compression_terms(
     else:
         count = t * np.log(np.maximum(math.e * m / t, 1.0)) + math.log(2.0 * m / delta)
     factor = math.sqrt(radius) if form == "printed" else radius
-    value = tau / left + factor * np.sqrt(np.maximum(count, 0.0) / (2.0 * left))
+    value = tau / outside + factor * np.sqrt(np.maximum(count, 0.0) / (2.0 * outside))
     return np.where(alive, value, np.inf)
 
 

@@ -99,8 +99,8 @@ def evidence_bounds(
     )
     constant = -0.5 * outputs * (log_determinant + n_rows * np.log(2 * np.pi))
     fitted, fitted_shifted = float((z**2).sum()), float((z_shifted**2).sum())
-    left = (1 + rounding) * (norm - fitted)
+    unexplained = (1 + rounding) * (norm - fitted)
     doubt = 0.5 * outputs * n * rounding
-    lower = float(constant - doubt - 0.5 * (left + outputs * missed) / noise)
+    lower = float(constant - doubt - 0.5 * (unexplained + outputs * missed) / noise)
     upper = float(constant + doubt - 0.5 * (norm - fitted_shifted) / (noise + missed))
     return EvidenceBounds(min(lower, upper), upper, outputs * n_rows)

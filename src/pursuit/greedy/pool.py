@@ -60,11 +60,11 @@ class Problem:
         if rows is None and self.ledgers is not None:
             whitener = options.get("whitener")
             options["ledger"] = self.ledgers(points, seen.n_rows, dtype, whitener)
-        found = gram_statistics(
+        statistics = gram_statistics(
             seen, self.kernel, points, workers=self.workers, dtype=dtype, **options
         )
-        self.meter.passes += found.n_rows / self.sample.n_rows
-        return found
+        self.meter.passes += statistics.n_rows / self.sample.n_rows
+        return statistics
 
 
 _DEEPENINGS = 4
@@ -250,12 +250,12 @@ class PooledSearch:
         if len(kept) < n:
             return self._deepen(pool, chosen[kept], seen, capacity, rules, after_step)
         V = solve_triangular(R, K[:n, n:], lower=True)
-        left = np.diag(K)[n:] - np.einsum("ij,ij->j", V, V)
+        residual = np.diag(K)[n:] - np.einsum("ij,ij->j", V, V)
         least = max(_INDEPENDENT, 1e2 * problem.kernel.rounding)
-        alive = np.flatnonzero(left > least * np.diag(K)[n:])
+        alive = np.flatnonzero(residual > least * np.diag(K)[n:])
         if not len(alive):
             return None
-        rest, V, roots = rest[alive], V[:, alive], np.sqrt(left[alive])
+        rest, V, roots = rest[alive], V[:, alive], np.sqrt(residual[alive])
         order = np.concatenate([chosen, rest])
         size = len(order)
         whitener = np.zeros((size, size))
@@ -266,10 +266,10 @@ class PooledSearch:
         inner[n:, n:] = (K[np.ix_(n + alive, n + alive)] - V.T @ V) / np.outer(roots, roots)
         ordered = pool.take(order)
         statistics = problem.statistics(ordered.items, seen, whitener=whitener)
-        path, found = self._pursue(
+        path, taken = self._pursue(
             ordered, statistics, inner, n, seen.n_rows, capacity, rules, after_step
         )
-        return (path, order[found]) if len(found) > n else None
+        return (path, order[taken]) if len(taken) > n else None
 
     def _sketch(self) -> Sample:
         sample = self.problem.sample

@@ -167,10 +167,10 @@ class HullObjective:
 
     def add(self, candidate: int) -> bool:
         """Move towards an atom as far as f falls; False where it does not fall at all."""
-        found = self._steps.get(candidate) or self._search(candidate)
-        t, atom = found.t, found.atom
+        step = self._steps.get(candidate) or self._search(candidate)
+        t, atom = step.t, step.atom
         before = self.point, self.numbers, self.weights, self._columns, self.value
-        self.point = found.point
+        self.point = step.point
         self.weights = self.weights * (1.0 - t)
         if candidate in self.numbers:
             self.weights[self.numbers.index(candidate)] += t
@@ -204,10 +204,10 @@ class HullObjective:
         self, atoms: JointAtoms, gradient: Floats, proposed: Indices, linear: Floats
     ) -> None:
         """Put the best atom and step before the steepest atom."""
-        found = atoms.propose_step(self.point, gradient)
-        if found is None or found[0] in self._useless:
+        proposal = atoms.propose_step(self.point, gradient)
+        if proposal is None or proposal[0] in self._useless:
             return
-        number, t = found
+        number, t = proposal
         atom = self._atoms.values(number)
         self._steps[number] = _Step(t, atom, self.point + t * (atom - self.point))
         if number not in proposed:
@@ -223,9 +223,9 @@ class HullObjective:
         for i in order:
             if gains[i] > best:
                 number = int(candidates[i])
-                found = self._steps.get(number) or self._search(number)
-                self._steps[number] = found
-                decreases[i] = max(self.value - self._loss.value(found.point), 0.0)
+                step = self._steps.get(number) or self._search(number)
+                self._steps[number] = step
+                decreases[i] = max(self.value - self._loss.value(step.point), 0.0)
                 best = max(best, float(decreases[i]))
             if best >= enough:
                 break

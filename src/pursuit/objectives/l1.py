@@ -156,7 +156,7 @@ class BallRegression:
         """Know c for all atoms, by a pass unless it is known, the gap here, and a new shortlist."""
         if self._step != "corrective":
             return
-        held = np.flatnonzero(self.coefficients)
+        active = np.flatnonzero(self.coefficients)
         if not self._fresh:
             self._c = self._sums.linear - self._sums.image(self.coefficients)
             self._fresh = True
@@ -166,7 +166,7 @@ class BallRegression:
         best = np.sort(best[size[best] > 0])
         self._listed[:] = False
         self._listed[best] = True
-        self._know(np.union1d(held, best))
+        self._know(np.union1d(active, best))
 
     def score(self, candidates: Indices) -> Floats:
         """The linear part of the decrease, or all of it for joint steps."""
@@ -209,9 +209,9 @@ class BallRegression:
             self.refresh()
 
     def _gains(self, candidates: Indices) -> Floats:
-        held = np.flatnonzero(self.coefficients)
-        here = float(self.coefficients[held] @ self._c[held])
-        return 2.0 * (self.radius * np.abs(self._c[candidates]) - here)
+        active = np.flatnonzero(self.coefficients)
+        present = float(self.coefficients[active] @ self._c[active])
+        return 2.0 * (self.radius * np.abs(self._c[candidates]) - present)
 
     def _value(self) -> float:
         """Σωy² - b'w - w'c."""
@@ -236,20 +236,20 @@ class BallRegression:
             H[~old] = new.T
         self._known, self._H = atoms, H
 
-    def _correct(self, held: Indices) -> None:
+    def _correct(self, active: Indices) -> None:
         """The minimum over these atoms, each with the sign of its coefficient or gradient."""
-        if not len(held):
+        if not len(active):
             return
-        at = np.searchsorted(self._known, held)
-        w, b = self.coefficients[held], self._sums.linear
-        signs = np.where(w != 0, np.sign(w), np.sign(self._c[held]))
+        at = np.searchsorted(self._known, active)
+        w, b = self.coefficients[active], self._sums.linear
+        signs = np.where(w != 0, np.sign(w), np.sign(self._c[active]))
         G = self._H[np.ix_(at, at)] * np.outer(signs, signs)
-        u = self._solve(G, signs * b[held], np.abs(w), self.radius)
+        u = self._solve(G, signs * b[active], np.abs(w), self.radius)
         self.coefficients = np.zeros(len(b))
-        self.coefficients[held] = signs * u
+        self.coefficients[active] = signs * u
         self._c, self._fresh = self._c.copy(), False
         self._c[self._known] = b[self._known] - self._H[:, at] @ (signs * u)
-        kept = held[u > 0]
+        kept = active[u > 0]
         self.value = self._sums.square - float(self.coefficients[kept] @ (b[kept] + self._c[kept]))
 
     def _move(self, candidate: int) -> tuple[float, float]:
@@ -445,6 +445,6 @@ class LassoPursuit:
             self.lower = self.value
             return
         linear, quadratic = float(weighted @ self._y), float(weighted @ residual)
-        found = l1_lower_bound(linear, quadratic, largest, self._alpha)
-        found -= share * float(np.abs(weighted) @ (np.abs(self._y) + np.abs(residual)))
-        self.lower = max(self.lower, found)
+        bound = l1_lower_bound(linear, quadratic, largest, self._alpha)
+        bound -= share * float(np.abs(weighted) @ (np.abs(self._y) + np.abs(residual)))
+        self.lower = max(self.lower, bound)

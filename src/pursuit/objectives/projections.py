@@ -115,23 +115,23 @@ def checked_coefficients(T: Any, step: GreedyStep) -> Floats:
     """T that a user's projection returned, if it is a finite matrix of the right shape."""
     m, n = step.T.shape
     try:
-        found = np.array(T, dtype=np.float64)
+        coefficients = np.array(T, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"projection returned {type(T).__name__}, which is no matrix of numbers: return T as "
             "an array."
         ) from error
-    if found.shape != (m, n + 1):
+    if coefficients.shape != (m, n + 1):
         raise ValueError(
-            f"projection returned T of shape {found.shape}, expected ({m}, {n + 1}): return one "
-            "row for each training row and one column for each chosen row, the picked one last."
+            f"projection returned T of shape {coefficients.shape}, expected ({m}, {n + 1}): return "
+            "one row for each training row and one column for each chosen row, the picked one last."
         )
-    if not np.all(np.isfinite(found)):
+    if not np.all(np.isfinite(coefficients)):
         raise ValueError(
             "projection returned T with NaN or infinite entries: return finite coefficients, 0 "
             "for columns that are not approximated."
         )
-    return found
+    return coefficients
 
 
 def checked_bound(bound: Any) -> float:
@@ -353,8 +353,8 @@ class ColumnSpace(PublishedSpace):
     def squares(self) -> Floats:
         """‖e_i‖² of all rows."""
         C = self._right()
-        left: Floats = self._column_squares - np.einsum("ij,ij->j", C, C)
-        return np.maximum(left, 0.0, out=left)
+        residual: Floats = self._column_squares - np.einsum("ij,ij->j", C, C)
+        return np.maximum(residual, 0.0, out=residual)
 
     def diagonal(self) -> Floats:
         """E_ii of all rows."""
@@ -476,8 +476,8 @@ class OwnProjection(ResidualSpace):
         """‖k_i - k̃_i‖² = K_ii - 2 T_i k_Si + T_i K_SS T_i' in function space."""
         S = self._factor.pivots
         at = 2.0 * self._columns.T - self._T @ self._columns[:, S]
-        left: Floats = self._factor.diagonal - np.einsum("ij,ij->i", self._T, at)
-        return np.maximum(left, 0.0, out=left)
+        residual: Floats = self._factor.diagonal - np.einsum("ij,ij->i", self._T, at)
+        return np.maximum(residual, 0.0, out=residual)
 
     def total(self) -> float:
         """Σ w_i ‖k_i - k̃_i‖²."""

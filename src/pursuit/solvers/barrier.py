@@ -270,18 +270,23 @@ class NewtonSystem:
     """
 
     def __init__(
-        self, programme: Programme, here: Iterate, floor: float, workers: Workers, dtype: DTypeLike
+        self,
+        programme: Programme,
+        iterate: Iterate,
+        floor: float,
+        workers: Workers,
+        dtype: DTypeLike,
     ) -> None:
-        self._programme, self._here = programme, here
+        self._programme, self._iterate = programme, iterate
         self._accuracy = _ACCURACY[np.dtype(dtype)]
-        D = np.maximum(programme.diagonal + here.z / here.s + here.w / here.t, floor)
+        D = np.maximum(programme.diagonal + iterate.z / iterate.s + iterate.w / iterate.t, floor)
         D[~programme.moving] = np.inf
         self._matrix = LowRankPlusDiagonal(programme.V, D, workers, dtype)
         E = programme.equality
-        gradient = programme.diagonal * here.a + here.fitted + programme.linear
-        self._residual = gradient + here.multipliers @ E - here.z + here.w
-        self._violation, _ = programme.equality_residual(here.a)
-        changes = -here.s * here.z, -here.t * here.w
+        gradient = programme.diagonal * iterate.a + iterate.fitted + programme.linear
+        self._residual = gradient + iterate.multipliers @ E - iterate.z + iterate.w
+        self._violation, _ = programme.equality_residual(iterate.a)
+        changes = -iterate.s * iterate.z, -iterate.t * iterate.w
         both = np.column_stack([self._right_side(*changes), E.T])
         x, image, self.error = self._matrix.refined(both, self._accuracy, _REFINEMENTS)
         self._over_equality, self._equality_image = x[:, 1:], image[:, 1:]
@@ -296,13 +301,13 @@ class NewtonSystem:
         return self._direction(x[:, 0], image[:, 0], change_z, change_w)
 
     def _right_side(self, change_z: Floats, change_w: Floats) -> Floats:
-        here = self._here
-        rhs = -self._residual + change_z / here.s - change_w / here.t
+        iterate = self._iterate
+        rhs = -self._residual + change_z / iterate.s - change_w / iterate.t
         return np.where(self._programme.moving, rhs, 0.0)
 
     def _direction(self, x: Floats, image: Floats, change_z: Floats, change_w: Floats) -> Direction:
         """From (VV' + D)⁻¹ of the right side: dλ makes Ea = e."""
-        here, programme = self._here, self._programme
+        iterate, programme = self._iterate, self._programme
         off = programme.equality @ x + self._violation
         multipliers = np.asarray(np.linalg.lstsq(self._schur, off)[0], dtype=np.float64)
         da = x - self._over_equality @ multipliers
@@ -311,8 +316,8 @@ class NewtonSystem:
             da,
             ds,
             dt,
-            (change_z - here.z * ds) / here.s,
-            (change_w - here.w * dt) / here.t,
+            (change_z - iterate.z * ds) / iterate.s,
+            (change_w - iterate.w * dt) / iterate.t,
             multipliers,
             image - self._equality_image @ multipliers,
         )

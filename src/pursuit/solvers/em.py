@@ -215,39 +215,39 @@ class EM:
 
     def _component(self, shares: Floats) -> tuple[Floats, Floats]:
         """Mean and factor of a component to which the rows belong with these shares."""
-        held = float(shares.sum())
-        mean = shares @ self.X / held
+        mass = float(shares.sum())
+        mean = shares @ self.X / mass
         centred = self.X - mean
         if self.kind == "full":
-            covariance = (shares[:, None] * centred).T @ centred / held
+            covariance = (shares[:, None] * centred).T @ centred / mass
             covariance[np.diag_indices_from(covariance)] += self.floor
             return mean, np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
-        variances = shares @ centred**2 / held + self.floor
+        variances = shares @ centred**2 / mass + self.floor
         if self.kind == "diag":
             return mean, np.sqrt(variances)
         return mean, np.sqrt(variances.mean())
 
     def _maximise(self, shares: Floats) -> Mixture:
         """Components to which the rows belong with these shares, without empty components."""
-        held = shares.sum(axis=0)
-        alive = held >= self.row
+        mass = shares.sum(axis=0)
+        alive = mass >= self.row
         if not alive.all():
-            shares, held = shares[:, alive], held[alive]
-        return replace(self._components(shares), weights=held / held.sum())
+            shares, mass = shares[:, alive], mass[alive]
+        return replace(self._components(shares), weights=mass / mass.sum())
 
     def _components(self, shares: Floats) -> Mixture:
         """Components to which the rows belong with these shares, whose sums are the weights."""
-        held = shares.sum(axis=0)
-        means = shares.T @ self.X / held[:, None]
+        mass = shares.sum(axis=0)
+        means = shares.T @ self.X / mass[:, None]
         if self._pairs is not None:
             k, d = means.shape
-            second = (shares.T @ self._pairs).reshape(k, d, d) / held[:, None, None]
+            second = (shares.T @ self._pairs).reshape(k, d, d) / mass[:, None, None]
             second -= means[:, :, None] * means[:, None, :]
             second[:, np.arange(d), np.arange(d)] += self.floor
             factors = self._factors(second, shares)
         else:
             factors = np.array([self._component(column)[1] for column in shares.T])
-        return Mixture(held, means, factors, self.kind)
+        return Mixture(mass, means, factors, self.kind)
 
     def _factors(self, covariances: Floats, shares: Floats) -> Floats:
         """Cholesky factors, from centred sums where differences of squares lost their digits."""

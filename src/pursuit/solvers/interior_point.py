@@ -172,21 +172,21 @@ def interior_point(
     programme = Programme.build(
         V, diagonal, linear, lower, upper, equality, equality_value, workers
     )
-    here = Iterate.at(programme, programme.inside(start))
-    size = np.abs(here.a).max(initial=1.0)
+    iterate = Iterate.at(programme, programme.inside(start))
+    size = np.abs(iterate.a).max(initial=1.0)
     systems = _Systems(programme, workers, dtype)
-    record = _Record(programme, here)
+    record = _Record(programme, iterate)
     while not record.converged(tol) and record.steps < max_steps:
-        direction, length = _best_direction(programme, here, systems.at(here))
-        ahead = here.moved(direction, length, programme)
+        direction, length = _best_direction(programme, iterate, systems.at(iterate))
+        ahead = iterate.moved(direction, length, programme)
         if length < _SHORTEST or not np.abs(ahead.a).max() <= _ENDLESS * size:
             break
-        here = ahead
-        record.add(here, length)
+        iterate = ahead
+        record.add(iterate, length)
     return InteriorPointSolution(
-        here.a,
-        here.multipliers,
-        here.coordinates,
+        iterate.a,
+        iterate.multipliers,
+        iterate.coordinates,
         *record.lines[-1][:2],
         InteriorPointLog(*np.array(record.lines).T),
         record.converged(tol),
@@ -215,12 +215,12 @@ class _Systems:
         largest = largest_eigenvalue(programme)
         self._floor, self._most = _LEAST_CURVATURE * largest, _MOST_CURVATURE * largest
 
-    def at(self, here: Iterate) -> NewtonSystem:
+    def at(self, iterate: Iterate) -> NewtonSystem:
         """The system of an iterate; type and damping are kept for later iterates."""
         while True:
             try:
                 system = NewtonSystem(
-                    self._programme, here, self._floor, self._workers, self._dtype
+                    self._programme, iterate, self._floor, self._workers, self._dtype
                 )
             except ArithmeticError:
                 pass
@@ -233,7 +233,7 @@ class _Systems:
 
 
 def _best_direction(
-    programme: Programme, here: Iterate, system: NewtonSystem
+    programme: Programme, iterate: Iterate, system: NewtonSystem
 ) -> tuple[Direction, float]:
     """Predictor, Mehrotra's corrector, then Gondzio's where it lengthens the step.
 
@@ -242,27 +242,31 @@ def _best_direction(
     the ω between α² and 1 that gives the longest step.
     """
     below, above = programme.below, programme.above
-    mean = _complementarity(programme, here)
+    mean = _complementarity(programme, iterate)
     affine = system.affine
-    reach = min(1.0, here.longest(affine))
-    ahead = sum(float(p.sum()) for p in here.products(affine, reach))
+    reach = min(1.0, iterate.longest(affine))
+    ahead = sum(float(p.sum()) for p in iterate.products(affine, reach))
     # Mehrotra: the mean product, times the cube of the share that the predictor leaves of it.
     aim = mean * (ahead / (mean * _count(programme))) ** 3 if mean > 0.0 else 0.0
     correct_z = np.where(below, aim - affine.s * affine.z, 0.0)
     correct_w = np.where(above, aim - affine.t * affine.w, 0.0)
-    whole = system.direction(correct_z - here.s * here.z, correct_w - here.t * here.w)
-    best, length, weight = whole, min(1.0, _TO_BOUNDARY * here.longest(whole)), 1.0
+    whole = system.direction(correct_z - iterate.s * iterate.z, correct_w - iterate.t * iterate.w)
+    best, length, weight = whole, min(1.0, _TO_BOUNDARY * iterate.longest(whole)), 1.0
     for power in _POWERS if reach < _SHORT else ():
         other = affine.towards(whole, reach**power)
-        farther = min(1.0, _TO_BOUNDARY * here.longest(other))
+        farther = min(1.0, _TO_BOUNDARY * iterate.longest(other))
         if farther >= length + _WORTH:
             best, length, weight = other, farther, reach**power
     if length < 1.0 - _WORTH:
-        z, w = here.products(best, min(1.0, length + _FARTHER))
-        change_z = weight * correct_z - here.s * here.z + np.where(below, _towards(aim, z), 0.0)
-        change_w = weight * correct_w - here.t * here.w + np.where(above, _towards(aim, w), 0.0)
+        z, w = iterate.products(best, min(1.0, length + _FARTHER))
+        change_z = (
+            weight * correct_z - iterate.s * iterate.z + np.where(below, _towards(aim, z), 0.0)
+        )
+        change_w = (
+            weight * correct_w - iterate.t * iterate.w + np.where(above, _towards(aim, w), 0.0)
+        )
         other = system.direction(change_z, change_w)
-        farther = min(1.0, _TO_BOUNDARY * here.longest(other))
+        farther = min(1.0, _TO_BOUNDARY * iterate.longest(other))
         if farther >= length + _WORTH:
             return other, farther
     return best, length
@@ -278,9 +282,9 @@ def _count(programme: Programme) -> int:
     return int(np.count_nonzero(programme.below) + np.count_nonzero(programme.above))
 
 
-def _complementarity(programme: Programme, here: Iterate) -> float:
+def _complementarity(programme: Programme, iterate: Iterate) -> float:
     """μ = (s'z + t'w) / number of bounds."""
-    return float(here.s @ here.z + here.t @ here.w) / max(_count(programme), 1)
+    return float(iterate.s @ iterate.z + iterate.t @ iterate.w) / max(_count(programme), 1)
 
 
 class _Record:
@@ -303,15 +307,15 @@ class _Record:
     def steps(self) -> int:
         return len(self.lines) - 1
 
-    def add(self, here: Iterate, step: float) -> None:
+    def add(self, iterate: Iterate, step: float) -> None:
         programme = self._programme
-        primal = programme.primal(here.a, here.coordinates)
-        dual, violation = programme.dual(here.coordinates, here.fitted, here.multipliers)
-        off, terms = programme.equality_residual(here.a)
+        primal = programme.primal(iterate.a, iterate.coordinates)
+        dual, violation = programme.dual(iterate.coordinates, iterate.fitted, iterate.multipliers)
+        off, terms = programme.equality_residual(iterate.a)
         terms = np.maximum(terms, self._least_terms)
         shares = np.abs(off) / np.where(terms > 0.0, terms, 1.0)
         infeasibility = max(violation, float(shares.max(initial=0.0)))
-        mean = _complementarity(programme, here)
+        mean = _complementarity(programme, iterate)
         self.lines.append((primal, dual, mean, infeasibility, step))
 
     def converged(self, tol: float) -> bool:

@@ -314,11 +314,11 @@ class HighsMaster:
             iterations += highs.getInfo().simplex_iteration_count
         if highs.getModelStatus() != optimal:
             raise _not_solved(highs.modelStatusToString(highs.getModelStatus()))
-        found = highs.getSolution()
+        solution = highs.getSolution()
         gain = self._form.losses.gain
         return MasterSolution(
-            np.array(found.col_value)[: gain.size].reshape(gain.shape),
-            self._form.coefficients(np.array(found.row_dual)),
+            np.array(solution.col_value)[: gain.size].reshape(gain.shape),
+            self._form.coefficients(np.array(solution.row_dual)),
             int(iterations),
         )
 
@@ -350,7 +350,7 @@ class LinprogMaster:
         constraints: Any = hstack([csr_array(self._rows), -eye_array(q)], format="csr")
         least, largest = form.box
         bounds: Any = np.column_stack([np.append(least, self._low), np.append(largest, self._high)])
-        found = linprog(
+        result = linprog(
             np.append(-form.gain, np.zeros(q)),
             A_eq=constraints,
             b_eq=np.zeros(q),
@@ -363,11 +363,11 @@ class LinprogMaster:
                 "dual_feasibility_tolerance": _FEASIBILITY,
             },
         )
-        if found.status != 0 or found.x is None:
-            raise _not_solved(found.message)
+        if result.status != 0 or result.x is None:
+            raise _not_solved(result.message)
         gain = form.losses.gain
-        a = form.coefficients(np.asarray(found.eqlin.marginals))
-        return MasterSolution(found.x[: gain.size].reshape(gain.shape), a, int(found.nit))
+        a = form.coefficients(np.asarray(result.eqlin.marginals))
+        return MasterSolution(result.x[: gain.size].reshape(gain.shape), a, int(result.nit))
 
 
 def _most_iterations(losses: LinearLosses) -> int:

@@ -105,7 +105,7 @@ def newton(
     m, n_outputs = targets.shape
     by_column = np.broadcast_to(weights.reshape(m, -1), targets.shape)
     width = max(1, min(_HELD_MATRICES // max(len(start) ** 2, 1), _HELD_ROWS // max(m, 1)))
-    found = [
+    parts = [
         _minimise(
             features,
             loss,
@@ -119,14 +119,14 @@ def newton(
         )
         for columns in Workers.slices(n_outputs, width)
     ]
-    if len(found) == 1:
-        return found[0]
+    if len(parts) == 1:
+        return parts[0]
     return NewtonSolution(
-        np.hstack([part.coefficients for part in found]),
-        np.concatenate([part.value for part in found]),
-        max(part.steps for part in found),
-        all(part.converged for part in found),
-        np.hstack([part.fitted for part in found]),
+        np.hstack([part.coefficients for part in parts]),
+        np.concatenate([part.value for part in parts]),
+        max(part.steps for part in parts),
+        all(part.converged for part in parts),
+        np.hstack([part.fitted for part in parts]),
     )
 
 
@@ -157,9 +157,9 @@ def _minimise(
         first, second = float(delta @ beta[:, column]), float(delta @ direction[:, column])
 
         def slope(t: float) -> tuple[float, float]:
-            here = f + t * g
-            bend = float(along_twice @ loss.curvature(here, y)) + second
-            return float(along @ loss.gradient(here, y)) + first + t * second, bend
+            moved = f + t * g
+            bend = float(along_twice @ loss.curvature(moved, y)) + second
+            return float(along @ loss.gradient(moved, y)) + first + t * second, bend
 
         return line_search(slope, _FARTHEST, guess=1.0, tolerance=_LINE_TOLERANCE)
 
@@ -219,11 +219,11 @@ class _Passes:
         """F' @ vectors, without the rows that are zero in all of them."""
 
         def part(rows: slice) -> Floats | None:
-            here = np.flatnonzero(vectors[rows].any(axis=1))
-            if not len(here):
+            nonzero = np.flatnonzero(vectors[rows].any(axis=1))
+            if not len(nonzero):
                 return None
-            F = self.features(rows)[here]
-            product: Floats = F.T.astype(np.float64, copy=False) @ vectors[rows][here]
+            F = self.features(rows)[nonzero]
+            product: Floats = F.T.astype(np.float64, copy=False) @ vectors[rows][nonzero]
             return product
 
         total = np.zeros((self.n, vectors.shape[1]))
@@ -280,13 +280,13 @@ class _CurvedGrams:
         F = self._features(rows)
         total: NDArray[Any] | None = None
         for sign in (1.0, -1.0):
-            here = np.flatnonzero(sign * change > 0)
-            if not len(here):
+            changed = np.flatnonzero(sign * change > 0)
+            if not len(changed):
                 continue
-            some = F[here]
+            some = F[changed]
             if self._exact[column]:
                 some = some.astype(np.float64)
-            some *= np.sqrt(sign * change[here]).astype(some.dtype)[:, None]
+            some *= np.sqrt(sign * change[changed]).astype(some.dtype)[:, None]
             # One array on both sides: half the work for BLAS.
             product = some.T @ some
             total = sign * product if total is None else total - product

@@ -142,8 +142,8 @@ def reweight(loss: HullLoss, atoms: Floats, weights: Floats, max_steps: int = 50
     first = None
     for _ in range(max_steps):
         edges = loss.gradient(point) @ atoms
-        held = np.flatnonzero(weights > 0)
-        to, away = int(edges.argmin()), int(held[edges[held].argmax()])
+        positive = np.flatnonzero(weights > 0)
+        to, away = int(edges.argmin()), int(positive[edges[positive].argmax()])
         gain = float(edges[away] - edges[to])
         first = gain if first is None else first
         if gain <= _SMALL * first or to == away:

@@ -61,11 +61,11 @@ def lower_bounds(
     -------
     lower, alpha : arrays of shape (n,)
     """
-    lower, found = np.full(len(start), value), start.copy()
+    lower, places = np.full(len(start), value), start.copy()
     reached = np.full(len(start), np.inf)
     index = np.flatnonzero(slopes < 0)
     if not len(index):
-        return lower, found
+        return lower, places
     part = curves if len(index) == len(start) else curves.take(index)
     n, least = len(index), np.inf
     low = _Tangents(np.zeros(n), np.full(n, value), slopes[index])
@@ -74,15 +74,15 @@ def lower_bounds(
     alpha = np.clip(start[index], _LEAST, 1.0)
     for turn in range(_ROUNDS):
         values, first, second = part(alpha)
-        here, falls = _Tangents(alpha, values, first), first < 0
-        low, high = low.replaced(here, falls), high.replaced(here, ~falls)
+        tangents, falls = _Tangents(alpha, values, first), first < 0
+        low, high = low.replaced(tangents, falls), high.replaced(tangents, ~falls)
         crossing = low.crossing(high)
         bound = low.value + low.slope * (crossing - low.at)
         at_end = falls & (alpha >= 1.0)
         np.copyto(bound, values, where=at_end)
         lower[index] = np.minimum(bound, value)
         better = values < reached[index]
-        found[index[better]], reached[index[better]] = alpha[better], values[better]
+        places[index[better]], reached[index[better]] = alpha[better], values[better]
         if target is None:
             least = min(least, float(values.min()))
         wanted = least if target is None else target
@@ -99,7 +99,7 @@ def lower_bounds(
         alpha = np.where(inside & (turn % 4 != 3), newton, crossing)
         stuck = (alpha <= low.at) | ((alpha >= high.at) & (high.slope < np.inf))
         alpha = np.where(stuck, 0.5 * (low.at + high.at), alpha)
-    return lower, found
+    return lower, places
 
 
 class _Tangents(NamedTuple):
@@ -232,13 +232,13 @@ class SquaredCurves(_PerStump):
         b = np.clip(free, -limit, limit)
         clipped = free != b
         rate = np.where(clipped, np.sign(free) * self.scale, 0.0)
-        left = sums - b * self.mass
+        rest = sums - b * self.mass
         flat = np.divide(self.drift**2, self.mass, out=np.zeros_like(sums), where=self.mass > 0)
         bend = np.where(clipped, 4.0 * rate * self.drift - 2.0 * rate**2 * self.mass, 2.0 * flat)
         constant, linear, square = self.whole
         return (
-            constant + alpha * (linear + alpha * square) - (b * (sums + left)).sum(axis=0),
-            linear + 2.0 * alpha * square - 2.0 * (b * self.drift + rate * left).sum(axis=0),
+            constant + alpha * (linear + alpha * square) - (b * (sums + rest)).sum(axis=0),
+            linear + 2.0 * alpha * square - 2.0 * (b * self.drift + rate * rest).sum(axis=0),
             2.0 * square - bend.sum(axis=0),
         )
 

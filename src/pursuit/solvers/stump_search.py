@@ -142,15 +142,15 @@ class JointSearch(ABC):
         while len(alive):
             number = int(alive[lower[alive].argmin()])
             enough = self._enough(float(lower[number]))
-            found = self._solve(number, float(alpha[number]), enough)
-            if found.value < (self._value if best is None else best.value):
-                best, target = found, self._target(found.value)
+            solved = self._solve(number, float(alpha[number]), enough)
+            if solved.value < (self._value if best is None else best.value):
+                best, target = solved, self._target(solved.value)
             alive = alive[(lower[alive] < target) & (alive != number)]
             for fresh in (False, True):
                 if not len(alive):
                     break
                 if fresh:
-                    curves = self._curves_at(found, alive)
+                    curves = self._curves_at(solved, alive)
                 bound, alpha[alive] = lower_bounds(
                     curves.take(alive), alpha[alive], self._value, slopes[alive], target, tight
                 )

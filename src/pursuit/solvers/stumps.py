@@ -113,10 +113,10 @@ class StumpAtoms:
     def propose_step(self, point: Floats, gradient: Floats) -> tuple[int, float] | None:
         """The best stump and step from a point, for the gradient of the last proposal."""
         assert self._leaves is not None
-        found = self.search(point, gradient, self._leaves)
-        if found is None or not found.alpha > 0:
+        best = self.search(point, gradient, self._leaves)
+        if best is None or not best.alpha > 0:
             return None
-        return self._register(found.stump, found.c / found.alpha), found.alpha
+        return self._register(best.stump, best.c / best.alpha), best.alpha
 
     def edges(self, gradient: Floats, numbers: Indices) -> Floats:
         """p'∇f of stumps proposed for this gradient, from its sums."""

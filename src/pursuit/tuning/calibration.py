@@ -127,8 +127,8 @@ class HeldOut:
         fitted = U.T @ solution.z
         q = np.einsum("ij,ij->j", U, U)
         weight, mean = self.group_means()
-        left = np.maximum(1.0 - weight * q, 1e-10)
-        return self.targets - mean + (mean - fitted) / left[:, None], q / left
+        remaining = np.maximum(1.0 - weight * q, 1e-10)
+        return self.targets - mean + (mean - fitted) / remaining[:, None], q / remaining
 
 
 def _solved(L: Floats | None, columns: Floats) -> Floats:
@@ -229,7 +229,7 @@ def _best_ridge(solution: SpanSolution, rows: HeldOut) -> SpanSolution:
     return best
 
 
-def _fit_spread(found: _Errors, *, start: float) -> Spread:
+def _fit_spread(errors: _Errors, *, start: float) -> Spread:
     """Both factors by log density, starting from the scale of the errors.
 
     Rows that lie in the span of the basis say nothing about the factor of the missed variance, and
@@ -237,17 +237,17 @@ def _fit_spread(found: _Errors, *, start: float) -> Spread:
     factor stays near 1 and the noise near the ridge: the prior of their logarithms is N(0, log² 10)
     with the weight of one group of rows.
     """
-    weights = found.rows.weights
-    noise = max(found.mean_square() / float(np.average(1.0 + found.q, weights=weights)), 1e-300)
+    weights = errors.rows.weights
+    noise = max(errors.mean_square() / float(np.average(1.0 + errors.q, weights=weights)), 1e-300)
     low, high = np.log(np.array(_LIMITS)).T + np.array([np.log(noise), 0.0])
     expected = np.array([np.log(start), 0.0])
-    n_groups = found.rows.group.max() + 1
+    n_groups = errors.rows.group.max() + 1
 
     def objective(point: Floats) -> tuple[float, Floats]:
         spread = Spread(*np.exp(point))
         surprise = (point - expected) / _DOUBT
-        value = found.nlpd(spread) + 0.5 * float(surprise @ surprise) / n_groups
-        return value, found.nlpd_slope(spread) + surprise / _DOUBT / n_groups
+        value = errors.nlpd(spread) + 0.5 * float(surprise @ surprise) / n_groups
+        return value, errors.nlpd_slope(spread) + surprise / _DOUBT / n_groups
 
     starts = [(np.log(noise), 0.0), (np.log(noise), -2.0), (np.log(start), 0.0)]
     tried = [
@@ -264,8 +264,8 @@ def _fit_spread(found: _Errors, *, start: float) -> Spread:
     return Spread(*(float(number) for number in np.exp(best.x)))
 
 
-def _describe_tails(found: _Errors, spread: Spread) -> str:
-    scaled = np.abs(found.error) / np.sqrt(found.variance(spread))[:, None]
+def _describe_tails(errors: _Errors, spread: Spread) -> str:
+    scaled = np.abs(errors.error) / np.sqrt(errors.variance(spread))[:, None]
     share = float(np.mean(scaled > _TAIL_SDS))
     if share <= _TAIL_SHARE:
         return ""
@@ -423,7 +423,7 @@ def fit_confidence(
         return log_loss(at(point).probabilities(latents), labels, weights)
 
     starts = np.log([(1.0, 1.0), (0.1, 0.01), (1e-3, 1e-5)])[:, : len(low)]
-    found = [
+    fits = [
         minimize(
             objective,
             start,
@@ -433,7 +433,7 @@ def fit_confidence(
         )
         for start in starts
     ]
-    best = min(found, key=lambda result: float(result.fun))
+    best = min(fits, key=lambda result: float(result.fun))
     before = log_loss(Confidence().probabilities(latents), labels, weights)
     return replace(at(best.x), log_loss_before=before, log_loss=float(best.fun), n_rows=len(labels))
 
@@ -454,7 +454,7 @@ def error_curve(solution: SpanSolution, rows: HeldOut, *, in_fit: bool) -> Float
     """
     U = solution.rotated(rows.features)
     weight, means = rows.group_means()
-    left: Floats | float = 1.0
+    remaining: Floats | float = 1.0
     G = None if rows.leaving is None else solution.rotated(rows.leaving)
     if in_fit:
         q = np.cumsum(U**2, axis=0)
@@ -462,13 +462,13 @@ def error_curve(solution: SpanSolution, rows: HeldOut, *, in_fit: bool) -> Float
             squares, products = np.cumsum(G**2, axis=0), np.cumsum(U * G, axis=0)
             along = products / np.where(squares > 0, squares, 1.0)
             q -= along * products
-        left = np.maximum(1.0 - weight * q, 1e-10)
+        remaining = np.maximum(1.0 - weight * q, 1e-10)
     total = np.zeros(solution.size)
     for y, mean, z in zip(rows.targets.T, means.T, solution.z.T, strict=True):
         fitted = np.cumsum(U * z[:, None], axis=0)
         if in_fit and G is not None:
             fitted -= along * np.cumsum(G * z[:, None], axis=0)
-        error = y - mean + (mean - fitted) / left
+        error = y - mean + (mean - fitted) / remaining
         total += error**2 @ rows.weights
     return np.asarray(total / rows.weights.sum())
 

@@ -132,5 +132,5 @@ def learn_noise(
     grid = np.linspace(low, high, 25)
     best = int(np.argmin([negative_evidence(point) for point in grid]))
     bracket = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    found = minimize_scalar(negative_evidence, bounds=bracket, method="bounded")
-    return float(np.exp(found.x))
+    result = minimize_scalar(negative_evidence, bounds=bracket, method="bounded")
+    return float(np.exp(result.x))

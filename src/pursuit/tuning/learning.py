@@ -108,22 +108,22 @@ def best_family(
     Families within 1e-3 per row of the best are ties. The roughest of them is taken, since its
     errors are milder if it is wrong.
     """
-    found: list[Learned] = []
+    learned: list[Learned] = []
 
     def compare(starts: Floats) -> None:
         for family in FAMILIES:
-            if not (found and late()):
+            if not (learned and late()):
                 kernel = family_kernel(family, scales, variance, starts)
-                found.append(maximise(first, kernel, noise, family, late=late, **search))
+                learned.append(maximise(first, kernel, noise, family, late=late, **search))
 
     compare(scales)
-    evidence = max(candidate.evidence_per_row for candidate in found)
+    evidence = max(candidate.evidence_per_row for candidate in learned)
     if evidence < _noise_evidence(first) + _NOTHING and not late():
         compare(probe_features(first, scales, variance, noise))
-    best = max(candidate.evidence_per_row for candidate in found)
-    ties = [candidate for candidate in found if candidate.evidence_per_row >= best - _TIE]
+    best = max(candidate.evidence_per_row for candidate in learned)
+    ties = [candidate for candidate in learned if candidate.evidence_per_row >= best - _TIE]
     winner = max(ties, key=lambda one: (FAMILIES.index(one.family), one.evidence_per_row))
-    return replace(winner, stages=[stage for candidate in found for stage in candidate.stages])
+    return replace(winner, stages=[stage for candidate in learned for stage in candidate.stages])
 
 
 def _noise_evidence(data: Evidence) -> float:
@@ -145,11 +145,11 @@ def probe_features(data: Evidence, scales: Floats, variance: float, noise: Noise
         for width in _PROBE_WIDTHS:
             trial = scales * _LONG
             trial[feature] = scales[feature] / shared * width
-            found = data.value_and_gradient(
+            evaluated = data.value_and_gradient(
                 family_kernel("matern52", scales, variance, trial), noise.start
             )
-            if found is not None and found[0] > best:
-                best, starts = found[0], trial
+            if evaluated is not None and evaluated[0] > best:
+                best, starts = evaluated[0], trial
     return starts
 
 
@@ -186,8 +186,8 @@ def second_stage(
     if len(data.X) <= FIRST_ROWS or late():
         return start
     again = NoiseRange(start.noise, noise.low, noise.high, noise.fixed)
-    found = maximise(data, start.kernel, again, start.family, steps=_SECOND_STEPS, late=late)
-    return replace(found, stages=start.stages + found.stages)
+    refined = maximise(data, start.kernel, again, start.family, steps=_SECOND_STEPS, late=late)
+    return replace(refined, stages=start.stages + refined.stages)
 
 
 def first_rows(data: Evidence) -> Evidence:
@@ -224,11 +224,11 @@ def maximise(
 
     def objective(point: Floats) -> tuple[float, Floats]:
         kernel.theta = point[:free]
-        found = data.value_and_gradient(kernel, float(np.exp(point[free])))
+        evaluated = data.value_and_gradient(kernel, float(np.exp(point[free])))
         best.evaluations += 1
-        if found is None or not np.isfinite(found[0]):
+        if evaluated is None or not np.isfinite(evaluated[0]):
             return 1e10, np.zeros_like(point)
-        value, gradient = float(found[0] / n), found[1] / n
+        value, gradient = float(evaluated[0] / n), evaluated[1] / n
         if value > best.value:
             best.value, best.theta, best.noise = value, point[:free].copy(), np.exp(point[free])
         # Relative to pure noise, so that the stopping rule does not depend on units.
@@ -375,9 +375,9 @@ def learn_shape(
             width = float(np.sqrt(np.sum((deviations / units) ** 2)))
             kernel = _common(family, width, variance)
             in_units = replace(first, X=first.X / units)
-            found = maximise(in_units, kernel, noise, f"{family}, one", late=late, **search)
-            stages = stages + found.stages
-            shapes.append(Shape(units, replace(found, family=family)))
+            learned = maximise(in_units, kernel, noise, f"{family}, one", late=late, **search)
+            stages = stages + learned.stages
+            shapes.append(Shape(units, replace(learned, family=family)))
     else:
         stages = separate.learned.stages
     best = _best(shapes, data)
@@ -416,8 +416,8 @@ def class_loss(learned: Learned, data: Evidence) -> float:
     kernel = compile_kernel(learned.kernel)[0]
     C = kernel.tile(first.X, first.X)
     C[np.diag_indices_from(C)] += learned.noise / first.weights
-    held, y = data.X[FIRST_ROWS:], data.y[FIRST_ROWS:]
-    mean = kernel.tile(held, first.X) @ cho_solve(cho_factor(C, lower=True), first.y)
+    further, y = data.X[FIRST_ROWS:], data.y[FIRST_ROWS:]
+    mean = kernel.tile(further, first.X) @ cho_solve(cho_factor(C, lower=True), first.y)
     return sloped_loss(mean, y, data.weights[FIRST_ROWS:])
 
 
@@ -478,9 +478,9 @@ class LearningReport:
 
 def feature_relevance(kernel: Any, deviations: Floats) -> Floats | None:
     """sd_j / ℓ_j, the largest over the kernel's parts that have a length scale for each feature."""
-    found = [
+    ratios = [
         deviations / np.asarray(value, dtype=float)
         for name, value in kernel.get_params().items()
         if name.endswith("length_scale") and np.size(value) == len(deviations)
     ]
-    return np.max(found, axis=0) if found else None
+    return np.max(ratios, axis=0) if ratios else None

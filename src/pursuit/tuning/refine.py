@@ -103,9 +103,9 @@ class Mover:
             index = np.unique(np.concatenate(rows))
             fetched = self.problem.sample.take(index)
             items = as_rows(fetched.rows.take(np.arange(len(index))))
-            held = Sample(items, fetched.targets, fetched.weights)
+            sample = Sample(items, fetched.targets, fetched.weights)
             for batch in rows:
-                yield held.take(np.searchsorted(index, batch))
+                yield sample.take(np.searchsorted(index, batch))
 
     def slope(
         self, Z: Floats, batch: Sample, dtype: type[np.floating[Any]] = np.float64
