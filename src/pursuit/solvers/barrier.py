@@ -211,17 +211,9 @@ class Iterate:
 
     def moved(self, by: Direction, length: float, programme: Programme) -> Iterate:
         """A step of this length along the direction."""
-        coordinates = self.coordinates + length * by.coordinates
-        return Iterate(
-            self.a + length * by.a,
-            self.s + length * by.s,
-            self.t + length * by.t,
-            self.z + length * by.z,
-            self.w + length * by.w,
-            self.multipliers + length * by.multipliers,
-            coordinates,
-            programme.V.times(coordinates[:, None])[:, 0],
-        )
+        ahead = {f.name: getattr(self, f.name) + length * getattr(by, f.name) for f in fields(by)}
+        fitted = programme.V.times(ahead["coordinates"][:, None])[:, 0]
+        return Iterate(**ahead, fitted=fitted)
 
     def products(self, by: Direction, length: float) -> tuple[Floats, Floats]:
         """s ∘ z and t ∘ w after a step."""

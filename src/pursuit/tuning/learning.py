@@ -288,27 +288,18 @@ class _Best:
 
 def at_bounds(kernel: Any) -> list[str]:
     """Names of free hyper-parameters that ended on a bound."""
+    free = [parameter for parameter in kernel.hyperparameters if not parameter.fixed]
+    labels = [
+        f"{parameter.name}[{element}]" if parameter.n_elements > 1 else parameter.name
+        for parameter in free
+        for element in range(parameter.n_elements)
+    ]
     names: list[str] = []
-    position = 0
-    for parameter in kernel.hyperparameters:
-        if parameter.fixed:
-            continue
-        for element in range(parameter.n_elements):
-            low, high = kernel.bounds[position]
-            value = kernel.theta[position]
-            end = (
-                "lower"
-                if value <= low + _AT_BOUND
-                else "upper"
-                if value >= high - _AT_BOUND
-                else ""
-            )
-            if end:
-                label = parameter.name + (f"[{element}]" if parameter.n_elements > 1 else "")
-                names.append(
-                    f"{label} at its {end} bound {np.exp(low if end == 'lower' else high):.3g}"
-                )
-            position += 1
+    for label, value, (low, high) in zip(labels, kernel.theta, kernel.bounds, strict=True):
+        if value <= low + _AT_BOUND:
+            names.append(f"{label} at its lower bound {np.exp(low):.3g}")
+        elif value >= high - _AT_BOUND:
+            names.append(f"{label} at its upper bound {np.exp(high):.3g}")
     return names
 
 
