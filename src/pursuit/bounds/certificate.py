@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from pursuit._types import Floats, Indices
 
+_ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
+
 
 @dataclass(frozen=True)
 class Bound:
@@ -64,9 +66,6 @@ class Bound:
             known = np.broadcast_to(self.trivial, self.value.shape)[at]
             text += f"; this is vacuous: {known:.4g} is known without it"
         return f"{text} ({self.caveat})" if self.caveat else text
-
-
-_ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,11 @@ from pursuit.bounds.certificate import Bound
 _LN2 = math.log(2.0)
 
 
+RESIDUAL = "the expected squared residual of a new row"
+_FORMS = {"exact": "", "corrected": ", count of the paper", "printed": ", as printed"}
+"""Forms of a theorem, and what they add to its name."""
+
+
 def matching_pursuit_bound(
     size: ArrayLike,
     errors: ArrayLike,
@@ -125,12 +130,6 @@ def _regions_bits(n: float, dimension: float) -> float:
     """log₂ Σ_{i≤D} C(n, i): most regions that n hyperplanes cut R^D into."""
     i = np.arange(min(dimension, n) + 1)
     return float(logsumexp(gammaln(n + 1) - gammaln(i + 1) - gammaln(n - i + 1)) / _LN2)
-
-
-RESIDUAL = "the expected squared residual of a new row"
-
-_FORMS = {"exact": "", "corrected": ", count of the paper", "printed": ", as printed"}
-"""Forms of a theorem, and what they add to its name."""
 
 
 def compression_bound(

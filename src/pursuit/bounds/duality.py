@@ -38,6 +38,10 @@ import numpy as np
 
 from pursuit._types import Floats, Indices
 
+_HALVINGS = 50
+_MOST = 2.0
+"""Largest multiple that is tried; at a minimum in a span the best one is at most 1."""
+
 
 def primal_value(squared_error: Floats, squared_norm: Floats, noise: float) -> Floats:
     """P(f) from Σw(y - f)² and ‖f‖²."""
@@ -146,11 +150,6 @@ def circle_shift(diagonal: Floats, row_sums: Floats) -> Floats | None:
     slack = len(diagonal) * np.finfo(np.float64).eps * row_sums
     shift = diagonal - rest - slack
     return shift if np.all(shift > 0) else None
-
-
-_HALVINGS = 50
-_MOST = 2.0
-"""Largest multiple that is tried; at a minimum in a span the best one is at most 1."""
 
 
 def logistic_lower_bound(q: Floats, weights: Floats, quadratic: Floats) -> Floats:

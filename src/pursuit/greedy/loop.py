@@ -15,6 +15,10 @@ from pursuit.greedy.stopping import StopRule
 from pursuit.linalg import NotPositiveDefiniteError
 from pursuit.objectives import Objective
 
+_TIE = 1e-10  # Gains within this part of the largest are ties.
+_NO_GAIN = 1e-15  # Gains below this part of the scale are rounding.
+_REDRAWS = 20  # Random subsets without gain after which a pursuit ends.
+
 
 class Candidates(Protocol):
     """Draws the candidates of a step from those available."""
@@ -81,11 +85,6 @@ def subset_size(quantile: float = 0.05, delta: float = 0.05) -> int:
         if not 0 < number < 1:
             raise ValueError(f"{name} must lie strictly between 0 and 1, got {number}.")
     return math.ceil(math.log(delta) / math.log1p(-quantile))
-
-
-_TIE = 1e-10
-_NO_GAIN = 1e-15
-_REDRAWS = 20
 
 
 def best_candidate(

@@ -13,6 +13,10 @@ from numpy.typing import NDArray
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
 
+_GRID_RATIO = 1.25  # Smaller: more sizes, and more work for each curve over sizes.
+_ARRAYS = ("index", "value", "gap", "seconds", "entries", "passes")
+_OPTIONAL = ("sizes", "lower", "iterations", "residual", "certificates", "certified")
+
 
 class Counting(Protocol):
     """A kernel or a matrix that counts the entries it has computed."""
@@ -43,9 +47,6 @@ class Meter:
     def entries(self) -> int:
         """Kernel entries evaluated."""
         return 0 if self._kernel is None else self._kernel.entries
-
-
-_GRID_RATIO = 1.25
 
 
 def size_grid(n: int) -> list[int]:
@@ -160,10 +161,6 @@ class Path:
         if self.sizes is not None and self.iterations is not None:
             text += f"; {self.sizes[-1]} kernel functions tried, {self.iterations[-1]} iterations"
         return text
-
-
-_ARRAYS = ("index", "value", "gap", "seconds", "entries", "passes")
-_OPTIONAL = ("sizes", "lower", "iterations", "residual", "certificates", "certified")
 
 
 @dataclass

@@ -27,6 +27,7 @@ from pursuit.linalg import (
     robust_cholesky,
 )
 from pursuit.objectives import GramResidual
+from pursuit.objectives.base import TRUST
 from pursuit.rows import (
     DistributedRows,
     Sample,
@@ -38,11 +39,15 @@ from pursuit.rows import (
 PIVOT_TOLERANCE = 1e-11
 """A residual of at most this part of its diagonal entry is rounding."""
 
-TRUST = 100.0
-"""A residual counts only if it exceeds TRUST times its accumulated rounding error."""
-
-_CHUNK_ROWS = 512
+_CHUNK_ROWS = 512  # Rows per task of a pass. Larger: fewer tasks, more memory.
+# Only after pivots above this part does a negative residual tell of an indefinite kernel.
 _LARGE_PIVOT = 1e-6
+
+
+_ROUNDS = 5  # Rounds that a choice takes about. More: better landmarks, more passes.
+_BLOCK = 10, 200  # Least and most landmarks per round.
+_MIX = 0.1  # Share of candidates that are drawn by weight alone.
+_CANDIDATES, _ROWS = 4, 4  # Candidates and rows drawn per landmark. More: better landmarks, slower.
 
 
 @dataclass(frozen=True)
@@ -243,12 +248,6 @@ def _decrease(new_columns: Any, weights: Floats, inherited: Floats) -> Decrease:
 def _joined(chunks: list[Decrease]) -> Decrease:
     squares, less, more = zip(*chunks, strict=True)
     return in_order(squares), np.concatenate(less), np.concatenate(more)
-
-
-_ROUNDS = 5
-_BLOCK = 10, 200
-_MIX = 0.1
-_CANDIDATES, _ROWS = 4, 4
 
 
 def block_pivots(

@@ -20,6 +20,10 @@ from pursuit.linalg import Workers, robust_cholesky
 from pursuit.objectives import GramEvidence, SpanObjective, gram_pursuit
 from pursuit.rows import Sample, concat, draw_rows, len_items
 
+_DEEPENINGS = 4  # Most changes of coordinates in one choice. More: larger rank.
+_INDEPENDENT = 1e-8  # A residual below this part of its diagonal entry is dependent.
+_LEAST_SHARE = 0.2  # Time that steps get at least, as a share of that of the statistics.
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -65,11 +69,6 @@ class Problem:
         )
         self.meter.passes += statistics.n_rows / self.sample.n_rows
         return statistics
-
-
-_DEEPENINGS = 4
-_INDEPENDENT = 1e-8
-_LEAST_SHARE = 0.2
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from pursuit.greedy.loop import Pursuit
 
 
+PATIENCE_SECONDS = 2.0
+"""Seconds for which a pass that the model needs may go on after Ctrl-C."""
+PATIENCE = 10
+"""Further sizes without a smaller bound after which growth ends. Larger: a longer search."""
+_LARGEST = 1024  # Most functions that a bound chooses.
+_GROWTH = 4  # Larger: the curve is read more often, in smaller pieces.
+
+
 class StopRule(Protocol):
     """Called after each step."""
 
@@ -131,10 +139,6 @@ class Clock:
         return self.left(share) <= 0
 
 
-PATIENCE_SECONDS = 2.0
-"""Seconds for which a pass that the model needs may go on after Ctrl-C."""
-
-
 class Interrupted:
     """Stop when the user has pressed Ctrl-C; see :func:`catch_interrupt`."""
 
@@ -179,13 +183,6 @@ def catch_interrupt() -> Iterator[Interrupted]:
         yield rule
     finally:
         signal.signal(signal.SIGINT, previous)
-
-
-PATIENCE = 10
-"""Further sizes without a smaller bound after which growth ends. Larger: a longer search."""
-
-_LARGEST = 1024
-_GROWTH = 4
 
 
 def largest_size(weight: float, least: int = 1) -> int:

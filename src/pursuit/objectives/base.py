@@ -10,6 +10,10 @@ from numpy.typing import NDArray
 from pursuit._types import Floats, Indices
 from pursuit.linalg import PivotedCholesky
 
+TRUST = 100.0
+"""In Gram form a residual counts only if it exceeds TRUST times its accumulated rounding error: two
+digits are enough to choose by, and what is chosen is fitted again. Larger: smaller rank."""
+
 
 class Objective(Protocol):
     """A function of a growing set of candidates, which the loop makes as small as possible.

@@ -25,6 +25,10 @@ Solve = Callable[[Floats, Floats, Floats, float], Floats]
 """``solve(G, b, u, r)``: the least ½u'Gu - b'u over u ≥ 0, Σu ≤ r, from a feasible u."""
 
 
+_SATISFIED = 1e-10
+"""A correlation above α by at most this part of α counts as α. Smaller: more steps."""
+
+
 class BallSums(Protocol):
     """Means over rows with weights ω that sum to one, for atoms p and G = Σωpp'."""
 
@@ -318,10 +322,6 @@ def triangle_step(
         beta, c = np.where(better, b, beta), np.where(better, a, c)
         best = np.where(better, taken, best)
     return beta, c, np.maximum(best - (2.0 * vy - vv), 0.0)
-
-
-_SATISFIED = 1e-10
-"""A correlation above α by at most this part of α counts as α. Smaller: more steps."""
 
 
 class Matrix(Protocol):

@@ -19,6 +19,11 @@ from pursuit.objectives.base import Objective
 from pursuit.objectives.losses import RowLoss
 from pursuit.objectives.quadratic import QuadraticPursuit
 
+_PIVOT_TOLERANCE = 1e-10
+_PANEL = 128
+_FIRST_ROOM = 16
+"""Number of chosen functions that are allocated at first; the space doubles when it is full."""
+
 
 class MatchingObjective(Objective, Protocol):
     """An objective that remembers the model of every size."""
@@ -187,12 +192,6 @@ def padded(history: list[Floats], n: int) -> Floats:
     for at, coefficients in enumerate(history):
         path[: len(coefficients), at] = coefficients
     return path
-
-
-_PIVOT_TOLERANCE = 1e-10
-_PANEL = 128
-_FIRST_ROOM = 16
-"""Number of chosen functions that are allocated at first; the space doubles when it is full."""
 
 
 class GradientPursuit:

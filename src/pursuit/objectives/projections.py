@@ -22,6 +22,9 @@ from pursuit._types import Floats, Indices
 from pursuit.gram import PsdMatrix
 from pursuit.linalg import PivotedCholesky
 
+_VANISHING = 1e-14
+"""A column is not taken if at most this part of it lies outside the chosen columns."""
+
 
 @dataclass(frozen=True)
 class GreedyStep:
@@ -145,9 +148,6 @@ def checked_bound(bound: Any) -> float:
 
 
 SquaresOf = Callable[[Indices], Floats]
-
-_VANISHING = 1e-14
-"""A column is not taken if at most this part of it lies outside the chosen columns."""
 
 
 class ResidualSpace(ABC):

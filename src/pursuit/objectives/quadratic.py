@@ -14,15 +14,13 @@ from pursuit._types import Floats, Indices
 from pursuit.gram import GramStatistics
 from pursuit.kernels import Kernel
 from pursuit.linalg import EPS, PivotedCholesky, Workers
-from pursuit.objectives.base import FactorObjective
+from pursuit.objectives.base import TRUST, FactorObjective
 from pursuit.rows import RowSource, in_memory
 
 _PIVOT_TOLERANCE = 1e-10
 """A candidate whose pivot fell to this part of its start depends on the chosen ones."""
 
 _LOOK_AHEAD = 16, 256
-# Two digits of a pivot are enough to choose by; what is chosen is fitted anew.
-_TRUST = 100.0
 
 
 class QuadraticPursuit(FactorObjective):
@@ -72,7 +70,7 @@ class QuadraticPursuit(FactorObjective):
         self._entries = diagonal if callable(diagonal) else None
         known = np.full(len(linear), np.nan) if callable(diagonal) else diagonal
         self.factor = PivotedCholesky(
-            known, capacity, workers, prepared, _TRUST, rounding, _PIVOT_TOLERANCE, lazy=True
+            known, capacity, workers, prepared, TRUST, rounding, _PIVOT_TOLERANCE, lazy=True
         )
         self._known_psd = known_psd
         if not known_psd:

@@ -16,7 +16,7 @@ from pursuit._types import Floats, Indices
 from pursuit.gram import ColumnMatrix, PsdMatrix
 from pursuit.kernels import Kernel
 from pursuit.linalg import EPS, PivotedCholesky, Workers
-from pursuit.objectives.base import FactorObjective
+from pursuit.objectives.base import TRUST, FactorObjective
 from pursuit.objectives.projections import (
     ColumnSpace,
     FunctionSpace,
@@ -38,6 +38,7 @@ _PIVOT_TOLERANCE = 1e-12
 _FORM_AGAIN = 1e-4
 """E'WE is formed from scratch when its trace has fallen by this factor. Smaller: a full search by
 the Frobenius rule is faster, but its scores have fewer digits."""
+_GRAM_PIVOT_TOLERANCE = 1e-10
 
 
 class ResidualPursuit(FactorObjective):
@@ -291,11 +292,6 @@ class ResidualPursuit(FactorObjective):
             self.space.step = self.step
 
 
-_GRAM_PIVOT_TOLERANCE = 1e-10
-# Two digits of a pivot are enough to choose by.
-_TRUST = 100.0
-
-
 class GramResidual(FactorObjective):
     """τ = Σ_j w_j E_jj for P candidates, from their kernel matrix K and G = Σ_j w_j k_j k_j'.
 
@@ -338,7 +334,7 @@ class GramResidual(FactorObjective):
             np.diag(kernel_matrix),
             capacity,
             workers,
-            trust=_TRUST,
+            trust=TRUST,
             rounding=rounding,
             tolerance=_GRAM_PIVOT_TOLERANCE,
         )

@@ -18,6 +18,15 @@ LowRank = NDArray[Any] | Callable[[slice], NDArray[Any]] | Factor
 _INSIDE = 0.1
 
 
+_POWER_STEPS = 3
+_REFINEMENTS = 3
+_ACCURACY = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-4}
+"""Required accuracy of directions. With float32 each refinement is a pass over V, and the gap that
+is aimed at is rough."""
+_LEAST_RISE = 1e-2
+_LEAST_PRODUCT = 1e-4
+
+
 @dataclass(frozen=True)
 class Programme:
     """Minimise ½a'(VV' + diag(δ))a + c'a over l ≤ a ≤ u with Ea = e.
@@ -153,15 +162,6 @@ class Programme:
         smallest = np.linalg.lstsq(self.equality, self.value - self.equality @ origin)[0]
         size = max(along, np.sqrt(np.mean(smallest**2)))
         return float(size) if size > 0.0 else 1.0
-
-
-_POWER_STEPS = 3
-_REFINEMENTS = 3
-_ACCURACY = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-4}
-"""Required accuracy of directions. With float32 each refinement is a pass over V, and the gap that
-is aimed at is rough."""
-_LEAST_RISE = 1e-2
-_LEAST_PRODUCT = 1e-4
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,11 @@ _RIDGE = 1e-13
 _ROUNDING = 1e-11
 
 
+_SMALL = 1e-12
+_NEWTON_STEPS = 30
+"""Most Newton steps; Huber's loss needs about five."""
+
+
 def bounded_least_squares(
     gram: Floats, linear: Floats, start: Floats, total: float, *, fixed: bool = False
 ) -> Floats:
@@ -100,11 +105,6 @@ def _solve(G: Floats, b: Floats, total: float, fixed: bool) -> tuple[Floats, flo
         return plain, 0.0
     multiplier = excess / float(ones.sum())
     return plain - multiplier * ones, multiplier
-
-
-_SMALL = 1e-12
-_NEWTON_STEPS = 30
-"""Most Newton steps; Huber's loss needs about five."""
 
 
 def reweight(loss: HullLoss, atoms: Floats, weights: Floats, max_steps: int = 50) -> Floats:

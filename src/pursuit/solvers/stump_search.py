@@ -28,7 +28,16 @@ from pursuit.solvers.stump_bounds import (
 
 Codes = NDArray[np.uint8]
 
-_FEATURES_A_TASK = 4
+_FEATURES_PER_TASK = 4  # Larger: fewer tasks.
+
+
+CERTAIN_SHARE = 0.999
+"""Above ``limits.EXHAUSTIVE_ROWS``, a step reaches at least this share of the best decrease."""
+_EXACT, _NEAR = 1e-6, 9e-4
+"""Part of the best decrease that a step may miss. Larger: the search of a step ends sooner."""
+_NEWTON_STEPS = 500  # Most steps for one stump.
+_HALVINGS = 40  # Most halvings of one step.
+_LEAST = 1e-12  # Smallest α that is tried.
 
 
 class LeafSums:
@@ -51,8 +60,8 @@ class LeafSums:
     def __init__(self, codes: Codes, n_bins: int, y: Floats, workers: Workers) -> None:
         self.codes, self.n_bins, self._workers = codes, n_bins, workers
         folded = codes.astype(np.uint16) + (n_bins * (y < 0)).astype(np.uint16)
-        ones = np.ones(_FEATURES_A_TASK * len(y))
-        slices = Workers.slices(len(codes), _FEATURES_A_TASK)
+        ones = np.ones(_FEATURES_PER_TASK * len(y))
+        slices = Workers.slices(len(codes), _FEATURES_PER_TASK)
         # A product with a matrix of ones takes two thirds of the time of counting bins.
         self._parts = [(part, _indicators(folded[part], 2 * n_bins, ones)) for part in slices]
 
@@ -84,17 +93,6 @@ def _indicators(codes: NDArray[np.uint16], n_codes: int, ones: Floats) -> sparse
     starts = np.append(0, np.cumsum(counts)).astype(np.int32)
     shape = n_features * n_codes, n_rows
     return sparse.csr_array((ones[: codes.size], order.ravel(), starts), shape=shape)
-
-
-CERTAIN_SHARE = 0.999
-"""Above ``limits.EXHAUSTIVE_ROWS``, a step reaches at least this share of the best decrease."""
-
-_EXACT, _NEAR = 1e-6, 9e-4
-"""Part of the best decrease that a step may miss. Larger: the search of a step ends sooner."""
-
-_NEWTON_STEPS = 500
-_HALVINGS = 40
-_LEAST = 1e-12
 
 
 class StumpStep(NamedTuple):

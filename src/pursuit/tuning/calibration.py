@@ -14,13 +14,24 @@ from pursuit._types import Floats, Indices
 from pursuit.greedy import size_grid
 from pursuit.linalg import SpanSolution, Spread
 
-_STEPS = 4
-_FLAT = 1e-3
+_STEPS = 4  # Most factors of 4 that the ridge moves.
+_FLAT = 1e-3  # A smaller relative decrease of the error ends the search for a ridge.
 _LIMITS = (1e-6, 1e4), (1e-4, 1e2)
-_TAIL_SDS, _TAIL_SHARE = 5.0, 1e-3
+_TAIL_SDS, _TAIL_SHARE = 5.0, 1e-3  # Share of errors beyond so many deviations that is reported.
 _DOUBT = np.log(10.0)
 """Prior standard deviation of the logarithms of both factors of the spread. Smaller: factors stay
 nearer to the ridge and to 1."""
+# Williams and Barber (1998): the logistic function as a sum of five error functions, with the
+# numbers that scikit-learn uses.
+_STEEPNESS = np.array([0.41, 0.4, 0.37, 0.44, 0.39])
+_PARTS = np.array([-1854.8214151, 3516.89893646, 221.29346712, 128.12323805, -2010.49422654])
+_CONFIDENCE_LIMITS = (1e-4, 1e2), (1e-6, 1.0)
+"""Ranges of spread and missed."""
+_LEAST = 1e-15  # Smallest probability whose logarithm is taken.
+_ENOUGH = 0.01  # Larger: smaller models.
+LOSS_IS_NOTHING = 1e-3
+"""A decrease of the log loss per row that is not worth further basis functions. Larger: smaller
+models."""
 
 
 @dataclass(frozen=True)
@@ -279,16 +290,6 @@ def _mean_square(error: Floats, weights: Floats) -> float:
     return float((weights @ error**2).mean() / weights.sum())
 
 
-# Williams and Barber (1998): the logistic function as a sum of five error functions, with the
-# numbers that scikit-learn uses.
-_STEEPNESS = np.array([0.41, 0.4, 0.37, 0.44, 0.39])
-_PARTS = np.array([-1854.8214151, 3516.89893646, 221.29346712, 128.12323805, -2010.49422654])
-
-_CONFIDENCE_LIMITS = (1e-4, 1e2), (1e-6, 1.0)
-"""Ranges of spread and missed."""
-_LEAST = 1e-15
-
-
 def averaged_logistic(mean: Floats, variance: Floats) -> Floats:
     """E[1 / (1 + exp(-f))] for f of these means and variances, to 5e-4.
 
@@ -436,12 +437,6 @@ def fit_confidence(
     best = min(fits, key=lambda result: float(result.fun))
     before = log_loss(Confidence().probabilities(latents), labels, weights)
     return replace(at(best.x), log_loss_before=before, log_loss=float(best.fun), n_rows=len(labels))
-
-
-_ENOUGH = 0.01
-LOSS_IS_NOTHING = 1e-3
-"""A decrease of the log loss per row that is not worth further basis functions. Larger: smaller
-models."""
 
 
 def error_curve(solution: SpanSolution, rows: HeldOut, *, in_fit: bool) -> Floats:

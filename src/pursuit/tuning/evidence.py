@@ -18,6 +18,12 @@ from pursuit.rows import Sample, draw_rows
 _CHUNK = 128
 
 
+EVIDENCE_ROWS = 1000
+"""Rows of the subset. More: a better estimate, at O(rows³)."""
+NOISE_FLOOR = 1e-4
+"""Smallest learned noise, as a part of the targets' mean square."""
+
+
 @dataclass(frozen=True)
 class Evidence:
     """log N(y; 0, K + σ²W⁻¹), summed over outputs, as a function of kernel and noise.
@@ -86,13 +92,6 @@ class Evidence:
             total = 0.5 * (float(np.vdot(self.y, a)) - outputs * n)
             slopes = gradient.join(total - noise * noise_slope, slopes)
         return value, np.append(slopes, noise * noise_slope - 0.5 * outputs * copies)
-
-
-EVIDENCE_ROWS = 1000
-"""Rows of the subset. More: a better estimate, at O(rows³)."""
-
-NOISE_FLOOR = 1e-4
-"""Smallest learned noise, as a part of the targets' mean square."""
 
 
 def learn_noise(

@@ -23,13 +23,14 @@ from pursuit.tuning.evidence import Evidence
 FAMILIES = ("rbf", "matern52", "matern32", "matern12")
 """Kernels compared when none is given, from the smoothest to the roughest."""
 
-FIRST_ROWS, SECOND_ROWS = 500, 2000
-_FIRST_STEPS, _SECOND_STEPS = 25, 15
-_TIE = 1e-3
-_ENOUGH = 1e-5
-_AT_BOUND = 1e-3
-_NOTHING = 0.1
+FIRST_ROWS = 500  # Rows on which families are compared. More: a safer choice, slower.
+_FIRST_STEPS, _SECOND_STEPS = 25, 15  # Most steps of L-BFGS. More: slower, hardly better.
+_TIE = 1e-3  # Evidence per row within which families are ties.
+_ENOUGH = 1e-5  # Relative decrease at which L-BFGS stops.
+_AT_BOUND = 1e-3  # Distance in the logarithm that counts as on the bound.
+_NOTHING = 0.1  # Evidence per row above noise below which single features are tried.
 _PROBES, _PROBE_WIDTHS, _LONG = 20, (0.3, 1.0), 10.0
+_JUDGING_ROWS = 500  # Rows needed to compare shapes by their log loss.
 
 
 @dataclass(frozen=True)
@@ -301,9 +302,6 @@ def at_bounds(kernel: Any) -> list[str]:
         elif value >= high - _AT_BOUND:
             names.append(f"{label} at its upper bound {np.exp(high):.3g}")
     return names
-
-
-_JUDGING_ROWS = 500
 
 
 @dataclass(frozen=True)
