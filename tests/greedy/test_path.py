@@ -94,6 +94,8 @@ def test_columns_that_not_every_fit_has():
         "Path of 3 rounds, stopped by tol: value 2, at least 1.5, after 2 s, 2 kernel entries and "
         "2 passes over the rows; 9 kernel functions tried, 12 iterations"
     )
+    unpassed = dataclasses.replace(rounds, passes=np.zeros(3))
+    assert "after 2 s and 2 kernel entries;" in str(unpassed)
     short = rounds.truncated(2)
     assert short.sizes.tolist() == [0, 4]
     assert short.residual is None

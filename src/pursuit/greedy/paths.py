@@ -152,10 +152,10 @@ class Path:
         text += f": value {self.value[-1]:.6g}"
         if self.lower is not None:
             text += f", at least {self.lower[-1]:.6g},"
-        text += (
-            f" after {self.seconds[-1]:.3g} s, {self.entries[-1]:.3g} kernel entries and "
-            f"{self.passes[-1]:.3g} passes over the rows"
-        )
+        costs = [f"{self.seconds[-1]:.3g} s", f"{self.entries[-1]:.3g} kernel entries"]
+        if self.passes[-1] > 0:
+            costs.append(f"{self.passes[-1]:.3g} passes over the rows")
+        text += f" after {', '.join(costs[:-1])} and {costs[-1]}"
         if self.residual is not None:
             text += f"; relative residual {self.residual[-1]:.3g}, relative gap {self.gap[-1]:.3g}"
         if self.sizes is not None and self.iterations is not None:
