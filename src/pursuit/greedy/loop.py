@@ -25,7 +25,6 @@ class Candidates(Protocol):
 
     def draw(self, available: NDArray[np.bool_]) -> Indices:
         """Candidate numbers in increasing order."""
-        ...
 
 
 class AllCandidates:

@@ -24,7 +24,6 @@ class Counting(Protocol):
     @property
     def entries(self) -> int:
         """Number of entries."""
-        ...
 
 
 class Meter:

@@ -32,7 +32,6 @@ class StopRule(Protocol):
 
     def __call__(self, pursuit: Pursuit) -> str | None:
         """Reason to stop, or None."""
-        ...
 
 
 class MaxSize:

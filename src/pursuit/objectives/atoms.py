@@ -38,36 +38,29 @@ class Atoms(Protocol):
     @property
     def n_atoms(self) -> int:
         """How many atoms have numbers: all of a finite set, otherwise those found so far."""
-        ...
 
     @property
     def finite(self) -> bool:
         """Whether every atom has its number from the start."""
-        ...
 
     @property
     def exact(self) -> bool:
         """Whether the best atom is always among those proposed."""
-        ...
 
     def propose(self, gradient: Floats) -> Indices:
         """Numbers of the atoms to try where f has this gradient, the most promising first.
 
         If the atoms are exact, one of them minimises p'∇f over all atoms.
         """
-        ...
 
     def edges(self, gradient: Floats, numbers: Indices) -> Floats:
         """p'∇f of these atoms."""
-        ...
 
     def values(self, number: int) -> Floats:
         """The atom on the rows."""
-        ...
 
     def vertices(self, n_rows: int) -> Floats | None:
         """Columns in whose hull all atoms lie, or None where none are known."""
-        ...
 
 
 class MatrixAtoms:

@@ -7,8 +7,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
-from pursuit.linalg import PivotedCholesky
+from pursuit.linalg import PivotedCholesky, Workers
 
 TRUST = 100.0
 """In Gram form a residual counts only if it exceeds TRUST times its accumulated rounding error: two
@@ -24,20 +25,16 @@ class Objective(Protocol):
     @property
     def available(self) -> NDArray[np.bool_]:
         """Mask of candidates that may still be chosen."""
-        ...
 
     @property
     def value(self) -> float:
         """The objective for the candidates chosen so far."""
-        ...
 
     def score(self, candidates: Indices) -> Floats:
         """Decrease of :attr:`value` that each candidate would bring."""
-        ...
 
     def add(self, candidate: int) -> bool:
         """Take a candidate; False if it depends on those taken, and it is no longer available."""
-        ...
 
 
 class SpanObjective(Objective, Protocol):
@@ -46,16 +43,13 @@ class SpanObjective(Objective, Protocol):
     @property
     def primal(self) -> float:
         """P(f) of the best f in the span of the chosen."""
-        ...
 
     @property
     def chosen(self) -> Indices:
         """Candidates in the order of choice."""
-        ...
 
     def coefficients(self) -> Floats:
         """β of the best f on the chosen candidates, one column per output."""
-        ...
 
 
 class FactorObjective:
@@ -72,3 +66,12 @@ class FactorObjective:
     def chosen(self) -> Indices:
         """Candidates in the order of choice."""
         return self.factor.chosen
+
+
+def subtract_product(columns: Floats, left: Floats, right: Floats, workers: Workers) -> None:
+    """Columns (one per row) less left @ right, in place."""
+
+    def subtract(chunk: slice) -> None:
+        columns[:, chunk] -= left @ right[:, chunk]
+
+    workers.map(subtract, Workers.slices(columns.shape[1], limits.COLUMN_ROWS))

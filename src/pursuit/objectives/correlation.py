@@ -9,6 +9,7 @@ from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.gram import PsdMatrix
 from pursuit.linalg import PivotedCholesky, Workers
+from pursuit.objectives.base import subtract_product
 
 _PIVOT_TOLERANCE = 1e-11
 
@@ -63,7 +64,6 @@ class CorrelationPursuit:
         )
         self._traces = [max(float(weights @ factor.diagonal), 1e-300) for factor in self.factors]
         self._chosen: list[int] = []
-        self._chunks = Workers.slices(len(weights), limits.COLUMN_ROWS)
         self._sums: Floats | None = self._all_sums() if running else None
 
     @property
@@ -140,12 +140,7 @@ class CorrelationPursuit:
     def _residual_columns(self, view: int, candidates: Indices) -> Floats:
         """Columns of E, one per row."""
         E, V = self._views[view].columns(candidates), self.factors[view].rows
-        at = V[:, candidates].T.copy()
-
-        def project(chunk: slice) -> None:
-            E[:, chunk] -= at @ V[:, chunk]
-
-        self._workers.map(project, self._chunks)
+        subtract_product(E, V[:, candidates].T.copy(), V, self._workers)
         return E
 
     def _update(self, sums: Floats, rows: list[Floats | None]) -> None:

@@ -29,7 +29,6 @@ class JointAtoms(Protocol):
 
     def propose_step(self, point: Floats, gradient: Floats) -> tuple[int, float] | None:
         """Number of an atom and α: (1 - α)v + αs has the least f; None where f cannot fall."""
-        ...
 
 
 class _Step(NamedTuple):

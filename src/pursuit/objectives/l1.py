@@ -35,27 +35,22 @@ class BallSums(Protocol):
     @property
     def linear(self) -> Floats:
         """b = Σωpy."""
-        ...
 
     @property
     def diagonal(self) -> Floats:
         """diag G."""
-        ...
 
     @property
     def square(self) -> float:
         """Σωy²."""
-        ...
 
     @property
     def image(self) -> Callable[[Floats], Floats]:
         """``image(w)`` is Gw: a pass over the rows, unless G is known."""
-        ...
 
     @property
     def block(self) -> Callable[[Indices, Indices], Floats]:
         """``block(left, right)`` is G[left, right]."""
-        ...
 
 
 class BallRegression:
@@ -329,11 +324,9 @@ class Matrix(Protocol):
 
     def times(self, vectors: Floats) -> Floats:
         """K @ vectors."""
-        ...
 
     def column(self, index: int) -> Floats:
         """One column."""
-        ...
 
 
 class LassoPursuit:

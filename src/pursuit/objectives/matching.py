@@ -31,18 +31,15 @@ class MatchingObjective(Objective, Protocol):
     @property
     def chosen(self) -> Indices:
         """Candidates in the order of choice, after those forced in."""
-        ...
 
     def force_in(self, candidate: int) -> None:
         """Make a candidate, such as the constant, part of every model, before any choice."""
-        ...
 
     def coefficient_path(self, first: int, last: int) -> Floats:
         """Coefficients with the first ``first``, …, ``last`` candidates, zero for the others.
 
         Shape (last, last - first + 1, n_outputs).
         """
-        ...
 
 
 class PrefitPursuit(QuadraticPursuit):

@@ -16,7 +16,7 @@ from pursuit._types import Floats, Indices
 from pursuit.gram import ColumnMatrix, PsdMatrix
 from pursuit.kernels import Kernel
 from pursuit.linalg import EPS, PivotedCholesky, Workers
-from pursuit.objectives.base import TRUST, FactorObjective
+from pursuit.objectives.base import TRUST, FactorObjective, subtract_product
 from pursuit.objectives.projections import (
     ColumnSpace,
     FunctionSpace,
@@ -205,17 +205,11 @@ class ResidualPursuit(FactorObjective):
             return self._scored[1]
         E = self._matrix.columns(candidates)
         for _ in range(self.space.passes):
-            self._subtract(E, self.space.coefficients(candidates, E), self.space.left)
+            subtract_product(
+                E, self.space.coefficients(candidates, E), self.space.left, self._workers
+            )
         self._scored = candidates, E
         return E
-
-    def _subtract(self, E: Floats, at: Floats, rows: Floats) -> None:
-        """E - at @ rows, in place."""
-
-        def subtract(chunk: slice) -> None:
-            E[:, chunk] -= at @ rows[:, chunk]
-
-        self._workers.map(subtract, self._chunks)
 
     def _column_and_residual(self, candidate: int) -> tuple[Floats, Floats]:
         """Column ``candidate`` of K and of K - VV'; the former is not used in function space."""
@@ -228,7 +222,8 @@ class ResidualPursuit(FactorObjective):
             return e, e
         column = self._matrix.columns(index)
         e = column.copy()
-        self._subtract(e, self.factor.rows[:, index].T.copy(), self.factor.rows)
+        V = self.factor.rows
+        subtract_product(e, V[:, index].T.copy(), V, self._workers)
         return column[0], e[0]
 
     def _frobenius(self, candidates: Indices) -> Floats:

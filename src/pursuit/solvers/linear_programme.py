@@ -151,11 +151,9 @@ class Master(Protocol):
 
     def add(self, columns: Floats) -> None:
         """Add columns k(x, c_j), an array of shape (m, n_new)."""
-        ...
 
     def solve(self) -> MasterSolution:
         """Solve over all columns added."""
-        ...
 
 
 @dataclass(frozen=True)

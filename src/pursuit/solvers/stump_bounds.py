@@ -28,11 +28,9 @@ class Curves(Protocol):
 
     def take(self, index: Indices) -> Self:
         """Some of them."""
-        ...
 
     def __call__(self, alpha: Floats) -> tuple[Floats, Floats, Floats]:
         """Values, slopes and second derivatives, each at its own α."""
-        ...
 
 
 def lower_bounds(
