@@ -44,8 +44,8 @@ for size, color in ((0, "#999999"), (100, "#E69F00"), (400, "#56B4E9"), (1000, "
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # some are stopped on purpose
         path = tried.fit(X, y).path_
-    ax.semilogy(path.iteration, path.residual, color=color, label=f"{size} landmarks")
-    ax.plot(path.iteration[path.certified], path.residual[path.certified], "o", color=color)
+    ax.semilogy(path.iterations, path.residual, color=color, label=f"{size} landmarks")
+    ax.plot(path.iterations[path.certified], path.residual[path.certified], "o", color=color)
 ax.axhline(1e-4, color="0.35", linestyle=":", label="tol")
 ax.set(xlabel="Iteration", ylabel="Relative residual")
 ax.legend()
@@ -61,9 +61,9 @@ path = model.path_
 gap = [certificate.gap for certificate in path.certificates]
 at_least = [certificate.gap_at_least for certificate in path.certificates]
 fig, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
-ax.fill_between(path.iteration, at_least, gap, color="#56B4E9", alpha=0.5)
-ax.semilogy(path.iteration, gap, color="#0072B2", label="at most")
-ax.semilogy(path.iteration, at_least, color="#0072B2", linestyle=":", label="at least")
+ax.fill_between(path.iterations, at_least, gap, color="#56B4E9", alpha=0.5)
+ax.semilogy(path.iterations, gap, color="#0072B2", label="at most")
+ax.semilogy(path.iterations, at_least, color="#0072B2", linestyle=":", label="at least")
 ax.set(xlabel="Iteration", ylabel="Distance to the minimum")
 ax.legend()
 plt.show()

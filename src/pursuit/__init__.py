@@ -9,8 +9,6 @@ from pursuit.bounds import (
     Certificate,
     CertificatePath,
     EvidenceBounds,
-    GrowthPath,
-    SolvePath,
 )
 from pursuit.estimators import (
     Evidence,
@@ -81,7 +79,6 @@ __all__ = [
     "ExponentialLoss",
     "GreedyFeatureMap",
     "GreedyStep",
-    "GrowthPath",
     "HuberLoss",
     "HullBoostClassifier",
     "HullLoss",
@@ -107,7 +104,6 @@ __all__ = [
     "RelevanceDisplay",
     "Search",
     "SigmoidAtoms",
-    "SolvePath",
     "SpanNeighbors",
     "SparseGPClassifier",
     "SparseGPRegressor",

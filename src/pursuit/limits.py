@@ -28,3 +28,15 @@ EVIDENCE_ROWS = 2_000
 
 BOUND_ROWS = 5_000
 """Up to this many rows each of them is a candidate where a bound chooses the size of a basis."""
+
+STORED_NUMBERS = 1 << 26
+"""Most numbers (512 MB in float64) in an array with one row per row of the data that is kept.
+
+Above it, what the array would hold is computed again in every pass.
+"""
+
+COLUMN_ROWS = 2048
+"""Rows per task where columns of a kernel matrix are formed or updated. Larger: fewer tasks."""
+
+EXHAUSTIVE_ROWS = 5_000
+"""Up to this many rows a boosting step is the best of all stumps to one part in a million."""

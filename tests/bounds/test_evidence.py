@@ -113,7 +113,7 @@ def test_it_says_when_it_is_loose():
     tight, loose = EvidenceBounds(-5.0, -1.0, 40), EvidenceBounds(-5.0, -0.9, 40)
     assert not tight.loose
     assert loose.loose
-    assert "log evidence between -5 and -1 (tight, 0.1 a target value)" in str(tight)
+    assert "log evidence between -5 and -1 (tight, 0.1 per target value)" in str(tight)
     assert "loose" in str(loose)
     assert "use more basis functions" in str(loose)
     assert "loose" not in str(tight)

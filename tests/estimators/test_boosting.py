@@ -23,10 +23,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from pursuit import HullBoostClassifier, load
+from pursuit import HullBoostClassifier, limits, load
 from pursuit.bounds import margin_tail
 from pursuit.objectives import LogExpLoss
-from pursuit.solvers import stump_steps
 
 
 def corners(m, seed=0, d=3, flipped=0.0):
@@ -157,7 +156,7 @@ def noisy(seed, m=45, d=2):
 @pytest.mark.parametrize("rows", [5000, 20])
 def test_joint_steps_are_the_best_over_stump_leaves_and_step(scale, rows, monkeypatch, size):
     """12 steps against an exhaustive search; the second time as for more than 5 000 rows."""
-    monkeypatch.setattr(stump_steps, "EXHAUSTIVE_ROWS", rows)
+    monkeypatch.setattr(limits, "EXHAUSTIVE_ROWS", rows)
     for seed in range(size(1, 10)):
         X, y, _ = noisy(seed)
         model = HullBoostClassifier(scale=scale, n_terms=12, tol=None).fit(X, y)
@@ -170,7 +169,7 @@ def test_joint_steps_are_the_best_over_stump_leaves_and_step(scale, rows, monkey
 @pytest.mark.parametrize("name", LOSSES[1:])
 @pytest.mark.parametrize("rows", [5000, 20])
 def test_joint_steps_of_the_other_losses(name, rows, monkeypatch, size):
-    monkeypatch.setattr(stump_steps, "EXHAUSTIVE_ROWS", rows)
+    monkeypatch.setattr(limits, "EXHAUSTIVE_ROWS", rows)
     for seed, scale in enumerate(size([8.0], [1.0, 2.0, 8.0, 32.0, 128.0])):
         X, y, rng = noisy(seed, 30)
         weights = rng.uniform(0.5, 2.0, len(y))

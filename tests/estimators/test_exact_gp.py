@@ -149,7 +149,7 @@ def test_every_iteration_brackets_the_minimum(waves, rough_kernel, exact_minimum
     least = exact_minimum(K, data.y, 0.02, w)
     assert path.certified[[0, -1]].all()
     assert path.certified.all() == (dtype == "float64")
-    np.testing.assert_array_equal(path.iteration, np.arange(model.n_iter_ + 1))
+    np.testing.assert_array_equal(path.iterations, np.arange(model.n_iter_ + 1))
     # float32 tiles are right to about 1e-6: what is not certified is an estimate.
     for found, certified in zip(path.certificates, path.certified, strict=True):
         room = (1e-12 if certified else 1e-5) * found.target_norms
@@ -157,9 +157,9 @@ def test_every_iteration_brackets_the_minimum(waves, rough_kernel, exact_minimum
         assert np.all(found.upper_per_output >= least - room)
         assert np.all(found.minimum_upper_per_output >= least - room)
         assert np.all(found.minimum_upper_per_output <= found.upper_per_output)
-    assert np.all(np.diff(path.lower) >= -1e-9 * path.upper[0])
+    assert np.all(np.diff(path.lower) >= -1e-9 * path.value[0])
     assert path.lower[0] == 0.0
-    np.testing.assert_allclose(path.upper[0], 0.5 * np.sum(w @ data.y**2))
+    np.testing.assert_allclose(path.value[0], 0.5 * np.sum(w @ data.y**2))
     assert np.all(np.diff(path.seconds) >= 0)
 
 
@@ -385,7 +385,9 @@ def test_auto_chooses_by_the_number_of_rows(waves, monkeypatch):
     model = fixed_gp("rbf", noise=0.1).fit(data.X, data.y)
     assert model.solver_ == "cg"
     assert model.n_iter_ >= 1
-    assert str(model.path_).startswith(f"solved by {model.n_iter_} iterations in ")
+    assert str(model.path_).startswith(
+        f"Path of {model.n_iter_} iterations, stopped by tol: value "
+    )
 
 
 def test_refitting_forgets_the_factor(waves):

@@ -19,9 +19,8 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern, WhiteKerne
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsTransformer, NearestNeighbors
 from sklearn.pipeline import make_pipeline
 
-from pursuit import SpanNeighbors, pairwise
+from pursuit import SpanNeighbors, limits, pairwise
 from pursuit.datasets import load_usps
-from pursuit.greedy import landmarks
 
 EPS = np.finfo(float).eps
 
@@ -221,7 +220,7 @@ class TestAgainstBruteForce:
     def test_coordinates_not_held_while_choosing_are_formed_afterwards(self, monkeypatch):
         X = clusters(60)
         held = SpanNeighbors(RBF(0.8), n_components=10, random_state=0).fit(X).kneighbors()
-        monkeypatch.setattr(landmarks, "STORED", 100)
+        monkeypatch.setattr(limits, "STORED_NUMBERS", 100)
         formed = SpanNeighbors(RBF(0.8), n_components=10, random_state=0).fit(X).kneighbors()
         np.testing.assert_array_equal(held, formed)
 

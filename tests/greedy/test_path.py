@@ -7,7 +7,6 @@ import pytest
 from tasks import make_task
 
 from pursuit.greedy import MaxSize, Meter, Path, Pursuit
-from pursuit.greedy.path import STOP_REASONS
 from pursuit.linalg import Workers
 from pursuit.objectives import SpanPursuit
 
@@ -29,7 +28,7 @@ def test_fields(path):
     assert all(len(getattr(path, name)) == 5 for name in ARRAYS)
     assert path.index.dtype == np.intp
     assert path.entries.dtype == np.int64
-    assert path.stop_reason in STOP_REASONS
+    assert path.stop_reason == "n_basis"
     assert np.all(np.diff(path.seconds) >= 0)
     # A diagonal, then all rows against those still free.
     assert path.entries.tolist() == np.cumsum([20 + 20 * 20, 380, 360, 340, 320]).tolist()
@@ -65,3 +64,43 @@ def test_meter_counts_what_its_kernel_evaluates():
     assert meter.passes == 0
     before = meter.seconds
     assert 0 <= before <= meter.seconds
+
+
+def test_extended_costs_nothing_more(path):
+    longer = path.extended(np.array([7, -1]))
+    assert longer.index.tolist() == [*path.index.tolist(), 7, -1]
+    for name in ("seconds", "entries", "passes"):
+        column = getattr(path, name)
+        assert getattr(longer, name).tolist() == [*column.tolist(), column[-1], column[-1]]
+        assert getattr(longer, name).dtype == column.dtype
+    assert np.isnan(longer.value[-2:]).all()
+    assert longer.stop_reason == path.stop_reason
+    empty = path.truncated(0).extended(np.array([3]))
+    assert empty.seconds.tolist() == [0.0]
+    assert empty.entries.dtype == np.int64
+
+
+def test_columns_that_not_every_fit_has():
+    """Rounds of a linear programme, and iterations of a solver, are described and truncated."""
+    numbers = {name: np.arange(3.0) for name in ARRAYS}
+    rounds = Path(
+        **numbers,
+        stop_reason="tol",
+        sizes=np.array([0, 4, 9]),
+        lower=np.array([0.0, 0.5, 1.5]),
+        iterations=np.array([0, 10, 12]),
+    )
+    assert str(rounds) == (
+        "Path of 3 rounds, stopped by tol: value 2, at least 1.5, after 2 s, 2 kernel entries and "
+        "2 passes over the rows; 9 kernel functions tried, 12 iterations"
+    )
+    unpassed = dataclasses.replace(rounds, passes=np.zeros(3))
+    assert "after 2 s and 2 kernel entries;" in str(unpassed)
+    short = rounds.truncated(2)
+    assert short.sizes.tolist() == [0, 4]
+    assert short.residual is None
+    solved = Path(
+        **numbers, stop_reason="direct", iterations=np.array([0, 0, 0]), residual=np.full(3, 1e-9)
+    )
+    assert str(solved).startswith("Path of 0 iterations, stopped by direct: value 2 after 2 s")
+    assert str(solved).endswith("; relative residual 1e-09, relative gap 2")

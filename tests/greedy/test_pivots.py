@@ -11,7 +11,8 @@ from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, DotProduct
 from tasks import make_task, tasks
 
-from pursuit.greedy import Meter, Pool, block_pivots, given_pivots, landmarks, rearranged
+from pursuit import limits
+from pursuit.greedy import Meter, Pool, block_pivots, given_pivots, rearranged
 from pursuit.kernels import CountingKernel, PrecomputedKernel, compile_kernel
 from pursuit.linalg import NotPositiveDefiniteError, Workers
 from pursuit.rows import IndexRows, Sample, as_rows
@@ -62,7 +63,7 @@ def test_features_formed_anew_are_those_held(greedy, monkeypatch):
     sample, _ = cloud(700)
     kernel = compile_kernel(RBF(1.0))[0]
     held = choose(sample, kernel, 60, greedy=greedy)
-    monkeypatch.setattr(landmarks, "STORED", 0)
+    monkeypatch.setattr(limits, "STORED_NUMBERS", 0)
     streamed = choose(sample, kernel, 60, greedy=greedy)
     assert streamed.features is None
     np.testing.assert_array_equal(held.pool.index, streamed.pool.index)
@@ -116,7 +117,7 @@ def test_greedy_leaves_less_than_random_and_random_less_than_uniform():
 @pytest.mark.parametrize("streamed", [True, False])
 def test_it_stops_at_the_first_landmark_that_meets_the_tolerance(greedy, streamed, monkeypatch):
     if streamed:
-        monkeypatch.setattr(landmarks, "STORED", 0)
+        monkeypatch.setattr(limits, "STORED_NUMBERS", 0)
     sample, _ = cloud(90)
     found = choose(sample, compile_kernel(RBF(1.0))[0], 80, greedy=greedy, tol=0.05)
     assert found.path.stop_reason == "tol"

@@ -121,3 +121,37 @@ def test_a_wider_ball_goes_on_from_the_smaller_one():
         objective.refresh()
         assert objective.value == pytest.approx(least_error(A, y, radius), abs=1e-8)
         assert objective.gap <= 1e-8
+
+
+def test_looking_at_what_is_available_makes_no_pass():
+    """Passes belong to steps: reading a property may not cost one."""
+    rng = np.random.default_rng(5)
+    A = rng.normal(size=(60, 50))
+    y = A[:, :10] @ rng.normal(size=10)
+    G, passes = A.T @ A / 60, []
+
+    class Sums:
+        linear, diagonal, square = A.T @ y / 60, np.diag(G), float(y @ y / 60)
+
+        def image(self, w):
+            passes.append(w)
+            return G @ w
+
+        def block(self, left, right):
+            return G[np.ix_(left, right)]
+
+    objective = BallRegression(Sums(), 2.0, step="corrective", solve=bounded_least_squares)
+    assert not passes
+    for _ in range(40):
+        before = len(passes)
+        free = np.flatnonzero(objective.available)
+        gains = objective.score(free)
+        assert len(passes) == before
+        if not len(free) or gains.max() <= 1e-12 * objective.start_value:
+            break
+        objective.add(int(free[gains.argmax()]))
+    objective.refresh()
+    known = len(passes)
+    objective.refresh()
+    assert len(passes) == known
+    assert objective.gap <= 1e-9 * objective.start_value

@@ -276,7 +276,7 @@ def test_the_result_does_not_depend_on_threads():
         (lambda f, P: minimize_over_hull(f, P * np.nan), ValueError, "finite numbers"),
         (lambda f, P: minimize_over_hull(f, P, bound=2), ValueError, "leave it out for a matrix"),
         (lambda f, P: minimize_over_hull(f, P, start=[1.0]), ValueError, "start must be a vector"),
-        (lambda f, P: minimize_over_hull(f, lambda g: P[:5, 0]), ValueError, "one a row"),
+        (lambda f, P: minimize_over_hull(f, lambda g: P[:5, 0]), ValueError, "one per row"),
         (
             lambda f, P: minimize_over_hull(f, lambda g: 3 * P[:, 0], bound=1e-3),
             ValueError,

@@ -117,7 +117,7 @@ def test_prefit(seed, n_outputs, hold):
     with Workers(1) as workers:
         objective = build(PrefitPursuit, G, Y, workers)
         if hold:
-            objective.hold(4)
+            objective.force_in(4)
         path = run(objective, 5)
     S = naive_prefit(G, Y, 5 + hold, [4] if hold else [])
     assert objective.chosen.tolist() == S
@@ -132,7 +132,7 @@ def test_backfit(seed, n_outputs, every, hold):
     with Workers(1) as workers:
         objective = build(BackfitPursuit, G, Y, workers, refit_every=every)
         if hold:
-            objective.hold(4)
+            objective.force_in(4)
         path = run(objective, 6)
     S = naive_backfit(G, Y, 6 + hold, every, [4] if hold else [])
     assert objective.chosen.tolist() == S
@@ -144,7 +144,7 @@ def test_basic(seed, n_outputs, hold):
     G, Y = make_dictionary(seed, n_outputs=n_outputs)
     objective = build(BasicPursuit, G, Y, None)
     if hold:
-        objective.hold(4)
+        objective.force_in(4)
     run(objective, 5)
     S, seen = naive_basic(G, Y, 5, held=4 if hold else None)
     chosen = ([4] if hold else []) + S

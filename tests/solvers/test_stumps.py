@@ -16,7 +16,7 @@ from pursuit.objectives import (
 )
 from pursuit.solvers import Bins, StumpAtoms
 from pursuit.solvers.stump_bounds import lower_bounds
-from pursuit.solvers.stump_steps import JointSearch, StumpStep
+from pursuit.solvers.stump_search import JointSearch, StumpStep
 
 
 def all_stumps(X):

@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF
 from pursuit.kernels import compile_kernel
 from pursuit.linalg import Workers
 from pursuit.rows import Sample, as_rows
-from pursuit.tuning import learn_noise, noise
+from pursuit.tuning import evidence, learn_noise
 
 KERNEL = compile_kernel(RBF(0.8))[0]
 
@@ -62,7 +62,7 @@ def test_zero_targets_have_some_noise():
 
 
 def test_many_rows_are_sampled_by_seed(monkeypatch):
-    monkeypatch.setattr(noise, "EVIDENCE_ROWS", 100)
+    monkeypatch.setattr(evidence, "EVIDENCE_ROWS", 100)
     X, Y, _ = make(160)
     one, again, other = (
         learned(X, Y, all_rows_up_to=150, rng=np.random.default_rng(seed)) for seed in (0, 0, 1)

@@ -28,7 +28,7 @@ def test_full_report():
     )
     lines = text.splitlines()
     assert lines[0] == "kernel family: matern32"
-    assert lines[1].split() == "rbf 500 rows evidence a row -1.2500 17 evaluations 0.50 s".split()
+    assert lines[1].split() == "rbf 500 rows evidence per row -1.2500 17 evaluations 0.50 s".split()
     assert lines[2].split()[:2] == ["matern32", "2000"]
     names = [line.split()[0] for line in lines[4:7]]
     assert names == ["height", "depth", "width"], "the most relevant come first"

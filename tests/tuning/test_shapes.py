@@ -7,9 +7,8 @@ from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from pursuit.linalg import Workers
-from pursuit.tuning import Evidence, NoiseRange, learn_shape, learning, shapes
-from pursuit.tuning.learning import Learned
-from pursuit.tuning.shapes import class_loss
+from pursuit.tuning import Evidence, NoiseRange, learn_shape, learning
+from pursuit.tuning.learning import Learned, class_loss
 
 NOISE = NoiseRange(0.1, 0.01, 10.0)
 FIRST = 150
@@ -19,8 +18,7 @@ FIRST = 150
 def small(monkeypatch):
     """Families are compared on fewer rows than in earnest, and judged by fewer."""
     monkeypatch.setattr(learning, "FIRST_ROWS", FIRST)
-    monkeypatch.setattr(shapes, "FIRST_ROWS", FIRST)
-    monkeypatch.setattr(shapes, "_JUDGING_ROWS", FIRST)
+    monkeypatch.setattr(learning, "_JUDGING_ROWS", FIRST)
 
 
 @pytest.fixture(scope="module")

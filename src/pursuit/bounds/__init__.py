@@ -1,59 +1,56 @@
-"""Numbers in, certificates out: how far a model can be from the best one.
+"""Certificates and bounds: how far a model can be from the best one.
 
-Formulas only; passes over data live in `gram/`. Imports NumPy only.
+Formulas of numbers only; passes over data live in `gram/`. Imports NumPy and SciPy only.
 """
 
-from pursuit.bounds.bound import Bound
-from pursuit.bounds.certificate import Certificate, CertificatePath, relative_gap
+from pursuit.bounds.certificate import Bound, Certificate, CertificatePath, relative_gap
 from pursuit.bounds.compression import (
     compression_bound,
     compression_terms,
     correlation_bound,
     kpca_bound,
+    matching_pursuit_bound,
 )
 from pursuit.bounds.duality import (
+    balanced,
+    circle_shift,
+    companion_lower_bound,
     dense_lower_bound,
+    diagonal_quadratic,
     hybrid_lower_bound,
     l1_lower_bound,
+    logistic_lower_bound,
     minimum_upper_bound,
     primal_value,
+    residual_lower_bound,
     scaled_lower_bound,
+    scaled_machine_bound,
     shifted_lower_bound,
     sparse_dual_floor,
     sparse_lower_bound,
 )
 from pursuit.bounds.evidence import EvidenceBounds, evidence_bounds
-from pursuit.bounds.growthpath import GrowthPath
-from pursuit.bounds.logistic import logistic_lower_bound
-from pursuit.bounds.machines import balanced, diagonal_quadratic, scaled_machine_bound
-from pursuit.bounds.quadratic import circle_shift, companion_lower_bound, residual_lower_bound
 from pursuit.bounds.rates import (
     IN_EXPECTATION,
     greedy_rate_bound,
-    natarajan_step_bound,
-    orthogonalities,
-    simple_rate_bound,
-    span_rate_bound,
-    span_step_bound,
-)
-from pursuit.bounds.rates_hull import (
     hull_rate,
     hull_rate_bound,
     hull_rate_from,
     margin_bound,
     margin_scale,
     margin_tail,
+    natarajan_step_bound,
+    orthogonalities,
+    simple_rate_bound,
+    span_rate_bound,
 )
 from pursuit.bounds.sampling import (
     finite_mean_deviation,
     least_deviation,
-    mean_deviation,
     sample_needed,
     sampled_look,
     sampled_total,
 )
-from pursuit.bounds.solvepath import SolvePath
-from pursuit.bounds.vc import matching_pursuit_bound
 
 __all__ = [
     "IN_EXPECTATION",
@@ -61,8 +58,6 @@ __all__ = [
     "Certificate",
     "CertificatePath",
     "EvidenceBounds",
-    "GrowthPath",
-    "SolvePath",
     "balanced",
     "circle_shift",
     "companion_lower_bound",
@@ -86,7 +81,6 @@ __all__ = [
     "margin_scale",
     "margin_tail",
     "matching_pursuit_bound",
-    "mean_deviation",
     "minimum_upper_bound",
     "natarajan_step_bound",
     "orthogonalities",
@@ -101,7 +95,6 @@ __all__ = [
     "shifted_lower_bound",
     "simple_rate_bound",
     "span_rate_bound",
-    "span_step_bound",
     "sparse_dual_floor",
     "sparse_lower_bound",
 ]

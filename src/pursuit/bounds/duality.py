@@ -1,10 +1,35 @@
-"""Duality of regularised least squares with weights (Formulas §1 and §10).
+"""Lower bounds on minima by duality, for the convex problems of the package.
 
-P(f) = ½Σw(y - f)² + ½σ²‖f‖²  and, with A = K + σ²W⁻¹, for any vector v
+**Regularised least squares** (Formulas §1 and §10). With A = K + σ²W⁻¹ and any vector v::
 
-    D(v) = σ²( y'v - ½ v'Av ) ≤ P_min.
+    P(f) = ½Σw(y - f)² + ½σ²‖f‖²   ≥   D(v) = σ²( y'v - ½ v'Av )
 
-Arguments are sums over rows, one entry an output.
+**Quadratic functions** q(x) = ½x'Hx - b'x with psd H. With r = b - Hv, q(v) - min q = ½r'H⁺r
+wherever b lies in the range of H. Where H - diag(d) is psd for some d > 0, r'H⁻¹r is at most
+Σr²/d::
+
+    min q ≥ q(v) - ½Σr²/d
+
+This is Theorem 1, eq. (8), of Smola and Bartlett (2001, SB01) for K = H - σ²1: the right side is
+(-½‖b‖² - Q(v))/σ² with Q(v) = -b'Kv + ½v'(K² + σ²K)v, and q is its Q*.
+
+**Logistic regression** without an intercept, for y = ±1, weights w and the kernel s·k::
+
+    P(f) = Σ w_i log(1 + exp(-y_i f(x_i))) + ‖f‖²/2s   ≥   D(a) = Σ w_i H(q_i) - ½s a'Ka
+
+for every a_i = w_i y_i q_i with 0 ≤ q ≤ 1, where H(q) = -q log q - (1 - q) log(1 - q): the loss is
+at least H(q) - q y f, and the minimum of ‖f‖²/2s - a'f over all functions is -½s a'Ka.
+
+**Support vector machines** with an intercept (Formulas §6). With slacks
+ξ_i = max(0, 1 - y_i f(x_i)) for classes, or max(0, |y_i - f(x_i)| - ε), costs c_i and the loss ξ or
+ξ²::
+
+    P(f, b) = ½‖f‖² + Σ c_i ℓ(ξ_i)   ≥   D(a) = y'a - ε‖a‖₁ - ½a'(K + diag δ)a
+
+for every a with 1'a = 0 that is feasible: δ = 0 and |a_i| ≤ c_i for ξ, δ_i = 1/(2c_i) for ξ², and
+y_i a_i ≥ 0 for classes.
+
+Arguments are sums over rows with one entry per output, or arrays with one column per output.
 """
 
 from __future__ import annotations
@@ -12,6 +37,10 @@ from __future__ import annotations
 import numpy as np
 
 from pursuit._types import Floats, Indices
+
+_HALVINGS = 50
+_MOST = 2.0
+"""Largest multiple that is tried; at a minimum in a span the best one is at most 1."""
 
 
 def primal_value(squared_error: Floats, squared_norm: Floats, noise: float) -> Floats:
@@ -56,7 +85,7 @@ def hybrid_lower_bound(
     """
     rest = quadratic - (border**2).sum(axis=0)
     step = linear - (border * z).sum(axis=0)
-    # A rest that is rounding says that v lies in the span of S* already.
+    # If the rest is rounding, v lies in the span of S*.
     safe = np.where(rest > 1e-12 * np.abs(quadratic), rest, 0.0)
     gain: Floats = 0.5 * noise * step * _ratio(step, safe)
     return sparse_lower_bound(z, noise) + gain
@@ -73,14 +102,14 @@ def minimum_upper_bound(
     """P_min ≤ D(v) + min_u ½Σw(ρ - Vu)² + ½σ²‖u‖², ρ = y - Av (CGLB).
 
     Artemev, Burt and van der Wilk, 2021: A⁻¹ is at most (VV' + σ²W⁻¹)⁻¹ because VV' ≤ K.
-    ``leftover_value`` is the last term for some u; any u will do, and the value of a sum of
-    squares keeps the digits that ρ'Wρ - ‖L⁻¹V'Wρ‖² loses.
+    ``leftover_value`` is the last term for some u. Any u is valid, and a sum of squares keeps the
+    digits that ρ'Wρ - ‖L⁻¹V'Wρ‖² loses.
     """
     return dense_lower_bound(linear, quadratic, noise) + leftover_value
 
 
 def l1_lower_bound(linear: float, quadratic: float, largest: float, alpha: float) -> float:
-    """D of the best multiple of Wr that is feasible, for ½Σw(y - Ka)² + α‖a‖₁ (Z03 eq. 2).
+    """D of the best feasible multiple of Wr, for ½Σw(y - Ka)² + α‖a‖₁ (Zhang 2003, Z03 eq. 2).
 
     For every v with |K'v| ≤ α the minimum is at least y'v - ½v'W⁻¹v. ``linear`` is y'Wr,
     ``quadratic`` r'Wr and ``largest`` max|K'Wr|, or more: v = sWr with s ≤ α/largest.
@@ -97,3 +126,82 @@ def _ratio(numerator: Floats, denominator: Floats) -> Floats:
     """Quotient, 0 where the denominator vanishes."""
     positive = denominator > 0
     return np.where(positive, numerator / np.where(positive, denominator, 1.0), 0.0)
+
+
+def residual_lower_bound(value: float, residual: Floats, shift: Floats | float) -> float:
+    """q(v) - ½Σr²/d, from q(v), the residual r = b - Hv (or more in absolute value) and d."""
+    return value - 0.5 * float(np.sum(residual**2 / shift))
+
+
+def companion_lower_bound(companion_value: float, scale: float, constant: float) -> float:
+    """min q ≥ -constant - scale·q*(z) for any z, where min q = -constant - scale·min q*.
+
+    SB01's Theorem 1, eq. (7): q* is Q*, the scale σ² and the constant ½‖y‖².
+    """
+    return -constant - scale * companion_value
+
+
+def circle_shift(diagonal: Floats, row_sums: Floats) -> Floats | None:
+    """Return d > 0 with H - diag(d) psd, by Gershgorin's circles: H_ii less the rest of its row.
+
+    ``row_sums`` are Σ_j |H_ij|. None where some circle reaches 0.
+    """
+    rest = row_sums - np.abs(diagonal)
+    slack = len(diagonal) * np.finfo(np.float64).eps * row_sums
+    shift = diagonal - rest - slack
+    return shift if np.all(shift > 0) else None
+
+
+def logistic_lower_bound(q: Floats, weights: Floats, quadratic: Floats) -> Floats:
+    """max of D(ta) over t, from q, w and s·a'Ka or an upper bound on it.
+
+    D(ta) is concave: the zero of its slope Σ w q log((1 - tq)/tq) - t s·a'Ka is found by bisection
+    between 0 and the largest t with tq ≤ 1. Every t on the way gives a true bound.
+    """
+    low, quadratic = np.zeros(q.shape[1]), np.maximum(quadratic, 0.0)
+    largest = np.maximum(q.max(axis=0, initial=0.0), 1.0 / _MOST)
+    high = 1.0 / largest
+    for _ in range(_HALVINGS):
+        t = 0.5 * (low + high)
+        slope = weights @ (q * (_log(1.0 - t * q) - _log(t * q))) - t * quadratic
+        low, high = np.where(slope > 0, t, low), np.where(slope > 0, high, t)
+    bound: Floats = weights @ _entropy(low * q) - 0.5 * low**2 * quadratic
+    return bound
+
+
+def _entropy(q: Floats) -> Floats:
+    """H(q)."""
+    return np.asarray(-q * _log(q) - (1.0 - q) * _log(1.0 - q))
+
+
+def _log(x: Floats) -> Floats:
+    """The logarithm of a number in [0, 1], and 0 for 0, as it is only multiplied by that number."""
+    return np.log(np.where(x > 0, x, 1.0))
+
+
+def balanced(a: Floats) -> Floats:
+    """The dual point with its heavier side scaled down, so that 1'a = 0 and a stays feasible."""
+    up = np.where(a > 0, a, 0.0).sum(axis=0)
+    down = -np.where(a < 0, a, 0.0).sum(axis=0)
+    least = np.minimum(up, down)
+    share = [np.divide(least, side, out=np.zeros_like(side), where=side > 0) for side in (up, down)]
+    result: Floats = a * np.where(a > 0, share[0], share[1])
+    return result
+
+
+def scaled_machine_bound(linear: Floats, quadratic: Floats, limit: Floats) -> Floats:
+    """max of D(ta) over 0 ≤ t ≤ limit, from y'a - ε‖a‖₁ and an upper bound on a'(K + diag δ)a."""
+    # Without curvature, D rises up to the limit.
+    curved = quadratic > 0
+    best = np.where(curved, np.maximum(linear, 0.0) / np.where(curved, quadratic, 1.0), np.inf)
+    t = np.where(linear > 0, np.minimum(best, limit), 0.0)
+    t = np.where(np.isfinite(t), t, 0.0)
+    bound: Floats = t * (linear - 0.5 * t * np.maximum(quadratic, 0.0))
+    return bound
+
+
+def diagonal_quadratic(inner: Floats, a: Floats, residual: Floats) -> Floats:
+    """a'Ka ≤ ‖V'a‖² + (Σ|a_i|√d_i)² for K = VV' + E and d = diag E."""
+    missed = np.sqrt(np.maximum(residual, 0.0)) @ np.abs(a)
+    bound: Floats = inner + missed**2
+    return bound

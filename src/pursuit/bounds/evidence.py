@@ -14,7 +14,7 @@ class EvidenceBounds(tuple[float, float]):
     n_values: int
 
     def __new__(cls, lower: float, upper: float, n_values: int) -> EvidenceBounds:
-        """Pair of bounds for a number of target values, the scale on which a width is large."""
+        """A pair of bounds; their width is judged per target value."""
         pair = super().__new__(cls, (lower, upper))
         pair.n_values = n_values
         return pair
@@ -34,16 +34,16 @@ class EvidenceBounds(tuple[float, float]):
 
     @property
     def loose(self) -> bool:
-        """Whether the bounds are more than a tenth of a nat a target value apart."""
+        """Whether the bounds are more than 0.1 nat per target value apart."""
         return self.upper - self.lower > 0.1 * self.n_values
 
     def __str__(self) -> str:
         width = (self.upper - self.lower) / max(self.n_values, 1)
         verdict = (
-            f"loose, {width:.2g} a target value: the basis misses more of the kernel's trace than "
-            "the noise covers; use more basis functions"
+            f"loose, {width:.2g} per target value: the basis misses more of the kernel's trace "
+            "than the noise covers; use more basis functions"
             if self.loose
-            else f"tight, {width:.2g} a target value"
+            else f"tight, {width:.2g} per target value"
         )
         return f"log evidence between {self.lower:.6g} and {self.upper:.6g} ({verdict})"
 
@@ -82,7 +82,7 @@ def evidence_bounds(
     sum_log_weights : float
         Σ log w.
     rounding : float
-        The share of σ² by which V'WV may be off in any direction; the bounds leave room for it.
+        The share of σ² by which V'WV may be wrong in any direction; the bounds allow for it.
 
     Returns
     -------
@@ -99,8 +99,8 @@ def evidence_bounds(
     )
     constant = -0.5 * outputs * (log_determinant + n_rows * np.log(2 * np.pi))
     fitted, fitted_shifted = float((z**2).sum()), float((z_shifted**2).sum())
-    left = (1 + rounding) * (norm - fitted)
+    unexplained = (1 + rounding) * (norm - fitted)
     doubt = 0.5 * outputs * n * rounding
-    lower = float(constant - doubt - 0.5 * (left + outputs * missed) / noise)
+    lower = float(constant - doubt - 0.5 * (unexplained + outputs * missed) / noise)
     upper = float(constant + doubt - 0.5 * (norm - fitted_shifted) / (noise + missed))
     return EvidenceBounds(min(lower, upper), upper, outputs * n_rows)

@@ -1,9 +1,13 @@
-"""How fast sparse greedy approximation must converge: Z03's theorems and SB01's, as numbers.
+"""Rates of convergence as numbers: theorems of Z03, SB01 and Z02.
+
+Z03 is Zhang 2003, Z02 is Zhang 2002 and SB01 is Smola and Bartlett 2001.
 
 In units of P = m R: with σ² = mλ and M² = max_i w_i k(x_i, x_i), Z03's constants only appear as
-λ = σ²/m and M². Rows of different weights are rows √w_i x_i with targets √w_i y_i, which the proofs
-allow. Several outputs that share a basis obey the same bounds for the sum of their objectives,
-because Δ²/(R̂M² + λΔ), the decrease that a step guarantees, is subadditive in (Δ, R̂).
+λ = σ²/m and M². Rows with different weights are rows √w_i x_i with targets √w_i y_i, which the
+proofs allow. Several outputs that share a basis obey the same bounds for the sum of their
+objectives, because Δ²/(R̂M² + λΔ), the decrease that a step guarantees, is subadditive in (Δ, R̂).
+
+For hulls: Z02 Theorem 3.1, and its equations (6) and (8) for boosting.
 """
 
 from __future__ import annotations
@@ -13,8 +17,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pursuit._types import Floats
-from pursuit.bounds.bound import Bound
+from pursuit._types import Floats, Indices
+from pursuit.bounds.certificate import Bound
 
 DISTANCE = "P(f) - min P"
 IN_EXPECTATION = "on average over the random draws"
@@ -38,7 +42,7 @@ def greedy_rate_bound(
     """P(f_k) - P_min after k steps of Z03's Algorithms 1 to 4 (Theorem 5.1).
 
     ΔP_k ≤ ΔP₀(M² + λ) / ( λ²ΔP₀k/(P_min M² + λΔP₀) + M² + λ ); on average for Algorithms 2 and 3.
-    The bound increases in both P_min and ΔP₀, so upper bounds of them may be passed, such as P of
+    The bound increases in both P_min and ΔP₀, so upper bounds on them may be passed, such as P of
     any function and P(0).
 
     Parameters
@@ -58,7 +62,7 @@ def greedy_rate_bound(
     trivial : float or array, optional
         What is known of the distance without the theorem.
     caveat : str, optional
-        What the reader must grant.
+        Assumptions to print with the bound.
 
     Returns
     -------
@@ -131,7 +135,7 @@ def span_rate_bound(
     """P(f_n) - P_min for Algorithm 4, beside any sparse functions f̄ (Z03 Theorem 6.1).
 
     ΔP_n ≤ max{(1 + γ)²ΔP(f̄), [1 - γ²/(N(2 + γ)²ρ)]ⁿ ΔP₀} for every γ > 0 and every f̄ of N terms;
-    the best γ and the best of the given f̄ are taken at each n. Upper bounds of ΔP(f̄), ρ and ΔP₀
+    each n uses the best γ and the best of the given f̄. Upper bounds of ΔP(f̄), ρ and ΔP₀
     may be passed. Several outputs that share a basis obey it for the sums of their objectives, N
     being the number of functions in use for any of them.
 
@@ -139,14 +143,14 @@ def span_rate_bound(
     ----------
     size : array of int
         Numbers of basis functions n.
-    n_terms, rho, gaps : arrays, one entry an f̄
+    n_terms, rho, gaps : arrays with one entry per f̄
         N, ρ of its terms (:func:`orthogonalities`) and ΔP(f̄).
     initial_gap : float
         ΔP₀.
     trivial : float or array, optional
         What is known of the distance without the theorem.
     caveat : str, optional
-        What the reader must grant.
+        Assumptions to print with the bound.
 
     Returns
     -------
@@ -168,24 +172,6 @@ def span_rate_bound(
     value = np.maximum(*terms(high)).min(axis=1, initial=np.inf)
     value = np.minimum(value, initial_gap)
     return _bound("Zhang 2003, Theorem 6.1", size, value, trivial, caveat)
-
-
-def span_step_bound(
-    n_terms: ArrayLike, *, rho: ArrayLike, initial_gap: float, gaps: ArrayLike, n_rows: int
-) -> Bound:
-    """Steps of Algorithm 4 until ΔP ≤ 4ΔP(f̄): ⌈9Nρ ln(ΔP₀/4ΔP(f̄))⌉ (after Z03 Theorem 6.1).
-
-    The paper prints ln(4ΔP₀/ΔP(f̄)), which is more than its own theorem needs. Arguments are those
-    of :func:`span_rate_bound`; a bound of ``n_rows`` or more is vacuous.
-    """
-    N, ratio, gap = (np.asarray(x, dtype=np.float64) for x in (n_terms, rho, gaps))
-    return Bound(
-        "Zhang 2003, steps after Theorem 6.1",
-        "number of steps to within four times the distance of the best so many functions",
-        np.asarray(n_terms, dtype=np.intp),
-        _steps(9 * N * ratio, initial_gap, 4 * gap),
-        trivial=float(n_rows),
-    )
 
 
 def natarajan_step_bound(
@@ -211,9 +197,9 @@ def natarajan_step_bound(
     tolerance : array
         ε.
     n_rows : int
-        m: a bound of so many steps is vacuous.
+        m: a bound of m steps or more is vacuous.
     caveat : str, optional
-        What the reader must grant.
+        Assumptions to print with the bound.
 
     Returns
     -------
@@ -241,3 +227,91 @@ def _bound(
     name: str, size: ArrayLike, value: Floats, trivial: float | Floats, caveat: str
 ) -> Bound:
     return Bound(name, DISTANCE, np.asarray(size, dtype=np.intp), value, trivial, caveat=caveat)
+
+
+def hull_rate(steps: Indices, curvature: float) -> Floats:
+    """Δf(vᵏ) ≤ 8M/(k + 3) for k ≥ 1 (Theorem 3.1, first form); infinite for k = 0."""
+    k = np.asarray(steps, dtype=np.float64)
+    return np.where(k >= 1, 8.0 * curvature / (k + 3.0), np.inf)
+
+
+def hull_rate_from(steps: Indices, curvature: float, excess: float) -> Floats:
+    """Δf(vᵏ) ≤ 8M/(k + 8M/Δf(v⁰)) if Δf(v⁰) ≤ 4M (Theorem 3.1, second form).
+
+    ``excess`` is Δf(v⁰) or an upper bound on it; infinite where it is above 4M.
+    """
+    k = np.asarray(steps, dtype=np.float64)
+    if excess <= 0:
+        return np.zeros(len(k))
+    if excess > 4.0 * curvature:
+        return np.full(len(k), np.inf)
+    # Written so that an infinite M gives ``excess`` itself.
+    return np.asarray(excess / (1.0 + k * (excess / (8.0 * curvature))))
+
+
+def hull_rate_bound(n_steps: int, curvature: float, excess: float) -> Bound:
+    """The smaller of both forms after 1, …, n steps.
+
+    Parameters
+    ----------
+    n_steps : int
+        Steps taken.
+    curvature : float
+        M.
+    excess : float
+        Δf(v⁰), or an upper bound on it such as the Frank-Wolfe gap there.
+
+    Returns
+    -------
+    bound : Bound
+    """
+    steps = np.arange(1, n_steps + 1)
+    value = np.minimum(hull_rate(steps, curvature), hull_rate_from(steps, curvature, excess))
+    return Bound(
+        "Zhang 2002, Theorem 3.1",
+        "the distance of f from its minimum over the hull",
+        steps,
+        value,
+        trivial=excess,
+        caveat=f"M = {curvature:.3g}; one size is one step",
+    )
+
+
+def margin_tail(steps: Indices, scale: float, margin: float) -> Floats:
+    """P(margin ≤ γ) ≤ exp(-Aγ + 8A²/(k + 3)) if some v has margin 2γ everywhere (before (8))."""
+    k = np.asarray(steps, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(8.0 * scale**2 / (k + 3.0) - scale * margin))
+
+
+def margin_scale(n_steps: int, margin: float) -> float:
+    """A = γ(k + 3)/16, which makes the bound exp(-γ²(k + 3)/32) (equation 8)."""
+    return margin * (n_steps + 3) / 16.0
+
+
+def margin_bound(n_steps: int, scale: float, margin: float) -> Bound:
+    """The share of rows whose margin is at most γ, after 1, …, n rounds.
+
+    Parameters
+    ----------
+    n_steps : int
+        Rounds of boosting.
+    scale : float
+        A. With ``margin_scale(n_steps, margin)`` the last value is that of equation (8).
+    margin : float
+        γ.
+
+    Returns
+    -------
+    bound : Bound
+    """
+    steps = np.arange(1, n_steps + 1)
+    return Bound(
+        "Zhang 2002, equation (8)",
+        f"the share of training rows with a margin of at most {margin:.4g}",
+        steps,
+        margin_tail(steps, scale, margin),
+        trivial=1.0,
+        caveat=f"if some vote has a margin of {2 * margin:.4g} on every row; scale {scale:.4g}; "
+        "one size is one round",
+    )

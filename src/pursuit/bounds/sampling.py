@@ -1,4 +1,4 @@
-"""Totals from samples: what a few residuals say about all of them (SS00 Corollary 3)."""
+"""Totals from samples of residuals (Smola and Schölkopf 2000, SS00 Corollary 3)."""
 
 from __future__ import annotations
 
@@ -7,25 +7,16 @@ from dataclasses import replace
 import numpy as np
 
 from pursuit._types import Floats
-from pursuit.bounds.bound import Bound
-
-
-def mean_deviation(n: int, n_sampled: int, spread: float, delta: float) -> float:
-    """ε with Pr{mean of all - mean of the sample ≥ ε} ≤ δ, the n values independent (Corollary 3).
-
-    Solves δ = exp(-2 m m' ε² / ((m - m') b²)), eq. (13) with its inequality the right way round,
-    for m = ``n`` independent values in an interval of length b = ``spread`` and any m' =
-    ``n_sampled`` of them.
-    """
-    _check(n, n_sampled, spread, delta)
-    share = (n - n_sampled) / n
-    return float(spread * np.sqrt(share * np.log(1.0 / delta) / (2.0 * n_sampled)))
+from pursuit.bounds.certificate import Bound
 
 
 def finite_mean_deviation(n: int, n_sampled: int, spread: float, delta: float) -> float:
-    """The same for n fixed values and a uniform sample without replacement (Serfling 1974).
+    """ε with Pr{mean of all - mean of the sample ≥ ε} ≤ δ, for a sample without replacement.
 
-    (m - m')/m is replaced by 1 - (m' - 1)/m; nothing is assumed of the values.
+    SS00 Corollary 3 for m = ``n`` fixed values in an interval of length b = ``spread``, of which
+    m' = ``n_sampled`` are drawn uniformly: δ = exp(-2m'ε² / ((1 - (m' - 1)/m) b²)). The factor is
+    that of Serfling (1974), which assumes nothing of the values; the paper's (m - m')/m is for
+    independent values.
     """
     _check(n, n_sampled, spread, delta)
     if n_sampled == n:
@@ -49,11 +40,11 @@ def sampled_total(
     Parameters
     ----------
     values : array of shape (m',)
-        The numbers sampled, without replacement and independently of their values.
+        The sampled numbers, drawn without replacement and independently of their values.
     n : int
-        How many there are.
+        Number of all values.
     largest : float
-        None of the n exceeds it.
+        An upper bound on all n numbers.
     delta : float
         Probability with which the bound may fail.
     size : int
@@ -61,12 +52,12 @@ def sampled_total(
     quantity : str
         What the total is, in words.
     trivial : float
-        What is known without the sample.
+        A bound that is known without the sample.
 
     Returns
     -------
     bound : Bound
-        Of confidence 1 - delta, or 1 when all numbers were seen.
+        With confidence 1 - delta, or 1 if all numbers were seen.
     """
     deviation = finite_mean_deviation(n, len(values), largest, delta)
     total = n * (float(np.mean(values)) + deviation)
@@ -111,15 +102,15 @@ def sampled_look(
 def least_deviation(n: int, n_sampled: int, largest: float, delta: float, n_looks: int) -> float:
     """The smallest deviation of the total that any of ``n_looks`` looks can have.
 
-    Look t sees ``n_sampled`` of the n - t + 1 numbers in [0, largest] that are left then.
+    Look t sees ``n_sampled`` of the remaining n - t + 1 numbers in [0, largest].
     """
     deviations = []
     for look in range(1, min(n_looks, n) + 1):
-        left = n - look + 1
+        remaining = n - look + 1
         deviation = finite_mean_deviation(
-            left, min(n_sampled, left), largest, look_delta(delta, look)
+            remaining, min(n_sampled, remaining), largest, look_delta(delta, look)
         )
-        deviations.append(left * deviation)
+        deviations.append(remaining * deviation)
     return min(deviations)
 
 

@@ -104,8 +104,6 @@ def records() -> dict[str, type]:
         bounds.Certificate,
         bounds.CertificatePath,
         bounds.EvidenceBounds,
-        bounds.GrowthPath,
-        bounds.SolvePath,
         gram.GramStatistics,
         greedy.Choice,
         greedy.Path,

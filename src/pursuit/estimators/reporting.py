@@ -127,16 +127,16 @@ def _sizes(model: Any) -> tuple[list[int], str]:
     path = getattr(model, "path_", None)
     if path is None or not len(path):
         return [], "basis functions"
-    if hasattr(path, "sizes"):
+    if path.sizes is not None:
         return [int(n) for n in path.sizes if n > 0], "kernel functions tried"
-    if not hasattr(path, "index"):
+    if path.residual is not None:
         return list(range(1, len(path) + 1)), "iterations"
     return size_grid(len(path)), "basis functions"
 
 
 def _positions(model: Any, sizes: list[int]) -> Indices:
     """Where the path has its numbers for these sizes."""
-    if hasattr(model.path_, "sizes"):
+    if model.path_.sizes is not None:
         return np.flatnonzero(np.asarray(model.path_.sizes) > 0)
     return np.asarray(sizes, dtype=np.intp) - 1
 
@@ -148,10 +148,10 @@ def _path_curves(model: Any, sizes: list[int], certified: CertificatePath | None
     at, path = _positions(model, sizes), model.path_
     curves = []
     for name, title in (("value", "Objective"), ("residual", "Relative residual")):
-        if hasattr(path, name):
+        if getattr(path, name) is not None:
             values = np.asarray(getattr(path, name), dtype=float)[at]
             curves.append(Curve(title, "", values.tolist(), logarithmic=True))
-    gap = np.asarray(getattr(path, "gap", np.full(len(path), np.nan)), dtype=float)[at]
+    gap = np.asarray(path.gap, dtype=float)[at]
     if certified is not None:
         gap = np.array([each.relative_gap for each in certified.certificates])
     curves.append(Curve("Relative gap to the exact solution", "", gap.tolist(), logarithmic=True))
@@ -180,7 +180,7 @@ def _errors(model: Any, sizes: list[int], X: Any, y: NDArray[Any]) -> Curve:
 
 def _cost_curves(model: Any, sizes: list[int], judged: Any) -> list[Curve]:
     """Prediction time, measured at full size and in proportion below, and what a file takes."""
-    if not sizes or not hasattr(model.path_, "index"):
+    if not sizes or _sizes(model)[1] != "basis functions":
         return []
     curves = []
     rows = judged[0] if judged is not None else _points(model)

@@ -1,28 +1,34 @@
-"""The one greedy loop: who may be chosen, who is chosen, when to stop, and what it cost.
+"""The one greedy loop: candidates, choice, stopping rules, and the path with its costs.
 
 Imports objectives and what lies below it.
 """
 
-from pursuit.greedy.candidates import AllCandidates, FreshSubset, RandomPivot, subset_size
-from pursuit.greedy.landmarks import Pivots
-from pursuit.greedy.loop import Pursuit, best_candidate
-from pursuit.greedy.path import Meter, Path, size_grid
-from pursuit.greedy.patience import PATIENCE, Patience, largest_size
-from pursuit.greedy.pivots import block_pivots, given_pivots, rearranged
-from pursuit.greedy.pool import Choice, Pool, PooledSearch, kernel_matrix
-from pursuit.greedy.problem import Problem
+from pursuit.greedy.loop import (
+    AllCandidates,
+    FreshSubset,
+    Pursuit,
+    RandomPivot,
+    best_candidate,
+    subset_size,
+)
+from pursuit.greedy.paths import Meter, Path, size_grid
+from pursuit.greedy.pivots import Pivots, block_pivots, given_pivots, rearranged
+from pursuit.greedy.pool import Choice, Pool, PooledSearch, Problem, kernel_matrix
 from pursuit.greedy.refit import SpanFit, refit, solve_in_span
 from pursuit.greedy.stopping import (
+    PATIENCE,
     BoundBelow,
     Clock,
     Deadline,
     GapBelow,
     Interrupted,
     MaxSize,
+    Patience,
     Stalled,
     StopRule,
     ValueBelow,
     catch_interrupt,
+    largest_size,
 )
 
 __all__ = [

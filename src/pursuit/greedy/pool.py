@@ -1,4 +1,4 @@
-"""Pools: a fixed set of candidates, chosen from by their statistics on a sketch of the rows."""
+"""Choosing from a pool: a fixed set of candidates and their statistics on a sketch of the rows."""
 
 from __future__ import annotations
 
@@ -7,22 +7,68 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy.linalg import solve_triangular
 
 from pursuit._types import Floats, Indices
-from pursuit.gram import GramStatistics
+from pursuit.gram import GramStatistics, Ledger, gram_statistics
 from pursuit.greedy.loop import Pursuit
-from pursuit.greedy.path import Path
-from pursuit.greedy.problem import Problem
+from pursuit.greedy.paths import Meter, Path
 from pursuit.greedy.stopping import Deadline, StopRule
-from pursuit.kernels import Kernel
+from pursuit.kernels import CountingKernel, Kernel
 from pursuit.linalg import Workers, robust_cholesky
 from pursuit.objectives import GramEvidence, SpanObjective, gram_pursuit
 from pursuit.rows import Sample, concat, draw_rows, len_items
 
-_DEEPENINGS = 4
-_INDEPENDENT = 1e-8
-_LEAST_SHARE = 0.2
+_DEEPENINGS = 4  # Most changes of coordinates in one choice. More: larger rank.
+_INDEPENDENT = 1e-8  # A residual below this part of its diagonal entry is dependent.
+_LEAST_SHARE = 0.2  # Time that steps get at least, as a share of that of the statistics.
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A convex problem: minimise P(f) = ½Σw(y - f)² + ½σ²‖f‖² over the functions of a kernel.
+
+    Attributes
+    ----------
+    sample : Sample
+        Rows, targets y and weights w.
+    kernel : CountingKernel
+        k, whose evaluations are counted.
+    noise : float
+        σ².
+    workers : Workers
+        Threads.
+    meter : Meter
+        Cost so far.
+    rng : numpy Generator
+        Source of everything random.
+    ledgers : callable, optional
+        Returns the ledger of a pass over all rows, given its points, the number of rows, the type
+        of its tiles and its whitener.
+    """
+
+    sample: Sample
+    kernel: CountingKernel
+    noise: float
+    workers: Workers
+    meter: Meter
+    rng: np.random.Generator
+    ledgers: Callable[[Any, int, DTypeLike, Any], Ledger | None] | None = None
+
+    def statistics(
+        self, points: Any, rows: Sample | None = None, dtype: DTypeLike = np.float64, **options: Any
+    ) -> GramStatistics:
+        """Statistics of the points, from one pass over all rows or over the given rows."""
+        seen = self.sample if rows is None else rows
+        if rows is None and self.ledgers is not None:
+            whitener = options.get("whitener")
+            options["ledger"] = self.ledgers(points, seen.n_rows, dtype, whitener)
+        statistics = gram_statistics(
+            seen, self.kernel, points, workers=self.workers, dtype=dtype, **options
+        )
+        self.meter.passes += statistics.n_rows / self.sample.n_rows
+        return statistics
 
 
 @dataclass(frozen=True)
@@ -57,15 +103,15 @@ class Pool:
 
 @dataclass(frozen=True)
 class Choice:
-    """The outcome of a search: points in the order of choice, and what is known of them."""
+    """The outcome of a search: points in the order of choice, their path and their statistics."""
 
     pool: Pool
     path: Path
     statistics: GramStatistics | None
-    """Statistics of the chosen points on all rows, if the search has seen all rows."""
+    """Statistics of the chosen points on all rows; None unless the search has seen all rows."""
 
     def renumbered(self, rows: Indices) -> Choice:
-        """For the sample of which the search saw only ``rows``: its own numbers, no statistics."""
+        """The choice with row numbers of the sample, of which the search saw only ``rows``."""
 
         def number(index: Indices) -> Indices:
             return np.where(index >= 0, rows[index], -1)
@@ -85,10 +131,10 @@ class Choice:
 class PooledSearch:
     """Choose from a pool by statistics on a sketch of the rows (Formulas §2).
 
-    One pass over ``sketch_rows`` rows (all when None) gives H; every step then costs O(P n),
-    whatever the number of rows. Each further round keeps the chosen points and refreshes the rest
+    One pass over ``sketch_rows`` rows (None: all rows) gives H; every step then costs O(P n),
+    whatever the number of rows. Each further round keeps the chosen points and replaces the rest
     of the pool. The first ``n_kept`` points of the pool are taken before any choice. With
-    ``evidence`` candidates are chosen for the sparse evidence, not for the posterior.
+    ``evidence``, candidates are chosen by the sparse evidence instead of the posterior.
     """
 
     problem: Problem
@@ -105,53 +151,46 @@ class PooledSearch:
         rules: Sequence[StopRule],
         after_step: Callable[[int], None] | None = None,
     ) -> Choice:
-        """Choose by the rules, round after round."""
-        pool, sample = self.pool, self.problem.sample
-        for _ in range(self.rounds - 1):
-            choice = self._round(pool, capacity, rules, None)
-            if choice.path.stop_reason in ("interrupted", "time"):
-                return choice
-            kept = choice.pool
-            taken = np.sort(kept.index[kept.index >= 0])
-            room = len(pool) - len(kept)
-            fresh = draw_rows(sample.n_rows, room, self.problem.rng, exclude=taken)
-            pool = kept + Pool.of_rows(sample, fresh) if len(fresh) else kept
-        return self._round(pool, capacity, rules, after_step)
-
-    def _round(
-        self,
-        pool: Pool,
-        capacity: int,
-        rules: Sequence[StopRule],
-        after_step: Callable[[int], None] | None,
-    ) -> Choice:
-        problem, sample = self.problem, self.problem.sample
+        """Choose by the rules, round after round; ``after_step`` is called in the last round."""
+        problem, sample, pool = self.problem, self.problem.sample, self.pool
         sees_all = self.sketch_rows is None or self.sketch_rows >= sample.n_rows
-        seen = sample if sees_all else self._sketch()
-        start = problem.meter.seconds
-        # Always float64 tiles: in Gram form the choice squares the condition number.
-        statistics = problem.statistics(pool.items, seen)
-        if self.max_time is not None:
-            now = problem.meter.seconds
-            cost = (now - start) / (seen.n_rows * len(pool) ** 2)
-            # Steps are cheap beside the statistics: if those took all the time, some still follow.
-            end = max(self.max_time, now + _LEAST_SHARE * (now - start))
-            rules = [*rules, Deadline(end, lambda n: cost * sample.n_rows * n**2)]
-        K = kernel_matrix(problem.kernel, pool.items, problem.workers)
-        path, chosen = self._pursue(
-            pool, statistics, K, self.n_kept, seen.n_rows, capacity, rules, after_step
-        )
-        known = statistics.restricted(chosen) if sees_all else None
-        for _ in range(_DEEPENINGS):
-            if path.stop_reason != "rank" or len(chosen) >= min(capacity, len(pool)):
+        for rounds_left in reversed(range(self.rounds)):
+            seen, start = sample if sees_all else self._sketch(), problem.meter.seconds
+            # Always float64 tiles: in Gram form the choice squares the condition number.
+            statistics = problem.statistics(pool.items, seen)
+            each_step = None if rounds_left else after_step
+            ends = [*rules, *self._deadline(start, seen.n_rows * len(pool) ** 2)]
+            K = kernel_matrix(problem.kernel, pool.items, problem.workers)
+            path, chosen = self._pursue(
+                pool, statistics, K, self.n_kept, seen.n_rows, capacity, ends, each_step
+            )
+            known = statistics.restricted(chosen) if sees_all else None
+            for _ in range(_DEEPENINGS):
+                if path.stop_reason != "rank" or len(chosen) >= min(capacity, len(pool)):
+                    break
+                deeper = self._deepen(pool, chosen, seen, capacity, ends, each_step)
+                if deeper is None:
+                    break
+                # The Gram form has no digits left for these points: the refit starts from its own.
+                known = None
+                path, chosen = deeper
+            kept = pool.take(chosen)
+            if not rounds_left or path.stop_reason in ("interrupted", "time"):
                 break
-            deeper = self._deepen(pool, chosen, seen, capacity, rules, after_step)
-            if deeper is None:
-                break
-            # The Gram form has no digits left for these points: the refit starts from its own.
-            known = None
-            path, chosen = deeper
-        return Choice(pool.take(chosen), path, known)
+            taken, room = np.sort(kept.index[kept.index >= 0]), len(pool) - len(kept)
+            fresh = draw_rows(sample.n_rows, room, problem.rng, exclude=taken)
+            pool = kept + Pool.of_rows(sample, fresh) if len(fresh) else kept
+        return Choice(kept, path, known)
+
+    def _deadline(self, start: float, work: float) -> list[Deadline]:
+        """The rule of ``max_time``, from the time that statistics of this much work took."""
+        if self.max_time is None:
+            return []
+        now, n_rows = self.problem.meter.seconds, self.problem.sample.n_rows
+        cost = (now - start) / work
+        # Steps are cheap beside the statistics: even if those took all the time, some follow.
+        end = max(self.max_time, now + _LEAST_SHARE * (now - start))
+        return [Deadline(end, lambda n: cost * n_rows * n**2)]
 
     def _pursue(
         self,
@@ -164,9 +203,9 @@ class PooledSearch:
         rules: Sequence[StopRule],
         after_step: Callable[[int], None] | None,
     ) -> tuple[Path, Indices]:
-        """Pursue in Gram form on H = G + σ²K, which overwrites K; n_kept points come first."""
+        """Pursue in Gram form on H = G + σ²K, which overwrites K; takes ``n_kept`` points first."""
         problem = self.problem
-        # The sketch stands for all rows: its sums are smaller by its share, so the ridge is too.
+        # The sums of a sketch are smaller by its share of the rows, and so must the ridge be.
         build = GramEvidence if self.evidence else gram_pursuit
         objective: SpanObjective = build(
             statistics,
@@ -194,12 +233,12 @@ class PooledSearch:
         rules: Sequence[StopRule],
         after_step: Callable[[int], None] | None,
     ) -> tuple[Path, Indices] | None:
-        """Go on where the Gram form has run out of digits, in coordinates in which it has not.
+        """Continue where the Gram form has run out of digits, in coordinates in which it has not.
 
         With K_SS = RR' for the chosen S, the functions v = R⁻¹k_S and, for every other candidate,
-        what S leaves of it, scaled to unit norm, (k_j - v'V_j)/√d_j, span the same spaces. Their
-        own statistics, from a pass of their own, resolve pivots that were lost to the squared
-        condition number (the V-form, Formulas §4). None where nothing is left to choose.
+        its residual scaled to unit norm, (k_j - v'V_j)/√d_j, span the same spaces. Their own
+        statistics, from another pass, resolve pivots that were lost to the squared condition
+        number (the V-form, Formulas §4). None where nothing is left to choose.
         """
         problem, n = self.problem, len(chosen)
         rest = np.setdiff1d(np.arange(len(pool)), chosen)
@@ -210,12 +249,12 @@ class PooledSearch:
         if len(kept) < n:
             return self._deepen(pool, chosen[kept], seen, capacity, rules, after_step)
         V = solve_triangular(R, K[:n, n:], lower=True)
-        left = np.diag(K)[n:] - np.einsum("ij,ij->j", V, V)
+        residual = np.diag(K)[n:] - np.einsum("ij,ij->j", V, V)
         least = max(_INDEPENDENT, 1e2 * problem.kernel.rounding)
-        alive = np.flatnonzero(left > least * np.diag(K)[n:])
+        alive = np.flatnonzero(residual > least * np.diag(K)[n:])
         if not len(alive):
             return None
-        rest, V, roots = rest[alive], V[:, alive], np.sqrt(left[alive])
+        rest, V, roots = rest[alive], V[:, alive], np.sqrt(residual[alive])
         order = np.concatenate([chosen, rest])
         size = len(order)
         whitener = np.zeros((size, size))
@@ -226,10 +265,10 @@ class PooledSearch:
         inner[n:, n:] = (K[np.ix_(n + alive, n + alive)] - V.T @ V) / np.outer(roots, roots)
         ordered = pool.take(order)
         statistics = problem.statistics(ordered.items, seen, whitener=whitener)
-        path, found = self._pursue(
+        path, taken = self._pursue(
             ordered, statistics, inner, n, seen.n_rows, capacity, rules, after_step
         )
-        return (path, order[found]) if len(found) > n else None
+        return (path, order[taken]) if len(taken) > n else None
 
     def _sketch(self) -> Sample:
         sample = self.problem.sample

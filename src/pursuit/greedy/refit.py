@@ -1,4 +1,4 @@
-"""The final fit: statistics of the chosen points on all rows, in the order of their own pursuit."""
+"""The final fit: all rows are fitted in the span of the chosen points."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from scipy.linalg import solve_triangular
 from pursuit._types import Floats
 from pursuit.gram import GramStatistics
 from pursuit.greedy.loop import Pursuit
-from pursuit.greedy.path import Path
-from pursuit.greedy.pool import Choice, Pool, kernel_matrix
-from pursuit.greedy.problem import Problem
+from pursuit.greedy.paths import Path
+from pursuit.greedy.pool import Choice, Pool, Problem, kernel_matrix
 from pursuit.linalg import (
     LOST_DIGITS,
     NotPositiveDefiniteError,
@@ -30,17 +29,17 @@ from pursuit.objectives import gram_pursuit
 
 @dataclass(frozen=True)
 class SpanFit:
-    """A model: its basis in the order of choice, the solution in its span, the path, the trace."""
+    """A fitted model: basis in the order of choice, solution in its span, path, and trace."""
 
     pool: Pool
     solution: SpanSolution
     path: Path
     trace: float
-    """tr(WK) over the rows it is fitted to, which evidence bounds need."""
+    """tr(WK) over the rows it is fitted to, for bounds on the evidence."""
     n_rows: int | None = None
-    """How many rows, from the first on, it is fitted to; None is all of them."""
+    """Number of rows, from the first one on, that it is fitted to; None is all of them."""
     exact: bool = True
-    """Whether all its sums come from float64 tiles, so that its value is one to certify with."""
+    """Whether all its sums come from float64 tiles, so that its value can be certified."""
 
     def truncated(self, n: int, stop_reason: str) -> SpanFit:
         """The model of the first n basis functions."""
@@ -60,11 +59,11 @@ def refit(
 ) -> SpanFit:
     """Fit all rows in the span of the chosen points.
 
-    The points are put in the order in which a pursuit on the final statistics takes them, so that
-    the first n of them are a good model of size n for every n, unless ``reorder`` is False. Points
-    that are dependent are left out. A pass ends, after any block, where ``enough`` says so: the fit
-    is then to the rows so far. If that pass is followed by another, as digits were lost, the second
-    may read as many rows as the first.
+    Unless ``reorder`` is False, the points are put in the order in which a pursuit on the final
+    statistics takes them, so that the first n of them are a good model of size n for every n.
+    Dependent points are left out. A pass ends after the first block for which ``enough()`` is
+    true; the fit is then to the rows read so far. If digits were lost and a second pass follows,
+    it may read as many rows as the first one.
     """
     pool, statistics = choice.pool, choice.statistics
     K = kernel_matrix(problem.kernel, pool.items, problem.workers)
@@ -92,7 +91,7 @@ def refit(
     if not reorder:
         pursuit.take(range(len(pool)))
     path = pursuit.run([])
-    # Points that the Gram form cannot resolve any more follow in the order of the search.
+    # Points that the Gram form cannot resolve follow in the order of the search.
     rest = np.setdiff1d(np.arange(len(pool)), objective.chosen)
     order = np.concatenate([objective.chosen, rest])
     path = path.extended(pool.index[rest])
@@ -112,7 +111,7 @@ def refit(
 
 
 def solve_in_span(problem: Problem, points: Any) -> tuple[Any, SpanSolution]:
-    """Fit all rows in the span of given points, in their order; dependent points are left out."""
+    """Fit all rows in the span of given points, in their order, without dependent points."""
     pool = Pool.of_points(points)
     K = kernel_matrix(problem.kernel, points, problem.workers)
     R, kept = robust_cholesky(K, rounding=problem.kernel.rounding)
@@ -128,14 +127,14 @@ def _solve(
     dtype: DTypeLike = np.float64,
     enough: Callable[[], bool] = lambda: False,
 ) -> tuple[SpanSolution, GramStatistics]:
-    """From statistics of the pool, or from a second, whitened pass where they have lost digits."""
+    """Solve from the pool's statistics, or from a second, whitened pass if digits were lost."""
     largest = float(np.diag(statistics.gram).max(initial=0.0))
     if gram_rounding(R, largest, problem.noise, dtype) <= LOST_DIGITS:
         with contextlib.suppress(ArithmeticError):
-            found = SpanSolution.from_gram(R, statistics.gram, statistics.cross, problem.noise)
-            return found, statistics
+            solution = SpanSolution.from_gram(R, statistics.gram, statistics.cross, problem.noise)
+            return solution, statistics
     whitener = solve_triangular(R, np.eye(len(R)), lower=True)
-    # If it was enough before, one block would be all: what the first pass could read, this one may.
+    # The first pass may have ended early: this one may read as many rows.
     least = statistics.n_rows if enough() else 0
     final = problem.statistics(
         pool.items, whitener=whitener, enough=lambda done: done >= least and enough()

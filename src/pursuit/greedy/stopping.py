@@ -1,4 +1,4 @@
-"""When to stop: rules that look at a pursuit after each step and give a reason, or None."""
+"""When to stop: rules that look at a pursuit after each step and return a reason, or None."""
 
 from __future__ import annotations
 
@@ -11,8 +11,20 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
+from pursuit._types import Floats
+
 if TYPE_CHECKING:
     from pursuit.greedy.loop import Pursuit
+
+
+PATIENCE_SECONDS = 2.0
+"""Seconds for which a pass that the model needs may go on after Ctrl-C."""
+PATIENCE = 10
+"""Further sizes without a smaller bound after which growth ends. Larger: a longer search."""
+_LARGEST = 1024  # Most functions that a bound chooses.
+_GROWTH = 4  # Larger: the curve is read more often, in smaller pieces.
 
 
 class StopRule(Protocol):
@@ -20,11 +32,10 @@ class StopRule(Protocol):
 
     def __call__(self, pursuit: Pursuit) -> str | None:
         """Reason to stop, or None."""
-        ...
 
 
 class MaxSize:
-    """Stop at n basis functions, or at n of what ``reason`` counts."""
+    """Stop at n basis functions, or at n of the things that ``reason`` names."""
 
     def __init__(self, n: int, reason: str = "n_basis") -> None:
         self.n, self.reason = n, reason
@@ -35,7 +46,7 @@ class MaxSize:
 
 
 class Stalled:
-    """Stop when ``patience`` steps in a row have taken again what was taken before."""
+    """Stop when ``patience`` steps in a row took candidates that had been taken before."""
 
     def __init__(self, patience: int) -> None:
         self.patience = patience
@@ -60,7 +71,7 @@ class ValueBelow:
 
 
 class BoundBelow:
-    """Stop when ``bound(pursuit)``, a bound on what is left, is at most ``tol``."""
+    """Stop when ``bound(pursuit)``, a bound on the residual, is at most ``tol``."""
 
     def __init__(self, tol: float, bound: Callable[[Pursuit], float]) -> None:
         self.tol = tol
@@ -77,7 +88,7 @@ class GapBelow:
     """Stop when the relative gap of a certificate is at most ``tol``.
 
     ``gap(pursuit)`` is called after every step when ``growth`` is 0, else whenever the basis has
-    grown by that fraction since the last look.
+    grown by that fraction since the last call.
     """
 
     def __init__(self, tol: float, gap: Callable[[Pursuit], float], growth: float = 0.0) -> None:
@@ -96,9 +107,9 @@ class GapBelow:
 
 
 class Deadline:
-    """Stop when what is left of ``seconds`` is needed to finish a model of this size.
+    """Stop when the rest of ``seconds`` is needed to finish a model of this size.
 
-    ``reserve(n)`` is the time that finishing a model of n basis functions will take.
+    ``reserve(n)`` is the time needed to finish a model of n basis functions.
     """
 
     def __init__(self, seconds: float, reserve: Callable[[int], float] = lambda n: 0.0) -> None:
@@ -112,38 +123,34 @@ class Deadline:
 
 
 class Clock:
-    """The seconds that a fit has from now on, without end where None are given."""
+    """The time limit of a fit, in seconds from now; None is no limit."""
 
     def __init__(self, seconds: float | None = None) -> None:
         self._begin = time.perf_counter()
         self._seconds = math.inf if seconds is None else float(seconds)
 
     def left(self, share: float = 1.0) -> float:
-        """Seconds until a share of them is over; negative after that."""
+        """Seconds until a share of the limit is over; negative after that."""
         return share * self._seconds - (time.perf_counter() - self._begin)
 
     def over(self, share: float = 1.0) -> bool:
-        """Whether a share of them is over."""
+        """Whether a share of the limit is over."""
         return self.left(share) <= 0
 
 
-PATIENCE_SECONDS = 2.0
-"""So long a pass that the model needs may go on after Ctrl-C."""
-
-
 class Interrupted:
-    """Stop when the user asked for it; see :func:`catch_interrupt`."""
+    """Stop when the user has pressed Ctrl-C; see :func:`catch_interrupt`."""
 
     def __init__(self) -> None:
         self.requested = False
         self._since = math.inf
 
     def request(self) -> None:
-        """The user asks."""
+        """Note the user's request."""
         self.requested, self._since = True, time.perf_counter()
 
     def overdue(self) -> bool:
-        """Whether the user has waited for some time."""
+        """Whether the user has waited for ``PATIENCE_SECONDS``."""
         return time.perf_counter() - self._since >= PATIENCE_SECONDS
 
     def __call__(self, pursuit: Pursuit) -> str | None:
@@ -155,7 +162,7 @@ class Interrupted:
 def catch_interrupt() -> Iterator[Interrupted]:
     """Turn the first Ctrl-C into a request to stop; a second one interrupts at once.
 
-    Only the main thread receives signals: elsewhere the rule never fires.
+    Only the main thread receives signals; in other threads the rule never fires.
     """
     rule = Interrupted()
     if threading.current_thread() is not threading.main_thread():
@@ -175,3 +182,65 @@ def catch_interrupt() -> Iterator[Interrupted]:
         yield rule
     finally:
         signal.signal(signal.SIGINT, previous)
+
+
+def largest_size(weight: float, least: int = 1) -> int:
+    """Largest size of growth by a bound: half of the rows, at most 1024, at least ``least``."""
+    return max(least, int(min(weight / 2, _LARGEST)))
+
+
+class Patience:
+    """Stop when max(``patience``, best size) further sizes have not improved on the best size.
+
+    A curve that falls a little with every function is jagged over lengths that grow with the size:
+    on Friedman's first function, 10 further sizes would stop at a third of the way. For a smooth
+    curve ``patience`` sizes are enough: ``growing=False``. Growth does not end before ``least``.
+
+    ``curve(first, last)`` returns the values at sizes first, …, last. It is only called for sizes
+    that the pursuit has reached, and for several at a time, since one pass over the rows serves
+    them all. Values beyond the size at which a check after every step would have stopped are not
+    used, so that the outcome does not depend on when the curve is read.
+
+    Attributes
+    ----------
+    values : list of float
+        The curve from size 1 on.
+    """
+
+    def __init__(
+        self,
+        curve: Callable[[int, int], Floats],
+        patience: int,
+        reason: str,
+        *,
+        growing: bool = True,
+        least: int = 1,
+    ) -> None:
+        self.patience, self.reason, self.growing = patience, reason, growing
+        self.values: list[float] = []
+        self._curve = curve
+        self._next = max(patience + 1, least)
+        self._over = False
+
+    @property
+    def best_size(self) -> int:
+        """The size of the smallest value; the first one in case of ties."""
+        return int(np.argmin(self.values)) + 1
+
+    def __call__(self, pursuit: Pursuit) -> str | None:
+        """The reason passed to the constructor."""
+        if pursuit.size < self._next:
+            return None
+        self._next = pursuit.size + max(self.patience, pursuit.size // _GROWTH)
+        return self.reason if self.look(pursuit.size) else None
+
+    def look(self, size: int) -> bool:
+        """Read the curve up to this size; returns whether patience has run out."""
+        if not self._over and len(self.values) < size:
+            for value in self._curve(len(self.values) + 1, size):
+                self.values.append(float(value))
+                least = max(self.patience, self.best_size) if self.growing else self.patience
+                if len(self.values) - self.best_size >= least:
+                    self._over = True
+                    break
+        return self._over

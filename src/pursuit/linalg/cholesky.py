@@ -60,8 +60,11 @@ class PivotedCholesky:
     that a caller who guesses well replaces memory-bound products with a vector by a few large ones;
     at most ``prepared`` of them are kept. A residual counts as ``trusted`` while it exceeds
     ``trust`` times its accumulated rounding error, which starts from ``rounding`` times its
-    diagonal entry (one number, or one per entry). Entries of ``diagonal`` that are NaN are not
-    known yet: their residuals are NaN until :meth:`reveal` sets them.
+    diagonal entry (one number, or one per entry). With ``lazy``, entries of ``diagonal`` that are
+    NaN are not known yet: their residuals are NaN until :meth:`reveal` sets them.
+
+    ``available`` are the candidates that may still become pivots: not tried before, trusted, and
+    with a residual above ``floor``, which is ``tolerance`` of the diagonal entry.
     """
 
     def __init__(
@@ -72,9 +75,14 @@ class PivotedCholesky:
         prepared: int = 1,
         trust: float = 1e4,
         rounding: float | Floats = EPS,
+        tolerance: float = 0.0,
+        lazy: bool = False,
     ) -> None:
         self.diagonal = np.array(diagonal, dtype=np.float64)
         self.residual = self.diagonal.copy()
+        self.free = np.ones(len(self.diagonal), bool)
+        self.floor = tolerance * self.diagonal
+        self._tolerance, self._lazy = tolerance, lazy
         self.pivots: list[int] = []
         self._scale = float(np.fmax.reduce(np.abs(self.diagonal), initial=0.0))
         self._rounding, self._inherited = rounding, list[float]()
@@ -104,6 +112,33 @@ class PivotedCholesky:
     def rows(self) -> Floats:
         """V, one row per pivot."""
         return self._store[: self.rank]
+
+    @property
+    def chosen(self) -> Indices:
+        """The pivots in the order of choice."""
+        return np.array(self.pivots, dtype=np.intp)
+
+    @property
+    def available(self) -> NDArray[np.bool_]:
+        """Candidates neither tried nor dependent on the pivots; also those not known yet."""
+        usable = self.trusted & (self.residual > self.floor)
+        return self.free & (usable | np.isnan(self.diagonal) if self._lazy else usable)
+
+    @property
+    def inherited(self) -> Floats:
+        """Squared share of the rounding in its row that each pivot hands on to all residuals."""
+        return np.array(self._inherited) ** 2
+
+    def scaled_row(self, pivot: int, column: Floats) -> Floats | None:
+        """The row that ``pivot`` would append, from its column of H - V'V.
+
+        None where the column's own entry is rounding. The pivot is not available afterwards.
+        """
+        self.free[pivot] = False
+        if column[pivot] <= self.floor[pivot]:
+            return None
+        row: Floats = column / np.sqrt(column[pivot])
+        return row
 
     def is_reduced(self, pivots: Indices) -> NDArray[np.bool_]:
         """Which of these pivots :meth:`reduce` has prepared."""
@@ -159,7 +194,7 @@ class PivotedCholesky:
     def reveal(self, index: Indices, diagonal: Floats) -> None:
         """Set entries of the diagonal, and compute what the pivots so far leave of them."""
         V = self.rows[:, index]
-        self.diagonal[index] = diagonal
+        self.diagonal[index], self.floor[index] = diagonal, self._tolerance * diagonal
         self.residual[index] = diagonal - np.einsum("ij,ij->j", V, V)
         gathered = (V * np.array(self._inherited)[:, None]) ** 2
         start = np.broadcast_to(self._rounding, len(self.diagonal))[index]
@@ -200,6 +235,7 @@ class PivotedCholesky:
         other.residual, other.pivots = self.residual.copy(), list(self.pivots)
         other.diagonal, other._inherited = self.diagonal.copy(), list(self._inherited)
         other._squared_error = self._squared_error.copy()
+        other.free, other.floor = self.free.copy(), self.floor.copy()
         # A store that is full is replaced by a larger one before anything is written to it.
         other._store = self.rows
         other._capacity = self._capacity + self.rank

@@ -1,4 +1,4 @@
-"""What shrinks: objectives that score candidates, take one, and know their value.
+"""Objectives: functions that score candidates, take one of them, and know their value.
 
 Every greedy method of the package is an :class:`Objective` driven by the one loop in `greedy/`.
 Imports gram and what lies below it.
@@ -10,53 +10,59 @@ from pursuit.objectives.atoms import (
     LearnedAtoms,
     MatrixAtoms,
     OracleAtoms,
+    SigmoidAtoms,
     check_learner,
     learner_values,
 )
-from pursuit.objectives.ball import BallRegression, triangle_step
 from pursuit.objectives.base import Objective, SpanObjective
 from pursuit.objectives.correlation import CorrelationPursuit
-from pursuit.objectives.diagonal import DiagonalPursuit
 from pursuit.objectives.evidence import GramEvidence, SpanEvidence
-from pursuit.objectives.gradient import GradientPursuit
 from pursuit.objectives.hull import HullObjective
-from pursuit.objectives.hulllosses import (
+from pursuit.objectives.l1 import BallRegression, LassoPursuit, triangle_step
+from pursuit.objectives.losses import (
+    Exponential,
     ExponentialLoss,
     HuberLoss,
+    HuberResidual,
     HullLoss,
     LogExpLoss,
     LogisticLoss,
+    LogisticRows,
+    MeanLoss,
     NegativeLogLikelihood,
+    PinballResidual,
+    RowLoss,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
     SquaredLoss,
+    SquaredResidual,
     check_exponent,
-    mean_weights,
 )
-from pursuit.objectives.lasso import LassoPursuit
 from pursuit.objectives.matching import (
     BackfitPursuit,
     BasicPursuit,
+    GradientPursuit,
     MatchingObjective,
     PrefitPursuit,
 )
 from pursuit.objectives.plane import PlanePursuit, RefittedPlanePursuit
-from pursuit.objectives.projections import OwnProjection, PublishedSpace
-from pursuit.objectives.prototype import GreedyStep, Pick, Project, StepBound, checked_bound
+from pursuit.objectives.projections import (
+    GreedyStep,
+    OwnProjection,
+    Pick,
+    Project,
+    PublishedSpace,
+    StepBound,
+    checked_bound,
+)
 from pursuit.objectives.quadratic import QuadraticPursuit, dual_pursuit, gram_pursuit
-from pursuit.objectives.residual import ProjectionName, ResidualPursuit, Rule
-from pursuit.objectives.residual_losses import (
-    HuberResidual,
-    PinballResidual,
-    ResidualLoss,
-    SquaredResidual,
+from pursuit.objectives.residual import (
+    DiagonalPursuit,
+    GramResidual,
+    ProjectionName,
+    ResidualPursuit,
+    Rule,
 )
-from pursuit.objectives.residualgram import GramResidual
-from pursuit.objectives.rowloss import (
-    LogisticRows,
-    RowLoss,
-    SquaredEpsilonInsensitive,
-    SquaredHinge,
-)
-from pursuit.objectives.sigmoid_atoms import SigmoidAtoms
 from pursuit.objectives.span import SpanPursuit
 
 __all__ = [
@@ -66,6 +72,7 @@ __all__ = [
     "BasicPursuit",
     "CorrelationPursuit",
     "DiagonalPursuit",
+    "Exponential",
     "ExponentialLoss",
     "GradientPursuit",
     "GramEvidence",
@@ -83,6 +90,7 @@ __all__ = [
     "LogisticRows",
     "MatchingObjective",
     "MatrixAtoms",
+    "MeanLoss",
     "NegativeLogLikelihood",
     "Objective",
     "OracleAtoms",
@@ -96,7 +104,6 @@ __all__ = [
     "PublishedSpace",
     "QuadraticPursuit",
     "RefittedPlanePursuit",
-    "ResidualLoss",
     "ResidualPursuit",
     "RowLoss",
     "Rule",
@@ -115,6 +122,5 @@ __all__ = [
     "dual_pursuit",
     "gram_pursuit",
     "learner_values",
-    "mean_weights",
     "triangle_step",
 ]

@@ -1,18 +1,30 @@
-"""What a hull is the hull of: atoms from a matrix, kernel columns, an oracle, or weak learners.
+"""Atoms of a hull: columns of a matrix, kernel functions, sigmoids, an oracle, or weak learners.
 
-An atom is a vector of values, one a row. Atoms that are not known beforehand get the next number
+An atom is a vector with one value per row. Atoms that are not known beforehand get the next number
 when they are found.
 """
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone, is_classifier
-from sklearn.utils.validation import has_fit_parameter
+from scipy.special import expit
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+    clone,
+    is_classifier,
+)
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from pursuit._types import Floats, Indices
 from pursuit.kernels import compile_kernel
@@ -25,37 +37,30 @@ class Atoms(Protocol):
 
     @property
     def n_atoms(self) -> int:
-        """How many have numbers: all of a finite set, those found so far of another."""
-        ...
+        """How many atoms have numbers: all of a finite set, otherwise those found so far."""
 
     @property
     def finite(self) -> bool:
         """Whether every atom has its number from the start."""
-        ...
 
     @property
     def exact(self) -> bool:
         """Whether the best atom is always among those proposed."""
-        ...
 
     def propose(self, gradient: Floats) -> Indices:
-        """Numbers of atoms to try where f has this gradient, the most promising first.
+        """Numbers of the atoms to try where f has this gradient, the most promising first.
 
-        One of them minimises p'∇f over all atoms if they are exact.
+        If the atoms are exact, one of them minimises p'∇f over all atoms.
         """
-        ...
 
     def edges(self, gradient: Floats, numbers: Indices) -> Floats:
         """p'∇f of these atoms."""
-        ...
 
     def values(self, number: int) -> Floats:
         """The atom on the rows."""
-        ...
 
     def vertices(self, n_rows: int) -> Floats | None:
         """Columns in whose hull all atoms lie, or None where none are known."""
-        ...
 
 
 class MatrixAtoms:
@@ -64,7 +69,7 @@ class MatrixAtoms:
     Parameters
     ----------
     matrix : array of shape (n_rows, n_atoms)
-        One atom a column.
+        One atom per column.
     """
 
     finite = True
@@ -74,8 +79,8 @@ class MatrixAtoms:
         array = np.asarray(matrix, dtype=np.float64)
         if array.ndim != 2 or 0 in array.shape or not np.isfinite(array).all():
             raise ValueError(
-                "atoms must be a matrix of finite numbers, one row a row of the data and one "
-                f"column an atom, got shape {array.shape}."
+                "atoms must be a matrix of finite numbers with one row per row of the data and one "
+                f"column per atom, got shape {array.shape}."
             )
         self.matrix = array
         self._all = np.arange(array.shape[1])
@@ -131,10 +136,10 @@ class OracleAtoms:
     Parameters
     ----------
     best_atom : callable
-        ``best_atom(gradient)`` gives the values, one a row, of the atom p with the least
+        ``best_atom(gradient)`` returns the values (one per row) of the atom p with the least
         p'gradient.
     bound : float, optional
-        Largest absolute value an atom may have; it makes rates computable, and is checked.
+        Largest absolute value of any atom. It is checked, and makes rates computable.
     """
 
     finite = False
@@ -151,16 +156,16 @@ class OracleAtoms:
 
     @property
     def n_atoms(self) -> int:
-        """How many distinct atoms were found."""
+        """Number of distinct atoms found."""
         return len(self.found)
 
     def propose(self, gradient: Floats) -> Indices:
-        """What the oracle says."""
+        """The atom that the oracle returns."""
         atom = np.array(self._best_atom(gradient), dtype=np.float64)
         if atom.shape != gradient.shape or not np.isfinite(atom).all():
             raise ValueError(
-                f"best_atom must give {len(gradient)} finite values, one a row, got an array of "
-                f"shape {atom.shape}."
+                f"best_atom must return {len(gradient)} finite values, one per row, got an array "
+                f"of shape {atom.shape}."
             )
         largest = float(np.abs(atom).max())
         if self.bound is not None and largest > self.bound * (1 + _RANGE):
@@ -183,21 +188,21 @@ class OracleAtoms:
         return self.found[number]
 
     def vertices(self, n_rows: int) -> Floats | None:
-        """The constant at the bound, which exceeds every atom in absolute value."""
+        """The constant ``bound``, which no atom exceeds in absolute value."""
         return None if self.bound is None else np.full((n_rows, 1), self.bound)
 
 
 class LearnedAtoms(OracleAtoms):
-    """Predictions of a scikit-learn estimator, trained anew on weights at every step.
+    """Predictions of a scikit-learn estimator that is trained again, with weights, at every step.
 
     Where the gradient is g, the learner sees the classes sign(-g) with weights abs(g): the better
-    it learns them, the steeper f falls in its direction. Nothing says that it found the best one,
-    so no certificate can be given.
+    it learns them, the steeper f falls in its direction. It need not find the best function, so
+    there is no certificate.
 
     Parameters
     ----------
     learner : classifier or regressor
-        Takes ``sample_weight``. Predictions of a regressor must stay in [-1, 1].
+        It must take ``sample_weight``. Predictions of a regressor must stay in [-1, 1].
     X : array of shape (n_rows, n_features)
         The rows.
     """
@@ -211,7 +216,7 @@ class LearnedAtoms(OracleAtoms):
         self.learners: list[Any] = []
 
     def propose(self, gradient: Floats) -> Indices:
-        """Train a learner; every one counts as an atom of its own."""
+        """Train a learner; each one counts as a new atom."""
         self._number_of.clear()
         return super().propose(gradient)
 
@@ -249,3 +254,145 @@ def learner_values(learner: Any, X: Any) -> Floats:
             "between its targets, such as a tree."
         )
     return values
+
+
+class SigmoidAtoms(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Sigmoid functions of random directions: the atoms of one-hidden-layer networks.
+
+    Barron's class is the closure of the hull of ±r σ(θ'x + b) over all directions θ and offsets b
+    (Z02 §1 and §4.1). Here are ``n_atoms`` of these functions, σ(u) = 1 / (1 + exp(-u)). Each is
+    one half at a training row drawn at random, and rises in a direction drawn at random, uniformly
+    in features divided by their standard deviations. Pass it to `HullRegressor`, or pass the
+    result of :meth:`on` to `minimize_over_hull`. Certificates are then about the atoms that were
+    drawn, not about all of Barron's class.
+
+    Parameters
+    ----------
+    n_atoms : int, default 1000
+        Number of functions.
+    scale : float, default 4.0
+        Steepness: σ(θ'x + b) rises from .12 to .88 over 4 / ``scale`` standard deviations.
+    random_state : int, RandomState or None, default None
+        Seed of directions and rows.
+
+    Attributes
+    ----------
+    directions_ : array of shape (n_features, n_atoms)
+        θ, one per column.
+    offsets_ : array of shape (n_atoms,)
+        b.
+    n_features_in_ : int
+        Number of features.
+
+    References
+    ----------
+    A. R. Barron. Universal approximation bounds for superpositions of a sigmoidal function. IEEE
+    Transactions on Information Theory 39(3), 1993.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pursuit import HullRegressor, SigmoidAtoms, SquaredLoss, minimize_over_hull
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> y = np.tanh(2 * X[:, 0] - X[:, 1])
+    >>> atoms = SigmoidAtoms(500, random_state=0)
+    >>> model = HullRegressor(atoms, radius=4.0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.98)
+    True
+    >>> solution = minimize_over_hull(SquaredLoss(y), atoms.fit(X).on(X, radius=4.0))
+    >>> bool(abs(solution.value - model.certificate_.upper) < 1e-6)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_atoms": [Interval(numbers.Integral, 1, None, closed="left")],
+        "scale": [Interval(numbers.Real, 0, None, closed="neither")],
+        "random_state": ["random_state"],
+    }
+
+    directions_: Floats
+    offsets_: Floats
+    n_features_in_: int
+
+    def __init__(
+        self, n_atoms: int = 1000, *, scale: float = 4.0, random_state: Any = None
+    ) -> None:
+        self.n_atoms = n_atoms
+        self.scale = scale
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> SigmoidAtoms:
+        """Draw directions and offsets.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n_rows, n_features)
+            Training rows.
+        y : ignored
+            There for pipelines.
+
+        Returns
+        -------
+        self : SigmoidAtoms
+        """
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        rng = check_random_state(self.random_state)
+        deviations = StandardScaler(with_mean=False).fit(X).scale_
+        directions = rng.standard_normal((self.n_atoms, X.shape[1]))
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        directions *= self.scale / deviations
+        centers = X[rng.randint(X.shape[0], size=self.n_atoms)]
+        centers = centers.toarray() if hasattr(centers, "toarray") else centers
+        self.directions_ = np.ascontiguousarray(directions.T)
+        self.offsets_ = -np.einsum("ij,ij->i", centers, directions)
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """Values of all atoms.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        values : array of shape (n_rows, n_atoms)
+            Between 0 and 1.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        values = np.asarray(X @ self.directions_, dtype=np.float64)
+        values += self.offsets_
+        expit(values, out=values)
+        return values
+
+    def on(self, X: Any, radius: float = 1.0) -> MatrixAtoms:
+        """The functions r σ_j and then -r σ_j on rows, for `minimize_over_hull`.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n_rows, n_features)
+            Rows.
+        radius : float, default 1.0
+            r, the largest sum of absolute weights.
+
+        Returns
+        -------
+        atoms : Atoms
+            ``2 * n_atoms`` atoms; each step looks at all of them.
+        """
+        if not 0 < radius < np.inf:
+            raise ValueError(f"radius must be a positive number, got {radius!r}.")
+        values = radius * self.transform(X)
+        return MatrixAtoms(np.hstack([values, -values]))
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.offsets_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

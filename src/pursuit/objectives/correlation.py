@@ -1,16 +1,17 @@
-"""Pairs of kernel functions, one in each of two views, that vary together (HS08 §4)."""
+"""Kernel functions that vary together in two views (Hussain and Shawe-Taylor 2008, HS08 §4)."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.gram import PsdMatrix
 from pursuit.linalg import PivotedCholesky, Workers
+from pursuit.objectives.base import subtract_product
 
 _PIVOT_TOLERANCE = 1e-11
-_ROW_CHUNK = 2048
 
 
 class CorrelationPursuit:
@@ -20,9 +21,9 @@ class CorrelationPursuit:
 
         ρ_i = |Σ_j w_j E^x_ji E^y_ji| / (‖e^x_i‖ ‖e^y_i‖)
 
-    and taking it deflates both views. Where no row is
-    left that is independent of the chosen in both views, as when one of them has few dimensions,
-    the rest of the other is taken by the share of its trace that a row explains, ‖e_i‖²/(d_i tr K).
+    and taking it deflates both views. Where every row depends on the chosen ones in one of the
+    views, as when that view has few dimensions, rows of the other view are taken by the share of
+    its trace that they explain, ‖e_i‖²/(d_i tr K).
 
     The score is this quotient and not the decrease of :attr:`value`.
 
@@ -37,8 +38,8 @@ class CorrelationPursuit:
     workers : Workers
         Threads.
     running : bool, default False
-        How ρ is known: formed from the columns of the candidates at every step, or kept up to date
-        for all rows at the price of two products with each K a step.
+        If False, ρ is formed from the columns of the candidates at every step. If True, it is kept
+        up to date for all rows, at the price of two products with each K per step.
     """
 
     def __init__(
@@ -52,28 +53,29 @@ class CorrelationPursuit:
     ) -> None:
         self._views, self._weights, self._workers = views, weights, workers
         self.factors = tuple(
-            PivotedCholesky(K.diagonal, capacity, workers, rounding=K.rounding) for K in views
+            PivotedCholesky(
+                K.diagonal,
+                capacity,
+                workers,
+                rounding=K.rounding,
+                tolerance=max(_PIVOT_TOLERANCE, 1e2 * K.rounding),
+            )
+            for K in views
         )
-        self._floors = [
-            max(_PIVOT_TOLERANCE, 1e2 * K.rounding) * factor.diagonal
-            for K, factor in zip(views, self.factors, strict=True)
-        ]
         self._traces = [max(float(weights @ factor.diagonal), 1e-300) for factor in self.factors]
-        self._free = np.ones(len(weights), bool)
         self._chosen: list[int] = []
-        self._chunks = Workers.slices(len(weights), _ROW_CHUNK)
         self._sums: Floats | None = self._all_sums() if running else None
 
     @property
     def available(self) -> NDArray[np.bool_]:
         """Rows independent of the chosen in both views; where there are none, in either."""
-        left, right = self._alive(0), self._alive(1)
+        left, right = (factor.available for factor in self.factors)
         both = left & right
         return both if both.any() else left | right
 
     @property
     def value(self) -> float:
-        """What is left of the traces, as a share of them, summed over the views."""
+        """The share of the traces that is left, summed over the views."""
         return sum(
             float(self._weights @ np.maximum(factor.residual, 0.0)) / trace
             for factor, trace in zip(self.factors, self._traces, strict=True)
@@ -87,7 +89,7 @@ class CorrelationPursuit:
     def score(self, candidates: Indices) -> Floats:
         """ρ, or the share of a trace where only one view is left."""
         squares = self._sums_of(candidates)
-        alive = [self._alive(v)[candidates] for v in range(2)]
+        alive = [factor.available[candidates] for factor in self.factors]
         norms = np.sqrt(squares[0] * squares[1])
         both = alive[0] & alive[1]
         usable = both & (norms > 0)
@@ -100,15 +102,12 @@ class CorrelationPursuit:
 
     def add(self, candidate: int) -> bool:
         """Take a row in every view in which its residual, formed from scratch, is not rounding."""
-        self._free[candidate] = False
         rows: list[Floats | None] = [None, None]
-        for v in range(2):
+        for v, factor in enumerate(self.factors):
             e = self._residual_columns(v, np.array([candidate], dtype=np.intp))[0]
-            if e[candidate] > self._floors[v][candidate]:
-                row = e / np.sqrt(e[candidate])
-                known = self._views[v].positive_definite
-                if self.factors[v].keeps_definite(candidate, row, known_psd=known):
-                    rows[v] = row
+            row, known = factor.scaled_row(candidate, e), self._views[v].positive_definite
+            if row is not None and factor.keeps_definite(candidate, row, known_psd=known):
+                rows[v] = row
         if rows[0] is None and rows[1] is None:
             return False
         if self._sums is not None:
@@ -119,10 +118,6 @@ class CorrelationPursuit:
         self._chosen.append(candidate)
         return True
 
-    def _alive(self, view: int) -> NDArray[np.bool_]:
-        factor = self.factors[view]
-        return np.asarray(self._free & (factor.residual > self._floors[view]) & factor.trusted)
-
     def _sums_of(self, candidates: Indices) -> Floats:
         """‖e^x‖², ‖e^y‖² and Σ w e^x e^y of the candidates."""
         if self._sums is not None:
@@ -132,7 +127,7 @@ class CorrelationPursuit:
 
     def _all_sums(self) -> Floats:
         sums = np.empty((3, len(self._weights)))
-        for chunk in Workers.slices(len(self._weights), _ROW_CHUNK // 8):
+        for chunk in Workers.slices(len(self._weights), limits.COLUMN_ROWS // 8):
             index = np.arange(chunk.start, chunk.stop)
             left, right = (K.columns(index) for K in self._views)
             sums[:, chunk] = self._inner(left, right)
@@ -143,14 +138,9 @@ class CorrelationPursuit:
         return np.stack([(a * b) @ self._weights for a, b in pairs])
 
     def _residual_columns(self, view: int, candidates: Indices) -> Floats:
-        """Columns of E, one a row."""
+        """Columns of E, one per row."""
         E, V = self._views[view].columns(candidates), self.factors[view].rows
-        at = V[:, candidates].T.copy()
-
-        def project(chunk: slice) -> None:
-            E[:, chunk] -= at @ V[:, chunk]
-
-        self._workers.map(project, self._chunks)
+        subtract_product(E, V[:, candidates].T.copy(), V, self._workers)
         return E
 
     def _update(self, sums: Floats, rows: list[Floats | None]) -> None:

@@ -1,4 +1,4 @@
-"""The sparse evidence as a score: candidates are chosen for what they add to its lower bound."""
+"""The sparse evidence as an objective: candidates are scored by what they add to its bound."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from pursuit._types import Floats, Indices
 from pursuit.gram import GramStatistics
 from pursuit.linalg import EPS, Workers
 from pursuit.objectives.quadratic import gram_pursuit
-from pursuit.objectives.residualgram import GramResidual
+from pursuit.objectives.residual import GramResidual
 from pursuit.objectives.span import SpanPursuit
 
 
 class GramEvidence:
-    """Minus the lower bound on the evidence (Formulas §11) but for constants, in Gram form.
+    """Minus the lower bound on the evidence (Formulas §11), up to constants, in Gram form.
 
     With A = R⁻¹K_S'WK_SR⁻ᵀ it is::
 
         P(f)/σ² + ½ log|I + A/σ²| + (tr K - tr A)/2σ²
 
-    It is SB01's objective and SS00's residual trace in one: a candidate with pivots h of
+    It combines the objective of SB01 (Smola and Bartlett 2001) and the residual trace of SS00
+    (Smola and Schölkopf 2000): a candidate with pivots h of
     H = G + σ²K and d of K, residual column e and gradient g lowers it by::
 
         g²/(2σ²h) + ‖e‖²/(2σ²d) - ½ log(h/(dσ²))

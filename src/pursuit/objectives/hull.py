@@ -1,4 +1,4 @@
-"""Any convex loss over the convex hull of any atoms (Z02 Algorithm 2.1)."""
+"""A convex loss over the convex hull of atoms (Zhang 2002, Z02 Algorithm 2.1)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pursuit._types import Floats, Indices
 from pursuit.linalg import line_search
 from pursuit.objectives.atoms import Atoms
-from pursuit.objectives.hulllosses import HullLoss
+from pursuit.objectives.losses import HullLoss
 
 STEPS = ("corrective", "joint", "frank-wolfe")
 
@@ -29,11 +29,10 @@ class JointAtoms(Protocol):
 
     def propose_step(self, point: Floats, gradient: Floats) -> tuple[int, float] | None:
         """Number of an atom and α: (1 - α)v + αs has the least f; None where f cannot fall."""
-        ...
 
 
 class _Step(NamedTuple):
-    """How far to go towards an atom, and where that leads."""
+    """How far to go towards an atom, and the point that this leads to."""
 
     t: float
     atom: Floats
@@ -49,23 +48,23 @@ class HullObjective:
     atoms chosen so far. All keep the rate of Theorem 3.1: its proof needs no more than the decrease
     of the second.
 
-    Atoms may be taken again. For Frank-Wolfe and corrective steps the score of a candidate is the
-    linear part (v - s)'∇f(v), the largest of which is the gap, an upper bound on f(v) - min f. For
-    joint steps it is the decrease of f; an atom whose linear part is below the decrease that
-    another one brings cannot be the best, and scores 0 unseen. Joint steps need a finite set of
-    atoms, or :class:`JointAtoms`; with an oracle that knows the steepest atom only, they are
-    Frank-Wolfe steps, and ``step`` says so.
+    An atom may be taken more than once. For Frank-Wolfe and corrective steps the score of a
+    candidate is the linear part (v - s)'∇f(v), the largest of which is the gap, an upper bound on
+    f(v) - min f. For joint steps it is the decrease of f; an atom whose linear part is below the
+    decrease of another atom cannot be the best, and scores 0 without a line search. Joint steps
+    need a finite set of atoms, or :class:`JointAtoms`; with an oracle that knows the steepest atom
+    only, they are Frank-Wolfe steps, and ``step`` says so.
 
     Parameters
     ----------
     loss : HullLoss
         f.
     atoms : Atoms
-        What the hull is the hull of.
+        Atoms whose hull it is.
     start : array of shape (n_rows,)
         v⁰, in the hull.
     first : int, optional
-        Number of the atom that v⁰ is; None where it is none of them.
+        Number of the atom that v⁰ is; None if it is not an atom.
     step : {"corrective", "joint", "frank-wolfe"}
         The rule.
     reweight : callable, optional
@@ -104,7 +103,7 @@ class HullObjective:
 
     @property
     def available(self) -> NDArray[np.bool_]:
-        """All atoms of a finite set; what the oracle proposes here of another."""
+        """All atoms of a finite set; otherwise the atoms that the oracle proposes at this point."""
         gradient, proposed, linear = self._look()
         if self._joint is not None and not self._steps:
             self._propose_step(self._joint, gradient, proposed, linear)
@@ -115,7 +114,7 @@ class HullObjective:
 
     @property
     def step(self) -> str:
-        """The rule in use, which need not be the one asked for."""
+        """The rule in use; it may differ from the one asked for."""
         return self._step
 
     @property
@@ -130,12 +129,12 @@ class HullObjective:
         return len(kept - {START})
 
     def refresh(self) -> None:
-        """Nothing: the gap is that of the present point at all times."""
+        """Do nothing: the gap is always that of the present point."""
 
     def restart(self, numbers: Indices, weights: Floats) -> None:
-        """Go on from Σ_j a_j s_j, given by the numbers of its atoms and their weights.
+        """Continue from Σ_j a_j s_j, given by the numbers of its atoms and their weights.
 
-        What is left of the weights to a sum of one stays at v⁰.
+        v⁰ gets the rest of the weight, up to a sum of one.
         """
         columns = [self._atoms.values(int(number)) for number in numbers]
         start, rest = self.point, max(1.0 - float(weights.sum()), 0.0)
@@ -148,13 +147,13 @@ class HullObjective:
         self._state = None
 
     def terms(self) -> tuple[Indices, Floats]:
-        """Numbers and weights of the atoms of positive weight; START is v⁰ if it is no atom."""
+        """Numbers and weights of the atoms of positive weight; START is v⁰ if it is not an atom."""
         numbers = np.array(self.numbers, dtype=np.intp)
         kept = self.weights > 0
         return numbers[kept], self.weights[kept]
 
     def score(self, candidates: Indices) -> Floats:
-        """The linear part, or the decrease for joint steps; 0 for what did not lower f here."""
+        """The linear part, or for joint steps the decrease; 0 for atoms that failed to lower f."""
         _, proposed, linear = self._look()
         gains, rank = np.zeros((2, self._atoms.n_atoms))
         gains[proposed] = linear
@@ -167,10 +166,10 @@ class HullObjective:
 
     def add(self, candidate: int) -> bool:
         """Move towards an atom as far as f falls; False where it does not fall at all."""
-        found = self._steps.get(candidate) or self._search(candidate)
-        t, atom = found.t, found.atom
+        step = self._steps.get(candidate) or self._search(candidate)
+        t, atom = step.t, step.atom
         before = self.point, self.numbers, self.weights, self._columns, self.value
-        self.point = found.point
+        self.point = step.point
         self.weights = self.weights * (1.0 - t)
         if candidate in self.numbers:
             self.weights[self.numbers.index(candidate)] += t
@@ -192,7 +191,7 @@ class HullObjective:
         return True
 
     def _look(self) -> tuple[Floats, Indices, Floats]:
-        """Gradient, proposed atoms and their linear parts, once for every point."""
+        """Gradient, proposed atoms and their linear parts, computed once per point."""
         if self._state is None:
             gradient = self._loss.gradient(self.point)
             proposed = self._atoms.propose(gradient)
@@ -204,10 +203,10 @@ class HullObjective:
         self, atoms: JointAtoms, gradient: Floats, proposed: Indices, linear: Floats
     ) -> None:
         """Put the best atom and step before the steepest atom."""
-        found = atoms.propose_step(self.point, gradient)
-        if found is None or found[0] in self._useless:
+        proposal = atoms.propose_step(self.point, gradient)
+        if proposal is None or proposal[0] in self._useless:
             return
-        number, t = found
+        number, t = proposal
         atom = self._atoms.values(number)
         self._steps[number] = _Step(t, atom, self.point + t * (atom - self.point))
         if number not in proposed:
@@ -216,16 +215,16 @@ class HullObjective:
             self._state = gradient, np.append(first, proposed), np.append(edge, linear)
 
     def _decreases(self, candidates: Indices, gains: Floats, order: Indices) -> Floats:
-        """Of those that can be best, in this order."""
+        """Decreases of the candidates that can be best, tried in this order."""
         decreases = np.zeros(len(candidates))
         enough = np.inf if self._atoms.finite else self._guaranteed()
         best = 0.0
         for i in order:
             if gains[i] > best:
                 number = int(candidates[i])
-                found = self._steps.get(number) or self._search(number)
-                self._steps[number] = found
-                decreases[i] = max(self.value - self._loss.value(found.point), 0.0)
+                step = self._steps.get(number) or self._search(number)
+                self._steps[number] = step
+                decreases[i] = max(self.value - self._loss.value(step.point), 0.0)
                 best = max(best, float(decreases[i]))
             if best >= enough:
                 break

@@ -1,7 +1,7 @@
-"""Kernel matching pursuit with squared loss, in terms of H = G'G and b = G'y (Formulas §9).
+"""Kernel matching pursuit, for squared loss (Formulas §9) and for any smooth convex loss.
 
-G holds the values of the functions to choose from, one a column; only sums over rows are needed.
-All three give the coefficients of every size along the way.
+With squared loss only H = G'G and b = G'y are needed, where the columns of G are the values of the
+functions to choose from. Every objective keeps the coefficients of the models of all sizes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,15 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from pursuit._types import Floats, Indices
+from pursuit.linalg import RowCholesky, Workers
 from pursuit.objectives.base import Objective
+from pursuit.objectives.losses import RowLoss
 from pursuit.objectives.quadratic import QuadraticPursuit
+
+_PIVOT_TOLERANCE = 1e-10
+_PANEL = 128
+_FIRST_ROOM = 16
+"""Number of chosen functions that are allocated at first; the space doubles when it is full."""
 
 
 class MatchingObjective(Objective, Protocol):
@@ -23,28 +30,25 @@ class MatchingObjective(Objective, Protocol):
 
     @property
     def chosen(self) -> Indices:
-        """Candidates in the order of choice, after those held."""
-        ...
+        """Candidates in the order of choice, after those forced in."""
 
-    def hold(self, candidate: int) -> None:
-        """Make a candidate part of every model, before any choice: the constant."""
-        ...
+    def force_in(self, candidate: int) -> None:
+        """Make a candidate, such as the constant, part of every model, before any choice."""
 
     def coefficient_path(self, first: int, last: int) -> Floats:
         """Coefficients with the first ``first``, …, ``last`` candidates, zero for the others.
 
         Shape (last, last - first + 1, n_outputs).
         """
-        ...
 
 
 class PrefitPursuit(QuadraticPursuit):
-    """Pre-fitting: the candidate with which the best fit is best, and all coefficients anew.
+    """Pre-fitting: take the candidate whose best fit is best, and fit all coefficients again.
 
     SB01's choice with σ² = 0, also known as orthogonal least squares.
     """
 
-    def hold(self, candidate: int) -> None:
+    def force_in(self, candidate: int) -> None:
         """Take it first."""
         self.add(candidate)
 
@@ -59,7 +63,7 @@ class PrefitPursuit(QuadraticPursuit):
 
 
 class BackfitPursuit(PrefitPursuit):
-    """Back-fitting: the candidate most aligned with the residual r, then all coefficients anew.
+    """Back-fitting: take the candidate most aligned with the residual r, then fit all again.
 
     Candidate i scores ½Σ_o g_io²/H_ii with g = G'r, what it takes off without the refit. With
     ``refit_every`` p > 1 the choice sees a residual whose coefficients were fitted together only at
@@ -71,9 +75,9 @@ class BackfitPursuit(PrefitPursuit):
         self._every = refit_every
         self.refit()
 
-    def hold(self, candidate: int) -> None:
+    def force_in(self, candidate: int) -> None:
         """Take it first; it does not count towards the next refit."""
-        super().hold(candidate)
+        super().force_in(candidate)
         self.refit()
 
     def refit(self) -> None:
@@ -104,8 +108,8 @@ class BackfitPursuit(PrefitPursuit):
 class BasicPursuit:
     """Basic matching pursuit: β_i += g_i/H_ii for the candidate that lowers the value most.
 
-    No other coefficient changes but that of a candidate held, and a candidate may be taken again.
-    The model of size s is the one that took its s-th candidate for the first time. O(P) a step.
+    No other coefficient changes except that of a candidate forced in, and a candidate may be taken
+    again. The model of size s is that of the step which first had s candidates. A step is O(P).
 
     Parameters
     ----------
@@ -143,12 +147,12 @@ class BasicPursuit:
         return np.array(list(self._position), dtype=np.intp)
 
     def score(self, candidates: Indices) -> Floats:
-        """½Σ_o g²/H_ii, the decrease where nothing is held and at most the decrease elsewhere."""
+        """½Σ_o g²/H_ii: the decrease, or at most the decrease if a candidate is forced in."""
         g = self._gradient[candidates]
         gain: Floats = 0.5 * np.einsum("io,io->i", g, g) / self._diagonal[candidates]
         return gain
 
-    def hold(self, candidate: int) -> None:
+    def force_in(self, candidate: int) -> None:
         """Take it now, and again after every step."""
         self.available[candidate] = False
         self.add(candidate)
@@ -185,3 +189,123 @@ def padded(history: list[Floats], n: int) -> Floats:
     for at, coefficients in enumerate(history):
         path[: len(coefficients), at] = coefficients
     return path
+
+
+class GradientPursuit:
+    """min over f in the span of the chosen functions of Σ_i w_i ℓ(f(x_i), y_i), columns summed.
+
+    With slopes s_i = w_i ℓ'(f(x_i), y_i), candidate j scores ½Σ_o (G_j's_o)² / (c‖G_j‖²), where c
+    is the largest curvature of ℓ and ‖G_j‖² = Σwg²: taking it lowers the value by at least that.
+    After every ``refit_every`` steps all coefficients are fitted together, and in between only the
+    new one, by a Newton step.
+
+    Parameters
+    ----------
+    functions : array of shape (P, n_rows)
+        Values of the candidates at the rows of the data, one candidate per row of the array.
+    targets : array of shape (n_rows, n_outputs)
+        y.
+    weights : array of shape (n_rows,)
+        w.
+    loss : RowLoss
+        ℓ.
+    refit : callable
+        ``refit(chosen, start)`` returns the best coefficients on the chosen candidates.
+    refit_every : int
+        Steps from one refit to the next.
+    workers : Workers
+        Threads.
+    """
+
+    def __init__(
+        self,
+        functions: Floats,
+        targets: Floats,
+        weights: Floats,
+        loss: RowLoss,
+        *,
+        refit: Callable[[Indices, Floats], Floats],
+        refit_every: int,
+        workers: Workers,
+    ) -> None:
+        self._functions, self._targets, self._weights = functions, targets, weights
+        self._loss, self._refit, self._every, self._workers = loss, refit, refit_every, workers
+        self._panels = Workers.slices(len(functions), _PANEL)
+        self._squares = np.concatenate(
+            workers.map(lambda panel: functions[panel] ** 2 @ weights, self._panels)
+        )
+        self.available: NDArray[np.bool_] = self._squares > 0
+        self._chosen: list[int] = []
+        self._basis = np.empty((_FIRST_ROOM, functions.shape[1]))
+        self._factor = RowCholesky()
+        self._coefficients = np.empty((0, targets.shape[1]))
+        self._history: list[Floats] = []
+        self._see(np.zeros_like(targets))
+
+    @property
+    def chosen(self) -> Indices:
+        """Candidates in the order of choice."""
+        return np.array(self._chosen, dtype=np.intp)
+
+    def force_in(self, candidate: int) -> None:
+        """Take it first."""
+        self.add(candidate)
+
+    def score(self, candidates: Indices) -> Floats:
+        """½Σ_o (G's)²/(c‖G‖²), at most the decrease."""
+        slope = self._slopes[candidates]
+        most = self._loss.most_curved * self._squares[candidates]
+        gain: Floats = 0.5 * np.einsum("io,io->i", slope, slope)
+        return np.divide(gain, most, out=np.zeros_like(gain), where=most > 0)
+
+    def add(self, candidate: int) -> bool:
+        """Take a candidate, or drop it when it is dependent on those chosen."""
+        self.available[candidate] = False
+        column = self._functions[candidate]
+        n = len(self._chosen)
+        border = self._factor.solve(self._basis[:n] @ (self._weights * column))
+        pivot = self._squares[candidate] - float(border @ border)
+        if pivot <= _PIVOT_TOLERANCE * self._squares[candidate]:
+            return False
+        self._factor.append(border, pivot)
+        self._chosen.append(candidate)
+        if n == len(self._basis):
+            self._basis = np.concatenate([self._basis, np.empty_like(self._basis)])
+        self._basis[n] = column
+        bend = self._loss.curvature(self._fitted, self._targets).T @ (self._weights * column**2)
+        start = np.vstack([self._coefficients, -self._slopes[candidate] / np.maximum(bend, 1e-300)])
+        if len(self._chosen) % self._every == 0:
+            start[-1] = 0.0
+            self._coefficients = self._refit(self.chosen, start)
+            fitted = self._basis[: n + 1].T @ self._coefficients
+        else:
+            # A full Newton step may overshoot where ℓ is flat; this much always lowers the value.
+            least = -self._slopes[candidate] / (self._loss.most_curved * self._squares[candidate])
+            self._coefficients = self._better(start, least)
+            fitted = self._fitted + column[:, None] * self._coefficients[-1]
+        self._history.append(self._coefficients)
+        self._see(fitted)
+        return True
+
+    def coefficient_path(self, first: int, last: int) -> Floats:
+        """As they were at each size."""
+        return padded(self._history[first - 1 : last], last)
+
+    def _better(self, start: Floats, careful: Floats) -> Floats:
+        """For each output the Newton step of the last coefficient, if it beats the careful one."""
+        column = self._functions[self._chosen[-1]][:, None]
+        values = [
+            self._weights @ self._loss.value(self._fitted + column * step, self._targets)
+            for step in (start[-1], careful)
+        ]
+        start[-1] = np.where(values[0] <= values[1], start[-1], careful)
+        return start
+
+    def _see(self, fitted: Floats) -> None:
+        """Set the values of f on the rows."""
+        self._fitted = fitted
+        self.value = float((self._weights @ self._loss.value(fitted, self._targets)).sum())
+        slopes = self._weights[:, None] * self._loss.gradient(fitted, self._targets)
+        self._slopes = np.concatenate(
+            self._workers.map(lambda panel: self._functions[panel] @ slopes, self._panels)
+        )

@@ -1,4 +1,6 @@
-"""Steps in the plane of the function so far and one more kernel function (Z03 Algorithms 1, 3).
+"""Steps in the plane of the present function and one kernel function (Z03 Algorithms 1, 3).
+
+Z03 is Zhang 2003.
 
 With P(f) = ½Σw(y - f)² + ½σ²‖f‖² and f on the rows p, a step to βf + αk(·, x_i) meets
 
@@ -19,10 +21,11 @@ from numpy.typing import NDArray
 from pursuit._types import Floats, Indices
 from pursuit.gram import ColumnProducts, InnerProducts
 from pursuit.linalg import StepSolution
+from pursuit.objectives.base import FactorObjective
 from pursuit.objectives.span import SpanPursuit
 
 _PARALLEL = 1e-12
-"""A candidate of which no larger part than this is left beside f is parallel to f."""
+"""A candidate is parallel to f if at most this part of it lies outside the direction of f."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +35,9 @@ class PlaneStep:
     alpha: Floats
     beta: Floats
     gain: Floats
-    """½t²/s: what the step takes off the objective."""
+    """½t²/s: the decrease of the objective."""
     before: Floats
-    """½b₁²/a₁₁: what the function so far takes off it, at its best scale."""
+    """½b₁²/a₁₁: the decrease by the present function at its best scale."""
 
 
 def plane_step(
@@ -95,7 +98,7 @@ class PlanePursuit:
 
     @property
     def available(self) -> NDArray[np.bool_]:
-        """All rows allowed but the one taken last, whose next step would be none."""
+        """All rows allowed, except the one taken last, whose next step would be 0."""
         available = self._free.copy()
         if self._last is not None:
             available[self._last] = False
@@ -117,7 +120,7 @@ class PlanePursuit:
         return np.array(list(self._term), dtype=np.intp)
 
     def score(self, candidates: Indices) -> Floats:
-        """Decrease of P for each candidate row; :meth:`add` takes one of those scored last."""
+        """Decrease of P for each candidate row."""
         inner = self._products.products(candidates)
         norms = np.array([self._squared_norm])
         step = plane_step(inner, self._diagonal[candidates], norms, self._noise)
@@ -125,7 +128,9 @@ class PlanePursuit:
         return step.gain[:, 0]
 
     def add(self, candidate: int) -> bool:
-        """Step to a candidate that was just scored."""
+        """Step to a candidate."""
+        if self._scored is None or candidate not in self._scored[0]:
+            self.score(np.array([candidate], dtype=np.intp))
         assert self._scored is not None
         candidates, inner, step = self._scored
         at = np.flatnonzero(candidates == candidate)[0], 0
@@ -140,6 +145,7 @@ class PlanePursuit:
         term = self._term.setdefault(candidate, len(self._term))
         self._steps.append((term, alpha, beta, self._squared_norm, self._decrease))
         self._products.advance(candidate, alpha, beta)
+        self._scored = None
         return True
 
     def coefficients(self) -> Floats:
@@ -147,15 +153,15 @@ class PlanePursuit:
         return self.solution().coefficients()
 
     def solution(self) -> StepSolution:
-        """The function and all it went through."""
+        """The function, and the steps that led to it."""
         table = np.array(self._steps, dtype=np.float64).reshape(len(self._steps), 5)
         return StepSolution(table[:, 0].astype(np.intp), *table[:, 1:].T.copy())
 
 
-class RefittedPlanePursuit:
+class RefittedPlanePursuit(FactorObjective):
     """The same choice, but after each step f is the minimiser of P in the span of the chosen rows.
 
-    The score is what the step in the plane takes off P: the refit takes off at least as much.
+    The score is the decrease of P by the step in the plane; the refit lowers P at least as much.
 
     Parameters
     ----------
@@ -169,12 +175,8 @@ class RefittedPlanePursuit:
 
     def __init__(self, products: ColumnProducts, span: SpanPursuit, noise: float) -> None:
         self._products, self.span, self._noise = products, span, noise
+        self.factor = span.factor
         self._squared_norms: Floats | None = None
-
-    @property
-    def available(self) -> NDArray[np.bool_]:
-        """Rows neither chosen nor in the span of the chosen."""
-        return self.span.available
 
     @property
     def value(self) -> float:
@@ -185,11 +187,6 @@ class RefittedPlanePursuit:
     def primal(self) -> float:
         """P(f) of the best f in the span."""
         return self.span.primal
-
-    @property
-    def chosen(self) -> Indices:
-        """Rows in the order of choice."""
-        return self.span.chosen
 
     def score(self, candidates: Indices) -> Floats:
         """½t²/s of each candidate row, summed over outputs."""
@@ -203,7 +200,6 @@ class RefittedPlanePursuit:
 
     def add(self, candidate: int) -> bool:
         """Take a candidate and refit, unless it is dependent on those chosen."""
-        self.span.score(np.array([candidate], dtype=np.intp))
         if not self.span.add(candidate):
             return False
         u = self.span.solution().coordinates()

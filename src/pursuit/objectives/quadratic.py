@@ -1,4 +1,4 @@
-"""Forward selection for -b'β + ½β'Hβ: SB01 Algorithm 1, on Q, on Q* and in general."""
+"""Forward selection for -b'β + ½β'Hβ: Algorithm 1 of SB01 (Smola and Bartlett 2001)."""
 
 from __future__ import annotations
 
@@ -7,25 +7,23 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.gram import GramStatistics
 from pursuit.kernels import Kernel
 from pursuit.linalg import EPS, PivotedCholesky, Workers
+from pursuit.objectives.base import TRUST, FactorObjective
 from pursuit.rows import RowSource, in_memory
 
 _PIVOT_TOLERANCE = 1e-10
-"""A candidate whose pivot fell to this part of its start is dependent on those chosen."""
+"""A candidate whose pivot fell to this part of its start depends on the chosen ones."""
 
 _LOOK_AHEAD = 16, 256
-_TILE_ROWS = 2048
-# Two digits of a pivot are enough to choose by; what is chosen is fitted anew.
-_TRUST = 100.0
 
 
-class QuadraticPursuit:
+class QuadraticPursuit(FactorObjective):
     """min over β supported on the chosen set of -Σ_o b_o'β_o + ½β_o'Hβ_o, H psd (SB01 eq. 12).
 
     Pivoted Cholesky of H with a target-driven pivot. With gradient g = b - H[:, S]β and Schur
@@ -34,18 +32,18 @@ class QuadraticPursuit:
     Parameters
     ----------
     diagonal : array of shape (P,) or callable
-        diag H, or a function that gives its entries for an index array when they are first needed.
+        diag H, or a function that returns its entries for an index array when first needed.
     linear : array of shape (P, n_outputs)
         b.
     columns : callable
-        ``columns(index)`` gives the rows of H for an index array.
+        ``columns(index)`` returns the rows of H for an index array.
     capacity : int
-        Most candidates that will be taken; a guess is fine.
+        Largest number of candidates to take; a guess is fine.
     workers : Workers
         Threads.
     look_ahead : bool
-        Whether to ask for columns of several likely candidates at once. Faster where a column is
-        a look-up; wasteful where it must be computed.
+        Whether to ask for the columns of several likely candidates at once. It is faster where a
+        column is looked up, and wasteful where it must be computed.
     offset : float
         Constant added to the value.
     rounding : float
@@ -71,7 +69,9 @@ class QuadraticPursuit:
         self._look_ahead, prepared = _LOOK_AHEAD if look_ahead else (1, 1)
         self._entries = diagonal if callable(diagonal) else None
         known = np.full(len(linear), np.nan) if callable(diagonal) else diagonal
-        self.factor = PivotedCholesky(known, capacity, workers, prepared, _TRUST, rounding)
+        self.factor = PivotedCholesky(
+            known, capacity, workers, prepared, TRUST, rounding, _PIVOT_TOLERANCE, lazy=True
+        )
         self._known_psd = known_psd
         if not known_psd:
             self.factor.refuse_negative(np.flatnonzero(~np.isnan(known)))
@@ -79,12 +79,11 @@ class QuadraticPursuit:
         self._columns = columns
         self._z: list[Floats] = []
         self._offset, self._decrease = offset, 0.0
-        self._free = np.ones(len(linear), bool)
 
     def restarted(self, linear: Floats) -> QuadraticPursuit:
         """The same choice so far, for another b: V does not depend on it, z = L⁻¹b_S."""
         other = copy.copy(self)
-        other.factor, other._free = self.factor.copied(), self._free.copy()
+        other.factor = self.factor.copied()
         z: Floats = np.empty((0, linear.shape[1]))
         if self.factor.rank:
             z = solve_triangular(self.factor.triangle(), linear[self.chosen], lower=True)
@@ -92,13 +91,6 @@ class QuadraticPursuit:
         other._gradient = np.ascontiguousarray((linear - self.factor.rows.T @ z).T)
         other._decrease = 0.5 * float((z**2).sum())
         return other
-
-    @property
-    def available(self) -> NDArray[np.bool_]:
-        """Candidates neither chosen nor dependent on the chosen."""
-        diagonal = self.factor.diagonal
-        usable = self.factor.trusted & (self.factor.residual > _PIVOT_TOLERANCE * diagonal)
-        return self._free & (usable | np.isnan(diagonal))
 
     @property
     def value(self) -> float:
@@ -111,13 +103,8 @@ class QuadraticPursuit:
         return self.value
 
     @property
-    def chosen(self) -> Indices:
-        """Candidates in the order of choice."""
-        return np.array(self.factor.pivots, dtype=np.intp)
-
-    @property
     def z(self) -> Floats:
-        """z = L⁻¹b_S, one row a chosen candidate; ½z² is what each took off the value."""
+        """z = L⁻¹b_S, one row per chosen candidate; ½z² is the decrease that each brought."""
         return np.array(self._z).reshape(len(self._z), len(self._gradient))
 
     def coefficients(self) -> Floats:
@@ -134,22 +121,20 @@ class QuadraticPursuit:
                 self.factor.reveal(unknown, self._entries(unknown))
         g, h = self._gradient[:, candidates], self.factor.residual[candidates]
         gain: Floats = 0.5 * np.einsum("oi,oi->i", g, g)
-        floor = _PIVOT_TOLERANCE * self.factor.diagonal[candidates]
-        return np.divide(gain, h, out=np.zeros_like(gain), where=h > floor)
+        usable = h > self.factor.floor[candidates]
+        return np.divide(gain, h, out=np.zeros_like(gain), where=usable)
 
     def add(self, candidate: int) -> bool:
         """Take a candidate, or drop it when its pivot, formed from scratch, is rounding."""
         if not self.factor.is_reduced(np.array([candidate]))[0]:
             self._reduce_likely(candidate)
         column = self.factor.reduced_column(candidate)
-        self._free[candidate] = False
-        if column[candidate] <= _PIVOT_TOLERANCE * self.factor.diagonal[candidate]:
+        row = self.factor.scaled_row(candidate, column)
+        if row is None or not (
+            self._known_psd or self.factor.keeps_definite(candidate, row, known_psd=False)
+        ):
             return False
-        root = np.sqrt(column[candidate])
-        z = self._gradient[:, candidate] / root
-        row = np.divide(column, root, out=column)
-        if not self._known_psd and not self.factor.keeps_definite(candidate, row, known_psd=False):
-            return False
+        z = self._gradient[:, candidate] / np.sqrt(column[candidate])
         self.factor.append(candidate, row)
         for output, step in zip(self._gradient, z, strict=True):
             output -= step * row
@@ -158,11 +143,11 @@ class QuadraticPursuit:
         return True
 
     def account_for(self, output: int, column: Floats, square: float, linear: float) -> None:
-        """Let the gradient of one output know of a direction v that is not a candidate.
+        """Take a direction v that is not a candidate into account in the gradient of one output.
 
-        ``column`` is Hv, ``square`` v'Hv and ``linear`` b'v. What v adds to the span of the chosen
-        is taken off the gradient, so that the choice turns to what v leaves over; the pivots stay
-        as they are, since other outputs have other directions.
+        ``column`` is Hv, ``square`` v'Hv and ``linear`` b'v. The part of the gradient that v
+        explains beyond the span of the chosen is removed, so that the next choices explain the
+        rest. The pivots stay as they are, since other outputs have other directions.
         """
         chosen = self.chosen
         border = solve_triangular(self.factor.triangle(), column[chosen], lower=True)
@@ -172,7 +157,7 @@ class QuadraticPursuit:
             self._gradient[output] -= step * (column - border @ self.factor.rows)
 
     def _reduce_likely(self, candidate: int) -> None:
-        """Prepare the candidate with those that score best now: many will be wanted next."""
+        """Prepare the candidate and those with the best scores: many of them will be next."""
         likely = np.array([candidate], dtype=np.intp)
         if self._look_ahead > 1:
             free = np.flatnonzero(self.available)
@@ -221,13 +206,13 @@ def dual_pursuit(
 ) -> QuadraticPursuit:
     """SB01's Q*: H = K + σ²W⁻¹, b = y, over the given rows; columns on demand.
 
-    Columns of likely candidates are computed a few at a time: some of them in vain, but a tile is
-    cheaper than as many single columns.
+    Columns of likely candidates are computed a few at a time. Some are computed in vain, but a
+    tile is cheaper than the same number of single columns.
     """
     rows = in_memory(rows)
     items: Any = rows.take(np.arange(rows.n_rows))
     diagonal = kernel.diag(items) + noise / weights
-    steps = Workers.slices(rows.n_rows, _TILE_ROWS)
+    steps = Workers.slices(rows.n_rows, limits.COLUMN_ROWS)
 
     def columns(index: Indices) -> Floats:
         bound = kernel.columns(rows.take(index))

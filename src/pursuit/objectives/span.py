@@ -1,4 +1,4 @@
-"""SB01's objective in V-form, straight from the rows: any row may be a candidate at any step."""
+"""The objective of SB01 (Smola and Bartlett 2001) from the rows: any row may be a candidate."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.kernels import Kernel
 from pursuit.linalg import PivotedCholesky, RowCholesky, SpanSolution, Workers
+from pursuit.objectives.base import FactorObjective
 from pursuit.rows import Sample, in_memory
 
 _PIVOT_TOLERANCE = 1e-12
-_ROW_CHUNK = 2048
 
 
-class SpanPursuit:
+class SpanPursuit(FactorObjective):
     """min over f in the span of the chosen k(·, x_i) of ½Σw(y - f)² + ½σ²‖f‖² (Formulas §4).
 
     V holds the pivoted-Cholesky coordinates of all rows, B = V'WV + σ²I = LL', z = L⁻¹V'Wy. For a
@@ -27,8 +27,8 @@ class SpanPursuit:
 
         v = e_i/√d_i,   c = L⁻¹V'Wv,   den = σ² + v'Wv - c'c,   decrease = ½(v'Wy - c'z)²/den
 
-    O(κ m n) for κ candidates, memory O(m n): the method as published, every row a candidate,
-    stable where the Gram form would square the condition number.
+    Time O(κ m n) for κ candidates, memory O(m n). This is the published method, in which every row
+    is a candidate; it is stable where the Gram form would square the condition number.
     """
 
     def __init__(
@@ -38,33 +38,30 @@ class SpanPursuit:
         self._sample, self._noise, self._workers, self._kernel = sample, noise, workers, kernel
         self._items: Any = sample.rows.take(np.arange(m))
         self.factor = PivotedCholesky(
-            kernel.diag(self._items), capacity, workers, rounding=kernel.rounding
+            kernel.diag(self._items),
+            capacity,
+            workers,
+            rounding=kernel.rounding,
+            tolerance=_PIVOT_TOLERANCE,
         )
-        self._smallest = _PIVOT_TOLERANCE * self.factor.diagonal
-        self._free = np.ones(m, bool)
         self._L = RowCholesky()
         self._z = np.empty((0, sample.n_outputs))
         self._norm = 0.5 * float(sample.target_norms().sum())
         self._decrease = 0.0
         self._scored: dict[int, tuple[Floats, Floats, float, Floats, float]] = {}
-        self._chunks = Workers.slices(m, _ROW_CHUNK)
+        self._chunks = Workers.slices(m, limits.COLUMN_ROWS)
 
     def restarted(self, targets: Floats) -> SpanPursuit:
         """The same choice so far, for other targets: B does not depend on them, z = L⁻¹V'Wy."""
         other = copy.copy(self)
         other._sample = replace(self._sample, targets=targets)
         other.factor, other._L = self.factor.copied(), self._L.copied()
-        other._free, other._scored = self._free.copy(), {}
+        other._scored = {}
         weighted = self._sample.weights[:, None] * targets
         other._z = self._L.solve(self.factor.rows @ weighted)
         other._norm = 0.5 * float(other._sample.target_norms().sum())
         other._decrease = 0.5 * float((other._z**2).sum())
         return other
-
-    @property
-    def available(self) -> NDArray[np.bool_]:
-        """Rows neither chosen nor in the span of the chosen."""
-        return self._free & self.factor.trusted & (self.factor.residual > self._smallest)
 
     @property
     def value(self) -> float:
@@ -75,8 +72,9 @@ class SpanPursuit:
     def primal(self) -> float:
         """P(f) of the best f in the span, from its residuals: O(m n).
 
-        This is the value of a function that exists, whatever the rounding of its coordinates u, and
-        keeps the digits that ½y'Wy - ½‖z‖² loses where little noise leaves little of y'Wy.
+        This is the value of an actual function, whatever the rounding of its coordinates u. It
+        keeps the digits that ½y'Wy - ½‖z‖² loses where the noise is small and little of y'Wy is
+        left.
         """
         if not self.factor.rank:
             return self._norm
@@ -85,19 +83,14 @@ class SpanPursuit:
         squares = float(self._sample.weights @ np.einsum("io,io->i", residual, residual))
         return 0.5 * (squares + self._noise * float((u**2).sum()))
 
-    @property
-    def chosen(self) -> Indices:
-        """Rows in the order of choice."""
-        return np.array(self.factor.pivots, dtype=np.intp)
-
     def score(self, candidates: Indices) -> Floats:
         """Decrease of the value for each candidate row."""
         V = self.factor.rows
         columns = self._kernel.columns(self._sample.rows.take(candidates))
         at_candidates = V[:, candidates].copy()
-        # From scratch: the running residual has gathered the rounding of every step.
+        # From scratch: the running residual has accumulated the rounding of every step.
         d = self.factor.diagonal[candidates] - np.einsum("ij,ij->j", at_candidates, at_candidates)
-        dependent = d <= self._smallest[candidates]
+        dependent = d <= self.factor.floor[candidates]
         d = np.where(dependent, 1.0, d)
         y, w = self._sample.targets, self._sample.weights
         v = np.empty((self._sample.n_rows, len(candidates)))
@@ -133,15 +126,15 @@ class SpanPursuit:
         return gains
 
     def _gains(self, step: Floats, den: Floats, square: Floats) -> Floats:
-        """What candidates take off the value, from ``step`` = (v'Wy - c'z)/√den and ‖v‖²."""
+        """Decreases of the value, from ``step`` = (v'Wy - c'z)/√den and ‖v‖²."""
         decrease: Floats = 0.5 * np.einsum("io,io->i", step, step)
         return decrease
 
     def add(self, candidate: int) -> bool:
-        """Take a candidate, unless it is dependent on those chosen."""
+        """Take a candidate, unless it depends on those chosen."""
         if candidate not in self._scored:
             self.score(np.array([candidate], dtype=np.intp))
-        self._free[candidate] = False
+        self.factor.free[candidate] = False
         if candidate not in self._scored:
             return False
         v, c, den, step, gain = self._scored[candidate]

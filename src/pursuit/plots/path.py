@@ -142,7 +142,7 @@ class PathDisplay:
                 "fit with a certificate to have gaps"
             )
         steps = np.arange(1.0, len(heights) + 1.0)
-        if x == "seconds" or hasattr(path, "sizes"):
+        if x == "seconds" or getattr(path, "sizes", None) is not None:
             steps = _column(path, "sizes" if x == "n_basis" else x)
         if len(steps) != len(heights):
             raise ValueError(

@@ -1,9 +1,9 @@
-"""Basis fixed, the rest optimised.
+"""Solvers for a given basis: coefficients, weights, mixtures and stumps.
 
 Imports greedy and what lies below it.
 """
 
-from pursuit.solvers.activeset import bounded_least_squares
+from pursuit.solvers.barrier import LowRank
 from pursuit.solvers.em import EM, Mixture
 from pursuit.solvers.interior_point import (
     InteriorPointLog,
@@ -20,8 +20,7 @@ from pursuit.solvers.linear_programme import (
     make_master,
 )
 from pursuit.solvers.newton import NewtonSolution, newton
-from pursuit.solvers.programme import LowRank
-from pursuit.solvers.simplex import reweight
+from pursuit.solvers.simplex import bounded_least_squares, reweight
 from pursuit.solvers.stumps import Bins, Stump, StumpAtoms
 
 __all__ = [

@@ -11,7 +11,7 @@ from pursuit._types import Floats, Indices
 KINDS = ("full", "diag", "spherical")
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _WIDE = 16
-"""Features up to which products of pairs of features are formed once, for all components."""
+"""Up to this many features, products of pairs of features are formed once for all components."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Mixture:
         Lower Cholesky factors of full covariances; standard deviations of diagonal or spherical
         ones.
     kind : {"full", "diag", "spherical"}
-        Which.
+        Kind of covariances.
     """
 
     weights: Floats
@@ -95,7 +95,7 @@ class Mixture:
 
 
 def log_sum_exp(joint: Floats) -> Floats:
-    """ln Σ_k exp, row by row."""
+    """ln Σ_k exp of each row."""
     return _normalised(joint)[1]
 
 
@@ -109,7 +109,7 @@ def _normalised(joint: Floats) -> tuple[Floats, Floats]:
 
 
 def log_densities(X: Floats, means: Floats, factors: Floats, kind: str) -> Floats:
-    """ln N(x; μ_k, Σ_k), shape (rows, k); the rows are next to each other in memory.
+    """ln N(x; μ_k, Σ_k), shape (rows, k), with the rows next to each other in memory.
 
     Sums over a short last axis would be slow.
     """
@@ -143,9 +143,9 @@ class EM:
     kind : {"full", "diag", "spherical"}
         Covariances.
     floor : float
-        Variance added to every direction of every component, so that no likelihood is unbounded.
+        Variance added to every direction of every component, so that the likelihood is bounded.
     row : float, optional
-        What a single row weighs; the mean of the weights by default.
+        Weight of a single row; the mean of the weights by default.
     """
 
     def __init__(
@@ -162,9 +162,9 @@ class EM:
 
     @property
     def least_share(self) -> float:
-        """Weight below which a new component starves: twice the rows that a full covariance needs.
+        """Least weight of a new component: twice the rows that a full covariance needs.
 
-        Few rows that happen to lie close to a plane would have almost any likelihood.
+        A few rows that happen to lie close to a plane could have almost any likelihood.
         """
         return float(2 * (1 + self.X.shape[1]) * self.row)
 
@@ -174,10 +174,10 @@ class EM:
         return Mixture(np.ones(1), mean[None], np.asarray(factor)[None], self.kind)
 
     def run(self, mixture: Mixture, steps: int, tolerance: float) -> tuple[Mixture, float]:
-        """At most so many steps on all components, until they gain less than the tolerance.
+        """At most ``steps`` steps on all components, until one gains less than the tolerance.
 
-        Components that hold less than a row are dropped. Gives the mixture and the mean log
-        likelihood before its last step.
+        Components with less than the weight of a row are dropped. Returns the mixture and the mean
+        log likelihood before its last step.
         """
         before = -np.inf
         for _ in range(steps):
@@ -192,10 +192,11 @@ class EM:
         return mixture, before
 
     def grow(self, density: Floats, starts: Mixture, steps: int) -> tuple[Mixture, Indices, Floats]:
-        """Steps on new components, each of them alone beside old ones held in their ln density.
+        """Steps on new components, each of them alone beside the old mixture, given by ln density.
 
-        A weight is that of the one new component beside the old ones. Gives those that have not
-        starved, their numbers in ``starts``, and the mean log likelihood with each.
+        The weight of a new component is that beside the old mixture. Returns the new components
+        that kept the least weight, their numbers in ``starts``, and the mean log likelihood with
+        each of them.
         """
         grown, fed = starts, np.arange(starts.size)
         for _ in range(steps):
@@ -213,43 +214,43 @@ class EM:
         return grown, fed, self.weights @ np.logaddexp(old, grown.log_joint(self.X))
 
     def _component(self, shares: Floats) -> tuple[Floats, Floats]:
-        """Mean and factor of rows that belong to a component by these shares."""
-        held = float(shares.sum())
-        mean = shares @ self.X / held
+        """Mean and factor of a component to which the rows belong with these shares."""
+        mass = float(shares.sum())
+        mean = shares @ self.X / mass
         centred = self.X - mean
         if self.kind == "full":
-            covariance = (shares[:, None] * centred).T @ centred / held
+            covariance = (shares[:, None] * centred).T @ centred / mass
             covariance[np.diag_indices_from(covariance)] += self.floor
             return mean, np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
-        variances = shares @ centred**2 / held + self.floor
+        variances = shares @ centred**2 / mass + self.floor
         if self.kind == "diag":
             return mean, np.sqrt(variances)
         return mean, np.sqrt(variances.mean())
 
     def _maximise(self, shares: Floats) -> Mixture:
-        """Components of rows that belong to them by these shares, and those of none dropped."""
-        held = shares.sum(axis=0)
-        alive = held >= self.row
+        """Components to which the rows belong with these shares, without empty components."""
+        mass = shares.sum(axis=0)
+        alive = mass >= self.row
         if not alive.all():
-            shares, held = shares[:, alive], held[alive]
-        return replace(self._components(shares), weights=held / held.sum())
+            shares, mass = shares[:, alive], mass[alive]
+        return replace(self._components(shares), weights=mass / mass.sum())
 
     def _components(self, shares: Floats) -> Mixture:
-        """Components of rows that belong to them by these shares, the weights being their sums."""
-        held = shares.sum(axis=0)
-        means = shares.T @ self.X / held[:, None]
+        """Components to which the rows belong with these shares, whose sums are the weights."""
+        mass = shares.sum(axis=0)
+        means = shares.T @ self.X / mass[:, None]
         if self._pairs is not None:
             k, d = means.shape
-            second = (shares.T @ self._pairs).reshape(k, d, d) / held[:, None, None]
+            second = (shares.T @ self._pairs).reshape(k, d, d) / mass[:, None, None]
             second -= means[:, :, None] * means[:, None, :]
             second[:, np.arange(d), np.arange(d)] += self.floor
             factors = self._factors(second, shares)
         else:
             factors = np.array([self._component(column)[1] for column in shares.T])
-        return Mixture(held, means, factors, self.kind)
+        return Mixture(mass, means, factors, self.kind)
 
     def _factors(self, covariances: Floats, shares: Floats) -> Floats:
-        """Cholesky factors; centred sums where differences of squares have lost their digits."""
+        """Cholesky factors, from centred sums where differences of squares lost their digits."""
         try:
             return np.asarray(np.linalg.cholesky(covariances), dtype=np.float64)
         except np.linalg.LinAlgError:

@@ -9,8 +9,14 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from pursuit._types import Floats
 from pursuit.linalg import LowRankPlusDiagonal, TallMatrix, Workers
-from pursuit.solvers.barrier import Direction, Iterate, NewtonSystem, largest_eigenvalue
-from pursuit.solvers.programme import LowRank, Programme
+from pursuit.solvers.barrier import (
+    Direction,
+    Iterate,
+    LowRank,
+    NewtonSystem,
+    Programme,
+    largest_eigenvalue,
+)
 
 _TO_BOUNDARY = 0.995
 _SHORTEST = 1e-8
@@ -24,7 +30,7 @@ _SHORT, _POWERS = 0.3, (0.5, 1.0, 1.5, 2.0)
 
 @dataclass(frozen=True)
 class InteriorPointLog:
-    """One entry an iterate, the first of them the start.
+    """One entry per iterate; the first one is the start.
 
     Attributes
     ----------
@@ -36,7 +42,7 @@ class InteriorPointLog:
         Largest violation of an equality, or of a dual constraint without which the dual objective
         is -∞, as a share of the terms they are made of.
     step : array
-        How much of its direction the step that led here has taken; 1 for the start.
+        Length of the step that led to the iterate, as a share of its direction; 1 for the start.
     """
 
     primal: Floats
@@ -53,7 +59,7 @@ class InteriorPointLog:
 
 @dataclass(frozen=True)
 class InteriorPointSolution:
-    """Where the method ended.
+    """The solution, and how it was found.
 
     Attributes
     ----------
@@ -66,7 +72,7 @@ class InteriorPointSolution:
     primal, dual : float
         Both objectives at the end.
     log : InteriorPointLog
-        How it got there.
+        The iterates that led there.
     converged : bool
         Whether the relative gap and the infeasibility are below the tolerance.
     """
@@ -139,9 +145,9 @@ def interior_point(
     workers : Workers
         Threads; their number does not change a bit of the result.
     dtype : float64 or float32
-        In what V'D⁻¹V is multiplied, which is nearly all of the work. float32 does for a gap of
-        about 1e-4: directions are refined in float64, and from where this no longer mends them the
-        method goes on in float64 by itself.
+        The type in which V'D⁻¹V is computed, which is nearly all of the work. float32 is enough for
+        a gap of about 1e-4: directions are refined in float64, and where this is not enough the
+        method continues in float64.
 
     Returns
     -------
@@ -166,21 +172,21 @@ def interior_point(
     programme = Programme.build(
         V, diagonal, linear, lower, upper, equality, equality_value, workers
     )
-    here = Iterate.at(programme, programme.inside(start))
-    size = np.abs(here.a).max(initial=1.0)
+    iterate = Iterate.at(programme, programme.inside(start))
+    size = np.abs(iterate.a).max(initial=1.0)
     systems = _Systems(programme, workers, dtype)
-    record = _Record(programme, here)
+    record = _Record(programme, iterate)
     while not record.converged(tol) and record.steps < max_steps:
-        direction, length = _best_direction(programme, here, systems.at(here))
-        ahead = here.moved(direction, length, programme)
+        direction, length = _best_direction(programme, iterate, systems.at(iterate))
+        ahead = iterate.moved(direction, length, programme)
         if length < _SHORTEST or not np.abs(ahead.a).max() <= _ENDLESS * size:
             break
-        here = ahead
-        record.add(here, length)
+        iterate = ahead
+        record.add(iterate, length)
     return InteriorPointSolution(
-        here.a,
-        here.multipliers,
-        here.coordinates,
+        iterate.a,
+        iterate.multipliers,
+        iterate.coordinates,
         *record.lines[-1][:2],
         InteriorPointLog(*np.array(record.lines).T),
         record.converged(tol),
@@ -190,7 +196,7 @@ def interior_point(
 def ridge_start(
     V: LowRank, targets: Floats, lower: Floats, upper: Floats, *, workers: Workers
 ) -> Floats:
-    """½(u - l) ∘ r with r what ridge regression of the targets on V leaves, as a start.
+    """A start: ½(u - l) ∘ r with r the residuals of ridge regression of the targets on V.
 
     For a support vector machine (linear = -y, bounds 0 and ±C by the sign of y) it is close enough
     to save a fifth of the iterations, for the price of one.
@@ -202,19 +208,19 @@ def ridge_start(
 
 
 class _Systems:
-    """Newton systems that can be trusted: of a wider type, or damped more, where they cannot."""
+    """Accurate Newton systems: where one is not, the next has a wider type or more damping."""
 
     def __init__(self, programme: Programme, workers: Workers, dtype: DTypeLike) -> None:
         self._programme, self._workers, self._dtype = programme, workers, np.dtype(dtype)
         largest = largest_eigenvalue(programme)
         self._floor, self._most = _LEAST_CURVATURE * largest, _MOST_CURVATURE * largest
 
-    def at(self, here: Iterate) -> NewtonSystem:
-        """The system of an iterate; what it takes is kept for those to come."""
+    def at(self, iterate: Iterate) -> NewtonSystem:
+        """The system of an iterate; type and damping are kept for later iterates."""
         while True:
             try:
                 system = NewtonSystem(
-                    self._programme, here, self._floor, self._workers, self._dtype
+                    self._programme, iterate, self._floor, self._workers, self._dtype
                 )
             except ArithmeticError:
                 pass
@@ -227,36 +233,40 @@ class _Systems:
 
 
 def _best_direction(
-    programme: Programme, here: Iterate, system: NewtonSystem
+    programme: Programme, iterate: Iterate, system: NewtonSystem
 ) -> tuple[Direction, float]:
     """Predictor, Mehrotra's corrector, then Gondzio's where it lengthens the step.
 
-    Mehrotra's is for a whole predictor. Of one that ends after α < 0.3 it is mostly extrapolation,
-    and can lead round in a circle: there it is weighted, as by Colombo and Gondzio (2008), by the ω
-    between α² and 1 of the longest step.
+    Mehrotra's corrector assumes a full predictor step. If the predictor ends after α < 0.3, it is
+    mostly extrapolation and can cycle: it is then weighted, as by Colombo and Gondzio (2008), by
+    the ω between α² and 1 that gives the longest step.
     """
     below, above = programme.below, programme.above
-    mean = _complementarity(programme, here)
+    mean = _complementarity(programme, iterate)
     affine = system.affine
-    reach = min(1.0, here.longest(affine))
-    ahead = sum(float(p.sum()) for p in here.products(affine, reach))
+    reach = min(1.0, iterate.longest(affine))
+    ahead = sum(float(p.sum()) for p in iterate.products(affine, reach))
     # Mehrotra: the mean product, times the cube of the share that the predictor leaves of it.
     aim = mean * (ahead / (mean * _count(programme))) ** 3 if mean > 0.0 else 0.0
     correct_z = np.where(below, aim - affine.s * affine.z, 0.0)
     correct_w = np.where(above, aim - affine.t * affine.w, 0.0)
-    whole = system.direction(correct_z - here.s * here.z, correct_w - here.t * here.w)
-    best, length, weight = whole, min(1.0, _TO_BOUNDARY * here.longest(whole)), 1.0
+    whole = system.direction(correct_z - iterate.s * iterate.z, correct_w - iterate.t * iterate.w)
+    best, length, weight = whole, min(1.0, _TO_BOUNDARY * iterate.longest(whole)), 1.0
     for power in _POWERS if reach < _SHORT else ():
         other = affine.towards(whole, reach**power)
-        farther = min(1.0, _TO_BOUNDARY * here.longest(other))
+        farther = min(1.0, _TO_BOUNDARY * iterate.longest(other))
         if farther >= length + _WORTH:
             best, length, weight = other, farther, reach**power
     if length < 1.0 - _WORTH:
-        z, w = here.products(best, min(1.0, length + _FARTHER))
-        change_z = weight * correct_z - here.s * here.z + np.where(below, _towards(aim, z), 0.0)
-        change_w = weight * correct_w - here.t * here.w + np.where(above, _towards(aim, w), 0.0)
+        z, w = iterate.products(best, min(1.0, length + _FARTHER))
+        change_z = (
+            weight * correct_z - iterate.s * iterate.z + np.where(below, _towards(aim, z), 0.0)
+        )
+        change_w = (
+            weight * correct_w - iterate.t * iterate.w + np.where(above, _towards(aim, w), 0.0)
+        )
         other = system.direction(change_z, change_w)
-        farther = min(1.0, _TO_BOUNDARY * here.longest(other))
+        farther = min(1.0, _TO_BOUNDARY * iterate.longest(other))
         if farther >= length + _WORTH:
             return other, farther
     return best, length
@@ -272,16 +282,16 @@ def _count(programme: Programme) -> int:
     return int(np.count_nonzero(programme.below) + np.count_nonzero(programme.above))
 
 
-def _complementarity(programme: Programme, here: Iterate) -> float:
+def _complementarity(programme: Programme, iterate: Iterate) -> float:
     """μ = (s'z + t'w) / number of bounds."""
-    return float(here.s @ here.z + here.t @ here.w) / max(_count(programme), 1)
+    return float(iterate.s @ iterate.z + iterate.t @ iterate.w) / max(_count(programme), 1)
 
 
 class _Record:
-    """The log as it is written, and when it is long enough.
+    """Writes the log, and decides when the method has converged.
 
-    Shares of what vanishes at a solution mean nothing, so that no size is taken for less than 1e-8
-    of what it was at the start, or of what the minimum along c would be.
+    A relative error means nothing for a quantity that vanishes at the solution, so every scale is
+    at least 1e-8 of its value at the start, or of the minimum along c.
     """
 
     def __init__(self, programme: Programme, start: Iterate) -> None:
@@ -297,15 +307,15 @@ class _Record:
     def steps(self) -> int:
         return len(self.lines) - 1
 
-    def add(self, here: Iterate, step: float) -> None:
+    def add(self, iterate: Iterate, step: float) -> None:
         programme = self._programme
-        primal = programme.primal(here.a, here.coordinates)
-        dual, violation = programme.dual(here.coordinates, here.fitted, here.multipliers)
-        off, terms = programme.equality_residual(here.a)
+        primal = programme.primal(iterate.a, iterate.coordinates)
+        dual, violation = programme.dual(iterate.coordinates, iterate.fitted, iterate.multipliers)
+        off, terms = programme.equality_residual(iterate.a)
         terms = np.maximum(terms, self._least_terms)
         shares = np.abs(off) / np.where(terms > 0.0, terms, 1.0)
         infeasibility = max(violation, float(shares.max(initial=0.0)))
-        mean = _complementarity(programme, here)
+        mean = _complementarity(programme, iterate)
         self.lines.append((primal, dual, mean, infeasibility, step))
 
     def converged(self, tol: float) -> bool:

@@ -1,4 +1,4 @@
-"""Linear programmes that grow: losses with two slopes, an l1 penalty, one more column at a time.
+"""Linear programmes that grow by columns: losses with two slopes and an l1 penalty.
 
 The primal over kernel columns K_S = k(x, c_j), j in S, is (Formulas §6, SS00 §6.2)
 
@@ -8,8 +8,9 @@ whose inner maxima are piecewise linear losses. What is solved is its dual
 
     maximise  Σ_k g_k v_k   over  l ≤ v ≤ u,  Σ_k v_k = 0,  -1 ≤ K_S'v ≤ 1,
 
-because there a new column is a new row: the old basis stays dual feasible, and the dual simplex
-method goes on from it. v = 0 is feasible and every v_k is bounded, so an optimum always exists.
+because in the dual a new column is a new row: the old basis stays dual feasible, and the dual
+simplex method continues from it. v = 0 is feasible and every v_k is bounded, so an optimum always
+exists.
 
 The same losses without b over the ball Σ_j |a_j| ≤ r have the dual
 
@@ -31,7 +32,7 @@ _FEASIBILITY = 1e-9
 _WIDER = 1e-7
 _SMALL_ENTRY = 1e-12
 _CYCLING = 20_000, 20
-"""Simplex iterations, and more of them a variable, after which the method goes in circles."""
+"""Simplex iterations, and further ones per variable, after which the method is taken to cycle."""
 _ROUNDING = 1e-12
 
 MISSING = (
@@ -47,7 +48,7 @@ class LinearLosses:
     Attributes
     ----------
     gain, lower, upper : arrays of shape (n_terms, m)
-        g, l ≤ 0 and u ≥ 0: as many terms a row as the loss has kinks.
+        g, l ≤ 0 and u ≥ 0: one term per kink of the loss.
     """
 
     gain: Floats
@@ -82,10 +83,10 @@ class LinearLosses:
         return LinearLosses(self.gain, factor * self.lower, factor * self.upper)
 
     def balanced(self) -> LinearLosses:
-        """The losses with slopes no larger than Σv = 0 lets their rows make use of.
+        """The losses with slopes cut to what Σv = 0 allows.
 
-        What a row pulls up others must pull down, so no v_k of an optimum exceeds the -l of all
-        other rows together: the dual loses no optimum, and one very heavy row no longer makes all
+        What one row pulls up, others must pull down, so no v_k of an optimum exceeds the -l of all
+        other rows together. The dual keeps its optima, and one very heavy row does not make all
         others negligible.
         """
         down, up = _of_others(-self.lower.sum(axis=0)), _of_others(self.upper.sum(axis=0))
@@ -110,10 +111,10 @@ class LinearLosses:
         return v
 
     def intercept(self, fitted: Floats) -> float:
-        """The b of least loss of f + b, in the middle where several are.
+        """The b of least loss of f + b; the middle of the interval if there are several.
 
-        The slope in b is -Σu where b is low, and rises by u_k - l_k at b = g_k - f_k. Where it does
-        not rise above 0 again, the least such b is taken.
+        The slope in b is -Σu for small b, and rises by u_k - l_k at b = g_k - f_k. If it never
+        rises above 0, the smallest such b is taken.
         """
         kinks = (self.gain - fitted).ravel()
         order = np.argsort(kinks, kind="stable")
@@ -150,11 +151,9 @@ class Master(Protocol):
 
     def add(self, columns: Floats) -> None:
         """Add columns k(x, c_j), an array of shape (m, n_new)."""
-        ...
 
     def solve(self) -> MasterSolution:
         """Solve over all columns added."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -221,9 +220,9 @@ class BallForm:
 
 
 def make_master(solver: str, losses: LinearLosses, radius: float | None = None) -> Master:
-    """The master that ``solver`` names: "highs", "linprog", or "auto", the better one there is.
+    """The master of a ``solver``: "highs", "linprog", or "auto", which is "highs" if installed.
 
-    With an l1 penalty and an intercept; over the ball of a ``radius`` without either.
+    It has an l1 penalty and an intercept; with a ``radius``, it has an l1 ball and no intercept.
     """
     form = PenaltyForm(losses) if radius is None else BallForm(losses, radius)
     if solver == "linprog":
@@ -238,7 +237,7 @@ def make_master(solver: str, losses: LinearLosses, radius: float | None = None) 
 
 
 class HighsMaster:
-    """HiGHS, which keeps its basis from one solution to the next.
+    """A master solved by HiGHS, which keeps its basis from one solution to the next.
 
     Parameters
     ----------
@@ -313,17 +312,17 @@ class HighsMaster:
             iterations += highs.getInfo().simplex_iteration_count
         if highs.getModelStatus() != optimal:
             raise _not_solved(highs.modelStatusToString(highs.getModelStatus()))
-        found = highs.getSolution()
+        solution = highs.getSolution()
         gain = self._form.losses.gain
         return MasterSolution(
-            np.array(found.col_value)[: gain.size].reshape(gain.shape),
-            self._form.coefficients(np.array(found.row_dual)),
+            np.array(solution.col_value)[: gain.size].reshape(gain.shape),
+            self._form.coefficients(np.array(solution.row_dual)),
             int(iterations),
         )
 
 
 class LinprogMaster:
-    """scipy.optimize.linprog, which starts afresh every time.
+    """A master solved by scipy.optimize.linprog, which starts from scratch every time.
 
     A ranged row low ≤ A_j'v ≤ high becomes A_j'v - s_j = 0 with low ≤ s_j ≤ high.
 
@@ -349,7 +348,7 @@ class LinprogMaster:
         constraints: Any = hstack([csr_array(self._rows), -eye_array(q)], format="csr")
         least, largest = form.box
         bounds: Any = np.column_stack([np.append(least, self._low), np.append(largest, self._high)])
-        found = linprog(
+        result = linprog(
             np.append(-form.gain, np.zeros(q)),
             A_eq=constraints,
             b_eq=np.zeros(q),
@@ -362,11 +361,11 @@ class LinprogMaster:
                 "dual_feasibility_tolerance": _FEASIBILITY,
             },
         )
-        if found.status != 0 or found.x is None:
-            raise _not_solved(found.message)
+        if result.status != 0 or result.x is None:
+            raise _not_solved(result.message)
         gain = form.losses.gain
-        a = form.coefficients(np.asarray(found.eqlin.marginals))
-        return MasterSolution(found.x[: gain.size].reshape(gain.shape), a, int(found.nit))
+        a = form.coefficients(np.asarray(result.eqlin.marginals))
+        return MasterSolution(result.x[: gain.size].reshape(gain.shape), a, int(result.nit))
 
 
 def _most_iterations(losses: LinearLosses) -> int:

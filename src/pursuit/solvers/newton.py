@@ -1,4 +1,4 @@
-"""Newton's method in a span: convex losses of Fβ, for features F that need not be stored."""
+"""Newton's method for convex losses of Fβ, for features F that need not be stored."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ _BLOCK = 512
 _GRAM_BLOCK = 4096
 _WAVE = 16
 _FARTHEST = 8.0
-"""Longest step, in steps of Newton's method."""
+"""Longest step, in multiples of the Newton step."""
 _LINE_TOLERANCE = 1e-4
 _PATIENCE, _FALLS = 8, 0.1
-"""After so many steps, each should leave less than this part of what the one before promised."""
+"""After 8 steps, the predicted decrease must shrink tenfold per step. Otherwise the matrices are
+summed in float64."""
 _HELD_MATRICES = 1 << 26
 _HELD_ROWS = 1 << 24
-"""Numbers in matrices, and in each array over the rows, that columns done together may take."""
+"""Most numbers in the matrices, and in each array over the rows, of columns solved together."""
 
 
 @dataclass(frozen=True)
 class NewtonSolution:
-    """Where Newton's method ended.
+    """The solution of Newton's method.
 
     Attributes
     ----------
@@ -40,7 +41,7 @@ class NewtonSolution:
     value : array of shape (n_outputs,)
         The objective.
     steps : int
-        Most steps that a column took.
+        Largest number of steps that a column took.
     converged : bool
         Whether the decrease that another step promises is below the tolerance in every column.
     fitted : array of shape (m, n_outputs)
@@ -66,19 +67,19 @@ def newton(
     max_steps: int = 200,
     tol: float = 1e-10,
 ) -> NewtonSolution:
-    """Minimise Σ_i w_i ℓ((Fβ)_i, y_i) + ½Σ_j ρ_j β_j² over β, every column of y by itself.
+    """Minimise Σ_i w_i ℓ((Fβ)_i, y_i) + ½Σ_j ρ_j β_j² over β, each column of y by itself.
 
-    A step solves (F'DF + ρ)δ = gradient with D = diag(w ℓ''), and goes where the objective is
-    least in its direction, which takes no pass over F. For a piecewise quadratic loss such steps
-    end at the minimum after finitely many, however large the weights. Rows without curvature do not
-    enter F'DF; of a loss whose curvature is piecewise constant, only rows that change between
-    pieces enter it anew, so that a step costs O(n²) a changed row beside two passes of O(m n).
+    A step solves (F'DF + ρ)δ = gradient with D = diag(w ℓ''), and goes to the minimum of the
+    objective in this direction, which takes no pass over F. For a piecewise quadratic loss finitely
+    many steps reach the minimum, however large the weights. Rows without curvature do not enter
+    F'DF. If the curvature is piecewise constant, only rows that change between pieces enter it
+    again, so that a step costs O(n²) per changed row and two passes of O(m n).
 
     Parameters
     ----------
     features : callable
-        ``features(rows)`` gives F for a slice of rows, in float64 or float32. Products of float32
-        features are added up in float64 over blocks, and gradients are float64 throughout.
+        ``features(rows)`` returns F for a slice of rows, in float64 or float32. Products of float32
+        features are summed in float64 over blocks, and gradients are float64 throughout.
     loss : RowLoss
         ℓ.
     targets : array of shape (m, n_outputs)
@@ -94,8 +95,8 @@ def newton(
     max_steps : int
         Most steps.
     tol : float
-        A column has converged when half its squared Newton decrement, what another step promises,
-        is at most ``tol`` times its objective.
+        A column has converged when half its squared Newton decrement, the predicted decrease of
+        another step, is at most ``tol`` times its objective.
 
     Returns
     -------
@@ -104,7 +105,7 @@ def newton(
     m, n_outputs = targets.shape
     by_column = np.broadcast_to(weights.reshape(m, -1), targets.shape)
     width = max(1, min(_HELD_MATRICES // max(len(start) ** 2, 1), _HELD_ROWS // max(m, 1)))
-    found = [
+    parts = [
         _minimise(
             features,
             loss,
@@ -118,14 +119,14 @@ def newton(
         )
         for columns in Workers.slices(n_outputs, width)
     ]
-    if len(found) == 1:
-        return found[0]
+    if len(parts) == 1:
+        return parts[0]
     return NewtonSolution(
-        np.hstack([part.coefficients for part in found]),
-        np.concatenate([part.value for part in found]),
-        max(part.steps for part in found),
-        all(part.converged for part in found),
-        np.hstack([part.fitted for part in found]),
+        np.hstack([part.coefficients for part in parts]),
+        np.concatenate([part.value for part in parts]),
+        max(part.steps for part in parts),
+        all(part.converged for part in parts),
+        np.hstack([part.fitted for part in parts]),
     )
 
 
@@ -140,7 +141,7 @@ def _minimise(
     max_steps: int,
     tol: float,
 ) -> NewtonSolution:
-    """A few columns at a time, all of them in the same passes."""
+    """Minimise for a few columns together, in the same passes."""
     passes = _Passes(features, len(beta), Workers.slices(len(targets), _BLOCK), workers)
     matrices = _CurvedGrams(features, len(beta), targets.shape, workers)
 
@@ -156,9 +157,9 @@ def _minimise(
         first, second = float(delta @ beta[:, column]), float(delta @ direction[:, column])
 
         def slope(t: float) -> tuple[float, float]:
-            here = f + t * g
-            bend = float(along_twice @ loss.curvature(here, y)) + second
-            return float(along @ loss.gradient(here, y)) + first + t * second, bend
+            moved = f + t * g
+            bend = float(along_twice @ loss.curvature(moved, y)) + second
+            return float(along @ loss.gradient(moved, y)) + first + t * second, bend
 
         return line_search(slope, _FARTHEST, guess=1.0, tolerance=_LINE_TOLERANCE)
 
@@ -185,7 +186,7 @@ def _minimise(
         ahead = passes.times(direction)
         length = np.zeros(len(value))
         length[open_columns] = workers.map(best_length, open_columns.tolist())
-        # Where the objective does not fall, rounding hides what is left to gain.
+        # Where the objective does not fall, rounding hides the rest of the decrease.
         trial = objective(fitted + length * ahead, beta + length * direction)
         falls = trial < value
         length[~falls] = 0.0
@@ -215,14 +216,14 @@ class _Passes:
         return np.concatenate(parts)
 
     def transposed_times(self, vectors: Floats) -> Floats:
-        """F' @ vectors; rows that are zero in all of them are not touched."""
+        """F' @ vectors, without the rows that are zero in all of them."""
 
         def part(rows: slice) -> Floats | None:
-            here = np.flatnonzero(vectors[rows].any(axis=1))
-            if not len(here):
+            nonzero = np.flatnonzero(vectors[rows].any(axis=1))
+            if not len(nonzero):
                 return None
-            F = self.features(rows)[here]
-            product: Floats = F.T.astype(np.float64, copy=False) @ vectors[rows][here]
+            F = self.features(rows)[nonzero]
+            product: Floats = F.T.astype(np.float64, copy=False) @ vectors[rows][nonzero]
             return product
 
         total = np.zeros((self.n, vectors.shape[1]))
@@ -233,7 +234,7 @@ class _Passes:
 
 
 class _CurvedGrams:
-    """F'DF for every column, brought up to date by the rows whose curvature has changed."""
+    """F'DF for every column, updated by the rows whose curvature has changed."""
 
     def __init__(
         self, features: Features, n: int, shape: tuple[int, ...], workers: Workers
@@ -245,7 +246,7 @@ class _CurvedGrams:
         self._exact = np.zeros(shape[1], dtype=bool)
 
     def update(self, bends: Floats, columns: Indices) -> None:
-        """Make the matrices of these columns those of D = diag(bends)."""
+        """Update the matrices of these columns to D = diag(bends)."""
         tasks: list[tuple[int, slice]] = []
         for column in columns:
             changed = np.count_nonzero(bends[:, column] != self._bends[:, column])
@@ -261,9 +262,9 @@ class _CurvedGrams:
         self._bends[:, columns] = bends[:, columns]
 
     def doubt(self, columns: Indices) -> None:
-        """From now on sum these columns' matrices in float64, and from scratch.
+        """Sum these columns' matrices in float64, and from scratch, from now on.
 
-        Newton's method converges faster than it does with them: float32 may be the reason.
+        Newton's method converges more slowly than it should; float32 may be the reason.
         """
         doubtful = columns[~self._exact[columns]]
         if self._features(slice(0, 1)).dtype == np.float64:
@@ -272,20 +273,20 @@ class _CurvedGrams:
         self._bends[:, doubtful], self.gram[doubtful] = 0.0, 0.0
 
     def _change(self, column: int, rows: slice, bends: Floats) -> NDArray[Any] | None:
-        """What a block of rows adds to the matrix of a column."""
+        """The change of a column's matrix by a block of rows."""
         change = bends[rows, column] - self._bends[rows, column]
         if not change.any():
             return None
         F = self._features(rows)
         total: NDArray[Any] | None = None
         for sign in (1.0, -1.0):
-            here = np.flatnonzero(sign * change > 0)
-            if not len(here):
+            changed = np.flatnonzero(sign * change > 0)
+            if not len(changed):
                 continue
-            some = F[here]
+            some = F[changed]
             if self._exact[column]:
                 some = some.astype(np.float64)
-            some *= np.sqrt(sign * change[here]).astype(some.dtype)[:, None]
+            some *= np.sqrt(sign * change[changed]).astype(some.dtype)[:, None]
             # One array on both sides: half the work for BLAS.
             product = some.T @ some
             total = sign * product if total is None else total - product
@@ -293,7 +294,7 @@ class _CurvedGrams:
 
 
 def _solve(gram: Floats, ridge: Floats, gradient: Floats) -> Floats:
-    """-(F'DF + ρ)⁻¹ gradient; scaled first, so that a flat ℓ does no harm."""
+    """-(F'DF + ρ)⁻¹ gradient, scaled to a unit diagonal first, since ℓ may be flat."""
     diagonal = np.maximum(np.diag(gram) + ridge, 1e-300)
     scale = 1.0 / np.sqrt(diagonal)
     H = gram * np.outer(scale, scale)

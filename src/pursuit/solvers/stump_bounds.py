@@ -1,8 +1,8 @@
-"""Lower bounds on what a stump can reach, for all stumps at once, from sums over their leaves.
+"""Lower bounds on the loss that a stump can reach, for all stumps at once, from sums over leaves.
 
-A step from v to (1 - α)v + c, c being constant on each leaf and abs(c) ≤ α, lowers a convex loss
-to some g(α) at best. As f is jointly convex in α and both values of c, g is convex; the curves in
-this module are convex functions below it, which touch it at the point where their sums were taken.
+A step goes from v to (1 - α)v + c, where c is constant on each leaf and abs(c) ≤ α. Let g(α) be
+the least loss over c. As f is jointly convex in α and both values of c, g is convex. The curves in
+this module are convex functions below g, which touch g at the point where their sums were taken.
 """
 
 from __future__ import annotations
@@ -28,44 +28,42 @@ class Curves(Protocol):
 
     def take(self, index: Indices) -> Self:
         """Some of them."""
-        ...
 
     def __call__(self, alpha: Floats) -> tuple[Floats, Floats, Floats]:
         """Values, slopes and second derivatives, each at its own α."""
-        ...
 
 
 def lower_bounds(
     curves: Curves, start: Floats, value: float, slopes: Floats, target: float | None, tight: float
 ) -> tuple[Floats, Floats]:
-    """Lower bounds on the minima of the curves, and where the minima are about.
+    """Lower bounds on the minima of the curves, and the approximate places of the minima.
 
-    Every bound is where two tangents cross, one that falls and one that rises, so it holds however
-    early the search for the minimum ends.
+    Every bound is the crossing of a falling and a rising tangent, so it holds however early the
+    search for the minimum ends.
 
     Parameters
     ----------
     curves : Curves
         Convex functions of α.
     start : array of shape (n,)
-        Where to look first.
+        First guess at α.
     value, slopes : float, array of shape (n,)
-        A common value at α = 0 and slopes there: tangents that hold for what the curves bound.
+        The common value at α = 0 and the slopes there: tangents of what the curves bound.
     target : float or None
-        A curve is left alone once its bound is at least this; None: once it cannot have the least
-        minimum of all.
+        A curve is done once its bound is at least this; None: once it cannot have the least minimum
+        of all.
     tight : float
-        Also once its bound is off by no more than this part of the decrease.
+        A curve is also done once its bound is off by at most this part of the decrease.
 
     Returns
     -------
     lower, alpha : arrays of shape (n,)
     """
-    lower, found = np.full(len(start), value), start.copy()
+    lower, places = np.full(len(start), value), start.copy()
     reached = np.full(len(start), np.inf)
     index = np.flatnonzero(slopes < 0)
     if not len(index):
-        return lower, found
+        return lower, places
     part = curves if len(index) == len(start) else curves.take(index)
     n, least = len(index), np.inf
     low = _Tangents(np.zeros(n), np.full(n, value), slopes[index])
@@ -74,15 +72,15 @@ def lower_bounds(
     alpha = np.clip(start[index], _LEAST, 1.0)
     for turn in range(_ROUNDS):
         values, first, second = part(alpha)
-        here, falls = _Tangents(alpha, values, first), first < 0
-        low, high = low.replaced(here, falls), high.replaced(here, ~falls)
+        tangents, falls = _Tangents(alpha, values, first), first < 0
+        low, high = low.replaced(tangents, falls), high.replaced(tangents, ~falls)
         crossing = low.crossing(high)
         bound = low.value + low.slope * (crossing - low.at)
         at_end = falls & (alpha >= 1.0)
         np.copyto(bound, values, where=at_end)
         lower[index] = np.minimum(bound, value)
         better = values < reached[index]
-        found[index[better]], reached[index[better]] = alpha[better], values[better]
+        places[index[better]], reached[index[better]] = alpha[better], values[better]
         if target is None:
             least = min(least, float(values.min()))
         wanted = least if target is None else target
@@ -95,11 +93,11 @@ def lower_bounds(
         with np.errstate(divide="ignore", invalid="ignore"):
             newton = alpha - first / second
         inside = (newton > low.at) & (newton < high.at)
-        # Every fourth time where the tangents cross: that closes in from both ends.
+        # Every fourth time at the crossing of the tangents, which closes in from both ends.
         alpha = np.where(inside & (turn % 4 != 3), newton, crossing)
         stuck = (alpha <= low.at) | ((alpha >= high.at) & (high.slope < np.inf))
         alpha = np.where(stuck, 0.5 * (low.at + high.at), alpha)
-    return lower, found
+    return lower, places
 
 
 class _Tangents(NamedTuple):
@@ -118,7 +116,7 @@ class _Tangents(NamedTuple):
         return _Tangents(*(np.where(where, b, a) for a, b in zip(self, others, strict=True)))
 
     def crossing(self, rising: _Tangents) -> Floats:
-        """Where they meet others further right, which rise; at 1 where none are known."""
+        """Where they meet rising tangents further right; 1 where none is known."""
         ahead = rising.at - self.at
         with np.errstate(invalid="ignore"):
             gap = self.value - rising.value + rising.slope * ahead
@@ -232,13 +230,13 @@ class SquaredCurves(_PerStump):
         b = np.clip(free, -limit, limit)
         clipped = free != b
         rate = np.where(clipped, np.sign(free) * self.scale, 0.0)
-        left = sums - b * self.mass
+        rest = sums - b * self.mass
         flat = np.divide(self.drift**2, self.mass, out=np.zeros_like(sums), where=self.mass > 0)
         bend = np.where(clipped, 4.0 * rate * self.drift - 2.0 * rate**2 * self.mass, 2.0 * flat)
         constant, linear, square = self.whole
         return (
-            constant + alpha * (linear + alpha * square) - (b * (sums + left)).sum(axis=0),
-            linear + 2.0 * alpha * square - 2.0 * (b * self.drift + rate * left).sum(axis=0),
+            constant + alpha * (linear + alpha * square) - (b * (sums + rest)).sum(axis=0),
+            linear + 2.0 * alpha * square - 2.0 * (b * self.drift + rate * rest).sum(axis=0),
             2.0 * square - bend.sum(axis=0),
         )
 
@@ -314,7 +312,7 @@ class LogisticCurves(_PerStump):
         size = np.abs(h)
         linear = move * self.slope_moment - A * signs * (c - self.center)[:, None] * self.slope
         gained = (linear + self.bend * (decay + size - 1.0)).sum(axis=(0, 1))
-        # What an unfinished search for c may have left.
+        # An unfinished search for c may have left this much.
         values = self.value + gained - 2.0 * wrong.sum(axis=0)
         rate = np.where(at_end, -np.sign(force), 0.0)
         along = A * (self.slope_moment + self.bend_mean * rise).sum(axis=1)

@@ -1,4 +1,4 @@
-"""Decision stumps on binned features: the weak learners of boosting, found exactly and fast."""
+"""Decision stumps on binned features: the weak learners of boosting."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 
 from pursuit._types import Floats, Indices
 from pursuit.linalg import Workers
-from pursuit.solvers.leaf_sums import LeafSums
-from pursuit.solvers.stump_losses import joint_search
+from pursuit.solvers.stump_search import LeafSums, joint_search
 
 N_BINS = 255
 
@@ -46,7 +45,7 @@ class Bins:
             codes[:] = np.searchsorted(edges, column, side="left")
 
     def threshold(self, feature: int, edge: int) -> float:
-        """The value that bins up to ``edge`` do not exceed; infinite past the last one."""
+        """Upper end of bin ``edge``; infinite for the last bin."""
         edges = self.edges[feature]
         return float(edges[edge]) if edge < len(edges) else np.inf
 
@@ -56,7 +55,7 @@ def _edges(values: Floats) -> Floats:
     distinct: Floats = ordered[np.append(True, ordered[1:] > ordered[:-1])]
     if len(distinct) <= N_BINS:
         middles = 0.5 * distinct[:-1] + 0.5 * distinct[1:]
-        # A middle that rounding put on the value above would not part the two.
+        # A middle that rounding puts on the upper value would not separate the two.
         return np.where(middles < distinct[1:], middles, distinct[:-1])
     ranks = np.arange(1, N_BINS) * (len(values) - 1) // N_BINS
     return np.asarray(np.unique(ordered[ranks]))
@@ -114,10 +113,10 @@ class StumpAtoms:
     def propose_step(self, point: Floats, gradient: Floats) -> tuple[int, float] | None:
         """The best stump and step from a point, for the gradient of the last proposal."""
         assert self._leaves is not None
-        found = self.search(point, gradient, self._leaves)
-        if found is None or not found.alpha > 0:
+        best = self.search(point, gradient, self._leaves)
+        if best is None or not best.alpha > 0:
             return None
-        return self._register(found.stump, found.c / found.alpha), found.alpha
+        return self._register(best.stump, best.c / best.alpha), best.alpha
 
     def edges(self, gradient: Floats, numbers: Indices) -> Floats:
         """p'∇f of stumps proposed for this gradient, from its sums."""

@@ -1,31 +1,36 @@
-"""Hyper-parameters from the data: evidence, moving the basis, calibration.
+"""Learning hyper-parameters from data: evidence, moving the basis, calibration.
 
 Imports greedy and what lies below it.
 """
 
-from pursuit.tuning.calibration import Calibration, HeldOut, calibrate
-from pursuit.tuning.confidence import (
+from pursuit.tuning.calibration import (
+    LOSS_IS_NOTHING,
+    Calibration,
     Confidence,
+    HeldOut,
     Latents,
     averaged_logistic,
+    calibrate,
+    error_curve,
     fit_confidence,
+    flat_size,
     log_loss,
+    loss_curve,
 )
-from pursuit.tuning.evidence import Evidence
+from pursuit.tuning.evidence import NOISE_FLOOR, Evidence, learn_noise
 from pursuit.tuning.learning import (
     Learned,
+    LearningReport,
     NoiseRange,
     Stage,
     at_bounds,
+    feature_relevance,
     learn_family,
     learn_given,
+    learn_shape,
     never,
 )
-from pursuit.tuning.noise import NOISE_FLOOR, learn_noise
 from pursuit.tuning.refine import BATCH_ROWS, Mover
-from pursuit.tuning.report import LearningReport, feature_relevance
-from pursuit.tuning.shapes import learn_shape
-from pursuit.tuning.size import LOSS_IS_NOTHING, error_curve, flat_size, loss_curve
 
 __all__ = [
     "BATCH_ROWS",

@@ -1,28 +1,42 @@
-"""Ridge and error bars by leave-one-out: a row leaves the fit, and the basis if it is in it."""
+"""Calibration by leave-one-out: ridge, error bars, class probabilities, number of functions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.optimize import Bounds, minimize
+from scipy.optimize import Bounds, minimize, minimize_scalar
+from scipy.special import erf, expit, logsumexp
 
 from pursuit._types import Floats, Indices
+from pursuit.greedy import size_grid
 from pursuit.linalg import SpanSolution, Spread
 
-_STEPS = 4
-_FLAT = 1e-3
+_STEPS = 4  # Most factors of 4 that the ridge moves.
+_FLAT = 1e-3  # A smaller relative decrease of the error ends the search for a ridge.
 _LIMITS = (1e-6, 1e4), (1e-4, 1e2)
-_TAIL_SDS, _TAIL_SHARE = 5.0, 1e-3
+_TAIL_SDS, _TAIL_SHARE = 5.0, 1e-3  # Share of errors beyond so many deviations that is reported.
 _DOUBT = np.log(10.0)
-"""Standard deviation, before any row is seen, of the logarithms of both factors of the spread."""
+"""Prior standard deviation of the logarithms of both factors of the spread. Smaller: factors stay
+nearer to the ridge and to 1."""
+# Williams and Barber (1998): the logistic function as a sum of five error functions, with the
+# numbers that scikit-learn uses.
+_STEEPNESS = np.array([0.41, 0.4, 0.37, 0.44, 0.39])
+_PARTS = np.array([-1854.8214151, 3516.89893646, 221.29346712, 128.12323805, -2010.49422654])
+_CONFIDENCE_LIMITS = (1e-4, 1e2), (1e-6, 1.0)
+"""Ranges of spread and missed."""
+_LEAST = 1e-15  # Smallest probability whose logarithm is taken.
+_ENOUGH = 0.01  # Larger: smaller models.
+LOSS_IS_NOTHING = 1e-3
+"""A decrease of the log loss per row that is not worth further basis functions. Larger: smaller
+models."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What leave-one-out changed.
+    """The outcome of leave-one-out calibration.
 
     Attributes
     ----------
@@ -33,11 +47,11 @@ class Calibration:
     rmse_before, rmse : float
         Leave-one-out root mean square error, in normalised units.
     nlpd_before, nlpd : float
-        Leave-one-out negative log predictive density a value.
+        Leave-one-out negative log predictive density per target value.
     n_rows : int
-        Rows left out in turn.
+        Number of rows that were left out in turn.
     tails : str
-        A sentence where a Gaussian does not fit the errors, empty where it does.
+        A sentence if a Gaussian does not fit the errors, else empty.
     """
 
     noise_before: float
@@ -62,7 +76,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Rows to leave out in turn, each with all rows identical to it.
+    """Rows to leave out in turn, each together with all rows identical to it.
 
     Attributes
     ----------
@@ -73,9 +87,9 @@ class HeldOut:
     group : array of int, shape (r,)
         Number of the group of identical rows that a row belongs to.
     leaving : array of shape (n, r), optional
-        R⁻¹e_j for a row that is the j-th basis point, 0 for one that is none. A function of the
-        span is free of k(·, x_j) when its coordinates are orthogonal to R⁻¹e_j. None where no row
-        is a basis point.
+        R⁻¹e_j for a row that is the j-th basis point, 0 for other rows. A function of the span does
+        not use k(·, x_j) if its coordinates are orthogonal to R⁻¹e_j. None if no row is a basis
+        point.
     """
 
     features: Floats
@@ -107,8 +121,8 @@ class HeldOut:
     def rotated(self, L: Floats | None = None) -> Floats:
         """U = L⁻¹V, without its part along L⁻¹R⁻¹e_j for the j-th basis point; L = I for None.
 
-        Where f = U'z is the fit with LL' = V'WV + σ²I, what is left of U gives the fit under
-        (R⁻¹e_j)'u = 0.
+        If f = U'z is the fit with LL' = V'WV + σ²I, the rest of U gives the fit under the
+        constraint (R⁻¹e_j)'u = 0.
         """
         U = _solved(L, self.features)
         return U if self.leaving is None else _off(U, _solved(L, self.leaving))
@@ -116,7 +130,7 @@ class HeldOut:
     def leave_out(self, solution: SpanSolution) -> tuple[Floats, Floats]:
         """Errors y - f of the fit without the row's group, and V'B⁻¹V of that fit.
 
-        A basis point leaves the basis, too: without its function, f = U'z and q = ‖U‖² for the U of
+        A basis point also leaves the basis: without its function, f = U'z and q = ‖U‖² for the U of
         :meth:`rotated`. With w_g and ȳ_g the group's weight and mean target, and h = w_g q, the fit
         without the group predicts ȳ_g - (ȳ_g - f)/(1 - h), and its own q is q/(1 - h).
         """
@@ -124,8 +138,8 @@ class HeldOut:
         fitted = U.T @ solution.z
         q = np.einsum("ij,ij->j", U, U)
         weight, mean = self.group_means()
-        left = np.maximum(1.0 - weight * q, 1e-10)
-        return self.targets - mean + (mean - fitted) / left[:, None], q / left
+        remaining = np.maximum(1.0 - weight * q, 1e-10)
+        return self.targets - mean + (mean - fitted) / remaining[:, None], q / remaining
 
 
 def _solved(L: Floats | None, columns: Floats) -> Floats:
@@ -136,7 +150,7 @@ def _solved(L: Floats | None, columns: Floats) -> Floats:
 
 
 def _off(vectors: Floats, directions: Floats) -> Floats:
-    """Columns without their parts along the directions, where those are not zero."""
+    """Columns without their parts along those directions that are not zero."""
     squares = np.einsum("ij,ij->j", directions, directions)
     along = np.einsum("ij,ij->j", vectors, directions) / np.where(squares > 0, squares, 1.0)
     rest: Floats = vectors - along * directions
@@ -145,7 +159,7 @@ def _off(vectors: Floats, directions: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _Errors:
-    """What leaving rows out has found: errors, and the parts of their variance."""
+    """Leave-one-out errors, and the parts of their variance."""
 
     rows: HeldOut
     missed: Floats
@@ -160,7 +174,7 @@ class _Errors:
         return _mean_square(self.error, self.rows.weights)
 
     def variance(self, spread: Spread) -> Floats:
-        """Of an observation; a weight counts copies, each with its own noise."""
+        """Variance of an observation; a weight counts copies, each with its own noise."""
         missed = spread.factor(self.missed, self.rows.prior) * self.missed
         variance: Floats = spread.noise * (1.0 + self.q) + missed
         return variance
@@ -184,7 +198,7 @@ class _Errors:
 
     @cached_property
     def _share(self) -> Floats:
-        """Of each row in an average."""
+        """The weight of each row in an average."""
         return np.asarray(self.rows.weights / self.rows.weights.sum())
 
 
@@ -211,7 +225,7 @@ def calibrate(
 
 
 def _best_ridge(solution: SpanSolution, rows: HeldOut) -> SpanSolution:
-    """Walk along powers of 4 from the ridge that the evidence found while the error falls."""
+    """Multiply or divide the ridge of the evidence by 4 as long as the error falls."""
     best, error = solution, _mean_square(rows.leave_out(solution)[0], rows.weights)
     for direction in (4.0, 0.25):
         improved = False
@@ -226,25 +240,25 @@ def _best_ridge(solution: SpanSolution, rows: HeldOut) -> SpanSolution:
     return best
 
 
-def _fit_spread(found: _Errors, *, start: float) -> Spread:
-    """Both factors by log density, from the errors' own scale.
+def _fit_spread(errors: _Errors, *, start: float) -> Spread:
+    """Both factors by log density, starting from the scale of the errors.
 
-    Rows of which the basis misses next to nothing do not tell the factor of what it misses of
-    others, and rows far from each other do not tell noise from what is missed. Where they are all
-    there is, the factor stays near 1 and the noise near the ridge: N(0, log² 10) is what is known
-    of their logarithms before any group of rows is seen.
+    Rows that lie in the span of the basis say nothing about the factor of the missed variance, and
+    rows far from each other cannot tell noise from missed variance. If there are no others, the
+    factor stays near 1 and the noise near the ridge: the prior of their logarithms is N(0, log² 10)
+    with the weight of one group of rows.
     """
-    weights = found.rows.weights
-    noise = max(found.mean_square() / float(np.average(1.0 + found.q, weights=weights)), 1e-300)
+    weights = errors.rows.weights
+    noise = max(errors.mean_square() / float(np.average(1.0 + errors.q, weights=weights)), 1e-300)
     low, high = np.log(np.array(_LIMITS)).T + np.array([np.log(noise), 0.0])
     expected = np.array([np.log(start), 0.0])
-    n_groups = found.rows.group.max() + 1
+    n_groups = errors.rows.group.max() + 1
 
     def objective(point: Floats) -> tuple[float, Floats]:
         spread = Spread(*np.exp(point))
         surprise = (point - expected) / _DOUBT
-        value = found.nlpd(spread) + 0.5 * float(surprise @ surprise) / n_groups
-        return value, found.nlpd_slope(spread) + surprise / _DOUBT / n_groups
+        value = errors.nlpd(spread) + 0.5 * float(surprise @ surprise) / n_groups
+        return value, errors.nlpd_slope(spread) + surprise / _DOUBT / n_groups
 
     starts = [(np.log(noise), 0.0), (np.log(noise), -2.0), (np.log(start), 0.0)]
     tried = [
@@ -261,8 +275,8 @@ def _fit_spread(found: _Errors, *, start: float) -> Spread:
     return Spread(*(float(number) for number in np.exp(best.x)))
 
 
-def _describe_tails(found: _Errors, spread: Spread) -> str:
-    scaled = np.abs(found.error) / np.sqrt(found.variance(spread))[:, None]
+def _describe_tails(errors: _Errors, spread: Spread) -> str:
+    scaled = np.abs(errors.error) / np.sqrt(errors.variance(spread))[:, None]
     share = float(np.mean(scaled > _TAIL_SDS))
     if share <= _TAIL_SHARE:
         return ""
@@ -274,3 +288,205 @@ def _describe_tails(found: _Errors, spread: Spread) -> str:
 
 def _mean_square(error: Floats, weights: Floats) -> float:
     return float((weights @ error**2).mean() / weights.sum())
+
+
+def averaged_logistic(mean: Floats, variance: Floats) -> Floats:
+    """E[1 / (1 + exp(-f))] for f of these means and variances, to 5e-4.
+
+    With the logistic function as ½ + ½Σ_j c_j erf(λ_j f), the average is
+    ½ + ½Σ_j c_j erf(λ_j mean / √(1 + 2λ_j² variance)). Its tails are too thin; the true value lies
+    between the logistic function of the mean and ½, and the result is clipped to this interval.
+    """
+    total = np.full(np.shape(mean), 0.5 * _PARTS.sum())
+    for steepness, part in zip(_STEEPNESS, _PARTS, strict=True):
+        total += 0.5 * part * erf(steepness * mean / np.sqrt(1.0 + 2.0 * steepness**2 * variance))
+    plain = expit(mean)
+    return np.asarray(np.clip(total, np.minimum(plain, 0.5), np.maximum(plain, 0.5)))
+
+
+@dataclass(frozen=True)
+class Latents:
+    """Latent functions at some rows.
+
+    Attributes
+    ----------
+    mean, variance : arrays of shape (n_rows, n_columns)
+        Mean, and the variance that the fit leaves in the span of the basis.
+    missed, prior : arrays of shape (n_rows,)
+        Variance of the prior outside that span, and all of it.
+    """
+
+    mean: Floats
+    variance: Floats
+    missed: Floats
+    prior: Floats
+
+    @property
+    def share(self) -> Floats:
+        """The share of the prior variance outside the span of the basis."""
+        return self.missed / np.where(self.prior > 0, self.prior, 1.0)
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """How latent functions become probabilities.
+
+    A column's log-odds are Gaussian with the latent mean and variance spread·variance +
+    factor·missed; their average logistic function is its probability. ``factor`` is ``missed`` for
+    rows of which the basis misses no more than of the rows used for calibration. It rises to 1 for
+    rows about which the basis says nothing: there the prior is returned.
+
+    Attributes
+    ----------
+    spread, missed : float
+        As above; both 1 is Laplace's approximation as it stands.
+    seen : float
+        Largest share of the prior variance that the basis misses in any row used for calibration.
+    log_loss_before, log_loss : float
+        Leave-one-out log loss per row, before and after; NaN if not calibrated.
+    n_rows : int
+        Number of rows that were left out in turn.
+    """
+
+    spread: float = 1.0
+    missed: float = 1.0
+    seen: float = 1.0
+    log_loss_before: float = np.nan
+    log_loss: float = np.nan
+    n_rows: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"leave-one-out on {self.n_rows} rows: variance times {self.spread:.3g}, missed "
+            f"variance times {self.missed:.3g}; log loss {self.log_loss_before:.4g} -> "
+            f"{self.log_loss:.4g}"
+        )
+
+    def probabilities(self, latents: Latents) -> Floats:
+        """Probabilities of the classes: two for a single column, else one per column."""
+        beyond = np.clip((latents.share - self.seen) / max(1.0 - self.seen, 1e-12), 0.0, 1.0)
+        factor = self.missed + (1.0 - self.missed) * beyond**2
+        outside = (factor * latents.missed)[:, None]
+        p = averaged_logistic(latents.mean, self.spread * latents.variance + outside)
+        if p.shape[1] == 1:
+            return np.hstack([1.0 - p, p])
+        total = p.sum(axis=1, keepdims=True)
+        even: Floats = np.full_like(p, 1.0 / p.shape[1])
+        return np.asarray(np.divide(p, total, out=even, where=total > 0))
+
+
+def log_loss(probabilities: Floats, labels: Indices, weights: Floats) -> float:
+    """Weighted mean of -log p of the class of each row."""
+    own = probabilities[np.arange(len(labels)), labels]
+    return float(np.average(-np.log(np.maximum(own, _LEAST)), weights=weights))
+
+
+def sloped_loss(mean: Floats, targets: Floats, weights: Floats) -> float:
+    """Weighted mean log loss of predictions of ±1 targets (one column per class) at the best slope.
+
+    For predictions μ the probabilities are softmax(aμ), or those of log-odds aμ for a single
+    column, with the best a: the scale of μ does not matter.
+    """
+    if mean.shape[1] == 1:
+        mean, targets = np.hstack([-0.5 * mean, 0.5 * mean]), np.hstack([-targets, targets])
+    own = mean[np.arange(len(mean)), targets.argmax(axis=1)]
+
+    def loss(log_slope: float) -> float:
+        a = np.exp(log_slope)
+        return float(np.average(logsumexp(a * mean, axis=1) - a * own, weights=weights))
+
+    return float(minimize_scalar(loss, bounds=(-3.0, 6.0), method="bounded").fun)
+
+
+def fit_confidence(
+    latents: Latents,
+    labels: Indices,
+    weights: Floats,
+    *,
+    seen: float,
+    missed_too: bool,
+) -> Confidence:
+    """Choose spread and missed by the log loss of rows that had no part in their own latents.
+
+    If ``missed_too`` is False, the rows were also used to choose the basis, so they do not say what
+    it misses of others: ``missed`` is then set to the spread, at most 1.
+
+    The size of the log-odds is not fitted. That would gain a little on these rows, but costs more
+    where new rows are harder than old ones.
+    """
+    low, high = np.log(np.array(_CONFIDENCE_LIMITS)[: 2 if missed_too else 1]).T
+
+    def at(point: Floats) -> Confidence:
+        spread, *missed = (float(value) for value in np.exp(point))
+        return Confidence(spread, missed[0] if missed else min(spread, 1.0), seen)
+
+    def objective(point: Floats) -> float:
+        return log_loss(at(point).probabilities(latents), labels, weights)
+
+    starts = np.log([(1.0, 1.0), (0.1, 0.01), (1e-3, 1e-5)])[:, : len(low)]
+    fits = [
+        minimize(
+            objective,
+            start,
+            method="Nelder-Mead",
+            bounds=Bounds(low, high),
+            options={"maxiter": 200, "xatol": 1e-3, "fatol": 1e-6},
+        )
+        for start in starts
+    ]
+    best = min(fits, key=lambda result: float(result.fun))
+    before = log_loss(Confidence().probabilities(latents), labels, weights)
+    return replace(at(best.x), log_loss_before=before, log_loss=float(best.fun), n_rows=len(labels))
+
+
+def error_curve(solution: SpanSolution, rows: HeldOut, *, in_fit: bool) -> Floats:
+    """Weighted mean square error on the rows with the first 1, 2, …, n basis functions.
+
+    In rotated features U = L⁻¹V_x the fit with n functions is Σ_{j≤n} U_j z_j and its leverage
+    w Σ_{j≤n} U_j², so cumulative sums give the whole curve. Rows that were part of the fit are left
+    out in turn, with all rows identical to them and with their own basis function, as in
+    :meth:`HeldOut.leave_out`.
+    """
+    U = solution.rotated(rows.features)
+    weight, means = rows.group_means()
+    remaining: Floats | float = 1.0
+    G = None if rows.leaving is None else solution.rotated(rows.leaving)
+    if in_fit:
+        q = np.cumsum(U**2, axis=0)
+        if G is not None:
+            squares, products = np.cumsum(G**2, axis=0), np.cumsum(U * G, axis=0)
+            along = products / np.where(squares > 0, squares, 1.0)
+            q -= along * products
+        remaining = np.maximum(1.0 - weight * q, 1e-10)
+    total = np.zeros(solution.size)
+    for y, mean, z in zip(rows.targets.T, means.T, solution.z.T, strict=True):
+        fitted = np.cumsum(U * z[:, None], axis=0)
+        if in_fit and G is not None:
+            fitted -= along * np.cumsum(G * z[:, None], axis=0)
+        error = y - mean + (mean - fitted) / remaining
+        total += error**2 @ rows.weights
+    return np.asarray(total / rows.weights.sum())
+
+
+def loss_curve(solution: SpanSolution, rows: HeldOut, *, in_fit: bool) -> Floats:
+    """Log loss per row of classes ±1 with the first n basis functions.
+
+    It is computed for the sizes of :func:`~pursuit.greedy.size_grid` and infinite for others.
+    Predictions are those of the regression on ±1, as log-odds at their best slope.
+    """
+    curve = np.full(solution.size, np.inf)
+    U = solution.rotated(rows.features)
+    for n in size_grid(solution.size):
+        if in_fit:
+            error, _ = rows.truncated(n).leave_out(solution.truncated(n))
+            mean = rows.targets - error
+        else:
+            mean = U[:n].T @ solution.z[:n]
+        curve[n - 1] = sloped_loss(mean, rows.targets, rows.weights)
+    return curve
+
+
+def flat_size(curve: Floats, *, nothing: float = 0.0) -> int:
+    """The smallest size whose error is within one percent, or ``nothing``, of the least error."""
+    least = float(curve.min())
+    return int(np.argmax(curve <= least + max(_ENOUGH * least, nothing))) + 1

@@ -1,4 +1,4 @@
-"""Exact log evidence of a Gaussian process on a subset of rows, with its gradient."""
+"""Exact log evidence of a Gaussian process on a subset of rows, and the noise that maximises it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,29 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh
+from scipy.optimize import minimize_scalar
 
 from pursuit._types import Floats
-from pursuit.kernels import ScaledGradient, compile_kernel, kernel_gradient
+from pursuit.greedy import kernel_matrix
+from pursuit.kernels import Kernel, ScaledGradient, compile_kernel, kernel_gradient
 from pursuit.linalg import Workers, invert_spd
+from pursuit.rows import Sample, draw_rows
 
 _CHUNK = 128
+
+
+EVIDENCE_ROWS = 1000
+"""Rows of the subset. More: a better estimate, at O(rows³)."""
+NOISE_FLOOR = 1e-4
+"""Smallest learned noise, as a part of the targets' mean square."""
 
 
 @dataclass(frozen=True)
 class Evidence:
     """log N(y; 0, K + σ²W⁻¹), summed over outputs, as a function of kernel and noise.
 
-    A weight w counts as w copies of its row: -½(w - 1) log 2πσ² is added for each.
+    A weight w counts as w copies of its row: -½(w - 1) log 2πσ² is added for each row.
 
     Attributes
     ----------
@@ -38,14 +48,14 @@ class Evidence:
     workers: Workers
 
     def value_and_gradient(self, kernel: Any, noise: float) -> tuple[float, Floats] | None:
-        """Value, and gradient with respect to the kernel's θ and log σ²; None if it has none.
+        """Value, and gradient with respect to the kernel's θ and log σ²; None if C is singular.
 
-        With C = K + σ²W⁻¹ and a = C⁻¹y, ∂/∂C = ½(aa' - C⁻¹); W below is that matrix. Three
-        matrices of the subset's size are held at most, none of them times the features.
+        With C = K + σ²W⁻¹ and a = C⁻¹y, ∂/∂C = ½(aa' - C⁻¹); W below is that matrix. At most three
+        matrices of the size of the subset are in memory.
         """
         kernel_of, gradient = compile_kernel(kernel)[0], kernel_gradient(kernel)
         assert gradient is not None
-        # All is symmetric: what lies above the diagonal blocks is never formed. The longest first.
+        # Everything is symmetric: blocks above the diagonal are never formed. Longest rows first.
         chunks = Workers.slices(len(self.X), _CHUNK)[::-1]
         C = np.zeros((len(self.X), len(self.X)))
 
@@ -78,7 +88,48 @@ class Evidence:
 
         slopes = np.sum(self.workers.map(contract, chunks), axis=0)
         if isinstance(gradient, ScaledGradient):
-            # ΣW∘C = ½(a'Ca - tr C⁻¹C) is known, so the constant's own entry costs no tile.
+            # ΣW∘C = ½(a'Ca - tr C⁻¹C) is known, so the entry of the constant needs no tile.
             total = 0.5 * (float(np.vdot(self.y, a)) - outputs * n)
             slopes = gradient.join(total - noise * noise_slope, slopes)
         return value, np.append(slopes, noise * noise_slope - 0.5 * outputs * copies)
+
+
+def learn_noise(
+    sample: Sample,
+    kernel: Kernel,
+    *,
+    rng: np.random.Generator,
+    workers: Workers,
+    all_rows_up_to: int,
+) -> float:
+    """Maximise the exact log evidence over σ² on a subset of the rows.
+
+    With Λ, U the eigenpairs of W^½KW^½ and c = U'W^½y, the log evidence is, up to a constant,
+
+        -½ Σ_o Σ_i c_io²/(λ_i + σ²) - ½ n_outputs (Σ_i log(λ_i + σ²) + (Σw - m) log σ²),
+
+    so one eigendecomposition serves all σ². The last term makes a weight w count as w copies.
+    """
+    size = sample.n_rows if sample.n_rows <= all_rows_up_to else EVIDENCE_ROWS
+    subset = sample.take(draw_rows(sample.n_rows, size, rng))
+    root = np.sqrt(subset.weights)
+    items = subset.rows.take(np.arange(subset.n_rows))
+    K = kernel_matrix(kernel, items, workers) * np.outer(root, root)
+    eigenvalues, U = eigh(K, overwrite_a=True, check_finite=False)
+    eigenvalues = np.maximum(eigenvalues, 0.0)
+    squares = ((U.T @ (root[:, None] * subset.targets)) ** 2).sum(axis=1)
+    power = float(sample.target_norms().sum() / (sample.weights.sum() * sample.n_outputs))
+    scale = power if power > 0 else float(eigenvalues.mean()) or 1.0
+
+    def negative_evidence(log_noise: float) -> float:
+        spectrum = eigenvalues + np.exp(log_noise)
+        copies = (subset.weights.sum() - subset.n_rows) * log_noise
+        logs = np.log(spectrum).sum() + copies
+        return float((squares / spectrum).sum() + sample.n_outputs * logs)
+
+    low, high = np.log(NOISE_FLOOR * scale), np.log(10.0 * scale)
+    grid = np.linspace(low, high, 25)
+    best = int(np.argmin([negative_evidence(point) for point in grid]))
+    bracket = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    result = minimize_scalar(negative_evidence, bounds=bracket, method="bounded")
+    return float(np.exp(result.x))

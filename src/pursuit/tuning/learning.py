@@ -1,4 +1,4 @@
-"""Hyper-parameters by exact evidence on nested subsets of the rows."""
+"""Hyper-parameters by exact evidence on nested subsets of the rows, and a report on them."""
 
 from __future__ import annotations
 
@@ -9,24 +9,28 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import Bounds, minimize
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from pursuit._types import Floats
+from pursuit.kernels import compile_kernel
+from pursuit.tuning.calibration import Calibration, Confidence, sloped_loss
 from pursuit.tuning.evidence import Evidence
 
 FAMILIES = ("rbf", "matern52", "matern32", "matern12")
 """Kernels compared when none is given, from the smoothest to the roughest."""
 
-FIRST_ROWS, SECOND_ROWS = 500, 2000
-_FIRST_STEPS, _SECOND_STEPS = 25, 15
-_TIE = 1e-3
-_ENOUGH = 1e-5
-_AT_BOUND = 1e-3
-_NOTHING = 0.1
+FIRST_ROWS = 500  # Rows on which families are compared. More: a safer choice, slower.
+_FIRST_STEPS, _SECOND_STEPS = 25, 15  # Most steps of L-BFGS. More: slower, hardly better.
+_TIE = 1e-3  # Evidence per row within which families are ties.
+_ENOUGH = 1e-5  # Relative decrease at which L-BFGS stops.
+_AT_BOUND = 1e-3  # Distance in the logarithm that counts as on the bound.
+_NOTHING = 0.1  # Evidence per row above noise below which single features are tried.
 _PROBES, _PROBE_WIDTHS, _LONG = 20, (0.3, 1.0), 10.0
+_JUDGING_ROWS = 500  # Rows needed to compare shapes by their log loss.
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Stage:
 
 @dataclass
 class Learned:
-    """A kernel and noise with the evidence they reach on a subset, and how they were found."""
+    """A kernel and noise, their evidence on a subset, and the stages that led to them."""
 
     kernel: Any
     noise: float
@@ -53,7 +57,7 @@ class Learned:
 
 @dataclass(frozen=True)
 class NoiseRange:
-    """Where the noise may go; ``fixed`` where it must stay."""
+    """Start and range of the noise; ``fixed`` if it is not learned."""
 
     start: float
     low: float
@@ -62,14 +66,14 @@ class NoiseRange:
 
 
 def never() -> bool:
-    """There is time."""
+    """Default time check: never out of time."""
     return False
 
 
 def family_kernel(
     family: str, scales: Floats, variance: float, starts: Floats | None = None
 ) -> Any:
-    """Constant x a stationary kernel with a length scale a feature, bounds in their units."""
+    """Constant times a stationary kernel with one length scale per feature; bounds in its units."""
     starts = scales if starts is None else starts
     bounds = np.column_stack([scales * np.exp(-4.0), scales * np.exp(5.0)])
     nu = {"matern52": 2.5, "matern32": 1.5, "matern12": 0.5}
@@ -87,7 +91,7 @@ def learn_family(
     late: Callable[[], bool] = never,
     **search: Any,
 ) -> Learned:
-    """Compare the families on the first rows, then learn the winner on more, until it is late."""
+    """Compare the families on the first rows, then learn the best one on more rows."""
     winner = best_family(first_rows(data), scales, variance, noise, late, **search)
     return second_stage(data, winner, noise, late)
 
@@ -100,41 +104,41 @@ def best_family(
     late: Callable[[], bool] = never,
     **search: Any,
 ) -> Learned:
-    """The family with most evidence, with the stages of all that there was time for.
+    """The family with the largest evidence, with the stages of all families that were tried.
 
-    Families within 1e-3 a row of the best are ties, and the roughest of them is taken: it fails
-    more gently.
+    Families within 1e-3 per row of the best are ties. The roughest of them is taken, since its
+    errors are milder if it is wrong.
     """
-    found: list[Learned] = []
+    learned: list[Learned] = []
 
     def compare(starts: Floats) -> None:
         for family in FAMILIES:
-            if not (found and late()):
+            if not (learned and late()):
                 kernel = family_kernel(family, scales, variance, starts)
-                found.append(maximise(first, kernel, noise, family, late=late, **search))
+                learned.append(maximise(first, kernel, noise, family, late=late, **search))
 
     compare(scales)
-    evidence = max(candidate.evidence_per_row for candidate in found)
+    evidence = max(candidate.evidence_per_row for candidate in learned)
     if evidence < _noise_evidence(first) + _NOTHING and not late():
         compare(probe_features(first, scales, variance, noise))
-    best = max(candidate.evidence_per_row for candidate in found)
-    ties = [candidate for candidate in found if candidate.evidence_per_row >= best - _TIE]
+    best = max(candidate.evidence_per_row for candidate in learned)
+    ties = [candidate for candidate in learned if candidate.evidence_per_row >= best - _TIE]
     winner = max(ties, key=lambda one: (FAMILIES.index(one.family), one.evidence_per_row))
-    return replace(winner, stages=[stage for candidate in found for stage in candidate.stages])
+    return replace(winner, stages=[stage for candidate in learned for stage in candidate.stages])
 
 
 def _noise_evidence(data: Evidence) -> float:
-    """Evidence a row of the best model that sees nothing but noise."""
+    """Evidence per row of the best model that explains the targets by noise alone."""
     power = float(np.average((data.y**2).mean(axis=1), weights=data.weights))
     logs = float(np.log(2 * np.pi * max(power, 1e-300))) + 1.0
     return float(-0.5 * data.y.shape[1] * logs)
 
 
 def probe_features(data: Evidence, scales: Floats, variance: float, noise: NoiseRange) -> Floats:
-    """Length scales with one feature short and all others long, for the feature that does best.
+    """Length scales that are short for one feature and long for all others, for the best feature.
 
-    Where few of many features matter, the common start looks like noise in every direction; a
-    feature on its own does not.
+    If only a few of many features matter, the common start looks like noise in every direction,
+    but a single feature does not.
     """
     best, starts = -np.inf, scales
     shared = np.sqrt(len(scales))
@@ -142,11 +146,11 @@ def probe_features(data: Evidence, scales: Floats, variance: float, noise: Noise
         for width in _PROBE_WIDTHS:
             trial = scales * _LONG
             trial[feature] = scales[feature] / shared * width
-            found = data.value_and_gradient(
+            evaluated = data.value_and_gradient(
                 family_kernel("matern52", scales, variance, trial), noise.start
             )
-            if found is not None and found[0] > best:
-                best, starts = found[0], trial
+            if evaluated is not None and evaluated[0] > best:
+                best, starts = evaluated[0], trial
     return starts
 
 
@@ -171,7 +175,7 @@ def learn_given(
     late: Callable[[], bool] = never,
     **search: Any,
 ) -> Learned:
-    """Learn the free hyper-parameters of a kernel within its own bounds, until it is late."""
+    """Learn the free hyper-parameters of a kernel within its own bounds."""
     first = maximise(first_rows(data), kernel, noise, "given", late=late, **search)
     return second_stage(data, first, noise, late)
 
@@ -179,12 +183,12 @@ def learn_given(
 def second_stage(
     data: Evidence, start: Learned, noise: NoiseRange, late: Callable[[], bool] = never
 ) -> Learned:
-    """Go on with all rows, if there are more than have been seen, and time."""
+    """Continue with all rows, if there are more than in the first stage, and if there is time."""
     if len(data.X) <= FIRST_ROWS or late():
         return start
     again = NoiseRange(start.noise, noise.low, noise.high, noise.fixed)
-    found = maximise(data, start.kernel, again, start.family, steps=_SECOND_STEPS, late=late)
-    return replace(found, stages=start.stages + found.stages)
+    refined = maximise(data, start.kernel, again, start.family, steps=_SECOND_STEPS, late=late)
+    return replace(refined, stages=start.stages + refined.stages)
 
 
 def first_rows(data: Evidence) -> Evidence:
@@ -206,8 +210,8 @@ def maximise(
 ) -> Learned:
     """L-BFGS on the logarithms of the free hyper-parameters, from the kernel's own values.
 
-    The best point seen is kept whatever becomes of the optimiser; ``restarts`` more runs start at
-    random points within the bounds. No step is begun when it is ``late``.
+    The best point seen is kept even if the optimiser fails. ``restarts`` further runs start at
+    random points within the bounds. No step begins once ``late()`` is true.
     """
     start_time = time.perf_counter()
     kernel = clone(kernel)
@@ -221,14 +225,14 @@ def maximise(
 
     def objective(point: Floats) -> tuple[float, Floats]:
         kernel.theta = point[:free]
-        found = data.value_and_gradient(kernel, float(np.exp(point[free])))
+        evaluated = data.value_and_gradient(kernel, float(np.exp(point[free])))
         best.evaluations += 1
-        if found is None or not np.isfinite(found[0]):
+        if evaluated is None or not np.isfinite(evaluated[0]):
             return 1e10, np.zeros_like(point)
-        value, gradient = float(found[0] / n), found[1] / n
+        value, gradient = float(evaluated[0] / n), evaluated[1] / n
         if value > best.value:
             best.value, best.theta, best.noise = value, point[:free].copy(), np.exp(point[free])
-        # Measured from pure noise, so that the stopping rule does not depend on units.
+        # Relative to pure noise, so that the stopping rule does not depend on units.
         return floor - value, -gradient
 
     def end_when_late(xk: Floats) -> None:
@@ -285,25 +289,187 @@ class _Best:
 
 def at_bounds(kernel: Any) -> list[str]:
     """Names of free hyper-parameters that ended on a bound."""
+    free = [parameter for parameter in kernel.hyperparameters if not parameter.fixed]
+    labels = [
+        f"{parameter.name}[{element}]" if parameter.n_elements > 1 else parameter.name
+        for parameter in free
+        for element in range(parameter.n_elements)
+    ]
     names: list[str] = []
-    position = 0
-    for parameter in kernel.hyperparameters:
-        if parameter.fixed:
-            continue
-        for element in range(parameter.n_elements):
-            low, high = kernel.bounds[position]
-            value = kernel.theta[position]
-            end = (
-                "lower"
-                if value <= low + _AT_BOUND
-                else "upper"
-                if value >= high - _AT_BOUND
-                else ""
-            )
-            if end:
-                label = parameter.name + (f"[{element}]" if parameter.n_elements > 1 else "")
-                names.append(
-                    f"{label} at its {end} bound {np.exp(low if end == 'lower' else high):.3g}"
-                )
-            position += 1
+    for label, value, (low, high) in zip(labels, kernel.theta, kernel.bounds, strict=True):
+        if value <= low + _AT_BOUND:
+            names.append(f"{label} at its lower bound {np.exp(low):.3g}")
+        elif value >= high - _AT_BOUND:
+            names.append(f"{label} at its upper bound {np.exp(high):.3g}")
     return names
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A learned kernel of the features x/u, with one length scale per feature or a common one.
+
+    Attributes
+    ----------
+    units : array of shape (n_features,)
+        u.
+    learned : Learned
+        Kernel on x/u, and noise.
+    """
+
+    units: Floats
+    learned: Learned
+
+    def rescaled(self, data: Evidence) -> Evidence:
+        """The data in these units."""
+        return replace(data, X=data.X / self.units)
+
+    def in_features(self) -> Learned:
+        """The same with the kernel of x itself."""
+        kernel = self.learned.kernel
+        if np.all(self.units == 1.0):
+            return self.learned
+        scales, bounds = kernel.k2.length_scale, kernel.k2.length_scale_bounds
+        kernel = kernel.clone_with_theta(kernel.theta).set_params(
+            k2__length_scale=scales * self.units,
+            k2__length_scale_bounds=np.outer(self.units, bounds),
+        )
+        return replace(self.learned, kernel=kernel)
+
+
+def learn_shape(
+    data: Evidence,
+    deviations: Floats,
+    variance: float,
+    noise: NoiseRange,
+    late: Callable[[], bool] = never,
+    **search: Any,
+) -> Learned:
+    """Learn kernel family and length scales for targets of ±1, one column per class.
+
+    The family is the one with the largest evidence if every feature has its own length scale. Many
+    length scales can have a large evidence and still mislead. They are compared on further rows
+    with one common length scale, in units of the features or of their deviations. If there are
+    fewer than 500 further rows, the evidence decides, less ½ log of the number of values per
+    hyper-parameter. Once ``late()`` is true, the shapes learned so far are compared.
+    """
+    first = first_rows(data)
+    scales = deviations * np.sqrt(len(deviations))
+    separate = Shape(
+        np.ones(len(deviations)), best_family(first, scales, variance, noise, late, **search)
+    )
+    shapes = [separate]
+    if len(deviations) > 1:
+        family, stages = separate.learned.family, separate.learned.stages
+        for units in (deviations, np.ones(len(deviations))):
+            width = float(np.sqrt(np.sum((deviations / units) ** 2)))
+            kernel = _common(family, width, variance)
+            in_units = replace(first, X=first.X / units)
+            learned = maximise(in_units, kernel, noise, f"{family}, one", late=late, **search)
+            stages = stages + learned.stages
+            shapes.append(Shape(units, replace(learned, family=family)))
+    else:
+        stages = separate.learned.stages
+    best = _best(shapes, data)
+    best = replace(best, learned=replace(best.learned, stages=stages))
+    more = second_stage(best.rescaled(data), best.learned, noise, late)
+    return replace(best, learned=more).in_features()
+
+
+def _common(family: str, width: float, variance: float) -> Any:
+    """The family's kernel with a single length scale."""
+    kernel = family_kernel(family, np.array([width]), variance)
+    bounds = tuple(np.ravel(kernel.k2.length_scale_bounds))
+    constant: ConstantKernel = kernel.k1
+    if family == "rbf":
+        return constant * RBF(width, bounds)
+    return constant * Matern(width, bounds, nu=kernel.k2.nu)
+
+
+def _best(shapes: list[Shape], data: Evidence) -> Shape:
+    """The best shape, by log loss on further rows, or by penalised evidence if they are few."""
+    if len(data.X) - FIRST_ROWS >= _JUDGING_ROWS:
+        return min(shapes, key=lambda shape: class_loss(shape.learned, shape.rescaled(data)))
+    values = float(data.weights[:FIRST_ROWS].sum()) * data.y.shape[1]
+
+    def evidence(shape: Shape) -> float:
+        free = len(shape.learned.kernel.theta)
+        rows = float(data.weights[:FIRST_ROWS].sum())
+        return shape.learned.evidence_per_row * rows - 0.5 * free * float(np.log(values))
+
+    return max(shapes, key=evidence)
+
+
+def class_loss(learned: Learned, data: Evidence) -> float:
+    """Log loss at the best slope, on later rows, of a regression on ±1 to the first 500 rows."""
+    first = first_rows(data)
+    kernel = compile_kernel(learned.kernel)[0]
+    C = kernel.tile(first.X, first.X)
+    C[np.diag_indices_from(C)] += learned.noise / first.weights
+    further, y = data.X[FIRST_ROWS:], data.y[FIRST_ROWS:]
+    mean = kernel.tile(further, first.X) @ cho_solve(cho_factor(C, lower=True), first.y)
+    return sloped_loss(mean, y, data.weights[FIRST_ROWS:])
+
+
+@dataclass(frozen=True)
+class LearningReport:
+    """What was learned: family and evidence, stages and times, relevance of features, warnings.
+
+    Attributes
+    ----------
+    family : str
+        The kernel family chosen, or "given".
+    stages : list of Stage
+        Every maximisation of the evidence: family, rows, evidence per row, evaluations, seconds.
+    seconds : dict
+        Time of each stage of the fit.
+    relevance : array of shape (n_features,), optional
+        Standard deviation of each feature over its length scale: how much of its range matters.
+    feature_names : list of str
+        Names to print the relevance with.
+    moved : str
+        Whether and how the basis was moved.
+    calibration : Calibration or Confidence, optional
+        The outcome of leave-one-out calibration.
+    warnings : list of str
+        Possible problems, and what to do about them.
+    """
+
+    family: str = "given"
+    stages: list[Stage] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    relevance: Floats | None = None
+    feature_names: list[str] = field(default_factory=list)
+    moved: str = "not moved"
+    calibration: Calibration | Confidence | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        lines = [f"kernel family: {self.family}"]
+        lines += [
+            f"  {stage.family:<13} {stage.n_rows:>5} rows  evidence per row "
+            f"{stage.evidence_per_row:9.4f}  {stage.n_evaluations:>3} evaluations  "
+            f"{stage.seconds:6.2f} s"
+            for stage in self.stages
+        ]
+        if self.relevance is not None:
+            lines.append("relevance of the features (sd / length scale):")
+            lines += [
+                f"  {self.feature_names[j]:<20} {self.relevance[j]:.3g}"
+                for j in np.argsort(-self.relevance)[:20]
+            ]
+        lines.append(f"basis: {self.moved}")
+        if self.calibration is not None:
+            lines.append(f"calibration: {self.calibration}")
+        lines.append("seconds: " + ", ".join(f"{k} {v:.2f}" for k, v in self.seconds.items()))
+        lines += [f"warning: {text}" for text in self.warnings]
+        return "\n".join(lines)
+
+
+def feature_relevance(kernel: Any, deviations: Floats) -> Floats | None:
+    """sd_j / ℓ_j, the largest over the kernel's parts that have a length scale for each feature."""
+    ratios = [
+        deviations / np.asarray(value, dtype=float)
+        for name, value in kernel.get_params().items()
+        if name.endswith("length_scale") and np.size(value) == len(deviations)
+    ]
+    return np.max(ratios, axis=0) if ratios else None

@@ -1,4 +1,4 @@
-"""Moving the chosen points: the basis need not consist of rows."""
+"""Moving the chosen points away from the rows, by stochastic gradient steps."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from pursuit.linalg import Workers, damped_cholesky
 from pursuit.rows import Sample, as_rows, draw_rows
 
 BATCH_ROWS = 4096
+"""Rows per step. More: slower steps with less random gradients."""
+
 _RATE = 0.1
 _DECAYS = 0.9, 0.99
 _CHUNK = 512
 _SINGLE_FROM = 256  # points: below, float64 costs little, and steps do not depend on units
 _FETCHED_NUMBERS = 1 << 22
 _SINGLE_PIVOT = 1e-5
-"""Float32 sums do not resolve smaller pivots than this part of the largest diagonal entry."""
+"""float32 sums do not resolve pivots below this part of the largest diagonal entry."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Mover:
 
         P(Z) = min_β ½Σw(y - K_Zβ)² + ½λβ'K_ZZβ
 
-    and by the envelope theorem its gradient in Z needs only r = y - K_Zβ and β:
+    and by the envelope theorem its gradient in Z depends only on r = y - K_Zβ and β:
     ∂P/∂k(x_i, z_j) = -w_i r_i β_j and ∂P/∂K_ZZ = ½λββ'. A step is one pass over the batch. Steps
     are taken in units of the length scales and decay to zero along a cosine.
 
@@ -60,8 +62,8 @@ class Mover:
     ) -> tuple[Floats, int]:
         """The points after some steps, and the number of steps.
 
-        It is as asked for, or as fits into the seconds given with the time of ``reserve`` more to
-        spare, which the second step tells: the first also fetches rows and warms up.
+        There are fewer than ``steps`` if ``seconds`` would run out, less the time of ``reserve``
+        steps. The time of the second step gives the estimate: the first one also fetches rows.
         """
         Z = np.array(Z, dtype=np.float64)
         begin = warm = time.perf_counter()
@@ -78,7 +80,7 @@ class Mover:
                 break
             slope = self.slope(Z, batch, dtype)
             if slope is None:
-                # Rounding has made H indefinite: the rest is done in float64.
+                # Rounding has made H indefinite: continue in float64.
                 dtype = np.float64
                 slope = self.slope(Z, batch, dtype)
             assert slope is not None
@@ -92,7 +94,7 @@ class Mover:
         return Z, steps
 
     def _batches(self, steps: int, n_features: int) -> Iterator[Sample]:
-        """Rows of each step; those of many steps are fetched at once, in one look at a file."""
+        """Rows of each step; the rows of many steps are fetched together, in one read of a file."""
         size = min(BATCH_ROWS, len(self.rows))
         at_once = max(1, _FETCHED_NUMBERS // max(size * n_features, 1))
         drawn = [draw_rows(len(self.rows), size, self.problem.rng) for _ in range(steps)]
@@ -101,14 +103,14 @@ class Mover:
             index = np.unique(np.concatenate(rows))
             fetched = self.problem.sample.take(index)
             items = as_rows(fetched.rows.take(np.arange(len(index))))
-            held = Sample(items, fetched.targets, fetched.weights)
+            sample = Sample(items, fetched.targets, fetched.weights)
             for batch in rows:
-                yield held.take(np.searchsorted(index, batch))
+                yield sample.take(np.searchsorted(index, batch))
 
     def slope(
         self, Z: Floats, batch: Sample, dtype: type[np.floating[Any]] = np.float64
     ) -> Floats | None:
-        """∂P/∂Z on a batch, from tiles of the given type; None where float32 does not suffice."""
+        """∂P/∂Z on a batch, from tiles of the given type; None if float32 is too inaccurate."""
         problem = self.problem
         X = batch.rows.take(np.arange(batch.n_rows))
         X = np.asarray(X.todense() if hasattr(X, "todense") else X)
@@ -132,7 +134,7 @@ class Mover:
         if beta is None:
             return None
         thin = beta.astype(dtype)
-        # Residuals may be what cancellation leaves; their products with slopes are added up.
+        # Residuals may suffer from cancellation; their products with slopes are only summed.
         single = np.float32 if len(Z) >= _SINGLE_FROM else dtype
 
         def pull(pair: tuple[Floats, slice]) -> Floats:
@@ -142,13 +144,13 @@ class Mover:
             return np.asarray(self.gradient.points(X[rows], Z, W), dtype=np.float64)
 
         slope = np.sum(problem.workers.map(pull, list(zip(tiles, chunks, strict=True))), axis=0)
-        # K_ZZ holds every pair twice, so moving z_j changes row j and column j alike.
+        # K_ZZ holds every pair twice: moving z_j changes row j and column j.
         slope += self.gradient.points(Z, Z, ridge * (beta @ beta.T))
         return np.asarray(slope)
 
 
 def _solve(H: Floats, b: Floats, *, may_fail: bool) -> Floats | None:
-    """H⁻¹b; points that have run into each other make H singular, which a little ridge mends."""
+    """H⁻¹b; a small ridge is added if points that coincide make H singular."""
     if may_fail:
         factor, info = dpotrf(H, lower=1)
         if info != 0 or np.diag(factor).min() ** 2 < _SINGLE_PIVOT * float(np.diag(H).max()):

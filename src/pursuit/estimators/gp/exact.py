@@ -19,7 +19,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats
-from pursuit.bounds import Certificate, SolvePath
+from pursuit.bounds import Certificate
 from pursuit.estimators.constraints import CHECKPOINT, DTYPE, EXECUTION, KERNEL, MAX_TIME, OPTIMIZER
 from pursuit.estimators.fit_run import FitRun, interrupt, warn
 from pursuit.estimators.gp.exact_system import DirectSystem, ExactSystem, IterativeSystem
@@ -42,7 +42,7 @@ from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.search import Evidence
 from pursuit.estimators.sources import held, named_columns
 from pursuit.gram import kernel_times
-from pursuit.greedy import Meter, Problem
+from pursuit.greedy import Meter, Path, Problem
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
 from pursuit.rows import IndexRows, Sample, SelectedRows, as_rows
@@ -138,7 +138,7 @@ class ExactGPRegressor(
         Iterations taken; 1 for Cholesky.
     certificate_ : Certificate
         Upper and lower value of the minimum, from float64 products.
-    path_ : SolvePath
+    path_ : Path
         Residual and certificate at every iteration, and why the last was the last.
     learning_report_ : LearningReport
         What was learned, and the time of each stage; print it.
@@ -296,8 +296,11 @@ class ExactGPRegressor(
             v, self.path_, self._factor = solved
         self._freeze_kernel()
         self.dual_coef_ = v[:, 0] if self._single_output else v
-        self.n_iter_ = max(1, int(self.path_.iteration[-1]))
-        self.certificate_: Certificate = self.path_.certificates[-1]
+        iterations, certificates = self.path_.iterations, self.path_.certificates
+        assert iterations is not None
+        assert certificates is not None
+        self.n_iter_ = max(1, int(iterations[-1]))
+        self.certificate_: Certificate = certificates[-1]
         self.feature_relevance_ = learned.report.relevance
         self.learning_report_ = replace(learned.report, moved="all rows", seconds=run.seconds)
         self._report_end()
@@ -415,7 +418,7 @@ class ExactGPRegressor(
         rng = np.random.default_rng(self._seeds[1])
         return Problem(sample, kernel, self.noise_, workers, Meter(kernel), rng)
 
-    def _solve(self, problem: Problem, run: FitRun) -> tuple[Floats, SolvePath, Floats | None]:
+    def _solve(self, problem: Problem, run: FitRun) -> tuple[Floats, Path, Floats | None]:
         """The coefficients, how they were found, and the factor of a direct solution."""
 
         def ended() -> str | None:
@@ -435,6 +438,7 @@ class ExactGPRegressor(
 
     def _report_end(self) -> None:
         """Say it when the solution is not what was asked for."""
+        assert self.path_.residual is not None
         reason, residual = self.path_.stop_reason, self.path_.residual[-1]
         if reason == "interrupted":
             interrupt(

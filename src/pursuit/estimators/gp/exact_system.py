@@ -12,9 +12,9 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 
 from pursuit._types import Floats, Indices
-from pursuit.bounds import Certificate, SolvePath
+from pursuit.bounds import Certificate
 from pursuit.gram import kernel_diagonal, kernel_features, kernel_product, kernel_times
-from pursuit.greedy import Problem, block_pivots, kernel_matrix
+from pursuit.greedy import Path, Problem, block_pivots, kernel_matrix
 from pursuit.linalg import (
     INDEFINITE,
     Iterate,
@@ -39,7 +39,7 @@ class SolveRecorder:
         self.upper = self.minimum_upper = 0.5 * self.squares
         self.lower = np.zeros_like(self.squares)
         self.relative = np.zeros_like(self.squares)
-        self.entries: list[tuple[int, float, Certificate, bool, float]] = []
+        self.entries: list[tuple[int, float, Certificate, bool, float, int, float]] = []
 
     def watch(self, now: Iterate) -> None:
         """Add an entry, or put what exact products say in the place of what rough ones said."""
@@ -63,18 +63,27 @@ class SolveRecorder:
         if self.entries and self.entries[-1][0] == now.step:
             self.entries.pop()
         worst = float(self.relative.max(initial=0.0))
-        self.entries.append((now.step, worst, certificate, now.exact, self.problem.meter.seconds))
+        spent = self.problem.meter
+        cost = spent.seconds, spent.entries, spent.passes
+        self.entries.append((now.step, worst, certificate, now.exact, *cost))
 
-    def path(self, stop_reason: str) -> SolvePath:
+    def path(self, stop_reason: str) -> Path:
         """The finished path."""
-        steps, residuals, certificates, exact, seconds = zip(*self.entries, strict=True)
-        return SolvePath(
-            np.array(steps, dtype=np.intp),
-            np.array(residuals),
-            list(certificates),
-            np.array(exact, dtype=bool),
-            np.array(seconds),
-            stop_reason,
+        steps, residuals, certificates, exact, *costs = zip(*self.entries, strict=True)
+        seconds, entries, passes = costs
+        return Path(
+            index=np.full(len(steps), -1),
+            value=np.array([one.upper for one in certificates]),
+            gap=np.array([one.relative_gap for one in certificates]),
+            seconds=np.array(seconds),
+            entries=np.array(entries, dtype=np.int64),
+            passes=np.array(passes),
+            stop_reason=stop_reason,
+            lower=np.array([one.lower for one in certificates]),
+            iterations=np.array(steps, dtype=np.intp),
+            residual=np.array(residuals),
+            certificates=list(certificates),
+            certified=np.array(exact, dtype=bool),
         )
 
 
@@ -107,7 +116,7 @@ class ExactSystem(Protocol):
 
     def solve(
         self, tol: float, max_iter: int, stop: Callable[[], str | None]
-    ) -> tuple[Floats, SolvePath]:
+    ) -> tuple[Floats, Path]:
         """Coefficients v ≈ (K + σ²W⁻¹)⁻¹y and how they were found."""
         ...
 
@@ -163,7 +172,7 @@ class IterativeSystem:
 
     def solve(
         self, tol: float, max_iter: int, stop: Callable[[], str | None]
-    ) -> tuple[Floats, SolvePath]:
+    ) -> tuple[Floats, Path]:
         """Coefficients v, and the path with a certificate at every iteration."""
         root = _root(self.problem)
         rhs = root * self.problem.sample.targets
@@ -288,7 +297,7 @@ class DirectSystem:
 
     def solve(
         self, tol: float, max_iter: int, stop: Callable[[], str | None]
-    ) -> tuple[Floats, SolvePath]:
+    ) -> tuple[Floats, Path]:
         """Coefficients v, improved once by the residual of the factors."""
         root = _root(self.problem)
         rhs = root * self.problem.sample.targets

@@ -15,7 +15,7 @@ from pursuit.objectives import (
     HuberResidual,
     HullObjective,
     PinballResidual,
-    ResidualLoss,
+    RowLoss,
     SquaredResidual,
 )
 from pursuit.solvers import LinearLosses, Master, bounded_least_squares, make_master, reweight
@@ -95,12 +95,13 @@ class KinkedBall:
         self.radius = radius
         self.n_steps = 0
         self.coefficients = np.zeros(source.n_atoms)
-        self.value = self.start_value = float(self._weights @ loss.value(self._y))
+        zeros = np.zeros_like(self._y)
+        self.value = self.start_value = float(self._weights @ loss.value(zeros, self._y))
         self._lower = 0.0
         self._atoms: list[int] = []
         self._columns: dict[int, Floats] = {}
         self._master: Master | None = None
-        self._move_dual(self._weights * loss.slope(self._y))
+        self._move_dual(-self._weights * loss.gradient(zeros, self._y))
         if start is not None and start.any():
             self._begin(np.flatnonzero(start).tolist())
 
@@ -215,7 +216,7 @@ class KinkedBall:
         for atom, weight in zip(self._atoms, w, strict=True):
             if weight:
                 fitted += weight * self._columns[atom]
-        self.value = float(self._weights @ self._loss.value(self._y - fitted))
+        self.value = float(self._weights @ self._loss.value(fitted, self._y))
         self._move_dual(optimum.dual[0] / len(self._weights))
 
     def _know(self, atoms: list[int]) -> None:
@@ -361,7 +362,7 @@ class SmoothBall(HullObjective):
 Ball = BallRegression | SmoothBall | KinkedBall
 
 
-def residual_loss(name: str, quantile: float, y: Floats, weights: Floats) -> ResidualLoss:
+def residual_loss(name: str, quantile: float, y: Floats, weights: Floats) -> RowLoss:
     """The loss that a name stands for; the width of Huber's loss follows from the targets."""
     if name == "squared":
         return SquaredResidual()
@@ -403,7 +404,7 @@ class BallProblem:
     ----------
     y, weights : arrays of shape (n_rows,)
         Targets, and positive weights; ω are the weights divided by their sum.
-    loss : ResidualLoss
+    loss : RowLoss
         ℓ.
     step : str
         The rule of the steps.
@@ -413,7 +414,7 @@ class BallProblem:
 
     y: Floats
     weights: Floats
-    loss: ResidualLoss
+    loss: RowLoss
     step: str
     n_terms: int
 
@@ -429,19 +430,19 @@ class BallProblem:
 
     def value(self, fitted: Floats) -> float:
         """Mean loss of a function, given its values on the rows."""
-        return float(self.shares @ self.loss.value(self.y - fitted))
+        return float(self.shares @ self.loss.value(fitted, self.y))
 
     def dual(self, ball: Ball, fitted: Floats) -> Floats:
         """The dual point μ that belongs to the present coefficients of an objective."""
         if isinstance(ball, KinkedBall):
             return ball.dual
-        return np.asarray(self.shares * self.loss.slope(self.y - fitted))
+        return np.asarray(-self.shares * self.loss.gradient(fitted, self.y))
 
     def lower_bound(self, dual: Floats, prices: Floats, radius: float) -> float:
         """A lower bound on f over the ball, from the prices of all atoms at a dual point."""
         shares = self.shares
-        conjugate = float(shares @ self.loss.conjugate(dual / shares))
-        return float(dual @ self.y) - conjugate - radius * float(np.abs(prices).max())
+        conjugate = float(shares @ self.loss.conjugate(-dual / shares, self.y))
+        return -conjugate - radius * float(np.abs(prices).max())
 
     def ball(
         self,
@@ -490,5 +491,5 @@ class Fold:
         """Mean loss on the rows that judge."""
         if isinstance(self._problem.loss, SquaredResidual):
             return self._test_sums.error(coefficients)
-        residuals = self._problem.y - self._source.predicted(coefficients)
-        return float(self._test_shares @ self._problem.loss.value(residuals))
+        predicted = self._source.predicted(coefficients)
+        return float(self._test_shares @ self._problem.loss.value(predicted, self._problem.y))

@@ -17,6 +17,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate, hull_rate_bound, margin_bound, margin_scale
 from pursuit.estimators.classes import distinct_classes
@@ -50,7 +51,7 @@ from pursuit.objectives import (
 from pursuit.objectives.hull import START, STEPS
 from pursuit.rows import Sample, as_rows, draw_rows
 from pursuit.solvers import Bins, Stump, StumpAtoms, reweight
-from pursuit.solvers.stump_steps import CERTAIN_SHARE, EXHAUSTIVE_ROWS
+from pursuit.solvers.stump_search import CERTAIN_SHARE
 
 LOSSES = ("log-exp", "logistic", "exponential", "least-squares")
 
@@ -247,7 +248,7 @@ def _boost(
     rate = None
     if known and np.isfinite(M):
         # If a step is certain of a share of the largest decrease only, M is divided by it.
-        near = model.step == "joint" and n_rows > EXHAUSTIVE_ROWS
+        near = model.step == "joint" and n_rows > limits.EXHAUSTIVE_ROWS
         rate = hull_rate_bound(len(path), M / CERTAIN_SHARE if near else M, pieces[0].excess)
     return Booster(
         [learners[n] for n in chosen],

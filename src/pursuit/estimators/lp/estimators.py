@@ -22,7 +22,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
-from pursuit.bounds import Certificate, GrowthPath
+from pursuit.bounds import Certificate
 from pursuit.estimators.classes import against_rest, class_weights, distinct_classes
 from pursuit.estimators.constraints import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME
 from pursuit.estimators.fit_run import FitRun, interrupt, warn
@@ -43,6 +43,7 @@ from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.search import Search, resolve_search
 from pursuit.estimators.sources import named_columns
+from pursuit.greedy import Path
 from pursuit.kernels import CountingKernel
 from pursuit.rows import RowSource, Sample, SelectedRows, draw_rows, source_numbers
 from pursuit.solvers import LinearLosses
@@ -90,7 +91,7 @@ class LPMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstimator):
     intercept_: Any
     objective_: float
     certificate_: Certificate
-    path_: GrowthPath
+    path_: Path
     n_iter_: int
     _single_output: bool
     _n_outputs: int
@@ -268,7 +269,7 @@ class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
     certificate_ : Certificate
         ``upper`` is ``objective_``, ``lower`` a bound on the minimum over the kernel functions of
         all rows. ``relative_gap`` is relative to the loss of the best constant.
-    path_ : GrowthPath
+    path_ : Path
         Both bounds, sizes, simplex iterations and time after every round.
     n_iter_ : int
         Number of rounds.

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from pursuit._types import Floats, Indices
-from pursuit.bounds import Certificate, GrowthPath, relative_gap
+from pursuit.bounds import Certificate, relative_gap
 from pursuit.estimators.fit_run import FitRun
 from pursuit.gram import kernel_diagonal, kernel_features, kernel_times
-from pursuit.greedy import Meter
+from pursuit.greedy import Meter, Path
 from pursuit.kernels import CountingKernel, Kernel
 from pursuit.rows import RowSource, SelectedRows, draw_rows
 from pursuit.solvers import LinearLosses, Master, make_master
@@ -210,6 +210,7 @@ class Growth:
                 "iterations": sum(machine.iterations for machine in self.machines),
                 "seconds": self._meter.seconds,
                 "entries": self._meter.entries,
+                "passes": self._meter.passes,
             }
         )
         for machine in self.machines:
@@ -223,14 +224,15 @@ class Growth:
             f"{last['lower']:.6g} and {last['value']:.6g}"
         )
 
-    def path(self, reason: str) -> GrowthPath:
+    def path(self, reason: str) -> Path:
         """What every round brought and cost."""
         whole = {"sizes": np.intp, "iterations": np.intp, "entries": np.int64}
         arrays: dict[str, Any] = {
             name: np.array([entry[name] for entry in self._log], dtype=whole.get(name, np.float64))
             for name in self._log[0]
         }
-        return GrowthPath(**arrays, stop_reason=reason)
+        arrays["iterations"] = np.cumsum(arrays["iterations"])
+        return Path(index=np.full(len(self._log), -1), stop_reason=reason, **arrays)
 
     def certificate(self) -> Certificate:
         """What is proved, in units of y."""

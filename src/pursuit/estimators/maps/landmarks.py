@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, least_deviation, sample_needed, sampled_look
 from pursuit.estimators.fit_run import FitRun
@@ -44,8 +45,7 @@ from pursuit.greedy import (
     kernel_matrix,
     subset_size,
 )
-from pursuit.greedy.candidates import AllCandidates, Candidates
-from pursuit.greedy.landmarks import STORED
+from pursuit.greedy.loop import AllCandidates, Candidates
 from pursuit.kernels import CountingKernel, Kernel
 from pursuit.linalg import Workers
 from pursuit.objectives import (
@@ -425,7 +425,7 @@ def _pivots_of(objective: ResidualPursuit, sample: Sample, path: Path) -> Pivots
         float(sample.weights @ residual),
         float(sample.weights @ factor.diagonal),
         path,
-        np.ascontiguousarray(V.T) if V.size <= STORED else None,
+        np.ascontiguousarray(V.T) if V.size <= limits.STORED_NUMBERS else None,
     )
 
 

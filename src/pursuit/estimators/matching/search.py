@@ -282,7 +282,7 @@ class MatchingSearch:
         else:
             objective = self._rowwise(atoms, sample)
         if plan.intercept:
-            objective.hold(len(atoms))
+            objective.force_in(len(atoms))
         return objective
 
     def _squared(self, atoms: Indices, sample: Sample, capacity: int) -> MatchingObjective:

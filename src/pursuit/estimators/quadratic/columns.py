@@ -13,7 +13,7 @@ from scipy.sparse.linalg import LinearOperator
 from pursuit._types import Floats, Indices
 from pursuit.bounds import circle_shift, companion_lower_bound, residual_lower_bound
 from pursuit.greedy import Meter, Pursuit
-from pursuit.greedy.candidates import Candidates
+from pursuit.greedy.loop import Candidates
 from pursuit.linalg import EPS, NotPositiveDefiniteError, Workers
 from pursuit.objectives import QuadraticPursuit
 

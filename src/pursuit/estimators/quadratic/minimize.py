@@ -30,7 +30,7 @@ from pursuit.estimators.quadratic.columns import (
     unbounded,
 )
 from pursuit.greedy import AllCandidates, FreshSubset, GapBelow, MaxSize, Meter, Path, Pursuit
-from pursuit.greedy.candidates import Candidates
+from pursuit.greedy.loop import Candidates
 from pursuit.linalg import NotPositiveDefiniteError, Workers
 from pursuit.objectives import QuadraticPursuit
 

@@ -24,7 +24,7 @@ from pursuit.bounds import (
 )
 from pursuit.gram import kernel_product, kernel_times, kernel_transpose_times
 from pursuit.greedy import MaxSize, Problem, Pursuit, solve_in_span
-from pursuit.greedy.candidates import Candidates
+from pursuit.greedy.loop import Candidates
 from pursuit.linalg import CGSolution, SpanSolution, conjugate_gradients
 from pursuit.objectives import DiagonalPursuit, QuadraticPursuit, dual_pursuit
 from pursuit.rows import draw_rows

@@ -1,4 +1,8 @@
-"""Least squares over an l1 ball, from sums over rows: the hull of ±r p for atoms p (Z02 §4.1)."""
+"""Least squares with an l1 constraint (an l1 ball) or an l1 penalty on the coefficients.
+
+:class:`BallRegression` minimises over the ball (Zhang 2002, Z02 §4.1), :class:`LassoPursuit` with
+the penalty (Zhang 2003, Z03 eq. 2).
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit._types import Floats, Indices
+from pursuit.bounds import l1_lower_bound
+from pursuit.linalg import EPS
 
 SHORTLIST = 20
-"""Atoms that a pass over the rows proposes to the steps up to the next one."""
+"""Number of atoms that a pass over the rows proposes; more of them make passes rarer."""
 
 _EPS = 1e-12
 
 Solve = Callable[[Floats, Floats, Floats, float], Floats]
 """``solve(G, b, u, r)``: the least ½u'Gu - b'u over u ≥ 0, Σu ≤ r, from a feasible u."""
+
+
+_SATISFIED = 1e-10
+"""A correlation above α by at most this part of α counts as α. Smaller: more steps."""
 
 
 class BallSums(Protocol):
@@ -25,27 +35,22 @@ class BallSums(Protocol):
     @property
     def linear(self) -> Floats:
         """b = Σωpy."""
-        ...
 
     @property
     def diagonal(self) -> Floats:
         """diag G."""
-        ...
 
     @property
     def square(self) -> float:
         """Σωy²."""
-        ...
 
     @property
     def image(self) -> Callable[[Floats], Floats]:
         """``image(w)`` is Gw: a pass over the rows, unless G is known."""
-        ...
 
     @property
     def block(self) -> Callable[[Indices, Indices], Floats]:
         """``block(left, right)`` is G[left, right]."""
-        ...
 
 
 class BallRegression:
@@ -54,25 +59,26 @@ class BallRegression:
     With c = b - Gw the gradient is -2c, and the Frank-Wolfe gap 2(r max|c| - w'c). ``"joint"``
     minimises f over βw + c e_j, 0 ≤ β ≤ 1, |c| ≤ r(1 - β), exactly (:func:`triangle_step`);
     ``"frank-wolfe"`` takes the largest |c_j| and the best point between w and ±r e_j. Both know c
-    for all atoms at every step, and make a pass over the rows for every atom that is new.
+    for all atoms at every step, and make a pass over the rows for every new atom.
 
     ``"corrective"`` steps take the largest |c_j| and then the exact minimum over all atoms that
-    have weight. A pass gives c for all atoms and a shortlist of those with the largest |c_j|; the
-    next steps choose from it, by values of c that follow from G on few atoms, until it has nothing
-    left to offer. In between, the gap is measured from the best lower bound so far.
+    have weight. A pass gives c for all atoms and a shortlist of those with the largest |c_j|. The
+    next steps choose from the shortlist, with values of c that follow from G on few atoms, until
+    no atom on it is worth a step; then the step ends with a new pass. In between, the gap is
+    measured from the best lower bound so far.
 
     Parameters
     ----------
     sums : BallSums
-        What is known of the atoms.
+        Sums over rows of the atoms.
     radius : float
         r.
     step : {"corrective", "joint", "frank-wolfe"}
         The rule.
     solve : callable
-        How corrective steps find coefficients.
+        Finds the coefficients of corrective steps.
     start : array of shape (n_atoms,), optional
-        Coefficients to go on from, in the ball; zeros by default.
+        Coefficients to start from, in the ball; zeros by default.
     """
 
     def __init__(
@@ -103,8 +109,8 @@ class BallRegression:
             self._c = sums.linear - sums.image(start)
             self.value = self._value()
         self._bound()
-        if start is not None:
-            self.refresh()
+        self._fresh = True
+        self._renew()
 
     @property
     def step(self) -> str:
@@ -116,11 +122,7 @@ class BallRegression:
         """Atoms that are not zero on every row; for corrective steps those of the shortlist."""
         if self._step != "corrective":
             return self._alive & ~self._useless
-        open_ = self._open()
-        if not np.any(self._gains(np.flatnonzero(open_)) > _EPS * self.start_value):
-            self.refresh()
-            open_ = self._open()
-        return open_
+        return np.asarray(self._listed & (self.coefficients == 0) & ~self._useless)
 
     @property
     def gap(self) -> float:
@@ -138,7 +140,7 @@ class BallRegression:
         return int(np.count_nonzero(self.coefficients))
 
     def widen(self, radius: float) -> None:
-        """Go on in a larger ball from where the smaller one led."""
+        """Continue in a larger ball from the present coefficients."""
         self.radius = radius
         self._lower = -np.inf
         self.n_steps = 0
@@ -150,18 +152,20 @@ class BallRegression:
             self._bound()
 
     def refresh(self) -> None:
-        """A pass: c for all atoms, the gap here, and a new shortlist."""
+        """Know c for all atoms, by a pass unless it is known, the gap here, and a new shortlist."""
         if self._step != "corrective":
             return
-        held = np.flatnonzero(self.coefficients)
-        self._c = self._sums.linear - self._sums.image(self.coefficients)
+        active = np.flatnonzero(self.coefficients)
+        if not self._fresh:
+            self._c = self._sums.linear - self._sums.image(self.coefficients)
+            self._fresh = True
         self._bound()
         size = np.where(self._alive & (self.coefficients == 0) & ~self._useless, np.abs(self._c), 0)
         best = np.argpartition(-size, min(SHORTLIST, len(size)) - 1)[:SHORTLIST]
         best = np.sort(best[size[best] > 0])
         self._listed[:] = False
         self._listed[best] = True
-        self._know(np.union1d(held, best))
+        self._know(np.union1d(active, best))
 
     def score(self, candidates: Indices) -> Floats:
         """The linear part of the decrease, or all of it for joint steps."""
@@ -169,7 +173,7 @@ class BallRegression:
 
     def add(self, candidate: int) -> bool:
         """Take an atom; False where f does not fall."""
-        before = self.coefficients, self._c, self.value
+        before = self.coefficients, self._c, self.value, self._fresh
         if self._step == "corrective":
             self._correct(np.append(np.flatnonzero(self.coefficients), candidate))
         else:
@@ -183,23 +187,30 @@ class BallRegression:
             self.coefficients = beta * self.coefficients
             self.coefficients[candidate] += step
             self.value = self._value()
-        if self.n_steps and not self.value < before[-1]:
-            self.coefficients, self._c, self.value = before
+        if self.n_steps and not self.value < before[2]:
+            self.coefficients, self._c, self.value, self._fresh = before
             self._useless[candidate] = True
+            self._renew()
             return False
         self.n_steps += 1
         self._useless[:] = False
         if self._step != "corrective":
             self._bound()
+        self._renew()
         return True
 
-    def _open(self) -> NDArray[np.bool_]:
-        return np.asarray(self._listed & (self.coefficients == 0) & ~self._useless)
+    def _renew(self) -> None:
+        """Replace a shortlist on which no atom is worth a step."""
+        if self._step != "corrective":
+            return
+        gains = self._gains(np.flatnonzero(self.available))
+        if not np.any(gains > _EPS * self.start_value):
+            self.refresh()
 
     def _gains(self, candidates: Indices) -> Floats:
-        held = np.flatnonzero(self.coefficients)
-        here = float(self.coefficients[held] @ self._c[held])
-        return 2.0 * (self.radius * np.abs(self._c[candidates]) - here)
+        active = np.flatnonzero(self.coefficients)
+        present = float(self.coefficients[active] @ self._c[active])
+        return 2.0 * (self.radius * np.abs(self._c[candidates]) - present)
 
     def _value(self) -> float:
         """Σωy² - b'w - w'c."""
@@ -224,20 +235,20 @@ class BallRegression:
             H[~old] = new.T
         self._known, self._H = atoms, H
 
-    def _correct(self, held: Indices) -> None:
+    def _correct(self, active: Indices) -> None:
         """The minimum over these atoms, each with the sign of its coefficient or gradient."""
-        if not len(held):
+        if not len(active):
             return
-        at = np.searchsorted(self._known, held)
-        w, b = self.coefficients[held], self._sums.linear
-        signs = np.where(w != 0, np.sign(w), np.sign(self._c[held]))
+        at = np.searchsorted(self._known, active)
+        w, b = self.coefficients[active], self._sums.linear
+        signs = np.where(w != 0, np.sign(w), np.sign(self._c[active]))
         G = self._H[np.ix_(at, at)] * np.outer(signs, signs)
-        u = self._solve(G, signs * b[held], np.abs(w), self.radius)
+        u = self._solve(G, signs * b[active], np.abs(w), self.radius)
         self.coefficients = np.zeros(len(b))
-        self.coefficients[held] = signs * u
-        self._c = self._c.copy()
+        self.coefficients[active] = signs * u
+        self._c, self._fresh = self._c.copy(), False
         self._c[self._known] = b[self._known] - self._H[:, at] @ (signs * u)
-        kept = held[u > 0]
+        kept = active[u > 0]
         self.value = self._sums.square - float(self.coefficients[kept] @ (b[kept] + self._c[kept]))
 
     def _move(self, candidate: int) -> tuple[float, float]:
@@ -306,3 +317,127 @@ def triangle_step(
         beta, c = np.where(better, b, beta), np.where(better, a, c)
         best = np.where(better, taken, best)
     return beta, c, np.maximum(best - (2.0 * vy - vv), 0.0)
+
+
+class Matrix(Protocol):
+    """K, whose columns are the candidates' values on the rows."""
+
+    def times(self, vectors: Floats) -> Floats:
+        """K @ vectors."""
+
+    def column(self, index: int) -> Floats:
+        """One column."""
+
+
+class LassoPursuit:
+    """P(a) = ½Σw(y - Ka)² + α‖a‖₁ over all coefficient vectors a, from few that are not zero.
+
+    Every step takes the row j whose correlation |c_j|, c = K'Wr with r = y - Ka, exceeds α most,
+    and moves to the minimum over all coefficients that are not zero and a_j, each on its side of
+    zero. One that becomes zero may be taken again. a is optimal where no |c_j| exceeds α.
+
+    All correlations are known after every step, by a product with K. They price all rows: with
+    s at most α/max|c|, the dual point sWr gives a lower bound on the minimum over all vectors.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        K, symmetric and psd.
+    diagonal : array of shape (m,)
+        diag K; by it the rounding of products is bounded.
+    targets, weights : arrays of shape (m,)
+        y and w.
+    alpha : float
+        α.
+    solve : callable
+        Finds the coefficients of a step.
+    """
+
+    def __init__(
+        self,
+        matrix: Matrix,
+        diagonal: Floats,
+        targets: Floats,
+        weights: Floats,
+        alpha: float,
+        *,
+        solve: Solve,
+    ) -> None:
+        self._matrix, self._roots = matrix, np.sqrt(diagonal)
+        self._y, self._w, self._alpha, self._solve = targets, weights, alpha, solve
+        self.coefficients = np.zeros(len(targets))
+        self.held = np.empty(0, dtype=np.intp)
+        self._columns = np.empty((0, len(targets)))
+        self._gram, self._linear = np.empty((0, 0)), np.empty(0)
+        self._useless = np.zeros(len(targets), bool)
+        self.lower = 0.0
+        self._look(targets)
+
+    @property
+    def available(self) -> NDArray[np.bool_]:
+        """Rows with a zero coefficient that did not fail to lower P at the present point."""
+        return np.asarray((self.coefficients == 0) & ~self._useless)
+
+    @property
+    def n_terms(self) -> int:
+        """Coefficients that are not zero."""
+        return int(np.count_nonzero(self.coefficients))
+
+    def score(self, candidates: Indices) -> Floats:
+        """|c_j| - α where that is more than rounding, else 0."""
+        excess = np.abs(self._c[candidates]) - self._alpha
+        return np.where(excess > _SATISFIED * self._alpha, excess, 0.0)
+
+    def add(self, candidate: int) -> bool:
+        """Take a row, and minimise over all that are not zero; False where P does not fall."""
+        held = np.append(self.held, candidate)
+        columns = np.vstack([self._columns, self._matrix.column(candidate)])
+        new = columns @ (self._w * columns[-1])
+        gram = np.block([[self._gram, new[:-1, None]], [new]])
+        linear = np.append(self._linear, columns[-1] @ (self._w * self._y))
+        signs = np.where(self.coefficients[held] != 0, self.coefficients[held], self._c[held])
+        signs = np.where(signs < 0, -1.0, 1.0)
+        start = np.abs(self.coefficients[held])
+        turned = gram * np.outer(signs, signs)
+        u = self._solve(turned, signs * linear - self._alpha, start, np.inf)
+        residual = self._y - (signs * u) @ columns
+        value = self._value(residual, float(u.sum()))
+        if len(self.held) and not value < self.value:
+            self._useless[candidate] = True
+            return False
+        self._useless[:] = False
+        self.coefficients = np.zeros(len(self._y))
+        self.coefficients[held] = signs * u
+        # The first row stays even at zero, so that a model has a basis.
+        kept = u > 0 if u.any() else np.arange(len(u)) == 0
+        self.held, self._columns = held[kept], columns[kept]
+        self._gram, self._linear = gram[np.ix_(kept, kept)], linear[kept]
+        self._look(residual)
+        return True
+
+    def partial_values(self) -> Floats:
+        """P of the sums of the first 1, 2, … terms, each term as it is."""
+        a = self.coefficients[self.held]
+        residuals = self._y - np.cumsum(a[:, None] * self._columns, axis=0)
+        return 0.5 * residuals**2 @ self._w + self._alpha * np.cumsum(np.abs(a))
+
+    def _value(self, residual: Floats, size: float) -> float:
+        return 0.5 * float(self._w @ residual**2) + self._alpha * size
+
+    def _look(self, residual: Floats) -> None:
+        """Price all rows, and keep the best lower bound."""
+        weighted = self._w * residual
+        self._c = self._matrix.times(weighted[:, None])[:, 0]
+        self.value = self._value(residual, float(np.abs(self.coefficients).sum()))
+        # |K_ij| ≤ √(K_ii K_jj) bounds the terms of every sum, and so its rounding.
+        share = (len(residual) + 8) * EPS
+        error = share * self._roots * float(self._roots @ np.abs(weighted))
+        largest = float((np.abs(self._c) + error).max())
+        if not self.coefficients.any() and largest <= self._alpha:
+            # Wy is feasible as it is, and its value that of a = 0: nothing is lost in rounding.
+            self.lower = self.value
+            return
+        linear, quadratic = float(weighted @ self._y), float(weighted @ residual)
+        bound = l1_lower_bound(linear, quadratic, largest, self._alpha)
+        bound -= share * float(np.abs(weighted) @ (np.abs(self._y) + np.abs(residual)))
+        self.lower = max(self.lower, bound)
