@@ -39,7 +39,7 @@ from benchmarks.svm_cases import (
     svm_usps,
 )
 from pursuit.gram import gram_statistics
-from pursuit.greedy import MaxSize, Meter, Pursuit
+from pursuit.greedy import CostMeter, MaxSize, Pursuit
 from pursuit.kernels import CountingKernel, compile_kernel
 from pursuit.linalg import Workers
 from pursuit.objectives import QuadraticPursuit
@@ -105,7 +105,7 @@ def choice(quick: bool, repeat: int) -> list[Figure]:
             objective = QuadraticPursuit(
                 np.diag(H), b, H.__getitem__, capacity=n, workers=workers, look_ahead=True
             )
-            path = Pursuit(objective, Meter(CountingKernel(kernel))).run([MaxSize(n)])
+            path = Pursuit(objective, CostMeter(CountingKernel(kernel))).run([MaxSize(n)])
         if len(path) != n:
             raise RuntimeError(f"chose {len(path)} of {n}: {path.stop_reason}")
 

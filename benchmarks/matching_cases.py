@@ -16,7 +16,7 @@ from benchmarks.harness import Figure, best_seconds
 from pursuit import KernelMatchingPursuitRegressor
 from pursuit.datasets import load_abalone, load_boston
 from pursuit.gram import gram_statistics, kernel_times
-from pursuit.greedy import MaxSize, Meter, Pursuit
+from pursuit.greedy import CostMeter, MaxSize, Pursuit
 from pursuit.kernels import CountingKernel, compile_kernel
 from pursuit.linalg import Workers
 from pursuit.objectives import PrefitPursuit
@@ -44,7 +44,7 @@ def matching_omp(quick: bool, repeat: int) -> list[Figure]:
             objective = PrefitPursuit(
                 np.diag(G), b, G.__getitem__, capacity=n, workers=workers, look_ahead=True
             )
-            Pursuit(objective, Meter(kernel)).run([MaxSize(n)])
+            Pursuit(objective, CostMeter(kernel)).run([MaxSize(n)])
             found["ours"] = np.zeros((P, 1))
             found["ours"][objective.chosen] = objective.coefficients()
 
@@ -120,7 +120,7 @@ def _sizes(task: Task, width: float, split: int) -> dict[str, float]:
         "validation": error(by_validation) / min(errors),
         "size": by_bound.n_basis_,
         "best size": int(np.argmin(errors)) + 1,
-        "value": float(by_bound.generalisation_bound_.value[by_bound.n_basis_ - 1]),
+        "value": float(by_bound.generalization_bound_.value[by_bound.n_basis_ - 1]),
     }
 
 

@@ -27,7 +27,7 @@ from pursuit import SparseKernelPCA
 gamma = 0.02
 pca = SparseKernelPCA(gamma=gamma, random_state=0).fit(X)
 print(pca.path_)
-print(pca.generalisation_bound_)
+print(pca.generalization_bound_)
 
 # %%
 # To see the whole curve, take more basis vectors than the bound chooses. The dashed line is known
@@ -38,7 +38,7 @@ import matplotlib.pyplot as plt
 from pursuit import BoundDisplay
 
 wide = SparseKernelPCA(gamma=gamma, n_basis=120, random_state=0).fit(X)
-bounds = [wide.generalisation_bound_, wide.kpca_bound_]
+bounds = [wide.generalization_bound_, wide.kpca_bound_]
 display = BoundDisplay(bounds, wide.residual_curves(new)).plot()
 display.ax_.axvline(pca.n_basis_, color="0.6", linewidth=1)
 display.ax_.set_title(f"The bound advises {pca.n_basis_} basis vectors")

@@ -29,7 +29,7 @@ from pursuit import KernelMatchingPursuitRegressor
 
 model = KernelMatchingPursuitRegressor().fit(X, y)
 print(model.path_)
-print(model.generalisation_bound_)
+print(model.generalization_bound_)
 
 # %%
 # The bound is above 1, so it says nothing about the risk, and it reports that it is vacuous. Its
@@ -58,7 +58,7 @@ import matplotlib.pyplot as plt
 from pursuit import BoundDisplay
 
 fig, (left, right) = plt.subplots(ncols=2, figsize=(9, 4), layout="constrained")
-BoundDisplay([path.generalisation_bound_, path.printed_bound_]).plot(ax=left)
+BoundDisplay([path.generalization_bound_, path.printed_bound_]).plot(ax=left)
 left.axvline(model.n_basis_, color="0.6", linewidth=1)
 left.set_ylabel("Bound on the probability of a miss")
 left.legend(["exact counts", "as printed", "known anyway", "size by the bound"], fontsize="small")
@@ -78,5 +78,5 @@ plt.show()
 
 wide = KernelMatchingPursuitRegressor(error_tol=2.0).fit(X, y)
 missed = np.mean(np.abs(wide.predict(X_test) - y_test) > 2.0)
-print(wide.generalisation_bound_)
+print(wide.generalization_bound_)
 print(f"missed on new rows: {missed:.3f}")

@@ -30,7 +30,7 @@ cca = SparseKernelCCA(
     kernel_params_y={"gamma": 0.1},
     random_state=0,
 ).fit(upper[train], lower[train])
-print(cca.generalisation_bound_)
+print(cca.generalization_bound_)
 
 # %%
 # Correlations on new digits are lower than in training, but most of them last.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern
 
-from pursuit.greedy import Meter, Problem
+from pursuit.greedy import CostMeter, Problem
 from pursuit.kernels import CountingKernel, compile_kernel
 from pursuit.rows import Sample, as_rows
 
@@ -45,7 +45,7 @@ class Task:
     def problem(self, workers, seed=0):
         """The task as the greedy room knows it, nothing spent yet."""
         kernel, rng = self.kernel, np.random.default_rng(seed)
-        return Problem(self.sample, kernel, self.noise, workers, Meter(kernel), rng)
+        return Problem(self.sample, kernel, self.noise, workers, CostMeter(kernel), rng)
 
     @property
     def K(self):

@@ -170,14 +170,6 @@ def check_one_class(seed, m=None):
     return judged(case, model, [model.certificate_, again], truth, scale)
 
 
-def old_names(arguments):
-    """Fields of the search as arguments of their own."""
-    search = arguments.pop("search")
-    names = {"pool_size": "pool_size", "rows": "selection_rows", "candidates": "candidates"}
-    given = {new: getattr(search, old) for old, new in names.items() if old in search.given()}
-    return {**arguments, "search": search.kind, **given}
-
-
 def check_gp_classifier(seed, m=None):
     case = MachineCase(seed, m)
     rng = case.rng
@@ -189,7 +181,7 @@ def check_gp_classifier(seed, m=None):
         refine=3 if case.kernel.name in ("matern", "scales") and rng.random() < 0.3 else False,
         calibration=rng.choice(["loo", None]) if not case.kernel.precomputed else None,
         certificate="exact",
-        **old_names(case.arguments()),
+        **case.arguments(),
     ).fit(case.given, y, case.weights)
     found = [model.certificate_, model.certify(case.given, y, case.weights)]
     if model.n_basis_ > 2:

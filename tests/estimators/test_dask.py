@@ -215,7 +215,7 @@ def test_two_views_in_different_partitions(task):
     np.testing.assert_array_equal(other.basis_indices_, one.basis_indices_)
     np.testing.assert_array_equal(other.transform(new), one.transform(new))
     np.testing.assert_array_equal(
-        other.generalisation_bound_.value, one.generalisation_bound_.value
+        other.generalization_bound_.value, one.generalization_bound_.value
     )
     assert other.score(left, right) == pytest.approx(one.score(X, Y), rel=1e-12)
     np.testing.assert_allclose(other.transform(left, right)[1], one.transform(X, Y)[1], atol=1e-12)

@@ -24,9 +24,9 @@ from pursuit.estimators.hull import atoms as hull_atoms
 from pursuit.estimators.hull.balls import BallProblem
 from pursuit.estimators.hull.pools import RowAtoms, pursue_ball
 from pursuit.estimators.inputs import seeded
-from pursuit.greedy import Meter
+from pursuit.greedy import CostMeter
 from pursuit.kernels import CountingKernel, compile_kernel
-from pursuit.objectives import SquaredResidual
+from pursuit.objectives import SquaredRows
 from pursuit.rows import ArrayRows, Sample
 from pursuit.solvers import LinprogMaster
 
@@ -244,12 +244,12 @@ def test_an_interrupted_fit_claims_no_more_than_it_knows():
     X, y, _, _ = random_problem(0)
     kernel = CountingKernel(compile_kernel("rbf", n_features=X.shape[1], gamma=1.0)[0])
     weights = np.ones(len(y))
-    problem = BallProblem(y, weights, SquaredResidual(), "corrective", 50)
+    problem = BallProblem(y, weights, SquaredRows(), "corrective", 50)
     sample = Sample(ArrayRows(X), y[:, None], weights)
     with FitRun(HullRegressor(), sample, np.arange(len(y))) as run:
         run.interrupted.request()
         pool = RowAtoms(sample, kernel, 1, 20, run.workers).pool(np.arange(20), "all")
-        fit = pursue_ball(problem, pool, 3.0, 1e-6, Meter(kernel), run)
+        fit = pursue_ball(problem, pool, 3.0, 1e-6, CostMeter(kernel), run)
     assert fit.path.stop_reason == "interrupted"
     assert fit.certificate.lower == 0.0
     assert fit.certificate.upper < problem.value(np.zeros(len(y)))

@@ -155,7 +155,7 @@ def test_weights_are_copies(pair):
         weighted.canonical_correlations_, repeated.canonical_correlations_, rtol=1e-9
     )
     np.testing.assert_allclose(
-        weighted.generalisation_bound_.value, repeated.generalisation_bound_.value, rtol=1e-9
+        weighted.generalization_bound_.value, repeated.generalization_bound_.value, rtol=1e-9
     )
 
 
@@ -186,7 +186,7 @@ def test_the_bound_counts_pairs_that_disagree(pair):
 
     labelings = logsumexp(binomial(4 * M, np.arange(2 * k + 2)))
     nats = labelings + binomial(m, k) + binomial(m - k, t) + np.log(2 * m**2 / 0.05)
-    bound = model.generalisation_bound_
+    bound = model.generalization_bound_
     assert bound.size[-1] == 6
     assert bound.value[-1] == pytest.approx(2 / M * nats / np.log(2), rel=1e-9)
 
@@ -213,7 +213,7 @@ def test_the_bound_chooses_the_size(pair, tolerance):
     """Every size tried, from models fitted on their own: the least bound is taken."""
     X, Y = pair
     model = SparseKernelCCA(n_basis="bound", error_tol=tolerance).fit(X, Y)
-    bound, in_print = model.generalisation_bound_, model.printed_bound_
+    bound, in_print = model.generalization_bound_, model.printed_bound_
     assert model.n_basis_ == bound.size[bound.best] == len(model.path_)
     assert model.path_.stop_reason == "bound"
     sizes = bound.size
@@ -243,10 +243,10 @@ def test_the_bound_chooses_the_size(pair, tolerance):
 
 def test_a_bound_above_1_is_called_vacuous(pair):
     X, Y = pair
-    vague = SparseKernelCCA(n_basis="bound", error_tol=0.7).fit(X, Y).generalisation_bound_
+    vague = SparseKernelCCA(n_basis="bound", error_tol=0.7).fit(X, Y).generalization_bound_
     assert vague.vacuous.all()
     assert "this is vacuous: 1 is known without it" in str(vague)
-    loose = SparseKernelCCA(n_basis="bound", error_tol=2.0).fit(X, Y).generalisation_bound_
+    loose = SparseKernelCCA(n_basis="bound", error_tol=2.0).fit(X, Y).generalization_bound_
     assert not loose.vacuous.all()
     assert "vacuous" not in str(loose)
 
@@ -275,12 +275,12 @@ def test_the_bound_with_weights_and_few_rows(pair):
         np.repeat(X, w, axis=0), np.repeat(Y, w, axis=0)
     )
     np.testing.assert_allclose(weighted.basis_x_, repeated.basis_x_)
-    for name in ("generalisation_bound_", "printed_bound_"):
+    for name in ("generalization_bound_", "printed_bound_"):
         np.testing.assert_allclose(
             getattr(weighted, name).value, getattr(repeated, name).value, rtol=1e-9
         )
-    assert "a row of weight w counts as w rows" in weighted.generalisation_bound_.caveat
-    assert repeated.generalisation_bound_.caveat == ""
+    assert "a row of weight w counts as w rows" in weighted.generalization_bound_.caveat
+    assert repeated.generalization_bound_.caveat == ""
     tiny = SparseKernelCCA(n_basis="bound").fit(X[:4], Y[:4])
     assert tiny.n_basis_ <= 2
 
@@ -327,7 +327,7 @@ def test_a_size_by_the_bound_is_saved(pair, tmp_path):
     model = SparseKernelCCA(n_basis="bound", error_tol=2.0).fit(*pair)
     model.save(tmp_path / "cca")
     again = pursuit.load(tmp_path / "cca")
-    for name in ("generalisation_bound_", "printed_bound_"):
+    for name in ("generalization_bound_", "printed_bound_"):
         np.testing.assert_array_equal(getattr(again, name).value, getattr(model, name).value)
         assert str(getattr(again, name)) == str(getattr(model, name))
     np.testing.assert_array_equal(again.transform(*pair)[1], model.transform(*pair)[1])

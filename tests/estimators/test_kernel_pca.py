@@ -177,7 +177,7 @@ def test_weights_are_copies(rows):
     assert weighted.n_basis_ == repeated.n_basis_
     np.testing.assert_allclose(weighted.basis_, repeated.basis_)
     np.testing.assert_allclose(
-        weighted.generalisation_bound_.value, repeated.generalisation_bound_.value, rtol=1e-9
+        weighted.generalization_bound_.value, repeated.generalization_bound_.value, rtol=1e-9
     )
     np.testing.assert_allclose(weighted.eigenvalues_, repeated.eigenvalues_, rtol=1e-9)
 
@@ -242,7 +242,7 @@ def test_truncated_is_the_smaller_fit(rows):
     cut = model.truncated(7)
     np.testing.assert_allclose(cut.transform(rows), small.transform(rows), atol=1e-10)
     np.testing.assert_allclose(
-        cut.generalisation_bound_.value, small.generalisation_bound_.value, rtol=1e-12
+        cut.generalization_bound_.value, small.generalization_bound_.value, rtol=1e-12
     )
     assert model.n_basis_ == 20
     with pytest.raises(ValueError, match="whole number from 1 to 20"):

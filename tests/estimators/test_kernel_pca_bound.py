@@ -28,7 +28,7 @@ def test_boston(boston):
         n = len(model.printed_bound_.size)
         exact = kpca_bound(spectrum[:n], spectrum.sum(), 450.0, 450, 0.05)
         assert np.all(model.printed_bound_.value < exact.value)
-        assert np.all(model.generalisation_bound_.value <= model.printed_bound_.value)
+        assert np.all(model.generalization_bound_.value <= model.printed_bound_.value)
         # From the spectrum of the span the other bound is larger, so the comparison is fair.
         assert np.all(model.kpca_bound_.value >= exact.value[: model.n_basis_] - 1e-12)
 
@@ -61,12 +61,12 @@ def test_a_large_basis_keeps_the_bound_of_a_small_one():
     large = SparseKernelPCA(gamma=0.3, n_basis=4 * best.n_basis_).fit(X)
     terms = brackets(large, 300)
     assert terms[-1] > 1.1 * terms.min()
-    for name in ("generalisation_bound_", "printed_bound_"):
+    for name in ("generalization_bound_", "printed_bound_"):
         values = getattr(large, name).value
         assert np.all(np.diff(values) <= 0)
         assert values[-1] == pytest.approx(getattr(best, name).value.min(), rel=1e-10)
-    assert large.truncated(5).generalisation_bound_.value[-1] == pytest.approx(
-        large.generalisation_bound_.value[4], rel=1e-12
+    assert large.truncated(5).generalization_bound_.value[-1] == pytest.approx(
+        large.generalization_bound_.value[4], rel=1e-12
     )
 
 
@@ -78,13 +78,13 @@ def test_the_printed_bound_is_as_printed_and_does_not_choose(R):
     scaled = SparseKernelPCA(ConstantKernel(R) * RBF(1.0)).fit(X)
     np.testing.assert_array_equal(scaled.basis_indices_, plain.basis_indices_)
     np.testing.assert_allclose(
-        scaled.generalisation_bound_.value, R * plain.generalisation_bound_.value, rtol=1e-9
+        scaled.generalization_bound_.value, R * plain.generalization_bound_.value, rtol=1e-9
     )
     n = scaled.n_basis_
     expected = np.minimum.accumulate(brackets(scaled, 200, R, inside=True))
     np.testing.assert_allclose(scaled.printed_bound_.value[:n], expected, rtol=1e-9)
     assert f"R = {R:.4g} inside the root" in scaled.printed_bound_.caveat
-    assert scaled.generalisation_bound_.caveat == plain.printed_bound_.caveat == ""
+    assert scaled.generalization_bound_.caveat == plain.printed_bound_.caveat == ""
 
 
 def test_there_are_at_least_as_many_functions_as_components():
@@ -96,8 +96,8 @@ def test_there_are_at_least_as_many_functions_as_components():
 
 def test_a_kernel_without_known_radius_says_so():
     X = np.random.default_rng(0).normal(size=(60, 4))
-    assert SparseKernelPCA(gamma=0.3).fit(X).generalisation_bound_.caveat == ""
-    linear = SparseKernelPCA("linear").fit(X).generalisation_bound_
+    assert SparseKernelPCA(gamma=0.3).fit(X).generalization_bound_.caveat == ""
+    linear = SparseKernelPCA("linear").fit(X).generalization_bound_
     assert "largest seen" in linear.caveat
     assert linear.trivial == pytest.approx((X**2).sum(axis=1).max())
 
@@ -109,9 +109,9 @@ def test_weights_are_said_to_count_as_rows(tmp_path):
     model.save(tmp_path / "pca")
     again = pursuit.load(tmp_path / "pca").truncated(3)
     later = SparseKernelPCA(gamma=0.3).fit(X).grow(X + 0.1, sample_weight=w)
-    for bound in (model.generalisation_bound_, again.printed_bound_, later.kpca_bound_):
+    for bound in (model.generalization_bound_, again.printed_bound_, later.kpca_bound_):
         assert bound.caveat == "a row of weight w counts as w rows"
-    assert model.fit(X).generalisation_bound_.caveat == ""
+    assert model.fit(X).generalization_bound_.caveat == ""
 
 
 def test_the_bound_holds(size):
@@ -123,16 +123,16 @@ def test_the_bound_holds(size):
     n_sets, m, R, delta = size(120, 2000), 40, 100.0, 0.05
     rng = np.random.default_rng(0)
     kernel = ConstantKernel(R) * RBF(1.0)
-    violated = {"generalisation_bound_": 0, "printed_bound_": 0, "R outside": 0}
+    violated = {"generalization_bound_": 0, "printed_bound_": 0, "R outside": 0}
     for _ in range(n_sets):
         X = np.where(rng.random(m) < 0.5, rng.uniform(100, 1e7, m), 0.0)[:, None]
         model = SparseKernelPCA(kernel, delta=delta, n_basis=8, n_jobs=1).fit(X)
         truth = R * np.where(np.cumsum(model.basis_[:, 0] == 0) > 0, 0.5, 1.0)
-        for name in ("generalisation_bound_", "printed_bound_"):
+        for name in ("generalization_bound_", "printed_bound_"):
             violated[name] += bool(np.any(truth > getattr(model, name).value))
         corrected = np.minimum.accumulate(brackets(model, m, R, delta))
         violated["R outside"] += bool(np.any(truth > corrected))
-    assert violated["generalisation_bound_"] <= delta * n_sets
+    assert violated["generalization_bound_"] <= delta * n_sets
     assert violated["R outside"] <= delta * n_sets
     assert violated["printed_bound_"] > delta * n_sets
 
@@ -150,7 +150,7 @@ def test_the_bound_holds_for_a_smooth_density(size):
     for _ in range(n_sets):
         model = SparseKernelPCA(gamma=2.0, delta=delta, n_jobs=1).fit(draw(40))
         truth = model.residual_curves(fresh)["new rows"][1]
-        violated += bool(np.any(truth > model.generalisation_bound_.value[: model.n_basis_]))
+        violated += bool(np.any(truth > model.generalization_bound_.value[: model.n_basis_]))
     assert violated <= delta * n_sets
 
 
@@ -170,7 +170,7 @@ def test_curves_for_the_display():
         )
     display = BoundDisplay.from_estimator(model, curves=curves)
     assert set(curves) < set(display.lines_)
-    both = BoundDisplay([model.generalisation_bound_, model.kpca_bound_], curves).plot()
+    both = BoundDisplay([model.generalization_bound_, model.kpca_bound_], curves).plot()
     assert len(both.lines_) == 5
 
 
@@ -219,11 +219,11 @@ class TestExtend:
     def test_rows_of_the_same_kind_need_no_new_functions(self, parts):
         old, _ = parts
         model = SparseKernelPCA(gamma=0.5).fit(old)
-        n, value = model.n_basis_, model.generalisation_bound_.value.min()
+        n, value = model.n_basis_, model.generalization_bound_.value.min()
         more = np.random.default_rng(9).normal(size=(400, 2))
         model.grow(more)
         assert n <= model.n_basis_ <= 3 * n
-        assert model.generalisation_bound_.value.min() < value
+        assert model.generalization_bound_.value.min() < value
         assert len(model.path_) == model.n_basis_
         assert np.all(np.diff(model.path_.seconds) >= 0)
         assert model.score_samples(more).mean() > model.score_samples(more + 9.0).mean()
@@ -235,7 +235,7 @@ class TestExtend:
         model.grow(new)
         assert model.n_basis_ > n
         assert model.score_samples(new).mean() > familiar + 0.3
-        bound = model.generalisation_bound_
+        bound = model.generalization_bound_
         m, t = 350, np.arange(1, model.n_basis_ + 1)
         assert np.all(bound.value[: model.n_basis_] > model.path_.value / (m - t))
 

@@ -15,7 +15,7 @@ from pursuit import (
     LPMachineRegressor,
     Search,
 )
-from pursuit.estimators.checkpoint import Checkpoint
+from pursuit.estimators.fit_run import FitRun
 from pursuit.greedy import Clock, Deadline
 
 
@@ -80,7 +80,7 @@ CASES = {
 def state(model):
     """What decides every prediction, and what is proved."""
     certificate = getattr(model, "certificate_", None)
-    bound = getattr(model, "generalisation_bound_", None)
+    bound = getattr(model, "generalization_bound_", None)
     return [
         model.dual_coef_,
         np.asarray(model.intercept_),
@@ -93,16 +93,16 @@ def state(model):
 
 def kill_after(monkeypatch, n):
     """Let a fit record n stages and end it at the next one; returns the names it has recorded."""
-    names, stage = [], Checkpoint.stage
+    names, recorded = [], FitRun.recorded
 
     def counted(self, name, compute):
         if len(names) == n:
             raise KilledError
-        result = stage(self, name, compute)
+        result = recorded(self, name, compute)
         names.append(name)
         return result
 
-    monkeypatch.setattr(Checkpoint, "stage", counted)
+    monkeypatch.setattr(FitRun, "recorded", counted)
     return names
 
 

@@ -167,11 +167,11 @@ def test_centres_of_ones_own():
     model = KernelMatchingPursuitRegressor(RBF(SCALE), n_basis=5, search=search).fit(X, y)
     assert model.basis_indices_.tolist() == [-1] * 5
     assert all((centers == point).all(axis=1).any() for point in model.basis_)
-    assert "if the candidates were fixed before" in str(model.generalisation_bound_)
+    assert "if the candidates were fixed before" in str(model.generalization_bound_)
     expected = matching_pursuit_bound(
         np.arange(1, 6), _errors(model, X, y), 60, 0.05, n_atoms=15, rows_used=np.zeros(5)
     )
-    np.testing.assert_allclose(model.generalisation_bound_.value, expected, rtol=1e-12)
+    np.testing.assert_allclose(model.generalization_bound_.value, expected, rtol=1e-12)
 
 
 def _errors(model, X, y, w=None):
@@ -193,11 +193,11 @@ def test_the_bound_counts_errors_outside_the_basis():
     model = KernelMatchingPursuitRegressor(RBF(SCALE), n_basis=12, error_tol=0.3).fit(X, y)
     errors = _errors(model, X, y)
     assert errors.min() < errors.max()
-    for name, printed in (("generalisation_bound_", False), ("printed_bound_", True)):
+    for name, printed in (("generalization_bound_", False), ("printed_bound_", True)):
         expected = matching_pursuit_bound(np.arange(1, 13), errors, 100, 0.05, printed=printed)
         np.testing.assert_allclose(getattr(model, name).value, expected, rtol=1e-12)
-    assert np.all(model.generalisation_bound_.value <= model.printed_bound_.value)
-    assert model.generalisation_bound_.confidence == 0.95
+    assert np.all(model.generalization_bound_.value <= model.printed_bound_.value)
+    assert model.generalization_bound_.confidence == 0.95
 
 
 def test_a_row_of_weight_two_counts_twice_in_the_bound():
@@ -236,8 +236,8 @@ def test_a_size_chosen_by_the_bound_is_its_minimum():
 def test_a_bound_that_says_nothing_says_so():
     X, y = waves(400)
     model = KernelMatchingPursuitRegressor(RBF(SCALE)).fit(X, y)
-    assert model.generalisation_bound_.vacuous.all()
-    said = str(model.generalisation_bound_)
+    assert model.generalization_bound_.vacuous.all()
+    said = str(model.generalization_bound_)
     assert "this is vacuous: 1 is known without it" in said
     assert "if an error_tol of sd(y)/4 had been fixed before y was seen" in said
 
@@ -247,10 +247,10 @@ def test_a_bound_that_says_something():
     X = rng.uniform(-1, 1, (3000, 1))
     y = X[:, 0] + 0.05 * rng.normal(size=3000)
     model = KernelMatchingPursuitRegressor(RBF(1.0), error_tol=0.5).fit(X, y)
-    at = model.generalisation_bound_.value[model.n_basis_ - 1]
+    at = model.generalization_bound_.value[model.n_basis_ - 1]
     assert at < 0.1
-    assert "by more than 0.5" in str(model.generalisation_bound_)
-    assert "sd(y)" not in str(model.generalisation_bound_)
+    assert "by more than 0.5" in str(model.generalization_bound_)
+    assert "sd(y)" not in str(model.generalization_bound_)
 
 
 def test_the_bound_holds(size):
@@ -269,7 +269,7 @@ def test_the_bound_holds(size):
             n_jobs=1,
         ).fit(X[:1000], y[:1000])
         missed = np.mean(np.abs(model.predict(X[1000:]) - y[1000:]) > 1.5)
-        bound = model.generalisation_bound_.value[-1]
+        bound = model.generalization_bound_.value[-1]
         violated += missed > bound
         informative += bound < 1
     assert violated <= 0.1 * n_fits
@@ -283,7 +283,7 @@ def test_a_size_chosen_on_rows_set_aside():
     assert model.path_.stop_reason == "no gain"
     same = KernelMatchingPursuitRegressor(RBF(SCALE), n_basis=model.n_basis_).fit(X, y)
     np.testing.assert_array_equal(model.predict(X), same.predict(X))
-    assert len(model.generalisation_bound_.size) == model.n_basis_
+    assert len(model.generalization_bound_.size) == model.n_basis_
     # The split that this seed draws.
     seed = np.random.RandomState(0).randint(2**31 - 1, size=4)
     held = draw_rows(400, 80, np.random.default_rng(seed))
@@ -506,8 +506,8 @@ def test_a_tolerance_that_makes_every_row_an_error():
         model = KernelMatchingPursuitRegressor(RBF(SCALE), error_tol=1e-12).fit(X, y)
     assert record[0].filename == __file__
     assert model.n_basis_ == 1
-    assert np.isinf(model.generalisation_bound_.value).all()
-    assert "vacuous" in str(model.generalisation_bound_)
+    assert np.isinf(model.generalization_bound_.value).all()
+    assert "vacuous" in str(model.generalization_bound_)
     asked = KernelMatchingPursuitRegressor(
         RBF(SCALE), error_tol=1e-12, n_basis="validation", random_state=0
     ).fit(X, y)
@@ -577,7 +577,7 @@ def test_two_classes(loss, error_tol):
     assert np.array_equal(model.predict(X) == "yes", model.decision_function(X) > 0)
     errors = naive_margin_errors(model, X, labels)
     expected = matching_pursuit_bound(np.arange(1, 9), errors, 300, 0.05, n_hyperplanes=1)
-    np.testing.assert_allclose(model.generalisation_bound_.value, expected, rtol=1e-10)
+    np.testing.assert_allclose(model.generalization_bound_.value, expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
@@ -590,7 +590,7 @@ def test_three_classes_share_a_basis(loss):
     expected = matching_pursuit_bound(
         np.arange(1, 7), errors, 150, 0.05, n_hyperplanes=2, n_columns=2
     )
-    np.testing.assert_allclose(model.generalisation_bound_.value, expected, rtol=1e-10)
+    np.testing.assert_allclose(model.generalization_bound_.value, expected, rtol=1e-10)
 
 
 def test_squared_loss_is_regression_on_signs():

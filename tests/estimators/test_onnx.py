@@ -110,7 +110,7 @@ def test_calibrated_spread_far_from_the_basis():
     """Below 1 the factor of what the basis misses rises to 1 where it misses everything."""
     X = rows()
     model = fitted_gp(RBF(1.0), X, targets(X))
-    model._spread = pursuit.linalg.Spread(0.04, 0.3)
+    model._spread = pursuit.linalg.PredictiveVariance(0.04, 0.3)
     new = np.vstack([near_and_far(X), 3 * rows(40, seed=8)])
     std = model.predict(new, return_std=True)[1]
     found = run(pursuit.to_onnx(model, return_std=True), new)["std"]

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from pursuit import Search, SparseGPRegressor, SparseKernelRidge
 from pursuit.bounds import greedy_rate_bound
-from pursuit.greedy import MaxSize, Meter, Pursuit
+from pursuit.greedy import CostMeter, MaxSize, Pursuit
 from pursuit.kernels import CountingKernel, compile_kernel
 from pursuit.linalg import Workers
 from pursuit.objectives import SpanPursuit
@@ -126,7 +126,7 @@ def test_subspace_is_smola_and_bartlett_with_a_full_search(waves, weighted):
     sample = Sample(as_rows(data.X), data.y[:, None], np.ones(150) if w is None else w)
     with Workers(1) as workers:
         objective = SpanPursuit(sample, kernel, 0.2, capacity=40, workers=workers)
-        path = Pursuit(objective, Meter(kernel), scale=objective.value).run([MaxSize(40)])
+        path = Pursuit(objective, CostMeter(kernel), scale=objective.value).run([MaxSize(40)])
     assert np.array_equal(ours.basis_indices_, path.index)
 
 

@@ -99,7 +99,7 @@ def answers(model):
     if isinstance(model, SparseGPRegressor):
         return [*model.predict(X, return_std=True), model.predict(X, return_cov=True)[1]]
     if isinstance(model, SparseKernelPCA):
-        return [model.transform(X), model.score_samples(X), model.generalisation_bound_.value]
+        return [model.transform(X), model.score_samples(X), model.generalization_bound_.value]
     names = ("predict", "decision_function", "predict_proba", "transform", "score_samples")
     return [getattr(model, name)(X) for name in names if hasattr(model, name)]
 
@@ -347,10 +347,15 @@ def test_items_of_tuples_are_checked_against_their_annotations():
 
 
 def test_own_candidates_are_kept(path):
-    own = {"candidates": rows(20, seed=3), "kernel": RBF(), "noise": 0.1, "optimizer": None}
+    own = {
+        "search": Search(candidates=rows(20, seed=3)),
+        "kernel": RBF(),
+        "noise": 0.1,
+        "optimizer": None,
+    }
     model = regress(SparseGPRegressor(n_basis=5, **own))
     loaded = again(model, path)
-    np.testing.assert_array_equal(loaded.candidates, model.candidates)
+    np.testing.assert_array_equal(loaded.search.candidates, model.search.candidates)
 
 
 @pytest.mark.parametrize("name", MODELS)

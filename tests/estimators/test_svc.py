@@ -23,7 +23,7 @@ from sklearn.svm import SVC
 from pursuit import LowRankSVC, Search
 from pursuit.estimators.span.features import Span, SpanFeatures
 from pursuit.estimators.svm.problem import MachineProblem
-from pursuit.greedy import Meter, Pool, Problem
+from pursuit.greedy import CostMeter, Pool, Problem
 from pursuit.kernels import CountingKernel, compile_kernel
 from pursuit.linalg import Workers
 from pursuit.rows import ArrayRows, Sample
@@ -409,7 +409,7 @@ def test_features_need_not_be_stored():
     rows = ArrayRows(X)
     with Workers(2) as workers:
         sample = Sample(rows, Y, np.ones(500))
-        whole = Problem(sample, kernel, 1.0, workers, Meter(kernel), np.random.default_rng(0))
+        whole = Problem(sample, kernel, 1.0, workers, CostMeter(kernel), np.random.default_rng(0))
         span = Span.of(Pool.of_rows(sample, np.arange(40)), whole)
         stored = SpanFeatures(rows, kernel, span, workers)
         computed = SpanFeatures(rows, kernel, span, workers, stored_bytes=0)

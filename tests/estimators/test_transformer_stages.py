@@ -151,7 +151,9 @@ def test_a_checkpoint_of_other_candidates_is_refused(tmp_path):
     search = Search("pooled", candidates=points)
     model = GreedyFeatureMap(n_components=5, search=search, checkpoint=tmp_path).fit(X)
     points[1000] += 1.0
-    with pytest.raises(ValueError, match=r"was begun with search=Search\('pooled', candidates=arr"):
+    with pytest.raises(
+        ValueError, match=r"was begun with search=Search\(kind='pooled', candidates=array"
+    ):
         model.fit(X)
 
 

@@ -168,7 +168,7 @@ def test_landmarks_are_the_same_and_their_features_are_not_held(task, cuts):
 def test_a_pass_tells_its_ledger_and_its_progress_part_by_part(task):
     seen = []
 
-    class Ledger:
+    class PassCheckpoint:
         def resume(self):
             return []
 
@@ -182,7 +182,7 @@ def test_a_pass_tells_its_ledger_and_its_progress_part_by_part(task):
             task.kernel,
             task.X[:2],
             workers=workers,
-            ledger=Ledger(),
+            ledger=PassCheckpoint(),
             after_block=lambda done: seen.append(-done),
         )
     assert seen == [9, -9, -M, M]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tasks import make_task
 
 from pursuit.gram import gram_statistics
-from pursuit.greedy import MaxSize, Meter, Pursuit, best_candidate, kernel_matrix
+from pursuit.greedy import CostMeter, MaxSize, Pursuit, best_candidate, kernel_matrix
 from pursuit.kernels import CountingKernel, PrecomputedKernel, compile_kernel
 from pursuit.linalg import NotPositiveDefiniteError, Workers
 from pursuit.objectives import DiagonalPursuit, SpanPursuit, gram_pursuit
@@ -36,7 +36,7 @@ class Gains:
 
 
 def meter():
-    return Meter(CountingKernel(compile_kernel("rbf", gamma=1.0)[0]))
+    return CostMeter(CountingKernel(compile_kernel("rbf", gamma=1.0)[0]))
 
 
 def run(objective, rules=(), **options):
@@ -166,7 +166,7 @@ def test_of_two_equal_gains_the_lower_row_is_taken(form):
             objective = gram_pursuit(statistics, K, task.noise, capacity=9, workers=workers)
         else:
             objective = SpanPursuit(task.sample, kernel, task.noise, capacity=9, workers=workers)
-        path = Pursuit(objective, Meter(kernel)).run([MaxSize(2)])
+        path = Pursuit(objective, CostMeter(kernel)).run([MaxSize(2)])
     first, second = path.index
     assert first < 8, "the positive one of the pair has the lower number"
     assert second < 8 or x[second] == -x[first]
@@ -210,7 +210,7 @@ def test_an_indefinite_kernel_is_named_by_its_label(form):
         else:
             sample = Sample(rows, targets, np.ones(5))
             objective = SpanPursuit(sample, kernel, 0.1, capacity=5, workers=workers)
-        pursuit = Pursuit(objective, Meter(kernel), labels=np.arange(10, 15))
+        pursuit = Pursuit(objective, CostMeter(kernel), labels=np.arange(10, 15))
         with pytest.raises(NotPositiveDefiniteError, match=r"pivot -3 at index 1[14]") as caught:
             pursuit.run([MaxSize(5)])
     assert caught.value.index in (11, 14)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tasks import make_task
 
-from pursuit.greedy import MaxSize, Meter, Path, Pursuit
+from pursuit.greedy import CostMeter, MaxSize, Path, Pursuit
 from pursuit.linalg import Workers
 from pursuit.objectives import SpanPursuit
 
@@ -17,7 +17,7 @@ ARRAYS = ("index", "value", "gap", "seconds", "entries", "passes")
 def path():
     task = make_task(np.random.default_rng(0), 20)
     kernel = task.kernel
-    meter = Meter(kernel)
+    meter = CostMeter(kernel)
     with Workers(1) as workers:
         objective = SpanPursuit(task.sample, kernel, task.noise, capacity=5, workers=workers)
         return Pursuit(objective, meter).run([MaxSize(5)])
@@ -58,7 +58,7 @@ def test_says_what_it_did():
 def test_meter_counts_what_its_kernel_evaluates():
     task = make_task(np.random.default_rng(1), 6)
     kernel = task.kernel
-    meter = Meter(kernel)
+    meter = CostMeter(kernel)
     kernel.tile(task.X, task.X[:2])
     assert meter.entries == 12
     assert meter.passes == 0

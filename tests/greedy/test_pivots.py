@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct
 from tasks import make_task, tasks
 
 from pursuit import limits
-from pursuit.greedy import Meter, Pool, block_pivots, given_pivots, rearranged
+from pursuit.greedy import CostMeter, Pool, block_pivots, given_pivots, rearranged
 from pursuit.kernels import CountingKernel, PrecomputedKernel, compile_kernel
 from pursuit.linalg import NotPositiveDefiniteError, Workers
 from pursuit.rows import IndexRows, Sample, as_rows
@@ -223,7 +223,7 @@ def test_rearranged_landmarks_are_those_a_pursuit_among_them_takes():
     with Workers(1) as workers:
         pool = Pool.of_rows(task.sample, np.arange(0, 20, 2))
         given = given_pivots(task.sample, kernel, pool, workers=workers)
-        found = rearranged(given, task.sample, kernel, workers=workers, meter=Meter(kernel))
+        found = rearranged(given, task.sample, kernel, workers=workers, meter=CostMeter(kernel))
     order = found.pool.index.tolist()
     assert sorted(order) == pool.index.tolist()
     assert found.residual == pytest.approx(given.residual)

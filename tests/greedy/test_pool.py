@@ -13,8 +13,8 @@ from tasks import make_task, tasks
 
 from pursuit.gram import gram_statistics
 from pursuit.greedy import (
+    CostMeter,
     MaxSize,
-    Meter,
     Pool,
     PooledSearch,
     Problem,
@@ -174,7 +174,7 @@ def test_strings_and_row_numbers(workers):
     ):
         counting = CountingKernel(kernel)
         rng = np.random.default_rng(0)
-        problem = Problem(Sample(rows, Y, w), counting, 0.3, workers, Meter(counting), rng)
+        problem = Problem(Sample(rows, Y, w), counting, 0.3, workers, CostMeter(counting), rng)
         choice = search(problem, range(m), 5)
         assert choice.pool.index.tolist() == order
         assert list(choice.pool.items) == list(rows.take(np.array(order)))
@@ -294,7 +294,7 @@ def test_a_user_who_stops_the_first_round_keeps_what_it_found(task, workers):
     assert len(choice.pool) >= 5
 
 
-class HourPerPass(Meter):
+class HourPerPass(CostMeter):
     """A clock that runs an hour for every pass over the rows, and stands still otherwise."""
 
     @property

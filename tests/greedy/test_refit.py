@@ -13,8 +13,8 @@ from tasks import make_task, tasks
 from pursuit.gram import gram_statistics
 from pursuit.greedy import (
     Choice,
+    CostMeter,
     MaxSize,
-    Meter,
     Path,
     Pool,
     PooledSearch,
@@ -210,7 +210,7 @@ def test_a_second_pass_may_read_what_the_first_did(workers, patient, first, seco
     X = rng.uniform(-1.0, 1.0, (2 * BLOCK_ROWS + 100, 1))
     y, w = np.sin(X) + 0.1 * rng.normal(size=X.shape), rng.uniform(0.5, 2.0, len(X))
     kernel = CountingKernel(compile_kernel(RBF(2.0))[0])
-    problem = Problem(Sample(as_rows(X), y, w), kernel, 1e-3, workers, Meter(kernel), rng)
+    problem = Problem(Sample(as_rows(X), y, w), kernel, 1e-3, workers, CostMeter(kernel), rng)
     asked = itertools.count()
     fit = refit(chosen(problem, range(6)), problem, enough=lambda: next(asked) >= patient)
     read = [min(blocks * BLOCK_ROWS, len(X)) for blocks in (first, second)]

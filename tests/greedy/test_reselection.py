@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from pursuit.greedy import MaxSize, Meter, Pursuit, Stalled
+from pursuit.greedy import CostMeter, MaxSize, Pursuit, Stalled
 
 
 class Alternating:
@@ -24,7 +24,7 @@ class Alternating:
 
 
 def pursue(script, *rules):
-    pursuit = Pursuit(Alternating(script), Meter(SimpleNamespace(entries=0)))
+    pursuit = Pursuit(Alternating(script), CostMeter(SimpleNamespace(entries=0)))
     return pursuit, pursuit.run(rules)
 
 

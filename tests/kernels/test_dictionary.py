@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, DotProduct
 
 from pursuit import pairwise
-from pursuit.kernels import Dictionary, PrecomputedKernel, compile_kernel
+from pursuit.kernels import AtomKernel, PrecomputedKernel, compile_kernel
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def points():
 @pytest.fixture
 def dictionary(points):
     kernels = tuple(compile_kernel(k)[0] for k in (RBF(0.7), DotProduct(2.0)))
-    return Dictionary(kernels, points[1])
+    return AtomKernel(kernels, points[1])
 
 
 @pytest.mark.parametrize("atoms", [range(8), [7, 0, 5, 2], [3], [4, 6], [1, 1, 5]])
@@ -39,7 +39,7 @@ def test_tiles(dictionary, points, atoms):
 def test_sparse_items(dictionary, points):
     X, Z = points
     kernels = dictionary.kernels
-    thin = Dictionary(kernels, sparse.csr_array(Z))
+    thin = AtomKernel(kernels, sparse.csr_array(Z))
     got = thin.columns(np.array([6, 1]))(sparse.csr_array(X))
     np.testing.assert_allclose(got, dictionary.columns(np.array([6, 1]))(X), rtol=1e-12)
 
@@ -47,15 +47,15 @@ def test_sparse_items(dictionary, points):
 def test_strings_and_row_numbers():
     same = compile_kernel(pairwise(lambda a, b: float(len(set(a) & set(b)))))[0]
     longer = compile_kernel(pairwise(lambda a, b: float(len(a) + len(b))))[0]
-    words = Dictionary((same, longer), ["ab", "c"])
+    words = AtomKernel((same, longer), ["ab", "c"])
     assert words.columns(np.array([2, 0]))(["abc", "d"]).tolist() == [[5.0, 2.0], [3.0, 0.0]]
     K = np.arange(12.0).reshape(3, 4)
-    numbers = Dictionary((PrecomputedKernel(K),), np.array([3, 1]))
+    numbers = AtomKernel((PrecomputedKernel(K),), np.array([3, 1]))
     assert numbers.columns(np.array([1, 0]))(np.array([0, 2])).tolist() == [[1.0, 3.0], [9.0, 11.0]]
 
 
 def test_rounding_is_that_of_its_worst_kernel(points):
     exact = compile_kernel(RBF())[0]
     rough = PrecomputedKernel(np.eye(3, dtype=np.float32))
-    assert Dictionary((exact, rough), points[1]).rounding == np.finfo(np.float32).eps
-    assert Dictionary((exact,), points[1]).n_atoms == 4
+    assert AtomKernel((exact, rough), points[1]).rounding == np.finfo(np.float32).eps
+    assert AtomKernel((exact,), points[1]).n_atoms == 4

@@ -8,11 +8,11 @@ from threadpoolctl import ThreadpoolController
 
 from pursuit.linalg import (
     LowRankPlusDiagonal,
+    PredictiveVariance,
     PrincipalComponents,
     RowCholesky,
     SpanPoints,
     SpanSolution,
-    Spread,
     Workers,
     bordered_cholesky,
     canonical_pairs,
@@ -63,7 +63,7 @@ def solution():
 
 
 def spread():
-    return Spread(0.1, 0.5).covariance(solution(), tall(3, 700), block())
+    return PredictiveVariance(0.1, 0.5).covariance(solution(), tall(3, 700), block())
 
 
 def grown():

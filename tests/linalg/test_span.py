@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pursuit.linalg import SpanSolution, Spread
+from pursuit.linalg import PredictiveVariance, SpanSolution
 
 
 def random_span(seed, n=6, m=25, n_outputs=2):
@@ -109,7 +109,7 @@ def test_variance_and_covariance_against_their_formula(seed, noise):
     inner = K_SS + K_S.T @ (w[:, None] * K_S) / noise
     nystroem = K_S @ np.linalg.solve(K_SS, K_S.T)
     covariance = K - nystroem + K_S @ np.linalg.solve(inner, K_S.T)
-    spread = Spread(noise)
+    spread = PredictiveVariance(noise)
     np.testing.assert_allclose(spread.covariance(solution, K_S, K), covariance, atol=1e-7)
     variance = spread.variance(solution, K_S, np.diag(K))
     np.testing.assert_allclose(variance, np.diag(covariance), atol=1e-7)
@@ -118,7 +118,7 @@ def test_variance_and_covariance_against_their_formula(seed, noise):
 @pytest.mark.parametrize("missed", [0.1, 1.0])
 def test_the_diagonal_of_the_covariance_is_the_variance(missed):
     K, K_S, K_SS, Y, w = random_span(6)
-    solution, spread = solve(K_S, K_SS, Y, w, 0.3), Spread(0.2, missed)
+    solution, spread = solve(K_S, K_SS, Y, w, 0.3), PredictiveVariance(0.2, missed)
     covariance = spread.covariance(solution, K_S, K)
     np.testing.assert_allclose(
         np.diag(covariance), spread.variance(solution, K_S, np.diag(K)), rtol=1e-12
@@ -132,14 +132,16 @@ def test_far_from_the_basis_the_prior_is_given_back():
     solution = solve(K_S, K_SS, Y, w, 0.3)
     nothing = np.zeros((2, 6))
     prior = np.array([3.0, 0.0])
-    np.testing.assert_allclose(Spread(0.3, 0.01).variance(solution, nothing, prior), prior)
+    np.testing.assert_allclose(
+        PredictiveVariance(0.3, 0.01).variance(solution, nothing, prior), prior
+    )
 
 
 @pytest.mark.parametrize("lie", [0.0, 1e-9, 1e-3])
 def test_variance_is_never_negative(lie):
     """At the basis points k(x,x) - ‖V_x‖² is 0 but for rounding; here it is pushed below."""
     _, K_S, K_SS, Y, w = random_span(3)
-    solution, spread = solve(K_S, K_SS, Y, w, 1e-12), Spread(1e-12)
+    solution, spread = solve(K_S, K_SS, Y, w, 1e-12), PredictiveVariance(1e-12)
     prior = np.diag(K_SS) * (1 - lie)
     variance = spread.variance(solution, K_SS, prior)
     assert np.all(variance >= 0)

@@ -5,9 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pursuit.linalg import SpanSolution, Spread
+from pursuit.linalg import PredictiveVariance, SpanSolution
 
-SPREADS = [Spread(0.1), Spread(0.03, 0.2), Spread(0.5, 1e-4), Spread(0.2, 7.0), Spread(1e-8, 0.5)]
+SPREADS = [
+    PredictiveVariance(0.1),
+    PredictiveVariance(0.03, 0.2),
+    PredictiveVariance(0.5, 1e-4),
+    PredictiveVariance(0.2, 7.0),
+    PredictiveVariance(1e-8, 0.5),
+]
 each_spread = pytest.mark.parametrize("spread", SPREADS, ids=repr)
 
 
@@ -58,7 +64,7 @@ def test_uncalibrated_is_the_sparse_process():
         - np.einsum("ij,jk,ik->i", k, np.linalg.inv(K_ZZ), k)
         + 0.3 * np.einsum("ij,jk,ik->i", k, inner, k)
     )
-    found = Spread(0.3).variance(solution, k, np.full(len(X), 1.7))
+    found = PredictiveVariance(0.3).variance(solution, k, np.full(len(X), 1.7))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
@@ -101,14 +107,14 @@ def test_on_the_basis_nothing_is_missed(spread):
 @each_spread
 def test_slope_of_the_factor(spread):
     missed, prior, step = np.linspace(0, 2.0, 20), np.full(20, 2.0), 1e-6
-    further = Spread(spread.noise, spread.missed * np.exp(step))
+    further = PredictiveVariance(spread.noise, spread.missed * np.exp(step))
     expected = (further.factor(missed, prior) - spread.factor(missed, prior)) / step
     np.testing.assert_allclose(spread.slope(missed, prior), expected, rtol=1e-5, atol=1e-12)
 
 
 def test_the_guard_grows_with_the_share_that_is_missed():
     prior = np.full(50, 2.0)
-    factor = Spread(0.1, 0.01).factor(np.linspace(0, 2.0, 50), prior)
+    factor = PredictiveVariance(0.1, 0.01).factor(np.linspace(0, 2.0, 50), prior)
     assert factor[0] == pytest.approx(0.01)
     assert factor[-1] == pytest.approx(1.0)
     assert np.all(np.diff(factor) >= 0)

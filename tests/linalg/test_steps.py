@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pursuit.linalg import StepSolution
+from pursuit.linalg import StepwiseSolution
 
 
 @st.composite
@@ -15,7 +15,7 @@ def solutions(draw):
     for _ in range(n_steps - 1):
         term.append(int(rng.integers(max(term) + 2)))
     alpha, beta = rng.standard_normal((2, n_steps))
-    return StepSolution(
+    return StepwiseSolution(
         np.array(term), alpha, beta, rng.random(n_steps), np.cumsum(rng.random(n_steps))
     )
 
@@ -55,7 +55,7 @@ def test_a_truncation_is_the_function_just_after_its_last_term_came_in(solution)
 
 
 def test_no_steps():
-    nothing = StepSolution(np.zeros(0, np.intp), *np.zeros((4, 0)))
+    nothing = StepwiseSolution(np.zeros(0, np.intp), *np.zeros((4, 0)))
     assert nothing.size == 0
     assert nothing.coefficients().shape == (0, 1)
     assert nothing.gains().shape == (0, 1)

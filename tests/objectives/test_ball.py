@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pursuit.bounds import hull_rate, hull_rate_from
-from pursuit.greedy import Meter, Pursuit
-from pursuit.objectives import BallRegression, triangle_step
+from pursuit.greedy import CostMeter, Pursuit
+from pursuit.objectives import L1BallRegression, triangle_step
 from pursuit.solvers import bounded_least_squares
 
 STEPS = ["corrective", "joint", "frank-wolfe"]
@@ -76,8 +76,8 @@ def test_rate_gap_and_decrease(step, seed, radius, n_steps):
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(30, 12))
     y = A @ (rng.normal(size=12) * (rng.random(12) < 0.4)) + rng.normal(size=30)
-    objective = BallRegression(sums(A, y), radius, step=step, solve=bounded_least_squares)
-    pursuit = Pursuit(objective, Meter(), scale=objective.start_value, every_step=True)
+    objective = L1BallRegression(sums(A, y), radius, step=step, solve=bounded_least_squares)
+    pursuit = Pursuit(objective, CostMeter(), scale=objective.start_value, every_step=True)
     values = [objective.value]
     for _ in range(n_steps):
         if pursuit.step():
@@ -104,8 +104,8 @@ def test_corrective_steps_pass_over_the_rows_once_a_shortlist():
     counted = SimpleNamespace(
         **{**vars(known), "image": lambda w: passes.append(1) or known.image(w)}
     )
-    objective = BallRegression(counted, 20.0, step="corrective", solve=bounded_least_squares)
-    path = Pursuit(objective, Meter(), scale=objective.start_value, every_step=True).run([])
+    objective = L1BallRegression(counted, 20.0, step="corrective", solve=bounded_least_squares)
+    path = Pursuit(objective, CostMeter(), scale=objective.start_value, every_step=True).run([])
     assert objective.gap < 1e-9
     assert len(passes) < 0.5 * len(path)
 
@@ -114,10 +114,10 @@ def test_a_wider_ball_goes_on_from_the_smaller_one():
     rng = np.random.default_rng(0)
     A = rng.normal(size=(100, 40))
     y = A[:, :5].sum(axis=1) + 0.1 * rng.normal(size=100)
-    objective = BallRegression(sums(A, y), 1.0, step="corrective", solve=bounded_least_squares)
+    objective = L1BallRegression(sums(A, y), 1.0, step="corrective", solve=bounded_least_squares)
     for radius in (1.0, 2.0, 4.0):
         objective.widen(radius)
-        Pursuit(objective, Meter(), scale=1.0).run([])
+        Pursuit(objective, CostMeter(), scale=1.0).run([])
         objective.refresh()
         assert objective.value == pytest.approx(least_error(A, y, radius), abs=1e-8)
         assert objective.gap <= 1e-8
@@ -140,7 +140,7 @@ def test_looking_at_what_is_available_makes_no_pass():
         def block(self, left, right):
             return G[np.ix_(left, right)]
 
-    objective = BallRegression(Sums(), 2.0, step="corrective", solve=bounded_least_squares)
+    objective = L1BallRegression(Sums(), 2.0, step="corrective", solve=bounded_least_squares)
     assert not passes
     for _ in range(40):
         before = len(passes)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pursuit.gram import ColumnMatrix
-from pursuit.greedy import FreshSubset, MaxSize, Meter, Pursuit
+from pursuit.gram import KernelMatrix
+from pursuit.greedy import CostMeter, FreshSubset, MaxSize, Pursuit
 from pursuit.kernels import PrecomputedKernel
 from pursuit.linalg import Workers
 from pursuit.objectives import CorrelationPursuit
@@ -54,7 +54,7 @@ def workers():
 
 def objective(matrices, w, workers, capacity=12, running=True):
     columns = tuple(
-        ColumnMatrix(IndexRows(len(K)), PrecomputedKernel(K), workers) for K in matrices
+        KernelMatrix(IndexRows(len(K)), PrecomputedKernel(K), workers) for K in matrices
     )
     return CorrelationPursuit(columns, w, capacity=capacity, workers=workers, running=running)
 
@@ -65,7 +65,7 @@ def test_choices_are_those_of_whole_deflated_matrices(workers, running, weighted
     matrices = views()
     w = np.random.default_rng(1).uniform(0.2, 2, 40) if weighted else np.ones(40)
     found = objective(matrices, w, workers, running=running)
-    pursuit = Pursuit(found, Meter())
+    pursuit = Pursuit(found, CostMeter())
     scores = []
     while len(found.chosen) < 12:
         scores.append(found.score(np.flatnonzero(found.available)).max())
@@ -90,9 +90,9 @@ def test_a_subset_sees_the_same_scores(workers):
     matrices = views()
     found = objective(matrices, np.ones(40), workers, running=False)
     subset = FreshSubset(5, np.random.default_rng(0))
-    Pursuit(found, Meter(), candidates=subset).run([MaxSize(6)])
+    Pursuit(found, CostMeter(), candidates=subset).run([MaxSize(6)])
     whole = objective(matrices, np.ones(40), workers)
-    Pursuit(whole, Meter()).take(found.chosen)
+    Pursuit(whole, CostMeter()).take(found.chosen)
     free = np.flatnonzero(whole.available)
     np.testing.assert_allclose(found.score(free), whole.score(free), rtol=1e-8)
 
@@ -102,7 +102,7 @@ def test_when_one_view_is_exhausted_the_other_goes_on_by_its_trace(workers):
     Kx = views()[0]
     Y = rng.normal(size=(40, 2))
     found = objective((Kx, Y @ Y.T), np.ones(40), workers)
-    Pursuit(found, Meter()).run([MaxSize(6)])
+    Pursuit(found, CostMeter()).run([MaxSize(6)])
     assert found.factors[0].rank == 6
     assert found.factors[1].rank == 2
     E = Kx
@@ -121,7 +121,7 @@ def test_copies_and_zero_columns_are_never_taken(workers):
         K[7], K[:, 7] = K[3], K[:, 3]
         K[7, 7] = K[3, 3]
     found = objective(matrices, np.ones(40), workers, capacity=40)
-    path = Pursuit(found, Meter()).run([MaxSize(40)])
+    path = Pursuit(found, CostMeter()).run([MaxSize(40)])
     # What is left after the last column of its own is rounding: none of it, or too little.
     assert path.stop_reason in ("rank", "no gain")
     assert 5 not in found.chosen

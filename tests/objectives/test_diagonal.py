@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF, DotProduct
 from tasks import make_task, tasks
 
-from pursuit.greedy import MaxSize, Meter, Pursuit
+from pursuit.greedy import CostMeter, MaxSize, Pursuit
 from pursuit.kernels import CountingKernel, compile_kernel
 from pursuit.linalg import Workers
 from pursuit.objectives import DiagonalPursuit
@@ -20,7 +20,7 @@ ALL_KERNELS = ("gaussian", "exponential", "inner product")
 def run(rows, kernel, n, n_jobs=1):
     with Workers(n_jobs) as workers:
         objective = DiagonalPursuit(rows, kernel, capacity=n, workers=workers)
-        path = Pursuit(objective, Meter(CountingKernel(kernel))).run([MaxSize(n)])
+        path = Pursuit(objective, CostMeter(CountingKernel(kernel))).run([MaxSize(n)])
     return objective, path
 
 

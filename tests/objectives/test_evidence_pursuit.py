@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tasks import make_task, tasks
 
 from pursuit.gram import gram_statistics
-from pursuit.greedy import MaxSize, Meter, Pursuit, kernel_matrix
+from pursuit.greedy import CostMeter, MaxSize, Pursuit, kernel_matrix
 from pursuit.linalg import Workers
 from pursuit.objectives import GramEvidence, SpanEvidence
 from pursuit.testing import check_objective
@@ -68,7 +68,7 @@ def test_takes_what_raises_the_bound_most(form, data, workers):
 
     start, S = value([]), []
     assert objective.value == pytest.approx(start, rel=1e-9)
-    for row in Pursuit(objective, Meter(task.kernel)).run([MaxSize(n)]).index.tolist():
+    for row in Pursuit(objective, CostMeter(task.kernel)).run([MaxSize(n)]).index.tolist():
         free = [i for i in range(len(task.X)) if i not in S]
         best = min(value([*S, i]) for i in free)
         assert value([*S, row]) <= best + 1e-6 * abs(start)
@@ -80,7 +80,7 @@ def test_both_forms_choose_alike(workers, size):
     m, n = size((80, 15), (300, 60))
     task = make_task(np.random.default_rng(3), m, n_outputs=2, weighted=True)
     paths = [
-        Pursuit(form(task, workers, n), Meter(task.kernel)).run([MaxSize(n)])
+        Pursuit(form(task, workers, n), CostMeter(task.kernel)).run([MaxSize(n)])
         for form in (gram_form, span_form)
     ]
     np.testing.assert_array_equal(paths[0].index, paths[1].index)
@@ -92,6 +92,6 @@ def test_primal_is_that_of_the_span(workers):
     task = make_task(np.random.default_rng(1), 40, weighted=True)
     gram, span = gram_form(task, workers, 6), span_form(task, workers, 6)
     for objective in (gram, span):
-        Pursuit(objective, Meter(task.kernel)).run([MaxSize(6)])
+        Pursuit(objective, CostMeter(task.kernel)).run([MaxSize(6)])
     assert gram.primal == pytest.approx(span.primal, rel=1e-9)
     np.testing.assert_allclose(gram.coefficients(), span.coefficients(), rtol=1e-6)

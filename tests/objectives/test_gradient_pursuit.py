@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from pursuit.greedy import MaxSize, Meter, Pursuit
+from pursuit.greedy import CostMeter, MaxSize, Pursuit
 from pursuit.kernels import CountingKernel, compile_kernel
 from pursuit.linalg import Workers
 from pursuit.objectives import GradientPursuit, LogisticRows
@@ -58,7 +58,7 @@ def test_the_choice_of_a_naive_loop(seed, n_outputs):
     G, Y, w = task(seed, n_outputs=n_outputs)
     with Workers(1) as workers:
         objective = build(G, Y, w, workers)
-        meter = Meter(CountingKernel(compile_kernel("linear")[0]))
+        meter = CostMeter(CountingKernel(compile_kernel("linear")[0]))
         path = Pursuit(objective, meter).run([MaxSize(3)])
     S, f = [], np.zeros_like(Y)
     for _ in range(3):

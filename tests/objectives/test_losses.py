@@ -12,20 +12,20 @@ from pursuit import HuberLoss, LogisticLoss
 from pursuit.linalg import line_search
 from pursuit.objectives import (
     Exponential,
-    HuberResidual,
+    HuberRows,
     LogisticRows,
-    PinballResidual,
+    PinballRows,
     SquaredEpsilonInsensitive,
     SquaredHinge,
-    SquaredResidual,
+    SquaredRows,
 )
 
 MARGIN = [LogisticRows(), Exponential(), SquaredHinge()]
 RESIDUAL = [
-    SquaredResidual(),
-    HuberResidual(0.7),
-    PinballResidual.absolute(),
-    PinballResidual.of_quantile(0.2),
+    SquaredRows(),
+    HuberRows(0.7),
+    PinballRows.absolute(),
+    PinballRows.of_quantile(0.2),
     SquaredEpsilonInsensitive(0.3),
 ]
 
@@ -94,7 +94,7 @@ def test_targets_are_checked_by_the_loss():
     with pytest.raises(ValueError, match="-1 and 1 only"):
         LogisticRows().checked([0.0, 1.0])
     with pytest.raises(ValueError, match="finite"):
-        SquaredResidual().checked([np.nan])
+        SquaredRows().checked([np.nan])
 
 
 @given(seed=st.integers(0, 2**31))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pursuit.greedy import MaxSize, Meter, Pursuit
+from pursuit.greedy import CostMeter, MaxSize, Pursuit
 from pursuit.kernels import CountingKernel, compile_kernel
 from pursuit.linalg import Workers
 from pursuit.objectives import BackfitPursuit, BasicPursuit, PrefitPursuit
@@ -104,7 +104,7 @@ def build(kind, G, Y, workers, **options):
 
 
 def run(objective, n):
-    meter = Meter(CountingKernel(compile_kernel("linear")[0]))
+    meter = CostMeter(CountingKernel(compile_kernel("linear")[0]))
     return Pursuit(objective, meter).run([MaxSize(n)])
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tasks import make_task, tasks
 
 from pursuit.gram import gram_statistics
-from pursuit.greedy import MaxSize, Meter, Pursuit, kernel_matrix
+from pursuit.greedy import CostMeter, MaxSize, Pursuit, kernel_matrix
 from pursuit.linalg import Workers
 from pursuit.objectives import QuadraticPursuit, dual_pursuit, gram_pursuit
 
@@ -30,7 +30,7 @@ def quadratic(H, b, workers, look_ahead=True, offset=0.0):
 def pursue(objective, n, scale=0.0):
     """Run the loop; nothing here costs kernel entries."""
     return Pursuit(
-        objective, Meter(make_task(np.random.default_rng(0), 3).kernel), scale=scale
+        objective, CostMeter(make_task(np.random.default_rng(0), 3).kernel), scale=scale
     ).run([MaxSize(n)])
 
 

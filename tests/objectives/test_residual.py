@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF
 from tasks import make_task, tasks
 
-from pursuit.gram import ColumnMatrix
+from pursuit.gram import KernelMatrix
 from pursuit.gram import kernel_matrix as matrix
-from pursuit.greedy import FreshSubset, MaxSize, Meter, Pursuit, RandomPivot
+from pursuit.greedy import CostMeter, FreshSubset, MaxSize, Pursuit, RandomPivot
 from pursuit.kernels import compile_kernel
 from pursuit.linalg import Workers
 from pursuit.objectives import ResidualPursuit
@@ -27,7 +27,7 @@ def workers():
 
 
 def objective_of(task, workers, *, capacity=30, **options):
-    K = ColumnMatrix(task.sample.rows, task.kernel, workers)
+    K = KernelMatrix(task.sample.rows, task.kernel, workers)
     return ResidualPursuit(K, task.w, capacity=capacity, workers=workers, **options)
 
 
@@ -95,7 +95,7 @@ def test_a_full_search_is_the_kernel_pca_of_hussain_and_shawe_taylor(task, n):
     """HS08 Algorithm 1 on the deflated matrix; weights are copies there."""
     with Workers(1) as workers:
         objective = objective_of(task, workers, running=True)
-        path = Pursuit(objective, Meter(), scale=objective.value).run([MaxSize(n)])
+        path = Pursuit(objective, CostMeter(), scale=objective.value).run([MaxSize(n)])
     K, w = task.K.copy(), task.w
     # Running sums of squares keep the rounding that they began with.
     rounding = 64 * np.finfo(float).eps * (w @ K**2).max()
@@ -117,7 +117,7 @@ def test_a_full_search_is_the_kernel_pca_of_hussain_and_shawe_taylor(task, n):
 def test_column_space_leaves_the_frobenius_norm_of_a_projection(task, n):
     with Workers(1) as workers:
         objective = objective_of(task, workers, rule="frobenius", projection="column", running=True)
-        Pursuit(objective, Meter()).run([MaxSize(n)])
+        Pursuit(objective, CostMeter()).run([MaxSize(n)])
     root = np.sqrt(task.w)[:, None]
     columns = root * task.K
     Q, _ = np.linalg.qr(columns[:, objective.chosen])
@@ -132,7 +132,7 @@ def test_column_space_leaves_the_frobenius_norm_of_a_projection(task, n):
 def test_residuals_stay_positive_semi_definite(task, n, rule):
     with Workers(1) as workers:
         objective = objective_of(task, workers, rule=rule)
-        Pursuit(objective, Meter()).run([MaxSize(n)])
+        Pursuit(objective, CostMeter()).run([MaxSize(n)])
     V = objective.factor.rows
     E = task.K - V.T @ V
     assert np.linalg.eigvalsh(E).min() >= -1e-6
@@ -145,7 +145,7 @@ def test_a_matrix_too_large_to_hold_gives_the_same(workers, monkeypatch):
 
     def chosen(rule):
         objective = objective_of(task, workers, rule=rule, running=True)
-        Pursuit(objective, Meter()).run([MaxSize(20)])
+        Pursuit(objective, CostMeter()).run([MaxSize(20)])
         return objective.chosen, objective.value
 
     held = [chosen("function"), chosen("frobenius")]
@@ -176,7 +176,7 @@ def test_a_fresh_subset_is_worse_than_a_full_search_and_better_than_random_pivot
             "fresh": FreshSubset(20, rng),
             "random": RandomPivot(lambda: objective.weighted_residual, rng),
         }[kind]
-        Pursuit(objective, Meter(), candidates=candidates).run([MaxSize(25)])
+        Pursuit(objective, CostMeter(), candidates=candidates).run([MaxSize(25)])
         return objective.value
 
     full = left("full", 0)
@@ -203,10 +203,10 @@ def test_threads_do_not_change_a_bit():
 
     def run(n_jobs, **options):
         with Workers(n_jobs) as workers:
-            H = ColumnMatrix(as_rows(X), kernel, workers)
+            H = KernelMatrix(as_rows(X), kernel, workers)
             objective = ResidualPursuit(H, np.ones(2500), capacity=15, workers=workers, **options)
             subset = FreshSubset(30, np.random.default_rng(0))
-            Pursuit(objective, Meter(), candidates=subset).run([MaxSize(15)])
+            Pursuit(objective, CostMeter(), candidates=subset).run([MaxSize(15)])
         return objective.factor.pivots, objective.factor.rows
 
     for options in (

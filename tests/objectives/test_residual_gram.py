@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tasks import make_task, tasks
 
-from pursuit.greedy import MaxSize, Meter, Pursuit
+from pursuit.greedy import CostMeter, MaxSize, Pursuit
 from pursuit.linalg import Workers
 from pursuit.objectives import GramResidual
 from pursuit.testing import check_objective
@@ -44,7 +44,7 @@ def test_same_order_and_gains_as_the_direct_algorithm(task, n, sketched):
     expected, gains = direct(K, rows, w, n)
     with Workers(1) as workers:
         objective = GramResidual(K, G, 100.0, capacity=n, workers=workers)
-        path = Pursuit(objective, Meter()).run([MaxSize(n)])
+        path = Pursuit(objective, CostMeter()).run([MaxSize(n)])
     found = -np.diff(path.value, prepend=100.0)
     shared = min(len(gains), len(found))
     np.testing.assert_allclose(found[:shared], gains[:shared], rtol=1e-6, atol=1e-9)

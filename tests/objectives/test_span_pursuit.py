@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tasks import make_task, tasks
 
-from pursuit.greedy import FreshSubset, MaxSize, Meter, Pursuit
+from pursuit.greedy import CostMeter, FreshSubset, MaxSize, Pursuit
 from pursuit.linalg import Workers
 from pursuit.objectives import SpanPursuit
 
@@ -29,7 +29,9 @@ def pursue(task, n, candidates=None, n_jobs=1):
     kernel = task.kernel
     with Workers(n_jobs) as workers:
         objective = SpanPursuit(task.sample, kernel, task.noise, capacity=n, workers=workers)
-        pursuit = Pursuit(objective, Meter(kernel), candidates=candidates, scale=objective.value)
+        pursuit = Pursuit(
+            objective, CostMeter(kernel), candidates=candidates, scale=objective.value
+        )
         return objective, pursuit.run([MaxSize(n)])
 
 
@@ -136,7 +138,7 @@ def test_restarted_with_other_targets(task, data):
     other = np.cos(3 * task.Y) + 0.1
     with Workers(1) as workers:
         objective = SpanPursuit(task.sample, task.kernel, task.noise, capacity=4, workers=workers)
-        pursuit = Pursuit(objective, Meter(task.kernel))
+        pursuit = Pursuit(objective, CostMeter(task.kernel))
         if n:
             pursuit.run([MaxSize(n)])
         chosen, value = objective.chosen.tolist(), objective.value
@@ -145,7 +147,7 @@ def test_restarted_with_other_targets(task, data):
         expected = oracles.span_value(task.K, chosen, other, task.w, task.noise)
         assert again.value == pytest.approx(expected, abs=1e-8 * scale)
         assert again.primal == pytest.approx(expected, abs=1e-8 * scale)
-        further = Pursuit(again, Meter(task.kernel))
+        further = Pursuit(again, CostMeter(task.kernel))
         further.step()
     assert objective.chosen.tolist() == chosen
     assert objective.value == value
@@ -161,7 +163,7 @@ def test_the_primal_keeps_the_digits_that_a_difference_loses():
     with Workers(1) as workers:
         objective = SpanPursuit(task.sample, task.kernel, noise, capacity=40, workers=workers)
         objective = objective.restarted(Y)
-        Pursuit(objective, Meter(task.kernel)).run([MaxSize(40)])
+        Pursuit(objective, CostMeter(task.kernel)).run([MaxSize(40)])
     half = oracles.long_forward(oracles.long_cholesky(task.K + noise * np.eye(40)), Y)
     least = 0.5 * noise * float((half**2).sum())
     assert np.all(task.w == 1)

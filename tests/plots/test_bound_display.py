@@ -96,7 +96,7 @@ def test_from_a_fitted_model(fitted):
 
 
 def test_from_any_estimator_with_a_bound():
-    model = SimpleNamespace(generalisation_bound_=bound([3.0, 2.0, 1.0], trivial=1.0))
+    model = SimpleNamespace(generalization_bound_=bound([3.0, 2.0, 1.0], trivial=1.0))
     assert "theorem" in BoundDisplay.from_estimator(model).lines_
     several = SimpleNamespace(rate_bound_=[bound([3.0, 2.0, 1.0], name="first class"), None])
     assert list(BoundDisplay.from_estimator(several).lines_) == ["first class"]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pursuit.greedy import Meter, Pursuit
+from pursuit.greedy import CostMeter, Pursuit
 from pursuit.linalg import Workers
 from pursuit.objectives import (
     ExponentialLoss,
@@ -131,7 +131,7 @@ def test_few_stumps_are_solved_on_the_rows(name, most, monkeypatch):
     with Workers(1) as workers:
         atoms = StumpAtoms(loss, Bins(X), workers)
         objective = HullObjective(loss, atoms, np.zeros(len(y)), step="joint")
-        pursuit = Pursuit(objective, Meter(), every_step=True)
+        pursuit = Pursuit(objective, CostMeter(), every_step=True)
         for _ in range(6):
             assert pursuit.step() is None
     assert objective.n_steps == 6

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from pursuit.linalg import SpanSolution, Spread
+from pursuit.linalg import PredictiveVariance, SpanSolution
 from pursuit.tuning import HeldOut, calibrate, error_curve, flat_size
 
 
@@ -206,14 +206,16 @@ def test_what_calibration_promises(seed, noise, n_copies):
     assert (found.noise_before, found.noise) == (noise, chosen.noise)
     assert found.noise / noise in 4.0 ** np.arange(-4, 5)
     # The spread is better than that of the ridge itself, and than the errors' own size.
-    assert found.nlpd_before == pytest.approx(density(fit, rows, fit.solution, Spread(noise)))
+    assert found.nlpd_before == pytest.approx(
+        density(fit, rows, fit.solution, PredictiveVariance(noise))
+    )
     assert found.nlpd == pytest.approx(density(fit, rows, chosen, found.spread))
     error, q = rows.leave_out(chosen)
     scale = mean_square(error, fit.w) / float(np.average(1 + q, weights=fit.w))
     best = surprise(fit, rows, chosen, found.spread)
-    assert best <= surprise(fit, rows, chosen, Spread(scale)) + 1e-6
+    assert best <= surprise(fit, rows, chosen, PredictiveVariance(scale)) + 1e-6
     if 1e-6 * scale <= chosen.noise <= 1e4 * scale:
-        assert best <= surprise(fit, rows, chosen, Spread(chosen.noise)) + 1e-6
+        assert best <= surprise(fit, rows, chosen, PredictiveVariance(chosen.noise)) + 1e-6
     assert found.n_rows == 24
 
 
@@ -231,7 +233,11 @@ def test_the_spread_is_the_best():
     rows = fit.held_out()
     chosen, found = calibrate(fit.solution, rows)
     noises = found.spread.noise * np.geomspace(0.1, 10, 15)
-    grid = [Spread(noise, missed) for noise in noises for missed in np.geomspace(1e-4, 100, 15)]
+    grid = [
+        PredictiveVariance(noise, missed)
+        for noise in noises
+        for missed in np.geomspace(1e-4, 100, 15)
+    ]
     best = min(surprise(fit, rows, chosen, spread) for spread in grid)
     assert surprise(fit, rows, chosen, found.spread) <= best + 1e-5
 

@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
 )
 
-from pursuit.greedy import Meter, Problem
+from pursuit.greedy import CostMeter, Problem
 from pursuit.kernels import CountingKernel, compile_kernel, kernel_gradient
 from pursuit.linalg import Workers
 from pursuit.rows import Sample, as_rows
@@ -54,7 +54,7 @@ class Task:
     def mover(self, workers, rows=None, seed=0):
         kernel = CountingKernel(compile_kernel(self.kernel)[0])
         rng = np.random.default_rng(seed)
-        problem = Problem(self.sample, kernel, self.noise, workers, Meter(kernel), rng)
+        problem = Problem(self.sample, kernel, self.noise, workers, CostMeter(kernel), rng)
         rows = np.arange(len(self.X)) if rows is None else rows
         return Mover(problem, kernel_gradient(self.kernel), SCALES, rows)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
 
-from pursuit.linalg import Spread
+from pursuit.linalg import PredictiveVariance
 from pursuit.tuning import Calibration, LearningReport, Stage, feature_relevance
 
 
@@ -13,7 +13,9 @@ def test_empty_report():
 
 
 def test_full_report():
-    calibration = Calibration(0.1, 0.2, Spread(0.3, 0.5), 1.0, 0.9, 1.4, 1.3, 77, "heavy tails")
+    calibration = Calibration(
+        0.1, 0.2, PredictiveVariance(0.3, 0.5), 1.0, 0.9, 1.4, 1.3, 77, "heavy tails"
+    )
     text = str(
         LearningReport(
             family="matern32",

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from pursuit.estimators.records import decode, encode, stand_ins
-from pursuit.gram import GramStatistics, Ledger
+from pursuit.gram import GramStatistics, PassCheckpoint
 from pursuit.greedy import Interrupted
 from pursuit.rows import Items, RowSource, Sample
 from pursuit.store import StoreError, library, read, remove_abandoned, write
@@ -117,13 +117,13 @@ class Checkpoint:
         else:
             self._check_data(begun, now)
 
-    def ledgers(self, points: Any, n_rows: int, dtype: DTypeLike, whitener: Any) -> Ledger:
+    def ledgers(self, points: Any, n_rows: int, dtype: DTypeLike, whitener: Any) -> PassCheckpoint:
         """The ledger of a pass, known by what it sums."""
         digest = hashlib.sha256(f"{n_rows} {np.dtype(dtype).str} ".encode())
         _digest_items(digest, points)
         if whitener is not None:
             digest.update(_bytes(whitener))
-        return FileLedger(self._path(f"pass-{digest.hexdigest()[:16]}"))
+        return FilePassCheckpoint(self._path(f"pass-{digest.hexdigest()[:16]}"))
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, f"{name}{_SUFFIX}")
@@ -170,7 +170,7 @@ class Checkpoint:
             )
 
 
-class FileLedger:
+class FilePassCheckpoint:
     """Sums of a pass in a file, replaced after every block.
 
     If a crash of the machine has damaged the file, the pass begins again.
@@ -235,7 +235,8 @@ def _shown(value: Any) -> str:
         return f"{_plain(repr(value))} {_pairs(dict(sorted(value.get_params().items())))}"
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return f"{type(value).__name__} {_pairs(fields)}"
+        given = [f"{name}={_shown(one)}" for name, one in fields.items() if one is not None]
+        return f"{type(value).__name__}({', '.join(given)})"
     if callable(value) and hasattr(value, "__qualname__"):
         return str(value.__qualname__)
     return _plain(repr(value))

@@ -15,7 +15,7 @@ from pursuit._types import Indices
 from pursuit.estimators.checkpoint import Checkpoint
 from pursuit.estimators.inputs import indefinite, seeds
 from pursuit.estimators.progress import Progress
-from pursuit.greedy import Clock, Interrupted, Meter, Problem, catch_interrupt
+from pursuit.greedy import Clock, CostMeter, Interrupted, Problem, catch_interrupt
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import NotPositiveDefiniteError, Workers
 from pursuit.rows import Sample, as_rows
@@ -135,7 +135,9 @@ class FitRun:
     def problem(self, kernel: CountingKernel, noise: float) -> Problem:
         """The least-squares problem on the rows of the fit."""
         ledgers = None if self._checkpoint is None else self._checkpoint.ledgers
-        return Problem(self._sample, kernel, noise, self.workers, Meter(kernel), self.rng, ledgers)
+        return Problem(
+            self._sample, kernel, noise, self.workers, CostMeter(kernel), self.rng, ledgers
+        )
 
     def begin(self, name: str, ticks: int = 1, rows: int = 0) -> Callable[[int], None]:
         """Announce a stage; returns a function to call with 1, 2, … ticks."""

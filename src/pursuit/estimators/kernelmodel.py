@@ -11,7 +11,7 @@ from sklearn.base import is_regressor
 from pursuit._types import Floats, Indices
 from pursuit.estimators.inputs import counting_kernel, is_precomputed, prediction_rows
 from pursuit.gram import kernel_diagonal, kernel_times
-from pursuit.kernels import Columns, CountingKernel, Kernel
+from pursuit.kernels import BoundKernel, CountingKernel, Kernel
 from pursuit.linalg import Workers, single_threaded_blas
 from pursuit.rows import RowSource
 
@@ -24,7 +24,7 @@ class BoundBasis:
 
     def __init__(self, kernel: Kernel, points: Any) -> None:
         self.kernel, self.points = kernel, points
-        self._columns: Columns | None = None
+        self._columns: BoundKernel | None = None
 
     def __call__(self, X: Floats) -> Any:
         """k(X, points)."""

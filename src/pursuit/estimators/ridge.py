@@ -61,7 +61,7 @@ from pursuit.greedy import (
     size_grid,
     subset_size,
 )
-from pursuit.linalg import StepSolution, Workers
+from pursuit.linalg import StepwiseSolution, Workers
 
 _SEARCH = {"greedy": "full", "kappa": "fresh", "random": "pooled", "subspace": "full"}
 """The kind of search that each method is."""
@@ -430,7 +430,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, SpanMo
         return float(self.path_.value[-1]) if len(self.path_) else self._initial
 
     def _steps_per_size(self) -> Indices:
-        if isinstance(self._solution, StepSolution):
+        if isinstance(self._solution, StepwiseSolution):
             return self._solution.steps
         return np.arange(1, self.n_basis_ + 1)
 

@@ -12,7 +12,6 @@ from pursuit.gram.column_products import (
 )
 from pursuit.gram.engine import Block, TileTask, chunked, list_pass, row_pass, sum_pass
 from pursuit.gram.kernel_matrix import STORED_BYTES, KernelMatrix, PsdMatrix
-from pursuit.gram.kernel_matrix import KernelMatrix as ColumnMatrix
 from pursuit.gram.neighbors import Found, NeighborSearch, Queries
 from pursuit.gram.products import (
     SpannedView,
@@ -27,20 +26,19 @@ from pursuit.gram.products import (
     residual_squares,
     sum_along_path,
 )
-from pursuit.gram.statistics import GramStatistics, Ledger, gram_statistics
+from pursuit.gram.statistics import GramStatistics, PassCheckpoint, gram_statistics
 
 __all__ = [
     "STORED_BYTES",
     "Block",
-    "ColumnMatrix",
     "ColumnProducts",
     "Found",
     "GramStatistics",
     "InnerProducts",
     "KernelMatrix",
-    "Ledger",
     "MatrixProducts",
     "NeighborSearch",
+    "PassCheckpoint",
     "PsdMatrix",
     "Queries",
     "SpannedView",

@@ -17,7 +17,7 @@ import numpy as np
 from pursuit._types import Floats, Indices
 from pursuit.gram.engine import Block, list_pass
 from pursuit.gram.kernel_matrix import KernelMatrix
-from pursuit.kernels import Columns, Kernel
+from pursuit.kernels import BoundKernel, Kernel
 from pursuit.linalg import Workers, column_dots
 from pursuit.rows import DistributedRows, RowSource, Sample, in_tree
 
@@ -165,7 +165,7 @@ class StreamedProducts:
         self._p, self._pending = fitted, None
 
 
-def _bound(rows: RowSource, kernel: Kernel) -> list[tuple[slice, Columns]]:
+def _bound(rows: RowSource, kernel: Kernel) -> list[tuple[slice, BoundKernel]]:
     """Blocks of rows, each bound to the kernel."""
     blocks = []
     for start, items in rows.blocks():
@@ -195,7 +195,7 @@ class _Sums:
 def _one_block(
     items: Any,
     step: tuple[float, float] | None,
-    columns: Columns,
+    columns: BoundKernel,
     p: Floats,
     y: Floats,
     w: Floats,

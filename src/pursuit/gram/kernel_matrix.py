@@ -11,7 +11,7 @@ import numpy as np
 from pursuit._types import Floats, Indices
 from pursuit.gram.engine import TileTask, list_pass, sum_pass
 from pursuit.gram.products import kernel_product
-from pursuit.kernels import Columns, Dot, Kernel, as_dot
+from pursuit.kernels import BoundKernel, Dot, Kernel, as_dot
 from pursuit.linalg import Workers
 from pursuit.rows import RowSource, in_memory, len_items
 
@@ -156,15 +156,15 @@ class KernelMatrix:
         return self._rows.take(np.arange(span.start, span.stop))
 
 
-def _write_tile(bound: Columns, items: Any, out: Floats) -> None:
+def _write_tile(bound: BoundKernel, items: Any, out: Floats) -> None:
     bound(items, out=out)
 
 
-def _copy_tile(bound: Columns, items: Any, out: Floats) -> None:
+def _copy_tile(bound: BoundKernel, items: Any, out: Floats) -> None:
     out[...] = bound(items)
 
 
-def _squares(bound: Columns, items: Any, weights: Floats) -> Floats:
+def _squares(bound: BoundKernel, items: Any, weights: Floats) -> Floats:
     tile = bound(items)
     tile *= tile
     squares: Floats = weights @ tile

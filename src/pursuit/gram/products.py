@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.gram.engine import Block, TileTask, chunked, list_pass, row_pass, sum_pass
-from pursuit.kernels import Columns, Kernel
+from pursuit.kernels import BoundKernel, Kernel
 from pursuit.linalg import Workers
 from pursuit.rows import (
     BLOCK_ROWS,
@@ -56,7 +56,7 @@ def kernel_times(
     return row_pass(rows, kernel, task, workers, out=out)
 
 
-def _times(coefficients: Floats, bound: Columns, items: Any) -> Floats:
+def _times(coefficients: Floats, bound: BoundKernel, items: Any) -> Floats:
     product: Floats = bound(items) @ coefficients
     return product
 
@@ -88,7 +88,7 @@ def kernel_features(
 def _features(
     whitener: Floats | None,
     dtype: DTypeLike,
-    bound: Columns,
+    bound: BoundKernel,
     items: Any,
     scale: Floats | None = None,
 ) -> NDArray[Any]:
@@ -122,7 +122,7 @@ def over_span(
 def _spanned(
     whitener: Floats,
     measure: Callable[[Floats, Any, slice], T],
-    bound: Columns,
+    bound: BoundKernel,
     items: Any,
     numbers: Indices,
 ) -> T:
@@ -151,7 +151,7 @@ def kernel_transpose_times(
     return sum_pass(rows, kernel, task, workers, vectors, empty=empty)
 
 
-def _transpose_times(bound: Columns, items: Any, vectors: Floats) -> Floats:
+def _transpose_times(bound: BoundKernel, items: Any, vectors: Floats) -> Floats:
     product: Floats = bound(items).T @ vectors
     return product
 
@@ -165,7 +165,7 @@ def cross_statistics(
     return sum_pass(sample.rows, kernel, task, workers, sample.weights, empty=empty)
 
 
-def _cross(basis: Columns, targets: Columns, items: Any, weights: Floats) -> Floats:
+def _cross(basis: BoundKernel, targets: BoundKernel, items: Any, weights: Floats) -> Floats:
     weighted = targets(items) * weights[:, None]
     product: Floats = basis(items).T @ weighted
     return product
@@ -186,7 +186,7 @@ def residual_squares(
 
 
 def _squares(
-    coefficients: Floats, basis: Columns, targets: Columns, items: Any, weights: Floats
+    coefficients: Floats, basis: BoundKernel, targets: BoundKernel, items: Any, weights: Floats
 ) -> Floats:
     residual = targets(items)
     residual -= basis(items) @ coefficients
@@ -241,7 +241,7 @@ def _measured(
     coefficients: Floats,
     intercepts: Floats,
     measure: Callable[..., Floats],
-    bound: Columns,
+    bound: BoundKernel,
     items: Any,
     *aligned: NDArray[Any],
 ) -> Floats:
@@ -322,7 +322,7 @@ def kernel_product(
         items = rows.take(np.arange(block.start, block.stop))
         columns = kernel.columns(items, dtype=dtype)
 
-        def multiply(span: slice, block: slice = block, columns: Columns = columns) -> Any:
+        def multiply(span: slice, block: slice = block, columns: BoundKernel = columns) -> Any:
             tile = columns(rows.take(np.arange(span.start, span.stop)))
             result[span] += tile @ factors[block]
             inside_diagonal_block = span.start < block.stop

@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.gram.engine import block_values
-from pursuit.kernels import Columns, Kernel
+from pursuit.kernels import BoundKernel, Kernel
 from pursuit.linalg import Workers
 from pursuit.rows import BLOCK_ROWS, Sample, TreeSum, len_items
 
@@ -69,7 +69,7 @@ class GramStatistics:
         return replace(self, gram=self.gram[np.ix_(points, points)], cross=self.cross[points])
 
 
-class Ledger(Protocol):
+class PassCheckpoint(Protocol):
     """Records the progress of a pass, so that it can continue after a crash."""
 
     def resume(self) -> list[GramStatistics]:
@@ -94,7 +94,7 @@ def gram_statistics(
     dtype: DTypeLike = np.float64,
     whitener: Floats | None = None,
     after_block: Callable[[int], None] | None = None,
-    ledger: Ledger | None = None,
+    ledger: PassCheckpoint | None = None,
     enough: Callable[[int], bool] = lambda done: False,
 ) -> GramStatistics:
     """One pass over the sample.
@@ -120,7 +120,7 @@ def gram_statistics(
     after_block : callable, optional
         Called with the number of rows done after each block, or each group of blocks of rows that
         lie elsewhere, for progress.
-    ledger : Ledger, optional
+    ledger : PassCheckpoint, optional
         Records the sums as often; rows that it has recorded are not summed again.
     enough : callable, optional
         Called as often with the number of rows done. If it returns True the pass ends, with the
@@ -196,7 +196,7 @@ class _BlockStatistics:
 
 
 def _fill(
-    bound: Columns, items: Any, scale: NDArray[Any] | None, K: NDArray[Any], rows: slice
+    bound: BoundKernel, items: Any, scale: NDArray[Any] | None, K: NDArray[Any], rows: slice
 ) -> None:
     """Write a tile of kernel values, times the roots of the weights."""
     tile = K[rows]

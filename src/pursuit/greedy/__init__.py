@@ -11,7 +11,7 @@ from pursuit.greedy.loop import (
     best_candidate,
     subset_size,
 )
-from pursuit.greedy.paths import Meter, Path, size_grid
+from pursuit.greedy.paths import CostMeter, Path, size_grid
 from pursuit.greedy.pivots import Pivots, block_pivots, given_pivots, rearranged
 from pursuit.greedy.pool import Choice, Pool, PooledSearch, Problem, kernel_matrix
 from pursuit.greedy.refit import SpanFit, refit, solve_in_span
@@ -37,12 +37,12 @@ __all__ = [
     "BoundBelow",
     "Choice",
     "Clock",
+    "CostMeter",
     "Deadline",
     "FreshSubset",
     "GapBelow",
     "Interrupted",
     "MaxSize",
-    "Meter",
     "Path",
     "Patience",
     "Pivots",

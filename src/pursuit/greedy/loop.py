@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit._types import Floats, Indices
-from pursuit.greedy.paths import Meter, Path, PathRecorder
+from pursuit.greedy.paths import CostMeter, Path, PathRecorder
 from pursuit.greedy.stopping import StopRule
 from pursuit.linalg import NotPositiveDefiniteError
 from pursuit.objectives import Objective
@@ -109,7 +109,7 @@ class Pursuit:
     ----------
     objective : Objective
         The function that is made small.
-    meter : Meter
+    meter : CostMeter
         Cost so far.
     candidates : Candidates
         Which candidates each step looks at; all by default.
@@ -124,7 +124,7 @@ class Pursuit:
     def __init__(
         self,
         objective: Objective,
-        meter: Meter,
+        meter: CostMeter,
         *,
         candidates: Candidates | None = None,
         labels: Indices | None = None,

@@ -26,7 +26,7 @@ class Counting(Protocol):
         """Number of entries."""
 
 
-class Meter:
+class CostMeter:
     """Cost so far: seconds since its creation, kernel entries evaluated, passes over the rows.
 
     Without a kernel, no entries are counted.
@@ -166,7 +166,7 @@ class Path:
 class PathRecorder:
     """Collects a Path while the loop runs."""
 
-    meter: Meter
+    meter: CostMeter
     steps: list[dict[str, Any]] = field(default_factory=list)
 
     def record(self, index: int, value: float) -> None:

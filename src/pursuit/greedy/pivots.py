@@ -15,7 +15,7 @@ from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.gram import Block, chunked, gram_statistics, kernel_diagonal, list_pass
 from pursuit.greedy.loop import Pursuit, draw_in_proportion
-from pursuit.greedy.paths import Meter, Path, PathRecorder
+from pursuit.greedy.paths import CostMeter, Path, PathRecorder
 from pursuit.greedy.pool import Pool, kernel_matrix
 from pursuit.greedy.stopping import MaxSize
 from pursuit.kernels import CountingKernel, Kernel
@@ -35,9 +35,6 @@ from pursuit.rows import (
     in_order,
     in_tree,
 )
-
-PIVOT_TOLERANCE = 1e-11
-"""A residual of at most this part of its diagonal entry is rounding."""
 
 _CHUNK_ROWS = 512  # Rows per task of a pass. Larger: fewer tasks, more memory.
 # Only after pivots above this part does a negative residual tell of an indefinite kernel.
@@ -86,12 +83,12 @@ class LandmarkSpan:
     """The span of the landmarks so far: R, the residual diagonal d, and V if it fits in memory."""
 
     def __init__(
-        self, sample: Sample, kernel: Kernel, n: int, workers: Workers, meter: Meter | None
+        self, sample: Sample, kernel: Kernel, n: int, workers: Workers, meter: CostMeter | None
     ) -> None:
         m = sample.n_rows
         self.sample, self.kernel, self.workers = sample, kernel, workers
         counted = kernel if isinstance(kernel, CountingKernel) else CountingKernel(kernel)
-        self.meter = meter or Meter(counted)
+        self.meter = meter or CostMeter(counted)
         self.recorder = PathRecorder(self.meter)
         self.diagonal = kernel_diagonal(sample.rows, kernel)
         self._start = self.diagonal
@@ -112,7 +109,7 @@ class LandmarkSpan:
     def alive(self) -> NDArray[np.bool_]:
         """Rows whose residual is more than rounding."""
         error = TRUST * np.sqrt(self._squared_error)
-        return self.diagonal > np.maximum(PIVOT_TOLERANCE * self._start, error)
+        return self.diagonal > np.maximum(limits.PIVOT_TOLERANCE * self._start, error)
 
     def rounding(self, index: Indices) -> Floats:
         """Relative rounding error of some residuals."""
@@ -259,7 +256,7 @@ def block_pivots(
     rng: np.random.Generator,
     greedy: bool = True,
     tol: float = 0.0,
-    meter: Meter | None = None,
+    meter: CostMeter | None = None,
     stop: Callable[[int], str | None] = lambda n: None,
 ) -> Pivots:
     """Choose at most n landmarks in about ten passes over the rows.
@@ -291,7 +288,7 @@ def block_pivots(
         Whether the best candidates are kept, or random ones.
     tol : float, default 0
         Stop at the first landmark that brings τ to at most ``tol`` times its start.
-    meter : Meter, optional
+    meter : CostMeter, optional
         Cost so far, for the path.
     stop : callable, optional
         Called with the number of landmarks after every round; it may return a reason to stop.
@@ -326,13 +323,13 @@ def given_pivots(
     pool: Pool,
     *,
     workers: Workers,
-    meter: Meter | None = None,
+    meter: CostMeter | None = None,
     reason: str = "n_basis",
 ) -> Pivots:
     """Take these points in their order, except those that depend on earlier ones; one pass."""
     K = kernel_matrix(kernel, pool.items, workers)
     try:
-        R, kept = robust_cholesky(K, PIVOT_TOLERANCE, rounding=kernel.rounding)
+        R, kept = robust_cholesky(K, limits.PIVOT_TOLERANCE, rounding=kernel.rounding)
     except NotPositiveDefiniteError as error:
         raise NotPositiveDefiniteError(int(pool.index[error.index]), error.pivot) from error
     span = LandmarkSpan(sample, kernel, len(kept), workers, meter)
@@ -347,7 +344,7 @@ def given_pivots(
 
 
 def rearranged(
-    pivots: Pivots, sample: Sample, kernel: Kernel, *, workers: Workers, meter: Meter
+    pivots: Pivots, sample: Sample, kernel: Kernel, *, workers: Workers, meter: CostMeter
 ) -> Pivots:
     """The same landmarks by importance: each one lowers τ most after those before it.
 

@@ -11,9 +11,9 @@ from numpy.typing import DTypeLike
 from scipy.linalg import solve_triangular
 
 from pursuit._types import Floats, Indices
-from pursuit.gram import GramStatistics, Ledger, gram_statistics
+from pursuit.gram import GramStatistics, PassCheckpoint, gram_statistics
 from pursuit.greedy.loop import Pursuit
-from pursuit.greedy.paths import Meter, Path
+from pursuit.greedy.paths import CostMeter, Path
 from pursuit.greedy.stopping import Deadline, StopRule
 from pursuit.kernels import CountingKernel, Kernel
 from pursuit.linalg import Workers, robust_cholesky
@@ -39,7 +39,7 @@ class Problem:
         σ².
     workers : Workers
         Threads.
-    meter : Meter
+    meter : CostMeter
         Cost so far.
     rng : numpy Generator
         Source of everything random.
@@ -52,9 +52,9 @@ class Problem:
     kernel: CountingKernel
     noise: float
     workers: Workers
-    meter: Meter
+    meter: CostMeter
     rng: np.random.Generator
-    ledgers: Callable[[Any, int, DTypeLike, Any], Ledger | None] | None = None
+    ledgers: Callable[[Any, int, DTypeLike, Any], PassCheckpoint | None] | None = None
 
     def statistics(
         self, points: Any, rows: Sample | None = None, dtype: DTypeLike = np.float64, **options: Any

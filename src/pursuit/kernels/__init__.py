@@ -8,24 +8,24 @@ sparse rows of numbers, lists of objects and row numbers of a matrix are told ap
 This room imports NumPy, SciPy and scikit-learn, and no other room.
 """
 
-from pursuit.kernels.base import Columns, CountingKernel, Items, Kernel, Pullback
+from pursuit.kernels.base import BoundKernel, CountingKernel, Items, Kernel, KernelGradient
 from pursuit.kernels.callable import pairwise
 from pursuit.kernels.compile import compile_kernel, kernel_gradient, without_white
-from pursuit.kernels.compose import ScaledGradient
+from pursuit.kernels.compose import ScaledKernel
 from pursuit.kernels.linear import Dot, as_dot
-from pursuit.kernels.precomputed import Dictionary, PrecomputedKernel
+from pursuit.kernels.precomputed import AtomKernel, PrecomputedKernel
 from pursuit.kernels.stationary import is_gaussian
 
 __all__ = [
-    "Columns",
+    "AtomKernel",
+    "BoundKernel",
     "CountingKernel",
-    "Dictionary",
     "Dot",
     "Items",
     "Kernel",
+    "KernelGradient",
     "PrecomputedKernel",
-    "Pullback",
-    "ScaledGradient",
+    "ScaledKernel",
     "as_dot",
     "compile_kernel",
     "is_gaussian",

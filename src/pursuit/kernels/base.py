@@ -1,6 +1,6 @@
 """What every kernel of this room offers: values in tiles, derivatives, and a count of its entries.
 
-`Kernel` is a formula k(a, b). `Columns` is that formula bound to a fixed set of items, with
+`Kernel` is a formula k(a, b). `BoundKernel` is that formula bound to a fixed set of items, with
 everything that depends on them alone computed once. The helpers at the end check and multiply
 items that are rows of numbers, dense or CSR. Imports NumPy and SciPy only.
 """
@@ -25,7 +25,7 @@ Tile: TypeAlias = npt.NDArray[Any]
 Vector: TypeAlias = Floats
 
 
-class Columns(Protocol):
+class BoundKernel(Protocol):
     """A kernel bound to a fixed set of items Z; safe to call from many threads at once."""
 
     n_columns: int
@@ -35,7 +35,7 @@ class Columns(Protocol):
         ...
 
 
-class Pullback(Protocol):
+class KernelGradient(Protocol):
     """Derivatives of a number E from its derivatives W = ∂E/∂k(A, B) by the kernel's values.
 
     They are contracted with W at once: no array of tile size times the number of features is made.
@@ -50,7 +50,7 @@ class Pullback(Protocol):
         ...
 
 
-class Kernel(Pullback, Protocol):
+class Kernel(KernelGradient, Protocol):
     """A function k(a, b) of two items, evaluated in blocks.
 
     A kernel that knows its derivatives says so in `has_gradient` and overrides `theta` and
@@ -67,7 +67,7 @@ class Kernel(Pullback, Protocol):
         """Relative rounding error of the values; that of float64 by default."""
         return EPS
 
-    def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> Columns:
+    def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> BoundKernel:
         """Bind the kernel to the items Z; `dtype` (float32 or float64) is the type of the tiles."""
         ...
 
@@ -130,7 +130,7 @@ class CountingKernel(Kernel):
         """What the kernel says."""
         return self.kernel.rounding
 
-    def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> Columns:
+    def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> BoundKernel:
         """Bind the kernel to the items Z; its tiles are counted."""
         bound = self.kernel.columns(Z, dtype)
         if not isinstance(bound, Tiles):
@@ -150,7 +150,7 @@ class CountingKernel(Kernel):
             self.entries += entries
 
 
-class Tiles(Columns):
+class Tiles(BoundKernel):
     """What the bound kernels of this room share: the tile that is written, and who counts it."""
 
     counters: tuple[CountingKernel, ...] = ()
@@ -173,10 +173,10 @@ class Tiles(Columns):
         return out
 
 
-class CountedTiles(Columns):
+class CountedTiles(BoundKernel):
     """Counts the tiles of a bound kernel that is not of this room."""
 
-    def __init__(self, bound: Columns, counter: CountingKernel) -> None:
+    def __init__(self, bound: BoundKernel, counter: CountingKernel) -> None:
         self.n_columns, self._bound, self._counter = bound.n_columns, bound, counter
 
     def __call__(self, A: Items, out: Tile | None = None) -> Tile:

@@ -17,9 +17,9 @@ import numpy as np
 from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics.pairwise import KERNEL_PARAMS, pairwise_kernels
 
-from pursuit.kernels.base import Items, Kernel, Pullback, Tile, Vector, as_points
+from pursuit.kernels.base import Items, Kernel, KernelGradient, Tile, Vector, as_points
 from pursuit.kernels.callable import CallableKernel, function_name
-from pursuit.kernels.compose import Constant, Power, Product, ScaledGradient, Sum, power_of
+from pursuit.kernels.compose import Constant, Power, Product, ScaledKernel, Sum, power_of
 from pursuit.kernels.linear import Dot
 from pursuit.kernels.stationary import (
     Gaussian,
@@ -181,7 +181,7 @@ def _pairwise_block(A: Items, B: Items, **params: Any) -> Tile:
 # scikit-learn's Gaussian process kernels
 
 
-def kernel_gradient(kernel: Any) -> Pullback | None:
+def kernel_gradient(kernel: Any) -> KernelGradient | None:
     """Return the derivatives of a scikit-learn kernel, or None where a part of it has none.
 
     White terms are noise and have no entry in θ here: see :func:`without_white`.
@@ -268,7 +268,7 @@ def _product(kernel: gp.Kernel, left: _Parts, right: _Parts) -> _Parts:
         return _Parts(None, noise)
     factors = left.kernel, right.kernel
     plain = any(isinstance(factor, Constant) for factor in factors)
-    return _Parts(ScaledGradient(factors) if plain else Product(factors), noise)
+    return _Parts(ScaledKernel(factors) if plain else Product(factors), noise)
 
 
 def _misplaced_white(kernel: gp.Kernel) -> ValueError:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from pursuit._types import Floats
 from pursuit.kernels.base import (
-    Columns,
+    BoundKernel,
     Items,
     Kernel,
     Tile,
@@ -147,7 +147,7 @@ class Product(Kernel):
 
 
 @dataclass(frozen=True, eq=False)
-class ScaledGradient(Product):
+class ScaledKernel(Product):
     """c · k or k · c for a constant c, the commonest product: its derivatives need few tiles."""
 
     @property
@@ -296,7 +296,7 @@ class CombinedColumns(Tiles):
     """Tiles of several kernels joined entry by entry, with one scratch tile."""
 
     def __init__(
-        self, join: np.ufunc, parts: list[Columns], number: float, dtype: npt.DTypeLike
+        self, join: np.ufunc, parts: list[BoundKernel], number: float, dtype: npt.DTypeLike
     ) -> None:
         super().__init__(parts[0].n_columns, dtype)
         self._join, self._parts, self._number = join, parts, number
@@ -316,7 +316,7 @@ class CombinedColumns(Tiles):
 class PowerColumns(Tiles):
     """Tiles raised to a power, whole powers by repeated squaring."""
 
-    def __init__(self, base: Columns, exponent: float, dtype: npt.DTypeLike) -> None:
+    def __init__(self, base: BoundKernel, exponent: float, dtype: npt.DTypeLike) -> None:
         super().__init__(base.n_columns, dtype)
         self._base, self._exponent = base, exponent
 

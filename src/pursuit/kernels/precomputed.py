@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pursuit._types import Indices
 from pursuit.kernels.base import (
-    Columns,
+    BoundKernel,
     Items,
     Kernel,
     Tile,
@@ -103,7 +103,7 @@ def _numbers(items: Items, size: int) -> npt.NDArray[np.integer]:
 
 
 @dataclass(frozen=True, eq=False)
-class Dictionary(Kernel):
+class AtomKernel(Kernel):
     """Functions to choose from: several kernels at P fixed centres, known by their numbers.
 
     Atom a is kernel a // P at centre a % P: k(x, a) = k_(a // P)(x, c_(a % P)). This is no kernel
@@ -128,11 +128,11 @@ class Dictionary(Kernel):
         """The largest of its kernels."""
         return max(kernel.rounding for kernel in self.kernels)
 
-    def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> Columns:
+    def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> BoundKernel:
         """Bind the dictionary to the atoms numbered Z."""
         atoms = np.asarray(Z, dtype=np.intp)
         kernel_of, center_of = np.divmod(atoms, max(n_items(self.centers), 1))
-        parts: list[tuple[Indices, Columns]] = []
+        parts: list[tuple[Indices, BoundKernel]] = []
         for number in np.unique(kernel_of):
             where = np.flatnonzero(kernel_of == number)
             bound = self.kernels[number].columns(_take(self.centers, center_of[where]), dtype)
@@ -150,7 +150,7 @@ class DictionaryColumns(Tiles):
     """Tiles put together from those of several kernels."""
 
     def __init__(
-        self, parts: Sequence[tuple[Indices, Columns]], n_columns: int, dtype: npt.DTypeLike
+        self, parts: Sequence[tuple[Indices, BoundKernel]], n_columns: int, dtype: npt.DTypeLike
     ) -> None:
         super().__init__(n_columns, dtype)
         self._parts = parts

@@ -35,10 +35,10 @@ from pursuit.linalg.low_rank import (
 )
 from pursuit.linalg.span import (
     LOST_DIGITS,
+    PredictiveVariance,
     SpanPoints,
     SpanSolution,
-    Spread,
-    StepSolution,
+    StepwiseSolution,
     gram_rounding,
     trusted_size,
 )
@@ -56,13 +56,13 @@ __all__ = [
     "LowRankPlusDiagonal",
     "NotPositiveDefiniteError",
     "PivotedCholesky",
+    "PredictiveVariance",
     "PrincipalComponents",
     "Refined",
     "RowCholesky",
     "SpanPoints",
     "SpanSolution",
-    "Spread",
-    "StepSolution",
+    "StepwiseSolution",
     "TallMatrix",
     "Workers",
     "bordered_cholesky",

@@ -1,7 +1,7 @@
 """Solutions in the span of chosen basis functions: coefficients, variances, distances.
 
-:class:`SpanSolution` is the regularised least-squares solution, :class:`Spread` the variance of its
-predictions, and :class:`StepSolution` a solution built step by step. :class:`SpanPoints` brackets
+:class:`SpanSolution` is the regularised least-squares solution, :class:`PredictiveVariance` the variance of its
+predictions, and :class:`StepwiseSolution` a solution built step by step. :class:`SpanPoints` brackets
 distances of feature space by distances in the span.
 """
 
@@ -172,7 +172,7 @@ class SpanSolution:
 
 
 @dataclass(frozen=True)
-class Spread:
+class PredictiveVariance:
     """Variance of f(x) = noise·‖L⁻¹V_x‖² + missed·(k(x,x) - ‖V_x‖²), and of an observation.
 
     With noise = σ² and missed = 1 this is the predictive variance of the sparse process (Formulas
@@ -226,7 +226,7 @@ def _guard(missed: Floats, prior: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class StepSolution:
+class StepwiseSolution:
     """f_k = β_k f_{k-1} + α_k k(·, x_{S(k)}), and the functions it went through (Z03 Algorithm 1).
 
     Several steps may add to one term. The function of the first n terms is the one just after the
@@ -263,10 +263,10 @@ class StepSolution:
         steps[-1:] = len(self.term)
         return steps
 
-    def truncated(self, n: int) -> StepSolution:
+    def truncated(self, n: int) -> StepwiseSolution:
         """The function of the first n terms."""
         last = int(self.steps[n - 1])
-        return StepSolution(
+        return StepwiseSolution(
             self.term[:last],
             self.alpha[:last],
             self.beta[:last],

@@ -18,24 +18,24 @@ from pursuit.objectives.base import Objective, SpanObjective
 from pursuit.objectives.correlation import CorrelationPursuit
 from pursuit.objectives.evidence import GramEvidence, SpanEvidence
 from pursuit.objectives.hull import HullObjective
-from pursuit.objectives.l1 import BallRegression, LassoPursuit, triangle_step
+from pursuit.objectives.l1 import L1BallRegression, LassoPursuit, triangle_step
 from pursuit.objectives.losses import (
     Exponential,
     ExponentialLoss,
     HuberLoss,
-    HuberResidual,
+    HuberRows,
     HullLoss,
     LogExpLoss,
     LogisticLoss,
     LogisticRows,
     MeanLoss,
     NegativeLogLikelihood,
-    PinballResidual,
+    PinballRows,
     RowLoss,
     SquaredEpsilonInsensitive,
     SquaredHinge,
     SquaredLoss,
-    SquaredResidual,
+    SquaredRows,
     check_exponent,
 )
 from pursuit.objectives.matching import (
@@ -68,7 +68,6 @@ from pursuit.objectives.span import SpanPursuit
 __all__ = [
     "Atoms",
     "BackfitPursuit",
-    "BallRegression",
     "BasicPursuit",
     "CorrelationPursuit",
     "DiagonalPursuit",
@@ -79,10 +78,11 @@ __all__ = [
     "GramResidual",
     "GreedyStep",
     "HuberLoss",
-    "HuberResidual",
+    "HuberRows",
     "HullLoss",
     "HullObjective",
     "KernelAtoms",
+    "L1BallRegression",
     "LassoPursuit",
     "LearnedAtoms",
     "LogExpLoss",
@@ -96,7 +96,7 @@ __all__ = [
     "OracleAtoms",
     "OwnProjection",
     "Pick",
-    "PinballResidual",
+    "PinballRows",
     "PlanePursuit",
     "PrefitPursuit",
     "Project",
@@ -114,7 +114,7 @@ __all__ = [
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
     "SquaredLoss",
-    "SquaredResidual",
+    "SquaredRows",
     "StepBound",
     "check_exponent",
     "check_learner",

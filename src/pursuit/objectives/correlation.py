@@ -11,8 +11,6 @@ from pursuit.gram import PsdMatrix
 from pursuit.linalg import PivotedCholesky, Workers
 from pursuit.objectives.base import subtract_product
 
-_PIVOT_TOLERANCE = 1e-11
-
 
 class CorrelationPursuit:
     """Choose rows by how alike their residual columns are in both views (Formulas §9).
@@ -58,7 +56,7 @@ class CorrelationPursuit:
                 capacity,
                 workers,
                 rounding=K.rounding,
-                tolerance=max(_PIVOT_TOLERANCE, 1e2 * K.rounding),
+                tolerance=max(limits.PIVOT_TOLERANCE, 1e2 * K.rounding),
             )
             for K in views
         )

@@ -1,6 +1,6 @@
 """Least squares with an l1 constraint (an l1 ball) or an l1 penalty on the coefficients.
 
-:class:`BallRegression` minimises over the ball (Zhang 2002, Z02 §4.1), :class:`LassoPursuit` with
+:class:`L1BallRegression` minimises over the ball (Zhang 2002, Z02 §4.1), :class:`LassoPursuit` with
 the penalty (Zhang 2003, Z03 eq. 2).
 """
 
@@ -53,7 +53,7 @@ class BallSums(Protocol):
         """``block(left, right)`` is G[left, right]."""
 
 
-class BallRegression:
+class L1BallRegression:
     """f(w) = Σ_i ω_i (y_i - Σ_j w_j p_j(x_i))² over ‖w‖₁ ≤ r.
 
     With c = b - Gw the gradient is -2c, and the Frank-Wolfe gap 2(r max|c| - w'c). ``"joint"``

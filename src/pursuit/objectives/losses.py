@@ -76,7 +76,7 @@ class RowLoss(ABC):
 
 
 @dataclass(frozen=True)
-class SquaredResidual(RowLoss):
+class SquaredRows(RowLoss):
     """(y - f)²."""
 
     most_curved = 2.0
@@ -100,7 +100,7 @@ class SquaredResidual(RowLoss):
 
 
 @dataclass(frozen=True)
-class HuberResidual(RowLoss):
+class HuberRows(RowLoss):
     """½u² for u = |y - f| ≤ δ, and δu - ½δ² beyond."""
 
     delta: float
@@ -128,7 +128,7 @@ class HuberResidual(RowLoss):
 
 
 @dataclass(frozen=True)
-class PinballResidual(RowLoss):
+class PinballRows(RowLoss):
     """max(low u, high u) of u = y - f for low ≤ 0 ≤ high, with a kink at 0.
 
     It is |u|, or the loss of a quantile.
@@ -140,12 +140,12 @@ class PinballResidual(RowLoss):
     most_curved = np.inf
 
     @classmethod
-    def absolute(cls) -> PinballResidual:
+    def absolute(cls) -> PinballRows:
         """|u|."""
         return cls(-1.0, 1.0)
 
     @classmethod
-    def of_quantile(cls, quantile: float) -> PinballResidual:
+    def of_quantile(cls, quantile: float) -> PinballRows:
         """τu for u ≥ 0, (τ - 1)u for u < 0."""
         return cls(quantile - 1.0, quantile)
 
@@ -381,7 +381,7 @@ class SquaredLoss(MeanLoss):
     def __init__(
         self, y: ArrayLike, sample_weight: ArrayLike | None = None, scale: float = 1.0
     ) -> None:
-        super().__init__(SquaredResidual(), y, scale, sample_weight)
+        super().__init__(SquaredRows(), y, scale, sample_weight)
 
 
 class HuberLoss(MeanLoss):
@@ -401,7 +401,7 @@ class HuberLoss(MeanLoss):
         self, y: ArrayLike, delta: float = 1.0, sample_weight: ArrayLike | None = None
     ) -> None:
         self.delta = _positive("delta", delta)
-        super().__init__(HuberResidual(self.delta), y, 1.0, sample_weight)
+        super().__init__(HuberRows(self.delta), y, 1.0, sample_weight)
 
 
 class LogisticLoss(MeanLoss):

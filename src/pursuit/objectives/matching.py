@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.linalg import RowCholesky, Workers
 from pursuit.objectives.base import Objective
 from pursuit.objectives.losses import RowLoss
 from pursuit.objectives.quadratic import QuadraticPursuit
 
-_PIVOT_TOLERANCE = 1e-10
 _PANEL = 128
 _FIRST_ROOM = 16
 """Number of chosen functions that are allocated at first; the space doubles when it is full."""
@@ -265,7 +265,7 @@ class GradientPursuit:
         n = len(self._chosen)
         border = self._factor.solve(self._basis[:n] @ (self._weights * column))
         pivot = self._squares[candidate] - float(border @ border)
-        if pivot <= _PIVOT_TOLERANCE * self._squares[candidate]:
+        if pivot <= limits.PIVOT_TOLERANCE * self._squares[candidate]:
             return False
         self._factor.append(border, pivot)
         self._chosen.append(candidate)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pursuit._types import Floats, Indices
 from pursuit.gram import ColumnProducts, InnerProducts
-from pursuit.linalg import StepSolution
+from pursuit.linalg import StepwiseSolution
 from pursuit.objectives.base import FactorObjective
 from pursuit.objectives.span import SpanPursuit
 
@@ -152,10 +152,10 @@ class PlanePursuit:
         """Coefficients on the chosen rows."""
         return self.solution().coefficients()
 
-    def solution(self) -> StepSolution:
+    def solution(self) -> StepwiseSolution:
         """The function, and the steps that led to it."""
         table = np.array(self._steps, dtype=np.float64).reshape(len(self._steps), 5)
-        return StepSolution(table[:, 0].astype(np.intp), *table[:, 1:].T.copy())
+        return StepwiseSolution(table[:, 0].astype(np.intp), *table[:, 1:].T.copy())
 
 
 class RefittedPlanePursuit(FactorObjective):

@@ -17,9 +17,6 @@ from pursuit.linalg import EPS, PivotedCholesky, Workers
 from pursuit.objectives.base import TRUST, FactorObjective
 from pursuit.rows import RowSource, in_memory
 
-_PIVOT_TOLERANCE = 1e-10
-"""A candidate whose pivot fell to this part of its start depends on the chosen ones."""
-
 _LOOK_AHEAD = 16, 256
 
 
@@ -70,7 +67,7 @@ class QuadraticPursuit(FactorObjective):
         self._entries = diagonal if callable(diagonal) else None
         known = np.full(len(linear), np.nan) if callable(diagonal) else diagonal
         self.factor = PivotedCholesky(
-            known, capacity, workers, prepared, TRUST, rounding, _PIVOT_TOLERANCE, lazy=True
+            known, capacity, workers, prepared, TRUST, rounding, limits.PIVOT_TOLERANCE, lazy=True
         )
         self._known_psd = known_psd
         if not known_psd:
@@ -152,7 +149,7 @@ class QuadraticPursuit(FactorObjective):
         chosen = self.chosen
         border = solve_triangular(self.factor.triangle(), column[chosen], lower=True)
         rest = square - float(border @ border)
-        if rest > _PIVOT_TOLERANCE * square:
+        if rest > limits.PIVOT_TOLERANCE * square:
             step = (linear - float(border @ self.z[:, output])) / rest
             self._gradient[output] -= step * (column - border @ self.factor.rows)
 

@@ -13,7 +13,7 @@ from scipy.linalg import solve_triangular
 
 from pursuit import limits
 from pursuit._types import Floats, Indices
-from pursuit.gram import ColumnMatrix, PsdMatrix
+from pursuit.gram import KernelMatrix, PsdMatrix
 from pursuit.kernels import Kernel
 from pursuit.linalg import EPS, PivotedCholesky, Workers
 from pursuit.objectives.base import TRUST, FactorObjective, subtract_product
@@ -34,11 +34,9 @@ from pursuit.rows import RowSource
 Rule = Literal["function", "frobenius", "column", "diagonal", "feature-analysis"]
 ProjectionName = Literal["function", "column", "kronecker"]
 
-_PIVOT_TOLERANCE = 1e-12
 _FORM_AGAIN = 1e-4
 """E'WE is formed from scratch when its trace has fallen by this factor. Smaller: a full search by
 the Frobenius rule is faster, but its scores have fewer digits."""
-_GRAM_PIVOT_TOLERANCE = 1e-10
 
 
 class ResidualPursuit(FactorObjective):
@@ -103,7 +101,7 @@ class ResidualPursuit(FactorObjective):
             capacity,
             workers,
             rounding=matrix.rounding,
-            tolerance=_PIVOT_TOLERANCE,
+            tolerance=limits.PIVOT_TOLERANCE,
         )
         self._chunks = Workers.slices(len(weights), limits.COLUMN_ROWS)
         self._scored: tuple[Indices, Floats] | None = None
@@ -331,7 +329,7 @@ class GramResidual(FactorObjective):
             workers,
             trust=TRUST,
             rounding=rounding,
-            tolerance=_GRAM_PIVOT_TOLERANCE,
+            tolerance=limits.PIVOT_TOLERANCE,
         )
         self._K, self._G = kernel_matrix, gram
         self._squares = np.diag(gram).copy()
@@ -380,7 +378,7 @@ class DiagonalPursuit(ResidualPursuit):
 
     def __init__(self, rows: RowSource, kernel: Kernel, *, capacity: int, workers: Workers) -> None:
         super().__init__(
-            ColumnMatrix(rows, kernel, workers),
+            KernelMatrix(rows, kernel, workers),
             np.ones(rows.n_rows),
             rule="diagonal",
             capacity=capacity,

@@ -16,8 +16,6 @@ from pursuit.linalg import PivotedCholesky, RowCholesky, SpanSolution, Workers
 from pursuit.objectives.base import FactorObjective
 from pursuit.rows import Sample, in_memory
 
-_PIVOT_TOLERANCE = 1e-12
-
 
 class SpanPursuit(FactorObjective):
     """min over f in the span of the chosen k(·, x_i) of ½Σw(y - f)² + ½σ²‖f‖² (Formulas §4).
@@ -42,7 +40,7 @@ class SpanPursuit(FactorObjective):
             capacity,
             workers,
             rounding=kernel.rounding,
-            tolerance=_PIVOT_TOLERANCE,
+            tolerance=limits.PIVOT_TOLERANCE,
         )
         self._L = RowCholesky()
         self._z = np.empty((0, sample.n_outputs))

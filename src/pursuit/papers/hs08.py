@@ -93,7 +93,7 @@ def figure1_left(
         measured = model.residual_curves(test)
         for name, values in {
             "bound": model.printed_bound_.value,
-            "tight_bound": model.generalisation_bound_.value,
+            "tight_bound": model.generalization_bound_.value,
             "kpca_bound": _kpca(spectrum, n_train, model.n_basis_).value,
             "training": measured["training rows outside the basis"][1],
             "test": measured["new rows"][1],
@@ -180,7 +180,7 @@ def figure1_right(
         eigenvalues: Floats = np.linalg.eigvalsh(np.asarray(K, np.float64))[::-1]
         bound = _kpca(eigenvalues, n_rows, model.n_basis_, float(np.sum(np.diag(K) ** 2)))
         curves["bound"].append(model.printed_bound_.value)
-        curves["tight_bound"].append(model.generalisation_bound_.value)
+        curves["tight_bound"].append(model.generalization_bound_.value)
         curves["kpca_bound"].append(bound.value)
         curves["training"].append(model.residual_curves()["training rows outside the basis"][1])
         progress(f"{name}: minimum at {np.argmin(curves['bound'][-1]) + 1}")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 KNOWN_COLOUR = "0.35"
-_ATTRIBUTES = ("rate_bound_", "generalisation_bound_")
+_ATTRIBUTES = ("rate_bound_", "generalization_bound_")
 _WORDS = "known without the bounds"
 SHOWS = ("gap", "bounds")
 MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -88,7 +88,7 @@ class BoundDisplay:
         Parameters
         ----------
         estimator : object
-            A fitted estimator with ``rate_bound_`` or ``generalisation_bound_``.
+            A fitted estimator with ``rate_bound_`` or ``generalization_bound_``.
         X, y, sample_weight : optional
             The training data, as passed to ``fit``. If they are given, the bounds are computed by
             ``estimator.rate_bounds``.

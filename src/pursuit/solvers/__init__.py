@@ -15,8 +15,8 @@ from pursuit.solvers.linear_programme import (
     HighsMaster,
     LinearLosses,
     LinprogMaster,
-    Master,
     MasterSolution,
+    RestrictedMaster,
     make_master,
 )
 from pursuit.solvers.newton import NewtonSolution, newton
@@ -32,10 +32,10 @@ __all__ = [
     "LinearLosses",
     "LinprogMaster",
     "LowRank",
-    "Master",
     "MasterSolution",
     "Mixture",
     "NewtonSolution",
+    "RestrictedMaster",
     "Stump",
     "StumpAtoms",
     "bounded_least_squares",

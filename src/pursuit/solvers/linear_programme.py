@@ -146,7 +146,7 @@ class MasterSolution:
     iterations: int
 
 
-class Master(Protocol):
+class RestrictedMaster(Protocol):
     """A linear programme over the columns added so far."""
 
     def add(self, columns: Floats) -> None:
@@ -219,7 +219,7 @@ class BallForm:
         return -(multipliers[::2] + multipliers[1::2])
 
 
-def make_master(solver: str, losses: LinearLosses, radius: float | None = None) -> Master:
+def make_master(solver: str, losses: LinearLosses, radius: float | None = None) -> RestrictedMaster:
     """The master of a ``solver``: "highs", "linprog", or "auto", which is "highs" if installed.
 
     It has an l1 penalty and an intercept; with a ``radius``, it has an l1 ball and no intercept.

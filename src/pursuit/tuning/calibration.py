@@ -12,7 +12,7 @@ from scipy.special import erf, expit, logsumexp
 
 from pursuit._types import Floats, Indices
 from pursuit.greedy import size_grid
-from pursuit.linalg import SpanSolution, Spread
+from pursuit.linalg import PredictiveVariance, SpanSolution
 
 _STEPS = 4  # Most factors of 4 that the ridge moves.
 _FLAT = 1e-3  # A smaller relative decrease of the error ends the search for a ridge.
@@ -42,7 +42,7 @@ class Calibration:
     ----------
     noise_before, noise : float
         Ridge σ² before and after.
-    spread : Spread
+    spread : PredictiveVariance
         Factors of the two parts of the predictive variance.
     rmse_before, rmse : float
         Leave-one-out root mean square error, in normalised units.
@@ -56,7 +56,7 @@ class Calibration:
 
     noise_before: float
     noise: float
-    spread: Spread
+    spread: PredictiveVariance
     rmse_before: float
     rmse: float
     nlpd_before: float
@@ -173,18 +173,18 @@ class _Errors:
     def mean_square(self) -> float:
         return _mean_square(self.error, self.rows.weights)
 
-    def variance(self, spread: Spread) -> Floats:
+    def variance(self, spread: PredictiveVariance) -> Floats:
         """Variance of an observation; a weight counts copies, each with its own noise."""
         missed = spread.factor(self.missed, self.rows.prior) * self.missed
         variance: Floats = spread.noise * (1.0 + self.q) + missed
         return variance
 
-    def nlpd(self, spread: Spread) -> float:
+    def nlpd(self, spread: PredictiveVariance) -> float:
         variance = self.variance(spread)
         surprise = 0.5 * (np.log(2 * np.pi * variance) + self._squares / variance)
         return float(self._share @ surprise)
 
-    def nlpd_slope(self, spread: Spread) -> Floats:
+    def nlpd_slope(self, spread: PredictiveVariance) -> Floats:
         """Derivatives of :meth:`nlpd` in the logarithms of the spread's two numbers."""
         variance = self.variance(spread)
         by_variance = 0.5 * self._share * (1.0 - self._squares / variance) / variance
@@ -217,7 +217,7 @@ def calibrate(
         spread=spread,
         rmse_before=float(np.sqrt(before.mean_square())),
         rmse=float(np.sqrt(after.mean_square())),
-        nlpd_before=before.nlpd(Spread(solution.noise)),
+        nlpd_before=before.nlpd(PredictiveVariance(solution.noise)),
         nlpd=after.nlpd(spread),
         n_rows=len(rows.weights),
         tails=_describe_tails(after, spread),
@@ -240,7 +240,7 @@ def _best_ridge(solution: SpanSolution, rows: HeldOut) -> SpanSolution:
     return best
 
 
-def _fit_spread(errors: _Errors, *, start: float) -> Spread:
+def _fit_spread(errors: _Errors, *, start: float) -> PredictiveVariance:
     """Both factors by log density, starting from the scale of the errors.
 
     Rows that lie in the span of the basis say nothing about the factor of the missed variance, and
@@ -255,7 +255,7 @@ def _fit_spread(errors: _Errors, *, start: float) -> Spread:
     n_groups = errors.rows.group.max() + 1
 
     def objective(point: Floats) -> tuple[float, Floats]:
-        spread = Spread(*np.exp(point))
+        spread = PredictiveVariance(*np.exp(point))
         surprise = (point - expected) / _DOUBT
         value = errors.nlpd(spread) + 0.5 * float(surprise @ surprise) / n_groups
         return value, errors.nlpd_slope(spread) + surprise / _DOUBT / n_groups
@@ -272,10 +272,10 @@ def _fit_spread(errors: _Errors, *, start: float) -> Spread:
         for point in starts
     ]
     best = min(tried, key=lambda result: float(result.fun))
-    return Spread(*(float(number) for number in np.exp(best.x)))
+    return PredictiveVariance(*(float(number) for number in np.exp(best.x)))
 
 
-def _describe_tails(errors: _Errors, spread: Spread) -> str:
+def _describe_tails(errors: _Errors, spread: PredictiveVariance) -> str:
     scaled = np.abs(errors.error) / np.sqrt(errors.variance(spread))[:, None]
     share = float(np.mean(scaled > _TAIL_SDS))
     if share <= _TAIL_SHARE:

@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 
 from pursuit._types import Floats
 from pursuit.greedy import kernel_matrix
-from pursuit.kernels import Kernel, ScaledGradient, compile_kernel, kernel_gradient
+from pursuit.kernels import Kernel, ScaledKernel, compile_kernel, kernel_gradient
 from pursuit.linalg import Workers, invert_spd
 from pursuit.rows import Sample, draw_rows
 
@@ -78,7 +78,7 @@ class Evidence:
             (((a**2).sum(axis=1) - outputs * inverse[diagonal]) / self.weights).sum()
         )
 
-        theta = gradient.inner_theta if isinstance(gradient, ScaledGradient) else gradient.theta
+        theta = gradient.inner_theta if isinstance(gradient, ScaledKernel) else gradient.theta
 
         def contract(rows: slice) -> Floats:
             W = a[rows] @ a[: rows.stop].T
@@ -87,7 +87,7 @@ class Evidence:
             return theta(self.X[rows], self.X[: rows.stop], W)
 
         slopes = np.sum(self.workers.map(contract, chunks), axis=0)
-        if isinstance(gradient, ScaledGradient):
+        if isinstance(gradient, ScaledKernel):
             # ΣW∘C = ½(a'Ca - tr C⁻¹C) is known, so the entry of the constant needs no tile.
             total = 0.5 * (float(np.vdot(self.y, a)) - outputs * n)
             slopes = gradient.join(total - noise * noise_slope, slopes)

@@ -12,7 +12,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from pursuit._types import Floats, Indices
 from pursuit.greedy import Problem, kernel_matrix
-from pursuit.kernels import Pullback
+from pursuit.kernels import KernelGradient
 from pursuit.linalg import Workers, damped_cholesky
 from pursuit.rows import Sample, as_rows, draw_rows
 
@@ -44,7 +44,7 @@ class Mover:
     ----------
     problem : Problem
         What is minimised.
-    gradient : Pullback
+    gradient : KernelGradient
         Derivatives of its kernel.
     units : array of shape (n_features,)
         Length scales.
@@ -53,7 +53,7 @@ class Mover:
     """
 
     problem: Problem
-    gradient: Pullback
+    gradient: KernelGradient
     units: Floats
     rows: Indices
 

@@ -36,12 +36,12 @@ from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.search import Search, resolve_search
 from pursuit.estimators.sources import named_columns
-from pursuit.gram import ColumnMatrix
+from pursuit.gram import KernelMatrix
 from pursuit.greedy import (
     PATIENCE,
+    CostMeter,
     FreshSubset,
     MaxSize,
-    Meter,
     Path,
     Patience,
     Pursuit,
@@ -97,7 +97,7 @@ class SparseKernelCCA(
         `sklearn.gaussian_process.kernels` object, or a function k(A, B) of two blocks of items.
     n_basis : int or "bound", default 100
         Largest number of rows that span both views. With ``"bound"`` it is where
-        ``generalisation_bound_`` has its minimum, but at least ``n_components``; the basis then
+        ``generalization_bound_`` has its minimum, but at least ``n_components``; the basis then
         grows to at most half of the rows, and to 1024, and growth stops when as many further rows
         as the best size has, and at least 10, have not improved on it.
     n_components : int, default 1
@@ -146,7 +146,7 @@ class SparseKernelCCA(
         precomputed kernel.
     dual_coef_x_, dual_coef_y_ : arrays of shape (n, n_components)
         Canonical directions as combinations of the functions k(·, x_j), before centring.
-    generalisation_bound_ : Bound
+    generalization_bound_ : Bound
         Bound on the probability that the first scores of a new row differ by more than
         ``error_tol``, for several numbers of chosen rows, or for all that were tried with
         ``n_basis="bound"`` (Hussain and Shawe-Taylor 2008, Theorem 4, with exact counts, for the
@@ -194,7 +194,7 @@ class SparseKernelCCA(
     }
 
     canonical_correlations_: Floats
-    generalisation_bound_: Bound
+    generalization_bound_: Bound
     printed_bound_: Bound
     path_: Path
 
@@ -405,14 +405,14 @@ class SparseKernelCCA(
         index = self._pool(search, m, limit, run.rng)
         pooled = [sample.take(index) if len(index) < m else sample for sample in samples]
         left, right = (
-            ColumnMatrix(sample.rows, kernel, run.workers)
+            KernelMatrix(sample.rows, kernel, run.workers)
             for sample, kernel in zip(pooled, kernels, strict=True)
         )
         objective = CorrelationPursuit(
             (left, right), pooled[0].weights, capacity=limit, workers=run.workers, running=not fresh
         )
         candidates = FreshSubset(search.pool_size or subset_size(), run.rng) if fresh else None
-        pursuit = Pursuit(objective, Meter(kernels[0]), candidates=candidates, labels=index)
+        pursuit = Pursuit(objective, CostMeter(kernels[0]), candidates=candidates, labels=index)
         rules: list[StopRule] = [
             MaxSize(limit),
             # Fewer rows than components would be of no use.
@@ -459,9 +459,9 @@ class SparseKernelCCA(
 
     def _store_bounds(self, counted: Disagreements, weights: Floats) -> None:
         """Store Theorem 4 with the right dimension, and as printed."""
-        self.generalisation_bound_ = self._bound(counted, weights, printed=False)
+        self.generalization_bound_ = self._bound(counted, weights, printed=False)
         self.printed_bound_ = self._bound(counted, weights, printed=True)
-        if self.n_basis == "bound" and not np.isfinite(self.generalisation_bound_.value).any():
+        if self.n_basis == "bound" and not np.isfinite(self.generalization_bound_.value).any():
             warn(
                 f"with error_tol={self.error_tol!r} the scores of every row outside the basis "
                 f"differ by more at each of the {len(counted.sizes)} sizes tried, so the bound is "

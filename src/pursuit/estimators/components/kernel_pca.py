@@ -151,7 +151,7 @@ class SparseKernelPCA(
         Components as combinations of the functions k(·, x_j), before centring.
     residual_trace_ : float
         τ, the residual of the training rows.
-    generalisation_bound_ : Bound
+    generalization_bound_ : Bound
         Bound on the expected squared residual of a new row, for the sizes tried, with the exact
         count of subsets (Hussain and Shawe-Taylor 2008, Theorem 2); print it. The value of a size
         is the least of all sizes up to it, since a larger span has no larger residual.
@@ -191,7 +191,7 @@ class SparseKernelPCA(
     'bound'
     >>> pca.transform(X).shape
     (1797, 2)
-    >>> bool(pca.residual_trace_ / len(X) < pca.generalisation_bound_.value.min())
+    >>> bool(pca.residual_trace_ / len(X) < pca.generalization_bound_.value.min())
     True
     """
 
@@ -573,7 +573,7 @@ class SparseKernelPCA(
         """Store the bounds for the sizes that were tried."""
         self._tried, span, diagonal = residuals, self._span, self._diagonal
         delta, caveat = float(self.delta), diagonal.caveat(weighted=self._weighted)
-        self.generalisation_bound_, self.printed_bound_ = (
+        self.generalization_bound_, self.printed_bound_ = (
             compression_bound(
                 np.arange(1, len(residuals) + 1),
                 residuals,

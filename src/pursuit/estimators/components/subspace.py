@@ -18,12 +18,12 @@ from pursuit._types import Floats
 from pursuit.bounds import compression_terms
 from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.search import Search
-from pursuit.gram import ColumnMatrix, gram_statistics, kernel_diagonal
+from pursuit.gram import KernelMatrix, gram_statistics, kernel_diagonal
 from pursuit.greedy import (
     PATIENCE,
+    CostMeter,
     FreshSubset,
     MaxSize,
-    Meter,
     Path,
     Patience,
     Pool,
@@ -42,8 +42,6 @@ BOUND_POOL = 4096
 """Rows in the pool where a bound chooses the size; more are slower and miss less."""
 WEIGHTED = "a row of weight w counts as w rows"
 """Assumption of a bound for weighted rows."""
-PIVOT_TOLERANCE = 1e-11
-"""A row is dependent on others if its residual is at most this share of k(x, x)."""
 
 _ROWS_PER_CANDIDATE, _MOST_JUDGES = 2, 5000
 """Rows that judge the candidates of a pool: more choose better, at the price of their number."""
@@ -341,7 +339,7 @@ class _SubspaceSearch:
         self, plan: SubspacePlan, sample: Sample, kernel: CountingKernel, run: FitRun
     ) -> None:
         self._plan, self._sample, self._kernel, self._workers = plan, sample, kernel, run.workers
-        self._meter = Meter(kernel)
+        self._meter = CostMeter(kernel)
         self._widest: Subspace | None = None
         self._objective: ResidualPursuit | GramResidual
         candidates = None
@@ -350,7 +348,7 @@ class _SubspaceSearch:
         else:
             self._rows = np.arange(sample.n_rows)
             self._objective = ResidualPursuit(
-                ColumnMatrix(sample.rows, kernel, run.workers),
+                KernelMatrix(sample.rows, kernel, run.workers),
                 sample.weights,
                 capacity=plan.limit,
                 workers=run.workers,
@@ -381,7 +379,9 @@ class _SubspaceSearch:
             cross = kernel.tile(start.pool.items, pool.items) if n else np.empty((n_start, 0))
         K = kernel_matrix(kernel, pool.items, workers) if n else np.empty((0, 0))
         try:
-            factor, kept = bordered_cholesky(factor, cross, K, PIVOT_TOLERANCE, kernel.rounding)
+            factor, kept = bordered_cholesky(
+                factor, cross, K, limits.PIVOT_TOLERANCE, kernel.rounding
+            )
         except NotPositiveDefiniteError as error:
             raise NotPositiveDefiniteError(int(chosen[error.index]), error.pivot) from error
         pool = pool.take(kept)
@@ -418,7 +418,7 @@ class _SubspaceSearch:
             trace = statistics.trace - float(np.trace(statistics.gram[:n, :n]))
             diagonal = np.diag(K).copy()
             K -= V @ V.T
-            residual = np.maximum(np.diag(K), PIVOT_TOLERANCE * diagonal)
+            residual = np.maximum(np.diag(K), limits.PIVOT_TOLERANCE * diagonal)
             rounding = kernel.rounding * diagonal / residual
         return GramResidual(
             K,

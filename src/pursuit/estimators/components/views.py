@@ -16,9 +16,10 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils import check_array
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, correlation_bound
-from pursuit.estimators.components.subspace import PIVOT_TOLERANCE, WEIGHTED
+from pursuit.estimators.components.subspace import WEIGHTED
 from pursuit.estimators.inputs import (
     check_symmetric,
     counting_kernel,
@@ -287,7 +288,7 @@ def _span(
     """The chosen rows that do not depend on earlier ones in a view, and their span."""
     K = kernel_matrix(kernel, sample.rows.take(chosen), workers)
     try:
-        factor, kept = robust_cholesky(K, PIVOT_TOLERANCE, rounding=kernel.rounding)
+        factor, kept = robust_cholesky(K, limits.PIVOT_TOLERANCE, rounding=kernel.rounding)
     except NotPositiveDefiniteError as error:
         raise NotPositiveDefiniteError(int(chosen[error.index]), error.pivot) from error
     rows = chosen[kept]

@@ -31,7 +31,7 @@ from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.sources import named_columns
 from pursuit.estimators.span.duality import exact_certificate
 from pursuit.gram import kernel_times, over_span
-from pursuit.greedy import Meter, Path
+from pursuit.greedy import CostMeter, Path
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
 from pursuit.objectives import LogisticRows
@@ -279,7 +279,11 @@ class LatentClassModel(ScoredRows, ClassifierMixin, BasisModel, ReportedModel, B
         return kernel_times(rows, kernel, self._points, coefficients, workers)
 
     def _certified(
-        self, sample: Sample, kernel: CountingKernel, workers: Workers, meter: Meter | None = None
+        self,
+        sample: Sample,
+        kernel: CountingKernel,
+        workers: Workers,
+        meter: CostMeter | None = None,
     ) -> Certificate:
         """The certificate for the problem that a sample poses."""
         problem = LogisticProblem(sample.targets, sample.weights, self.scale_)

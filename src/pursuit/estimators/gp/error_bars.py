@@ -16,7 +16,7 @@ from pursuit.estimators.inputs import dense
 from pursuit.gram import Block, chunked, cross_statistics, residual_squares, row_pass
 from pursuit.greedy import FreshSubset, MaxSize, Problem, Pursuit, solve_in_span, subset_size
 from pursuit.kernels import Kernel
-from pursuit.linalg import SpanSolution, Spread, Workers
+from pursuit.linalg import PredictiveVariance, SpanSolution, Workers
 from pursuit.objectives import QuadraticPursuit, SpanPursuit, dual_pursuit
 from pursuit.rows import RowSource, Sample, as_rows, concat, draw_rows, len_items
 
@@ -179,7 +179,7 @@ def latent_variance(
     kernel: Kernel,
     points: Any,
     solution: SpanSolution,
-    spread: Spread,
+    spread: PredictiveVariance,
     workers: Workers,
 ) -> Floats:
     """Variance of f at every row, never negative."""
@@ -188,7 +188,11 @@ def latent_variance(
 
 
 def _variance(
-    points: Any, solution: SpanSolution, spread: Spread, kernel: Kernel, workers: Workers
+    points: Any,
+    solution: SpanSolution,
+    spread: PredictiveVariance,
+    kernel: Kernel,
+    workers: Workers,
 ) -> Block[NDArray[Any]]:
     columns = kernel.columns(points)
 
@@ -199,7 +203,7 @@ def _variance(
 
 
 def latent_covariance(
-    rows: RowSource, kernel: Kernel, points: Any, solution: SpanSolution, spread: Spread
+    rows: RowSource, kernel: Kernel, points: Any, solution: SpanSolution, spread: PredictiveVariance
 ) -> Floats:
     """Joint covariance of f at all rows."""
     items = rows.take(np.arange(rows.n_rows))

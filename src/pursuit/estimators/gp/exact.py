@@ -42,7 +42,7 @@ from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.search import Evidence
 from pursuit.estimators.sources import held, named_columns
 from pursuit.gram import kernel_times
-from pursuit.greedy import Meter, Path, Problem
+from pursuit.greedy import CostMeter, Path, Problem
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
 from pursuit.rows import IndexRows, Sample, SelectedRows, as_rows
@@ -416,7 +416,7 @@ class ExactGPRegressor(
 
     def _problem(self, sample: Sample, kernel: CountingKernel, workers: Workers) -> Problem:
         rng = np.random.default_rng(self._seeds[1])
-        return Problem(sample, kernel, self.noise_, workers, Meter(kernel), rng)
+        return Problem(sample, kernel, self.noise_, workers, CostMeter(kernel), rng)
 
     def _solve(self, problem: Problem, run: FitRun) -> tuple[Floats, Path, Floats | None]:
         """The coefficients, how they were found, and the factor of a direct solution."""

@@ -66,7 +66,7 @@ from pursuit.estimators.span.searching import (
     smallest_within,
 )
 from pursuit.greedy import SpanFit
-from pursuit.linalg import SpanSolution, Spread, Workers, single_threaded_blas
+from pursuit.linalg import PredictiveVariance, SpanSolution, Workers, single_threaded_blas
 from pursuit.tuning import Calibration
 
 
@@ -360,7 +360,7 @@ class SparseGPRegressor(
         """Keep ridge and error bars of every size, and use those of the model's own."""
         self._calibrations = calibrations
         self.calibration_ = calibrations.get(fitted.solution.size)
-        self._spread = Spread(noise)
+        self._spread = PredictiveVariance(noise)
         if self.calibration_ is not None:
             self._spread, self.noise_ = self.calibration_.spread, self.calibration_.noise
 

@@ -19,7 +19,7 @@ from pursuit.gram import (
     kernel_times,
     kernel_transpose_times,
 )
-from pursuit.kernels import Columns, CountingKernel, Kernel
+from pursuit.kernels import BoundKernel, CountingKernel, Kernel
 from pursuit.linalg import Workers
 from pursuit.rows import Sample, len_items
 
@@ -42,7 +42,7 @@ class StackedKernel(Kernel):
     def __init__(self, kernels: Sequence[Kernel]) -> None:
         self.kernels = kernels
 
-    def columns(self, Z: Any, dtype: npt.DTypeLike = np.float64) -> Columns:
+    def columns(self, Z: Any, dtype: npt.DTypeLike = np.float64) -> BoundKernel:
         """Bind all kernels to Z."""
         return StackedColumns([kernel.columns(Z, dtype) for kernel in self.kernels])
 
@@ -54,7 +54,7 @@ class StackedKernel(Kernel):
 class StackedColumns:
     """The tiles of several kernels side by side."""
 
-    def __init__(self, parts: Sequence[Columns]) -> None:
+    def __init__(self, parts: Sequence[BoundKernel]) -> None:
         self.parts = parts
         self.n_columns = sum(part.n_columns for part in parts)
 

@@ -10,15 +10,21 @@ from numpy.typing import NDArray
 from pursuit._types import Floats, Indices
 from pursuit.estimators.hull.atoms import AtomSource, AtomSums
 from pursuit.objectives import (
-    BallRegression,
     HuberLoss,
-    HuberResidual,
+    HuberRows,
     HullObjective,
-    PinballResidual,
+    L1BallRegression,
+    PinballRows,
     RowLoss,
-    SquaredResidual,
+    SquaredRows,
 )
-from pursuit.solvers import LinearLosses, Master, bounded_least_squares, make_master, reweight
+from pursuit.solvers import (
+    LinearLosses,
+    RestrictedMaster,
+    bounded_least_squares,
+    make_master,
+    reweight,
+)
 
 LOSSES = ("squared", "huber", "absolute", "quantile")
 KINKED = ("absolute", "quantile")
@@ -65,7 +71,7 @@ class KinkedBall:
         The atoms.
     y, weights : arrays of shape (n_rows,)
         Targets, and weights ω that sum to one. Rows of weight 0 are left out.
-    loss : PinballResidual
+    loss : PinballRows
         Loss of a residual.
     radius : float
         r.
@@ -80,7 +86,7 @@ class KinkedBall:
         source: AtomSource,
         y: Floats,
         weights: Floats,
-        loss: PinballResidual,
+        loss: PinballRows,
         radius: float,
         n_terms: int,
         start: Floats | None = None,
@@ -100,7 +106,7 @@ class KinkedBall:
         self._lower = 0.0
         self._atoms: list[int] = []
         self._columns: dict[int, Floats] = {}
-        self._master: Master | None = None
+        self._master: RestrictedMaster | None = None
         self._move_dual(-self._weights * loss.gradient(zeros, self._y))
         if start is not None and start.any():
             self._begin(np.flatnonzero(start).tolist())
@@ -359,18 +365,18 @@ class SmoothBall(HullObjective):
             self.restart(numbers, np.abs(w) / radius)
 
 
-Ball = BallRegression | SmoothBall | KinkedBall
+Ball = L1BallRegression | SmoothBall | KinkedBall
 
 
 def residual_loss(name: str, quantile: float, y: Floats, weights: Floats) -> RowLoss:
     """The loss that a name stands for; the width of Huber's loss follows from the targets."""
     if name == "squared":
-        return SquaredResidual()
+        return SquaredRows()
     if name == "huber":
-        return HuberResidual(huber_width(y, weights))
+        return HuberRows(huber_width(y, weights))
     if name == "absolute":
-        return PinballResidual.absolute()
-    return PinballResidual.of_quantile(quantile)
+        return PinballRows.absolute()
+    return PinballRows.of_quantile(quantile)
 
 
 def huber_width(y: Floats, weights: Floats) -> float:
@@ -421,7 +427,7 @@ class BallProblem:
     @property
     def kinked(self) -> bool:
         """Whether the loss has kinks, where it has no gradient."""
-        return isinstance(self.loss, PinballResidual)
+        return isinstance(self.loss, PinballRows)
 
     @property
     def shares(self) -> Floats:
@@ -457,14 +463,14 @@ class BallProblem:
         ``sums`` and ``shares`` restrict it to the rows of a fold.
         """
         shares = self.shares if shares is None else shares
-        if isinstance(self.loss, PinballResidual):
+        if isinstance(self.loss, PinballRows):
             return KinkedBall(source, self.y, shares, self.loss, radius, self.n_terms, start)
         sums = source.sums() if sums is None else sums
-        if isinstance(self.loss, SquaredResidual):
-            return BallRegression(
+        if isinstance(self.loss, SquaredRows):
+            return L1BallRegression(
                 sums, radius, step=self.step, solve=bounded_least_squares, start=start
             )
-        assert isinstance(self.loss, HuberResidual)
+        assert isinstance(self.loss, HuberRows)
         loss = HuberLoss(self.y, self.loss.delta, shares)
         # No second derivative of Huber's loss exceeds 1.
         curvature = float(sums.diagonal.max())
@@ -489,7 +495,7 @@ class Fold:
 
     def error(self, coefficients: Floats) -> float:
         """Mean loss on the rows that judge."""
-        if isinstance(self._problem.loss, SquaredResidual):
+        if isinstance(self._problem.loss, SquaredRows):
             return self._test_sums.error(coefficients)
         predicted = self._source.predicted(coefficients)
         return float(self._test_shares @ self._problem.loss.value(predicted, self._problem.y))

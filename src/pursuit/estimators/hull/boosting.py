@@ -36,7 +36,7 @@ from pursuit.estimators.inputs import seeded_clone, validate_held, validate_weig
 from pursuit.estimators.lazily import ScoredRows, lazily
 from pursuit.estimators.saving import SavedModel
 from pursuit.estimators.sources import named_columns
-from pursuit.greedy import Meter, Path, Pursuit
+from pursuit.greedy import CostMeter, Path, Pursuit
 from pursuit.objectives import (
     ExponentialLoss,
     HullLoss,
@@ -216,7 +216,7 @@ def _boost(
     hull = ResumableHull(
         loss, atoms, np.zeros(n_rows), step=model.step, reweight=reweight, curvature=M
     )
-    pursuit = ResumablePursuit(hull, Meter(), scale=abs(hull.start_value), every_step=True)
+    pursuit = ResumablePursuit(hull, CostMeter(), scale=abs(hull.start_value), every_step=True)
     stop = HullStop(model.n_terms, model.n_terms, model.tol if atoms.exact else None)
     stages: list[Any] = []
 

@@ -28,7 +28,7 @@ from pursuit.estimators.inputs import seeded, validate_held, validate_weights
 from pursuit.estimators.lazily import lazily
 from pursuit.estimators.saving import SavedModel
 from pursuit.estimators.sources import named_columns
-from pursuit.greedy import Meter, Path, Pursuit
+from pursuit.greedy import CostMeter, Path, Pursuit
 from pursuit.linalg import Workers
 from pursuit.rows import Sample, as_rows, draw_rows
 from pursuit.solvers import EM, Mixture
@@ -342,7 +342,7 @@ def grow(
     _, first = np.unique(growth.em.X, axis=0, return_index=True)
     pursuit = ResumablePursuit(
         growth,
-        Meter(),
+        CostMeter(),
         candidates=CandidateAtoms(len(atoms.bandwidths), _CENTRES, run.rng),
         labels=np.repeat(rows[first], len(atoms.bandwidths)),
         scale=abs(growth.start_value),

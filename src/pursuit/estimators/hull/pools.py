@@ -16,7 +16,7 @@ from pursuit.estimators.hull.atoms import AtomSource, AtomSums, kernel_source
 from pursuit.estimators.hull.balls import BallProblem, Fold, KinkedBall
 from pursuit.estimators.hull.pursue import HullStop, joined_pieces, pursue_hull, stop_in_time
 from pursuit.gram import kernel_product, kernel_transpose_times
-from pursuit.greedy import Meter, Path
+from pursuit.greedy import CostMeter, Path
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
 from pursuit.rows import Sample
@@ -200,7 +200,12 @@ class BallFit:
 
 
 def pursue_ball(
-    problem: BallProblem, pool: Pool, radius: float, tol: float | None, meter: Meter, run: FitRun
+    problem: BallProblem,
+    pool: Pool,
+    radius: float,
+    tol: float | None,
+    meter: CostMeter,
+    run: FitRun,
 ) -> BallFit:
     """Take steps in a pool until its own gap is small, price all atoms, and repeat.
 
@@ -238,7 +243,7 @@ def _pursue_pool(
     pool: Pool,
     radius: float,
     tol: float | None,
-    meter: Meter,
+    meter: CostMeter,
     run: FitRun,
     start: Floats | None,
     rounds: Sequence[PoolRound],
@@ -336,7 +341,7 @@ def choose_radius(
     for radius in grid:
         for ball in balls:
             ball.widen(float(radius))
-            pursue_hull(ball, Meter(), stop, [stop_in_time(run, 0.5)])
+            pursue_hull(ball, CostMeter(), stop, [stop_in_time(run, 0.5)])
         coefficients = [ball.coefficients for ball in balls]
         errors.append([f.error(w) for f, w in zip(folds, coefficients, strict=True)])
         mean = float(share @ np.array(errors[-1]))

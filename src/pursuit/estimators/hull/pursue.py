@@ -13,7 +13,7 @@ from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.hull.balls import Ball
-from pursuit.greedy import Meter, Path, Pursuit, StopRule
+from pursuit.greedy import CostMeter, Path, Pursuit, StopRule
 from pursuit.linalg import Workers
 from pursuit.objectives import Atoms, HullLoss, HullObjective, MatrixAtoms, OracleAtoms
 from pursuit.objectives.hull import START, STEPS
@@ -74,7 +74,7 @@ def stop_in_time(run: FitRun, share: float) -> StopRule:
 
 def pursue_hull(
     objective: OverHull,
-    meter: Meter,
+    meter: CostMeter,
     stop: HullStop,
     rules: Sequence[StopRule] = (),
     labels: Indices | None = None,
@@ -286,7 +286,7 @@ def minimize_over_hull(
         )
         excess = objective.gap
         stop = HullStop(n_terms, max_iter, tol if known.exact else None)
-        path, certificate = pursue_hull(objective, Meter(), stop)
+        path, certificate = pursue_hull(objective, CostMeter(), stop)
     numbers, weights = objective.terms()
     rate = hull_rate_bound(len(path), M, excess) if np.isfinite(M) and known.exact else None
     proof = certificate if known.exact else None

@@ -39,10 +39,10 @@ from pursuit.estimators.search import Search
 from pursuit.estimators.sources import as_source, n_rows, named_columns
 from pursuit.estimators.span.searching import cluster_centres, estimator_search, with_checked_points
 from pursuit.gram import kernel_times
-from pursuit.greedy import Meter, Path
+from pursuit.greedy import CostMeter, Path
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
-from pursuit.objectives import HuberResidual
+from pursuit.objectives import HuberRows
 from pursuit.objectives.hull import STEPS
 from pursuit.rows import RowSource, Sample, as_rows, distinct_rows, draw_rows, len_items
 
@@ -292,16 +292,16 @@ class HullRegressor(ScoredRows, RegressorMixin, KernelModel, ReportedModel, Base
             self.__dict__.pop(name, None)
         sample = Sample(rows, y[:, None], weights).take(present)
         loss = residual_loss(self.loss, self.quantile, y[present], weights[present])
-        if isinstance(loss, HuberResidual):
+        if isinstance(loss, HuberRows):
             self.delta_ = loss.delta
         problem = BallProblem(y[present], weights[present], loss, self.step, self.n_terms)
         with FitRun(self, sample, present) as run:
             if self._uses_kernel:
                 kernel, pool = self._kernel_atoms(sample, X, search, run)
-                meter = Meter(kernel)
+                meter = CostMeter(kernel)
             else:
                 X = X if len(present) == n_rows(X) else _safe_indexing(X, present)
-                pool, meter = self._feature_atoms(X, problem, run), Meter()
+                pool, meter = self._feature_atoms(X, problem, run), CostMeter()
             self.radius_ = self._find_radius(pool, problem, run)
             run.begin("choose", self.n_terms)
             self._keep(pursue_ball(problem, pool, self.radius_, self.tol, meter, run), present)

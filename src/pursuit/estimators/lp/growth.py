@@ -13,10 +13,10 @@ from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate, relative_gap
 from pursuit.estimators.fit_run import FitRun
 from pursuit.gram import kernel_diagonal, kernel_features, kernel_times
-from pursuit.greedy import Meter, Path
+from pursuit.greedy import CostMeter, Path
 from pursuit.kernels import CountingKernel, Kernel
 from pursuit.rows import RowSource, SelectedRows, draw_rows
-from pursuit.solvers import LinearLosses, Master, make_master
+from pursuit.solvers import LinearLosses, RestrictedMaster, make_master
 
 BATCH = 10
 """Kernel functions that each output is given per round. More of them take fewer rounds and more
@@ -56,7 +56,7 @@ class Machine:
     """
 
     losses: LinearLosses
-    master: Master
+    master: RestrictedMaster
     zero: float
     columns: list[int] = field(default_factory=list)
     coefficients: Floats = field(default_factory=lambda: np.empty(0))
@@ -177,7 +177,7 @@ class Growth:
     ) -> None:
         self._rows, self._kernel, self._run = rows, kernel, run
         self._tol, self._n_basis = tol, n_basis
-        self._meter = Meter(kernel)
+        self._meter = CostMeter(kernel)
         self._diagonal = kernel_diagonal(rows, kernel)
         boxes = [each.balanced() for each in losses]
         steepest = max(float(np.maximum(box.upper, -box.lower).max()) for box in boxes)

@@ -21,7 +21,7 @@ from pursuit.estimators.inputs import is_precomputed, validate_items
 from pursuit.estimators.search import Search, resolve_search
 from pursuit.estimators.span.searching import FULL_LIMIT, cluster_centres
 from pursuit.gram import (
-    ColumnMatrix,
+    KernelMatrix,
     gram_statistics,
     kernel_diagonal,
     kernel_features,
@@ -30,9 +30,9 @@ from pursuit.gram import (
 )
 from pursuit.greedy import (
     BoundBelow,
+    CostMeter,
     FreshSubset,
     MaxSize,
-    Meter,
     Path,
     Pivots,
     Pool,
@@ -288,7 +288,7 @@ def choose_in_blocks(
         tol=tol,
         workers=run.workers,
         rng=run.rng,
-        meter=Meter(kernel),
+        meter=CostMeter(kernel),
         stop=after_round,
     )
 
@@ -309,7 +309,7 @@ def _one_by_one(
             f"{FULL_LIMIT} rows, got {m}: use search='fresh'."
         )
     objective = ResidualPursuit(
-        ColumnMatrix(sample.rows, kernel, run.workers),
+        KernelMatrix(sample.rows, kernel, run.workers),
         sample.weights,
         rule="diagonal" if rule == "random-pivot" else cast(Rule, rule),
         projection=plan.projection,
@@ -333,7 +333,7 @@ def _one_by_one(
         stop = BoundBelow(tol, _compared_with_tol(objective, plan.stop))
     if stop is not None:
         rules.insert(0, stop)
-    path = Pursuit(objective, Meter(kernel), candidates=candidates).run(rules, after_step)
+    path = Pursuit(objective, CostMeter(kernel), candidates=candidates).run(rules, after_step)
     own = objective.space if isinstance(objective.space, OwnProjection) else None
     return Landmarks(
         _pivots_of(objective, sample, path),
@@ -437,7 +437,7 @@ def _among_points(
     Up to ``n_components`` points are all taken, in their order. Of more, and where a tolerance may
     leave some out, those that lower the residual trace most are taken one after the other.
     """
-    n, tol, workers, meter = plan.n, plan.residual_tol, run.workers, Meter(kernel)
+    n, tol, workers, meter = plan.n, plan.residual_tol, run.workers, CostMeter(kernel)
     points = plan.search.candidates
     if not plan.search.own_points:
         points = cluster_centres(sample, min(n, sample.n_rows), run.rng)

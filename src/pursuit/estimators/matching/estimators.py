@@ -51,7 +51,7 @@ from pursuit.estimators.sources import named_columns
 from pursuit.estimators.span.searching import estimator_search, with_checked_points
 from pursuit.gram import kernel_times
 from pursuit.greedy import Path
-from pursuit.kernels import Dictionary
+from pursuit.kernels import AtomKernel
 from pursuit.linalg import Workers
 from pursuit.objectives import LogisticRows, RowLoss
 from pursuit.rows import Sample
@@ -100,7 +100,7 @@ class MatchingPursuitModel(CallbackSupportMixin, BasisModel, ReportedModel, Base
     n_basis_: int
     dual_coef_: Floats
     intercept_: Any
-    generalisation_bound_: Bound
+    generalization_bound_: Bound
     printed_bound_: Bound
     _single_output: bool
 
@@ -162,7 +162,7 @@ class MatchingPursuitModel(CallbackSupportMixin, BasisModel, ReportedModel, Base
         n = size_on_path(n, self.n_basis_)
         model = copy.copy(self)
         model._store(self._models.truncated(n))
-        for name in ("generalisation_bound_", "printed_bound_"):
+        for name in ("generalization_bound_", "printed_bound_"):
             bound = getattr(self, name)
             setattr(model, name, replace(bound, size=bound.size[:n], value=bound.value[:n]))
         return model
@@ -202,7 +202,7 @@ class MatchingPursuitModel(CallbackSupportMixin, BasisModel, ReportedModel, Base
             caveats = [*caveats, "if the candidates were fixed before the data were seen"]
         if np.any(sample.weights != 1.0):
             caveats = [*caveats, "a row of weight w counts as w rows"]
-        self.generalisation_bound_, self.printed_bound_ = (
+        self.generalization_bound_, self.printed_bound_ = (
             Bound(
                 name,
                 quantity,
@@ -292,7 +292,7 @@ class MatchingPursuitModel(CallbackSupportMixin, BasisModel, ReportedModel, Base
             values = self._expanded(X, coefficients)
         else:
             rows, X = prediction_rows(self, X)
-            dictionary = Dictionary(tuple(self._compiled_kernels(X)), self._points)
+            dictionary = AtomKernel(tuple(self._compiled_kernels(X)), self._points)
             atoms = atoms_of(self.basis_kernels_)
             with Workers(self.n_jobs) as workers:
                 values = kernel_times(rows, dictionary, atoms, coefficients, workers)
@@ -380,7 +380,7 @@ class KernelMatchingPursuitRegressor(
         The kernel in use.
     error_tol_ : float or array of shape (n_outputs,)
         α in use.
-    generalisation_bound_ : Bound
+    generalization_bound_ : Bound
         Bound on the probability of an error for the sizes tried, with the exact counts of the
         paper's proof; print it. Where it chooses well it is often above 1, and then it is vacuous
         as a statement.
@@ -405,7 +405,7 @@ class KernelMatchingPursuitRegressor(
     >>> model = KernelMatchingPursuitRegressor(gamma=0.5).fit(X, y)
     >>> model.path_.stop_reason
     'bound'
-    >>> bool(model.generalisation_bound_.vacuous.all())
+    >>> bool(model.generalization_bound_.vacuous.all())
     True
     """
 
@@ -523,7 +523,7 @@ class KernelMatchingPursuitClassifier(ScoredRows, ClassifierMixin, MatchingPursu
         c.
     error_tol_ : float
         The value in use.
-    basis_, basis_indices_, basis_kernels_, n_basis_, kernel_, generalisation_bound_, \
+    basis_, basis_indices_, basis_kernels_, n_basis_, kernel_, generalization_bound_, \
             printed_bound_, path_, n_features_in_
         As in `KernelMatchingPursuitRegressor`; the bound is on the probability of an error as
         ``error_tol`` defines it, and ``path_.value`` is the loss that is minimised.

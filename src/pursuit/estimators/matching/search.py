@@ -13,8 +13,8 @@ from pursuit._types import Floats, Indices
 from pursuit.estimators.search import Search
 from pursuit.estimators.span.searching import FULL_LIMIT
 from pursuit.gram import sum_along_path
-from pursuit.greedy import Meter, Path, Pool, Problem, Pursuit, Stalled, StopRule
-from pursuit.kernels import CountingKernel, Dictionary, Kernel
+from pursuit.greedy import CostMeter, Path, Pool, Problem, Pursuit, Stalled, StopRule
+from pursuit.kernels import AtomKernel, CountingKernel, Kernel
 from pursuit.linalg import Workers
 from pursuit.objectives import (
     BackfitPursuit,
@@ -147,7 +147,7 @@ class MatchingModels:
         """Sums over the rows of a measure of the models of all sizes."""
         return sum_along_path(
             rows,
-            Dictionary(tuple(kernels), self.centers.items),
+            AtomKernel(tuple(kernels), self.centers.items),
             atoms_of(self.kernel_of),
             self.coefficients,
             self.intercepts,
@@ -176,9 +176,9 @@ class MatchingSearch:
         pool: Pool,
         capacity: int,
     ) -> None:
-        dictionary = Dictionary(tuple(kernels), pool.items)
+        dictionary = AtomKernel(tuple(kernels), pool.items)
         kernel = CountingKernel(dictionary)
-        self.problem = replace(problem, kernel=kernel, meter=Meter(kernel))
+        self.problem = replace(problem, kernel=kernel, meter=CostMeter(kernel))
         self.plan, self._pool, self._n_atoms = plan, pool, dictionary.n_atoms
         sample = problem.sample
         rows = plan.rows_that_choose(sample.n_rows, len(pool))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 _GUARD_SQUARINGS = 4
-"""The residual share of a row enters the spread with its 16th power, as in `Spread.variance`."""
+"""The residual share of a row enters the spread with its 16th power, as in `PredictiveVariance.variance`."""
 
 
 def to_onnx(
@@ -154,7 +154,7 @@ def _values(
 def _standard_deviation(
     graph: Graph, X: str, model: SparseGPRegressor, kernel: Kernel, points: Floats
 ) -> str:
-    """√(noise ‖U‖² + factor · residual + noise), in units of y (`Spread.variance`)."""
+    """√(noise ‖U‖² + factor · residual + noise), in units of y (`PredictiveVariance.variance`)."""
     solution, spread = model._factors, model._spread
     unit = np.eye(solution.size)
     whitener = solve_triangular(solution.R, unit, lower=True)

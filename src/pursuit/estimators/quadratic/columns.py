@@ -12,7 +12,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import circle_shift, companion_lower_bound, residual_lower_bound
-from pursuit.greedy import Meter, Pursuit
+from pursuit.greedy import CostMeter, Pursuit
 from pursuit.greedy.loop import Candidates
 from pursuit.linalg import EPS, NotPositiveDefiniteError, Workers
 from pursuit.objectives import QuadraticPursuit
@@ -304,7 +304,7 @@ class SecondPursuit:
             )
         except NotPositiveDefiniteError as error:
             raise companion.refusal() from error
-        self._pursuit = Pursuit(self._objective, Meter(), candidates=pool)
+        self._pursuit = Pursuit(self._objective, CostMeter(), candidates=pool)
         self._ended = False
 
     def advance(self, n: int) -> float:

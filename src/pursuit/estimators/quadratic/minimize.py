@@ -29,7 +29,7 @@ from pursuit.estimators.quadratic.columns import (
     is_psd,
     unbounded,
 )
-from pursuit.greedy import AllCandidates, FreshSubset, GapBelow, MaxSize, Meter, Path, Pursuit
+from pursuit.greedy import AllCandidates, CostMeter, FreshSubset, GapBelow, MaxSize, Path, Pursuit
 from pursuit.greedy.loop import Candidates
 from pursuit.linalg import NotPositiveDefiniteError, Workers
 from pursuit.objectives import QuadraticPursuit
@@ -206,7 +206,7 @@ def minimize_quadratic(
                 look_ahead=False,
                 known_psd=small,
             )
-            pursuit = Pursuit(objective, Meter(matrix), candidates=first, scale=scale)
+            pursuit = Pursuit(objective, CostMeter(matrix), candidates=first, scale=scale)
             path = pursuit.run(rules)
         except NotPositiveDefiniteError as error:
             raise indefinite() from error

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, natarajan_step_bound, orthogonalities, span_rate_bound
-from pursuit.greedy import Meter, Problem, Pursuit, ValueBelow, kernel_matrix
+from pursuit.greedy import CostMeter, Problem, Pursuit, ValueBelow, kernel_matrix
 from pursuit.linalg import Workers
 from pursuit.objectives import QuadraticPursuit
 
@@ -85,7 +85,7 @@ class DenseProblem:
             workers=workers,
             look_ahead=True,
         )
-        return -Pursuit(objective, Meter()).run([ValueBelow(-enough)]).value
+        return -Pursuit(objective, CostMeter()).run([ValueBelow(-enough)]).value
 
 
 def reference_vectors(

@@ -11,7 +11,7 @@ from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate, diagonal_quadratic
 from pursuit.estimators.span.features import SpanFeatures
 from pursuit.gram import kernel_product
-from pursuit.greedy import Meter
+from pursuit.greedy import CostMeter
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
 from pursuit.rows import RowSource, SelectedRows, as_rows
@@ -72,7 +72,7 @@ def exact_certificate(
     rows: RowSource,
     kernel: CountingKernel,
     workers: Workers,
-    meter: Meter | None = None,
+    meter: CostMeter | None = None,
 ) -> tuple[Certificate, DualPass]:
     """One product of the full kernel matrix of the support vectors with the dual point.
 

@@ -51,8 +51,8 @@ from pursuit.estimators.span.steps import StepFit
 from pursuit.gram import GramStatistics
 from pursuit.greedy import (
     Clock,
+    CostMeter,
     MaxSize,
-    Meter,
     Path,
     Pool,
     Problem,
@@ -60,7 +60,7 @@ from pursuit.greedy import (
     SpanFit,
     size_grid,
 )
-from pursuit.linalg import SpanSolution, Spread, StepSolution, Workers, reordered
+from pursuit.linalg import PredictiveVariance, SpanSolution, StepwiseSolution, Workers, reordered
 from pursuit.objectives import gram_pursuit
 from pursuit.rows import Sample
 from pursuit.tuning import Calibration
@@ -125,11 +125,11 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
     calibration_: Calibration | None
     _scale: TargetScale
     _single_output: bool
-    _solution: SpanSolution | StepSolution
+    _solution: SpanSolution | StepwiseSolution
     _sums: dict[str, Any]
     _weighted: bool
     _learned: bool
-    _spread: Spread
+    _spread: PredictiveVariance
     _calibrations: dict[int, Calibration]
 
     @property
@@ -484,7 +484,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             sample = sample.take(np.flatnonzero(weights > 0))
         kernel = self._compiled(X)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        return Problem(sample, kernel, self.noise_, workers, Meter(kernel), rng)
+        return Problem(sample, kernel, self.noise_, workers, CostMeter(kernel), rng)
 
     def _warn_without_weights(self, sample_weight: ArrayLike | None) -> None:
         if self._weighted and sample_weight is None:
@@ -547,7 +547,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             return problem
         return replace(problem, sample=problem.sample.take(np.arange(fitted.n_rows)))
 
-    def _set_solution(self, solution: SpanSolution | StepSolution) -> None:
+    def _set_solution(self, solution: SpanSolution | StepwiseSolution) -> None:
         self._solution = solution
         self.n_basis_ = solution.size
         coefficients = solution.coefficients()
@@ -594,7 +594,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             objective = gram_pursuit(
                 statistics, K.copy(), old.noise, capacity=len(K), workers=workers
             )
-            path = Pursuit(objective, Meter(), labels=self.basis_indices_).run([MaxSize(size)])
+            path = Pursuit(objective, CostMeter(), labels=self.basis_indices_).run([MaxSize(size)])
         # What the Gram form cannot resolve keeps its place behind what it can.
         rest = np.setdiff1d(np.arange(len(K)), objective.chosen)
         order = np.concatenate([objective.chosen, rest])

@@ -33,7 +33,7 @@ from pursuit.greedy import (
     size_grid,
     subset_size,
 )
-from pursuit.linalg import SpanSolution, StepSolution
+from pursuit.linalg import SpanSolution, StepwiseSolution
 from pursuit.objectives import SpanEvidence, SpanObjective, SpanPursuit
 from pursuit.rows import BLOCK_ROWS, Sample, distinct_rows, draw_rows
 
@@ -92,7 +92,7 @@ def with_checked_points(estimator: Any, search: Search) -> Search:
 
 
 def span_model(
-    points: Any, solution: SpanSolution | StepSolution, norms: Floats | None = None
+    points: Any, solution: SpanSolution | StepwiseSolution, norms: Floats | None = None
 ) -> Model:
     """The model of a solution; with ``norms`` y'Wy of the rows it was fitted to, where known.
 
@@ -338,7 +338,7 @@ class PublishedGap:
         primal = cast(SpanObjective, pursuit.objective).primal
         return relative_gap(primal, lower, float(self._norms.sum()))
 
-    def final(self, solution: SpanSolution | StepSolution) -> Certificate:
+    def final(self, solution: SpanSolution | StepwiseSolution) -> Certificate:
         """The certificate of the fitted model."""
         upper = 0.5 * self._norms - solution.gains().sum(axis=0)
         lower = self._second.lower_bound(solution.size, self._problem.noise)

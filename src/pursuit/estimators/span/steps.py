@@ -41,7 +41,7 @@ from pursuit.greedy import (
     kernel_matrix,
     refit,
 )
-from pursuit.linalg import StepSolution
+from pursuit.linalg import StepwiseSolution
 from pursuit.objectives import LassoPursuit, PlanePursuit, RefittedPlanePursuit, SpanPursuit
 from pursuit.rows import BLOCK_ROWS, distinct_rows
 from pursuit.solvers import bounded_least_squares
@@ -55,7 +55,7 @@ class StepFit:
     """A model made of steps: its basis in the order of choice, the steps, the path, the trace."""
 
     pool: Pool
-    solution: StepSolution
+    solution: StepwiseSolution
     path: Path
     trace: float
     exact: ClassVar[bool] = True
@@ -212,11 +212,11 @@ def fit_penalised(
 
 def _sum_of_terms(
     objective: LassoPursuit, pool: Pool, problem: Problem, norm: float
-) -> StepSolution:
+) -> StepwiseSolution:
     """f as steps that add its terms as they are, one after the other."""
     a, n = objective.coefficients[objective.held], len(objective.held)
     K = kernel_matrix(problem.kernel, pool.items, problem.workers)
     products = a[:, None] * np.tril(K) @ np.diag(a)
     squares = np.cumsum(2.0 * products.sum(axis=1) - np.diag(products))
     decrease = 0.5 * norm - objective.partial_values()
-    return StepSolution(np.arange(n), a, np.ones(n), squares, decrease)
+    return StepwiseSolution(np.arange(n), a, np.ones(n), squares, decrease)

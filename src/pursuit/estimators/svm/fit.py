@@ -49,8 +49,8 @@ from pursuit.estimators.span.searching import (
 )
 from pursuit.estimators.svm.problem import MachineProblem, MachineSolution
 from pursuit.gram import kernel_times, kernel_transpose_times
-from pursuit.greedy import MaxSize, Meter, Path, Pool, Problem, Pursuit, kernel_matrix
-from pursuit.kernels import Pullback, kernel_gradient, without_white
+from pursuit.greedy import CostMeter, MaxSize, Path, Pool, Problem, Pursuit, kernel_matrix
+from pursuit.kernels import KernelGradient, kernel_gradient, without_white
 from pursuit.linalg import Workers
 from pursuit.objectives import QuadraticPursuit
 from pursuit.rows import RowSource, Sample, SelectedRows, draw_rows
@@ -79,7 +79,7 @@ _SEARCHES = {"pooled": POOLED, "full": ()}
 class Moving:
     """How the chosen points are moved: gradient of the kernel, its length scales, steps."""
 
-    gradient: Pullback
+    gradient: KernelGradient
     units: Floats
     steps: int
 
@@ -314,7 +314,7 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
             else:
                 # A loss with corners has to be solved again: f does not determine the dual point.
                 rng = seeded(self.random_state)
-                chooser = Problem(sample, kernel, 1.0, workers, Meter(kernel), rng)
+                chooser = Problem(sample, kernel, 1.0, workers, CostMeter(kernel), rng)
                 pool = Pool(self._points, self.basis_indices_)
                 dual = SpannedRows(chooser, self.dtype).solve(problem, pool).dual
             certificate, _ = exact_certificate(
@@ -555,7 +555,7 @@ def _grow(span: Span, features: SpanFeatures, product: DualPass, n: int, chooser
     return pool.take(objective.chosen)
 
 
-def _spent(meter: Meter) -> Floats:
+def _spent(meter: CostMeter) -> Floats:
     return np.array([meter.seconds, meter.entries, meter.passes])
 
 
