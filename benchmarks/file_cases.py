@@ -148,7 +148,7 @@ def _fit(path: Path, options: list[str]) -> dict[str, float]:
 
 def _same_model(folder: Path, n_rows: int) -> list[Figure]:
     """The model of a file beside that of the same rows in memory."""
-    from pursuit.estimators import sources
+    from pursuit.estimators import inputs as sources
 
     _, pq = _arrow()
     path = folder / "compared.parquet"

@@ -7,7 +7,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics import log_loss
 
 from pursuit import Search, SparseGPClassifier, SparseGPRegressor
-from pursuit.estimators.span import searching
+from pursuit.estimators.span import search as searching
 
 
 @pytest.mark.parametrize("m", [200, 2200])

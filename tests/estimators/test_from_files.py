@@ -31,7 +31,7 @@ from pursuit import (
     open_table,
     pairwise,
 )
-from pursuit.estimators import sources
+from pursuit.estimators import inputs as sources
 from pursuit.rows import ArrayRows, ListRows
 
 pa = pytest.importorskip("pyarrow")

@@ -1,5 +1,6 @@
 """The scikit-learn face: wire rows, kernel, objective and stopping rule, and store the result."""
 
+from pursuit.estimators.arguments import Evidence, Search
 from pursuit.estimators.components.kernel_cca import SparseKernelCCA
 from pursuit.estimators.components.kernel_pca import SparseKernelPCA
 from pursuit.estimators.gp.classifier import SparseGPClassifier
@@ -20,7 +21,6 @@ from pursuit.estimators.onnx_export import to_onnx
 from pursuit.estimators.quadratic.minimize import QuadraticSolution, minimize_quadratic
 from pursuit.estimators.ridge import SparseKernelRidge
 from pursuit.estimators.saving import load, trusted_types
-from pursuit.estimators.search import Evidence, Search
 from pursuit.estimators.svm.estimators import LowRankOneClassSVM, LowRankSVC, LowRankSVR
 
 __all__ = [

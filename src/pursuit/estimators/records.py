@@ -57,6 +57,7 @@ def records() -> dict[str, type]:
     """
     # Estimators import this module, so it looks up their parts when they are needed.
     from pursuit import bounds, gram, greedy, linalg, solvers, tuning
+    from pursuit.estimators.arguments import Evidence, Search
     from pursuit.estimators.components.kernel_cca import ChosenPairs
     from pursuit.estimators.components.subspace import Diagonal, Subspace
     from pursuit.estimators.components.views import Disagreements, View
@@ -69,7 +70,6 @@ def records() -> dict[str, type]:
     from pursuit.estimators.maps.landmarks import Landmarks, Projection
     from pursuit.estimators.maps.neighbors import SearchCost
     from pursuit.estimators.matching.search import MatchingModels
-    from pursuit.estimators.search import Evidence, Search
     from pursuit.estimators.span.steps import StepFit
     from pursuit.estimators.svm.problem import MachineSolution
     from pursuit.objectives import SigmoidAtoms

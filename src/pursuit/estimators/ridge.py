@@ -25,18 +25,25 @@ from pursuit.bounds import (
     simple_rate_bound,
     span_rate_bound,
 )
-from pursuit.estimators.constraints import CHECKPOINT, DTYPE, EXECUTION, KERNEL, MAX_TIME, SEARCH
-from pursuit.estimators.fit_run import FitRun
+from pursuit.estimators.arguments import (
+    CHECKPOINT,
+    DTYPE,
+    EXECUTION,
+    KERNEL,
+    MAX_TIME,
+    SEARCH,
+    Search,
+    resolve_search,
+)
+from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, with_callbacks
 from pursuit.estimators.inputs import (
     check_positive_definite,
+    named_columns,
     positive,
     validate_targets,
     validate_weights,
 )
-from pursuit.estimators.lazily import ScoredRows, lazily
-from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
-from pursuit.estimators.search import Search, resolve_search
-from pursuit.estimators.sources import named_columns
+from pursuit.estimators.kernel_model import ScoredRows, lazily
 from pursuit.estimators.span.certify import KINDS
 from pursuit.estimators.span.dense import (
     EXACT_ROWS,
@@ -46,7 +53,7 @@ from pursuit.estimators.span.dense import (
     reference_vectors,
 )
 from pursuit.estimators.span.model import SpanModel, has_truncations
-from pursuit.estimators.span.searching import (
+from pursuit.estimators.span.search import (
     FULL_LIMIT,
     RowSplit,
     SearchPlan,

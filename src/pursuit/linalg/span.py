@@ -1,8 +1,8 @@
 """Solutions in the span of chosen basis functions: coefficients, variances, distances.
 
-:class:`SpanSolution` is the regularised least-squares solution, :class:`PredictiveVariance` the variance of its
-predictions, and :class:`StepwiseSolution` a solution built step by step. :class:`SpanPoints` brackets
-distances of feature space by distances in the span.
+:class:`SpanSolution` is the regularised least-squares solution, :class:`PredictiveVariance` the
+variance of its predictions, and :class:`StepwiseSolution` a solution built step by step.
+:class:`SpanPoints` brackets distances of feature space by distances in the span.
 """
 
 from __future__ import annotations

@@ -22,20 +22,18 @@ from sklearn.utils.validation import check_is_fitted
 from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound
+from pursuit.estimators.arguments import CHECKPOINT, EXECUTION, MAX_TIME, Search, resolve_search
 from pursuit.estimators.components.kernel_pca import SEARCH_FIELDS
 from pursuit.estimators.components.subspace import check_sizes, default_pool_size
 from pursuit.estimators.components.views import Disagreements, SpannedPairs, View
-from pursuit.estimators.constraints import CHECKPOINT, EXECUTION, MAX_TIME
-from pursuit.estimators.fit_run import FitRun, interrupt, warn
+from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
 from pursuit.estimators.inputs import (
     check_positive_definite,
     is_precomputed,
+    named_columns,
     validate_weights,
 )
-from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.estimators.search import Search, resolve_search
-from pursuit.estimators.sources import named_columns
 from pursuit.gram import KernelMatrix
 from pursuit.greedy import (
     PATIENCE,

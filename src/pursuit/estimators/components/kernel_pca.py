@@ -25,6 +25,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, compression_bound, kpca_bound
+from pursuit.estimators.arguments import (
+    CHECKPOINT,
+    EXECUTION,
+    KERNEL,
+    MAX_TIME,
+    Search,
+    resolve_search,
+)
 from pursuit.estimators.components.subspace import (
     Diagonal,
     Subspace,
@@ -35,24 +43,20 @@ from pursuit.estimators.components.subspace import (
     fixed_points,
     ridge_preimages,
 )
-from pursuit.estimators.constraints import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME
-from pursuit.estimators.fit_run import FitRun, interrupt
+from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, with_callbacks
 from pursuit.estimators.inputs import (
     check_positive_definite,
     check_symmetric,
     dense,
     is_precomputed,
+    named_columns,
     prediction_rows,
     size_on_path,
     training_rows,
     weighted_sample,
 )
-from pursuit.estimators.kernelmodel import BasisModel, Expansion
-from pursuit.estimators.lazily import lazily
-from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
+from pursuit.estimators.kernel_model import BasisModel, Expansion, lazily
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.estimators.search import Search, resolve_search
-from pursuit.estimators.sources import named_columns
 from pursuit.gram import over_span
 from pursuit.greedy import Path, Pool
 from pursuit.kernels import is_gaussian

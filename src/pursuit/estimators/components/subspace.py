@@ -16,8 +16,8 @@ from scipy.linalg import solve_triangular
 from pursuit import limits
 from pursuit._types import Floats
 from pursuit.bounds import compression_terms
+from pursuit.estimators.arguments import Search
 from pursuit.estimators.fit_run import FitRun
-from pursuit.estimators.search import Search
 from pursuit.gram import KernelMatrix, gram_statistics, kernel_diagonal
 from pursuit.greedy import (
     PATIENCE,

@@ -21,14 +21,14 @@ from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, correlation_bound
 from pursuit.estimators.components.subspace import WEIGHTED
 from pursuit.estimators.inputs import (
+    as_source,
     check_symmetric,
     counting_kernel,
     holds_objects,
     is_precomputed,
     validate_items,
 )
-from pursuit.estimators.lazily import lazily
-from pursuit.estimators.sources import as_source
+from pursuit.estimators.kernel_model import lazily
 from pursuit.gram import SpannedView, kernel_diagonal, kernel_times, paired_moments
 from pursuit.greedy import Pool, kernel_matrix
 from pursuit.kernels import CountingKernel

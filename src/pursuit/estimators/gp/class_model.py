@@ -19,17 +19,16 @@ from pursuit.estimators.gp.laplace import LaplaceFit
 from pursuit.estimators.inputs import (
     check_lengths,
     is_precomputed,
+    named_columns,
     prediction_rows,
     rows_again,
     size_on_path,
     validate_labels,
     validate_weights,
 )
-from pursuit.estimators.kernelmodel import BasisModel
-from pursuit.estimators.lazily import ScoredRows, lazily
+from pursuit.estimators.kernel_model import BasisModel, ScoredRows, lazily
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.estimators.sources import named_columns
-from pursuit.estimators.span.duality import exact_certificate
+from pursuit.estimators.span.features import exact_certificate
 from pursuit.gram import kernel_times, over_span
 from pursuit.greedy import CostMeter, Path
 from pursuit.kernels import CountingKernel

@@ -16,8 +16,7 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from pursuit._types import Floats, Indices
-from pursuit.estimators.classes import class_numbers, class_weights, distinct_classes
-from pursuit.estimators.constraints import (
+from pursuit.estimators.arguments import (
     CHECKPOINT,
     EXECUTION,
     KERNEL,
@@ -25,8 +24,11 @@ from pursuit.estimators.constraints import (
     OPTIMIZER,
     REFINE,
     SEARCH,
+    Evidence,
+    Search,
 )
-from pursuit.estimators.fit_run import FitRun, interrupt, warn
+from pursuit.estimators.classes import class_numbers, class_weights, distinct_classes
+from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
 from pursuit.estimators.gp.class_model import LatentClassModel
 from pursuit.estimators.gp.laplace import (
     LaplaceFit,
@@ -40,16 +42,14 @@ from pursuit.estimators.gp.stages import choose_size, move_basis, moving_steps, 
 from pursuit.estimators.inputs import (
     check_lengths,
     is_precomputed,
+    named_columns,
     positive,
     training_rows,
     validate_labels,
     validate_weights,
 )
-from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
-from pursuit.estimators.search import Evidence, Search
-from pursuit.estimators.sources import named_columns
 from pursuit.estimators.span.model import AUTO_BASIS, NO_TIME_TO_CERTIFY, time_to_certify
-from pursuit.estimators.span.searching import (
+from pursuit.estimators.span.search import (
     GAUSSIAN_SEARCH,
     SearchPlan,
     choose_basis,

@@ -20,14 +20,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats
 from pursuit.bounds import Certificate
-from pursuit.estimators.constraints import CHECKPOINT, DTYPE, EXECUTION, KERNEL, MAX_TIME, OPTIMIZER
-from pursuit.estimators.fit_run import FitRun, interrupt, warn
+from pursuit.estimators.arguments import (
+    CHECKPOINT,
+    DTYPE,
+    EXECUTION,
+    KERNEL,
+    MAX_TIME,
+    OPTIMIZER,
+    Evidence,
+)
+from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
 from pursuit.estimators.gp.exact_system import DirectSystem, ExactSystem, IterativeSystem
 from pursuit.estimators.gp.learning import LEARNING_SHARE, learn_or_keep, warn_of_light_rows
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
+    held,
     is_precomputed,
+    named_columns,
     positive,
     prediction_rows,
     training_rows,
@@ -35,12 +45,8 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
-from pursuit.estimators.kernelmodel import Expansion, KernelModel
-from pursuit.estimators.lazily import ScoredRows, lazily
-from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
+from pursuit.estimators.kernel_model import Expansion, KernelModel, ScoredRows, lazily
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.estimators.search import Evidence
-from pursuit.estimators.sources import held, named_columns
 from pursuit.gram import kernel_times
 from pursuit.greedy import CostMeter, Path, Problem
 from pursuit.kernels import CountingKernel

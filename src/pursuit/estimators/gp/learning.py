@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from pursuit import limits, tuning
 from pursuit._types import Floats
+from pursuit.estimators.arguments import Evidence
 from pursuit.estimators.fit_run import warn
 from pursuit.estimators.inputs import (
     check_positive_definite,
@@ -19,9 +20,8 @@ from pursuit.estimators.inputs import (
     dense,
     feature_deviations,
     is_precomputed,
+    n_features,
 )
-from pursuit.estimators.search import Evidence
-from pursuit.estimators.sources import n_features
 from pursuit.kernels import CountingKernel, kernel_gradient, without_white
 from pursuit.linalg import Workers
 from pursuit.rows import Sample, draw_rows

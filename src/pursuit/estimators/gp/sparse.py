@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats
 from pursuit.bounds import Bound, EvidenceBounds, evidence_bounds
-from pursuit.estimators.constraints import (
+from pursuit.estimators.arguments import (
     CHECKPOINT,
     DTYPE,
     EXECUTION,
@@ -28,8 +28,10 @@ from pursuit.estimators.constraints import (
     OPTIMIZER,
     REFINE,
     SEARCH,
+    Evidence,
+    Search,
 )
-from pursuit.estimators.fit_run import FitRun
+from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, with_callbacks
 from pursuit.estimators.gp.error_bars import (
     latent_covariance,
     latent_variance,
@@ -46,19 +48,19 @@ from pursuit.estimators.gp.stages import (
     timed,
 )
 from pursuit.estimators.inputs import (
+    held,
     is_precomputed,
+    n_rows,
+    named_columns,
     positive,
     prediction_rows,
     validate_items,
 )
-from pursuit.estimators.lazily import ScoredRows, lazily
-from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
-from pursuit.estimators.search import Evidence, Search
-from pursuit.estimators.sources import held, n_rows, named_columns
+from pursuit.estimators.kernel_model import ScoredRows, lazily
 from pursuit.estimators.span.certify import KINDS
 from pursuit.estimators.span.dense import check_dense, step_bound
 from pursuit.estimators.span.model import NO_TIME_TO_CERTIFY, SpanModel
-from pursuit.estimators.span.searching import (
+from pursuit.estimators.span.search import (
     GAUSSIAN_SEARCH,
     choose_basis,
     estimator_search,

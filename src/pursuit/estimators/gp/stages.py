@@ -13,7 +13,7 @@ from pursuit._types import Floats, Indices
 from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.gp.learning import LearnedKernel
 from pursuit.estimators.inputs import dense
-from pursuit.estimators.span.searching import (
+from pursuit.estimators.span.search import (
     Chosen,
     RowSplit,
     SearchPlan,

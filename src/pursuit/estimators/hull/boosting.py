@@ -20,8 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate, hull_rate_bound, margin_bound, margin_scale
+from pursuit.estimators.arguments import CHECKPOINT, EXECUTION, MAX_TIME
 from pursuit.estimators.classes import distinct_classes
-from pursuit.estimators.constraints import CHECKPOINT, EXECUTION, MAX_TIME
 from pursuit.estimators.fit_run import FitRun, interrupt
 from pursuit.estimators.hull.pursue import (
     HullStop,
@@ -32,10 +32,9 @@ from pursuit.estimators.hull.pursue import (
     recorded_pieces,
     stop_in_time,
 )
-from pursuit.estimators.inputs import seeded_clone, validate_held, validate_weights
-from pursuit.estimators.lazily import ScoredRows, lazily
+from pursuit.estimators.inputs import named_columns, seeded_clone, validate_held, validate_weights
+from pursuit.estimators.kernel_model import ScoredRows, lazily
 from pursuit.estimators.saving import SavedModel
-from pursuit.estimators.sources import named_columns
 from pursuit.greedy import CostMeter, Path, Pursuit
 from pursuit.objectives import (
     ExponentialLoss,

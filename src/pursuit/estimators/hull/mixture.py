@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
-from pursuit.estimators.constraints import CHECKPOINT, EXECUTION, MAX_TIME
+from pursuit.estimators.arguments import CHECKPOINT, EXECUTION, MAX_TIME
 from pursuit.estimators.fit_run import FitRun, interrupt, warn
 from pursuit.estimators.hull.mixture_atoms import GaussianAtoms, Searched
 from pursuit.estimators.hull.pursue import (
@@ -24,10 +24,9 @@ from pursuit.estimators.hull.pursue import (
     recorded_pieces,
     stop_in_time,
 )
-from pursuit.estimators.inputs import seeded, validate_held, validate_weights
-from pursuit.estimators.lazily import lazily
+from pursuit.estimators.inputs import named_columns, seeded, validate_held, validate_weights
+from pursuit.estimators.kernel_model import lazily
 from pursuit.estimators.saving import SavedModel
-from pursuit.estimators.sources import named_columns
 from pursuit.greedy import CostMeter, Path, Pursuit
 from pursuit.linalg import Workers
 from pursuit.rows import Sample, as_rows, draw_rows

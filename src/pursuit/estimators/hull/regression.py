@@ -18,26 +18,26 @@ from sklearn.utils.validation import _check_y, _num_samples, check_is_fitted, va
 from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate
-from pursuit.estimators.constraints import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME
+from pursuit.estimators.arguments import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME, Search
 from pursuit.estimators.fit_run import FitRun, interrupt
 from pursuit.estimators.hull.atoms import StackedKernel, StoredAtoms, some_items
 from pursuit.estimators.hull.balls import KINKED, LOSSES, BallProblem, residual_loss
 from pursuit.estimators.hull.pools import BallFit, Pool, RowAtoms, choose_radius, pursue_ball
 from pursuit.estimators.inputs import (
+    as_source,
     check_lengths,
     is_precomputed,
+    n_rows,
+    named_columns,
     prediction_rows,
     seeded_clone,
     training_rows,
     validate_held,
     validate_weights,
 )
-from pursuit.estimators.kernelmodel import KernelModel
-from pursuit.estimators.lazily import ScoredRows, lazily
+from pursuit.estimators.kernel_model import KernelModel, ScoredRows, lazily
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.estimators.search import Search
-from pursuit.estimators.sources import as_source, n_rows, named_columns
-from pursuit.estimators.span.searching import cluster_centres, estimator_search, with_checked_points
+from pursuit.estimators.span.search import cluster_centres, estimator_search, with_checked_points
 from pursuit.gram import kernel_times
 from pursuit.greedy import CostMeter, Path
 from pursuit.kernels import CountingKernel

@@ -23,26 +23,30 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
+from pursuit.estimators.arguments import (
+    CHECKPOINT,
+    EXECUTION,
+    KERNEL,
+    MAX_TIME,
+    Search,
+    resolve_search,
+)
 from pursuit.estimators.classes import against_rest, class_weights, distinct_classes
-from pursuit.estimators.constraints import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME
-from pursuit.estimators.fit_run import FitRun, interrupt, warn
+from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
 from pursuit.estimators.inputs import (
     check_lengths,
     check_symmetric,
     is_precomputed,
+    named_columns,
     prediction_rows,
     training_rows,
     validate_labels,
     validate_targets,
     validate_weights,
 )
-from pursuit.estimators.kernelmodel import BasisModel
-from pursuit.estimators.lazily import ScoredRows, lazily
+from pursuit.estimators.kernel_model import BasisModel, ScoredRows, lazily
 from pursuit.estimators.lp.growth import POOL, Growth
-from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.estimators.search import Search, resolve_search
-from pursuit.estimators.sources import named_columns
 from pursuit.greedy import Path
 from pursuit.kernels import CountingKernel
 from pursuit.rows import RowSource, Sample, SelectedRows, draw_rows, source_numbers

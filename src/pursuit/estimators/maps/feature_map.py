@@ -26,17 +26,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, sampled_total
-from pursuit.estimators.constraints import CHECKPOINT, DTYPE, EXECUTION, KERNEL, MAX_TIME
-from pursuit.estimators.fit_run import FitRun, interrupt, warn
+from pursuit.estimators.arguments import CHECKPOINT, DTYPE, EXECUTION, KERNEL, MAX_TIME, Search
+from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
 from pursuit.estimators.inputs import (
     check_positive_definite,
     is_precomputed,
+    named_columns,
     prediction_rows,
     training_rows,
     weighted_sample,
 )
-from pursuit.estimators.kernelmodel import Expansion, KernelModel
-from pursuit.estimators.lazily import lazily
+from pursuit.estimators.kernel_model import Expansion, KernelModel, lazily
 from pursuit.estimators.maps.landmarks import (
     PROJECTIONS,
     RULES,
@@ -48,10 +48,7 @@ from pursuit.estimators.maps.landmarks import (
     own_points,
     project,
 )
-from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.estimators.search import Search
-from pursuit.estimators.sources import named_columns
 from pursuit.gram import kernel_features
 from pursuit.greedy import Path
 from pursuit.kernels import CountingKernel

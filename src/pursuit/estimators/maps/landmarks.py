@@ -16,10 +16,10 @@ from scipy.linalg import cho_factor, cho_solve
 from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, least_deviation, sample_needed, sampled_look
+from pursuit.estimators.arguments import Search, resolve_search
 from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.inputs import is_precomputed, validate_items
-from pursuit.estimators.search import Search, resolve_search
-from pursuit.estimators.span.searching import FULL_LIMIT, cluster_centres
+from pursuit.estimators.span.search import FULL_LIMIT, cluster_centres
 from pursuit.gram import (
     KernelMatrix,
     gram_statistics,

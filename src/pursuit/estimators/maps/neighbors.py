@@ -23,22 +23,22 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
-from pursuit.estimators.constraints import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME
-from pursuit.estimators.fit_run import FitRun, interrupt
+from pursuit.estimators.arguments import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME
+from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, with_callbacks
 from pursuit.estimators.inputs import (
     check_positive_definite,
     check_symmetric,
+    held,
     indefinite,
     is_precomputed,
+    named_columns,
     prediction_rows,
     training_rows,
     weighted_sample,
 )
-from pursuit.estimators.kernelmodel import KernelModel
+from pursuit.estimators.kernel_model import KernelModel
 from pursuit.estimators.maps.landmarks import choose_in_blocks
-from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.saving import SavedModel
-from pursuit.estimators.sources import held, named_columns
 from pursuit.gram import Found, NeighborSearch, Queries, kernel_diagonal, kernel_features
 from pursuit.greedy import Pivots
 from pursuit.kernels import CountingKernel

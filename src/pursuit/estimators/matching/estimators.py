@@ -26,13 +26,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound
+from pursuit.estimators.arguments import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME, Search
 from pursuit.estimators.classes import distinct_classes, largest_class
-from pursuit.estimators.constraints import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME
-from pursuit.estimators.fit_run import FitRun, interrupt, warn
+from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
     is_precomputed,
+    named_columns,
     prediction_rows,
     size_on_path,
     training_rows,
@@ -40,15 +41,11 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
-from pursuit.estimators.kernelmodel import BasisModel
-from pursuit.estimators.lazily import ScoredRows, lazily
+from pursuit.estimators.kernel_model import BasisModel, ScoredRows, lazily
 from pursuit.estimators.matching.fit import Judge, MarginJudge, MissJudge, fit_matching
 from pursuit.estimators.matching.search import MatchingModels, MatchingPlan, atoms_of
-from pursuit.estimators.progress import CallbackSupportMixin, with_callbacks
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.estimators.search import Search
-from pursuit.estimators.sources import named_columns
-from pursuit.estimators.span.searching import estimator_search, with_checked_points
+from pursuit.estimators.span.search import estimator_search, with_checked_points
 from pursuit.gram import kernel_times
 from pursuit.greedy import Path
 from pursuit.kernels import AtomKernel

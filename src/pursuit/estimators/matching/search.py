@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit._types import Floats, Indices
-from pursuit.estimators.search import Search
-from pursuit.estimators.span.searching import FULL_LIMIT
+from pursuit.estimators.arguments import Search
+from pursuit.estimators.span.search import FULL_LIMIT
 from pursuit.gram import sum_along_path
 from pursuit.greedy import CostMeter, Path, Pool, Problem, Pursuit, Stalled, StopRule
 from pursuit.kernels import AtomKernel, CountingKernel, Kernel

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from pursuit._types import Floats
 from pursuit.estimators.gp.sparse import SparseGPRegressor
 from pursuit.estimators.inputs import dense, is_precomputed
-from pursuit.estimators.kernelmodel import Expansion
+from pursuit.estimators.kernel_model import Expansion
 from pursuit.estimators.onnx_export.graph import Graph, block, diagonal
 from pursuit.estimators.saving import models
 from pursuit.kernels import Kernel

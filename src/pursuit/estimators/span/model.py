@@ -22,12 +22,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate, CertificatePath
+from pursuit.estimators.arguments import Search, resolve_search
 from pursuit.estimators.fit_run import FitRun, interrupt, warn
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
     dense,
     is_precomputed,
+    n_rows,
+    named_columns,
     rows_again,
     size_on_path,
     training_rows,
@@ -35,12 +38,10 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
-from pursuit.estimators.kernelmodel import BasisModel
+from pursuit.estimators.kernel_model import BasisModel
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.estimators.search import Search, resolve_search
-from pursuit.estimators.sources import n_rows, named_columns
 from pursuit.estimators.span.certify import Certifier, check_kind
-from pursuit.estimators.span.searching import (
+from pursuit.estimators.span.search import (
     GAUSSIAN_SEARCH,
     SearchPlan,
     choose_again,

@@ -10,7 +10,7 @@ import numpy as np
 from pursuit import limits
 from pursuit._types import Floats
 from pursuit.bounds import Certificate, relative_gap
-from pursuit.estimators.span.searching import (
+from pursuit.estimators.span.search import (
     Begin,
     PublishedGap,
     SearchPlan,

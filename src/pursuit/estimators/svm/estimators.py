@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
+from pursuit.estimators.arguments import Search
 from pursuit.estimators.classes import (
     against_each_other,
     against_rest,
@@ -24,8 +25,10 @@ from pursuit.estimators.classes import (
     largest_class,
     votes,
 )
+from pursuit.estimators.fit_run import with_callbacks
 from pursuit.estimators.inputs import (
     check_lengths,
+    named_columns,
     positive,
     rows_again,
     training_rows,
@@ -33,10 +36,7 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
-from pursuit.estimators.lazily import ScoredRows, lazily
-from pursuit.estimators.progress import with_callbacks
-from pursuit.estimators.search import Search
-from pursuit.estimators.sources import named_columns
+from pursuit.estimators.kernel_model import ScoredRows, lazily
 from pursuit.estimators.svm.fit import LowRankMachine
 from pursuit.estimators.svm.problem import MachineProblem, OneClassProblem
 

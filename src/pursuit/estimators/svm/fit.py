@@ -19,8 +19,16 @@ from sklearn.utils.validation import check_is_fitted
 from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
-from pursuit.estimators.constraints import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME, REFINE
-from pursuit.estimators.fit_run import FitRun, interrupt, warn
+from pursuit.estimators.arguments import (
+    CHECKPOINT,
+    EXECUTION,
+    KERNEL,
+    MAX_TIME,
+    POOLED,
+    REFINE,
+    Search,
+)
+from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn
 from pursuit.estimators.gp.stages import length_units, timed
 from pursuit.estimators.inputs import (
     check_positive_definite,
@@ -30,18 +38,17 @@ from pursuit.estimators.inputs import (
     prediction_rows,
     seeded,
 )
-from pursuit.estimators.kernelmodel import BasisModel
-from pursuit.estimators.progress import CallbackSupportMixin
+from pursuit.estimators.kernel_model import BasisModel
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.estimators.search import POOLED, Search
-from pursuit.estimators.span.duality import (
+from pursuit.estimators.span.features import (
     DualPass,
+    Span,
+    SpanFeatures,
     diagonal_certificate,
     exact_certificate,
     held,
 )
-from pursuit.estimators.span.features import Span, SpanFeatures
-from pursuit.estimators.span.searching import (
+from pursuit.estimators.span.search import (
     SearchPlan,
     choose_pooled,
     estimator_search,

@@ -13,9 +13,9 @@ from sklearn.cluster import MiniBatchKMeans
 from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate, relative_gap
+from pursuit.estimators.arguments import POOLED, Search, resolve_search
 from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.inputs import is_precomputed, validate_items
-from pursuit.estimators.search import POOLED, Search, resolve_search
 from pursuit.estimators.span.certify import Certifier, Model, SecondPursuit
 from pursuit.greedy import (
     Choice,
