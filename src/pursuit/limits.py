@@ -11,10 +11,15 @@ TILE_ENTRIES = 1 << 18
 PANEL = 256
 """Columns per task when features of a span are formed or multiplied; part of their last bits."""
 
-PIVOT_TOLERANCE = 1e-11
-"""A pivot, or an eigenvalue, at or below this share of its diagonal entry, or of the largest
-eigenvalue, counts as zero: its function adds nothing to the span of the others. A larger tolerance
-gives smaller bases of better condition."""
+PIVOT_TOLERANCE = 1e-12
+"""A pivot of a kernel matrix below this part of its diagonal entry counts as zero.
+
+A larger value drops points that other points nearly span; a smaller one keeps points whose
+directions are mostly rounding.
+"""
+
+GRAM_PIVOT_TOLERANCE = 1e-10
+"""The same for matrices of sums over rows, whose condition number is the square of the kernel's."""
 
 BASIS_TOLERANCE = 1e-8
 """The same for a basis that coefficients are solved for: with pivots below this share they would

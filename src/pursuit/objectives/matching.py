@@ -265,7 +265,7 @@ class GradientPursuit:
         n = len(self._chosen)
         border = self._factor.solve(self._basis[:n] @ (self._weights * column))
         pivot = self._squares[candidate] - float(border @ border)
-        if pivot <= limits.PIVOT_TOLERANCE * self._squares[candidate]:
+        if pivot <= limits.GRAM_PIVOT_TOLERANCE * self._squares[candidate]:
             return False
         self._factor.append(border, pivot)
         self._chosen.append(candidate)

@@ -67,7 +67,14 @@ class QuadraticPursuit(FactorObjective):
         self._entries = diagonal if callable(diagonal) else None
         known = np.full(len(linear), np.nan) if callable(diagonal) else diagonal
         self.factor = PivotedCholesky(
-            known, capacity, workers, prepared, TRUST, rounding, limits.PIVOT_TOLERANCE, lazy=True
+            known,
+            capacity,
+            workers,
+            prepared,
+            TRUST,
+            rounding,
+            limits.GRAM_PIVOT_TOLERANCE,
+            lazy=True,
         )
         self._known_psd = known_psd
         if not known_psd:
@@ -149,7 +156,7 @@ class QuadraticPursuit(FactorObjective):
         chosen = self.chosen
         border = solve_triangular(self.factor.triangle(), column[chosen], lower=True)
         rest = square - float(border @ border)
-        if rest > limits.PIVOT_TOLERANCE * square:
+        if rest > limits.GRAM_PIVOT_TOLERANCE * square:
             step = (linear - float(border @ self.z[:, output])) / rest
             self._gradient[output] -= step * (column - border @ self.factor.rows)
 

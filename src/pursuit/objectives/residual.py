@@ -329,7 +329,7 @@ class GramResidual(FactorObjective):
             workers,
             trust=TRUST,
             rounding=rounding,
-            tolerance=limits.PIVOT_TOLERANCE,
+            tolerance=limits.GRAM_PIVOT_TOLERANCE,
         )
         self._K, self._G = kernel_matrix, gram
         self._squares = np.diag(gram).copy()

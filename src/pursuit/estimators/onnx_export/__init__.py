@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 _GUARD_SQUARINGS = 4
-"""The residual share of a row enters the spread with its 16th power, as in `PredictiveVariance.variance`."""
+"""A row's residual share enters the spread with its 16th power: `PredictiveVariance.variance`."""
 
 
 def to_onnx(
