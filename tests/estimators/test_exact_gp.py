@@ -570,3 +570,20 @@ def test_kin40k(data_dir, size):
     new = (X_test - center) / scale / lengths
     rmse = np.sqrt(np.mean((model.predict(new) - (y_test - y.mean()) / y.std()) ** 2))
     assert rmse <= size(0.30, 0.13)
+
+
+def test_a_float32_kernel_matrix_is_not_taken_for_indefinite():
+    """Products in float32 round by more than a unit in the last place of their result."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 10)).astype(np.float32)
+    K, y = X @ X.T, X[:, 0] + 0.1 * rng.standard_normal(200)
+    for seed in range(40):
+        model = ExactGPRegressor(
+            "precomputed",
+            noise=0.1,
+            solver="cg",
+            preconditioner_size=150,
+            optimizer=None,
+            random_state=seed,
+        )
+        assert model.fit(K, y).path_.stop_reason == "tol"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pursuit.rows import Table, as_rows, is_path, open_file, open_table, read_all
 from pursuit.rows.arrow import BATCH_ROWS
-from pursuit.rows.selected import FetchedRows, SelectedRows, StreamedRows, select_rows
+from pursuit.rows.memory import FetchedRows, SelectedRows, StreamedRows, select_rows
 from pursuit.testing import check_row_source
 
 pa = pytest.importorskip("pyarrow")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pursuit.rows import TreeSum, in_order, in_tree
-from pursuit.rows.tree import subtrees
+from pursuit.rows.memory import subtrees
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,10 @@
 Formulas of numbers only; passes over data live in `gram/`. Imports NumPy and SciPy only.
 """
 
-from pursuit.bounds.certificate import Bound, Certificate, CertificatePath, relative_gap
-from pursuit.bounds.compression import (
-    compression_bound,
-    compression_terms,
-    correlation_bound,
-    kpca_bound,
-    matching_pursuit_bound,
-)
-from pursuit.bounds.duality import (
+from pursuit.bounds.certificate import (
+    Bound,
+    Certificate,
+    CertificatePath,
     balanced,
     circle_shift,
     companion_lower_bound,
@@ -22,12 +17,20 @@ from pursuit.bounds.duality import (
     logistic_lower_bound,
     minimum_upper_bound,
     primal_value,
+    relative_gap,
     residual_lower_bound,
     scaled_lower_bound,
     scaled_machine_bound,
     shifted_lower_bound,
     sparse_dual_floor,
     sparse_lower_bound,
+)
+from pursuit.bounds.compression import (
+    compression_bound,
+    compression_terms,
+    correlation_bound,
+    kpca_bound,
+    matching_pursuit_bound,
 )
 from pursuit.bounds.evidence import EvidenceBounds, evidence_bounds
 from pursuit.bounds.rates import (

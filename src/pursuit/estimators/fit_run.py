@@ -14,7 +14,7 @@ import numpy as np
 
 from pursuit._types import Indices
 from pursuit.estimators.checkpoint import Checkpoint
-from pursuit.estimators.inputs import indefinite, seeds
+from pursuit.estimators.inputs import indefinite, is_precomputed, seeds
 from pursuit.greedy import Clock, CostMeter, Interrupted, Problem, catch_interrupt
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import NotPositiveDefiniteError, Workers
@@ -269,6 +269,11 @@ class FitRun:
         """The result of a stage, from the checkpoint or computed and recorded now."""
         result: T | None = self.finished(name)
         return self.keep(name, compute()) if result is None else result
+
+    def same_matrix(self, X: Any) -> None:
+        """Refuse a checkpoint of another kernel matrix, where X is one and rows are its numbers."""
+        if is_precomputed(self._estimator.kernel):
+            self.same_data("matrix", X)
 
     def stage(self, name: str, compute: Callable[[], T]) -> T:
         """Announce a stage and return its result, from the checkpoint or computed now."""

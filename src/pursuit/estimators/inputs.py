@@ -482,6 +482,12 @@ def counting_kernel(kernel: Any, X: Any, **parameters: Any) -> tuple[CountingKer
     """The compiled kernel inside a counter, and the noise read from White terms."""
     compiled: Kernel
     if is_precomputed(kernel):
+        given = [name for name, value in parameters.items() if value is not None]
+        if given:
+            raise ValueError(
+                f"{given[0]} does not apply to kernel='precomputed', which is a matrix of values: "
+                f"leave {given[0]} out."
+            )
         compiled, white = PrecomputedKernel(X), 0.0
     else:
         compiled, white = compile_kernel(kernel, n_features=n_features(X), **parameters)

@@ -304,6 +304,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, SpanMo
             )
         self.noise_ = float(self.alpha) + white
         with FitRun(self, sample, present, n_stages=6) as run:
+            run.same_matrix(X)
             problem = run.problem(kernel, self.noise_)
             check_positive_definite(kernel, sample, run.rng)
             fitted, certificate = run.stage("choose", lambda: self._search(problem, run, per_step))

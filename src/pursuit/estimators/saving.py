@@ -148,7 +148,7 @@ def trusted_types() -> list[str]:
     Examples
     --------
     >>> import pursuit
-    >>> "pursuit.greedy.paths.Path" in pursuit.trusted_types()
+    >>> "pursuit.greedy.loop.Path" in pursuit.trusted_types()
     True
     """
     classes = {*models().values(), *records().values(), *KERNELS.values()}

@@ -76,7 +76,7 @@ class TileTask:
 
     def __call__(self, kernel: Kernel, workers: Workers) -> Block[Any]:
         """Bind the kernel to the points."""
-        bound = [kernel.columns(points) for points in self.points]
+        bound = map(kernel.columns, self.points)
         return chunked(partial(self.part, *bound), self.rows_per_chunk, workers, self.combine)
 
 
@@ -132,7 +132,9 @@ def list_pass(
     rows: RowSource, kernel: Kernel, task: Task[T], workers: Workers, *aligned: Any
 ) -> list[T]:
     """List what the task makes of each block, in row order."""
-    return list(_each_block(rows, kernel, task, workers, aligned))
+    if isinstance(rows, DistributedRows):
+        return _remote_values(rows, kernel, task, aligned)
+    return [value for [(_, value)] in block_values(rows, kernel, task, workers, *aligned)]
 
 
 def row_pass(
@@ -144,27 +146,23 @@ def row_pass(
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Put together the entries that the task makes for every row, in ``out`` if it is given."""
-    values = _each_block(rows, kernel, task, workers, aligned)
-    if out is None:
-        return np.concatenate(list(values))
+    if out is None or isinstance(rows, DistributedRows):
+        values = list_pass(rows, kernel, task, workers, *aligned)
+        return np.concatenate(values, out=out)
     start = 0
-    for value in values:
+    for [(_, value)] in block_values(rows, kernel, task, workers, *aligned):
         out[start : start + len(value)] = value
         start += len(value)
     return out
 
 
-def _each_block(
-    rows: RowSource, kernel: Kernel, task: Task[T], workers: Workers, aligned: Sequence[Any]
-) -> Iterator[T]:
-    if isinstance(rows, DistributedRows):
-        plain, count = _uncounted(kernel)
-        parts = rows.map(partial(_remote, list_pass, task, plain), *aligned)
-        count(sum(part.entries for part in parts))
-        yield from (value for part in parts for value in part.value)
-        return
-    for group in block_values(rows, kernel, task, workers, *aligned):
-        yield group[0][1]
+def _remote_values(
+    rows: DistributedRows, kernel: Kernel, task: Task[T], aligned: Sequence[Any]
+) -> list[T]:
+    plain, count = _uncounted(kernel)
+    parts = rows.map(partial(_remote, list_pass, task, plain), *aligned)
+    count(sum(part.entries for part in parts))
+    return [value for part in parts for value in part.value]
 
 
 def _blocks(rows: RowSource, aligned: Sequence[Any]) -> Iterator[tuple[int, Any, list[Any]]]:

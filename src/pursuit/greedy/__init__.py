@@ -5,13 +5,15 @@ Imports objectives and what lies below it.
 
 from pursuit.greedy.loop import (
     AllCandidates,
+    CostMeter,
     FreshSubset,
+    Path,
     Pursuit,
     RandomPivot,
     best_candidate,
+    size_grid,
     subset_size,
 )
-from pursuit.greedy.paths import CostMeter, Path, size_grid
 from pursuit.greedy.pivots import Pivots, block_pivots, given_pivots, rearranged
 from pursuit.greedy.pool import Choice, Pool, PooledSearch, Problem, kernel_matrix
 from pursuit.greedy.refit import SpanFit, refit, solve_in_span

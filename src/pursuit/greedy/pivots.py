@@ -14,8 +14,7 @@ from scipy.linalg import solve_triangular
 from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.gram import Block, chunked, gram_statistics, kernel_diagonal, list_pass
-from pursuit.greedy.loop import Pursuit, draw_in_proportion
-from pursuit.greedy.paths import CostMeter, Path, PathRecorder
+from pursuit.greedy.loop import CostMeter, Path, PathRecorder, Pursuit, draw_in_proportion
 from pursuit.greedy.pool import Pool, kernel_matrix
 from pursuit.greedy.stopping import MaxSize
 from pursuit.kernels import CountingKernel, Kernel

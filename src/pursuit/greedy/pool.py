@@ -12,8 +12,7 @@ from scipy.linalg import solve_triangular
 
 from pursuit._types import Floats, Indices
 from pursuit.gram import GramStatistics, PassCheckpoint, gram_statistics
-from pursuit.greedy.loop import Pursuit
-from pursuit.greedy.paths import CostMeter, Path
+from pursuit.greedy.loop import CostMeter, Path, Pursuit
 from pursuit.greedy.stopping import Deadline, StopRule
 from pursuit.kernels import CountingKernel, Kernel
 from pursuit.linalg import Workers, robust_cholesky

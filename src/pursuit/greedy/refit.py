@@ -13,8 +13,7 @@ from scipy.linalg import solve_triangular
 
 from pursuit._types import Floats
 from pursuit.gram import GramStatistics
-from pursuit.greedy.loop import Pursuit
-from pursuit.greedy.paths import Path
+from pursuit.greedy.loop import Path, Pursuit
 from pursuit.greedy.pool import Choice, Pool, Problem, kernel_matrix
 from pursuit.linalg import (
     LOST_DIGITS,

@@ -222,7 +222,7 @@ def join_entries(entries: list[Any]) -> Floats:
 
 def as_points(X: Items) -> Any:
     """Return X as a 2-D numeric array or a canonical CSR matrix, or say why it is neither."""
-    if is_sparse(X):
+    if not isinstance(X, np.ndarray) and is_sparse(X):
         X = X.tocsr()
         if not X.has_canonical_format:
             # Entries stored twice would be squared one by one in the norms.

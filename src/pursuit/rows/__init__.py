@@ -13,25 +13,32 @@ from pursuit.rows.base import (
     DistributedRows,
     Items,
     RowSource,
+    computed,
     concat,
+    is_dask,
     len_items,
     take_items,
 )
 from pursuit.rows.convert import as_rows, as_table, in_memory, open_table
-from pursuit.rows.dask_collections import computed, is_dask, map_lazily
+from pursuit.rows.dask_collections import map_lazily
 from pursuit.rows.files import file_kind, is_path, open_file
 from pursuit.rows.memory import (
     ArrayRows,
     IndexRows,
     ListRows,
+    Sample,
+    SelectedRows,
     SparseRows,
+    StreamedRows,
+    TreeSum,
     distinct_rows,
     draw_rows,
+    in_order,
+    in_tree,
     row_groups,
+    source_numbers,
 )
-from pursuit.rows.selected import Sample, SelectedRows, StreamedRows, source_numbers
 from pursuit.rows.table import MatrixTable, Table, check_columns, read_all
-from pursuit.rows.tree import TreeSum, in_order, in_tree
 
 __all__ = [
     "BLOCK_ROWS",

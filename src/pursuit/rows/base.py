@@ -190,3 +190,15 @@ def join(parts: Sequence[Any]) -> Items:
 def _check_size(size: int) -> None:
     if size < 1:
         raise ValueError(f"size must be at least 1 row per block, got {size}.")
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a dask collection, or a list of them; dask need not be installed to tell."""
+    if isinstance(X, list | tuple):
+        return len(X) > 0 and all(hasattr(block, "__dask_graph__") for block in X)
+    return hasattr(X, "__dask_graph__")
+
+
+def computed(values: Any) -> Any:
+    """Targets or weights as an array if they are a dask collection, anything else unchanged."""
+    return np.asarray(values.compute()) if hasattr(values, "__dask_graph__") else values

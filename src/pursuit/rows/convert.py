@@ -15,12 +15,10 @@ import numpy as np
 from scipy import sparse
 
 from pursuit.rows.arrow import BATCH_ROWS, ArrowTable, require_pyarrow, spooled
-from pursuit.rows.base import RowSource
+from pursuit.rows.base import RowSource, is_dask
 from pursuit.rows.dask import DaskTable
-from pursuit.rows.dask_collections import is_dask
 from pursuit.rows.files import KINDS, is_path, open_path
-from pursuit.rows.memory import ArrayRows, IndexRows, ListRows, SparseRows
-from pursuit.rows.selected import SelectedRows
+from pursuit.rows.memory import ArrayRows, IndexRows, ListRows, SelectedRows, SparseRows
 from pursuit.rows.table import Table
 
 
@@ -66,6 +64,8 @@ def as_table(X: Any) -> Table | None:
     """The table behind X, or None where X lies in memory, as arrays, data frames and lists do."""
     if isinstance(X, Table):
         return X
+    if isinstance(X, np.ndarray):
+        return None
     if is_dask(X):  # before others: a delayed value claims to be able to do anything
         return DaskTable(X)
     if is_path(X):

@@ -30,9 +30,8 @@ from pursuit.rows.base import (
     len_items,
 )
 from pursuit.rows.dask_collections import as_collection, compute, described, import_dask, slots
-from pursuit.rows.memory import rows_of_items
+from pursuit.rows.memory import FAN_IN, in_order, rows_of_items, subtrees
 from pursuit.rows.table import Table, check_columns, check_finite
-from pursuit.rows.tree import FAN_IN, in_order, subtrees
 
 T = TypeVar("T")
 

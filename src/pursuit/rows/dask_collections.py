@@ -23,13 +23,6 @@ from pursuit.rows.base import len_items
 from pursuit.rows.table import check_columns, check_distinct, listed, no_names
 
 
-def is_dask(X: Any) -> bool:
-    """Whether X is a dask collection, or a list of them; dask need not be installed to tell."""
-    if isinstance(X, list | tuple):
-        return len(X) > 0 and all(hasattr(block, "__dask_graph__") for block in X)
-    return hasattr(X, "__dask_graph__")
-
-
 @dataclass(frozen=True)
 class Collection:
     """Partitions of rows in columns.
@@ -229,11 +222,6 @@ def _is_named(error: BaseException) -> bool:
 def _of_scheduler(error: Exception) -> bool:
     """Whether the scheduler failed, not a partition."""
     return type(error).__module__.partition(".")[0] in ("distributed", "concurrent", "asyncio")
-
-
-def computed(values: Any) -> Any:
-    """Targets or weights as an array if they are a dask collection, anything else unchanged."""
-    return np.asarray(values.compute()) if hasattr(values, "__dask_graph__") else values
 
 
 def _looks(columns: tuple[str, ...] | None, n: int) -> str:

@@ -1,24 +1,120 @@
-"""Row sources in memory, and two questions about rows: which are repeats, and which to draw.
-
-A source in memory does not copy the data it is given; a dense block is a view where the rows lie
-one after the other.
-
-Imports numpy, scipy.sparse and the base of this room only.
-"""
+"""Rows in memory, some of the rows of a source, and sums over rows in a tree of fixed shape."""
 
 from __future__ import annotations
 
 import itertools
 import operator
 from collections.abc import Hashable, Iterable, Iterator
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import add
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from pursuit._types import Indices
-from pursuit.rows.base import BLOCK_ROWS, CSR, Items, RowSource, checked_index, row_spans
+from pursuit._types import Floats, Indices
+from pursuit.rows.base import (
+    BLOCK_ROWS,
+    CSR,
+    DistributedRows,
+    Items,
+    RowSource,
+    checked_index,
+    in_blocks,
+    len_items,
+    row_spans,
+    take_items,
+)
+from pursuit.rows.table import Table
+
+T = TypeVar("T")
+
+FAN_IN = 8
+"""Neighbours that are added up at a time. Another number changes the last bits of every sum."""
+
+
+class TreeSum(Generic[T]):
+    """The sum of one value per block; the values arrive in row order.
+
+    Up to 8 neighbours are added from the first to the last, then up to 8 of these sums, and so on.
+    A value of level l stands for a whole subtree of 8^l blocks, wherever that was added up, or for
+    the rest of one at the end. One sum per level is kept in memory.
+    """
+
+    def __init__(self, parts: Iterable[tuple[int, T]] = ()) -> None:
+        self._sums: list[T | None] = []
+        self._counts: list[int] = []
+        for n_blocks, value in parts:
+            level = _level_of(n_blocks)
+            self._make_room(level)
+            self._sums[level], self._counts[level] = value, n_blocks // FAN_IN**level
+
+    def add(self, value: T, level: int = 0) -> None:
+        """Add the value of the next block, or of the next subtree."""
+        while True:
+            self._make_room(level)
+            so_far = self._sums[level]
+            value = value if so_far is None else add(so_far, value)
+            self._counts[level] += 1
+            if self._counts[level] < FAN_IN:
+                self._sums[level] = value
+                return
+            self._sums[level], self._counts[level] = None, 0
+            level += 1
+
+    def parts(self) -> list[T]:
+        """The sums so far, in row order; a new tree made of them goes on from here."""
+        return [value for value in reversed(self._sums) if value is not None]
+
+    def total(self, empty: T | None = None) -> T:
+        """The sum of all values, ``empty`` if there are none."""
+        parts = self.parts()[::-1]
+        if parts:
+            return reduce(lambda right, left: add(left, right), parts)
+        if empty is None:
+            raise ValueError("there is nothing to add up: there are no rows.")
+        return empty
+
+    def _make_room(self, level: int) -> None:
+        while len(self._sums) <= level:
+            self._sums.append(None)
+            self._counts.append(0)
+
+
+def in_order(values: Iterable[T]) -> T:
+    """The sum of one or more values, from the first to the last."""
+    return reduce(add, values)
+
+
+def in_tree(values: Iterable[T]) -> T:
+    """The sum of one or more values, in a tree."""
+    tree: TreeSum[T] = TreeSum()
+    for value in values:
+        tree.add(value)
+    return tree.total()
+
+
+def subtrees(first: int, n_blocks: int, level: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (level, first block, end) of the largest subtrees from block ``first`` on.
+
+    No subtree has a higher level than ``level``.
+    """
+    while first < n_blocks:
+        largest = level
+        while first % FAN_IN**largest:
+            largest -= 1
+        stop = min(first + FAN_IN**largest, n_blocks)
+        yield largest, first, stop
+        first = stop
+
+
+def _level_of(n_blocks: int) -> int:
+    level = 0
+    while FAN_IN ** (level + 1) <= n_blocks:
+        level += 1
+    return level
 
 
 class _MemoryRows:
@@ -195,3 +291,128 @@ def _without_negative_zero(values: NDArray[Any]) -> NDArray[Any]:
     """`values` plus zero of their type, which turns -0.0 into 0.0 and changes nothing else."""
     positive: NDArray[Any] = values + values.dtype.type(0)
     return positive
+
+
+_MANY_ROWS = 4 * BLOCK_ROWS
+"""Up to this many rows of a table are fetched into memory when they are first read; a selection of
+more rows is read from the table in every pass."""
+
+
+class SelectedRows:
+    """Rows ``index`` of ``source`` as a source of their own; nothing is copied until it is read."""
+
+    def __init__(self, source: RowSource, index: Indices) -> None:
+        self.source = source
+        self.index = checked_index(index, source.n_rows)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.index)
+
+    def blocks(self, size: int = BLOCK_ROWS) -> Iterator[tuple[int, Items]]:
+        """Yield (number of the first row, items), in the order of ``index``."""
+        for span in row_spans(self.n_rows, size):
+            yield span.start, self.source.take(self.index[span])
+
+    def take(self, index: Indices) -> Items:
+        """Items at these row numbers, counted within the selection."""
+        return self.source.take(self.index[checked_index(index, self.n_rows)])
+
+
+class StreamedRows(SelectedRows):
+    """Many rows of a table in their order: a pass streams the table and keeps these rows."""
+
+    def blocks(self, size: int = BLOCK_ROWS) -> Iterator[tuple[int, Items]]:
+        """Yield (number of the first row, items), in row order."""
+        return in_blocks(self._kept(), size)
+
+    def _kept(self) -> Iterator[NDArray[Any]]:
+        for start, block in self.source.blocks():
+            span = slice(*np.searchsorted(self.index, [start, start + len_items(block)]))
+            if span.stop > span.start:
+                yield np.asarray(block)[self.index[span] - start]
+
+
+class FetchedRows(SelectedRows):
+    """A few rows of a source that is slow to fetch from: fetched once, when they are first read."""
+
+    def blocks(self, size: int = BLOCK_ROWS) -> Iterator[tuple[int, Items]]:
+        """Yield (number of the first row, items), in the order of ``index``."""
+        for span in row_spans(self.n_rows, size):
+            yield span.start, self._items[span]
+
+    def take(self, index: Indices) -> Items:
+        """Items at these row numbers, counted within the selection."""
+        return take_items(self._items, checked_index(index, self.n_rows))
+
+    @cached_property
+    def _items(self) -> Any:
+        return self.source.take(self.index)
+
+
+def source_numbers(rows: RowSource, index: Indices) -> Indices:
+    """Turn row numbers within a selection into row numbers of the source it was made from."""
+    while isinstance(rows, SelectedRows):
+        index, rows = rows.index[index], rows.source
+    return index
+
+
+def select_rows(source: RowSource, index: Indices) -> RowSource:
+    """Rows ``index`` of a source as a source of their own.
+
+    All rows in their order are the source itself. If the rows lie on disk or on other machines, a
+    few are fetched into memory; many rows in their order stay where they are.
+    """
+    index = checked_index(index, source.n_rows)
+    ordered = bool(np.all(index[1:] > index[:-1]))
+    if ordered and len(index) == source.n_rows:
+        return source
+    if isinstance(source, StreamedRows):
+        return select_rows(source.source, source.index[index])
+    if not isinstance(source, DistributedRows | Table):
+        return SelectedRows(source, index)
+    if len(index) <= min(_MANY_ROWS, source.n_rows // 2):
+        return FetchedRows(source, index)
+    if not ordered:
+        return SelectedRows(source, index)
+    if isinstance(source, DistributedRows):
+        return source.restrict(index)
+    return StreamedRows(source, index)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows x_i with targets y_i (one column per output) and weights w_i.
+
+    Everything that depends on the number of rows goes through :meth:`blocks` or :meth:`take`.
+    """
+
+    rows: RowSource
+    targets: Floats
+    weights: Floats
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows m."""
+        return self.rows.n_rows
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of target columns."""
+        return int(self.targets.shape[1])
+
+    def blocks(self, size: int = BLOCK_ROWS) -> Iterator[tuple[Any, Floats, Floats]]:
+        """Yield (items, targets, weights) in row order, ``size`` rows at a time."""
+        for start, items in self.rows.blocks(size):
+            stop = min(start + size, self.n_rows)
+            yield items, self.targets[start:stop], self.weights[start:stop]
+
+    def take(self, index: Indices) -> Sample:
+        """The sample restricted to these rows, in this order."""
+        return Sample(select_rows(self.rows, index), self.targets[index], self.weights[index])
+
+    def target_norms(self) -> Floats:
+        """y'Wy for each output."""
+        norms: Floats = np.einsum("i,ij,ij->j", self.weights, self.targets, self.targets)
+        return norms

@@ -520,8 +520,7 @@ class SparseKernelPCA(
         weight = float(sample.weights.sum()) + (0.0 if start is None else start.weight)
         least = int(self.n_components) if isinstance(self.n_components, numbers.Integral) else 1
         with FitRun(self, sample, present, n_stages=2, resumes=start is None) as run:
-            if is_precomputed(self.kernel):
-                run.same_data("matrix", X)
+            run.same_matrix(X)
             diagonal = Diagonal.of(sample, kernel)
             check_positive_definite(kernel, sample, run.rng)
             if start is not None:

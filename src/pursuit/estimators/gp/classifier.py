@@ -289,6 +289,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
             warn_of_light_rows(self, sample, X, "give the kernel and set optimizer=None")
         m = sample.n_rows
         with FitRun(self, sample, present, n_stages=11) as run:
+            run.same_matrix(X)
             learned = run.resume("learn")
             if learned is None:
                 late = partial(run.clock.over, LEARNING_SHARE)

@@ -286,6 +286,7 @@ class ExactGPRegressor(
         sample = self._sample(self._scale.normalize(Y[present]))
         warn_of_light_rows(self, sample, X)
         with FitRun(self, sample, present, n_stages=3) as run:
+            run.same_matrix(X)
             learned = run.resume("learn")
             if learned is None:
                 rng = np.random.default_rng(self._seeds[0])

@@ -305,6 +305,7 @@ class SparseGPRegressor(
         warn_of_light_rows(self, sample, X)
         m = sample.n_rows
         with FitRun(self, sample, present) as run:
+            run.same_matrix(X)
             learned = run.resume("learn")
             if learned is None:
                 late = partial(run.clock.over, LEARNING_SHARE)

@@ -296,6 +296,7 @@ class HullRegressor(ScoredRows, RegressorMixin, KernelModel, ReportedModel, Base
             self.delta_ = loss.delta
         problem = BallProblem(y[present], weights[present], loss, self.step, self.n_terms)
         with FitRun(self, sample, present) as run:
+            run.same_matrix(X)
             if self._uses_kernel:
                 kernel, pool = self._kernel_atoms(sample, X, search, run)
                 meter = CostMeter(kernel)

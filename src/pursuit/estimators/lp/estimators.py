@@ -117,6 +117,7 @@ class LPMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstimator):
         self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
         kernel = self._compiled(X)
         with FitRun(self, sample, present, n_stages=1) as run:
+            run.same_matrix(X)
             _check_symmetry(kernel, rows, run.rng)
             run.begin("grow")
             growth = Growth(

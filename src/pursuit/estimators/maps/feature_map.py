@@ -307,8 +307,7 @@ class GreedyFeatureMap(
         self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
         kernel = self._compiled(X)
         with FitRun(self, sample, present, n_stages=3) as run:
-            if is_precomputed(self.kernel):
-                run.same_data("matrix", X)
+            run.same_matrix(X)
             check_positive_definite(kernel, sample, run.rng)
             tick = run.begin("choose", plan.n)
             landmarks = run.recorded(

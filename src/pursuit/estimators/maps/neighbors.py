@@ -252,8 +252,7 @@ class SpanNeighbors(
         self._freeze_kernel()
         sample, present = weighted_sample(rows, None)
         with FitRun(self, sample, present, n_stages=2) as run:
-            if is_precomputed(self.kernel):
-                run.same_data("matrix", X)
+            run.same_matrix(X)
             squares = kernel_diagonal(rows, kernel)
             if squares.min() < 0:
                 raise NotPositiveDefiniteError(int(squares.argmin()), float(squares.min()))

@@ -188,6 +188,7 @@ class MatchingPursuitModel(CallbackSupportMixin, BasisModel, ReportedModel, Base
         self._set_kernels([clone(k) if isinstance(k, SklearnKernel) else k for k in given], several)
         kernels = self._compiled_kernels(X)
         with FitRun(self, sample, present, n_stages=3) as run:
+            run.same_matrix(X)
             fitted = fit_matching(plan, run.problem(kernels[0], noise=0.0), kernels, judge, run)
         rows = fitted.models.centers.index
         as_passed = np.where(rows >= 0, present[rows], -1)

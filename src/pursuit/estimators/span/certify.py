@@ -191,9 +191,8 @@ class Certifier:
                     self.problem, residuals, n_second or 4 * len(largest)
                 )
             else:
-                lowers, minimum_upper = self._lower_bounds(
-                    models, residuals, kind, steps, after_block
-                )
+                lowers, point = self._lower_bounds(models, residuals, kind, steps, after_block)
+                minimum_upper = self.minimum_upper(largest, *point)
         norms = self.problem.sample.target_norms()
         return [
             Certificate(upper, lower, norms, kind, minimum_upper_per_output=minimum_upper)
@@ -300,8 +299,8 @@ class Certifier:
         kind: str,
         steps: int,
         after_block: Callable[[int], None] | None,
-    ) -> tuple[list[Floats], Floats]:
-        """Lower bounds from dense dual points, and an upper bound on the minimum."""
+    ) -> tuple[list[Floats], tuple[Floats, Floats]]:
+        """Lower bounds from dense dual points v, and v with Av of the largest model."""
         y, largest = self.problem.sample.targets, max(models, key=len)
         points = self.dual_points(models, residuals, after_block)
         if kind == "pcg":
@@ -326,7 +325,7 @@ class Certifier:
             second.look_beyond(y, v, Av)
             second.pursuit.run([MaxSize(2 * n)])
             lowers = [second.hybrid_lower_bound(self.problem.noise, y, v, Av) for v, Av in points]
-        return lowers, self.minimum_upper(largest, *points[models.index(largest)])
+        return lowers, points[models.index(largest)]
 
     def _product(self, vectors: Floats, after_block: Callable[[int], None] | None = None) -> Floats:
         """A @ vectors."""

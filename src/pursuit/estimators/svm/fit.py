@@ -212,6 +212,7 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
         self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
         kernel = self._compiled(X)
         with FitRun(self, sample, present, n_stages=6) as run:
+            run.same_matrix(X)
             check_positive_definite(kernel, sample, run.rng)
             chooser = run.problem(kernel, ridge)
             moving = self._moving(sample, run.rng)
