@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import is_regressor
+from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
-from pursuit.estimators.inputs import counting_kernel, is_precomputed, prediction_rows
+from pursuit.estimators.inputs import TargetScale, counting_kernel, is_precomputed, prediction_rows
 from pursuit.gram import kernel_diagonal, kernel_times
 from pursuit.kernels import BoundKernel, CountingKernel, Kernel
 from pursuit.linalg import Workers, single_threaded_blas
@@ -263,6 +264,23 @@ class BasisModel(KernelModel):
     def _fitted_basis(self) -> BoundBasis | None:
         """The kernel bound to the basis, where both are those of the last fit."""
         return self._bound if self._bound and self._bound.points is self.basis_ else None
+
+    def _values(self, X: Any) -> Floats:
+        """The expansion at the rows in units of y, one column per output."""
+        check_is_fitted(self)
+        beta = self.dual_coef_ if self.dual_coef_.ndim == 2 else self.dual_coef_[:, None]
+        if len(beta):
+            values = self._expanded(X, beta)
+        else:
+            rows, _ = prediction_rows(self, X)
+            values = np.zeros((rows.n_rows, beta.shape[1]))
+        values += getattr(self, "intercept_", 0.0)
+        scale: TargetScale | None = getattr(self, "_scale", None)
+        return values if scale is None else scale.restore(values)
+
+    def _as_fitted(self, values: Floats) -> Floats:
+        """Values of the outputs as a vector, where the model was fitted to one."""
+        return values[..., 0] if self.dual_coef_.ndim == 1 else values
 
     def _expanded(self, X: Any, coefficients: Floats) -> Floats:
         """k(X, basis) @ coefficients: shape (n_rows, n_outputs)."""

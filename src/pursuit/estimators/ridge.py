@@ -330,10 +330,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, SpanMo
         -------
         y : array of shape (n_rows,) or (n_rows, n_outputs)
         """
-        check_is_fitted(self)
-        coefficients = self.dual_coef_.reshape(self.n_basis_, len(self._scale.mean))
-        fitted = self._expanded(X, coefficients)
-        return fitted[:, 0] if self._single_output else fitted
+        return self._as_fitted(self._values(X))
 
     @property
     def n_steps_(self) -> int:

@@ -130,10 +130,7 @@ class LatentClassModel(ScoredRows, ClassifierMixin, BasisModel, ReportedModel, B
         -------
         values : array of shape (n_rows,) or (n_rows, n_classes)
         """
-        check_is_fitted(self)
-        coefficients = self.dual_coef_.reshape(self.n_basis_, self._columns)
-        values = self._expanded(X, coefficients)
-        return values if self._columns > 1 else values[:, 0]
+        return self._as_fitted(self._values(X))
 
     @lazily
     def predict(self, X: Any) -> NDArray[Any]:
@@ -272,7 +269,7 @@ class LatentClassModel(ScoredRows, ClassifierMixin, BasisModel, ReportedModel, B
         self.scale_ = laplace.scale
         self.log_marginal_likelihood_value_ = float(laplace.log_evidence.mean())
 
-    def _values(self, rows: RowSource, kernel: CountingKernel, workers: Workers) -> Floats:
+    def _values_at(self, rows: RowSource, kernel: CountingKernel, workers: Workers) -> Floats:
         """f at the rows, one column per latent function."""
         coefficients = self.dual_coef_.reshape(self.n_basis_, self._columns)
         return kernel_times(rows, kernel, self._points, coefficients, workers)
@@ -286,7 +283,7 @@ class LatentClassModel(ScoredRows, ClassifierMixin, BasisModel, ReportedModel, B
     ) -> Certificate:
         """The certificate for the problem that a sample poses."""
         problem = LogisticProblem(sample.targets, sample.weights, self.scale_)
-        fitted = self._values(sample.rows, kernel, workers)
+        fitted = self._values_at(sample.rows, kernel, workers)
         squared_norms: Floats = (self._laplace.mode**2).sum(axis=0)
         dual = problem.dual_point(fitted)
         found, _ = exact_certificate(

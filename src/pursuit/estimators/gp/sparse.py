@@ -395,15 +395,12 @@ class SparseGPRegressor(
         std : array of the same shape, if ``return_std``
         cov : array of shape (n_rows, n_rows) or (n_rows, n_rows, n_outputs), if ``return_cov``
         """
-        check_is_fitted(self)
         if return_std and return_cov:
             raise ValueError(
                 "return_std and return_cov cannot both be true: the diagonal of the covariance is "
                 "the square of the standard deviation."
             )
-        coefficients = self.dual_coef_.reshape(self.n_basis_, len(self._scale.mean))
-        mean = self._scale.restore(self._expanded(X, coefficients))
-        mean = mean[:, 0] if self._single_output else mean
+        mean = self._as_fitted(self._values(X))
         if not (return_std or return_cov):
             return mean
         if is_precomputed(self.kernel):
@@ -417,7 +414,7 @@ class SparseGPRegressor(
             with single_threaded_blas():
                 variance = self._spread.variance(self._solution, bound(X), bound.kernel.diag(X))
             spread = self._scale.scale * np.sqrt(variance + noise)[:, None]
-            return mean, spread[:, 0] if self._single_output else spread
+            return mean, self._as_fitted(spread)
         rows, X = prediction_rows(self, X)
         kernel = self._compiled(X)
         known = kernel, self._points, self._solution, self._spread
@@ -430,7 +427,7 @@ class SparseGPRegressor(
                 covariance = latent_covariance(rows, *known)
             covariance[np.diag_indices_from(covariance)] += noise
             spread = covariance[:, :, None] * self._scale.scale**2
-        return mean, spread[..., 0] if self._single_output else spread
+        return mean, self._as_fitted(spread)
 
     def sample_y(
         self,

@@ -19,7 +19,6 @@ from sklearn.base import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
@@ -38,7 +37,6 @@ from pursuit.estimators.inputs import (
     check_symmetric,
     is_precomputed,
     named_columns,
-    prediction_rows,
     training_rows,
     validate_labels,
     validate_targets,
@@ -159,18 +157,6 @@ class LPMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstimator):
             )
         if run.stopping:
             interrupt(f"the best {self.n_basis_} kernel functions found so far")
-
-    def _values(self, X: Any) -> Floats:
-        """f at the rows, one column per output."""
-        check_is_fitted(self)
-        if not self.n_basis_:
-            rows, _ = prediction_rows(self, X)
-            constant: Floats = np.zeros((rows.n_rows, self._n_outputs)) + self.intercept_
-            return constant
-        coefficients = self.dual_coef_.reshape(self.n_basis_, self._n_outputs)
-        values = self._expanded(X, coefficients)
-        values += self.intercept_
-        return values
 
 
 def _present_sample(rows: RowSource, present: Indices, targets: Floats, weights: Floats) -> Sample:
@@ -404,8 +390,7 @@ class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
         -------
         values : array of shape (n_rows,) or (n_rows, n_classes)
         """
-        values = self._values(X)
-        return values[:, 0] if self._single_output else values
+        return self._as_fitted(self._values(X))
 
     @lazily
     def predict(self, X: Any) -> NDArray[Any]:
@@ -588,5 +573,4 @@ class LPMachineRegressor(MultiOutputMixin, ScoredRows, RegressorMixin, LPMachine
         -------
         values : array of shape (n_rows,) or (n_rows, n_outputs)
         """
-        values = self._values(X)
-        return values[:, 0] if self._single_output else values
+        return self._as_fitted(self._values(X))

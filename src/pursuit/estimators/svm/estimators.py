@@ -560,8 +560,7 @@ class LowRankSVR(ScoredRows, RegressorMixin, LowRankMachine):
         -------
         values : array of shape (n_rows,) or (n_rows, n_outputs)
         """
-        values = self._values(X)
-        return values[:, 0] if self._single_output else values
+        return self._as_fitted(self._values(X))
 
     def certify(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Certificate:
         """Bound the distance of this machine from the one of the full kernel on (X, y).

@@ -343,10 +343,6 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
             return np.zeros((rows.n_rows, len(self.intercept_)))
         return self._expanded(X, self._coefficients)
 
-    def _values(self, X: Any) -> Floats:
-        """f + b at the rows, one column per output."""
-        return self._functions(X) + self.intercept_
-
     def _saved_state(self) -> dict[str, Any]:
         state = super()._saved_state()
         state.pop("support_", None)
