@@ -390,7 +390,7 @@ def test_searches_are_kept_and_every_number_of_them_counts(tmp_path):
     np.testing.assert_array_equal(found[0].candidates, points)
     other = points.copy()
     other[1000, 0] += 1e-9  # too small to see, and in rows that NumPy does not print
-    with pytest.raises(ValueError, match=r"was begun with search=Search .*'rows': 30"):
+    with pytest.raises(ValueError, match=r"was begun with search=Search.*rows=30"):
         checkpoint_of(tmp_path, Estimator(search=Search("pooled", rows=30, candidates=other)))
 
 

@@ -103,7 +103,7 @@ def expected_failures(estimator):
 
 
 # On random targets of thirty rows every row may be an error, which is what the warning says.
-@pytest.mark.filterwarnings("ignore:with (tolerance|error_tol)=:UserWarning")
+@pytest.mark.filterwarnings("ignore:with error_tol=:UserWarning")
 # Some checks fit to a few repeated points, or to fewer points than features.
 @pytest.mark.filterwarnings("ignore:a component has shrunk:UserWarning")
 @parametrize_with_checks(CONFIGURATIONS, expected_failed_checks=expected_failures)

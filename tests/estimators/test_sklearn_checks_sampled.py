@@ -51,7 +51,7 @@ def few_rows():
 
 
 # On random targets of thirty rows every row may be an error, which is what the warning says.
-@pytest.mark.filterwarnings("ignore:with tolerance=:UserWarning")
+@pytest.mark.filterwarnings("ignore:with error_tol=:UserWarning")
 @pytest.mark.filterwarnings("ignore:a component has shrunk:UserWarning")
 @parametrize_with_checks(FIRST, expected_failed_checks=expected)
 def test_scikit_learn_check_on_sampled_rows(estimator, check):
@@ -59,7 +59,7 @@ def test_scikit_learn_check_on_sampled_rows(estimator, check):
 
 
 @pytest.mark.verify
-@pytest.mark.filterwarnings("ignore:with tolerance=:UserWarning")
+@pytest.mark.filterwarnings("ignore:with error_tol=:UserWarning")
 @pytest.mark.filterwarnings("ignore:a component has shrunk:UserWarning")
 @parametrize_with_checks(OTHERS, expected_failed_checks=expected)
 def test_scikit_learn_check_on_sampled_rows_in_other_configurations(estimator, check):
