@@ -21,6 +21,7 @@ class Walk:
 
     def __init__(self):
         self.modules, self.depth, self.products, self._stack = set(), 0, [], []
+        self.compiled = 0
 
     def __call__(self, frame, event, argument):
         path = Path(frame.f_code.co_filename)
@@ -33,6 +34,7 @@ class Walk:
         self._stack.append((module, name))
         self.modules.add(module)
         self.depth = max(self.depth, len(self._stack))
+        self.compiled += name == "compile_kernel"
         if (module, name) == ("kernels/stationary.py", "__call__"):
             self.products.append([called for _, called in self._stack])
 
@@ -95,6 +97,11 @@ def test_a_fit_is_a_short_walk(walks):
     assert fit.depth <= MOST_FRAMES
     chosen = [len(stack) for stack in fit.products if stack[1] == "choose_basis"]
     assert max(chosen) <= MOST_TO_THE_PRODUCT
+
+
+def test_the_kernel_is_compiled_once(walks):
+    fit, predict, few = walks
+    assert (fit.compiled, predict.compiled, few.compiled) == (1, 0, 0)
 
 
 def test_one_row_is_predicted_without_detours(walks):

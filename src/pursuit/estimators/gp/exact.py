@@ -287,18 +287,20 @@ class ExactGPRegressor(
         warn_of_light_rows(self, sample, X)
         with FitRun(self, sample, present, n_stages=3) as run:
             run.same_matrix(X)
-            learned = run.resume("learn")
+            learned, kernel = run.resume("learn"), None
             if learned is None:
                 rng = np.random.default_rng(self._seeds[0])
                 late = partial(run.clock.over, LEARNING_SHARE)
-                learned = learn_or_keep(self, sample, X, rng, run.workers, late=late)
+                learned, kernel = learn_or_keep(self, sample, X, rng, run.workers, late=late)
                 run.keep("learn", learned)
             self.kernel_, self.noise_ = learned.kernel, learned.noise
             small = self.solver == "auto" and sample.n_rows <= DIRECT_ROWS
             self.solver_ = "cholesky" if small or self.solver == "cholesky" else "cg"
             solved = run.finished("solve")
             if solved is None:
-                problem = self._problem(sample, self._compiled(X), run.workers)
+                problem = self._problem(
+                    sample, CountingKernel(kernel) if kernel else self._compiled(X), run.workers
+                )
                 solved = run.keep("solve", self._solve(problem, run))
             v, self.path_, self._factor = solved
         self._freeze_kernel()

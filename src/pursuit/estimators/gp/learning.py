@@ -22,7 +22,7 @@ from pursuit.estimators.inputs import (
     is_precomputed,
     n_features,
 )
-from pursuit.kernels import CountingKernel, kernel_gradient, without_white
+from pursuit.kernels import CountingKernel, Kernel, kernel_gradient, without_white
 from pursuit.linalg import Workers
 from pursuit.rows import Sample, draw_rows
 from pursuit.tuning import (
@@ -176,8 +176,8 @@ def learn_or_keep(
     *,
     classes: bool = False,
     late: Callable[[], bool] = never,
-) -> LearnedKernel:
-    """Learn, or take as given, the kernel and noise of an estimator.
+) -> tuple[LearnedKernel, Kernel]:
+    """Learn, or take as given, the kernel and noise of an estimator; also the kernel compiled.
 
     The estimator has the parameters kernel, noise, optimizer, gamma, coef0, degree and
     kernel_params. With ``classes`` the targets are ±1, and the noise only serves the choice of a
@@ -190,7 +190,7 @@ def learn_or_keep(
     floor = _CLASS_FLOOR if classes else NOISE_FLOOR
     given = noise_range(kernel, estimator.noise, power, floor)
     learns = estimator.optimizer is not None and power > 0 and is_learnable(kernel, width)
-    if kernel is not None:
+    if kernel is not None and learns:
         estimator._compile(kernel, X)  # what is wrong is said before it is learned
     family, stages, notes = LearningReport().family, [], []
     if learns:
@@ -231,7 +231,8 @@ def learn_or_keep(
         relevance=relevance,
         feature_names=names,
     )
-    return LearnedKernel(kernel, noise, report, deviations, learns, given.fixed)
+    learned_kernel = LearnedKernel(kernel, noise, report, deviations, learns, given.fixed)
+    return learned_kernel, compiled.kernel
 
 
 def _keep_noise(
