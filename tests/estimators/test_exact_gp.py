@@ -452,6 +452,7 @@ def test_smooth_kernels_are_of_low_rank(waves):
     [
         ({"noise": 0.0}, "noise must be a positive number"),
         ({"noise": "auto"}, "'noise' parameter"),
+        ({"solver": "cholesky", "preconditioner_size": 50}, "is for conjugate gradients"),
         ({"residual_tol": 0.0}, "'residual_tol' parameter"),
         ({"residual_tol": None}, "'residual_tol' parameter"),
         ({"solver": "lu"}, "'solver' parameter"),

@@ -14,7 +14,7 @@ import numpy as np
 
 from pursuit._types import Indices
 from pursuit.estimators.checkpoint import Checkpoint
-from pursuit.estimators.inputs import indefinite, is_precomputed, seeds
+from pursuit.estimators.inputs import indefinite, reads_matrix, seeds
 from pursuit.greedy import Clock, CostMeter, Interrupted, Problem, catch_interrupt
 from pursuit.kernels import CountingKernel, Kernel
 from pursuit.linalg import NotPositiveDefiniteError, Workers
@@ -273,7 +273,7 @@ class FitRun:
 
     def same_matrix(self, X: Any) -> None:
         """Refuse a checkpoint of another kernel matrix, where X is one and rows are its numbers."""
-        if is_precomputed(self._estimator.kernel):
+        if reads_matrix(self._estimator):
             self.same_data("matrix", X)
 
     def stage(self, name: str, compute: Callable[[], T]) -> T:

@@ -233,6 +233,16 @@ def is_precomputed(kernel: Any) -> bool:
     return isinstance(kernel, str) and kernel == "precomputed"
 
 
+def kernel_in_use(estimator: Any) -> Any:
+    """The kernel of the last fit, whatever is set afterwards; before a fit the one given."""
+    return vars(estimator).get("kernel_", estimator.kernel)
+
+
+def reads_matrix(estimator: Any) -> bool:
+    """Whether X holds kernel values."""
+    return is_precomputed(kernel_in_use(estimator))
+
+
 def holds_objects(kernel: Any, X: Any) -> bool:
     """Whether X is a sequence of things that only a callable kernel can compare."""
     several = kernel if isinstance(kernel, list | tuple) else [kernel]
@@ -250,9 +260,11 @@ def holds_objects(kernel: Any, X: Any) -> bool:
 
 def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
     """X as rows can use it: a finite float array, CSR, a list of objects, or a source of rows."""
-    X = kernel_matrix_of(X) if is_precomputed(estimator.kernel) else X
+    for stale in ("kernel_", "_named_parameters", "_bound") if reset else ():
+        vars(estimator).pop(stale, None)
+    X = kernel_matrix_of(X) if reads_matrix(estimator) else X
     source = as_source(X) if name == "X" else None
-    if source is not None and is_precomputed(estimator.kernel):
+    if source is not None and reads_matrix(estimator):
         raise ValueError(
             f"kernel='precomputed' takes a matrix in memory or a .npy file, got {type(X).__name__}."
         )
@@ -263,7 +275,7 @@ def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> A
             f"{name} is a single string: pass a list of items, [{name}] for one item, or the path "
             "of a file."
         )
-    if holds_objects(estimator.kernel, X):
+    if holds_objects(kernel_in_use(estimator), X):
         items = list(X)
         if not items:
             raise ValueError(f"{name} holds no items: at least one is needed.")
@@ -284,7 +296,7 @@ def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> A
         estimator,
         X if reset else known_columns(estimator, X),
         reset=reset,
-        accept_sparse=False if is_precomputed(estimator.kernel) else "csr",
+        accept_sparse=False if reads_matrix(estimator) else "csr",
         dtype=[np.float64, np.float32],
     )
 
@@ -375,11 +387,9 @@ def weighted_sample(rows: RowSource, sample_weight: Any) -> tuple[Sample, Indice
 
 
 def training_rows(estimator: Any, X: Any) -> tuple[RowSource, Any]:
-    """Rows to fit on, and the validated X; what an earlier fit keeps of its kernel is forgotten."""
-    for stale in ("_named_parameters", "_bound"):
-        vars(estimator).pop(stale, None)
+    """Rows to fit on, and the validated X."""
     X = validate_items(estimator, X, reset=True)
-    if is_precomputed(estimator.kernel):
+    if reads_matrix(estimator):
         if X.shape[0] != X.shape[1]:
             raise ValueError(
                 f"kernel='precomputed' needs a square kernel matrix in fit, got shape {X.shape}: "
@@ -392,13 +402,13 @@ def training_rows(estimator: Any, X: Any) -> tuple[RowSource, Any]:
 def prediction_rows(estimator: Any, X: Any) -> tuple[RowSource, Any]:
     """Rows to predict on, and the validated X."""
     X = validate_items(estimator, X, reset=False)
-    return (IndexRows(len(X)) if is_precomputed(estimator.kernel) else as_rows(X)), X
+    return (IndexRows(len(X)) if reads_matrix(estimator) else as_rows(X)), X
 
 
 def rows_again(estimator: Any, X: Any) -> tuple[RowSource, Any]:
     """Training rows, passed to a fitted model, and the validated X."""
     rows, X = prediction_rows(estimator, X)
-    if is_precomputed(estimator.kernel) and X.shape[0] != X.shape[1]:
+    if reads_matrix(estimator) and X.shape[0] != X.shape[1]:
         raise ValueError(
             f"kernel='precomputed' needs the square training matrix, got shape {X.shape}."
         )

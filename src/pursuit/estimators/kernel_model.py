@@ -12,7 +12,13 @@ from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
-from pursuit.estimators.inputs import TargetScale, counting_kernel, is_precomputed, prediction_rows
+from pursuit.estimators.inputs import (
+    TargetScale,
+    counting_kernel,
+    is_precomputed,
+    prediction_rows,
+    reads_matrix,
+)
 from pursuit.gram import kernel_diagonal, kernel_times
 from pursuit.kernels import BoundKernel, CountingKernel, Kernel
 from pursuit.linalg import Workers, single_threaded_blas
@@ -181,7 +187,7 @@ class KernelModel:
         A matrix of k(x, training rows) does not hold it. There it is ``diagonal``, or ``constant``
         where k(x, x) is the same for all training rows.
         """
-        if not is_precomputed(self.kernel):
+        if not reads_matrix(self):
             if diagonal is not None:
                 raise ValueError(
                     "diagonal is for new rows of kernel='precomputed': leave it out, k(x, x) is "

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from pursuit._types import Indices
 from pursuit.bounds import CertificatePath
-from pursuit.estimators.inputs import dense, is_precomputed
+from pursuit.estimators.inputs import dense, reads_matrix
 from pursuit.estimators.saving import SavedModel
 from pursuit.greedy import size_grid
 from pursuit.plots.report import Curve, Report, Table, precise, render
@@ -214,7 +214,7 @@ def _coverage(model: Any, X: Any, y: NDArray[Any]) -> list[tuple[float, float]]:
     """Parts of the rows within intervals of several widths."""
     if hasattr(model, "classes_") or not hasattr(model, "predict"):
         return []
-    if "return_std" not in signature(model.predict).parameters or is_precomputed(model.kernel):
+    if "return_std" not in signature(model.predict).parameters or reads_matrix(model):
         return []
     mean, std = model.predict(X, return_std=True)
     score = np.abs(np.asarray(y, dtype=float) - mean) / std

@@ -48,9 +48,9 @@ from pursuit.estimators.inputs import (
     check_positive_definite,
     check_symmetric,
     dense,
-    is_precomputed,
     named_columns,
     prediction_rows,
+    reads_matrix,
     size_on_path,
     training_rows,
     weighted_sample,
@@ -291,7 +291,7 @@ class SparseKernelPCA(
         check_sizes(self.n_components, self.n_basis)
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         rows, X = training_rows(self, X)
-        if is_precomputed(self.kernel):
+        if reads_matrix(self):
             check_symmetric(X)
         self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
         return self._fit_span(rows, X, sample_weight, self.n_basis, None)
@@ -326,7 +326,7 @@ class SparseKernelPCA(
         """
         if n_basis != "bound" and (not isinstance(n_basis, numbers.Integral) or n_basis < 1):
             raise ValueError(f"n_basis must be 'bound' or a whole number, got {n_basis!r}.")
-        if is_precomputed(self.kernel):
+        if reads_matrix(self):
             raise ValueError(
                 "kernel='precomputed' knows only the rows of its matrix: fit a larger matrix, or "
                 "use a callable kernel to grow."
@@ -551,7 +551,7 @@ class SparseKernelPCA(
         """Do PCA in the span, and store it."""
         self._span, self.path_ = span, path
         self.n_basis_ = len(span)
-        self.basis_ = None if is_precomputed(self.kernel) else span.pool.items
+        self.basis_ = None if reads_matrix(self) else span.pool.items
         self.basis_indices_ = span.pool.index
         self.residual_trace_ = float(span.residuals[-1])
         self._pca = pca = PrincipalComponents.from_moments(

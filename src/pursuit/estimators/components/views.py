@@ -26,6 +26,7 @@ from pursuit.estimators.inputs import (
     counting_kernel,
     holds_objects,
     is_precomputed,
+    reads_matrix,
     validate_items,
 )
 from pursuit.estimators.kernel_model import lazily
@@ -65,7 +66,7 @@ class View(BaseEstimator):
     def rows(self, items: Any, *, reset: bool) -> tuple[RowSource, Any]:
         """The items as rows, and the validated items; ``reset`` is for those of a fit."""
         items = self._validated(items, reset=reset)
-        if not is_precomputed(self.kernel):
+        if not reads_matrix(self):
             return as_rows(items), items
         if reset:
             if items.shape[0] != items.shape[1]:
@@ -108,7 +109,7 @@ class View(BaseEstimator):
             return validate_items(self, items, reset=reset, name=self.name)
         items = check_array(
             items,
-            accept_sparse=False if is_precomputed(self.kernel) else "csr",
+            accept_sparse=False if reads_matrix(self) else "csr",
             dtype=[np.float64, np.float32],
             input_name=self.name,
         )

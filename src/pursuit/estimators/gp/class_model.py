@@ -18,9 +18,9 @@ from pursuit.estimators.classes import against_rest, known_numbers, largest_clas
 from pursuit.estimators.gp.laplace import LaplaceFit
 from pursuit.estimators.inputs import (
     check_lengths,
-    is_precomputed,
     named_columns,
     prediction_rows,
+    reads_matrix,
     rows_again,
     size_on_path,
     validate_labels,
@@ -90,7 +90,7 @@ class LogisticProblem:
 
 
 def _knows_itself(model: Any) -> bool:
-    if is_precomputed(model.kernel):
+    if reads_matrix(model):
         raise AttributeError(
             "predict_proba needs k(x, x), which a precomputed matrix of k(x, training rows) does "
             "not hold: fit with a callable kernel instead, or use decision_function."

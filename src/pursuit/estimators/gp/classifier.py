@@ -41,9 +41,9 @@ from pursuit.estimators.gp.learning import LEARNING_SHARE, learn_or_keep, warn_o
 from pursuit.estimators.gp.stages import choose_size, move_basis, moving_steps, split_rows, timed
 from pursuit.estimators.inputs import (
     check_lengths,
-    is_precomputed,
     named_columns,
     positive,
+    reads_matrix,
     training_rows,
     validate_labels,
     validate_weights,
@@ -370,7 +370,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         return X, *self._sample(rows, labels, weights)
 
     def _calibrates(self) -> bool:
-        if is_precomputed(self.kernel):
+        if reads_matrix(self):
             return False
         learns = self.optimizer is not None or self.n_basis == "auto"
         return self.calibration == "loo" or (self.calibration == "auto" and learns)
@@ -393,7 +393,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         def as_passed(index: Indices) -> Indices:
             return np.where(index >= 0, present[index], -1)
 
-        self.basis_ = None if is_precomputed(self.kernel) else fitted.pool.items
+        self.basis_ = None if reads_matrix(self) else fitted.pool.items
         self.basis_indices_ = as_passed(fitted.pool.index)
         self.path_ = replace(fitted.path, index=as_passed(fitted.path.index))
         self._n_rows = len(present)

@@ -36,10 +36,10 @@ from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
     held,
-    is_precomputed,
     named_columns,
     positive,
     prediction_rows,
+    reads_matrix,
     training_rows,
     validate_items,
     validate_targets,
@@ -270,9 +270,14 @@ class ExactGPRegressor(
         """
         if self.noise != "learn":
             positive("noise", self.noise)
+        if self.solver == "cholesky" and self.preconditioner_size != "auto":
+            raise ValueError(
+                f"preconditioner_size={self.preconditioner_size!r} is for conjugate gradients: use "
+                "solver='cg', or leave it at 'auto'."
+            )
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         X = held(self, training_rows(self, X)[1])
-        rows = IndexRows(len(X)) if is_precomputed(self.kernel) else as_rows(X)
+        rows = IndexRows(len(X)) if reads_matrix(self) else as_rows(X)
         targets = validate_targets(y)
         check_lengths(X, targets)
         weights = validate_weights(sample_weight, rows.n_rows)
@@ -280,7 +285,7 @@ class ExactGPRegressor(
         self._single_output = targets.ndim == 1
         self._scale = TargetScale.fit(Y, weights, self.normalize_y)
         self.train_indices_ = present = np.flatnonzero(weights > 0)
-        self.X_train_ = None if is_precomputed(self.kernel) else rows.take(present)
+        self.X_train_ = None if reads_matrix(self) else rows.take(present)
         self._weights = weights[present]
         self._seeds = check_random_state(self.random_state).randint(2**31 - 1, size=(2, 4))
         sample = self._sample(self._scale.normalize(Y[present]))
@@ -375,7 +380,7 @@ class ExactGPRegressor(
             Equal where the model was fitted by Cholesky.
         """
         check_is_fitted(self)
-        if is_precomputed(self.kernel):
+        if reads_matrix(self):
             raise ValueError(
                 "std_bounds and return_std need k(x, x), which a precomputed matrix of k(x, "
                 "training rows) does not hold: fit with a callable kernel instead."

@@ -49,11 +49,11 @@ from pursuit.estimators.gp.stages import (
 )
 from pursuit.estimators.inputs import (
     held,
-    is_precomputed,
     n_rows,
     named_columns,
     positive,
     prediction_rows,
+    reads_matrix,
     validate_items,
 )
 from pursuit.estimators.kernel_model import ScoredRows, lazily
@@ -403,7 +403,7 @@ class SparseGPRegressor(
         mean = self._as_fitted(self._values(X))
         if not (return_std or return_cov):
             return mean
-        if is_precomputed(self.kernel):
+        if reads_matrix(self):
             raise ValueError(
                 "return_std and return_cov need k(x, x), which a precomputed matrix of "
                 "k(x, training rows) does not hold: fit with a callable kernel instead."
@@ -503,7 +503,7 @@ class SparseGPRegressor(
         own_basis: bool = True,
     ) -> Any:
         """`std_bounds`; the pursuits of SB01's Table 2 begin without the model's own basis."""
-        if is_precomputed(self.kernel):
+        if reads_matrix(self):
             raise ValueError(
                 "std_bounds needs k(x, x), which a precomputed matrix of k(x, training rows) does "
                 "not hold: fit with a callable kernel instead."

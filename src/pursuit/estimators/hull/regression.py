@@ -26,10 +26,10 @@ from pursuit.estimators.hull.pools import BallFit, Pool, RowAtoms, choose_radius
 from pursuit.estimators.inputs import (
     as_source,
     check_lengths,
-    is_precomputed,
     n_rows,
     named_columns,
     prediction_rows,
+    reads_matrix,
     seeded_clone,
     training_rows,
     validate_held,
@@ -343,7 +343,7 @@ class HullRegressor(ScoredRows, RegressorMixin, KernelModel, ReportedModel, Base
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        precomputed = is_precomputed(self.kernel) and self._uses_kernel
+        precomputed = reads_matrix(self) and self._uses_kernel
         tags.input_tags.pairwise = precomputed
         tags.input_tags.sparse = not precomputed
         return tags
@@ -471,7 +471,7 @@ class HullRegressor(ScoredRows, RegressorMixin, KernelModel, ReportedModel, Base
             self.basis_indices_ = present[self.basis_indices_]
         self.kernel_indices_ = used // len_items(points)
         used = used % len_items(points)
-        self.basis_ = None if is_precomputed(self.kernel) else some_items(points, used)
+        self.basis_ = None if reads_matrix(self) else some_items(points, used)
 
 
 def _matrix(X: Any) -> Any:

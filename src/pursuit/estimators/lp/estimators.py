@@ -35,8 +35,8 @@ from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, 
 from pursuit.estimators.inputs import (
     check_lengths,
     check_symmetric,
-    is_precomputed,
     named_columns,
+    reads_matrix,
     training_rows,
     validate_labels,
     validate_targets,
@@ -140,7 +140,7 @@ class LPMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstimator):
         self.objective_ = self.certificate_.upper
         self.n_iter_ = len(self.path_)
         self.basis_indices_ = present[chosen]
-        self.basis_ = None if is_precomputed(self.kernel) else rows.take(chosen)
+        self.basis_ = None if reads_matrix(self) else rows.take(chosen)
         self.n_basis_ = len(chosen)
         self._keep_bound_basis(kernel)
         self.dual_coef_ = a[:, 0] if self._single_output else a

@@ -33,6 +33,7 @@ from pursuit.estimators.inputs import (
     is_precomputed,
     named_columns,
     prediction_rows,
+    reads_matrix,
     training_rows,
     weighted_sample,
 )
@@ -510,7 +511,7 @@ class GreedyFeatureMap(
         def as_passed(rows: Indices) -> Indices:
             return np.where(rows >= 0, present[rows], -1)
 
-        precomputed = is_precomputed(self.kernel)
+        precomputed = reads_matrix(self)
         self.components_ = None if precomputed else pivots.pool.items
         self.component_indices_ = as_passed(pivots.pool.index)
         self.normalization_ = whitener
@@ -591,7 +592,7 @@ class GreedyFeatureMap(
 
 def _rows(estimator: GreedyFeatureMap, X: Any, *, fitting: bool = False) -> tuple[RowSource, Any]:
     """Rows to fit on or to map, and the validated X; a precomputed matrix may be sparse."""
-    if not (is_precomputed(estimator.kernel) and sparse.issparse(X)):
+    if not (reads_matrix(estimator) and sparse.issparse(X)):
         return training_rows(estimator, X) if fitting else prediction_rows(estimator, X)
     X = validate_data(
         estimator, X, reset=fitting, accept_sparse="csr", dtype=[np.float64, np.float32]

@@ -18,7 +18,7 @@ from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, least_deviation, sample_needed, sampled_look
 from pursuit.estimators.arguments import Search, resolve_search
 from pursuit.estimators.fit_run import FitRun
-from pursuit.estimators.inputs import is_precomputed, validate_items
+from pursuit.estimators.inputs import reads_matrix, validate_items
 from pursuit.estimators.span.search import FULL_LIMIT, cluster_centres
 from pursuit.gram import (
     KernelMatrix,
@@ -189,7 +189,7 @@ def _check_points(estimator: Any, search: Search) -> None:
                 f"{name}={_name(value)} chooses among rows, but the candidates of the search are "
                 f"points: use {name}={only!r}, or leave candidates out."
             )
-    if not search.own_points and is_precomputed(estimator.kernel):
+    if not search.own_points and reads_matrix(estimator):
         raise ValueError(
             "candidates='kmeans' needs rows with features, and kernel='precomputed' has none: "
             "leave candidates out of the search."
@@ -207,7 +207,7 @@ def _name(value: Any) -> str:
 
 def own_points(estimator: Any, candidates: Any, n_rows: int) -> Any:
     """The user's points, checked: items like the rows, or row numbers of a precomputed matrix."""
-    if not is_precomputed(estimator.kernel):
+    if not reads_matrix(estimator):
         return validate_items(estimator, candidates, reset=False, name="candidates")
     index = np.asarray(candidates)
     if index.ndim != 1 or not len(index) or index.dtype.kind not in "iu":

@@ -30,9 +30,9 @@ from pursuit.estimators.inputs import (
     check_symmetric,
     held,
     indefinite,
-    is_precomputed,
     named_columns,
     prediction_rows,
+    reads_matrix,
     training_rows,
     weighted_sample,
 )
@@ -244,8 +244,8 @@ class SpanNeighbors(
         """
         X, _, _ = named_columns(X, target=target)
         X = held(self, training_rows(self, X)[1])
-        rows = IndexRows(len(X)) if is_precomputed(self.kernel) else as_rows(X)
-        if is_precomputed(self.kernel):
+        rows = IndexRows(len(X)) if reads_matrix(self) else as_rows(X)
+        if reads_matrix(self):
             check_symmetric(X)
         self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
         kernel = self._compiled(X)
@@ -463,7 +463,7 @@ class SpanNeighbors(
         self.residual_trace_ = float((self._points.points[:, -1] ** 2).sum())
 
     def _training_rows(self) -> RowSource:
-        return IndexRows(len(self._X)) if is_precomputed(self.kernel) else as_rows(self._X)
+        return IndexRows(len(self._X)) if reads_matrix(self) else as_rows(self._X)
 
     def _search(
         self, X: Any, diagonal: ArrayLike | None, method: str, **options: Any
@@ -486,7 +486,7 @@ class SpanNeighbors(
 
     def _queries(self, X: Any, diagonal: ArrayLike | None, workers: Workers) -> tuple[Queries, int]:
         """The queries with their points in the span, and the number of kernel values computed."""
-        precomputed = is_precomputed(self.kernel)
+        precomputed = reads_matrix(self)
         if X is None:
             if diagonal is not None:
                 raise ValueError("diagonal is for new rows, and needs X: leave it out.")

@@ -35,6 +35,7 @@ from pursuit.estimators.inputs import (
     is_precomputed,
     named_columns,
     prediction_rows,
+    reads_matrix,
     size_on_path,
     training_rows,
     validate_labels,
@@ -274,7 +275,7 @@ class MatchingPursuitModel(CallbackSupportMixin, BasisModel, ReportedModel, Base
         """Keep the largest model, and with it all smaller ones."""
         self._models = models
         self.n_basis_ = len(models)
-        self.basis_ = None if is_precomputed(self.kernel) else models.centers.items
+        self.basis_ = None if reads_matrix(self) else models.centers.items
         self.basis_indices_ = models.centers.index
         self.basis_kernels_ = models.kernel_of
         coefficients, intercept = models.coefficients[:, -1], models.intercepts[-1] + self._level
@@ -480,7 +481,7 @@ class KernelMatchingPursuitRegressor(
 
 
 def _is_logistic(model: Any) -> bool:
-    if model.loss != "logistic":
+    if vars(model).get("_fitted_loss", model.loss) != "logistic":
         raise AttributeError("predict_proba needs loss='logistic'.")
     return True
 
@@ -647,6 +648,7 @@ class KernelMatchingPursuitClassifier(ScoredRows, ClassifierMixin, MatchingPursu
         if self.error_tol_ < 1.0:
             quantity += ", and so of a wrong class,"
         loss = LogisticRows() if self.loss == "logistic" else None
+        self._fitted_loss = self.loss
         judge = MarginJudge(self.error_tol_, loss, Y.shape[1])
         level = np.zeros(Y.shape[1])
         self._fit_model(X, Sample(rows, Y, weights), judge, loss, level, (quantity, []))

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats
 from pursuit.estimators.gp.sparse import SparseGPRegressor
-from pursuit.estimators.inputs import dense, is_precomputed
+from pursuit.estimators.inputs import dense, reads_matrix
 from pursuit.estimators.kernel_model import Expansion
 from pursuit.estimators.onnx_export.graph import Graph, block, diagonal
 from pursuit.estimators.saving import models
@@ -106,7 +106,7 @@ def _checked_expansion(model: Any) -> Expansion:
     if not hasattr(model, "_expansion"):
         known = ", ".join(sorted(name for name, one in models().items() if _can_expand(one)))
         raise TypeError(f"{type(model).__name__} cannot be exported to ONNX; these can: {known}.")
-    if is_precomputed(model.kernel):
+    if reads_matrix(model):
         raise ValueError(
             "kernel='precomputed' leaves the kernel to whoever calls predict: there is none to "
             "export. Fit with a kernel on rows of numbers."

@@ -28,9 +28,9 @@ from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
     dense,
-    is_precomputed,
     n_rows,
     named_columns,
+    reads_matrix,
     rows_again,
     size_on_path,
     training_rows,
@@ -529,7 +529,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             return np.where(index >= 0, present[index], -1)
 
         self._set_solution(fitted.solution)
-        self.basis_ = None if is_precomputed(self.kernel) else fitted.pool.items
+        self.basis_ = None if reads_matrix(self) else fitted.pool.items
         self._keep_bound_basis(problem.kernel)
         self.basis_indices_ = as_passed(fitted.pool.index)
         self.path_ = replace(fitted.path, index=as_passed(fitted.path.index))

@@ -34,8 +34,8 @@ from pursuit.estimators.inputs import (
     check_positive_definite,
     dense,
     feature_deviations,
-    is_precomputed,
     prediction_rows,
+    reads_matrix,
     seeded,
 )
 from pursuit.estimators.kernel_model import BasisModel
@@ -268,7 +268,7 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
 
         index = span.pool.index
         self.n_basis_ = len(span)
-        self.basis_ = None if is_precomputed(self.kernel) else span.pool.items
+        self.basis_ = None if reads_matrix(self) else span.pool.items
         self.basis_indices_ = np.where(index >= 0, present[index], -1)
         coefficients = span.coefficients(solution.coordinates)
         self.dual_coef_ = coefficients[:, 0] if self._single_output else coefficients
@@ -355,7 +355,7 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
         """``"scale"`` and ``"auto"`` as in scikit-learn's SVC."""
         if not isinstance(self.gamma, str):
             return self.gamma
-        if not hasattr(self, "n_features_in_") or is_precomputed(self.kernel):
+        if not hasattr(self, "n_features_in_") or reads_matrix(self):
             raise ValueError(f"gamma={self.gamma!r} needs rows of numbers: give gamma a number.")
         d = int(self.n_features_in_)
         if self.gamma == "auto":
