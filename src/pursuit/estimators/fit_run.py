@@ -17,22 +17,26 @@ from pursuit.estimators.checkpoint import Checkpoint
 from pursuit.estimators.inputs import indefinite, reads_matrix, seeds
 from pursuit.greedy import Clock, CostMeter, Interrupted, Problem, catch_interrupt
 from pursuit.kernels import CountingKernel, Kernel
-from pursuit.linalg import NotPositiveDefiniteError, Workers
+from pursuit.linalg import NotPositiveDefiniteError, Workers, single_threaded_blas
 from pursuit.rows import Sample, as_rows
 
 CallbackSupportMixin: Any
-with_callbacks: Callable[[Callable[..., Any]], Callable[..., Any]]
 try:
     from sklearn import callback
 except ImportError:  # scikit-learn before 1.9 has no callbacks
-    CallbackSupportMixin = object
-
-    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the method as it is."""
-        return method
+    CallbackSupportMixin, callback = object, None
 else:
     CallbackSupportMixin = callback.CallbackSupportMixin
-    with_callbacks = callback.with_callbacks
+
+
+def with_callbacks(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A fit that scikit-learn's callbacks can watch, with BLAS on one thread from its first line.
+
+    A mean of the targets that BLAS splits among threads would have other last bits for another
+    number of them, and with it all that follows.
+    """
+    held = single_threaded_blas()(fit)
+    return held if callback is None else callback.with_callbacks(held)
 
 
 _SECONDS_BETWEEN_LINES = 5.0

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ContextDecorator
 from functools import cache
-from itertools import chain
 from threading import Lock, local
 from types import TracebackType
 from typing import Any, TypeVar
@@ -37,7 +36,7 @@ def _libraries() -> tuple[list[Any], list[Any]]:
 def resolve_n_jobs(n_jobs: int | None) -> int:
     """Number of threads: ``None`` is what BLAS would use, ``-1`` all cores, ``-2`` all but one."""
     if n_jobs is None:
-        return max((int(library.num_threads) for library in chain(*_libraries())), default=1)
+        return _SINGLE.threads_outside()
     if n_jobs == 0:
         raise ValueError("n_jobs must not be 0: use None, a positive number, or -1 for all cores.")
     if n_jobs < 0:
@@ -63,6 +62,12 @@ class _Hold:
         self._users -= 1
         if self._users == 0:
             _set_threads(self._changed)
+
+    def outside(self, libraries: list[Any]) -> int:
+        """Threads of a library when nobody needs it on one; the most of all."""
+        if self._users:
+            return max((n for _, n in self._changed), default=1)
+        return max((int(library.num_threads) for library in libraries), default=1)
 
 
 def _set_threads(numbers: list[tuple[Any, int]]) -> None:
@@ -116,6 +121,13 @@ class _SingleThreadedBlas(ContextDecorator):
             self._local.hold.leave()
         with self._lock:
             self._shared.leave()
+
+    def threads_outside(self) -> int:
+        """Threads that BLAS has where it is not held."""
+        shared, own = _libraries()
+        with self._lock:
+            threads = self._shared.outside(shared)
+        return max(threads, getattr(self._local, "hold", _Hold()).outside(own))
 
 
 _SINGLE = _SingleThreadedBlas()

@@ -36,6 +36,7 @@ from pursuit.estimators.inputs import named_columns, seeded_clone, validate_held
 from pursuit.estimators.kernel_model import ScoredRows, lazily
 from pursuit.estimators.saving import SavedModel
 from pursuit.greedy import CostMeter, Path, Pursuit
+from pursuit.linalg import single_threaded_blas
 from pursuit.objectives import (
     ExponentialLoss,
     HullLoss,
@@ -578,6 +579,7 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         self.random_state = random_state
         self.verbose = verbose
 
+    @single_threaded_blas()
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(
         self,

@@ -28,7 +28,7 @@ from pursuit.estimators.inputs import named_columns, seeded, validate_held, vali
 from pursuit.estimators.kernel_model import lazily
 from pursuit.estimators.saving import SavedModel
 from pursuit.greedy import CostMeter, Path, Pursuit
-from pursuit.linalg import Workers
+from pursuit.linalg import Workers, single_threaded_blas
 from pursuit.rows import Sample, as_rows, draw_rows
 from pursuit.solvers import EM, Mixture
 from pursuit.solvers.em import log_sum_exp
@@ -507,6 +507,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @single_threaded_blas()
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,

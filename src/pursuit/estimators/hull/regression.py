@@ -41,7 +41,7 @@ from pursuit.estimators.span.search import cluster_centres, estimator_search, wi
 from pursuit.gram import kernel_times
 from pursuit.greedy import CostMeter, Path
 from pursuit.kernels import CountingKernel
-from pursuit.linalg import Workers
+from pursuit.linalg import Workers, single_threaded_blas
 from pursuit.objectives import HuberRows
 from pursuit.objectives.hull import STEPS
 from pursuit.rows import RowSource, Sample, as_rows, distinct_rows, draw_rows, len_items
@@ -242,6 +242,7 @@ class HullRegressor(ScoredRows, RegressorMixin, KernelModel, ReportedModel, Base
         self.random_state = random_state
         self.verbose = verbose
 
+    @single_threaded_blas()
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(
         self,
