@@ -40,6 +40,8 @@ def K(X):
 def fitted(X, **options):
     fit_options = {"sample_weight": options.pop("sample_weight", None)}
     defaults = {"gamma": GAMMA, "n_components": 20, "random_state": 0}
+    if options.get("kernel") == "precomputed":
+        defaults.pop("gamma")
     return GreedyFeatureMap(**{**defaults, **options}).fit(X, **fit_options)
 
 
