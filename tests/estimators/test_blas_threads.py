@@ -36,6 +36,42 @@ MODELS = [
 ]
 
 
+def blas_threads():
+    return max(library["num_threads"] for library in threadpool_info())
+
+
+class WatchedRows:
+    """Rows that note how many threads BLAS has while they are read."""
+
+    def __init__(self, X, seen):
+        self.X, self.seen, self.n_rows = X, seen, len(X)
+
+    def blocks(self, size):
+        for start in range(0, self.n_rows, size):
+            self.seen.append(blas_threads())
+            yield start, self.X[start : start + size]
+
+    def take(self, index):
+        return self.X[index]
+
+
+def test_blas_is_released_while_rows_are_read():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((ROWS, 2))
+    reading, computing = [], []
+
+    def kernel(A, B):
+        computing.append(blas_threads())
+        return RBF(1.0)(A, B)
+
+    model = SparseGPRegressor(kernel, noise=0.1, n_basis=5, certificate=None, random_state=0)
+    with threadpool_limits(2, user_api="blas"):
+        model.fit(WatchedRows(X, reading), X[:, 0])
+        assert blas_threads() == 2
+    assert set(computing) == {1}
+    assert set(reading) == {2}
+
+
 def numbers(model, X):
     """What the model says, to the last bit."""
     said = model.transform(X) if hasattr(model, "transform") else model.predict(X)

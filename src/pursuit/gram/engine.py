@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit.kernels import CountingKernel, Kernel
-from pursuit.linalg import Workers, single_threaded_blas
+from pursuit.linalg import Workers, released_blas, single_threaded_blas
 from pursuit.rows import BLOCK_ROWS, DistributedRows, RowSource, TreeSum, in_order, len_items
 
 T = TypeVar("T")
@@ -102,7 +102,13 @@ def block_values(
         return
     with single_threaded_blas():
         block = task(kernel, workers)
-    for first, items, beside in _blocks(rows, aligned):
+    blocks = _blocks(rows, aligned)
+    while True:
+        with released_blas():
+            read = next(blocks, None)
+        if read is None:
+            return
+        first, items, beside = read
         if first >= start:
             with single_threaded_blas():
                 value = block(items, *beside)

@@ -42,7 +42,7 @@ from pursuit.linalg.span import (
     gram_rounding,
     trusted_size,
 )
-from pursuit.linalg.workers import Workers, single_threaded_blas
+from pursuit.linalg.workers import Workers, released_blas, single_threaded_blas
 
 __all__ = [
     "EPS",
@@ -76,6 +76,7 @@ __all__ = [
     "low_rank_inverse",
     "low_rank_operator",
     "refined_gradients",
+    "released_blas",
     "reordered",
     "robust_cholesky",
     "single_threaded_blas",

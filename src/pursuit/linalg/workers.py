@@ -8,9 +8,9 @@ instructions whatever the number of workers, so results are bit-identical across
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ContextDecorator
+from contextlib import AbstractContextManager, ContextDecorator, contextmanager
 from functools import cache
 from threading import Lock, local
 from types import TracebackType
@@ -104,6 +104,7 @@ class _SingleThreadedBlas(ContextDecorator):
 
     def __enter__(self) -> None:
         shared, own = _libraries()
+        self._local.depth = self._depth + 1
         with self._lock:
             self._shared.enter(shared)
         if own:
@@ -121,6 +122,24 @@ class _SingleThreadedBlas(ContextDecorator):
             self._local.hold.leave()
         with self._lock:
             self._shared.leave()
+        self._local.depth = self._depth - 1
+
+    @property
+    def _depth(self) -> int:
+        """How many contexts the calling thread is inside of."""
+        return getattr(self._local, "depth", 0)
+
+    @contextmanager
+    def released(self) -> Iterator[None]:
+        """Give up what the calling thread holds, and take it again at the end."""
+        depth = self._depth
+        for _ in range(depth):
+            self.__exit__(None, None, None)
+        try:
+            yield
+        finally:
+            for _ in range(depth):
+                self.__enter__()
 
     def threads_outside(self) -> int:
         """Threads that BLAS has where it is not held."""
@@ -140,6 +159,14 @@ def single_threaded_blas() -> _SingleThreadedBlas:
     less where BLAS is held already.
     """
     return _SINGLE
+
+
+def released_blas() -> AbstractContextManager[None]:
+    """A context for waiting and reading: BLAS has the threads it had before this thread held it.
+
+    Other threads that hold BLAS keep it at one thread.
+    """
+    return _SINGLE.released()
 
 
 def _limit_own() -> None:
