@@ -14,7 +14,7 @@ from pursuit._types import Floats, Indices
 
 
 def distinct_classes(names: NDArray[Any]) -> NDArray[Any]:
-    """The classes that occur, sorted; one alone is refused."""
+    """The sorted classes; a single class is refused."""
     classes: NDArray[Any] = np.unique(names)
     if len(classes) < 2:
         raise ValueError(
@@ -24,12 +24,12 @@ def distinct_classes(names: NDArray[Any]) -> NDArray[Any]:
 
 
 def class_numbers(names: NDArray[Any], classes: NDArray[Any]) -> Indices:
-    """Positions of labels among the classes; some position for those that are none of them."""
+    """Positions of labels among the classes; arbitrary for unknown labels."""
     return np.minimum(np.searchsorted(classes, names), len(classes) - 1)
 
 
 def known_numbers(names: NDArray[Any], weights: Floats, classes: NDArray[Any]) -> Indices:
-    """Positions among the classes of a fitted model; others are refused, but for weight 0."""
+    """Positions among the classes of a fitted model; unknown labels need weight 0."""
     unknown = np.setdiff1d(names[weights > 0], classes)
     if len(unknown):
         raise ValueError(f"y holds {unknown.tolist()}, which the model was not fitted with.")
@@ -98,7 +98,7 @@ def against_each_other(labels: Indices, n_classes: int) -> tuple[Floats, NDArray
 
 
 def votes(values: Floats, n_classes: int) -> Floats:
-    """One column a class from values of all pairs: pairs won, ties broken by how clearly.
+    """One column per class from the values of all pairs: pairs won, ties broken by their margins.
 
     The sum of a class's values, squeezed to less than a third of a vote, is added to its votes, as
     in scikit-learn's SVC.

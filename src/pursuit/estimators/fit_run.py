@@ -43,7 +43,7 @@ _SECONDS_BETWEEN_LINES = 5.0
 
 
 class Progress:
-    """Stages of a fit, one after the other, each with a known number of ticks at most."""
+    """Reports the stages of a fit, each with a known largest number of ticks."""
 
     def __init__(self, estimator: Any, n_stages: int) -> None:
         self.seconds: dict[str, float] = {}
@@ -55,7 +55,7 @@ class Progress:
             self._root.call_on_fit_task_begin(estimator=estimator)
 
     def begin(self, name: str, ticks: int = 1, rows: int = 0) -> Callable[[int], None]:
-        """End the stage before, begin this one; returns a function to call with 1, 2, … ticks.
+        """End the previous stage and begin this one; returns a function to call with 1, 2, … ticks.
 
         ``rows`` are what all ticks together will have read, where that is worth telling.
         """
@@ -80,7 +80,7 @@ class Progress:
         return tick
 
     def _reporter(self, ticks: int, rows: int) -> Callable[[int], None]:
-        """Prints how far a long stage has come, how fast, and when it will end."""
+        """Return a function that prints progress, speed and the remaining time of a long stage."""
         if not self._estimator.verbose or not rows:
             return lambda done: None
         first: tuple[int, float] | None = None
@@ -164,7 +164,7 @@ class FitRun:
     workers : Workers
         Threads.
     seconds : dict of str to float
-        What each stage has taken.
+        Seconds of each stage.
     """
 
     interrupted: Interrupted
@@ -221,7 +221,7 @@ class FitRun:
 
     @property
     def out_of_time(self) -> bool:
-        """Whether only what the model cannot do without should still be done."""
+        """Whether only indispensable work should still be done."""
         return self.stopping or self.clock.over()
 
     def stop_reason(self, pursuit: object = None) -> str | None:
@@ -232,7 +232,7 @@ class FitRun:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """What each stage has taken."""
+        """Seconds of each stage."""
         return self._progress.seconds
 
     def problem(self, kernel: Kernel, noise: float) -> Problem:
@@ -276,7 +276,7 @@ class FitRun:
         return self.keep(name, compute()) if result is None else result
 
     def same_matrix(self, X: Any) -> None:
-        """Refuse a checkpoint of another kernel matrix, where X is one and rows are its numbers."""
+        """Refuse a checkpoint of another kernel matrix if X is one: its rows are only numbers."""
         if reads_matrix(self._estimator):
             self.same_data("matrix", X)
 
@@ -287,7 +287,7 @@ class FitRun:
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line of the caller's that called into this package."""
+    """Warn with the line of the user's code that called into this package."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and _is_own(frame.f_globals.get("__name__", "")):
         level, frame = level + 1, frame.f_back
@@ -295,7 +295,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def interrupt(what_is_held: str) -> NoReturn:
-    """Say what an interrupted fit leaves, and pass Ctrl-C on."""
+    """Warn what an interrupted fit has kept, and raise KeyboardInterrupt."""
     warn(f"fit was interrupted: the model holds {what_is_held}.")
     raise KeyboardInterrupt
 

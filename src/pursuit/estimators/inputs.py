@@ -53,12 +53,12 @@ HELD_BYTES = 1 << 31
 
 
 def as_source(X: Any) -> RowSource | None:
-    """The source behind X, or None where X lies in memory or is a string that is no path."""
+    """Return the source behind X, or None if X is in memory or is a string but not a path."""
     return X if isinstance(X, RowSource) and not is_dask(X) else as_table(X)
 
 
 def kernel_matrix_of(X: Any) -> Any:
-    """A kernel matrix: that of a .npy file mapped into memory, any other as it is."""
+    """Return a kernel matrix, memory-mapped if X names a .npy file, else unchanged."""
     table = open_table(X) if is_path(X) else X
     return table.matrix if isinstance(table, MatrixTable) else X
 
@@ -85,7 +85,7 @@ def named_columns(
     target: str | Sequence[str] | None = None,
     weight: str | None = None,
 ) -> tuple[Any, Any, Any]:
-    """X, y and weights, those of them that are columns of X taken from it.
+    """Return X, y and weights, taking those that are named columns of X out of it.
 
     Columns of a table are read in one pass, and what remains of it is neither read nor copied.
     """
@@ -154,7 +154,7 @@ def _known_columns(X: Any, target: Any, weight: Any) -> list[str]:
 
 
 def validate_source(estimator: Any, source: RowSource, *, reset: bool) -> RowSource:
-    """The source with the columns that the estimator was fitted to; to be fitted, as it is."""
+    """Check a source; after a fit, select the columns that the estimator was fitted to."""
     label = getattr(source, "name", "X")
     if source.n_rows == 0:
         raise ValueError(f"{label} holds no rows: a minimum of 1 is required.")
@@ -184,7 +184,7 @@ def validate_source(estimator: Any, source: RowSource, *, reset: bool) -> RowSou
 
 
 def known_columns(estimator: Any, X: Any) -> Any:
-    """A data frame without columns, such as the target's, that the estimator was not fitted to.
+    """Drop columns of a data frame, such as the target, that the estimator was not fitted to.
 
     Files and collections are read by name likewise.
     """
@@ -205,7 +205,7 @@ def in_memory_if_small(source: RowSource) -> Any:
 
 
 def held(estimator: Any, X: Any) -> Any:
-    """X in memory, for an estimator that needs all rows there: a source is read if it is small."""
+    """Return X in memory, for an estimator that keeps all rows; a source is read if it is small."""
     if not isinstance(X, RowSource):
         return X
     width = n_features(X)
@@ -259,7 +259,7 @@ def holds_objects(kernel: Any, X: Any) -> bool:
 
 
 def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
-    """X as rows can use it: a finite float array, CSR, a list of objects, or a source of rows."""
+    """Return X as a finite float array, CSR, a list of objects, or a source of rows."""
     for stale in ("kernel_", "_named_parameters", "_bound") if reset else ():
         vars(estimator).pop(stale, None)
     X = kernel_matrix_of(X) if reads_matrix(estimator) else X
@@ -304,7 +304,7 @@ def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> A
 def validate_held(
     estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool, **checks: Any
 ) -> Any:
-    """As scikit-learn's `validate_data`, for estimators that hold all rows: sources are read."""
+    """Validate like scikit-learn's `validate_data`, for estimators that keep all rows in memory."""
     source = as_source(X)
     if source is None:
         X = X if reset else known_columns(estimator, X)
@@ -360,7 +360,7 @@ def _refuse_path(y: Any, what: str) -> None:
 
 
 def size_on_path(n: Any, n_basis: int) -> int:
-    """A number of basis functions that a model is to be cut to, checked."""
+    """Check the number of basis functions to which a model is truncated."""
     if not isinstance(n, numbers.Integral) or not 1 <= int(n) <= n_basis:
         raise ValueError(f"n must be a whole number from 1 to {n_basis}, got {n!r}.")
     return int(n)
@@ -417,7 +417,7 @@ def rows_again(estimator: Any, X: Any) -> tuple[RowSource, Any]:
 
 @dataclass(frozen=True)
 class TargetScale:
-    """Targets centred and scaled, weighted, per output; or left alone."""
+    """Centres and scales the targets of each output by weighted moments, or leaves them alone."""
 
     mean: Floats
     scale: Floats
@@ -467,7 +467,7 @@ def feature_deviations(sample: Sample, rng: np.random.Generator) -> Floats:
 
 
 def _inner_deviation(items: NDArray[Any], share: Floats) -> Floats:
-    """What the weighted 1 % and 99 % points would make the deviation of a normal feature."""
+    """Standard deviation of a normal feature with the same weighted 1 % and 99 % quantiles."""
     order = np.argsort(items, axis=0, kind="stable")
     below = np.cumsum(share[order], axis=0)
     ends = [
@@ -505,7 +505,7 @@ def counting_kernel(kernel: Any, X: Any, **parameters: Any) -> tuple[CountingKer
 
 
 def seeds(random_state: Any) -> list[int]:
-    """What the generator of a fit starts from; an integer always gives the same."""
+    """Seeds of the random generator of a fit; an integer always gives the same."""
     drawn: list[int] = check_random_state(random_state).randint(2**31 - 1, size=4).tolist()
     return drawn
 

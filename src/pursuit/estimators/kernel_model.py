@@ -49,7 +49,7 @@ def lazily(method: Method) -> Method:
 
 
 class ScoredRows:
-    """A score of dask collections, too: what `predict` gives for them is computed."""
+    """Scores dask collections, too: their lazy predictions are computed."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Score of the predictions for some rows, as scikit-learn defines it.
@@ -155,7 +155,7 @@ class KernelModel:
     kernel_: Any
 
     def _kernels_used(self) -> list[Any]:
-        """The kernels that a fit goes on with."""
+        """The kernels in use after learning."""
         return [self.kernel_]
 
     _named_parameters: dict[str, Any]

@@ -82,7 +82,7 @@ def rows_fitted(model: Any) -> int | None:
 def describe(
     model: Any, X: Any = None, y: ArrayLike | None = None, *, certify: bool = False
 ) -> Report:
-    """What there is to tell of a fitted model."""
+    """Collect the content of the report of a fitted model."""
     judged = None if X is None else _judged(X, y)
     sizes, counted = _sizes(model)
     certified = model.certify_path(X, y, sizes=sizes) if certify and sizes else None
@@ -123,7 +123,7 @@ def _judged(X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
 
 
 def _sizes(model: Any) -> tuple[list[int], str]:
-    """Where the slider stops, and what it counts."""
+    """Positions of the slider, and the name of what it counts."""
     path = getattr(model, "path_", None)
     if path is None or not len(path):
         return [], "basis functions"
@@ -135,14 +135,14 @@ def _sizes(model: Any) -> tuple[list[int], str]:
 
 
 def _positions(model: Any, sizes: list[int]) -> Indices:
-    """Where the path has its numbers for these sizes."""
+    """Entries of the path that belong to these sizes."""
     if model.path_.sizes is not None:
         return np.flatnonzero(np.asarray(model.path_.sizes) > 0)
     return np.asarray(sizes, dtype=np.intp) - 1
 
 
 def _path_curves(model: Any, sizes: list[int], certified: CertificatePath | None) -> list[Curve]:
-    """What the path, and certificates where they were asked for, tell of every size."""
+    """Curves over sizes from the path, and from certificates if they were computed."""
     if not sizes:
         return []
     at, path = _positions(model, sizes), model.path_
@@ -159,7 +159,7 @@ def _path_curves(model: Any, sizes: list[int], certified: CertificatePath | None
 
 
 def _errors(model: Any, sizes: list[int], X: Any, y: NDArray[Any]) -> Curve:
-    """Error of the truncated models on rows passed, where a model can be cut."""
+    """Error of the truncated models on the given rows, if the model can be truncated."""
     classes = hasattr(model, "classes_")
     values: list[float | None] = []
     for n in sizes:
@@ -179,7 +179,7 @@ def _errors(model: Any, sizes: list[int], X: Any, y: NDArray[Any]) -> Curve:
 
 
 def _cost_curves(model: Any, sizes: list[int], judged: Any) -> list[Curve]:
-    """Prediction time, measured at full size and in proportion below, and what a file takes."""
+    """Prediction time, measured at full size and proportional below, and the size of a file."""
     if not sizes or _sizes(model)[1] != "basis functions":
         return []
     curves = []
@@ -211,7 +211,7 @@ def _points(model: Any) -> Any:
 
 
 def _coverage(model: Any, X: Any, y: NDArray[Any]) -> list[tuple[float, float]]:
-    """Parts of the rows within intervals of several widths."""
+    """Share of the rows within intervals of several levels."""
     if hasattr(model, "classes_") or not hasattr(model, "predict"):
         return []
     if "return_std" not in signature(model.predict).parameters or reads_matrix(model):

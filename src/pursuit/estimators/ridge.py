@@ -319,7 +319,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, SpanMo
 
     @lazily
     def predict(self, X: Any) -> Floats:
-        """Values of the function at some rows.
+        """Predict the function at the rows.
 
         Parameters
         ----------
@@ -440,7 +440,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, SpanMo
         return np.arange(1, self.n_basis_ + 1)
 
     def _theory(self) -> dict[str, Any]:
-        """What the rates of Section 5 have in common."""
+        """Arguments that the rates of Section 5 share."""
         return {
             "size": np.arange(1, self.n_basis_ + 1),
             "steps": self._steps_per_size(),

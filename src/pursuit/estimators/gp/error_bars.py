@@ -139,7 +139,7 @@ def _begin_primal(problem: Problem, items: Any, basis: Any) -> tuple[SpanPursuit
 
 
 def _alike(points: Any, items: Any) -> Any:
-    """Points, sparse where the items are and dense where they are not."""
+    """Convert points to the format of the items, sparse or dense."""
     if sparse.issparse(items):
         return sparse.csr_array(points)
     return dense(points)

@@ -451,7 +451,7 @@ class ExactGPRegressor(
         return IterativeSystem.build(problem, self.preconditioner_size, self.dtype)
 
     def _report_end(self) -> None:
-        """Say it when the solution is not what was asked for."""
+        """Warn if the solution does not meet the tolerance."""
         assert self.path_.residual is not None
         reason, residual = self.path_.stop_reason, self.path_.residual[-1]
         if reason == "interrupted":

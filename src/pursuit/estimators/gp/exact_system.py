@@ -27,7 +27,7 @@ from pursuit.rows import draw_rows, len_items
 
 
 class SolveRecorder:
-    """Watches the iterates of B x = b, B = W^½KW^½ + σ²I and b = W^½y (see exactsystem).
+    """Watches the iterates of B x = b, B = W^½KW^½ + σ²I and b = W^½y (see `ExactSystem`).
 
     The energies of looks must be bounds on ρ'B⁻¹ρ. What they prove of the minimum holds for every
     later iterate, so those in between need no bound of their own.
@@ -42,7 +42,7 @@ class SolveRecorder:
         self.entries: list[tuple[int, float, Certificate, bool, float, int, float]] = []
 
     def watch(self, now: Iterate) -> None:
-        """Add an entry, or put what exact products say in the place of what rough ones said."""
+        """Add an entry, or replace that of rough products by that of exact ones."""
         c, noise = now.columns, self.problem.noise
         squares = column_dots(now.residual, now.residual)
         dual = 0.5 * noise * column_dots(self.rhs[:, c] + now.residual, now.v)
@@ -274,7 +274,7 @@ class DirectSystem:
 
     @classmethod
     def build(cls, problem: Problem) -> DirectSystem:
-        """Factor the matrix, or say what is wrong with it."""
+        """Factor the matrix, or raise an error that names the row at fault."""
         items = problem.sample.rows.take(np.arange(problem.sample.n_rows))
         B = kernel_matrix(problem.kernel, items, problem.workers)
         problem.meter.passes += 1

@@ -288,7 +288,7 @@ def solve_in_latents(
 def calibrate_latents(
     problem: Problem, fitted: SpanFit, laplace: LaplaceFit, reserved: Indices
 ) -> Confidence:
-    """Trust the latent functions as far as rows left out tell, reserved ones if there are."""
+    """Calibrate the probabilities on rows left out, on reserved ones if there are any."""
     chosen = reserved if len(reserved) else np.arange(problem.sample.n_rows)
     rows = held_out(problem, fitted.pool, fitted.solution, chosen)
     latents = laplace.left_out(rows)

@@ -49,7 +49,7 @@ _CLASS_FLOOR = 0.01
 
 
 def evidence_options(optimizer: str | Evidence | None) -> Evidence:
-    """How the evidence is maximised, where ``optimizer`` says no more than that it is."""
+    """Options of the evidence; the defaults if ``optimizer`` is a name."""
     if isinstance(optimizer, Evidence):
         return optimizer
     return Evidence(rows=limits.EVIDENCE_ROWS)
@@ -75,7 +75,7 @@ def is_learnable(kernel: Any, n_features: int | None) -> bool:
 def noise_range(
     kernel: Any, noise: float | str, power: float, floor: float = NOISE_FLOOR
 ) -> NoiseRange:
-    """Where the noise may go: given, or within a White term's bounds, or wide."""
+    """Range of the noise: fixed, the bounds of a White term, or wide."""
     whites = without_white(kernel)[1] if isinstance(kernel, SklearnKernel) else []
     if noise != "learn":
         total = float(noise) + float(sum(white.noise_level for white in whites))
@@ -127,7 +127,7 @@ def learn(
 def warn_of_light_rows(
     estimator: Any, sample: Sample, X: Any, instead: str = "give kernel and noise"
 ) -> None:
-    """Warn where weights are learned from and add up to 1, most likely, in place of averaging 1.
+    """Warn if kernel and noise are learned from weights that seem to add up to 1.
 
     The evidence takes a weight w for w copies, and from less than one row there is nothing to
     learn. ``instead`` says how to do without learning.
@@ -145,7 +145,7 @@ def warn_of_light_rows(
 
 @dataclass(frozen=True)
 class LearnedKernel:
-    """Kernel and noise with which a fit goes on.
+    """Kernel and noise in use, learned or given.
 
     Attributes
     ----------
@@ -243,7 +243,7 @@ def _keep_noise(
     rng: np.random.Generator,
     workers: Workers,
 ) -> float:
-    """The noise given, that of White terms, or the best for the kernel as it is."""
+    """The given noise, that of White terms, or the best for the given kernel."""
     if noise != "learn":
         return float(noise) + white
     if white > 0:
@@ -252,7 +252,7 @@ def _keep_noise(
 
 
 def _bound_warnings(kernel: Any) -> list[str]:
-    """What of a given kernel sits at its bound, and what to do.
+    """Notes on hyper-parameters of a given kernel that lie at their bounds.
 
     Not for bounds that nobody set: there a feature of no influence ends, and relevance tells it.
     """
@@ -263,7 +263,7 @@ def _bound_warnings(kernel: Any) -> list[str]:
 
 
 def _floor_warnings(noise: float, power: float) -> list[str]:
-    """That the noise sits at its floor, and what to do."""
+    """A note if the noise lies at its floor."""
     if noise > NOISE_FLOOR * power * 1.01:
         return []
     return [

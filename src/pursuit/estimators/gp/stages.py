@@ -46,7 +46,7 @@ _JUDGING_STEPS, _PASSES_A_STEP = 8, 2
 
 
 def split_rows(n_rows: int, rng: np.random.Generator, *, moves: bool, judged: bool) -> RowSplit:
-    """Reserve rows, at most a fifth, where a basis is to be moved, or judged on many rows."""
+    """Reserve at most a fifth of the rows if the basis is moved, or judged on many rows."""
     if not (moves or (judged and n_rows > limits.SMALL_ROWS)):
         return RowSplit.none_reserved(n_rows)
     reserved = draw_rows(n_rows, min(RESERVED_ROWS, n_rows // _ROWS_A_RESERVED), rng)
@@ -83,7 +83,7 @@ def timed(plan: SearchPlan, clock: Clock, problem: Problem, *, moves: bool) -> S
 
 
 def held_out(problem: Problem, pool: Pool, solution: SpanSolution, rows: Indices) -> HeldOut:
-    """What leave-one-out needs to know of some rows, given in ascending order."""
+    """Numbers that leave-one-out needs of some rows, given in ascending order."""
     sample = problem.sample.take(rows)
     items = sample.rows.take(np.arange(len(rows)))
     group = row_groups([items], len(rows))
@@ -120,7 +120,7 @@ def sketched(problem: Problem, rows: Indices, n_rows: int) -> Problem:
 
 
 def _judge_rows(pool: Pool) -> int:
-    """Rows to fit where the fit is to be judged by others: too few make a large basis look bad."""
+    """Rows of a fit that other rows judge: too few make a large basis look bad."""
     return max(8192, 4 * len(pool))
 
 
@@ -156,7 +156,7 @@ def move_basis(
     split: RowSplit,
     run: FitRun,
 ) -> tuple[Chosen, str]:
-    """Move the chosen points, and say what came of it.
+    """Move the chosen points; also returns a sentence on the result.
 
     They stay where they were unless the error on the reserved rows falls. What is left of the
     fit's time is for the moves, for judging them and for the pass over all rows.

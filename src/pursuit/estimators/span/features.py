@@ -153,7 +153,7 @@ class DualProblem(Protocol):
         ...
 
     def zero_value(self) -> Floats:
-        """P of no model at all."""
+        """P of the zero function."""
         ...
 
     def feasible(self, a: Floats) -> Floats:
@@ -244,7 +244,7 @@ def _certificate(
 
 
 def held(rows: RowSource, index: Indices) -> RowSource:
-    """Some rows as a source in memory: they will be read many times."""
+    """Copy rows that will be read many times into memory."""
     items = rows.take(index)
     numbered = isinstance(items, np.ndarray) and items.ndim == 1
     return SelectedRows(rows, index) if numbered else as_rows(items)

@@ -74,12 +74,12 @@ AUTO_BASIS = 2048
 
 
 def time_to_certify(certificate: str | None, clock: Clock) -> bool:
-    """Whether enough of a fit's time is left; a certificate asked for by name is not left out."""
+    """Whether enough time remains for a certificate; one asked for by name is always computed."""
     return certificate != "auto" or not clock.over(1.0 - _CERTIFYING_SHARE)
 
 
 def has_truncations(model: Any) -> bool:
-    """Whether the first n functions of a model are a model, and it can be certified for any n."""
+    """Whether the first n functions are a model of their own, which can be certified."""
     if model._truncations_refused is not None:
         raise AttributeError(model._truncations_refused)
     return True
@@ -495,7 +495,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             )
 
     def _positions(self, present: Indices, sample: Sample) -> Indices:
-        """Where the basis stands among the rows that have weight; -1 for points that are not."""
+        """Positions of the basis among the rows with weight; -1 for points that are not rows."""
         index = self.basis_indices_
         position = np.minimum(np.searchsorted(present, index), len(present) - 1)
         same = present[position] == index
@@ -543,7 +543,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
 
     @staticmethod
     def _as_far_as_read(fitted: SpanFit | StepFit, problem: Problem) -> Problem:
-        """The problem on the rows that the fit has got to, all but after an interrupt."""
+        """The problem on the rows that were read: all of them, unless the fit was interrupted."""
         if isinstance(fitted, StepFit) or fitted.n_rows is None:
             return problem
         return replace(problem, sample=problem.sample.take(np.arange(fitted.n_rows)))

@@ -84,7 +84,7 @@ def estimator_search(estimator: Any, allowed: Mapping[str, Collection[str]]) -> 
 
 
 def with_checked_points(estimator: Any, search: Search) -> Search:
-    """The search with points of the user's own as the kernel takes them; X has been checked."""
+    """Validate the user's own candidate points; X has been validated before."""
     if not search.own_points:
         return search
     points = validate_items(estimator, search.candidates, reset=False, name="candidates")
@@ -223,7 +223,7 @@ def fit_basis(
 
 
 def _ladder(largest: int) -> list[int]:
-    """Sizes to try when the size is to be found: each twice the one before."""
+    """Sizes to try if the size is automatic, each twice the previous one."""
     sizes = [largest]
     while sizes[0] > _FIRST_SIZE:
         sizes.insert(0, sizes[0] // 2)
@@ -294,7 +294,7 @@ def _fresh_size(plan: SearchPlan) -> int:
 
 
 def _sketch_rows(plan: SearchPlan, n_rows: int, pool_size: int) -> int | None:
-    """Rows that choose: None is all of them."""
+    """Number of rows in the sketch; None for all rows."""
     rows = plan.search.rows
     if plan.search.kind == "full" or rows == "all":
         return None
@@ -346,7 +346,7 @@ class PublishedGap:
 
 
 def gap_of(plan: SearchPlan, problem: Problem) -> PublishedGap | CertifiedGap | None:
-    """What a fresh or full search watches as it goes."""
+    """The gap that a fresh or full search computes as it goes."""
     if plan.search.kind == "pooled" or plan.certificate is None:
         return None
     if plan.certificate == "published":
