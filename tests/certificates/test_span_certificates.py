@@ -160,14 +160,15 @@ def check_ridge(seed, m=None):
 def check_exact(seed, m=None):
     case = SpanCase(seed, m)
     rng = case.rng
+    solver, size = str(rng.choice(["cg", "cg", "cholesky"])), int(rng.integers(0, 20))
     model = ExactGPRegressor(
         case.kernel.kernel,
         noise=case.noise,
         optimizer=None,
         normalize_y=case.normalize,
-        solver=str(rng.choice(["cg", "cg", "cholesky"])),
+        solver=solver,
         max_iter=int(rng.choice([1, 3, 10, 200])),
-        preconditioner_size=int(rng.integers(0, 20)),
+        preconditioner_size=size if solver == "cg" else "auto",
         dtype=str(rng.choice(["float64", "float32"])),
         random_state=seed,
         n_jobs=1,

@@ -125,7 +125,7 @@ class Progress:
 
 T = TypeVar("T")
 
-_OWN_PACKAGES = ("pursuit", "sklearn")
+_OWN_PACKAGES = ("pursuit", "sklearn", "contextlib")
 _CHOOSING_SHARE = 0.8
 """Share of ``max_time`` after which a choice ends; the rest is for the model of what was chosen."""
 
