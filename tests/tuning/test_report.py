@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
 
+from pursuit.estimators.gp.stages import feature_relevance
 from pursuit.linalg import PredictiveVariance
-from pursuit.tuning import Calibration, LearningReport, Stage, feature_relevance
+from pursuit.tuning import Calibration, LearningReport, Stage
 
 
 def test_empty_report():

@@ -62,7 +62,7 @@ def records() -> dict[str, type]:
     from pursuit.estimators.components.subspace import Diagonal, Subspace
     from pursuit.estimators.components.views import Disagreements, View
     from pursuit.estimators.gp.laplace import LaplaceFit
-    from pursuit.estimators.gp.learning import LearnedKernel
+    from pursuit.estimators.gp.stages import LearnedKernel
     from pursuit.estimators.hull.boosting import Booster, BoostRounds
     from pursuit.estimators.hull.mixture import GrowthRound
     from pursuit.estimators.hull.pools import PoolRound

@@ -15,8 +15,16 @@ from pursuit.greedy.loop import (
     subset_size,
 )
 from pursuit.greedy.pivots import Pivots, block_pivots, given_pivots, rearranged
-from pursuit.greedy.pool import Choice, Pool, PooledSearch, Problem, kernel_matrix
-from pursuit.greedy.refit import SpanFit, refit, solve_in_span
+from pursuit.greedy.pool import (
+    Choice,
+    Pool,
+    PooledSearch,
+    Problem,
+    SpanFit,
+    kernel_matrix,
+    refit,
+    solve_in_span,
+)
 from pursuit.greedy.stopping import (
     PATIENCE,
     BoundBelow,

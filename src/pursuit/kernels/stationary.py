@@ -405,9 +405,11 @@ class StationaryColumns(Tiles):
 
     def _place(self, A: Items) -> Any:
         """Return the rows of A in float64, scaled, and shifted when they are dense."""
-        A = as_points(A)
-        check_same_features(A, self._n_features)
-        if is_sparse(A):
+        if type(A) is not np.ndarray or A.dtype.kind != "f" or A.ndim != 2:
+            A = as_points(A)
+        if A.shape[1] != self._n_features:
+            check_same_features(A, self._n_features)
+        if not isinstance(A, np.ndarray):
             scaled = A.data * self._scale[A.indices]
             return sparse.csr_array((scaled, A.indices, A.indptr), shape=A.shape)
         placed = np.subtract(A, self._mean, dtype=np.float64)

@@ -463,13 +463,3 @@ class LearningReport:
         lines.append("seconds: " + ", ".join(f"{k} {v:.2f}" for k, v in self.seconds.items()))
         lines += [f"warning: {text}" for text in self.warnings]
         return "\n".join(lines)
-
-
-def feature_relevance(kernel: Any, deviations: Floats) -> Floats | None:
-    """sd_j / ℓ_j, the largest over the kernel's parts that have a length scale for each feature."""
-    ratios = [
-        deviations / np.asarray(value, dtype=float)
-        for name, value in kernel.get_params().items()
-        if name.endswith("length_scale") and np.size(value) == len(deviations)
-    ]
-    return np.max(ratios, axis=0) if ratios else None

@@ -37,8 +37,16 @@ from pursuit.estimators.gp.laplace import (
     solve_in_latents,
     whitened,
 )
-from pursuit.estimators.gp.learning import LEARNING_SHARE, learn_or_keep, warn_of_light_rows
-from pursuit.estimators.gp.stages import choose_size, move_basis, moving_steps, split_rows, timed
+from pursuit.estimators.gp.stages import (
+    LEARNING_SHARE,
+    choose_size,
+    learn_or_keep,
+    move_basis,
+    moving_steps,
+    split_rows,
+    timed,
+    warn_of_light_rows,
+)
 from pursuit.estimators.inputs import (
     check_lengths,
     named_columns,

@@ -31,7 +31,7 @@ from pursuit.estimators.arguments import (
 )
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
 from pursuit.estimators.gp.exact_system import DirectSystem, ExactSystem, IterativeSystem
-from pursuit.estimators.gp.learning import LEARNING_SHARE, learn_or_keep, warn_of_light_rows
+from pursuit.estimators.gp.stages import LEARNING_SHARE, learn_or_keep, warn_of_light_rows
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,

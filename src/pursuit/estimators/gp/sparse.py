@@ -38,14 +38,16 @@ from pursuit.estimators.gp.error_bars import (
     variance_bounds,
     variance_bounds_to_tolerance,
 )
-from pursuit.estimators.gp.learning import LEARNING_SHARE, learn_or_keep, warn_of_light_rows
 from pursuit.estimators.gp.stages import (
+    LEARNING_SHARE,
     calibrate_fit,
     choose_size,
+    learn_or_keep,
     move_basis,
     moving_steps,
     split_rows,
     timed,
+    warn_of_light_rows,
 )
 from pursuit.estimators.inputs import (
     held,
