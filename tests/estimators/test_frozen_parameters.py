@@ -5,6 +5,8 @@ import pytest
 from estimators.test_sklearn_checks import CONFIGURATIONS
 from sklearn.base import clone
 
+from pursuit import LowRankOneClassSVM, LowRankSVC, LowRankSVR
+
 METHODS = (
     "predict",
     "decision_function",
@@ -107,3 +109,17 @@ def test_what_is_set_after_a_fit_waits_for_the_next(model):
         assert after.keys() == before.keys(), name
         for method, values in before.items():
             np.testing.assert_array_equal(after[method], values, err_msg=f"{name}: {method}")
+
+
+@pytest.mark.parametrize("model", [LowRankSVC(), LowRankSVR(), LowRankOneClassSVM()], ids=repr)
+def test_a_machine_certifies_the_problem_of_its_fit(model):
+    model, X = fitted(clone(model).set_params(n_basis=8, random_state=0, certificate="exact"))
+    y, classes = np.sin(2 * X[:, 0]), hasattr(model, "classes_")
+    given = (X,) if isinstance(model, LowRankOneClassSVM) else (X, y > 0 if classes else y)
+    before = model.certify(*given)
+    others = {"C": 50.0, "epsilon": 0.7, "nu": 0.1}
+    model.set_params(**{name: value for name, value in others.items() if hasattr(model, name)})
+    if hasattr(model, "loss"):
+        model.set_params(loss="hinge" if classes else "epsilon_insensitive")
+    after = model.certify(*given)
+    assert (after.lower, after.upper) == (before.lower, before.upper)

@@ -260,7 +260,7 @@ def holds_objects(kernel: Any, X: Any) -> bool:
 
 def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
     """Return X as a finite float array, CSR, a list of objects, or a source of rows."""
-    for stale in ("kernel_", "_named_parameters", "_bound") if reset else ():
+    for stale in ("kernel_", "_named_parameters", "_fitted_parameters", "_bound") if reset else ():
         vars(estimator).pop(stale, None)
     X = kernel_matrix_of(X) if reads_matrix(estimator) else X
     source = as_source(X) if name == "X" else None

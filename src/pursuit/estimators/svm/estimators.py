@@ -354,14 +354,16 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         ``labels`` are positions in ``classes_``.
         """
         weights = weights * self.class_weight_[labels]
-        costs = positive("C", self.C) * weights[:, None]
+        costs = positive("C", self._of_fit("C")) * weights[:, None]
         if self._pairs:
             targets, inside = against_each_other(labels, len(self.classes_))
             costs = np.where(inside, costs, 0.0)
         else:
             targets = against_rest(labels, len(self.classes_))
             costs = np.broadcast_to(costs, targets.shape)
-        return MachineProblem(targets, costs, squared=self.loss == "squared_hinge"), weights
+        return MachineProblem(
+            targets, costs, squared=self._of_fit("loss") == "squared_hinge"
+        ), weights
 
     def _by_class(self, values: Floats) -> Floats:
         """One column per class, or a single one for two classes."""
@@ -593,9 +595,9 @@ class LowRankSVR(ScoredRows, RegressorMixin, LowRankMachine):
         return self._certified(X, rows, self._problem(Y, weights), weights)
 
     def _problem(self, Y: Floats, weights: Floats) -> MachineProblem:
-        costs = np.broadcast_to(positive("C", self.C) * weights[:, None], Y.shape)
-        epsilon = positive("epsilon", self.epsilon)
-        return MachineProblem(Y, costs, squared=self.loss == _SQUARED, epsilon=epsilon)
+        costs = np.broadcast_to(positive("C", self._of_fit("C")) * weights[:, None], Y.shape)
+        epsilon = positive("epsilon", self._of_fit("epsilon"))
+        return MachineProblem(Y, costs, squared=self._of_fit("loss") == _SQUARED, epsilon=epsilon)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -829,7 +831,8 @@ class LowRankOneClassSVM(OutlierMixin, LowRankMachine):
         return self._certified(X, rows, self._problem(weights), weights)
 
     def _problem(self, weights: Floats) -> OneClassProblem:
-        if not isinstance(self.nu, numbers.Real) or not 0.0 < float(self.nu) <= 1.0:
-            raise ValueError(f"nu must be a share of the rows, in (0, 1], got {self.nu!r}.")
+        nu = self._of_fit("nu")
+        if not isinstance(nu, numbers.Real) or not 0.0 < float(nu) <= 1.0:
+            raise ValueError(f"nu must be a share of the rows, in (0, 1], got {nu!r}.")
         targets = np.ones((len(weights), 1))
-        return OneClassProblem(targets, weights[:, None], squared=False, nu=float(self.nu))
+        return OneClassProblem(targets, weights[:, None], squared=False, nu=float(nu))

@@ -78,6 +78,9 @@ _MOST_MOVED_FEATURES = 256
 _AUTO_CERTIFICATE_ROWS = 10_000
 """With more rows than this, ``certificate="auto"`` does not take the exact pass."""
 
+_OF_THE_PROBLEM = ("C", "epsilon", "loss", "nu")
+"""Parameters that say what is minimised: `certify` is about the problem of the fit."""
+
 _SEARCHES = {"pooled": POOLED, "full": ()}
 """Fields of `Search` that apply to these machines."""
 
@@ -171,6 +174,7 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
     certificate_: Certificate | None
     kernel_: Any
     _single_output: bool
+    _fitted_parameters: dict[str, Any]
 
     def _fit_machine(
         self,
@@ -278,6 +282,9 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
         self.certificate_ = certificate
         self.path_ = _path(self.basis_indices_, log, reason)
         self._squared_norms = solution.squared_norms
+        self._fitted_parameters = {
+            name: getattr(self, name) for name in _OF_THE_PROBLEM if hasattr(self, name)
+        }
         self._keep_bound_basis(kernel)
         return run, solution.converged
 
@@ -329,6 +336,10 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
                 problem, fitted, self._squared_norms, dual, sample.rows, kernel, workers
             )
         return certificate
+
+    def _of_fit(self, name: str) -> Any:
+        """A parameter of the problem, as the last fit had it; before a fit as it is given."""
+        return vars(self).get("_fitted_parameters", {}).get(name, getattr(self, name))
 
     @property
     def _coefficients(self) -> Floats:
