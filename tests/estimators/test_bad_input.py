@@ -506,3 +506,41 @@ def test_a_single_number_as_weight(waves, rough_kernel):
     number = fixed_gp(rough_kernel, **arguments).fit(data.X, data.y, 2.0)
     array = fixed_gp(rough_kernel, **arguments).fit(data.X, data.y, np.full(30, 2.0))
     np.testing.assert_array_equal(number.predict(data.new), array.predict(data.new))
+
+
+def test_arguments_of_named_kernels_without_a_name(waves):
+    data = waves(20)
+    with pytest.raises(ValueError, match="gamma belongs to kernels given by name, and kernel is"):
+        SparseGPRegressor(gamma=0.5).fit(data.X, data.y)
+
+
+@pytest.mark.parametrize("name", ["gamma", "coef0", "degree", "kernel_params"])
+def test_a_matrix_takes_no_arguments_of_kernels(waves, name):
+    data = waves(20)
+    value = {} if name == "kernel_params" else 1.0
+    model = SparseGPRegressor("precomputed", noise=0.1, **{name: value})
+    with pytest.raises(ValueError, match=f"{name} does not apply to kernel='precomputed'"):
+        model.fit(data.X @ data.X.T, data.y)
+
+
+def test_growing_without_rows_beyond_what_there_is(waves):
+    data = waves(60)
+    model = SparseGPRegressor(RBF(1.0), noise=0.1, n_basis=10, optimizer=None).fit(data.X, data.y)
+    with pytest.raises(ValueError, match="n=12 is more than the 10 functions there are: pass X"):
+        model.grow(12, keep=False)
+    with pytest.raises(ValueError, match="y is None: pass the targets of the rows"):
+        model.certify(data.X)
+
+
+def test_arrays_of_strings_are_saved_like_lists(tmp_path):
+    words = np.array(["ab", "abc", "b", "bca", "cc", "a"])
+
+    def shared(A, B):
+        return np.array([[len(set(a) & set(b)) for b in B] for a in A], dtype=float)
+
+    model = SparseGPRegressor(shared, noise=0.1, n_basis=3, optimizer=None).fit(
+        words, np.arange(6.0)
+    )
+    model.save(tmp_path / "words.pursuit")
+    loaded = pursuit.load(tmp_path / "words.pursuit", kernel=shared)
+    np.testing.assert_array_equal(loaded.predict(words), model.predict(words))

@@ -197,7 +197,8 @@ def test_other_data_is_refused_with_both_fingerprints(tmp_path):
     model = process_of(tmp_path, normalize_y=False)
     model.fit(X, y)
     begun, now = (
-        fingerprint(Sample(as_rows(X), targets[:, None], np.ones(len(y)))) for targets in (y, y + 1)
+        " ".join(fingerprint(Sample(as_rows(X), targets[:, None], np.ones(len(y)))))
+        for targets in (y, y + 1)
     )
     with pytest.raises(ValueError, match=f"other data .fingerprint {begun}.*now .{now}.: pass"):
         model.fit(X, y + 1)
@@ -408,3 +409,46 @@ def test_sums_of_a_pass_are_recorded_and_resumed(tmp_path):
         np.testing.assert_array_equal(found.cross, sums.cross)
         assert (found.trace, found.weight, found.n_rows) == (sums.trace, sums.weight, sums.n_rows)
     assert len(ledger.resume()) == 2
+
+
+def power(degree):
+    def kernel(A, B):
+        return (A @ B.T + 1.0) ** degree
+
+    return kernel
+
+
+def test_another_function_of_the_same_name_is_refused(tmp_path):
+    X, y = waves()
+    process_of(tmp_path, kernel=power(1)).fit(X, y)
+    process_of(tmp_path, kernel=power(1)).fit(X, y)
+    with pytest.raises(ValueError, match="was begun with kernel=power"):
+        process_of(tmp_path, kernel=power(2)).fit(X, y)
+    other = tmp_path / "lambda"
+    process_of(other, kernel=lambda A, B: A @ B.T + 1.0).fit(X, y)
+    with pytest.raises(ValueError, match=r"was begun with kernel=.*lambda"):
+        process_of(other, kernel=lambda A, B: A @ B.T + 2.0).fit(X, y)
+
+
+def test_any_other_row_in_memory_is_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 2))
+    y = np.sin(X[:, 0])
+    model = process_of(tmp_path, n_basis=5).fit(X, y)
+    model.fit(X, y)
+    for row in rng.integers(0, 3000, 5):
+        changed = X.copy()
+        changed[row, 1] += 1e-9
+        with pytest.raises(ValueError, match="was begun with other data"):
+            model.fit(changed, y)
+
+
+@pytest.mark.parametrize("learned", [True, False])
+def test_what_time_has_cut_short_is_done_again(tmp_path, learned):
+    X, y = waves()
+    options = {} if learned else {"kernel": RBF(0.7), "noise": 0.1, "optimizer": None}
+    options |= {"n_basis": 20, "random_state": 0, "certificate": None}
+    whole = SparseGPRegressor(**options).fit(X, y)
+    SparseGPRegressor(max_time=1e-9, checkpoint=tmp_path, **options).fit(X, y)
+    resumed = SparseGPRegressor(checkpoint=tmp_path, **options).fit(X, y)
+    np.testing.assert_array_equal(resumed.dual_coef_, whole.dual_coef_)

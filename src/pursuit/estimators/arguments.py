@@ -85,7 +85,10 @@ class Search:
 
     def __repr__(self) -> str:
         """The fields that were given."""
-        given = [f"{name}={getattr(self, name)!r}" for name in self.given()]
+        given = [
+            f"{name}=..." if name == "candidates" and self.own_points else f"{name}={value!r}"
+            for name, value in ((name, getattr(self, name)) for name in self.given())
+        ]
         return f"Search({', '.join([repr(self.kind), *given])})"
 
     def given(self) -> list[str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import os
 import re
+import types
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -18,13 +20,15 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from pursuit.estimators.records import decode, encode, stand_ins
 from pursuit.gram import GramStatistics, PassCheckpoint
 from pursuit.greedy import Interrupted
-from pursuit.rows import Items, RowSource, Sample
+from pursuit.rows import BLOCK_ROWS, Items, RowSource, Sample, is_in_memory
 from pursuit.store import StoreError, library, read, remove_abandoned, write
 
 T = TypeVar("T")
 
 _PROBED_ROWS = 1024
 """Rows of which a fingerprint is taken, besides all targets and weights."""
+_DIGESTED_BYTES = 1 << 32
+"""Rows in memory are compared whole up to this size, at about a second per GiB."""
 _SUFFIX = ".pursuit"
 _FREE_TO_CHANGE = frozenset({"checkpoint", "n_jobs", "verbose", "random_state", "max_time"})
 """Parameters of an estimator that a resumed fit may have changed."""
@@ -152,11 +156,14 @@ class Checkpoint:
                 f"{library()}: go on with that version, or name another folder."
             )
 
-    def _check_data(self, begun: Any, now: str) -> None:
-        if begun != now:
+    def _check_data(self, begun: Any, now: list[str]) -> None:
+        begun = begun if isinstance(begun, list) else []
+        shared = min(len(begun), len(now))
+        if shared == 0 or begun[:shared] != now[:shared]:
             raise ValueError(
-                f"checkpoint {self._folder!r} was begun with other data (fingerprint {begun}) "
-                f"than is passed now ({now}): pass what it was begun with, or another folder."
+                f"checkpoint {self._folder!r} was begun with other data (fingerprint "
+                f"{' '.join(map(str, begun))}) than is passed now ({' '.join(now)}): pass what it "
+                "was begun with, or another folder."
             )
 
     def _check_parameters(self, begun: Any, now: dict[str, str]) -> None:
@@ -193,15 +200,26 @@ class FilePassCheckpoint:
         write(self._path, {"sums": tree}, arrays, sync=False)
 
 
-def fingerprint(sample: Sample) -> str:
-    """A digest of all targets and weights, and of a thousand rows spread over the sample."""
+def fingerprint(sample: Sample) -> list[str]:
+    """Digests of all targets, weights and a thousand rows, and of all rows if they are in memory.
+
+    The first is the same whatever source the rows come from. The second is missing where rows are
+    elsewhere, or take more than 4 GiB.
+    """
     digest = hashlib.sha256(f"{sample.n_rows} {sample.n_outputs}".encode())
     for values in (sample.targets, sample.weights):
         for start in range(0, len(values), 1 << 16):
             digest.update(_bytes(values[start : start + (1 << 16)]))
     spread = np.unique(np.linspace(0, sample.n_rows - 1, _PROBED_ROWS).astype(np.intp))
-    _digest_items(digest, sample.rows.take(spread))
-    return digest.hexdigest()[:16]
+    probed = sample.rows.take(spread)
+    _digest_items(digest, probed)
+    size = getattr(probed, "nbytes", 0) / max(len(spread), 1) * sample.n_rows
+    if size > _DIGESTED_BYTES or not is_in_memory(sample.rows):
+        return [digest.hexdigest()[:16]]
+    whole = hashlib.sha256()
+    for _, items in sample.rows.blocks(BLOCK_ROWS):
+        _digest_items(whole, items)
+    return [digest.hexdigest()[:16], whole.hexdigest()[:16]]
 
 
 def _bytes(values: Any) -> bytes:
@@ -237,9 +255,31 @@ def _shown(value: Any) -> str:
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         given = [f"{name}={_shown(one)}" for name, one in fields.items() if one is not None]
         return f"{type(value).__name__}({', '.join(given)})"
+    if isinstance(value, types.FunctionType):
+        return f"{value.__qualname__} {hashlib.sha256(_source(value).encode()).hexdigest()[:16]}"
+    if isinstance(value, functools.partial):
+        return f"partial({_shown(value.func)}, {_shown(value.args)}, {_shown(value.keywords)})"
     if callable(value) and hasattr(value, "__qualname__"):
         return str(value.__qualname__)
+    if callable(value) and hasattr(value, "__dict__"):
+        return f"{type(value).__qualname__} {_pairs(vars(value))}"
     return _plain(repr(value))
+
+
+def _source(function: types.FunctionType) -> str:
+    """What a function does: its code, its defaults, and the variables that it encloses."""
+    enclosed = [cell.cell_contents for cell in function.__closure__ or ()]
+    values = [function.__defaults__, function.__kwdefaults__, enclosed]
+    return f"{_code(function.__code__)} {' '.join(map(_shown, values))}"
+
+
+def _code(code: types.CodeType) -> str:
+    """Code without the places where it stands in files, which change when lines move."""
+    constants = [
+        _code(one) if isinstance(one, types.CodeType) else _plain(repr(one))
+        for one in code.co_consts
+    ]
+    return f"{code.co_code.hex()} {code.co_names} {constants}"
 
 
 def _pairs(values: dict[Any, Any]) -> str:

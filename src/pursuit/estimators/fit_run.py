@@ -257,8 +257,11 @@ class FitRun:
         return self.finished(name)
 
     def keep(self, name: str, result: T) -> T:
-        """Record the result of a stage in the checkpoint, and return it."""
-        if self._checkpoint is not None:
+        """Record the result of a stage in the checkpoint, and return it.
+
+        What ``max_time`` has cut short is not recorded: a fit with more time does it again.
+        """
+        if self._checkpoint is not None and not (self.clock.has_ended or _ended_by_time(result)):
             self._checkpoint.record(name, result)
         return result
 
@@ -284,6 +287,14 @@ class FitRun:
         """Announce a stage and return its result, from the checkpoint or computed now."""
         self.begin(name)
         return self.recorded(name, compute)
+
+
+def _ended_by_time(result: Any) -> bool:
+    """Whether the result of a stage, or a part of it, was cut short by a time limit."""
+    if isinstance(result, list | tuple):
+        return any(map(_ended_by_time, result))
+    path = getattr(result, "path", result)
+    return getattr(path, "stop_reason", None) in ("time", "max_time")
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:

@@ -258,10 +258,18 @@ def holds_objects(kernel: Any, X: Any) -> bool:
     return isinstance(first, str | bytes) or not isinstance(first, Sequence | np.ndarray)
 
 
+def _forget_fit(estimator: Any) -> None:
+    """Remove what an earlier fit has left, so that a fit that fails leaves no mixture of two."""
+    for name in list(vars(estimator)):
+        fitted = name.endswith("_") and not name.startswith("_")
+        if fitted or name in ("_named_parameters", "_fitted_parameters", "_bound"):
+            delattr(estimator, name)
+
+
 def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
     """Return X as a finite float array, CSR, a list of objects, or a source of rows."""
-    for stale in ("kernel_", "_named_parameters", "_fitted_parameters", "_bound") if reset else ():
-        vars(estimator).pop(stale, None)
+    if reset:
+        _forget_fit(estimator)
     X = kernel_matrix_of(X) if reads_matrix(estimator) else X
     source = as_source(X) if name == "X" else None
     if source is not None and reads_matrix(estimator):
@@ -276,7 +284,7 @@ def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> A
             "of a file."
         )
     if holds_objects(kernel_in_use(estimator), X):
-        items = list(X)
+        items = X.tolist() if isinstance(X, np.ndarray) else list(X)
         if not items:
             raise ValueError(f"{name} holds no items: at least one is needed.")
         for stale in ("n_features_in_", "feature_names_in_"):

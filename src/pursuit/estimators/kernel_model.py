@@ -167,6 +167,12 @@ class KernelModel:
         fitted: dict[str, Any] | None = vars(self).get("_named_parameters")
         return live if fitted is None else fitted
 
+    _fitted_parameters: dict[str, Any]
+
+    def _of_fit(self, name: str) -> Any:
+        """A parameter of the problem, as the last fit had it; before a fit as it is given."""
+        return vars(self).get("_fitted_parameters", {}).get(name, getattr(self, name))
+
     def _freeze_kernel(self) -> None:
         """Keep the parameters of a named kernel: what is set later waits for the next fit."""
         self._named_parameters = self._kernel_parameters()

@@ -314,6 +314,9 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, SpanMo
             self._largest = _largest(problem)
             if certificate is not None or self._may_certify(run):
                 self._certify_fit(fitted, certificate, problem, run)
+        self._fitted_parameters = {
+            name: getattr(self, name) for name in ("penalty", "method", "refit")
+        }
         self._report_end(run, present)
         return self
 
@@ -336,7 +339,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, SpanMo
     def n_steps_(self) -> int:
         """Number of steps taken."""
         check_is_fitted(self)
-        if self.penalty == "l1":
+        if self._of_fit("penalty") == "l1":
             return len(self.path_)
         return int(self._steps_per_size().max(initial=0))
 
@@ -349,7 +352,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, SpanMo
         methods, but not for the minimum of eq. (2) itself.
         """
         check_is_fitted(self)
-        if self.penalty == "l1":
+        if self._of_fit("penalty") == "l1":
             return None
         lower = 0.0 if self.certificate_ is None else max(self.certificate_.lower, 0.0)
         return self._rate_bound(self._value, lower)
@@ -413,16 +416,16 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, SpanMo
         simple = simple_rate_bound(initial=self._initial, **numbers)
         blind = self._rate_bound(self._value, 0.0, known, "from P(0) and this P")
         bounds = [self._rate_bound(least, lower, known, "from P_min"), blind, simple]
-        if self.method == "subspace" and self._sums["n_rows"] <= EXACT_ROWS:
+        if self._of_fit("method") == "subspace" and self._sums["n_rows"] <= EXACT_ROWS:
             bounds += self._span_bounds(X, y, sample_weight, known, lower, vectors)
         return bounds
 
     @property
     def _refits(self) -> bool:
         """Whether the model is the best in its span."""
-        if self.penalty == "l1":
+        if self._of_fit("penalty") == "l1":
             return False
-        return self.refit or self.method in ("random", "subspace")
+        return self._of_fit("refit") or self._of_fit("method") in ("random", "subspace")
 
     @property
     def _initial(self) -> float:
@@ -447,7 +450,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, SpanMo
             "largest": self._largest,
             "noise": self.noise_,
             "n_rows": self._sums["n_rows"],
-            "caveat": IN_EXPECTATION if self.method in ("random", "kappa") else "",
+            "caveat": IN_EXPECTATION if self._of_fit("method") in ("random", "kappa") else "",
         }
 
     def _rate_bound(
@@ -468,7 +471,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, SpanMo
         check_is_fitted(self)
         if reference is None:
             return []
-        if self.method != "subspace":
+        if self._of_fit("method") != "subspace":
             raise ValueError(
                 f"reference is for method='subspace', and this is method={self.method!r}: Theorem "
                 "6.1 is about Algorithm 4. Fit with method='subspace', or leave reference out."
@@ -518,14 +521,14 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, SpanMo
 
     def _plan(self, n_rows: int) -> SearchPlan:
         many = n_rows > FULL_LIMIT
-        if many and self.method == "subspace":
+        if many and self._of_fit("method") == "subspace":
             raise ValueError(
                 f"method='subspace' holds an m x m matrix and takes at most {FULL_LIMIT} rows, got "
                 f"{n_rows}: use method='kappa' with refit=True."
             )
         return SearchPlan(
             n_basis=self.n_basis,
-            search=Search("fresh" if many else _SEARCH[self.method]),
+            search=Search("fresh" if many else _SEARCH[self._of_fit("method")]),
             tol=self.tol,
             certificate=self._certificate_kind(n_rows),
             max_time=self.max_time,
@@ -587,7 +590,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, SpanMo
 
     @property
     def _truncations_refused(self) -> str | None:
-        if self.penalty == "l2":
+        if self._of_fit("penalty") == "l2":
             return None
         return (
             "this is for penalty='l2': with 'l1' the coefficients of all functions change with "
@@ -597,7 +600,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, SpanMo
 
     @property
     def _rows_refused(self) -> str:
-        if self.penalty == "l1":
+        if self._of_fit("penalty") == "l1":
             return "penalty='l1' has no statistics to which rows could be added: fit all of them."
         return super()._rows_refused
 

@@ -82,7 +82,13 @@ class LandmarkSpan:
     """The span of the landmarks so far: R, the residual diagonal d, and V if it fits in memory."""
 
     def __init__(
-        self, sample: Sample, kernel: Kernel, n: int, workers: Workers, meter: CostMeter | None
+        self,
+        sample: Sample,
+        kernel: Kernel,
+        n: int,
+        workers: Workers,
+        meter: CostMeter | None,
+        caution: float = 1.0,
     ) -> None:
         m = sample.n_rows
         self.sample, self.kernel, self.workers = sample, kernel, workers
@@ -91,7 +97,7 @@ class LandmarkSpan:
         self.recorder = PathRecorder(self.meter)
         self.diagonal = kernel_diagonal(sample.rows, kernel)
         self._start = self.diagonal
-        self._squared_error = (kernel.rounding * self.diagonal) ** 2
+        self._squared_error = (caution * kernel.rounding * self.diagonal) ** 2
         self.trace = self.residual = float(sample.weights @ self.diagonal)
         self.pool = Pool.of_rows(sample, np.empty(0, dtype=np.intp))
         self._R = np.zeros((n, n))
@@ -257,6 +263,7 @@ def block_pivots(
     tol: float = 0.0,
     meter: CostMeter | None = None,
     stop: Callable[[int], str | None] = lambda n: None,
+    caution: float = 1.0,
 ) -> Pivots:
     """Choose at most n landmarks in about ten passes over the rows.
 
@@ -291,12 +298,14 @@ def block_pivots(
         Cost so far, for the path.
     stop : callable, optional
         Called with the number of landmarks after every round; it may return a reason to stop.
+    caution : float, default 1
+        The kernel's rounding is taken to be so many times larger than it says.
 
     Returns
     -------
     pivots : Pivots
     """
-    span = LandmarkSpan(sample, kernel, min(n, sample.n_rows), workers, meter)
+    span = LandmarkSpan(sample, kernel, min(n, sample.n_rows), workers, meter, caution)
     low, high = _BLOCK
     block = min(max(low, n // _ROUNDS), high)
     choose = _greedy_block if greedy else _random_block

@@ -127,6 +127,7 @@ class Clock:
 
     def __init__(self, seconds: float | None = None) -> None:
         self._begin = time.perf_counter()
+        self.has_ended = False
         self._seconds = math.inf if seconds is None else float(seconds)
 
     def left(self, share: float = 1.0) -> float:
@@ -134,8 +135,10 @@ class Clock:
         return share * self._seconds - (time.perf_counter() - self._begin)
 
     def over(self, share: float = 1.0) -> bool:
-        """Whether a share of the limit is over."""
-        return self.left(share) <= 0
+        """Whether a share of the limit is over; ``has_ended`` says if it was at any look."""
+        over = self.left(share) <= 0
+        self.has_ended |= over
+        return over
 
 
 class Interrupted:

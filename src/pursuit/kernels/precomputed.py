@@ -24,10 +24,6 @@ from pursuit.kernels.base import (
     n_items,
 )
 
-_SINGLE_ROUNDINGS = 16.0
-"""Rounding errors of a float32 kernel matrix, in units of its last place: its values come from
-products in float32. A larger number drops more points of such matrices as dependent."""
-
 
 class PrecomputedKernel(Kernel):
     """k(a, z) = matrix[a, z].
@@ -54,10 +50,9 @@ class PrecomputedKernel(Kernel):
 
     @property
     def rounding(self) -> float:
-        """That of the matrix's own type; of float32 matrices, as products in float32 have it."""
-        if self.matrix.dtype.kind == "f" and self.matrix.dtype.itemsize < 8:
-            return _SINGLE_ROUNDINGS * float(np.finfo(self.matrix.dtype).eps)
-        return float(np.finfo(np.float64).eps)
+        """That of the matrix's own type."""
+        single = self.matrix.dtype.kind == "f" and self.matrix.dtype.itemsize < 8
+        return float(np.finfo(self.matrix.dtype if single else np.float64).eps)
 
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> PrecomputedColumns:
         """Bind the kernel to the columns numbered Z."""

@@ -19,7 +19,7 @@ from pursuit.rows.base import (
     len_items,
     take_items,
 )
-from pursuit.rows.convert import as_rows, as_table, in_memory, open_table
+from pursuit.rows.convert import as_rows, as_table, in_memory, is_in_memory, open_table
 from pursuit.rows.dask_collections import map_lazily
 from pursuit.rows.files import file_kind, is_path, open_file
 from pursuit.rows.memory import (
@@ -67,6 +67,7 @@ __all__ = [
     "in_order",
     "in_tree",
     "is_dask",
+    "is_in_memory",
     "is_path",
     "len_items",
     "map_lazily",

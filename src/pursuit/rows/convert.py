@@ -127,14 +127,16 @@ def as_rows(X: Any) -> RowSource:
     )
 
 
+def is_in_memory(source: RowSource) -> bool:
+    """Whether all rows of a source lie in memory."""
+    while isinstance(source, SelectedRows):
+        source = source.source
+    return isinstance(source, ArrayRows | SparseRows | ListRows | IndexRows)
+
+
 def in_memory(source: RowSource) -> RowSource:
     """The same rows in memory, for algorithms that read all of them at every step."""
-    origin = source
-    while isinstance(origin, SelectedRows):
-        origin = origin.source
-    if isinstance(origin, ArrayRows | SparseRows | ListRows | IndexRows):
-        return source
-    return as_rows(source.take(np.arange(source.n_rows)))
+    return source if is_in_memory(source) else as_rows(source.take(np.arange(source.n_rows)))
 
 
 def _of_arrow(X: Any) -> Table | None:

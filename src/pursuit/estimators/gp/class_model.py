@@ -89,6 +89,10 @@ class LogisticProblem:
         return logistic_lower_bound(q, self.weights, self.scale * quadratic)
 
 
+_EVEN = 1e-6
+"""Log-odds of two classes up to this may round to probabilities of exactly one half."""
+
+
 def _knows_itself(model: Any) -> bool:
     if reads_matrix(model):
         raise AttributeError(
@@ -148,7 +152,12 @@ class LatentClassModel(ScoredRows, ClassifierMixin, BasisModel, ReportedModel, B
         -------
         labels : array of shape (n_rows,)
         """
-        if hasattr(self, "predict_proba"):
+        check_is_fitted(self)
+        f = self.decision_function(X) if self._columns == 1 else None
+        if f is not None and np.all(np.abs(f) > _EVEN):
+            # The average of the logistic function exceeds ½ where the mean of the log-odds is > 0.
+            chosen = (f > 0).astype(np.intp)
+        elif hasattr(self, "predict_proba"):
             chosen = self.predict_proba(X).argmax(axis=1)
         else:
             chosen = largest_class(self.decision_function(X))

@@ -16,6 +16,7 @@ from pursuit.bounds import Certificate
 from pursuit.gram import kernel_diagonal, kernel_features, kernel_product, kernel_times
 from pursuit.greedy import Path, Problem, block_pivots, kernel_matrix
 from pursuit.linalg import (
+    EPS,
     INDEFINITE,
     Iterate,
     LowRankPlusDiagonal,
@@ -24,6 +25,10 @@ from pursuit.linalg import (
     refined_gradients,
 )
 from pursuit.rows import draw_rows, len_items
+
+_SINGLE_CAUTION = 16.0
+"""Products in float32 round by several units in the last place: a matrix of them is not indefinite
+if landmarks beyond its rank find negative residuals of that size."""
 
 
 class SolveRecorder:
@@ -360,7 +365,14 @@ def _features(problem: Problem, n: int) -> tuple[NDArray[Any], Any, Floats]:
     sketch = draw_rows(m, _SKETCH * n, problem.rng)
     some = problem.sample.take(sketch)
     try:
-        pivots = block_pivots(some, problem.kernel, n, workers=problem.workers, rng=problem.rng)
+        pivots = block_pivots(
+            some,
+            problem.kernel,
+            n,
+            workers=problem.workers,
+            rng=problem.rng,
+            caution=_SINGLE_CAUTION if problem.kernel.rounding > EPS else 1.0,
+        )
     except NotPositiveDefiniteError as error:
         raise NotPositiveDefiniteError(int(sketch[error.index]), error.pivot) from error
     whitener = solve_triangular(pivots.factor, np.eye(len(pivots.factor)), lower=True)

@@ -199,6 +199,8 @@ def learn_or_keep(
     basis. Learning ends when it is ``late``, and the report says so.
     """
     kernel, power = estimator.kernel, target_power(sample)
+    if kernel is None:
+        _refuse_named_parameters(estimator)
     width = n_features(X)
     numeric = width is not None and not is_precomputed(kernel)
     deviations = feature_deviations(sample, rng) if numeric or kernel is None else None
@@ -248,6 +250,15 @@ def learn_or_keep(
     )
     learned_kernel = LearnedKernel(kernel, noise, report, deviations, learns, given.fixed)
     return learned_kernel, compiled.kernel
+
+
+def _refuse_named_parameters(estimator: Any) -> None:
+    for name in ("gamma", "coef0", "degree", "kernel_params"):
+        if getattr(estimator, name) is not None:
+            raise ValueError(
+                f"{name} belongs to kernels given by name, and kernel is None: give a name such as "
+                f"kernel='rbf', or leave {name} out."
+            )
 
 
 def _keep_noise(
@@ -424,18 +435,19 @@ def move_basis(
     units = length_units(kernel, np.asarray(learned.deviations))
     mover = Mover(problem, gradient, units, split.allowed)
     rest = _JUDGING_STEPS + problem.sample.n_rows / (_PASSES_A_STEP * BATCH_ROWS)
-    moved, steps = mover.move(start, steps, run.clock.left(), rest)
+    moved, taken = mover.move(start, steps, run.clock.left(), rest)
     judge = sketched(problem, split.allowed, _judge_rows(pool))
     before = _reserved_error(judge, problem, start, reserved)
     after = _reserved_error(judge, problem, moved, reserved)
     change = f"the error on {len(reserved)} reserved rows"
     if not after < before:
-        sentence = f"{steps} steps undone: {change} rose from {before:.4g} to {after:.4g}"
+        sentence = f"{taken} steps undone: {change} rose from {before:.4g} to {after:.4g}"
     else:
-        sentence = f"moved by {steps} steps: {change} fell from {before:.4g} to {after:.4g}"
+        sentence = f"moved by {taken} steps: {change} fell from {before:.4g} to {after:.4g}"
         path = replace(choice.path, index=np.full(len(pool), -1, dtype=np.intp))
         choice = Choice(Pool.of_points(moved), path, None)
-    run.keep("move", (choice, sentence))
+    if taken == steps:
+        run.keep("move", (choice, sentence))
     return Chosen(choice), sentence
 
 

@@ -314,6 +314,11 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
                     "grow adds functions from training rows, and X is None: pass X and y, or "
                     "keep=False to put the present functions in the order of their worth."
                 )
+            if size > self.n_basis_:
+                raise ValueError(
+                    f"n={size} is more than the {self.n_basis_} functions there are: pass X and y "
+                    "to choose others from."
+                )
             return self._in_order_of_worth(int(size))
         self._warn_without_weights(sample_weight)
         weights = validate_weights(sample_weight, n_rows(validate_items(self, X, reset=False)))
@@ -471,6 +476,8 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         X, y, sample_weight = named_columns(X, y, sample_weight)
         rows, X = rows_again(self, X)
         weights = validate_weights(sample_weight, rows.n_rows)
+        if y is None:
+            raise ValueError("y is None: pass the targets of the rows, an array with one per row.")
         targets = validate_targets(y)
         check_lengths(X, targets)
         targets = targets.reshape(len(targets), -1)

@@ -174,7 +174,6 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
     certificate_: Certificate | None
     kernel_: Any
     _single_output: bool
-    _fitted_parameters: dict[str, Any]
 
     def _fit_machine(
         self,
@@ -336,10 +335,6 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
                 problem, fitted, self._squared_norms, dual, sample.rows, kernel, workers
             )
         return certificate
-
-    def _of_fit(self, name: str) -> Any:
-        """A parameter of the problem, as the last fit had it; before a fit as it is given."""
-        return vars(self).get("_fitted_parameters", {}).get(name, getattr(self, name))
 
     @property
     def _coefficients(self) -> Floats:
