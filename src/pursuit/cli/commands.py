@@ -217,9 +217,11 @@ def _fit(model: Any, wanted: _Wanted, quiet: bool) -> int:
         rows, n_rows = named(X, encoding.features), len(X)
         arguments = {"y": _targets(table, wanted), "sample_weight": _weights(table, wanted)}
         tell(f"{n_rows:,} rows, {X.shape[1]} features", quiet=quiet)
-    model.table_ = encoding.as_json()
-    with progress_of(model, quiet):
-        model.fit(rows, **arguments)
+    try:
+        with progress_of(model, quiet):
+            model.fit(rows, **arguments)
+    finally:  # also after Ctrl-C, which leaves a fitted model
+        model.table_ = encoding.as_json()
     return n_rows
 
 
