@@ -618,7 +618,7 @@ def test_predictions_are_the_most_probable_classes():
 
 
 def test_a_checkpoint_gives_the_same_model_and_is_gone_on_from(tmp_path, monkeypatch):
-    from pursuit.estimators.gp import classifier as module
+    from pursuit.estimators.gp import classifier, stages
 
     rng = np.random.default_rng(4)
     X = rng.normal(size=(2300, 2))
@@ -631,8 +631,9 @@ def test_a_checkpoint_gives_the_same_model_and_is_gone_on_from(tmp_path, monkeyp
     def never(*arguments, **options):
         raise AssertionError("this stage was finished before")
 
-    for stage in ("learn_or_keep", "scale_by_evidence", "solve_in_latents"):
-        monkeypatch.setattr(module, stage, never)
+    monkeypatch.setattr(stages, "learn", never)
+    for stage in ("scale_by_evidence", "solve_in_latents"):
+        monkeypatch.setattr(classifier, stage, never)
     again = SparseGPClassifier(checkpoint=tmp_path / "run", **options).fit(X, y)
     np.testing.assert_array_equal(again.predict_proba(X), plain.predict_proba(X))
     with pytest.raises(ValueError, match="was begun with other data"):

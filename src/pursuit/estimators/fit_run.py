@@ -16,7 +16,7 @@ from pursuit._types import Indices
 from pursuit.estimators.checkpoint import Checkpoint
 from pursuit.estimators.inputs import indefinite, reads_matrix, seeds
 from pursuit.greedy import Clock, CostMeter, Interrupted, Problem, catch_interrupt
-from pursuit.kernels import CountingKernel, Kernel
+from pursuit.kernels import CountingKernel
 from pursuit.linalg import NotPositiveDefiniteError, Workers, single_threaded_blas
 from pursuit.rows import Sample, as_rows
 
@@ -235,9 +235,8 @@ class FitRun:
         """Seconds of each stage."""
         return self._progress.seconds
 
-    def problem(self, kernel: Kernel, noise: float) -> Problem:
-        """The least-squares problem on the rows of the fit; a kernel without a counter gets one."""
-        kernel = kernel if isinstance(kernel, CountingKernel) else CountingKernel(kernel)
+    def problem(self, kernel: CountingKernel, noise: float) -> Problem:
+        """The least-squares problem on the rows of the fit."""
         ledgers = None if self._checkpoint is None else self._checkpoint.ledgers
         return Problem(
             self._sample, kernel, noise, self.workers, CostMeter(kernel), self.rng, ledgers

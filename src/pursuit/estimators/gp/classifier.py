@@ -38,7 +38,6 @@ from pursuit.estimators.gp.laplace import (
     whitened,
 )
 from pursuit.estimators.gp.stages import (
-    LEARNING_SHARE,
     choose_size,
     learn_or_keep,
     move_basis,
@@ -298,16 +297,10 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         m = sample.n_rows
         with FitRun(self, sample, present, n_stages=11) as run:
             run.same_matrix(X)
-            learned, kernel = run.resume("learn"), None
-            if learned is None:
-                late = partial(run.clock.over, LEARNING_SHARE)
-                learned, kernel = learn_or_keep(
-                    self, sample, X, run.rng, run.workers, classes=True, late=late
-                )
-                run.keep("learn", learned)
+            learned, kernel = learn_or_keep(self, sample, X, run.rng, run, classes=True)
             self.kernel_ = learned.kernel
             self.feature_relevance_ = learned.report.relevance
-            problem = run.problem(kernel or self._compiled(X), learned.noise)
+            problem = run.problem(kernel, learned.noise)
             steps = moving_steps(self.refine, learned, m)
             calibrates, auto_size = self._calibrates(), self.n_basis == "auto"
             split = split_rows(m, run.rng, moves=steps > 0, judged=calibrates or auto_size)

@@ -6,7 +6,6 @@ import numbers
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,7 +30,7 @@ from pursuit.estimators.arguments import (
 )
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
 from pursuit.estimators.gp.exact_system import DirectSystem, ExactSystem, IterativeSystem
-from pursuit.estimators.gp.stages import LEARNING_SHARE, learn_or_keep, warn_of_light_rows
+from pursuit.estimators.gp.stages import learn_or_keep, warn_of_light_rows
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
@@ -292,20 +291,14 @@ class ExactGPRegressor(
         warn_of_light_rows(self, sample, X)
         with FitRun(self, sample, present, n_stages=3) as run:
             run.same_matrix(X)
-            learned, kernel = run.resume("learn"), None
-            if learned is None:
-                rng = np.random.default_rng(self._seeds[0])
-                late = partial(run.clock.over, LEARNING_SHARE)
-                learned, kernel = learn_or_keep(self, sample, X, rng, run.workers, late=late)
-                run.keep("learn", learned)
+            rng = np.random.default_rng(self._seeds[0])
+            learned, kernel = learn_or_keep(self, sample, X, rng, run)
             self.kernel_, self.noise_ = learned.kernel, learned.noise
             small = self.solver == "auto" and sample.n_rows <= DIRECT_ROWS
             self.solver_ = "cholesky" if small or self.solver == "cholesky" else "cg"
             solved = run.finished("solve")
             if solved is None:
-                problem = self._problem(
-                    sample, CountingKernel(kernel) if kernel else self._compiled(X), run.workers
-                )
+                problem = self._problem(sample, kernel, run.workers)
                 solved = run.keep("solve", self._solve(problem, run))
             v, self.path_, self._factor = solved
         self._freeze_kernel()

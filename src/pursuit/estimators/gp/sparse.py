@@ -39,7 +39,6 @@ from pursuit.estimators.gp.error_bars import (
     variance_bounds_to_tolerance,
 )
 from pursuit.estimators.gp.stages import (
-    LEARNING_SHARE,
     calibrate_fit,
     choose_size,
     learn_or_keep,
@@ -308,14 +307,10 @@ class SparseGPRegressor(
         m = sample.n_rows
         with FitRun(self, sample, present) as run:
             run.same_matrix(X)
-            learned, kernel = run.resume("learn"), None
-            if learned is None:
-                late = partial(run.clock.over, LEARNING_SHARE)
-                learned, kernel = learn_or_keep(self, sample, X, run.rng, run.workers, late=late)
-                run.keep("learn", learned)
+            learned, kernel = learn_or_keep(self, sample, X, run.rng, run)
             self.kernel_, self.noise_, self._learned = learned.kernel, learned.noise, learned.learns
             self.feature_relevance_ = learned.report.relevance
-            problem = run.problem(kernel or self._compiled(X), self.noise_)
+            problem = run.problem(kernel, self.noise_)
             steps = moving_steps(self.refine, learned, m)
             calibrates = self.calibration == "loo" or (self.calibration == "auto" and self._learned)
             auto_size = self.n_basis == "auto"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from pursuit.estimators.span.search import (
 )
 from pursuit.gram import kernel_times
 from pursuit.greedy import Choice, Clock, Pool, Problem, SpanFit, refit, solve_in_span
-from pursuit.kernels import CountingKernel, Kernel, kernel_gradient, without_white
+from pursuit.kernels import CountingKernel, kernel_gradient, without_white
 from pursuit.linalg import SpanSolution, Workers
 from pursuit.rows import Sample, draw_rows, row_groups
 from pursuit.tuning import (
@@ -54,7 +55,7 @@ from pursuit.tuning import (
     never,
 )
 
-LEARNING_SHARE = 0.3
+_LEARNING_SHARE = 0.3
 """What learning may use of the time that a fit has."""
 _LIGHT = 0.1
 """Weights that are all below this are taken for parts of a whole, not for numbers of copies."""
@@ -187,17 +188,35 @@ def learn_or_keep(
     sample: Sample,
     X: Any,
     rng: np.random.Generator,
-    workers: Workers,
+    run: FitRun,
     *,
     classes: bool = False,
-    late: Callable[[], bool] = never,
-) -> tuple[LearnedKernel, Kernel]:
+) -> tuple[LearnedKernel, CountingKernel]:
     """Learn, or take as given, the kernel and noise of an estimator; also the kernel compiled.
 
     The estimator has the parameters kernel, noise, optimizer, gamma, coef0, degree and
     kernel_params. With ``classes`` the targets are ±1, and the noise only serves the choice of a
-    basis. Learning ends when it is ``late``, and the report says so.
+    basis. Learning ends after its share of the fit's time, and the report says so. The counter of
+    the compiled kernel starts at 0: what learning has evaluated is not a cost of the choice.
     """
+    learned: LearnedKernel | None = run.resume("learn")
+    if learned is not None:
+        return learned, estimator._compile(learned.kernel, X)[0]
+    late = partial(run.clock.over, _LEARNING_SHARE)
+    learned, compiled = _learn_or_take(estimator, sample, X, rng, run.workers, classes, late)
+    return run.keep("learn", learned), CountingKernel(compiled.kernel)
+
+
+def _learn_or_take(
+    estimator: Any,
+    sample: Sample,
+    X: Any,
+    rng: np.random.Generator,
+    workers: Workers,
+    classes: bool,
+    late: Callable[[], bool],
+) -> tuple[LearnedKernel, CountingKernel]:
+    """What the evidence says, or what is given; the kernel has counted what this has evaluated."""
     kernel, power = estimator.kernel, target_power(sample)
     if kernel is None:
         _refuse_named_parameters(estimator)
@@ -249,7 +268,7 @@ def learn_or_keep(
         feature_names=names,
     )
     learned_kernel = LearnedKernel(kernel, noise, report, deviations, learns, given.fixed)
-    return learned_kernel, compiled.kernel
+    return learned_kernel, compiled
 
 
 def _refuse_named_parameters(estimator: Any) -> None:
