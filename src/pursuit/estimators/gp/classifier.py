@@ -43,7 +43,6 @@ from pursuit.estimators.gp.stages import (
     move_basis,
     moving_steps,
     split_rows,
-    timed,
     warn_of_light_rows,
 )
 from pursuit.estimators.inputs import (
@@ -62,6 +61,7 @@ from pursuit.estimators.span.search import (
     choose_basis,
     estimator_search,
     fit_basis,
+    timed,
     with_checked_points,
 )
 from pursuit.greedy import Problem, SpanFit

@@ -45,7 +45,6 @@ from pursuit.estimators.gp.stages import (
     move_basis,
     moving_steps,
     split_rows,
-    timed,
     warn_of_light_rows,
 )
 from pursuit.estimators.inputs import (
@@ -67,6 +66,7 @@ from pursuit.estimators.span.search import (
     estimator_search,
     fit_basis,
     smallest_within,
+    timed,
 )
 from pursuit.greedy import SpanFit
 from pursuit.linalg import PredictiveVariance, SpanSolution, Workers, single_threaded_blas

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -23,13 +23,9 @@ from pursuit.estimators.inputs import (
     is_precomputed,
     n_features,
 )
-from pursuit.estimators.span.search import (
-    Chosen,
-    RowSplit,
-    SearchPlan,
-)
+from pursuit.estimators.span.search import Chosen, RowSplit
 from pursuit.gram import kernel_times
-from pursuit.greedy import Choice, Clock, Pool, Problem, SpanFit, refit, solve_in_span
+from pursuit.greedy import Choice, Pool, Problem, SpanFit, refit, solve_in_span
 from pursuit.kernels import CountingKernel, kernel_gradient, without_white
 from pursuit.linalg import SpanSolution, Workers
 from pursuit.rows import Sample, draw_rows, row_groups
@@ -321,8 +317,6 @@ RESERVED_ROWS = 2000
 _ROWS_A_RESERVED = 5
 _AUTO_STEPS = 100
 _SMALLEST_CALIBRATED = 16
-_CHOSEN_BY, _LEAST_SHARE = 0.6, 0.1
-"""Shares of a fit's time: when moves begin, and what the choice has in any case."""
 _JUDGING_STEPS, _PASSES_A_STEP = 8, 2
 """In the time of this many steps moves are judged; one step costs two passes over its rows."""
 
@@ -354,14 +348,6 @@ def moving_steps(refine: Any, learned: LearnedKernel, n_rows: int) -> int:
             "refine=False."
         )
     return steps
-
-
-def timed(plan: SearchPlan, clock: Clock, problem: Problem, *, moves: bool) -> SearchPlan:
-    """The plan with the time by which the choice must end for the rest of the fit to follow."""
-    if plan.max_time is None:
-        return plan
-    seconds = max(clock.left(_CHOSEN_BY if moves else 1.0), _LEAST_SHARE * plan.max_time)
-    return replace(plan, max_time=problem.meter.seconds + seconds)
 
 
 def held_out(problem: Problem, pool: Pool, solution: SpanSolution, rows: Indices) -> HeldOut:
@@ -509,19 +495,21 @@ def calibrate_fit(
 
 def length_units(kernel: Any, deviations: Floats) -> Floats:
     """The smallest length scale of each feature, or its deviation where the kernel has none."""
-    found = [
-        np.broadcast_to(np.asarray(value, dtype=float), deviations.shape)
-        for name, value in kernel.get_params().items()
-        if name.endswith("length_scale") and np.size(value) in (1, len(deviations))
-    ]
-    return np.min(found, axis=0) if found else deviations
+    scales = _length_scales(kernel, (1, len(deviations)))
+    units = [np.broadcast_to(scale, deviations.shape) for scale in scales]
+    return np.min(units, axis=0) if units else deviations
 
 
 def feature_relevance(kernel: Any, deviations: Floats) -> Floats | None:
     """sd_j / ℓ_j, the largest over the kernel's parts that have a length scale for each feature."""
-    ratios = [
-        deviations / np.asarray(value, dtype=float)
-        for name, value in kernel.get_params().items()
-        if name.endswith("length_scale") and np.size(value) == len(deviations)
-    ]
+    ratios = [deviations / scale for scale in _length_scales(kernel, (len(deviations),))]
     return np.max(ratios, axis=0) if ratios else None
+
+
+def _length_scales(kernel: Any, sizes: Collection[int]) -> list[Floats]:
+    """The length scales of the kernel's parts that have one of the given sizes."""
+    return [
+        np.asarray(value, dtype=float)
+        for name, value in kernel.get_params().items()
+        if name.endswith("length_scale") and np.size(value) in sizes
+    ]

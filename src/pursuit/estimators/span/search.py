@@ -19,6 +19,7 @@ from pursuit.estimators.inputs import is_precomputed, validate_items
 from pursuit.estimators.span.certify import Certifier, Model, SecondPursuit
 from pursuit.greedy import (
     Choice,
+    Clock,
     Deadline,
     FreshSubset,
     GapBelow,
@@ -41,6 +42,8 @@ Begin = Callable[..., Callable[[int], None]]
 
 FULL_LIMIT = 20_000
 """Beyond this many rows a full search would need gigabytes for its m x m matrix."""
+_CHOSEN_BY, _LEAST_SHARE = 0.6, 0.1
+"""Shares of a fit's time: when moves begin, and what the choice has in any case."""
 _GROWTH_BETWEEN_LOOKS = 0.1
 _FIRST_SIZE = 256
 _STILL_GAINS = 0.8
@@ -62,6 +65,14 @@ class SearchPlan:
     def evidence(self) -> bool:
         """Whether candidates are chosen for the evidence."""
         return self.search.score == "evidence"
+
+
+def timed(plan: SearchPlan, clock: Clock, problem: Problem, *, moves: bool) -> SearchPlan:
+    """The plan with the time by which the choice must end for the rest of the fit to follow."""
+    if plan.max_time is None:
+        return plan
+    seconds = max(clock.left(_CHOSEN_BY if moves else 1.0), _LEAST_SHARE * plan.max_time)
+    return replace(plan, max_time=problem.meter.seconds + seconds)
 
 
 GAUSSIAN_SEARCH = {

@@ -29,7 +29,7 @@ from pursuit.estimators.arguments import (
     Search,
 )
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn
-from pursuit.estimators.gp.stages import length_units, timed
+from pursuit.estimators.gp.stages import length_units
 from pursuit.estimators.inputs import (
     check_positive_definite,
     dense,
@@ -52,6 +52,7 @@ from pursuit.estimators.span.search import (
     SearchPlan,
     choose_pooled,
     estimator_search,
+    timed,
     with_checked_points,
 )
 from pursuit.estimators.svm.problem import MachineProblem, MachineSolution
