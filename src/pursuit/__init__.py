@@ -13,6 +13,7 @@ from pursuit.bounds import (
 from pursuit.estimators import (
     Evidence,
     ExactGPRegressor,
+    FullScaleGPRegressor,
     GreedyFeatureMap,
     HullBoostClassifier,
     HullMixture,
@@ -77,6 +78,7 @@ __all__ = [
     "EvidenceBounds",
     "ExactGPRegressor",
     "ExponentialLoss",
+    "FullScaleGPRegressor",
     "GreedyFeatureMap",
     "GreedyStep",
     "HuberLoss",

@@ -12,6 +12,7 @@ from pursuit.gram.column_products import (
 )
 from pursuit.gram.engine import Block, TileTask, chunked, list_pass, row_pass, sum_pass
 from pursuit.gram.kernel_matrix import STORED_BYTES, KernelMatrix, PsdMatrix
+from pursuit.gram.local import Conditional, LocalGroups, ResidualProcess, condition, in_parts
 from pursuit.gram.neighbors import Found, NeighborSearch, Queries
 from pursuit.gram.products import (
     SpannedView,
@@ -32,21 +33,26 @@ __all__ = [
     "STORED_BYTES",
     "Block",
     "ColumnProducts",
+    "Conditional",
     "Found",
     "GramStatistics",
     "InnerProducts",
     "KernelMatrix",
+    "LocalGroups",
     "MatrixProducts",
     "NeighborSearch",
     "PassCheckpoint",
     "PsdMatrix",
     "Queries",
+    "ResidualProcess",
     "SpannedView",
     "StreamedProducts",
     "TileTask",
     "chunked",
+    "condition",
     "cross_statistics",
     "gram_statistics",
+    "in_parts",
     "kernel_diagonal",
     "kernel_features",
     "kernel_product",

@@ -7,6 +7,8 @@ items that are rows of numbers, dense or CSR. Imports NumPy and SciPy only.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
 from threading import Lock
 from typing import Any, NoReturn, Protocol, TypeAlias
 
@@ -79,6 +81,20 @@ class Kernel(KernelGradient, Protocol):
         """Return the dense float64 block k(A, B)."""
         return self.columns(B)(A)
 
+    def among(self, items: Items, size: int) -> Tile:
+        """Return the float64 blocks k(group, group) of `size` consecutive items each.
+
+        Their shape is (n_items / size, size, size).
+        """
+        groups = [items[start : start + size] for start in range(0, n_items(items), size)]
+        blocks = [self.tile(group, group) for group in groups]
+        return np.stack(blocks) if blocks else np.empty((0, size, size))
+
+    @property
+    def length_scales(self) -> float | Vector | None:
+        """The shortest length scales at which values change; None where there are none."""
+        return None
+
     def simplified(self) -> Kernel:
         """Return a kernel of the same values that is cheaper to evaluate; not for `theta`."""
         return self
@@ -143,6 +159,17 @@ class CountingKernel(Kernel):
         diagonal = self.kernel.diag(A)
         self.add(diagonal.size)
         return diagonal
+
+    def among(self, items: Items, size: int) -> Tile:
+        """Return the blocks of consecutive items; their entries are counted."""
+        blocks = self.kernel.among(items, size)
+        self.add(blocks.size)
+        return blocks
+
+    @property
+    def length_scales(self) -> float | Vector | None:
+        """What the kernel says."""
+        return self.kernel.length_scales
 
     def add(self, entries: int) -> None:
         """Count entries, from any thread."""
@@ -210,6 +237,12 @@ def tile_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     if checked not in (np.float32, np.float64):
         raise ValueError(f"dtype must be float32 or float64, got {checked}.")
     return checked
+
+
+def shortest(scales: Iterable[float | Vector | None]) -> float | Vector | None:
+    """Return the shortest of several kernels' length scales, per feature where one has them."""
+    known = [scale for scale in scales if scale is not None]
+    return reduce(np.minimum, known) if known else None
 
 
 def join_entries(entries: list[Any]) -> Floats:

@@ -24,6 +24,7 @@ from pursuit.kernels.base import (
     Vector,
     join_entries,
     n_items,
+    shortest,
 )
 from pursuit.kernels.stationary import Stationary
 
@@ -85,6 +86,16 @@ class Sum(Kernel):
         """Return the sum of the diagonals."""
         return reduce(np.add, [term.diag(A) for term in self.terms]) + self.offset
 
+    def among(self, items: Items, size: int) -> Tile:
+        """Return the sum of the blocks."""
+        blocks = (kernel.among(items, size) for kernel in self.terms)
+        return reduce(np.add, blocks) + self.offset
+
+    @property
+    def length_scales(self) -> float | Vector | None:
+        """The shortest of all terms."""
+        return shortest(kernel.length_scales for kernel in self.terms)
+
     def simplified(self) -> Kernel:
         """Return the smallest tree."""
         return sum_of([*(term.simplified() for term in self.terms), Constant(self.offset)])
@@ -123,6 +134,16 @@ class Product(Kernel):
     def diag(self, A: Items) -> Vector:
         """Return the product of the diagonals."""
         return reduce(np.multiply, [kernel.diag(A) for kernel in self.factors]) * self.factor
+
+    def among(self, items: Items, size: int) -> Tile:
+        """Return the product of the blocks."""
+        blocks = (kernel.among(items, size) for kernel in self.factors)
+        return reduce(np.multiply, blocks) * self.factor
+
+    @property
+    def length_scales(self) -> float | Vector | None:
+        """The shortest of all factors."""
+        return shortest(kernel.length_scales for kernel in self.factors)
 
     def simplified(self) -> Kernel:
         """Return the smallest tree."""
@@ -208,6 +229,11 @@ class Power(Kernel):
         """Return the power of the diagonal."""
         diagonal: Vector = np.power(self.base.diag(A), self.exponent)
         return diagonal
+
+    @property
+    def length_scales(self) -> float | Vector | None:
+        """Those of the base."""
+        return self.base.length_scales
 
     def simplified(self) -> Kernel:
         """Return the smallest tree."""

@@ -270,6 +270,35 @@ class Stationary(Kernel):
         self.check_features(A.shape[1])
         return np.full(A.shape[0], self.variance)
 
+    def among(self, items: Items, size: int) -> Tile:
+        """Return the blocks of consecutive items, with distances measured from the first of each.
+
+        Coordinates that are small beside those of the data keep the digits of small distances.
+        """
+        if is_sparse(items):
+            return super().among(items, size)
+        points = as_points(items)
+        self.check_features(points.shape[1])
+        groups = points.reshape(-1, size, points.shape[1])
+        placed = (groups - groups[:, :1].astype(np.float64)) / self.length_scale
+        norms = np.einsum("gij,gij->gi", placed, placed)
+        u = placed @ placed.swapaxes(1, 2)
+        u *= -2.0
+        u += norms[:, :, None]
+        u += norms[:, None]
+        np.maximum(u, 0.0, out=u)
+        diagonal = np.arange(size)
+        u[:, diagonal, diagonal] = 0.0
+        u *= self.profile.slope
+        u += self.profile.intercept(self.variance)
+        self.profile.apply(u, self.variance)
+        return u
+
+    @property
+    def length_scales(self) -> float | Vector | None:
+        """Its own."""
+        return self.length_scale
+
     # With M = W ∘ (-2 dk/dr²) and scaled coordinates a, b,
     #
     #     ∂E/∂log ℓ_j = Σ M (a_j - b_j)²  =  M1·a_j² + M'1·b_j² - 2 a_j'M b_j

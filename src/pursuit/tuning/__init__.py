@@ -9,6 +9,7 @@ from pursuit.tuning.calibration import (
     Confidence,
     HeldOut,
     Latents,
+    LeftOut,
     averaged_logistic,
     calibrate,
     error_curve,
@@ -29,6 +30,12 @@ from pursuit.tuning.learning import (
     learn_shape,
     never,
 )
+from pursuit.tuning.near_rows import (
+    LeftOutGroups,
+    NearChoice,
+    choose_near_rows,
+    tune_near_rows,
+)
 from pursuit.tuning.refine import BATCH_ROWS, Mover
 
 __all__ = [
@@ -42,12 +49,16 @@ __all__ = [
     "Latents",
     "Learned",
     "LearningReport",
+    "LeftOut",
+    "LeftOutGroups",
     "Mover",
+    "NearChoice",
     "NoiseRange",
     "Stage",
     "at_bounds",
     "averaged_logistic",
     "calibrate",
+    "choose_near_rows",
     "error_curve",
     "fit_confidence",
     "flat_size",
@@ -58,4 +69,5 @@ __all__ = [
     "log_loss",
     "loss_curve",
     "never",
+    "tune_near_rows",
 ]

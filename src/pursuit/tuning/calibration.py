@@ -158,37 +158,59 @@ def _off(vectors: Floats, directions: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class _Errors:
-    """Leave-one-out errors, and the parts of their variance."""
+class LeftOut:
+    """Errors of predictions for rows that were left out, and the parts of their variance.
 
-    rows: HeldOut
-    missed: Floats
+    Attributes
+    ----------
+    error : array of shape (n_rows, n_outputs)
+        What is left of the targets.
+    missed : array of shape (n_rows,)
+        Variance that the spread's factor multiplies.
+    q : array of shape (n_rows,)
+        Variance that the spread's noise multiplies, beside that of the observation itself.
+    prior, weights, group : arrays of shape (n_rows,)
+        As those of `HeldOut`.
+    """
+
     error: Floats
+    missed: Floats
     q: Floats
+    prior: Floats
+    weights: Floats
+    group: Indices
 
     @classmethod
-    def of(cls, rows: HeldOut, missed: Floats, solution: SpanSolution) -> _Errors:
-        return cls(rows, missed, *rows.leave_out(solution))
+    def of(cls, rows: HeldOut, missed: Floats, solution: SpanSolution) -> LeftOut:
+        """Each row left out of the solution in turn."""
+        error, q = rows.leave_out(solution)
+        return cls(error, missed, q, rows.prior, rows.weights, rows.group)
 
     def mean_square(self) -> float:
-        return _mean_square(self.error, self.rows.weights)
+        """Weighted mean of the squared errors."""
+        return _mean_square(self.error, self.weights)
 
     def variance(self, spread: PredictiveVariance) -> Floats:
         """Variance of an observation; a weight counts copies, each with its own noise."""
-        missed = spread.factor(self.missed, self.rows.prior) * self.missed
+        missed = spread.factor(self.missed, self.prior) * self.missed
         variance: Floats = spread.noise * (1.0 + self.q) + missed
         return variance
 
-    def nlpd(self, spread: PredictiveVariance) -> float:
+    def surprise(self, spread: PredictiveVariance) -> Floats:
+        """Negative log density of each row, on average over the outputs."""
         variance = self.variance(spread)
-        surprise = 0.5 * (np.log(2 * np.pi * variance) + self._squares / variance)
-        return float(self._share @ surprise)
+        surprise: Floats = 0.5 * (np.log(2 * np.pi * variance) + self._squares / variance)
+        return surprise
+
+    def nlpd(self, spread: PredictiveVariance) -> float:
+        """Weighted mean of the negative log density."""
+        return float(self._share @ self.surprise(spread))
 
     def nlpd_slope(self, spread: PredictiveVariance) -> Floats:
         """Derivatives of :meth:`nlpd` in the logarithms of the spread's two numbers."""
         variance = self.variance(spread)
         by_variance = 0.5 * self._share * (1.0 - self._squares / variance) / variance
-        by_missed = spread.slope(self.missed, self.rows.prior) * self.missed
+        by_missed = spread.slope(self.missed, self.prior) * self.missed
         return np.array([by_variance @ (spread.noise * (1.0 + self.q)), by_variance @ by_missed])
 
     @cached_property
@@ -199,7 +221,7 @@ class _Errors:
     @cached_property
     def _share(self) -> Floats:
         """The weight of each row in an average."""
-        return np.asarray(self.rows.weights / self.rows.weights.sum())
+        return np.asarray(self.weights / self.weights.sum())
 
 
 def calibrate(
@@ -207,10 +229,10 @@ def calibrate(
 ) -> tuple[SpanSolution, Calibration]:
     """Choose the ridge by leave-one-out error and the spread by leave-one-out log density."""
     missed = rows.missed()
-    before = _Errors.of(rows, missed, solution)
+    before = LeftOut.of(rows, missed, solution)
     chosen = solution if keep_ridge else _best_ridge(solution, rows)
-    after = before if chosen is solution else _Errors.of(rows, missed, chosen)
-    spread = _fit_spread(after, start=chosen.noise)
+    after = before if chosen is solution else LeftOut.of(rows, missed, chosen)
+    spread = fit_spread(after, start=chosen.noise)
     return chosen, Calibration(
         noise_before=solution.noise,
         noise=chosen.noise,
@@ -220,7 +242,7 @@ def calibrate(
         nlpd_before=before.nlpd(PredictiveVariance(solution.noise)),
         nlpd=after.nlpd(spread),
         n_rows=len(rows.weights),
-        tails=_describe_tails(after, spread),
+        tails=describe_tails(after, spread),
     )
 
 
@@ -240,7 +262,7 @@ def _best_ridge(solution: SpanSolution, rows: HeldOut) -> SpanSolution:
     return best
 
 
-def _fit_spread(errors: _Errors, *, start: float) -> PredictiveVariance:
+def fit_spread(errors: LeftOut, *, start: float) -> PredictiveVariance:
     """Both factors by log density, starting from the scale of the errors.
 
     Rows that lie in the span of the basis say nothing about the factor of the missed variance, and
@@ -248,11 +270,11 @@ def _fit_spread(errors: _Errors, *, start: float) -> PredictiveVariance:
     factor stays near 1 and the noise near the ridge: the prior of their logarithms is N(0, log² 10)
     with the weight of one group of rows.
     """
-    weights = errors.rows.weights
+    weights = errors.weights
     noise = max(errors.mean_square() / float(np.average(1.0 + errors.q, weights=weights)), 1e-300)
     low, high = np.log(np.array(_LIMITS)).T + np.array([np.log(noise), 0.0])
     expected = np.array([np.log(start), 0.0])
-    n_groups = errors.rows.group.max() + 1
+    n_groups = errors.group.max() + 1
 
     def objective(point: Floats) -> tuple[float, Floats]:
         spread = PredictiveVariance(*np.exp(point))
@@ -275,7 +297,8 @@ def _fit_spread(errors: _Errors, *, start: float) -> PredictiveVariance:
     return PredictiveVariance(*(float(number) for number in np.exp(best.x)))
 
 
-def _describe_tails(errors: _Errors, spread: PredictiveVariance) -> str:
+def describe_tails(errors: LeftOut, spread: PredictiveVariance) -> str:
+    """A sentence if a Gaussian does not fit the errors, else nothing."""
     scaled = np.abs(errors.error) / np.sqrt(errors.variance(spread))[:, None]
     share = float(np.mean(scaled > _TAIL_SDS))
     if share <= _TAIL_SHARE:

@@ -428,6 +428,8 @@ class LearningReport:
         Names to print the relevance with.
     moved : str
         Whether and how the basis was moved.
+    near_rows : str
+        How many near rows predictions use, and why, where they can.
     calibration : Calibration or Confidence, optional
         The outcome of leave-one-out calibration.
     warnings : list of str
@@ -440,6 +442,7 @@ class LearningReport:
     relevance: Floats | None = None
     feature_names: list[str] = field(default_factory=list)
     moved: str = "not moved"
+    near_rows: str = ""
     calibration: Calibration | Confidence | None = None
     warnings: list[str] = field(default_factory=list)
 
@@ -458,6 +461,8 @@ class LearningReport:
                 for j in np.argsort(-self.relevance)[:20]
             ]
         lines.append(f"basis: {self.moved}")
+        if self.near_rows:
+            lines.append(f"near rows: {self.near_rows}")
         if self.calibration is not None:
             lines.append(f"calibration: {self.calibration}")
         lines.append("seconds: " + ", ".join(f"{k} {v:.2f}" for k, v in self.seconds.items()))

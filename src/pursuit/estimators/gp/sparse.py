@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from pursuit._types import Floats
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, EvidenceBounds, evidence_bounds
 from pursuit.estimators.arguments import (
     CHECKPOINT,
@@ -197,6 +197,8 @@ class SparseGPRegressor(
     """
 
     _solution: SpanSolution
+    _reserved_rows: Indices
+    """Numbers of the rows that had no part in the choice, for those who judge it."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [None, str, callable, SklearnKernel],
@@ -315,6 +317,7 @@ class SparseGPRegressor(
             calibrates = self.calibration == "loo" or (self.calibration == "auto" and self._learned)
             auto_size = self.n_basis == "auto"
             split = split_rows(m, run.rng, moves=steps > 0, judged=calibrates or auto_size)
+            self._reserved_rows = present[split.reserved]
             cut = partial(choose_size, problem=problem, split=split) if auto_size else None
             plan = timed(self._plan(m), run.clock, problem, moves=steps > 0)
             chosen, moved = choose_basis(plan, problem, split, run, cut), learned.report.moved

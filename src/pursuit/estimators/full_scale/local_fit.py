@@ -1,0 +1,240 @@
+"""The two parts of a full-scale model put together: predictions, rows left out, whitened sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from pursuit._types import Floats, Indices
+from pursuit.estimators.full_scale.near_rows import LeavingRows, NearRows, RowIndex
+from pursuit.gram import LocalGroups, ResidualProcess, condition, in_parts
+from pursuit.linalg import SpanSolution, Workers
+from pursuit.rows import RowSource, SelectedRows
+from pursuit.tuning import LeftOutGroups
+
+
+@dataclass(frozen=True)
+class GlobalPart:
+    """The functions of the basis, as both couplings leave them.
+
+    Attributes
+    ----------
+    coordinates : array of shape (n, n_outputs)
+        w, their coefficients on V.
+    rotation : array of shape (n, n)
+        T with C = T'T, the covariance of w.
+    ridge : float, optional
+        σ² of the sparse fit, whose sums a single row can leave; None where the sums are whitened.
+    """
+
+    coordinates: Floats
+    rotation: Floats
+    ridge: float | None
+
+    @classmethod
+    def of_sparse(cls, solution: SpanSolution) -> GlobalPart:
+        """Coupling "late": w and C = σ²(V'WV + σ²I)⁻¹ of the sparse fit."""
+        root = np.sqrt(solution.noise) * _inverse(solution.L)
+        return cls(solution.coordinates(), root, solution.noise)
+
+
+def _inverse(L: Floats) -> Floats:
+    inverse: Floats = solve_triangular(L, np.eye(len(L)), lower=True, check_finite=False)
+    return inverse
+
+
+@dataclass(frozen=True)
+class WhitenedSums:
+    """Sums over rows that preceding near rows have whitened (coupling "full").
+
+    With A, u and D = missed + σ²/w of a row given near rows before it, and e = y - A y_N, the
+    coordinates of the basis functions have the precision B = I + Σuu'/D and the mean B⁻¹Σue/D. If
+    the near rows of a row are all rows before it, this is the exact process.
+
+    Attributes
+    ----------
+    gram, cross : arrays of shape (n, n) and (n, n_outputs)
+        Σuu'/D and Σue/D.
+    squares : array of shape (n_outputs,)
+        Σe²/D.
+    logs : float
+        Σ log D.
+    n_rows : int
+        Number of rows.
+    """
+
+    gram: Floats
+    cross: Floats
+    squares: Floats
+    logs: float
+    n_rows: int
+
+    def __add__(self, other: WhitenedSums) -> WhitenedSums:
+        return WhitenedSums(
+            self.gram + other.gram,
+            self.cross + other.cross,
+            self.squares + other.squares,
+            self.logs + other.logs,
+            self.n_rows + other.n_rows,
+        )
+
+    def posterior(self) -> GlobalPart:
+        """Mean and covariance of the coordinates."""
+        root = _inverse(self._factor())
+        return GlobalPart(root.T @ (root @ self.cross), root, None)
+
+    def log_evidence(self, kept: NearRows, noise: float) -> float:
+        """Log density of all targets, copies of rows included, summed over the outputs."""
+        L = self._factor()
+        explained = ((_inverse(L) @ self.cross) ** 2).sum(axis=0)
+        determinant = self.logs + 2.0 * float(np.log(np.diag(L)).sum())
+        distinct = self.squares - explained + determinant + self.n_rows * np.log(2 * np.pi)
+        copies = kept.n_copies * np.log(2 * np.pi * noise) - kept.log_weights
+        return float(-0.5 * (distinct + copies + kept.scatter / noise).sum())
+
+    def _factor(self) -> Floats:
+        factor: Floats = cholesky(np.eye(len(self.gram)) + self.gram, lower=True)
+        return factor
+
+
+def whiten(
+    process: ResidualProcess,
+    kept: NearRows,
+    near: Indices,
+    noise: float,
+    numbers: Indices,
+    workers: Workers,
+) -> WhitenedSums:
+    """Sums over the rows ``numbers``, each given its ``near`` rows, which precede it."""
+    n = len(process.whitener)
+    total, logs = np.zeros((n + kept.targets.shape[1],) * 2), 0.0
+    for span, items in in_parts(SelectedRows(process.rows, numbers)):
+        task = partial(_whitened, kept, noise, numbers[span], near[span])
+        parts = process.each(items, near[span], task, workers)
+        U = np.concatenate([scaled for scaled, _ in parts])
+        total += U.T @ U
+        logs += sum(part for _, part in parts)
+    return WhitenedSums(total[:n, :n], total[:n, n:], np.diag(total)[n:], logs, len(numbers))
+
+
+def _whitened(
+    kept: NearRows, noise: float, numbers: Indices, near: Indices, groups: LocalGroups
+) -> tuple[Floats, float]:
+    """(u, e)/√D of a few rows, and the sum of log D."""
+    own, index = numbers[groups.where], np.maximum(near[groups.where], 0)
+    given = condition(groups.residual, noise / kept.weights[index], groups.prior, groups.rounding)
+    variance = given.missed + noise / kept.weights[own]
+    u = given.left(groups.own, groups.near)
+    e = kept.targets[own] - np.einsum("gk,gko->go", given.weights, kept.targets[index])
+    scaled = np.concatenate([u, e], axis=1) / np.sqrt(variance)[:, None]
+    return scaled, float(np.log(variance).sum())
+
+
+@dataclass(frozen=True)
+class LocalModel:
+    """A fitted full-scale model: rows, residual process, and what the choices have set.
+
+    Attributes
+    ----------
+    kept : NearRows
+        The rows.
+    process : ResidualProcess
+        What the basis leaves among them.
+    index : RowIndex
+        Finds near rows.
+    part : GlobalPart
+        Coordinates of the basis functions.
+    fitted : array of shape (n_rows, n_outputs)
+        V'w at the rows.
+    """
+
+    kept: NearRows
+    process: ResidualProcess
+    index: RowIndex
+    part: GlobalPart
+    fitted: Floats
+
+    def predict(
+        self, rows: RowSource, k: int, noise: float, workers: Workers, *, variance: bool
+    ) -> tuple[Floats, Floats, Floats]:
+        """Means (n_rows, n_outputs), variances without noise, and k(x, x).
+
+        The variances are those that near rows and basis leave; empty if not asked for.
+        """
+        found = [
+            self._predicted(items, k, noise, workers, variance)
+            for _, items in in_parts(rows)
+        ]
+        means, left, prior = zip(*found, strict=True)
+        return np.concatenate(means), np.concatenate(left), np.concatenate(prior)
+
+    def _predicted(
+        self, items: Any, k: int, noise: float, workers: Workers, variance: bool
+    ) -> tuple[Floats, Floats, Floats]:
+        near = self.index.nearest(items, k, workers)
+        errors = self.kept.targets - self.fitted
+        rotation = self.part.rotation.T.astype(self.process.dtype)
+
+        def task(groups: LocalGroups) -> tuple[Floats, Floats, Floats]:
+            index = near[groups.where]
+            given = condition(
+                groups.residual, noise / self.kept.weights[index], groups.prior, groups.rounding
+            )
+            mean = groups.own @ self.part.coordinates
+            mean += np.einsum("gk,gko->go", given.weights, errors[index])
+            if not variance:
+                return mean, np.empty(0), groups.prior
+            u = given.left(groups.own, groups.near).astype(rotation.dtype) @ rotation
+            spread = np.einsum("gi,gi->g", u, u, dtype=np.float64)
+            return mean, given.missed + spread, groups.prior
+
+        parts = self.process.each(items, near, task, workers)
+        means, left, prior = zip(*parts, strict=True)
+        return np.concatenate(means), np.concatenate(left), np.concatenate(prior)
+
+    def left_out(self, leaving: LeavingRows, k: int, workers: Workers) -> LeftOutGroups:
+        """Rows left out one at a time, with their near rows among the others.
+
+        A row leaves its own near rows and, where the global part is the sparse fit's, its sums:
+        w without row i is w - B⁻¹v_i w_i e_i/(1 - h_i), with B = V'WV + σ²I, h_i = w_i v_i'B⁻¹v_i.
+        """
+        near = self.index.nearest(leaving.items, k, workers, own=leaving.excluded(self.kept))
+        targets, weights = leaving.neighbours(self.kept, near)
+        errors = targets - self.fitted[near]
+        # A copy that stays is fitted like its distinct row: only its target has changed.
+        part = self.part
+
+        def task(groups: LocalGroups) -> tuple[Floats, ...]:
+            assert groups.rotated is not None
+            at = groups.where
+            first = leaving.targets[at] - groups.own @ part.coordinates
+            error = np.concatenate([first[:, None], errors[at]], axis=1)
+            gram = (groups.rotated @ groups.rotated.swapaxes(1, 2)).astype(np.float64)
+            if part.ridge is not None:
+                error, gram = _without_row(error, gram, leaving.weights[at], part.ridge)
+            return groups.residual, gram, error, groups.prior
+
+        parts = self.process.each(leaving.items, near, task, workers, rotation=part.rotation)
+        residual, gram, error, prior = (
+            np.concatenate(arrays) for arrays in zip(*parts, strict=True)
+        )
+        group = np.unique(leaving.number, return_inverse=True)[1]
+        rounding = float(np.finfo(self.process.dtype).eps)
+        return LeftOutGroups(
+            residual, gram, error, 1.0 / weights, prior, leaving.weights, group, rounding
+        )
+
+
+def _without_row(
+    errors: Floats, gram: Floats, weights: Floats, ridge: float
+) -> tuple[Floats, Floats]:
+    """Errors, and V C V', of groups whose first row leaves the sums of the sparse fit."""
+    lever = gram[:, :, 0] / ridge
+    rest = np.maximum(1.0 - weights * lever[:, 0], 1e-10)
+    moved = (weights / rest)[:, None] * errors[:, 0]
+    changed = gram + (ridge * weights / rest)[:, None, None] * (lever[:, :, None] * lever[:, None])
+    return errors + lever[:, :, None] * moved[:, None], changed

@@ -1,0 +1,226 @@
+"""Rows that a full-scale model keeps: identical ones as one, with their features and an index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from pursuit._types import Floats, Indices
+from pursuit.estimators.inputs import dense
+from pursuit.gram import NearestRows, ResidualProcess, nearest_in_features, nearest_in_space
+from pursuit.kernels import Kernel
+from pursuit.linalg import Workers
+from pursuit.rows import as_rows, concat, len_items, row_groups, take_items
+
+STORED_NUMBERS = 1 << 28
+"""Features are stored up to this many numbers (1 GB in float32), else computed on demand."""
+_DOUBLE_NUMBERS = 1 << 24
+"""They are float64 up to this many numbers (128 MB)."""
+_GONE = 1e-9
+"""A row that leaves less than this share of its weight behind leaves nothing."""
+
+
+@dataclass(frozen=True)
+class NearRows:
+    """Distinct rows. Identical rows count as one, with the sum of their weights.
+
+    This changes nothing about a Gaussian process: w observations with noise σ² of one value are
+    their mean with noise σ²/w.
+
+    Attributes
+    ----------
+    items : items
+        The rows.
+    targets : array of shape (n_rows, n_outputs)
+        Weighted means of the normalised targets.
+    weights : array of shape (n_rows,)
+        w.
+    scatter : array of shape (n_outputs,)
+        Weighted squares of the targets about these means.
+    n_copies : int
+        Rows beyond the first of each group.
+    log_weights : float
+        Σ log w over all rows, less the same over the distinct ones.
+    """
+
+    items: Any
+    targets: Floats
+    weights: Floats
+    scatter: Floats
+    n_copies: int = 0
+    log_weights: float = 0.0
+
+    @property
+    def n_rows(self) -> int:
+        """Number of distinct rows."""
+        return len(self.weights)
+
+    def taken(self, order: Indices) -> NearRows:
+        """The rows in another order."""
+        return NearRows(
+            take_items(self.items, order),
+            self.targets[order],
+            self.weights[order],
+            self.scatter,
+            self.n_copies,
+            self.log_weights,
+        )
+
+
+def distinct(items: Any, targets: Floats, weights: Floats) -> tuple[NearRows, Indices]:
+    """Distinct rows, by first occurrence, and the number of each row among them."""
+    rows = as_rows(items)
+    group = row_groups((block for _, block in rows.blocks()), rows.n_rows)
+    n = int(group.max(initial=-1)) + 1
+    if n == len(group):
+        return NearRows(items, targets, weights, np.zeros(targets.shape[1])), group
+    total = np.bincount(group, weights, n)
+    means = [np.bincount(group, weights * y, n) / total for y in targets.T]
+    mean = np.stack(means, axis=1)
+    scatter = weights @ (targets - mean[group]) ** 2
+    first = np.unique(group, return_index=True)[1]
+    logs = float(np.log(weights).sum() - np.log(total).sum())
+    near = NearRows(take_items(items, first), mean, total, scatter, len(group) - n, logs)
+    return near, group
+
+
+def joined(old: NearRows, new: NearRows) -> NearRows:
+    """All rows, those that occur in both as one."""
+    items = concat(old.items, new.items)
+    targets = np.concatenate([old.targets, new.targets])
+    weights = np.concatenate([old.weights, new.weights])
+    both, _ = distinct(items, targets, weights)
+    return NearRows(
+        both.items,
+        both.targets,
+        both.weights,
+        both.scatter + old.scatter + new.scatter,
+        both.n_copies + old.n_copies + new.n_copies,
+        both.log_weights + old.log_weights + new.log_weights,
+    )
+
+
+def appended(old: NearRows, new: NearRows) -> NearRows:
+    """All rows, the new ones last, whether they occur before or not."""
+    return NearRows(
+        concat(old.items, new.items),
+        np.concatenate([old.targets, new.targets]),
+        np.concatenate([old.weights, new.weights]),
+        old.scatter + new.scatter,
+        old.n_copies + new.n_copies,
+        old.log_weights + new.log_weights,
+    )
+
+
+@dataclass(frozen=True)
+class LeavingRows:
+    """Rows to be left out one at a time, of those that are kept.
+
+    Attributes
+    ----------
+    items : items
+        The rows.
+    targets, weights : arrays
+        Their own.
+    number : array of int
+        Which of the distinct rows they are.
+    """
+
+    items: Any
+    targets: Floats
+    weights: Floats
+    number: Indices
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def remaining(self, kept: NearRows) -> Floats:
+        """Weight of identical rows that stay; 0 where none does."""
+        left = kept.weights[self.number] - self.weights
+        return np.where(left > _GONE * kept.weights[self.number], left, 0.0)
+
+    def excluded(self, kept: NearRows) -> Indices:
+        """The distinct row that goes with each of them, -1 where identical rows stay."""
+        return np.where(self.remaining(kept) > 0, -1, self.number)
+
+    def neighbours(self, kept: NearRows, near: Indices) -> tuple[Floats, Floats]:
+        """Targets (n, k, n_outputs) and weights (n, k) of near rows without the one left out."""
+        targets, weights = kept.targets[near], kept.weights[near]
+        left = self.remaining(kept)
+        at, place = np.nonzero(near == self.number[:, None])
+        if len(at):
+            own = self.number[at]
+            rest = left[at]
+            whole = kept.weights[own][:, None] * kept.targets[own]
+            part = self.weights[at][:, None] * self.targets[at]
+            targets[at, place] = (whole - part) / rest[:, None]
+            weights[at, place] = rest
+        return targets, weights
+
+
+def features_stored(memory: str, n_rows: int, n_functions: int) -> bool:
+    """Whether the features of near rows are kept."""
+    if memory == "auto":
+        return n_rows * n_functions <= STORED_NUMBERS
+    return memory == "stored"
+
+
+def residual_process(
+    kept: NearRows,
+    kernel: Kernel,
+    points: Any,
+    whitener: Floats,
+    workers: Workers,
+    *,
+    memory: str,
+    dtype: DTypeLike,
+) -> ResidualProcess:
+    """What the basis leaves of the process, among the rows that are kept."""
+    n_numbers = kept.n_rows * len(whitener)
+    kind = np.float64 if n_numbers <= _DOUBLE_NUMBERS else np.dtype(dtype)
+    process = ResidualProcess(kernel, points, whitener, as_rows(kept.items), kind)
+    if not features_stored(memory, kept.n_rows, len(whitener)):
+        return process
+    stored = process.features(kept.items, workers, kind)
+    return ResidualProcess(kernel, points, whitener, process.rows, kind, stored)
+
+
+@dataclass(frozen=True)
+class RowIndex:
+    """Finds the near rows of items.
+
+    Attributes
+    ----------
+    search : NearestRows
+        In a Euclidean space, or in that of the kernel's features.
+    scales : array of shape (n_features,), optional
+        Length scales that features are divided by; None in the kernel's space.
+    """
+
+    search: NearestRows
+    scales: Floats | None
+
+    @classmethod
+    def build(cls, kept: NearRows, kernel: Kernel, points: Any, R: Floats) -> RowIndex:
+        """By scaled distance where the kernel has length scales, else by the kernel's own."""
+        scales = kernel.length_scales
+        if scales is None or not isinstance(kept.items, np.ndarray):
+            return cls(nearest_in_features(as_rows(kept.items), kernel, points, R), None)
+        per_feature = np.broadcast_to(np.asarray(scales, dtype=float), kept.items.shape[1:])
+        cells = _placed(points, per_feature) if len_items(points) else None
+        return cls(nearest_in_space(_placed(kept.items, per_feature), cells), per_feature)
+
+    def nearest(
+        self, items: Any, k: int, workers: Workers, own: Indices | None = None
+    ) -> Indices:
+        """The k nearest rows of every item; ``own`` are rows that it must not get, or -1."""
+        queries = items if self.scales is None else _placed(items, self.scales)
+        return self.search.nearest(queries, k, workers, own=own)
+
+
+def _placed(items: Any, scales: Floats) -> Floats:
+    """Rows of numbers, divided by the length scales."""
+    return np.asarray(dense(items), dtype=np.float64) / scales

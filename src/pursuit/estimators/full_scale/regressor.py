@@ -1,0 +1,698 @@
+"""Full-scale Gaussian process regression: a greedy basis and near rows."""
+
+from __future__ import annotations
+
+import copy
+import numbers
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from scipy.linalg import solve_triangular
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from pursuit._types import Floats, Indices
+from pursuit.estimators.arguments import (
+    CHECKPOINT,
+    DTYPE,
+    EXECUTION,
+    KERNEL,
+    MAX_TIME,
+    OPTIMIZER,
+    REFINE,
+    SEARCH,
+    Evidence,
+    Search,
+)
+from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
+from pursuit.estimators.full_scale.local_fit import (
+    GlobalPart,
+    LocalModel,
+    WhitenedSums,
+    whiten,
+)
+from pursuit.estimators.full_scale.near_rows import (
+    LeavingRows,
+    NearRows,
+    RowIndex,
+    appended,
+    distinct,
+    features_stored,
+    joined,
+    residual_process,
+)
+from pursuit.estimators.gp.sparse import SparseGPRegressor
+from pursuit.estimators.inputs import (
+    TargetScale,
+    check_lengths,
+    dense,
+    held,
+    is_precomputed,
+    named_columns,
+    prediction_rows,
+    training_rows,
+    validate_items,
+    validate_targets,
+    validate_weights,
+)
+from pursuit.estimators.kernel_model import KernelModel, ScoredRows, lazily
+from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.span.certify import KINDS
+from pursuit.gram import kernel_times
+from pursuit.kernels import CountingKernel
+from pursuit.linalg import PredictiveVariance, Workers
+from pursuit.rows import RowSource, Sample, as_rows, draw_rows, row_groups, take_items
+from pursuit.tuning import (
+    Calibration,
+    LearningReport,
+    LeftOut,
+    LeftOutGroups,
+    NearChoice,
+    choose_near_rows,
+    tune_near_rows,
+)
+
+AUTO_NEIGHBORS = 16, 32, 64
+_JUDGING_ROWS = 2000
+_FEWEST_JUDGING = 32
+_LAST_SHARE = 5
+"""Where no rows are reserved, one in so many judges the whitened fit."""
+_GLOBAL_SHARE = 0.8
+"""What the sparse fit may use of ``max_time``."""
+_NOTHING_MISSED = 1e-9
+"""Near rows have nothing to add where the basis leaves at most this share of the variance."""
+
+
+class FullScaleGPRegressor(
+    CallbackSupportMixin,
+    MultiOutputMixin,
+    ScoredRows,
+    RegressorMixin,
+    KernelModel,
+    ReportedModel,
+    BaseEstimator,
+):
+    """Gaussian process regression by a greedy basis for what is smooth and near rows for the rest.
+
+    A :class:`SparseGPRegressor` (``global_``) explains what a few hundred functions can. What its
+    basis leaves of the process, k(x, x') - V_x·V_x', is local: it is conditioned on the nearest
+    training rows of every point that is predicted. This is the most accurate regressor of this
+    package, with calibrated error bars. It keeps the training rows and predicts more slowly than
+    its ``global_`` part, which :meth:`without_neighbors` returns.
+
+    Parameters
+    ----------
+    kernel : kernel object, str, callable or None, default None
+        As in :class:`SparseGPRegressor`; not ``"precomputed"``.
+    n_basis : int or "auto", default 512
+        Largest number of basis functions of the global part.
+    n_neighbors : int or "auto", default "auto"
+        Near rows that a prediction uses. ``"auto"`` chooses among 0, 16, 32 and 64 by the density
+        of reserved rows: a larger number is taken if it gains a standard error. With 0 this is the
+        sparse model.
+    coupling : {"late", "full"}, default "late"
+        How the two parts meet. ``"late"``: the sparse fit stays as it is, and near rows explain its
+        errors. ``"full"``: each row is whitened by near rows that precede it in a random order, and
+        the coordinates of the basis functions are those of the joint process; with all rows as near
+        rows this is the exact Gaussian process, and ``log_evidence_`` its evidence. Both predict
+        about equally well; ``"late"`` fits faster.
+    noise : float or "learn", default "learn"
+        Noise variance σ². ``"learn"`` is the evidence's, which reserved rows may then move by
+        factors of 4 for the near rows.
+    search : {"pooled", "fresh", "full"} or Search, default "pooled"
+        How the basis is found, as in :class:`SparseGPRegressor`.
+    optimizer : {"evidence", None} or Evidence, default "evidence"
+        How hyper-parameters are learned, as in :class:`SparseGPRegressor`.
+    refine : int, "auto" or False, default "auto"
+        Gradient steps that move the basis, as in :class:`SparseGPRegressor`.
+    calibration : {"loo", None}, default "loo"
+        ``"loo"`` sets the noise of near rows and the error bars by the density of reserved rows,
+        each left out in turn. None keeps the noise and the model's own error bars; then
+        ``n_neighbors`` must be a number.
+    normalize_y : bool, default True
+        Centre and scale the targets of each output first, by their weighted mean and deviation.
+        ``noise``, ``kernel_`` and the calibration are in these units; predictions are not.
+    certificate : {None, "auto", "published", "dense", "scaled", "hybrid", "two-level", "pcg"}, \
+            default None
+        Which proof of optimality the fit computes for its global part, ``global_.certificate_``.
+    memory : {"auto", "stored", "on-demand"}, default "auto"
+        Whether the features of near rows, ``n_basis`` numbers per training row, are stored, or
+        computed when they are needed, which takes several times as long. ``"auto"`` stores up to
+        2^28 numbers, 1 GB in float32.
+    gamma, coef0, degree : float, optional
+        Parameters of kernels given by name, as in `pairwise_kernels`.
+    kernel_params : dict, optional
+        Further parameters of a named or callable kernel.
+    max_time : float or None, default None
+        Seconds that the fit should take, roughly: 80 % of them are for the global part.
+    checkpoint : path-like or None, default None
+        A folder in which the fit records what it has finished, as in :class:`SparseGPRegressor`.
+    dtype : {"float32", "float64"}, default "float32"
+        Type of the features of near rows. Up to 2^24 numbers they are float64 in any case.
+    n_jobs : int or None, default None
+        Number of threads; None uses as many as BLAS would. The result does not depend on it.
+    random_state : int, RandomState or None, default None
+        Seed of everything random.
+    verbose : int, default 0
+        Print what is kept in memory, the stages of the fit and their times.
+
+    Attributes
+    ----------
+    global_ : SparseGPRegressor
+        The sparse model: basis, kernel, path, certificate.
+    n_neighbors_ : int
+        Near rows that a prediction uses; 0 where they have nothing to add.
+    kernel_ : kernel
+        The kernel in use.
+    noise_ : float
+        σ² of the near rows; that of ``global_`` without any.
+    calibration_ : Calibration or None
+        What reserved rows chose; ``before`` is the sparse model.
+    learning_report_ : LearningReport
+        What was learned and chosen, and the time of each stage; print it.
+    log_evidence_ : float or None
+        Log density of the training targets in normalised units, for ``coupling="full"``.
+    n_features_in_ : int
+        Number of features, for two-dimensional numeric input.
+
+    Notes
+    -----
+    With V_x = R⁻¹k_Z(x), RR' = k(Z, Z) and r = k - V_x·V_x', the near rows N of a point x give
+    A = r(x,N)(r(N,N) + σ²W⁻¹)⁻¹. Its mean is V_x·w + A(y_N - V_N w), and the variance of an
+    observation b σ² + a (r(x,x) - A r(N,x) + u'Cu) with u = V_x - A V_N, w and C being mean and
+    covariance of the basis functions' coordinates. Reserved rows choose σ², a and b.
+
+    Identical rows are kept as one, with the sum of their weights: this changes nothing about the
+    process. Near rows are the nearest by the kernel's length scales or, where it has none, by the
+    distance k(x,x) + k(z,z) - 2k(x,z). Ties go to the row that comes first.
+
+    References
+    ----------
+    E. Snelson and Z. Ghahramani. Local and global sparse Gaussian process approximations. AISTATS,
+    2007.
+
+    T. Gyger, R. Furrer and F. Sigrist. Vecchia-inducing-points full-scale approximations for
+    Gaussian processes. arXiv 2507.05064, 2025.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pursuit import FullScaleGPRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(3000, 1))
+    >>> y = np.sin(6 * X[:, 0]) + np.sin(900 * X[:, 0]) + 0.05 * rng.standard_normal(3000)
+    >>> model = FullScaleGPRegressor(n_basis=50, random_state=0).fit(X[:2500], y[:2500])
+    >>> mean, std = model.predict(X[2500:], return_std=True)
+    >>> bool(model.score(X[2500:], y[2500:]) > model.global_.score(X[2500:], y[2500:]) + 0.2)
+    True
+    """
+
+    global_: SparseGPRegressor
+    n_neighbors_: int
+    noise_: float
+    calibration_: Calibration | None
+    learning_report_: LearningReport
+    log_evidence_: float | None
+    _kept: NearRows | None
+    _judges: LeavingRows | None
+    _part: GlobalPart | None
+    _fitted: Floats | None
+    _sums: WhitenedSums | None
+    _spread: PredictiveVariance
+    _local: LocalModel | None = None
+    """Rows with their index and features: made when they are needed, and never saved."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "kernel": [None, str, callable, SklearnKernel],
+        "n_basis": [StrOptions({"auto"}), Interval(numbers.Integral, 1, None, closed="left")],
+        "n_neighbors": [StrOptions({"auto"}), Interval(numbers.Integral, 0, None, closed="left")],
+        "coupling": [StrOptions({"late", "full"})],
+        "noise": [numbers.Real, StrOptions({"learn"})],
+        "search": SEARCH,
+        "optimizer": OPTIMIZER,
+        "refine": REFINE,
+        "calibration": [None, StrOptions({"loo"})],
+        "normalize_y": ["boolean"],
+        "certificate": [None, StrOptions({"auto", *KINDS})],
+        "memory": [StrOptions({"auto", "stored", "on-demand"})],
+        **KERNEL,
+        "max_time": MAX_TIME,
+        "checkpoint": CHECKPOINT,
+        "dtype": DTYPE,
+        **EXECUTION,
+    }
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        n_basis: int | str = 512,
+        n_neighbors: int | str = "auto",
+        coupling: str = "late",
+        noise: float | str = "learn",
+        search: str | Search = "pooled",
+        optimizer: str | Evidence | None = "evidence",
+        refine: int | str | bool = "auto",
+        calibration: str | None = "loo",
+        normalize_y: bool = True,
+        certificate: str | None = None,
+        memory: str = "auto",
+        gamma: float | None = None,
+        coef0: float | None = None,
+        degree: float | None = None,
+        kernel_params: dict[str, Any] | None = None,
+        max_time: float | None = None,
+        checkpoint: Any = None,
+        dtype: Any = "float32",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.n_basis = n_basis
+        self.n_neighbors = n_neighbors
+        self.coupling = coupling
+        self.noise = noise
+        self.search = search
+        self.optimizer = optimizer
+        self.refine = refine
+        self.calibration = calibration
+        self.normalize_y = normalize_y
+        self.certificate = certificate
+        self.memory = memory
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.degree = degree
+        self.kernel_params = kernel_params
+        self.max_time = max_time
+        self.checkpoint = checkpoint
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
+    ) -> Any:
+        """Fit the global part, and choose how near rows are used.
+
+        Parameters
+        ----------
+        X : array, CSR, data frame, list of items, path or table, of n_rows rows
+            Training rows, which are kept: those of a file as float32.
+        y : array of shape (n_rows,) or (n_rows, n_outputs)
+            Targets.
+        sample_weight : array of shape (n_rows,), optional
+            Weights of the squared errors: noise variance σ²/w. A row of weight 0 is absent.
+        target : str or list of str, optional
+            The column, or columns, of X that hold the targets, in place of y.
+        weight : str, optional
+            The column of X that holds the weights, in place of ``sample_weight``.
+
+        Returns
+        -------
+        self : FullScaleGPRegressor
+        """
+        self._check_arguments()
+        given, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
+        items, targets, weights = self._take_in(given, y, sample_weight)
+        present = np.flatnonzero(weights > 0)
+        self._fit_global(given, y, sample_weight)
+        items, weights = take_items(items, present), weights[present]
+        Y = self.global_._scale.normalize(targets[present])
+        with FitRun(self, Sample(as_rows(items), Y, weights), present, n_stages=3) as run:
+            kept, number = distinct(items, Y, weights)
+            self._check_neighbors(kept.n_rows)
+            judging = self._judging_rows(present, number)
+            judges = LeavingRows(
+                take_items(items, judging), Y[judging], weights[judging], number[judging]
+            )
+            if self.coupling == "full" and self.n_neighbors != 0:
+                kept, judges = _judges_last(kept, judges, run.rng)
+            self._fit_near(kept, judges if len(judging) else None, run)
+        if run.stopping:
+            interrupt(f"{self.n_neighbors_} near rows beside the {self.global_.n_basis_} functions")
+        return self
+
+    @lazily
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        include_noise: bool = True,
+    ) -> Any:
+        """Mean of the prediction and, when asked for, its spread, in units of y.
+
+        Parameters
+        ----------
+        X : items of n_rows rows
+            Rows to predict.
+        return_std : bool, default False
+            Also return the standard deviation at each row.
+        return_cov : bool, default False
+            Also return the joint covariance of the rows: of the errors of their means under the
+            model, each given its own near rows.
+        include_noise : bool, default True
+            Whether the spread is that of a new observation, or of the function alone.
+
+        Returns
+        -------
+        mean : array of shape (n_rows,) or (n_rows, n_outputs)
+        std : array of the same shape, if ``return_std``
+        cov : array of shape (n_rows, n_rows) or (n_rows, n_rows, n_outputs), if ``return_cov``
+        """
+        check_is_fitted(self)
+        if self.n_neighbors_ == 0:
+            return self.global_.predict(X, return_std, return_cov, include_noise=include_noise)
+        if return_std and return_cov:
+            raise ValueError(
+                "return_std and return_cov cannot both be true: the diagonal of the covariance is "
+                "the square of the standard deviation."
+            )
+        rows = self._query_rows(X)
+        with Workers(self.n_jobs) as workers:
+            local = self._ready(workers)
+            mean, left, prior = local.predict(
+                rows, self.n_neighbors_, self.noise_, workers, variance=return_std
+            )
+            covariance = (
+                local.covariance(rows, self.n_neighbors_, self.noise_, self._spread, workers)
+                if return_cov
+                else None
+            )
+        mean = self._as_fitted(self._scale.restore(mean))
+        noise = self._spread.noise if include_noise else 0.0
+        scale = self._scale.scale
+        if return_std:
+            variance = self._spread.factor(left, prior) * left + noise
+            return mean, self._as_fitted(scale * np.sqrt(variance)[:, None])
+        if covariance is not None:
+            covariance[np.diag_indices_from(covariance)] += noise
+            return mean, self._as_fitted(covariance[:, :, None] * scale**2)
+        return mean
+
+    @property
+    def _scale(self) -> TargetScale:
+        return self.global_._scale
+
+    def _as_fitted(self, values: Floats) -> Floats:
+        return values[..., 0] if self.global_._single_output else values
+
+    def _query_rows(self, X: Any) -> RowSource:
+        """Rows to predict, of the kind that is kept."""
+        rows, X = prediction_rows(self, X)
+        if self._kept is None or isinstance(X, RowSource | list):
+            return rows
+        if isinstance(self._kept.items, np.ndarray):
+            return as_rows(dense(X))
+        return as_rows(sparse.csr_array(X))
+
+    def _ready(self, workers: Workers) -> LocalModel:
+        """The rows with their index and features."""
+        assert self._kept is not None
+        assert self._part is not None
+        if self._local is None:
+            self._local = self._local_model(self._kept, self._part, workers)
+        return self._local
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        return {name: value for name, value in state.items() if name != "_local"}
+
+    def _check_arguments(self) -> None:
+        if is_precomputed(self.kernel):
+            raise ValueError(
+                "kernel='precomputed' does not hold what near rows need: beside k(new rows, "
+                "training rows), the matrix k(training rows, training rows) at every prediction. "
+                "Pass a callable kernel instead; rows may be numbers that look up your matrix."
+            )
+        if self.calibration is None and self.n_neighbors == "auto":
+            raise ValueError(
+                "n_neighbors='auto' is chosen on reserved rows, and calibration=None reserves "
+                "none: set n_neighbors to a number, or calibration='loo'."
+            )
+
+    def _take_in(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None
+    ) -> tuple[Any, Floats, Floats]:
+        """Rows in memory, targets as a matrix, and weights, all checked."""
+        rows, X = training_rows(self, X)
+        targets = validate_targets(y)
+        check_lengths(X, targets)
+        weights = validate_weights(sample_weight, rows.n_rows)
+        items = held(self, X)
+        if isinstance(X, RowSource) and isinstance(items, np.ndarray):
+            items = items.astype(np.float32)
+        self._tell_memory(items)
+        return items, targets.reshape(len(targets), -1), weights
+
+    def _tell_memory(self, items: Any) -> None:
+        if not self.verbose or self.n_neighbors == 0 or not hasattr(items, "nbytes"):
+            return
+        n_rows, n_basis = len(items), 2048 if self.n_basis == "auto" else int(self.n_basis)
+        features = "features computed on demand"
+        if features_stored(self.memory, n_rows, n_basis):
+            features = f"up to {4 * n_rows * n_basis / 2**20:,.0f} MiB of features"
+        print(
+            f"[{type(self).__name__}] keeps {n_rows:,} rows: {items.nbytes / 2**20:,.0f} MiB, and "
+            f"{features}",
+            flush=True,
+        )
+
+    def _check_neighbors(self, n_rows: int) -> None:
+        if self.n_neighbors != "auto" and int(self.n_neighbors) > n_rows:
+            raise ValueError(
+                f"n_neighbors={self.n_neighbors} is more than the {n_rows} distinct rows of "
+                f"positive weight: use at most {n_rows}, or 'auto'."
+            )
+
+    def _fit_global(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
+        shared = (
+            *("kernel", "n_basis", "noise", "search", "optimizer", "refine", "calibration"),
+            *("normalize_y", "certificate", *KERNEL, "n_jobs", "random_state", "verbose"),
+        )
+        model = SparseGPRegressor(**{name: getattr(self, name) for name in shared})
+        if self.max_time is not None:
+            model.max_time = self.max_time * (1.0 if self.n_neighbors == 0 else _GLOBAL_SHARE)
+        if self.checkpoint is not None:
+            model.checkpoint = os.path.join(os.fspath(self.checkpoint), "global")
+        try:
+            model.fit(X, y, sample_weight)
+        except KeyboardInterrupt:
+            if hasattr(model, "learning_report_"):
+                self._keep_global(model)
+            raise
+        self._keep_global(model)
+
+    def _keep_global(self, model: SparseGPRegressor) -> None:
+        """The sparse model, for the time being without near rows."""
+        self.global_, self.kernel_, self.noise_ = model, model.kernel_, model.noise_
+        self.n_neighbors_, self.log_evidence_ = 0, None
+        self.calibration_ = model.calibration_
+        self.learning_report_ = model.learning_report_
+        self._kept = self._judges = self._part = self._fitted = self._sums = None
+        self._spread = model._spread
+        self._local = None
+        self._freeze_kernel()
+
+    def _judging_rows(self, present: Indices, number: Indices) -> Indices:
+        """Positions of rows that judge the choices: reserved ones, or rows that are no basis point.
+
+        ``number`` tells identical rows among the present ones.
+        """
+        if self.calibration is None:
+            return np.empty(0, dtype=np.intp)
+        reserved = self.global_._reserved_rows
+        if len(reserved):
+            return np.searchsorted(present, reserved)
+        index = self.global_.basis_indices_
+        basis = number[np.searchsorted(present, index[index >= 0])]
+        others = np.flatnonzero(~np.isin(number, basis))
+        if self.coupling == "full":
+            rng = np.random.default_rng(0)
+            others = others[draw_rows(len(others), len(number) // _LAST_SHARE, rng)]
+        enough = len(others) >= _FEWEST_JUDGING
+        return others[:_JUDGING_ROWS] if enough else np.empty(0, dtype=np.intp)
+
+    def _fit_near(self, kept: NearRows, judges: LeavingRows | None, run: FitRun) -> None:
+        """Choose near rows, their noise and the error bars, and keep what predictions need."""
+        if self.n_neighbors == 0 or kept.n_rows < 2:
+            self._say("none: n_neighbors=0 is the sparse model", run)
+            return
+        run.begin("near")
+        local = self._local_model(kept, GlobalPart.of_sparse(self.global_._factors), run.workers)
+        most = kept.n_rows - 1
+        sizes = (
+            sorted({min(k, most) for k in AUTO_NEIGHBORS})
+            if self.n_neighbors == "auto"
+            else [int(self.n_neighbors)]
+        )
+        chosen = run.finished("near")
+        if chosen is None:
+            chosen = run.keep("near", self._choose(local, judges, sizes, run))
+        choice, sentence = chosen
+        if choice is None:
+            self._say(sentence, run)
+            return
+        self.n_neighbors_, self.noise_, self._spread = choice.k, choice.noise, choice.spread
+        if self.coupling == "full":
+            local, choice = self._whitened(local, judges, choice, run)
+            self._spread = choice.spread
+        self._keep_local(local, judges)
+        if judges is not None:
+            self.calibration_ = choice.calibration(
+                self.global_.calibration_, _learned_noise(self.global_)
+            )
+        self._say(sentence, run)
+
+    def _choose(
+        self, local: LocalModel, judges: LeavingRows | None, sizes: Sequence[int], run: FitRun
+    ) -> tuple[NearChoice | None, str]:
+        """What reserved rows choose, and a sentence about it; None for no near rows."""
+        noise = _learned_noise(self.global_)
+        auto = self.n_neighbors == "auto"
+        if judges is None:
+            if auto:
+                return None, "none: too few rows are neither basis points nor reserved to judge"
+            fixed = NearChoice(sizes[0], noise, PredictiveVariance(noise), *_nothing_left_out())
+            return fixed, f"{sizes[0]}, as given"
+        within = [min(k, local.kept.n_rows - 1) for k in sizes]
+        groups = local.left_out(judges, max(within), run.workers)
+        if groups.share_missed < _NOTHING_MISSED:
+            sentence = "none: the basis spans the kernel, near rows have nothing to add"
+            if not auto:
+                warn(f"n_neighbors={self.n_neighbors} is not used: {sentence[6:]}.")
+            return None, sentence
+        options = {"walks": self.noise == "learn", "late": lambda: run.out_of_time}
+        if not auto:
+            choice = tune_near_rows(groups, noise, within[0], run.workers, **options)
+            return replace(choice, k=sizes[0]), f"{sizes[0]}, as given"
+        without = _without_near_rows(groups, self.global_)
+        best, found = choose_near_rows(groups, noise, sizes, without, run.workers, **options)
+        tried = ", ".join(f"{k}: {density:.4g}" for k, density in found.items())
+        k = 0 if best is None else best.k
+        return best, (
+            f"{k or 'none'} of the sizes tried, by the negative log density of {len(judges)} rows "
+            f"left out ({tried})"
+        )
+
+    def _whitened(
+        self, local: LocalModel, judges: LeavingRows | None, choice: NearChoice, run: FitRun
+    ) -> tuple[LocalModel, NearChoice]:
+        """Coupling "full": coordinates of the joint process, and error bars for them.
+
+        The rows that judge come last: the coordinates without them set the error bars.
+        """
+        run.begin("whiten")
+        kept, workers = local.kept, run.workers
+        first = kept.n_rows if judges is None else int(judges.number.min())
+        numbers = np.arange(kept.n_rows)
+        near = local.index.search.preceding(min(choice.k, kept.n_rows - 1), workers)
+
+        def sums(some: slice) -> WhitenedSums:
+            return whiten(local.process, kept, near[some], choice.noise, numbers[some], workers)
+
+        before = run.recorded("whiten", lambda: sums(slice(0, first)))
+        if judges is not None:
+            seen = self._with_part(local, before.posterior(), workers)
+            k = min(choice.k, kept.n_rows - 1)
+            groups = seen.left_out(judges, k, workers)
+            judged = tune_near_rows(groups, choice.noise, k, workers, walks=False)
+            choice = replace(judged, k=choice.k)
+        self._sums = before + sums(slice(first, None)) if first < kept.n_rows else before
+        self.log_evidence_ = self._sums.log_evidence(kept, choice.noise)
+        return self._with_part(local, self._sums.posterior(), workers), choice
+
+    def _local_model(self, kept: NearRows, part: GlobalPart, workers: Workers) -> LocalModel:
+        """The rows with features and index, and the global part's values at them."""
+        model = self.global_
+        kernel = self._compiled(kept.items)
+        R = model._factors.R
+        whitener = solve_triangular(R, np.eye(len(R)), lower=True, check_finite=False)
+        process = residual_process(
+            kept,
+            kernel,
+            model._points,
+            whitener,
+            workers,
+            memory=self.memory,
+            dtype=self.dtype,
+        )
+        index = RowIndex.build(kept, kernel, model._points, R)
+        local = LocalModel(kept, process, index, part, np.zeros_like(kept.targets))
+        return self._with_part(local, part, workers)
+
+    @staticmethod
+    def _with_part(local: LocalModel, part: GlobalPart, workers: Workers) -> LocalModel:
+        """The same rows with other coordinates of the basis functions."""
+        process = local.process
+        coefficients = process.whitener.T @ part.coordinates
+        fitted = kernel_times(
+            process.rows, process.kernel, process.points, coefficients, workers
+        )
+        return replace(local, part=part, fitted=fitted)
+
+    def _keep_local(self, local: LocalModel, judges: LeavingRows | None) -> None:
+        self._kept, self._judges = local.kept, judges
+        self._part, self._fitted, self._local = local.part, local.fitted, local
+
+    def _say(self, sentence: str, run: FitRun) -> None:
+        """Complete the report of the global part."""
+        report = self.global_.learning_report_
+        seconds = dict(report.seconds)
+        for name, spent in run.seconds.items():
+            seconds[name] = seconds.get(name, 0.0) + spent
+        self.learning_report_ = replace(
+            report, near_rows=sentence, calibration=self.calibration_, seconds=seconds
+        )
+
+
+def _learned_noise(model: SparseGPRegressor) -> float:
+    """σ² before the sparse model's calibration made it a ridge."""
+    found = model.calibration_
+    return model.noise_ if found is None else found.noise_before
+
+
+def _without_near_rows(groups: LeftOutGroups, model: SparseGPRegressor) -> Floats:
+    """Negative log density of the rows left out by the sparse model."""
+    missed = np.maximum(groups.residual[:, 0, 0], 0.0)
+    q = groups.global_gram[:, 0, 0] / model.noise_
+    errors = LeftOut(
+        groups.errors[:, 0], missed, q, groups.prior, groups.weights, groups.group
+    )
+    return errors.surprise(model._spread)
+
+
+def _nothing_left_out() -> tuple[Floats, LeftOut]:
+    nothing = np.empty(0)
+    empty = np.empty(0, dtype=np.intp)
+    return nothing, LeftOut(np.empty((0, 1)), nothing, nothing, nothing, nothing, empty)
+
+
+def _judges_last(
+    kept: NearRows, judges: LeavingRows, rng: np.random.Generator
+) -> tuple[NearRows, LeavingRows]:
+    """All rows in a random order, those that judge at its end."""
+    last = np.unique(judges.number)
+    others = np.setdiff1d(np.arange(kept.n_rows), last, assume_unique=True)
+    order = np.concatenate([rng.permutation(others), last])
+    place = np.empty(kept.n_rows, dtype=np.intp)
+    place[order] = np.arange(kept.n_rows)
+    return kept.taken(order), replace(judges, number=place[judges.number])

@@ -1,0 +1,242 @@
+"""What near rows say about what a basis leaves: the residual process, conditioned row by row.
+
+A basis Z with RR' = k(Z, Z) explains the part q(x, x') = V_x·V_x' of a kernel, V_x = R⁻¹k_Z(x). The
+rest r = k - q is local. For a query x with near rows N, whose noise variances are σ²/w::
+
+    A = r(x,N)(r(N,N) + σ²W_N⁻¹)⁻¹      weights of the near rows
+    missed = r(x,x) - A r(N,x)          variance of the residual that they leave
+    u = V_x - A V_N                     what is left of the basis functions
+
+Both parts together are full-scale approximations of a Gaussian process (Snelson and Ghahramani
+2007; Gyger, Furrer and Sigrist 2025).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from pursuit._types import Floats, Indices
+from pursuit.gram.products import kernel_features
+from pursuit.kernels import Kernel
+from pursuit.linalg import Workers
+from pursuit.rows import RowSource, as_rows, concat, len_items, take_items
+
+T = TypeVar("T")
+
+_QUERIES = 2048
+"""Queries whose near rows get their features together, where these are not stored. More queries
+share more rows, and hold more numbers at a time."""
+_GROUPS = 32
+"""Queries per task of a thread: their features should stay in its cache."""
+_ROUNDINGS = 16.0
+"""The noise counts as at least this many roundings of r, so that r(N,N) + σ²W⁻¹ has an inverse."""
+
+
+@dataclass(frozen=True)
+class LocalGroups:
+    """A few queries and their near rows.
+
+    Attributes
+    ----------
+    where : slice
+        Which of the queries they are.
+    residual : array of shape (n_queries, 1 + k, 1 + k)
+        r among a query and its near rows; zero in the place of a near row that is missing.
+    own : array of shape (n_queries, n)
+        V of the queries.
+    near : array of shape (n_queries, k, n)
+        V of their near rows.
+    prior : array of shape (n_queries,)
+        k(x, x).
+    rounding : float
+        Relative error of r, in units of k(x, x).
+    rotated : array of shape (n_queries, 1 + k, n), optional
+        V of a query and its near rows, rotated.
+    """
+
+    where: slice
+    residual: Floats
+    own: Floats
+    near: NDArray[Any]
+    prior: Floats
+    rounding: float
+    rotated: NDArray[Any] | None = None
+
+
+@dataclass(frozen=True)
+class Conditional:
+    """The residual at some queries, given their near rows.
+
+    Attributes
+    ----------
+    weights : array of shape (n_queries, k)
+        A.
+    missed : array of shape (n_queries,)
+        Variance that the near rows leave, without noise; never negative.
+    """
+
+    weights: Floats
+    missed: Floats
+
+    def left(self, own: NDArray[Any], near: NDArray[Any]) -> NDArray[Any]:
+        """Queries' features less those that near rows speak for: u = V_x - A V_N."""
+        spoken: NDArray[Any] = self.weights[:, None].astype(near.dtype) @ near
+        return own - spoken[:, 0]
+
+
+def condition(
+    residual: Floats, noise: Floats, prior: Floats, rounding: float = 0.0
+) -> Conditional:
+    """Condition r on the near rows, whose noise variances are ``noise``, of shape (n_queries, k).
+
+    ``residual``, ``prior`` and ``rounding`` are those of `LocalGroups`.
+    """
+    matrix, cross = residual[:, 1:, 1:].copy(), residual[:, 1:, 0]
+    at = np.arange(matrix.shape[1])
+    matrix[:, at, at] += np.maximum(noise, _ROUNDINGS * rounding * prior[:, None])
+    weights = np.linalg.solve(matrix, cross[..., None])[..., 0]
+    explained = np.einsum("gi,gi->g", weights, cross)
+    return Conditional(weights, np.maximum(residual[:, 0, 0] - explained, 0.0))
+
+
+@dataclass(frozen=True)
+class ResidualProcess:
+    """What a basis leaves of a Gaussian process, among rows that are kept.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        k.
+    points : items
+        The basis Z.
+    whitener : array of shape (n, n)
+        R⁻¹.
+    rows : RowSource
+        The rows that may be near.
+    dtype : float32 or float64
+        Type of the features of near rows.
+    stored : array of shape (n_rows, n), optional
+        Their features; None where they are computed on demand.
+    """
+
+    kernel: Kernel
+    points: Any
+    whitener: Floats
+    rows: RowSource
+    dtype: DTypeLike
+    stored: NDArray[Any] | None = None
+
+    def features(self, items: Any, workers: Workers, dtype: DTypeLike) -> NDArray[Any]:
+        """V of items: shape (n_items, n)."""
+        return kernel_features(
+            as_rows(items),
+            self.kernel,
+            self.points,
+            workers,
+            whitener=self.whitener,
+            dtype=dtype,
+        )
+
+    def each(
+        self,
+        queries: Any,
+        near: Indices,
+        task: Callable[[LocalGroups], T],
+        workers: Workers,
+        *,
+        rotation: Floats | None = None,
+    ) -> list[T]:
+        """List the task's values for a few queries at a time, in their order.
+
+        ``near`` holds the near rows of each query, -1 where there are fewer than its columns. With
+        a ``rotation`` of shape (n, n) the features are multiplied by it, too.
+        """
+        found: list[T] = []
+        for span in Workers.slices(len_items(queries), _QUERIES):
+            items, index = queries[span], near[span]
+            own = self.features(items, workers, np.float64)
+            table, at = self._near_features(index, workers, distinct=rotation is not None)
+            turned = None if rotation is None else _rotated(table, rotation, workers)
+            part = partial(self._part, task, items, index, own, (table, turned), at, rotation, span)
+            found += workers.map(part, Workers.slices(len_items(items), _GROUPS))
+        return found
+
+    def _part(
+        self,
+        task: Callable[[LocalGroups], T],
+        items: Any,
+        index: Indices,
+        own: Floats,
+        tables: tuple[NDArray[Any], NDArray[Any] | None],
+        at: Indices,
+        rotation: Floats | None,
+        span: slice,
+        few: slice,
+    ) -> T:
+        groups = self._groups(items[few], index[few], own[few], tables[0][at[few]])
+        where = slice(span.start + few.start, span.start + few.stop)
+        rotated = None
+        if tables[1] is not None and rotation is not None:
+            first = (own[few] @ rotation.T)[:, None].astype(tables[1].dtype)
+            rotated = np.concatenate([first, tables[1][at[few]]], axis=1)
+        return task(replace(groups, where=where, rotated=rotated))
+
+    def _near_features(
+        self, index: Indices, workers: Workers, *, distinct: bool
+    ) -> tuple[NDArray[Any], Indices]:
+        """A table of features, and where in it those of near rows are."""
+        present = np.maximum(index, 0)
+        if self.stored is not None and not distinct:
+            return self.stored, present
+        rows, at = np.unique(present, return_inverse=True)
+        at = at.reshape(index.shape)
+        if self.stored is not None:
+            return self.stored[rows], at
+        return self.features(self.rows.take(rows), workers, self.dtype), at
+
+    def _groups(
+        self, items: Any, index: Indices, own: Floats, near: NDArray[Any]
+    ) -> LocalGroups:
+        n_queries, k = index.shape
+        missing = index < 0
+        rows = self.rows.take(np.maximum(index, 0).ravel())
+        order = np.concatenate(
+            [
+                np.arange(n_queries)[:, None],
+                n_queries + np.arange(n_queries * k).reshape(n_queries, k),
+            ],
+            axis=1,
+        )
+        together = take_items(concat(items, rows), order.ravel())
+        residual = self.kernel.among(together, 1 + k)
+        prior = residual[:, 0, 0].copy()
+        residual[:, 1:, 1:] -= near @ near.swapaxes(1, 2)
+        across = (near @ own.astype(near.dtype)[..., None])[..., 0]
+        residual[:, 1:, 0] -= across
+        residual[:, 0, 1:] -= across
+        residual[:, 0, 0] -= np.einsum("gi,gi->g", own, own)
+        if missing.any():
+            gone = np.concatenate([np.zeros((n_queries, 1), dtype=bool), missing], axis=1)
+            residual[gone[:, :, None] | gone[:, None]] = 0.0
+        rounding = float(np.finfo(near.dtype).eps)
+        return LocalGroups(slice(0, n_queries), residual, own, near, prior, rounding)
+
+
+def _rotated(table: NDArray[Any], rotation: Floats, workers: Workers) -> NDArray[Any]:
+    """Rows of a table times a matrix, in the type of the table."""
+    matrix = rotation.T.astype(table.dtype)
+    pieces = Workers.slices(len(table), _QUERIES)
+    parts = workers.map(lambda some: table[some] @ matrix, pieces)
+    return np.concatenate(parts) if parts else table
+
+
+def in_parts(rows: RowSource) -> Iterator[tuple[slice, Any]]:
+    """Queries that are worked on together, and where they stand."""
+    for start, items in rows.blocks(_QUERIES):
+        yield slice(start, start + len_items(items)), items

@@ -1,0 +1,198 @@
+"""How many near rows, their noise and the error bars, by the density of rows left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pursuit._types import Floats, Indices
+from pursuit.gram import condition
+from pursuit.linalg import PredictiveVariance, Workers
+from pursuit.tuning.calibration import Calibration, LeftOut, describe_tails, fit_spread
+
+_FACTOR = 4.0
+_MOST_STEPS = 8
+"""The noise moves by at most this many factors of 4."""
+_TASK = 128
+"""Rows per task of a thread."""
+NEGLIGIBLE = 1e-9
+"""A share of the prior's variance that a residual has to exceed for near rows to matter."""
+
+
+@dataclass(frozen=True)
+class LeftOutGroups:
+    """Rows left out of the fit, each with its near rows among the others, nearest first.
+
+    Attributes
+    ----------
+    residual : array of shape (n_rows, 1 + k, 1 + k)
+        r among a row and its near rows.
+    global_gram : array of the same shape
+        V C V' among them, C being the covariance that the global fit leaves.
+    errors : array of shape (n_rows, 1 + k, n_outputs)
+        y - V'w of all of them, by the global fit without the rows left out.
+    shares : array of shape (n_rows, k)
+        1 / w of the near rows.
+    prior, weights : arrays of shape (n_rows,)
+        k(x, x) and w of the rows left out.
+    group : array of int of shape (n_rows,)
+        Number of each row's group of identical rows.
+    rounding : float
+        Relative error of r.
+    """
+
+    residual: Floats
+    global_gram: Floats
+    errors: Floats
+    shares: Floats
+    prior: Floats
+    weights: Floats
+    group: Indices
+    rounding: float
+
+    @property
+    def most(self) -> int:
+        """The number of near rows there are."""
+        return int(self.shares.shape[1])
+
+    @property
+    def share_missed(self) -> float:
+        """The largest share of the prior's variance that the basis leaves."""
+        prior = np.where(self.prior > 0, self.prior, 1.0)
+        return float(np.max(self.residual[:, 0, 0] / prior, initial=0.0))
+
+    def left_out(self, noise: float, k: int, workers: Workers) -> LeftOut:
+        """Errors, and what is left of the variance, with the nearest k rows and this noise."""
+        parts = workers.map(
+            lambda some: self._part(some, noise, k), Workers.slices(len(self.prior), _TASK)
+        )
+        error, missed = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        nothing = np.zeros(len(missed))
+        return LeftOut(error, missed, nothing, self.prior, self.weights, self.group)
+
+    def _part(self, some: slice, noise: float, k: int) -> tuple[Floats, Floats]:
+        residual = self.residual[some, : 1 + k, : 1 + k]
+        given = condition(
+            residual, noise * self.shares[some, :k], self.prior[some], self.rounding
+        )
+        combined = np.concatenate([np.ones((len(residual), 1)), -given.weights], axis=1)
+        error = np.einsum("gi,gio->go", combined, self.errors[some, : 1 + k])
+        gram = self.global_gram[some, : 1 + k, : 1 + k]
+        spread = np.einsum("gi,gij,gj->g", combined, gram, combined, optimize=True)
+        return error, given.missed + np.maximum(spread, 0.0)
+
+
+@dataclass(frozen=True)
+class NearChoice:
+    """A number of near rows with its noise and error bars.
+
+    Attributes
+    ----------
+    k : int
+        Number of near rows.
+    noise : float
+        σ² of the near rows.
+    spread : PredictiveVariance
+        Error bars: variance of an observation, and the factor of what the rows leave.
+    losses : array of shape (n_rows,)
+        Negative log density of every row left out.
+    errors : LeftOut
+        What the densities are of.
+    """
+
+    k: int
+    noise: float
+    spread: PredictiveVariance
+    losses: Floats
+    errors: LeftOut
+
+    def calibration(self, before: Calibration | None, noise_before: float) -> Calibration:
+        """What was chosen, beside the model without near rows."""
+        rmse = float(np.sqrt(self.errors.mean_square()))
+        nlpd = self.errors.nlpd(self.spread)
+        return Calibration(
+            noise_before=noise_before,
+            noise=self.noise,
+            spread=self.spread,
+            rmse_before=rmse if before is None else before.rmse,
+            rmse=rmse,
+            nlpd_before=nlpd if before is None else before.nlpd,
+            nlpd=nlpd,
+            n_rows=len(self.losses),
+            tails=describe_tails(self.errors, self.spread),
+        )
+
+
+def tune_near_rows(
+    groups: LeftOutGroups,
+    noise: float,
+    k: int,
+    workers: Workers,
+    *,
+    walks: bool = True,
+    late: Callable[[], bool] = lambda: False,
+) -> NearChoice:
+    """Noise and error bars of k near rows.
+
+    The noise is divided, else multiplied, by 4 as long as the density of the rows left out rises by
+    more than its paired standard error; it stays as it is if not ``walks``, or when it is ``late``.
+    """
+
+    def tried(noise: float) -> NearChoice:
+        errors = groups.left_out(noise, k, workers)
+        spread = fit_spread(errors, start=noise)
+        return NearChoice(k, noise, spread, errors.surprise(spread), errors)
+
+    best = tried(noise)
+    for factor in (1.0 / _FACTOR, _FACTOR) if walks else ():
+        first = best
+        for _ in range(_MOST_STEPS):
+            if late():
+                return best
+            trial = tried(best.noise * factor)
+            if not gains(best.losses, trial.losses, groups.weights):
+                break
+            best = trial
+        if best is not first:
+            break
+    return best
+
+
+def choose_near_rows(
+    groups: LeftOutGroups,
+    noise: float,
+    sizes: Sequence[int],
+    without: Floats,
+    workers: Workers,
+    *,
+    walks: bool = True,
+    late: Callable[[], bool] = lambda: False,
+) -> tuple[NearChoice | None, dict[int, float]]:
+    """The smallest number of near rows that no larger one beats, and the density of each.
+
+    A number is taken in the place of a smaller one only if it gains a paired standard error;
+    ``without`` are the losses of the model without near rows, and None means to leave them out.
+    Every number begins with the noise of the one before.
+    """
+    share = groups.weights / groups.weights.sum()
+    best: NearChoice | None = None
+    found = {0: float(share @ without)}
+    for k in sizes:
+        if best is not None and late():
+            break
+        trial = tune_near_rows(groups, noise, k, workers, walks=walks, late=late)
+        found[k], noise = float(share @ trial.losses), trial.noise
+        if gains(without if best is None else best.losses, trial.losses, groups.weights):
+            best = trial
+    return best, found
+
+
+def gains(old: Floats, new: Floats, weights: Floats) -> bool:
+    """Whether new losses are lower by more than a standard error of the paired differences."""
+    share = weights / weights.sum()
+    gain = old - new
+    mean = float(share @ gain)
+    deviation = float(np.sqrt(share @ (gain - mean) ** 2))
+    return mean > deviation * float(np.sqrt(share @ share))
