@@ -13,7 +13,14 @@ from pursuit.gram.column_products import (
 from pursuit.gram.engine import Block, TileTask, chunked, list_pass, row_pass, sum_pass
 from pursuit.gram.kernel_matrix import STORED_BYTES, KernelMatrix, PsdMatrix
 from pursuit.gram.local import Conditional, LocalGroups, ResidualProcess, condition, in_parts
-from pursuit.gram.neighbors import Found, NeighborSearch, Queries
+from pursuit.gram.nearest import NearestRows, nearest_in_features, nearest_in_space
+from pursuit.gram.neighbors import (
+    TIED_ROUNDINGS,
+    Found,
+    NeighborSearch,
+    Queries,
+    landmark_errors,
+)
 from pursuit.gram.products import (
     SpannedView,
     cross_statistics,
@@ -31,6 +38,7 @@ from pursuit.gram.statistics import GramStatistics, PassCheckpoint, gram_statist
 
 __all__ = [
     "STORED_BYTES",
+    "TIED_ROUNDINGS",
     "Block",
     "ColumnProducts",
     "Conditional",
@@ -40,6 +48,7 @@ __all__ = [
     "KernelMatrix",
     "LocalGroups",
     "MatrixProducts",
+    "NearestRows",
     "NeighborSearch",
     "PassCheckpoint",
     "PsdMatrix",
@@ -58,7 +67,10 @@ __all__ = [
     "kernel_product",
     "kernel_times",
     "kernel_transpose_times",
+    "landmark_errors",
     "list_pass",
+    "nearest_in_features",
+    "nearest_in_space",
     "over_span",
     "paired_moments",
     "residual_squares",

@@ -90,9 +90,7 @@ class Conditional:
         return own - spoken[:, 0]
 
 
-def condition(
-    residual: Floats, noise: Floats, prior: Floats, rounding: float = 0.0
-) -> Conditional:
+def condition(residual: Floats, noise: Floats, prior: Floats, rounding: float = 0.0) -> Conditional:
     """Condition r on the near rows, whose noise variances are ``noise``, of shape (n_queries, k).
 
     ``residual``, ``prior`` and ``rounding`` are those of `LocalGroups`.
@@ -200,9 +198,7 @@ class ResidualProcess:
             return self.stored[rows], at
         return self.features(self.rows.take(rows), workers, self.dtype), at
 
-    def _groups(
-        self, items: Any, index: Indices, own: Floats, near: NDArray[Any]
-    ) -> LocalGroups:
+    def _groups(self, items: Any, index: Indices, own: Floats, near: NDArray[Any]) -> LocalGroups:
         n_queries, k = index.shape
         missing = index < 0
         rows = self.rows.take(np.maximum(index, 0).ravel())

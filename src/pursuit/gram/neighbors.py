@@ -9,13 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from pursuit._types import Floats, Indices
 from pursuit.kernels import Kernel
-from pursuit.linalg import INDEFINITE, NotPositiveDefiniteError, SpanPoints, Workers
+from pursuit.linalg import (
+    INDEFINITE,
+    NotPositiveDefiniteError,
+    SpanPoints,
+    Workers,
+    single_threaded_blas,
+    trusted_size,
+)
 from pursuit.rows import RowSource
+
+TIED_ROUNDINGS = 16.0
+"""Distances that differ by fewer roundings of the kernel are ties."""
 
 _BLOCK_ENTRIES = 1 << 19
 """Bounds that are held at a time, per thread."""
@@ -36,14 +47,24 @@ class Queries:
         Binds to a query and takes training items.
     points : SpanPoints
         Where they lie.
-    are_rows : bool
-        Whether query i is training row i; then it is not its own neighbour.
+    own : array of int of shape (n_queries,), optional
+        A training row that is no neighbour of the query, such as itself; -1 for none.
+    before : array of int of shape (n_queries,), optional
+        Only training rows with smaller numbers are neighbours of the query.
     """
 
     rows: RowSource
     kernel: Kernel
     points: SpanPoints
-    are_rows: bool
+    own: Indices | None = None
+    before: Indices | None = None
+
+    def excluded(self, i: int, n_rows: int) -> Indices:
+        """The training rows that are no neighbours of query i, in increasing order."""
+        after = n_rows if self.before is None else int(self.before[i])
+        own = -1 if self.own is None else int(self.own[i])
+        itself = [own] if 0 <= own < after else []
+        return np.concatenate([itself, np.arange(after, n_rows)]).astype(np.intp)
 
 
 @dataclass(frozen=True)
@@ -77,7 +98,7 @@ class NeighborSearch:
     kernel_error: float = 0.0
 
     def nearest(self, queries: Queries, workers: Workers, *, k: int) -> Found:
-        """The k nearest of each query, by distance, then row number.
+        """The k nearest of each query, or all if there are fewer, by distance, then row number.
 
         The 2k rows whose bounds have the smallest middle are evaluated first; the k-th smallest of
         their distances is the reach. Of the other rows only those with a lower bound within reach
@@ -86,11 +107,13 @@ class NeighborSearch:
         """
 
         def search(query: _Query, lower: Floats, upper: Floats) -> tuple[Indices, Floats]:
-            start = min(2 * k, query.n_others)
+            n, start = min(k, query.n_others), min(2 * k, query.n_others)
+            if n == 0:
+                return np.empty(0, dtype=np.intp), np.empty(0)
             first = np.argpartition(lower + upper, start - 1)[:start]
             indices, squared = first, query.squared_distances(first)
             lower[first] = np.inf
-            reach = query.reach(_kth(squared, k))
+            reach = query.reach(_kth(squared, n))
             waiting = np.flatnonzero(lower <= reach)
             waiting = waiting[np.argsort(lower[waiting], kind="stable")]
             portion = 2 * start
@@ -98,11 +121,11 @@ class NeighborSearch:
                 evaluated, waiting = waiting[:portion], waiting[portion:]
                 indices = np.concatenate([indices, evaluated])
                 squared = np.concatenate([squared, query.squared_distances(evaluated)])
-                reach = query.reach(_kth(squared, k))
+                reach = query.reach(_kth(squared, n))
                 waiting = waiting[: np.searchsorted(lower[waiting], reach, side="right")]
                 portion *= 2
             order, squared = ordered(indices, squared, query.tolerance(indices, squared))
-            return indices[order[:k]], np.sqrt(squared[:k])
+            return indices[order[:n]], np.sqrt(squared[:n])
 
         return self._each(queries, search, workers)
 
@@ -140,10 +163,10 @@ class NeighborSearch:
             lower, upper = self.points.bounds(queries.points[span])
             results = []
             for i in range(span.start, span.stop):
-                query = _Query(self, queries, i, largest)
+                excluded = queries.excluded(i, self.rows.n_rows)
+                query = _Query(self, queries, i, self.rows.n_rows - len(excluded), largest)
                 below, above = lower[i - span.start], upper[i - span.start]
-                if queries.are_rows:
-                    below[i] = above[i] = np.inf
+                below[excluded] = above[excluded] = np.inf
                 results.append((*search(query, below, above), query.evaluated))
             return results
 
@@ -159,9 +182,11 @@ class NeighborSearch:
 class _Query:
     """One query: its distances to training rows, and how many were evaluated."""
 
-    def __init__(self, search: NeighborSearch, queries: Queries, i: int, largest: float) -> None:
+    def __init__(
+        self, search: NeighborSearch, queries: Queries, i: int, n_others: int, largest: float
+    ) -> None:
         self.evaluated = 0
-        self.n_others = search.rows.n_rows - queries.are_rows
+        self.n_others = n_others
         self._search = search
         self._square = float(queries.points.squares[i])
         self._columns = queries.kernel.columns(queries.rows.take(np.array([i], dtype=np.intp)))
@@ -194,6 +219,26 @@ class _Query:
         search = self._search
         rounding = (search.resolution + search.kernel_error) * (self._square + self._largest)
         return float(np.sqrt(squared + rounding))
+
+
+@single_threaded_blas()
+def landmark_errors(
+    kernel: Kernel, landmarks: Any, R: Floats, squares: Floats
+) -> tuple[int, float, float]:
+    """How many landmarks to use, the error ρ of squares in their span, and that of kernel values.
+
+    ``R R' = k(landmarks, landmarks)``, whose diagonal is ``squares``. The errors are relative; see
+    :func:`trusted_size`.
+    """
+    if len(R) == 0:
+        return *trusted_size(R, 0.0, kernel.rounding), 0.0
+    roots = np.sqrt(squares)
+    K = kernel.tile(landmarks, landmarks)
+    backward = float((np.abs(K - R @ R.T) / np.multiply.outer(roots, roots)).max())
+    alone = [kernel.tile(landmarks[i : i + 1], landmarks[i : i + 1]) for i in range(len(R))]
+    errors = np.abs(np.ravel(alone) - squares) / squares
+    # More than was seen, because the landmarks are a sample of the rows.
+    return *trusted_size(R, backward, kernel.rounding), 8.0 * float(errors.max())
 
 
 def ordered(indices: Indices, squared: Floats, tolerance: Floats) -> tuple[Indices, Floats]:

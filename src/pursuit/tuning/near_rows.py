@@ -74,9 +74,7 @@ class LeftOutGroups:
 
     def _part(self, some: slice, noise: float, k: int) -> tuple[Floats, Floats]:
         residual = self.residual[some, : 1 + k, : 1 + k]
-        given = condition(
-            residual, noise * self.shares[some, :k], self.prior[some], self.rounding
-        )
+        given = condition(residual, noise * self.shares[some, :k], self.prior[some], self.rounding)
         combined = np.concatenate([np.ones((len(residual), 1)), -given.weights], axis=1)
         error = np.einsum("gi,gio->go", combined, self.errors[some, : 1 + k])
         gram = self.global_gram[some, : 1 + k, : 1 + k]

@@ -165,10 +165,7 @@ class LocalModel:
 
         The variances are those that near rows and basis leave; empty if not asked for.
         """
-        found = [
-            self._predicted(items, k, noise, workers, variance)
-            for _, items in in_parts(rows)
-        ]
+        found = [self._predicted(items, k, noise, workers, variance) for _, items in in_parts(rows)]
         means, left, prior = zip(*found, strict=True)
         return np.concatenate(means), np.concatenate(left), np.concatenate(prior)
 

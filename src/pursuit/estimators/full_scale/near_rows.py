@@ -213,9 +213,7 @@ class RowIndex:
         cells = _placed(points, per_feature) if len_items(points) else None
         return cls(nearest_in_space(_placed(kept.items, per_feature), cells), per_feature)
 
-    def nearest(
-        self, items: Any, k: int, workers: Workers, own: Indices | None = None
-    ) -> Indices:
+    def nearest(self, items: Any, k: int, workers: Workers, own: Indices | None = None) -> Indices:
         """The k nearest rows of every item; ``own`` are rows that it must not get, or -1."""
         queries = items if self.scales is None else _placed(items, self.scales)
         return self.search.nearest(queries, k, workers, own=own)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import numbers
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,10 +41,8 @@ from pursuit.estimators.full_scale.near_rows import (
     LeavingRows,
     NearRows,
     RowIndex,
-    appended,
     distinct,
     features_stored,
-    joined,
     residual_process,
 )
 from pursuit.estimators.gp.sparse import SparseGPRegressor
@@ -58,7 +55,6 @@ from pursuit.estimators.inputs import (
     named_columns,
     prediction_rows,
     training_rows,
-    validate_items,
     validate_targets,
     validate_weights,
 )
@@ -66,9 +62,8 @@ from pursuit.estimators.kernel_model import KernelModel, ScoredRows, lazily
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.span.certify import KINDS
 from pursuit.gram import kernel_times
-from pursuit.kernels import CountingKernel
 from pursuit.linalg import PredictiveVariance, Workers
-from pursuit.rows import RowSource, Sample, as_rows, draw_rows, row_groups, take_items
+from pursuit.rows import RowSource, Sample, as_rows, draw_rows, take_items
 from pursuit.tuning import (
     Calibration,
     LearningReport,
@@ -644,9 +639,7 @@ class FullScaleGPRegressor(
         """The same rows with other coordinates of the basis functions."""
         process = local.process
         coefficients = process.whitener.T @ part.coordinates
-        fitted = kernel_times(
-            process.rows, process.kernel, process.points, coefficients, workers
-        )
+        fitted = kernel_times(process.rows, process.kernel, process.points, coefficients, workers)
         return replace(local, part=part, fitted=fitted)
 
     def _keep_local(self, local: LocalModel, judges: LeavingRows | None) -> None:
@@ -674,9 +667,7 @@ def _without_near_rows(groups: LeftOutGroups, model: SparseGPRegressor) -> Float
     """Negative log density of the rows left out by the sparse model."""
     missed = np.maximum(groups.residual[:, 0, 0], 0.0)
     q = groups.global_gram[:, 0, 0] / model.noise_
-    errors = LeftOut(
-        groups.errors[:, 0], missed, q, groups.prior, groups.weights, groups.group
-    )
+    errors = LeftOut(groups.errors[:, 0], missed, q, groups.prior, groups.weights, groups.group)
     return errors.surprise(model._spread)
 
 

@@ -39,16 +39,22 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.kernel_model import KernelModel
 from pursuit.estimators.maps.landmarks import choose_in_blocks
 from pursuit.estimators.saving import SavedModel
-from pursuit.gram import Found, NeighborSearch, Queries, kernel_diagonal, kernel_features
+from pursuit.gram import (
+    TIED_ROUNDINGS,
+    Found,
+    NeighborSearch,
+    Queries,
+    kernel_diagonal,
+    kernel_features,
+    landmark_errors,
+)
 from pursuit.greedy import Pivots
 from pursuit.kernels import CountingKernel
-from pursuit.linalg import NotPositiveDefiniteError, SpanPoints, Workers, trusted_size
+from pursuit.linalg import NotPositiveDefiniteError, SpanPoints, Workers
 from pursuit.rows import IndexRows, RowSource, as_rows
 
 _CHECKED_ROWS = 64
 """Rows on which an unknown kernel is checked: more find more faults, at a cost of their square."""
-_ULPS = 16.0
-"""Distances that differ by fewer roundings of the kernel are ties."""
 
 
 @dataclass(frozen=True)
@@ -440,16 +446,7 @@ class SpanNeighbors(
     ) -> None:
         """Keep the landmarks that rounding does not spoil, and place the rows by them."""
         R, S, landmarks = pivots.factor, pivots.pool.index, pivots.pool.items
-        backward = self._kernel_error = 0.0
-        if len(S):
-            K = kernel.tile(landmarks, landmarks)
-            roots = np.sqrt(squares[S])
-            backward = float((np.abs(K - R @ R.T) / np.multiply.outer(roots, roots)).max())
-            alone = [kernel.tile(landmarks[i : i + 1], landmarks[i : i + 1]) for i in range(len(S))]
-            errors = np.abs(np.ravel(alone) - squares[S]) / squares[S]
-            # More than was seen, because the landmarks are a sample of the rows.
-            self._kernel_error = 8.0 * float(errors.max())
-        n, self._error = trusted_size(R, backward, kernel.rounding)
+        n, self._error, self._kernel_error = landmark_errors(kernel, landmarks, R, squares[S])
         self._whitener = solve_triangular(R[:n, :n], np.eye(n), lower=True) if n else R[:0, :0]
         self._landmarks = landmarks[:n]
         if pivots.features is None:
@@ -457,7 +454,7 @@ class SpanNeighbors(
         else:
             V = pivots.features[:, :n]
         self._points = SpanPoints.place(V, squares, self._error)
-        self._resolution = _ULPS * kernel.rounding
+        self._resolution = TIED_ROUNDINGS * kernel.rounding
         self.component_indices_ = S[:n]
         self.n_components_ = n
         self.residual_trace_ = float((self._points.points[:, -1] ** 2).sum())
@@ -478,7 +475,7 @@ class SpanNeighbors(
                 found: Found = getattr(index, method)(queries, workers, **options)
             except NotPositiveDefiniteError as error:
                 raise indefinite(error.index, error.pivot) from error
-        pairs = queries.rows.n_rows * (self.n_samples_fit_ - queries.are_rows)
+        pairs = queries.rows.n_rows * (self.n_samples_fit_ - (X is None))
         cost = SearchCost(self.cost_.index_entries, pairs, found.evaluated, entries)
         if self.verbose:
             print(f"[{type(self).__name__}] {cost}", flush=True)
@@ -491,7 +488,8 @@ class SpanNeighbors(
             if diagonal is not None:
                 raise ValueError("diagonal is for new rows, and needs X: leave it out.")
             kernel = self._compiled(self._X)
-            return Queries(self._training_rows(), kernel, self._points, True), 0
+            own = np.arange(self.n_samples_fit_)
+            return Queries(self._training_rows(), kernel, self._points, own), 0
         rows, X = prediction_rows(self, X)
         kernel, known = self._compiled(X), self._points.squares
         if precomputed and diagonal is None and np.array_equal(X, self._X):
@@ -509,7 +507,7 @@ class SpanNeighbors(
                 f"the landmarks imply.{hint}"
             ) from error
         towards = self._compiled(X.T) if precomputed else kernel
-        return Queries(rows, towards, points, False), kernel.entries
+        return Queries(rows, towards, points), kernel.entries
 
     def _checked_count(self, n_neighbors: int | None, n_others: int) -> int:
         k = self.n_neighbors if n_neighbors is None else n_neighbors

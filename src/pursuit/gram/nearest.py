@@ -1,0 +1,231 @@
+"""The nearest training rows of queries, for models that condition on near rows.
+
+:func:`nearest_in_space` takes points of a Euclidean space, :func:`nearest_in_features` any kernel.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import solve_triangular
+
+from pursuit._types import Floats, Indices
+from pursuit.gram.neighbors import (
+    TIED_ROUNDINGS,
+    Found,
+    NeighborSearch,
+    Queries,
+    landmark_errors,
+)
+from pursuit.gram.products import kernel_diagonal, kernel_features
+from pursuit.gram.space import Cells, Scan, Sought, Tree
+from pursuit.kernels import Kernel
+from pursuit.linalg import SpanPoints, Workers
+from pursuit.rows import RowSource, as_rows
+
+_TREE_DIMENSIONS = 10.0
+"""Rows that fill at most so many dimensions are searched by a tree."""
+
+_SCANNED_ROWS = 100_000
+"""Up to so many rows a query is compared with all of them where a tree is slow."""
+
+_CELLS = 24
+"""Cells that a query looks into. More find more of the nearest rows and take longer."""
+
+
+class NearestRows(Protocol):
+    """Finds the nearest training rows."""
+
+    n_rows: int
+
+    def nearest(
+        self, queries: Any, k: int, workers: Workers, *, own: Indices | None = None
+    ) -> Indices:
+        """The k nearest rows of every query, nearest first, ties by row number.
+
+        Parameters
+        ----------
+        queries : items of n_queries rows
+            Points of the space, or items that the kernel takes.
+        k : int
+            At most n_rows, or n_rows - 1 if ``own`` is given.
+        workers : Workers
+            Their number changes nothing.
+        own : array of int of shape (n_queries,), optional
+            A row that the query must not get: its own number; -1 for none.
+
+        Returns
+        -------
+        rows : array of int of shape (n_queries, k)
+        """
+        ...
+
+    def preceding(self, k: int, workers: Workers) -> Indices:
+        """For every row the k nearest of the rows before it, nearest first.
+
+        Returns
+        -------
+        rows : array of int of shape (n_rows, k)
+            -1 at the end where there are fewer than k.
+        """
+        ...
+
+
+def nearest_in_space(
+    points: ArrayLike, cells: ArrayLike | None = None, workers: Workers | None = None
+) -> NearestRows:
+    """Find nearest rows by Euclidean distance.
+
+    Rows that fill few dimensions are searched by a k-d tree, other rows by matrix products with all
+    of them; both are exact. Beyond 100 000 rows that fill many dimensions, a query looks into the
+    24 nearest of the cells around ``cells``, and may miss some of its nearest rows.
+
+    Parameters
+    ----------
+    points : array of shape (n_rows, n_features)
+        The rows, features divided by the length scales of the kernel.
+    cells : array of shape (n_cells, n_features), optional
+        Points among the rows, such as the basis of a model. Without them all rows are compared.
+    workers : Workers, optional
+        Threads that assign the rows to cells.
+
+    Returns
+    -------
+    NearestRows
+    """
+    X = np.ascontiguousarray(points, dtype=np.float64)
+    return RowsInSpace(_method(X, cells, workers or Workers()))
+
+
+def _method(X: Floats, cells: ArrayLike | None, workers: Workers) -> Scan | Tree | Cells:
+    if effective_dimension(X) <= _TREE_DIMENSIONS:
+        return Tree(X)
+    if cells is None or len(X) <= _SCANNED_ROWS:
+        return Scan(X)
+    return Cells(X, np.ascontiguousarray(cells, dtype=np.float64), _CELLS, workers)
+
+
+def effective_dimension(X: Floats) -> float:
+    """How many columns the rows spread over: (Σ_j s_j²)²/Σ_j s_j⁴ with variances s_j²."""
+    variances = X.var(axis=0)
+    largest = variances.max(initial=0.0)
+    if largest == 0.0:
+        return 0.0
+    shares = variances / largest
+    return float(shares.sum() ** 2 / (shares**2).sum())
+
+
+class RowsInSpace:
+    """The nearest rows by Euclidean distance, found by one of three methods.
+
+    Parameters
+    ----------
+    method : Scan, Tree or Cells
+        How to search.
+    """
+
+    def __init__(self, method: Scan | Tree | Cells) -> None:
+        self.method, self.n_rows = method, method.n_rows
+
+    def nearest(
+        self, queries: ArrayLike, k: int, workers: Workers, *, own: Indices | None = None
+    ) -> Indices:
+        """The k nearest rows of every query; see :class:`NearestRows`."""
+        Q = np.ascontiguousarray(queries, dtype=np.float64)
+        own = np.full(len(Q), -1) if own is None else np.asarray(own, dtype=np.intp)
+        _check_count(k, self.n_rows - bool((own >= 0).any()))
+        return self.method.nearest(Sought(Q, own, np.full(len(Q), self.n_rows)), k, workers)
+
+    def preceding(self, k: int, workers: Workers) -> Indices:
+        """The k nearest rows before every row; see :class:`NearestRows`."""
+        _check_count(k, self.n_rows)
+        return self.method.preceding(k, workers)
+
+
+def nearest_in_features(
+    rows: RowSource,
+    kernel: Kernel,
+    landmarks: Any,
+    R: Floats,
+    workers: Workers | None = None,
+) -> NearestRows:
+    """Find nearest rows by the distance k(x,x) + k(z,z) - 2k(x,z) of any kernel; exact.
+
+    Landmarks bracket all distances, and the kernel is evaluated where the brackets do not decide;
+    see :class:`NeighborSearch`. Distances that differ by rounding only are ties. One number per row
+    and landmark is stored.
+
+    Parameters
+    ----------
+    rows : RowSource
+        The training items.
+    kernel : Kernel
+        Takes pairs of items. With a precomputed kernel queries are row numbers.
+    landmarks : items
+        Some of the items, such as the basis of a model. Those that rounding spoils are not used.
+    R : array of shape (n_landmarks, n_landmarks)
+        Lower triangle with R R' = k(landmarks, landmarks).
+    workers : Workers, optional
+        Threads that evaluate k(rows, landmarks).
+
+    Returns
+    -------
+    NearestRows
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If the kernel is seen not to be positive semi-definite, here or in a search.
+    """
+    return RowsInFeatures(rows, kernel, landmarks, R, workers or Workers())
+
+
+class RowsInFeatures:
+    """The nearest rows by the distance of a kernel; see :func:`nearest_in_features`."""
+
+    def __init__(
+        self, rows: RowSource, kernel: Kernel, landmarks: Any, R: Floats, workers: Workers
+    ) -> None:
+        self.n_rows, self._rows, self._kernel = rows.n_rows, rows, kernel
+        squares = kernel.diag(landmarks) if len(R) else np.empty(0)
+        n, self._error, error = landmark_errors(kernel, landmarks, R, squares)
+        self._landmarks = landmarks[:n]
+        self._whitener = solve_triangular(R[:n, :n], np.eye(n), lower=True) if n else R[:0, :0]
+        points = self._place(rows, workers)
+        self._search = NeighborSearch(rows, points, TIED_ROUNDINGS * kernel.rounding, error)
+
+    def nearest(
+        self, queries: Any, k: int, workers: Workers, *, own: Indices | None = None
+    ) -> Indices:
+        """The k nearest rows of every query; see :class:`NearestRows`."""
+        _check_count(k, self.n_rows - (own is not None and bool((own >= 0).any())))
+        rows = as_rows(queries)
+        sought = Queries(rows, self._kernel, self._place(rows, workers), own)
+        return _padded(self._search.nearest(sought, workers, k=k), k)
+
+    def preceding(self, k: int, workers: Workers) -> Indices:
+        """The k nearest rows before every row; see :class:`NearestRows`."""
+        _check_count(k, self.n_rows)
+        before = np.arange(self.n_rows)
+        sought = Queries(self._rows, self._kernel, self._search.points, before=before)
+        return _padded(self._search.nearest(sought, workers, k=k), k)
+
+    def _place(self, rows: RowSource, workers: Workers) -> SpanPoints:
+        kernel = self._kernel
+        V = kernel_features(rows, kernel, self._landmarks, workers, whitener=self._whitener)
+        return SpanPoints.place(V, kernel_diagonal(rows, kernel), self._error)
+
+
+def _padded(found: Found, k: int) -> Indices:
+    """Row numbers of shape (n_queries, k), with -1 at the end where there are fewer."""
+    rows = np.full((len(found.indices), k), -1, dtype=np.intp)
+    for places, indices in zip(rows, found.indices, strict=True):
+        places[: len(indices)] = indices
+    return rows
+
+
+def _check_count(k: int, n_others: int) -> None:
+    if not 1 <= k <= n_others:
+        raise ValueError(f"k must lie between 1 and the {n_others} rows there are, got {k}.")

@@ -1,0 +1,392 @@
+"""Nearest rows in a Euclidean space: by a k-d tree, by matrix products, or by cells.
+
+All three take the squared distance Σ_j (q_j - x_j)², added up from the first coordinate to the last
+in float64, and order rows by it, then by row number. They differ only in how they find candidates,
+so they return the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from pursuit._types import Floats, Indices
+from pursuit.linalg import EPS, Workers
+
+_QUERIES = 256
+"""Most queries per task. More make larger matrix products and need more memory."""
+
+_TILE_ROWS = 8192
+"""Rows per matrix product: with 256 queries a tile of distances takes 16 MB."""
+
+_PAIRS = 1 << 18
+"""Queries times neighbours per task; fewer queries form a task when many neighbours are asked for.
+"""
+
+_DIFFERENCES = 1 << 20
+"""Differences of coordinates that are held at a time: 8 MB."""
+
+_GROUP = 16
+"""Rows of a tile of which the smallest distance is taken before the k-th smallest is sought."""
+
+_SPARE = 4
+"""Neighbours that a tree is asked for beyond those needed, so that ties are seen."""
+
+_TREE_SHARE = 8
+"""A tree is asked for at most one in so many of its rows; for more, all rows are compared."""
+
+_GROWTH = 1.25
+"""Trees of the first rows grow by this factor. A smaller one builds more trees, a larger one asks
+them for more neighbours of which more come after the query."""
+
+_FIRST_CELLS = 2
+"""Cells that a query looks into first; each further round takes twice as many."""
+
+
+@dataclass(frozen=True)
+class Sought:
+    """Queries, and which rows each of them may get.
+
+    Attributes
+    ----------
+    points : array of shape (n_queries, n_features)
+        The queries.
+    own : array of int of shape (n_queries,)
+        A row that the query does not get; -1 for none.
+    before : array of int of shape (n_queries,)
+        The query gets rows with smaller numbers only.
+    """
+
+    points: Floats
+    own: Indices
+    before: Indices
+
+    def __getitem__(self, part: slice | Indices) -> Sought:
+        """Some of the queries."""
+        return Sought(self.points[part], self.own[part], self.before[part])
+
+    def __len__(self) -> int:
+        """Number of queries."""
+        return len(self.points)
+
+    def allows(self, query: Indices, row: Indices) -> NDArray[np.bool_]:
+        """Whether the queries may get these rows, pair by pair."""
+        allowed: NDArray[np.bool_] = (row < self.before[query]) & (row != self.own[query])
+        return allowed
+
+
+class Kept:
+    """The k nearest rows of each query among those it was shown so far.
+
+    ``rows`` and ``squares`` have shape (n_queries, k) and are sorted by squared distance, then row
+    number. Places without a row hold -1 and infinity, at the end.
+    """
+
+    def __init__(self, n_queries: int, k: int) -> None:
+        self.rows = np.full((n_queries, k), -1, dtype=np.intp)
+        self.squares = np.full((n_queries, k), np.inf)
+
+    @property
+    def reach(self) -> Floats:
+        """The largest squared distance that can still enter; infinity before there are k rows."""
+        return self.squares[:, -1]
+
+    def add(self, query: Indices, row: Indices, squared: Floats) -> None:
+        """Show queries further rows, pair by pair; no query sees a row twice."""
+        near = squared <= self.reach[query]
+        changed, place = np.unique(query[near], return_inverse=True)
+        old = self.rows[changed] >= 0
+        query = np.concatenate([np.nonzero(old)[0], place])
+        row = np.concatenate([self.rows[changed][old], row[near]])
+        squared = np.concatenate([self.squares[changed][old], squared[near]])
+        order = np.lexsort((row, squared, query))
+        query, row, squared = query[order], row[order], squared[order]
+        starts = np.searchsorted(query, np.arange(len(changed)))
+        rank = np.arange(len(query)) - starts[query]
+        kept = rank < self.rows.shape[1]
+        self.rows[changed[query[kept]], rank[kept]] = row[kept]
+        self.squares[changed[query[kept]], rank[kept]] = squared[kept]
+
+    def put(self, queries: Indices, other: Kept) -> None:
+        """Take over what was found for some of the queries."""
+        self.rows[queries], self.squares[queries] = other.rows, other.squares
+
+
+class Centred:
+    """Points about their mean c, for squared distances by one matrix product.
+
+    ‖q-c‖² + ‖x-c‖² - 2(q-c)'(x-c) differs from ‖q-x‖² by at most 4(d+4) roundings of
+    ‖q-c‖² + ‖x-c‖², that of ‖q-x‖² itself included.
+
+    Parameters
+    ----------
+    points : array of shape (n_points, n_features)
+        The points x.
+    """
+
+    def __init__(self, points: Floats) -> None:
+        self._centre = points.mean(axis=0)
+        self._points = points - self._centre
+        self._norms = np.einsum("ij,ij->i", self._points, self._points)
+        self._roundings = 4.0 * (points.shape[1] + 4) * EPS
+
+    def squares(self, queries: Floats, index: slice | Indices) -> tuple[Floats, Floats]:
+        """Squared distances of queries to some of the points, and their largest error per query."""
+        moved, norms = queries - self._centre, self._norms[index]
+        lengths = np.einsum("ij,ij->i", moved, moved)
+        squares = moved @ self._points[index].T
+        squares *= -2.0
+        squares += norms
+        squares += lengths[:, None]
+        return squares, self._roundings * (lengths + norms.max())
+
+
+class Scan:
+    """Compares a query with all rows.
+
+    A matrix product gives all squared distances within rounding. Only rows that may be among the k
+    nearest within that error are measured from differences, so the answer is exact.
+
+    Parameters
+    ----------
+    points : array of shape (n_rows, n_features)
+        The rows.
+    """
+
+    def __init__(self, points: Floats) -> None:
+        self.points, self.n_rows = points, len(points)
+        self._centred = Centred(points)
+
+    def nearest(self, sought: Sought, k: int, workers: Workers) -> Indices:
+        """The k nearest allowed rows of each query, padded with -1."""
+        return over_queries(self.search, sought, k, workers)
+
+    def preceding(self, k: int, workers: Workers) -> Indices:
+        """The k nearest rows before each row, padded with -1."""
+        return self.nearest(rows_sought(self.points, 0, self.n_rows), k, workers)
+
+    def search(self, sought: Sought, k: int) -> Kept:
+        """The k nearest allowed rows of the queries of one task."""
+        kept, everyone = Kept(len(sought), k), np.arange(len(sought))
+        for span in Workers.slices(int(sought.before.max(initial=0)), _TILE_ROWS):
+            self.compare(sought, kept, everyone, np.arange(span.start, span.stop))
+        return kept
+
+    def compare(self, sought: Sought, kept: Kept, queries: Indices, rows: Indices) -> None:
+        """Show some of the queries some rows, given by increasing numbers."""
+        k = kept.rows.shape[1]
+        tile, error = self._centred.squares(sought.points[queries], rows)
+        if sought.before[queries].min() <= rows[-1]:
+            tile[rows >= sought.before[queries, None]] = np.inf
+        place = np.minimum(np.searchsorted(rows, sought.own[queries]), len(rows) - 1)
+        itself = np.flatnonzero(rows[place] == sought.own[queries])
+        tile[itself, place[itself]] = np.inf
+        bound = np.minimum(kept.reach[queries] + error, np.finfo(np.float64).max)
+        if len(rows) > k:
+            np.minimum(bound, _bound_of_kth(tile, k) + 2.0 * error, out=bound)
+        i, j = np.nonzero(tile <= bound[:, None])
+        query, row = queries[i], rows[j]
+        kept.add(query, row, squared_distances(sought.points, self.points, query, row))
+
+
+class Tree:
+    """A k-d tree: fast where the rows fill few dimensions.
+
+    A tree breaks ties in its own way, so it is asked for a few rows more than needed. If even the
+    last of them is as far as the k-th within rounding, there may be further ties: then it is asked
+    for twice as many, and finally all rows are compared.
+
+    Parameters
+    ----------
+    points : array of shape (n_rows, n_features)
+        The rows.
+    """
+
+    def __init__(self, points: Floats) -> None:
+        self.points = points
+        self.n_rows = len(points)
+        self._scan = Scan(points)
+        self._tree = cKDTree(points)
+
+    def nearest(self, sought: Sought, k: int, workers: Workers) -> Indices:
+        """The k nearest allowed rows of each query, padded with -1."""
+        asked = k + _SPARE + bool((sought.own >= 0).any())
+        return over_queries(_TreeSearch(self._tree, self._scan, asked), sought, k, workers)
+
+    def preceding(self, k: int, workers: Workers) -> Indices:
+        """The k nearest rows before each row, padded with -1.
+
+        Rows are searched in a tree that ends soon after them, for so many neighbours that about k
+        of them come before the row.
+        """
+        start = min(self.n_rows, int(1.25 * _TREE_SHARE * (_GROWTH * k + _SPARE)) + 1)
+        parts = [self._scan.nearest(rows_sought(self.points, 0, start), k, workers)]
+        while start < self.n_rows:
+            stop = min(self.n_rows, int(_GROWTH * start))
+            tree = self._tree if stop == self.n_rows else cKDTree(self.points[:stop])
+            asked = k * stop / start + 2.0 * np.sqrt(k) + _SPARE
+            search = _TreeSearch(tree, self._scan, int(asked))
+            sought = rows_sought(self.points, start, stop)
+            parts.append(over_queries(search, sought, k, workers))
+            start = stop
+        return np.concatenate(parts)
+
+
+@dataclass(frozen=True)
+class _TreeSearch:
+    """Searches in a tree of all rows or the first rows, beginning with ``asked`` neighbours."""
+
+    tree: cKDTree
+    scan: Scan
+    asked: int
+
+    def __call__(self, sought: Sought, k: int) -> Kept:
+        """The k nearest allowed rows of the queries of one task."""
+        kept = Kept(len(sought), k)
+        waiting, asked = np.arange(len(sought)), self.asked
+        rounding = 8.0 * (sought.points.shape[1] + 16) * EPS
+        while len(waiting):
+            some = sought[waiting]
+            if asked * _TREE_SHARE > self.tree.n:
+                kept.put(waiting, self.scan.search(some, k))
+                break
+            distance, row = self.tree.query(some.points, asked)
+            query = np.repeat(np.arange(len(some)), asked)
+            row = np.asarray(row, dtype=np.intp).ravel()
+            allowed = some.allows(query, row)
+            query, row = query[allowed], row[allowed]
+            part = Kept(len(some), k)
+            part.add(query, row, squared_distances(some.points, self.scan.points, query, row))
+            kept.put(waiting, part)
+            last = np.asarray(distance)[:, -1]
+            waiting = waiting[~(part.reach < last**2 * (1.0 - rounding))]
+            asked *= 2
+        return kept
+
+
+class Cells:
+    """Rows in cells around centres: a query looks into the nearest cells only.
+
+    A cell is skipped if, by the triangle inequality, none of its rows can be among the k nearest.
+    With ``limit=None`` all other cells are looked into, and the answer is exact. With a limit a
+    query looks into that many of the nearest cells, or as many more as it takes to see k rows; then
+    it may miss some of its nearest rows.
+
+    Parameters
+    ----------
+    points : array of shape (n_rows, n_features)
+        The rows.
+    centres : array of shape (n_cells, n_features)
+        Each row belongs to the nearest centre.
+    limit : int or None
+        Most cells a query looks into.
+    workers : Workers
+        Threads that assign the rows to cells.
+    """
+
+    def __init__(
+        self, points: Floats, centres: Floats, limit: int | None, workers: Workers
+    ) -> None:
+        self.points, self.n_rows = points, len(points)
+        self._scan = Scan(points)
+        every = Centred(centres)
+
+        def assign(span: slice) -> Indices:
+            cells: Indices = every.squares(points[span], slice(None))[0].argmin(axis=1)
+            return cells
+
+        assigned = workers.map(assign, Workers.slices(len(points), _TILE_ROWS))
+        used, cell = np.unique(np.concatenate(assigned), return_inverse=True)
+        self._centres = Centred(centres[used])
+        self._limit = len(used) if limit is None else limit
+        squared = squared_distances(points, centres[used], np.arange(len(points)), cell)
+        radius = np.zeros(len(used))
+        np.maximum.at(radius, cell, squared)
+        self._radius = np.sqrt(radius)
+        order = np.argsort(cell, kind="stable")
+        self._rows = np.split(order, np.searchsorted(cell[order], np.arange(1, len(used))))
+
+    def nearest(self, sought: Sought, k: int, workers: Workers) -> Indices:
+        """The k nearest allowed rows of each query, padded with -1."""
+        return over_queries(self.search, sought, k, workers)
+
+    def preceding(self, k: int, workers: Workers) -> Indices:
+        """The k nearest rows before each row, padded with -1."""
+        return self.nearest(rows_sought(self.points, 0, self.n_rows), k, workers)
+
+    def search(self, sought: Sought, k: int) -> Kept:
+        """The k nearest allowed rows of the queries of one task."""
+        kept = Kept(len(sought), k)
+        squares, error = self._centres.squares(sought.points, slice(None))
+        lower = np.sqrt(np.maximum(squares - error[:, None], 0.0)) - self._radius
+        order = np.argsort(squares, axis=1, kind="stable")
+        last = self._last_cell(sought, k, order)
+        start, stop = 0, _FIRST_CELLS
+        while start < last.max(initial=0):
+            query, place = np.nonzero(np.arange(start, stop) < last[:, None])
+            cell = order[query, start + place]
+            # Radii and distances are rounded to a few parts in 1e16.
+            near = lower[query, cell] <= np.sqrt(kept.reach[query]) * (1.0 + 1e-12)
+            self._look_into(sought, kept, query[near], cell[near])
+            start, stop = stop, min(3 * stop, len(self._rows))
+        return kept
+
+    def _last_cell(self, sought: Sought, k: int, order: Indices) -> Indices:
+        """How many of its nearest cells each query looks into."""
+        counts = [np.searchsorted(rows, sought.before) for rows in self._rows]
+        seen = np.cumsum(np.take_along_axis(np.stack(counts, axis=1), order, axis=1), axis=1)
+        needed = k + (sought.own >= 0)
+        enough: Indices = 1 + (seen < needed[:, None]).sum(axis=1)
+        return np.minimum(np.maximum(enough, self._limit), len(self._rows))
+
+    def _look_into(self, sought: Sought, kept: Kept, query: Indices, cell: Indices) -> None:
+        """Show queries the rows of cells, pair by pair."""
+        order = np.argsort(cell, kind="stable")
+        query, cell = query[order], cell[order]
+        used, starts = np.unique(cell, return_index=True)
+        for c, queries in zip(used, np.split(query, starts)[1:], strict=True):
+            rows = self._rows[c]
+            for span in Workers.slices(len(rows), _TILE_ROWS):
+                self._scan.compare(sought, kept, queries, rows[span])
+
+
+def rows_sought(points: Floats, start: int, stop: int) -> Sought:
+    """Rows as queries that get only the rows before them."""
+    numbers = np.arange(start, stop)
+    return Sought(points[start:stop], np.full(stop - start, -1), numbers)
+
+
+def over_queries(
+    search: Callable[[Sought, int], Kept], sought: Sought, k: int, workers: Workers
+) -> Indices:
+    """Search for all queries, a fixed number of them per task."""
+    width = max(1, min(_QUERIES, _PAIRS // max(k, 1)))
+    parts = workers.map(
+        lambda span: search(sought[span], k).rows, Workers.slices(len(sought), width)
+    )
+    return np.concatenate([np.empty((0, k), dtype=np.intp), *parts])
+
+
+def squared_distances(A: Floats, B: Floats, i: Indices, j: Indices) -> Floats:
+    """‖A_i - B_j‖² for pairs of row numbers, added up from the first coordinate to the last."""
+    squares = np.zeros(len(i))
+    for span in Workers.slices(len(i), max(1, _DIFFERENCES // max(A.shape[1], 1))):
+        differences = A[i[span]] - B[j[span]]
+        differences *= differences
+        for column in differences.T:
+            squares[span] += column
+    return squares
+
+
+def _bound_of_kth(tile: Floats, k: int) -> Floats:
+    """At least the k-th smallest entry of every row, and seldom much more."""
+    group = min(_GROUP, tile.shape[1] // (2 * k))
+    if group > 1:
+        width = tile.shape[1] // group
+        tile = tile[:, : group * width].reshape(len(tile), group, width).min(axis=1)
+    bound: Floats = np.partition(tile, k - 1, axis=1)[:, k - 1]
+    return bound
