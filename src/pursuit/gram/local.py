@@ -87,7 +87,8 @@ class Conditional:
     def left(self, own: NDArray[Any], near: NDArray[Any]) -> NDArray[Any]:
         """Queries' features less those that near rows speak for: u = V_x - A V_N."""
         spoken: NDArray[Any] = self.weights[:, None].astype(near.dtype) @ near
-        return own - spoken[:, 0]
+        left: NDArray[Any] = own - spoken[:, 0]
+        return left
 
 
 def condition(residual: Floats, noise: Floats, prior: Floats, rounding: float = 0.0) -> Conditional:
@@ -98,7 +99,7 @@ def condition(residual: Floats, noise: Floats, prior: Floats, rounding: float = 
     matrix, cross = residual[:, 1:, 1:].copy(), residual[:, 1:, 0]
     at = np.arange(matrix.shape[1])
     matrix[:, at, at] += np.maximum(noise, _ROUNDINGS * rounding * prior[:, None])
-    weights = np.linalg.solve(matrix, cross[..., None])[..., 0]
+    weights: Floats = np.linalg.solve(matrix, cross[..., None])[..., 0].astype(np.float64)
     explained = np.einsum("gi,gi->g", weights, cross)
     return Conditional(weights, np.maximum(residual[:, 0, 0] - explained, 0.0))
 

@@ -282,7 +282,7 @@ class Stationary(Kernel):
         groups = points.reshape(-1, size, points.shape[1])
         placed = (groups - groups[:, :1].astype(np.float64)) / self.length_scale
         norms = np.einsum("gij,gij->gi", placed, placed)
-        u = placed @ placed.swapaxes(1, 2)
+        u: Tile = placed @ placed.swapaxes(1, 2)
         u *= -2.0
         u += norms[:, :, None]
         u += norms[:, None]

@@ -77,7 +77,7 @@ def distinct(items: Any, targets: Floats, weights: Floats) -> tuple[NearRows, In
     n = int(group.max(initial=-1)) + 1
     if n == len(group):
         return NearRows(items, targets, weights, np.zeros(targets.shape[1])), group
-    total = np.bincount(group, weights, n)
+    total = np.bincount(group, weights, n).astype(np.float64)
     means = [np.bincount(group, weights * y, n) / total for y in targets.T]
     mean = np.stack(means, axis=1)
     scatter = weights @ (targets - mean[group]) ** 2

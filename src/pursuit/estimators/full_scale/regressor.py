@@ -339,7 +339,8 @@ class FullScaleGPRegressor(
             )
             if self.coupling == "full" and self.n_neighbors != 0:
                 kept, judges = _judges_last(kept, judges, run.rng)
-            self._fit_near(kept, judges if len(judging) else None, run)
+            sentence = self._fit_near(kept, judges if len(judging) else None, run)
+        self._complete_report(sentence, run.seconds)
         if run.stopping:
             interrupt(f"{self.n_neighbors_} near rows beside the {self.global_.n_basis_} functions")
         return self
@@ -428,7 +429,7 @@ class FullScaleGPRegressor(
         return self._local
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_local"}
 
     def _check_arguments(self) -> None:
@@ -526,11 +527,10 @@ class FullScaleGPRegressor(
         enough = len(others) >= _FEWEST_JUDGING
         return others[:_JUDGING_ROWS] if enough else np.empty(0, dtype=np.intp)
 
-    def _fit_near(self, kept: NearRows, judges: LeavingRows | None, run: FitRun) -> None:
+    def _fit_near(self, kept: NearRows, judges: LeavingRows | None, run: FitRun) -> str:
         """Choose near rows, their noise and the error bars, and keep what predictions need."""
         if self.n_neighbors == 0 or kept.n_rows < 2:
-            self._say("none: n_neighbors=0 is the sparse model", run)
-            return
+            return "none: n_neighbors=0 is the sparse model"
         run.begin("near")
         local = self._local_model(kept, GlobalPart.of_sparse(self.global_._factors), run.workers)
         most = kept.n_rows - 1
@@ -544,8 +544,7 @@ class FullScaleGPRegressor(
             chosen = run.keep("near", self._choose(local, judges, sizes, run))
         choice, sentence = chosen
         if choice is None:
-            self._say(sentence, run)
-            return
+            return sentence
         self.n_neighbors_, self.noise_, self._spread = choice.k, choice.noise, choice.spread
         if self.coupling == "full":
             local, choice = self._whitened(local, judges, choice, run)
@@ -555,7 +554,7 @@ class FullScaleGPRegressor(
             self.calibration_ = choice.calibration(
                 self.global_.calibration_, _learned_noise(self.global_)
             )
-        self._say(sentence, run)
+        return sentence
 
     def _choose(
         self, local: LocalModel, judges: LeavingRows | None, sizes: Sequence[int], run: FitRun
@@ -575,12 +574,18 @@ class FullScaleGPRegressor(
             if not auto:
                 warn(f"n_neighbors={self.n_neighbors} is not used: {sentence[6:]}.")
             return None, sentence
-        options = {"walks": self.noise == "learn", "late": lambda: run.out_of_time}
+        walks = self.noise == "learn"
+
+        def late() -> bool:
+            return run.out_of_time
+
         if not auto:
-            choice = tune_near_rows(groups, noise, within[0], run.workers, **options)
+            choice = tune_near_rows(groups, noise, within[0], run.workers, walks=walks, late=late)
             return replace(choice, k=sizes[0]), f"{sizes[0]}, as given"
         without = _without_near_rows(groups, self.global_)
-        best, found = choose_near_rows(groups, noise, sizes, without, run.workers, **options)
+        best, found = choose_near_rows(
+            groups, noise, sizes, without, run.workers, walks=walks, late=late
+        )
         tried = ", ".join(f"{k}: {density:.4g}" for k, density in found.items())
         k = 0 if best is None else best.k
         return best, (
@@ -646,14 +651,19 @@ class FullScaleGPRegressor(
         self._kept, self._judges = local.kept, judges
         self._part, self._fitted, self._local = local.part, local.fitted, local
 
-    def _say(self, sentence: str, run: FitRun) -> None:
-        """Complete the report of the global part."""
+    def _complete_report(self, sentence: str, spent: dict[str, float]) -> None:
+        """Add near rows to the report of the global part."""
         report = self.global_.learning_report_
-        seconds = dict(report.seconds)
-        for name, spent in run.seconds.items():
-            seconds[name] = seconds.get(name, 0.0) + spent
+        notes = list(self.global_.learning_report_.warnings)
+        own, other = self.calibration_, self.global_.calibration_
+        if own is not None and other is not None and own is not other:
+            notes = [note for note in notes if note != other.tails] + [own.tails] * bool(own.tails)
         self.learning_report_ = replace(
-            report, near_rows=sentence, calibration=self.calibration_, seconds=seconds
+            report,
+            near_rows=sentence,
+            calibration=own,
+            warnings=notes,
+            seconds={**report.seconds, **spent},
         )
 
 
