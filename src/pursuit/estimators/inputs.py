@@ -262,7 +262,7 @@ def _forget_fit(estimator: Any) -> None:
     """Remove what an earlier fit has left, so that a fit that fails leaves no mixture of two."""
     for name in list(vars(estimator)):
         fitted = name.endswith("_") and not name.startswith("_")
-        if fitted or name in ("_named_parameters", "_fitted_parameters", "_bound"):
+        if fitted or name in ("_fitted_parameters", "_bound"):
             delattr(estimator, name)
 
 

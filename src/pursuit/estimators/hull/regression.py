@@ -418,7 +418,7 @@ class HullRegressor(ScoredRows, RegressorMixin, KernelModel, ReportedModel, Base
         """The kernel, and the first pool of its functions."""
         self.kernel_ = self.kernel
         kernels = self._compiled_kernels(X)
-        self._freeze_kernel()
+        self._freeze_parameters()
         n, m = len(kernels), sample.n_rows
         kernel = kernels[0] if n == 1 else CountingKernel(StackedKernel(kernels))
         functions = "kernel functions" if n == 1 else f"functions of {n} kernels"

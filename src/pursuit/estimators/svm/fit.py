@@ -79,9 +79,6 @@ _MOST_MOVED_FEATURES = 256
 _AUTO_CERTIFICATE_ROWS = 10_000
 """With more rows than this, ``certificate="auto"`` does not take the exact pass."""
 
-_OF_THE_PROBLEM = ("C", "epsilon", "loss", "nu")
-"""Parameters that say what is minimised: `certify` is about the problem of the fit."""
-
 _SEARCHES = {"pooled": POOLED, "full": ()}
 """Fields of `Search` that apply to these machines."""
 
@@ -282,9 +279,6 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
         self.certificate_ = certificate
         self.path_ = _path(self.basis_indices_, log, reason)
         self._squared_norms = solution.squared_norms
-        self._fitted_parameters = {
-            name: getattr(self, name) for name in _OF_THE_PROBLEM if hasattr(self, name)
-        }
         self._keep_bound_basis(kernel)
         return run, solution.converged
 
