@@ -50,8 +50,8 @@ from pursuit.estimators.span.features import (
 )
 from pursuit.estimators.span.search import (
     SearchPlan,
-    choose_pooled,
     estimator_search,
+    pooled_search,
     timed,
     with_checked_points,
 )
@@ -411,7 +411,9 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
 def _choose(plan: SearchPlan, chooser: Problem, run: FitRun) -> Any:
     """The (first) basis, chosen by least squares."""
     tick = run.begin("choose", plan.n_basis)
-    return choose_pooled(plan, chooser, [MaxSize(plan.n_basis), run.interrupted], tick)
+    return pooled_search(plan, chooser).run(
+        plan.n_basis, [MaxSize(plan.n_basis), run.interrupted], tick
+    )
 
 
 def _move_and_solve(
