@@ -388,7 +388,7 @@ class HullRegressor(ScoredRows, RegressorMixin, KernelModel, ReportedModel, Base
                 raise ValueError("kernel is an empty list: pass at least one kernel.")
             return estimator_search(self, _SEARCHES)
         defaults = {"kernel": "rbf", "search": "pooled"}
-        for name in ("kernel", "gamma", "coef0", "degree", "kernel_params", "search"):
+        for name in ("kernel", *KERNEL, "search"):
             value, default = getattr(self, name), defaults.get(name)
             if not (isinstance(value, str) and value == default) and value is not default:
                 raise ValueError(
