@@ -59,11 +59,29 @@ def root(K):
     return np.sqrt(np.maximum(values, 0))[:, None] * vectors.T
 
 
+def whitener(K, cut):
+    """T with T'KT = I for a psd K, without eigenvalues up to this part of the largest."""
+    values, vectors = np.linalg.eigh((K + K.T) / 2)
+    clear = values > cut * values.max(initial=0)
+    return vectors[:, clear] / np.sqrt(values[clear])
+
+
+def ridge_fit(V, Y, w, s2):
+    """u that minimises ½Σw(y - Vu)² + ½σ²‖u‖², by least squares on [√W V; σI]."""
+    root = np.sqrt(w)[:, None]
+    rows = np.vstack([root * V, np.sqrt(s2) * np.eye(V.shape[1])])
+    right = np.vstack([root * Y, np.zeros((V.shape[1], Y.shape[1]))])
+    return np.linalg.lstsq(rows, right, rcond=None)[0]
+
+
 def span_fit(K_rows_points, K_points, Y, w, s2):
-    """β that minimises P(Σβ_j k(·, z_j)), by least squares on [√W K_S; σ K_SS^½]."""
-    stacked = np.vstack([np.sqrt(w)[:, None] * K_rows_points, np.sqrt(s2) * root(K_points)])
-    target = np.vstack([np.sqrt(w)[:, None] * Y, np.zeros((len(K_points), Y.shape[1]))])
-    return np.linalg.lstsq(stacked, target, rcond=1e-14)[0]
+    """β that minimises P(Σβ_j k(·, z_j)), by least squares on [√W V; σI], V = K_S T.
+
+    The entries of K_SS are rounded to 2 eps, its eigenvalues to n eps of the largest: what lies
+    below the sum of both may be a direction that the points do not have, and has no part in β.
+    """
+    T = whitener(K_points, 4 * len(K_points) * np.finfo(float).eps)
+    return T @ ridge_fit(K_rows_points @ T, Y, w, s2)
 
 
 def primal(K_rows_points, K_points, beta, Y, w, s2):
@@ -91,13 +109,10 @@ def span_value_range(K, S, Y, w, s2):
     root = np.sqrt(w)[:, None]
     eigenvalues, U = np.linalg.eigh(root * K * root.T)
     lowest = 0.5 * s2 * np.sum((U.T @ (root * Y)) ** 2 / (np.maximum(eigenvalues, 0) + s2)[:, None])
-    eigenvalues, U = np.linalg.eigh(K[np.ix_(list(S), list(S))])
-    clear = eigenvalues > 1e-10 * eigenvalues[-1]
-    V = K[:, list(S)] @ (U[:, clear] / np.sqrt(eigenvalues[clear]))
-    rows = np.vstack([root * V, np.sqrt(s2) * np.eye(V.shape[1])])
-    right = np.vstack([root * Y, np.zeros((V.shape[1], Y.shape[1]))])
-    u = np.linalg.lstsq(rows, right, rcond=None)[0]
-    return lowest, 0.5 * float(np.sum((right - rows @ u) ** 2))
+    V = K[:, list(S)] @ whitener(K[np.ix_(list(S), list(S))], 1e-10)
+    u = ridge_fit(V, Y, w, s2)
+    highest = 0.5 * float(np.sum(w @ (Y - V @ u) ** 2)) + 0.5 * s2 * float(np.sum(u**2))
+    return lowest, highest
 
 
 def span_gains(K, S, Y, w, s2, candidates):

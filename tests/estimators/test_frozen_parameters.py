@@ -5,8 +5,22 @@ import pytest
 from estimators.test_sklearn_checks import CONFIGURATIONS
 from sklearn.base import clone
 
-from pursuit import LowRankOneClassSVM, LowRankSVC, LowRankSVR
+from pursuit import (
+    HullRegressor,
+    KernelMatchingPursuitClassifier,
+    KernelMatchingPursuitRegressor,
+    LowRankOneClassSVM,
+    LowRankSVC,
+    LowRankSVR,
+)
 
+SEVERAL = ["rbf", "polynomial", "laplacian"]
+SEVERAL_KERNELS = [
+    HullRegressor(kernel=SEVERAL, n_terms=10),
+    KernelMatchingPursuitClassifier(kernel=SEVERAL),
+    KernelMatchingPursuitClassifier(kernel=SEVERAL, loss="logistic"),
+    KernelMatchingPursuitRegressor(kernel=SEVERAL),
+]
 METHODS = (
     "predict",
     "decision_function",
@@ -90,7 +104,8 @@ def fitted(model):
 
 @pytest.mark.parametrize(
     "model",
-    [one for one in CONFIGURATIONS if "precomputed" not in one.get_params().values()],
+    [one for one in CONFIGURATIONS if "precomputed" not in one.get_params().values()]
+    + SEVERAL_KERNELS,
     ids=repr,
 )
 def test_what_is_set_after_a_fit_waits_for_the_next(model):

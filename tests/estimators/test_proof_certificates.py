@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import oracles
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
@@ -144,6 +144,18 @@ def test_two_levels_are_their_formula(task, seed, n, n_second, foreign):
     np.testing.assert_allclose(found.lower_per_output, expected, rtol=1e-4, atol=1e-4 * scale)
 
 
+TWICE_THE_SAME_POINT = make_task(
+    np.random.default_rng(234),
+    9,
+    n_features=1,
+    parameter=0.5,
+    n_duplicates=3,
+    scale=1e3,
+    target_scale=1e4,
+)
+
+
+@example(TWICE_THE_SAME_POINT, 0, 8, False)
 @given(tasks(), st.integers(0, 2**32 - 1), st.integers(1, 8), st.booleans())
 def test_the_dense_gap_of_a_fitted_model_is_what_its_span_misses(task, seed, n, foreign):
     """r'W(K - VV')Wr/2σ²; not so once the coefficients have moved."""

@@ -262,7 +262,7 @@ def _forget_fit(estimator: Any) -> None:
     """Remove what an earlier fit has left, so that a fit that fails leaves no mixture of two."""
     for name in list(vars(estimator)):
         fitted = name.endswith("_") and not name.startswith("_")
-        if fitted or name in ("_named_parameters", "_fitted_parameters", "_bound"):
+        if fitted or name in ("_fitted_parameters", "_bound"):
             delattr(estimator, name)
 
 
@@ -287,9 +287,6 @@ def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> A
         items = X.tolist() if isinstance(X, np.ndarray) else list(X)
         if not items:
             raise ValueError(f"{name} holds no items: at least one is needed.")
-        for stale in ("n_features_in_", "feature_names_in_"):
-            if reset and hasattr(estimator, stale):
-                delattr(estimator, stale)
         return items
     if name != "X":
         if hasattr(X, "shape") and X.shape[0] == 0:

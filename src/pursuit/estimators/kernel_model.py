@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, wraps
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
+from pursuit.estimators.arguments import KERNEL
 from pursuit.estimators.inputs import (
     TargetScale,
     counting_kernel,
@@ -158,24 +159,23 @@ class KernelModel:
         """The kernels in use after learning."""
         return [self.kernel_]
 
-    _named_parameters: dict[str, Any]
-
-    def _kernel_parameters(self) -> dict[str, Any]:
-        """Parameters of a named kernel: those of the last fit, whatever is set afterwards."""
-        names = ("gamma", "coef0", "degree", "kernel_params")
-        live: dict[str, Any] = {name: getattr(self, name) for name in names}
-        fitted: dict[str, Any] | None = vars(self).get("_named_parameters")
-        return live if fitted is None else fitted
+    _frozen: ClassVar[tuple[str, ...]] = ()
+    """Parameters that the fitted model reads, beside those of named kernels."""
 
     _fitted_parameters: dict[str, Any]
 
     def _of_fit(self, name: str) -> Any:
-        """A parameter of the problem, as the last fit had it; before a fit as it is given."""
+        """A parameter as the last fit had it; before a fit as it is given."""
         return vars(self).get("_fitted_parameters", {}).get(name, getattr(self, name))
 
-    def _freeze_kernel(self) -> None:
-        """Keep the parameters of a named kernel: what is set later waits for the next fit."""
-        self._named_parameters = self._kernel_parameters()
+    def _kernel_parameters(self) -> dict[str, Any]:
+        """Parameters of a named kernel: those of the last fit, whatever is set afterwards."""
+        return {name: self._of_fit(name) for name in KERNEL}
+
+    def _freeze_parameters(self) -> None:
+        """Keep what the fitted model reads: what is set later waits for the next fit."""
+        own = {name: self._of_fit(name) for name in self._frozen}
+        self._fitted_parameters = {**self._kernel_parameters(), **own}
 
     def _compile(self, kernel: Any, X: Any) -> tuple[CountingKernel, float]:
         """A kernel as tiles for items like X, and the noise of its White terms."""
@@ -253,8 +253,8 @@ class BasisModel(KernelModel):
         return Expansion.of(self, self.basis_, self.dual_coef_, offset)
 
     def _keep_bound_basis(self, kernel: Kernel) -> None:
-        """Bind the kernel of a fit to the basis, once for all predictions."""
-        self._freeze_kernel()
+        """Bind the kernel of a fit to the basis, once for all predictions; freeze parameters."""
+        self._freeze_parameters()
         numeric = isinstance(self.basis_, np.ndarray) and hasattr(self, "n_features_in_")
         inner = kernel.kernel if isinstance(kernel, CountingKernel) else kernel
         self._bound = BoundBasis(inner, self.basis_) if numeric and len(self.basis_) else None

@@ -193,6 +193,8 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, SpanMo
     n_basis: int
     _learned = False
 
+    _frozen = ("penalty", "method", "refit")
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [str, callable, SklearnKernel],
         "alpha": [numbers.Real],
@@ -314,9 +316,6 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, SpanMo
             self._largest = _largest(problem)
             if certificate is not None or self._may_certify(run):
                 self._certify_fit(fitted, certificate, problem, run)
-        self._fitted_parameters = {
-            name: getattr(self, name) for name in ("penalty", "method", "refit")
-        }
         self._report_end(run, present)
         return self
 

@@ -26,7 +26,7 @@ from pursuit.linalg import (
     robust_cholesky,
 )
 from pursuit.objectives import GramEvidence, SpanObjective, gram_pursuit
-from pursuit.rows import Sample, concat, draw_rows, len_items
+from pursuit.rows import Sample, concat, draw_rows, len_items, take_items
 
 _DEEPENINGS = 4  # Most changes of coordinates in one choice. More: larger rank.
 _INDEPENDENT = 1e-8  # A residual below this part of its diagonal entry is dependent.
@@ -101,9 +101,7 @@ class Pool:
 
     def take(self, chosen: Indices) -> Pool:
         """Some of the pool, in the given order."""
-        items = self.items
-        picked = [items[i] for i in chosen] if isinstance(items, list) else items[chosen]
-        return Pool(picked, self.index[chosen])
+        return Pool(take_items(self.items, chosen), self.index[chosen])
 
     def __add__(self, other: Pool) -> Pool:
         return Pool(concat(self.items, other.items), np.concatenate([self.index, other.index]))

@@ -18,7 +18,7 @@ from pursuit.greedy import FreshSubset, MaxSize, Problem, Pursuit, solve_in_span
 from pursuit.kernels import Kernel
 from pursuit.linalg import PredictiveVariance, SpanSolution, Workers
 from pursuit.objectives import QuadraticPursuit, SpanPursuit, dual_pursuit
-from pursuit.rows import RowSource, Sample, as_rows, concat, draw_rows, len_items
+from pursuit.rows import RowSource, Sample, as_rows, concat, draw_rows, len_items, take_items
 
 _BATCH = 1024
 _GUIDES = 64
@@ -60,12 +60,11 @@ def _choose_rows(problem: Problem, queries: Any, n: int) -> tuple[Indices, Float
     sample = problem.sample
     rows = draw_rows(sample.n_rows, 2 * n + 1000, problem.rng)
     guides = draw_rows(len_items(queries), _GUIDES, problem.rng)
-    some = [queries[i] for i in guides] if isinstance(queries, list) else queries[guides]
     pool = sample.take(rows)
     items = pool.rows.take(np.arange(len(rows)))
     objective = dual_pursuit(
         pool.rows,
-        problem.kernel.tile(items, some),
+        problem.kernel.tile(items, take_items(queries, guides)),
         pool.weights,
         problem.kernel,
         problem.noise,

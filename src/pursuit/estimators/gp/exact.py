@@ -301,7 +301,7 @@ class ExactGPRegressor(
                 problem = self._problem(sample, kernel, run.workers)
                 solved = run.keep("solve", self._solve(problem, run))
             v, self.path_, self._factor = solved
-        self._freeze_kernel()
+        self._freeze_parameters()
         self.dual_coef_ = v[:, 0] if self._single_output else v
         iterations, certificates = self.path_.iterations, self.path_.certificates
         assert iterations is not None

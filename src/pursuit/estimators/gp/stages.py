@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from pursuit import limits, tuning
 from pursuit._types import Floats, Indices
-from pursuit.estimators.arguments import Evidence
+from pursuit.estimators.arguments import KERNEL, Evidence
 from pursuit.estimators.fit_run import FitRun, warn
 from pursuit.estimators.inputs import (
     check_positive_definite,
@@ -268,7 +268,7 @@ def _learn_or_take(
 
 
 def _refuse_named_parameters(estimator: Any) -> None:
-    for name in ("gamma", "coef0", "degree", "kernel_params"):
+    for name in KERNEL:
         if getattr(estimator, name) is not None:
             raise ValueError(
                 f"{name} belongs to kernels given by name, and kernel is None: give a name such as "

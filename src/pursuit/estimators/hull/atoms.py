@@ -21,7 +21,7 @@ from pursuit.gram import (
 )
 from pursuit.kernels import BoundKernel, CountingKernel, Kernel
 from pursuit.linalg import Workers
-from pursuit.rows import Sample, len_items
+from pursuit.rows import Sample, len_items, take_items
 
 Split = tuple[Indices, Indices]
 
@@ -209,7 +209,7 @@ class GramAtoms:
         """Points of some atoms, and the numbers of the atoms among all kernels at these points."""
         n_points = len_items(self._points)
         which, at = np.unique(atoms % n_points, return_inverse=True)
-        return some_items(self._points, which), (atoms // n_points) * len(which) + at
+        return take_items(self._points, which), (atoms // n_points) * len(which) + at
 
     def _statistics(self, sample: Sample) -> GramStatistics:
         return gram_statistics(sample, self._kernel, self._points, workers=self._workers)
@@ -269,8 +269,3 @@ def kernel_source(
     if sample.n_rows * n_atoms <= STORED_ENTRIES:
         return StoredAtoms.of_kernel(sample, kernel, points, workers)
     return GramAtoms(sample, kernel, points, n_atoms, workers)
-
-
-def some_items(items: Any, index: Indices) -> Any:
-    """Some of the items, which may be an array, a sparse matrix or a list."""
-    return [items[i] for i in index] if isinstance(items, list) else items[index]

@@ -20,7 +20,7 @@ from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate
 from pursuit.estimators.arguments import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME, Search
 from pursuit.estimators.fit_run import FitRun, interrupt
-from pursuit.estimators.hull.atoms import StackedKernel, StoredAtoms, some_items
+from pursuit.estimators.hull.atoms import StackedKernel, StoredAtoms
 from pursuit.estimators.hull.balls import KINKED, LOSSES, BallProblem, residual_loss
 from pursuit.estimators.hull.pools import BallFit, Pool, RowAtoms, choose_radius, pursue_ball
 from pursuit.estimators.inputs import (
@@ -44,7 +44,15 @@ from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers, single_threaded_blas
 from pursuit.objectives import HuberRows
 from pursuit.objectives.hull import STEPS
-from pursuit.rows import RowSource, Sample, as_rows, distinct_rows, draw_rows, len_items
+from pursuit.rows import (
+    RowSource,
+    Sample,
+    as_rows,
+    distinct_rows,
+    draw_rows,
+    len_items,
+    take_items,
+)
 
 _FOLDS = 5
 """Number of folds of ``radius="cv"``; more are slower and use more rows in each fit."""
@@ -337,7 +345,7 @@ class HullRegressor(ScoredRows, RegressorMixin, KernelModel, ReportedModel, Base
                 mine = np.flatnonzero(self.kernel_indices_ == number)
                 if len(mine):
                     in_memory = self.basis_ is not None
-                    points = some_items(self.basis_ if in_memory else self.basis_indices_, mine)
+                    points = take_items(self.basis_ if in_memory else self.basis_indices_, mine)
                     weights = self.dual_coef_[mine, None]
                     total += kernel_times(rows, kernel, points, weights, workers)[:, 0]
         return total
@@ -380,7 +388,7 @@ class HullRegressor(ScoredRows, RegressorMixin, KernelModel, ReportedModel, Base
                 raise ValueError("kernel is an empty list: pass at least one kernel.")
             return estimator_search(self, _SEARCHES)
         defaults = {"kernel": "rbf", "search": "pooled"}
-        for name in ("kernel", "gamma", "coef0", "degree", "kernel_params", "search"):
+        for name in ("kernel", *KERNEL, "search"):
             value, default = getattr(self, name), defaults.get(name)
             if not (isinstance(value, str) and value == default) and value is not default:
                 raise ValueError(
@@ -418,7 +426,7 @@ class HullRegressor(ScoredRows, RegressorMixin, KernelModel, ReportedModel, Base
         """The kernel, and the first pool of its functions."""
         self.kernel_ = self.kernel
         kernels = self._compiled_kernels(X)
-        self._freeze_kernel()
+        self._freeze_parameters()
         n, m = len(kernels), sample.n_rows
         kernel = kernels[0] if n == 1 else CountingKernel(StackedKernel(kernels))
         functions = "kernel functions" if n == 1 else f"functions of {n} kernels"
@@ -472,7 +480,7 @@ class HullRegressor(ScoredRows, RegressorMixin, KernelModel, ReportedModel, Base
             self.basis_indices_ = present[self.basis_indices_]
         self.kernel_indices_ = used // len_items(points)
         used = used % len_items(points)
-        self.basis_ = None if reads_matrix(self) else some_items(points, used)
+        self.basis_ = None if reads_matrix(self) else take_items(points, used)
 
 
 def _matrix(X: Any) -> Any:

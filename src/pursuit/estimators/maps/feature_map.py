@@ -505,7 +505,7 @@ class GreedyFeatureMap(
         n_rows: int,
     ) -> None:
         """Keep the map; row numbers are those of the rows passed to fit."""
-        self._freeze_kernel()
+        self._freeze_parameters()
         pivots = landmarks.pivots
 
         def as_passed(rows: Indices) -> Indices:

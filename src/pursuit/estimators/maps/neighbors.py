@@ -255,7 +255,7 @@ class SpanNeighbors(
             check_symmetric(X)
         self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
         kernel = self._compiled(X)
-        self._freeze_kernel()
+        self._freeze_parameters()
         sample, present = weighted_sample(rows, None)
         with FitRun(self, sample, present, n_stages=2) as run:
             run.same_matrix(X)

@@ -196,6 +196,8 @@ class MatchingPursuitModel(CallbackSupportMixin, BasisModel, ReportedModel, Base
         self._store(fitted.models.renumbered(as_passed))
         if len(kernels) == 1:
             self._keep_bound_basis(kernels[0])
+        else:
+            self._freeze_parameters()
         quantity, caveats = statements
         if plan.search.own_points:
             caveats = [*caveats, "if the candidates were fixed before the data were seen"]
@@ -481,7 +483,7 @@ class KernelMatchingPursuitRegressor(
 
 
 def _is_logistic(model: Any) -> bool:
-    if vars(model).get("_fitted_loss", model.loss) != "logistic":
+    if model._of_fit("loss") != "logistic":
         raise AttributeError("predict_proba needs loss='logistic'.")
     return True
 
@@ -544,6 +546,8 @@ class KernelMatchingPursuitClassifier(ScoredRows, ClassifierMixin, MatchingPursu
     >>> model.score(X, y) > 0.95
     True
     """
+
+    _frozen = ("loss",)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MatchingPursuitModel._parameter_constraints,
@@ -648,7 +652,6 @@ class KernelMatchingPursuitClassifier(ScoredRows, ClassifierMixin, MatchingPursu
         if self.error_tol_ < 1.0:
             quantity += ", and so of a wrong class,"
         loss = LogisticRows() if self.loss == "logistic" else None
-        self._fitted_loss = self.loss
         judge = MarginJudge(self.error_tol_, loss, Y.shape[1])
         level = np.zeros(Y.shape[1])
         self._fit_model(X, Sample(rows, Y, weights), judge, loss, level, (quantity, []))

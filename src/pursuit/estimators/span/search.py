@@ -259,13 +259,6 @@ def pooled_search(plan: SearchPlan, problem: Problem) -> PooledSearch:
     )
 
 
-def choose_pooled(
-    plan: SearchPlan, problem: Problem, rules: list[StopRule], after_step: Callable[[int], None]
-) -> Choice:
-    """Choose from a pool by statistics on a sketch, or from all rows by all rows."""
-    return pooled_search(plan, problem).run(plan.n_basis, rules, after_step)
-
-
 def choose_again(plan: SearchPlan, problem: Problem, present: Pool, n_kept: int) -> SpanFit:
     """Choose among present points and candidates of a new pool; the first ``n_kept`` stay."""
     fresh = choose_pool(plan, problem)

@@ -174,6 +174,8 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
     True
     """
 
+    _frozen = ("C", "loss")
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LowRankMachine._parameter_constraints,
         "loss": [StrOptions({"squared_hinge", "hinge"})],
@@ -455,6 +457,8 @@ class LowRankSVR(ScoredRows, RegressorMixin, LowRankMachine):
     True
     """
 
+    _frozen = ("C", "epsilon", "loss")
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LowRankMachine._parameter_constraints,
         "epsilon": [numbers.Real],
@@ -680,6 +684,8 @@ class LowRankOneClassSVM(OutlierMixin, LowRankMachine):
     >>> model.certificate_.relative_gap < 0.01
     True
     """
+
+    _frozen = ("nu",)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         name: allowed

@@ -50,8 +50,8 @@ from pursuit.estimators.span.features import (
 )
 from pursuit.estimators.span.search import (
     SearchPlan,
-    choose_pooled,
     estimator_search,
+    pooled_search,
     timed,
     with_checked_points,
 )
@@ -78,9 +78,6 @@ _MOST_MOVED_FEATURES = 256
 """With more features than this, ``refine="auto"`` does not move points."""
 _AUTO_CERTIFICATE_ROWS = 10_000
 """With more rows than this, ``certificate="auto"`` does not take the exact pass."""
-
-_OF_THE_PROBLEM = ("C", "epsilon", "loss", "nu")
-"""Parameters that say what is minimised: `certify` is about the problem of the fit."""
 
 _SEARCHES = {"pooled": POOLED, "full": ()}
 """Fields of `Search` that apply to these machines."""
@@ -282,9 +279,6 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
         self.certificate_ = certificate
         self.path_ = _path(self.basis_indices_, log, reason)
         self._squared_norms = solution.squared_norms
-        self._fitted_parameters = {
-            name: getattr(self, name) for name in _OF_THE_PROBLEM if hasattr(self, name)
-        }
         self._keep_bound_basis(kernel)
         return run, solution.converged
 
@@ -417,7 +411,9 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
 def _choose(plan: SearchPlan, chooser: Problem, run: FitRun) -> Any:
     """The (first) basis, chosen by least squares."""
     tick = run.begin("choose", plan.n_basis)
-    return choose_pooled(plan, chooser, [MaxSize(plan.n_basis), run.interrupted], tick)
+    return pooled_search(plan, chooser).run(
+        plan.n_basis, [MaxSize(plan.n_basis), run.interrupted], tick
+    )
 
 
 def _move_and_solve(
