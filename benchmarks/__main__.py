@@ -16,8 +16,9 @@ DEFAULT_JSON = Path(__file__).parent / "results" / "latest.json"
 def main() -> int:
     options = _options()
     if options.list:
+        width = max(map(len, CASES)) + 2
         for name, case in CASES.items():
-            print(f"{name:<18}{(case.__doc__ or '').splitlines()[0]}")
+            print(f"{name:<{width}}{(case.__doc__ or '').splitlines()[0]}")
         return 0
     if options.quick:
         print("small sizes: the targets are those of the full ones and mean nothing here")

@@ -43,7 +43,8 @@ def _field(P: Floats, *, scale: float, n_waves: int, seed: int) -> Floats:
     rng = np.random.default_rng(seed)
     waves = rng.normal(0, 1 / scale, (n_waves, 2)) / np.sqrt(rng.chisquare(3, (n_waves, 1)) / 3)
     phases = rng.uniform(0, 2 * np.pi, n_waves)
-    total = np.zeros(len(P))
+    total: Floats = np.zeros(len(P))
     for wave, phase in zip(waves, phases, strict=True):
         total += np.cos(P @ wave + phase)
-    return total * np.sqrt(2 / n_waves)
+    total *= np.sqrt(2 / n_waves)
+    return total
