@@ -456,7 +456,7 @@ def test_large_files_are_held_as_float32(tmp_path, monkeypatch):
     np.testing.assert_allclose(from_file.predict(X), in_memory.predict(X), atol=1e-4)
     np.testing.assert_array_equal(from_file.global_.predict(X), in_memory.global_.predict(X))
     monkeypatch.setattr(inputs, "HELD_BYTES", 1000)
-    with pytest.raises(ValueError, match="holds all rows in memory.* SparseGPRegressor"):
+    with pytest.raises(ValueError, match=r"holds all rows in memory.* SparseGPRegressor"):
         FullScaleGPRegressor(**options).fit(tmp_path / "X.npy", y)
 
 
