@@ -481,3 +481,26 @@ def test_agrees_with_scikit_learn_where_all_rows_are_near():
     peer = GaussianProcessRegressor(KERNELS[0], alpha=0.05, optimizer=None).fit(X, y)
     queries = np.random.default_rng(3).uniform(-1, 1, (30, 2))
     np.testing.assert_allclose(model.predict(queries), peer.predict(queries), atol=1e-8)
+
+
+def test_an_interrupted_fit_leaves_the_sparse_model(monkeypatch):
+    X, y = rough(300)
+    fit = SparseGPRegressor.fit
+
+    def interrupted(self, *args, **options):
+        fit(self, *args, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SparseGPRegressor, "fit", interrupted)
+    model = FullScaleGPRegressor(KERNELS[0], n_basis=10, n_neighbors=5, **GIVEN)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert model.n_neighbors_ == 0
+    np.testing.assert_array_equal(model.predict(X), model.global_.predict(X))
+
+
+def test_near_rows_get_what_is_left_of_the_time():
+    X, y = rough(2600, rate=10)
+    model = FullScaleGPRegressor(KERNELS[0], n_basis=40, max_time=1e-3, random_state=0).fit(X, y)
+    assert "16:" in model.learning_report_.near_rows
+    assert "64:" not in model.learning_report_.near_rows
