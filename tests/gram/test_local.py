@@ -37,7 +37,7 @@ def test_groups_hold_the_residual(kernel, stored, n_threads):
     queries = rng.uniform(-1, 1, (70, 2))
     near = rng.permuted(np.tile(np.arange(80), (70, 1)), axis=1)[:, :5]
     near[3, 3:], near[40] = -1, -1
-    rotation = rng.standard_normal((6, 6))
+    rotation = np.tril(rng.standard_normal((6, 6)))
     made = process(kernel, X, stored=stored)
     with Workers(n_threads) as workers:
         parts = made.each(queries, near, lambda groups: groups, workers, rotation=rotation)

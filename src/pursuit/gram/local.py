@@ -15,15 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
+from pursuit.gram.engine import TileTask, row_pass
 from pursuit.gram.products import kernel_features
-from pursuit.kernels import Kernel
+from pursuit.kernels import BoundKernel, Kernel
 from pursuit.linalg import Workers
 from pursuit.rows import RowSource, as_rows, concat, len_items, take_items
 
@@ -32,8 +34,11 @@ T = TypeVar("T")
 _QUERIES = 2048
 """Queries whose near rows get their features together, where these are not stored. More queries
 share more rows, and hold more numbers at a time."""
+_BLOCK = 8 * _QUERIES
 _GROUPS = 32
 """Queries per task of a thread: their features should stay in its cache."""
+_MAGNIFIED = 64.0
+"""Features of type float32 are computed in float32 if whitening magnifies rounding no more."""
 _ROUNDINGS = 16.0
 """The noise counts as at least this many roundings of r, so that r(N,N) + σ²W⁻¹ has an inverse."""
 
@@ -133,6 +138,7 @@ class ResidualProcess:
 
     def features(self, items: Any, workers: Workers, dtype: DTypeLike) -> NDArray[Any]:
         """V of items: shape (n_items, n)."""
+        single = np.dtype(dtype) == np.float32 and self._magnification <= _MAGNIFIED
         return kernel_features(
             as_rows(items),
             self.kernel,
@@ -140,7 +146,20 @@ class ResidualProcess:
             workers,
             whitener=self.whitener,
             dtype=dtype,
+            working=np.float32 if single else np.float64,
         )
+
+    @cached_property
+    def _magnification(self) -> float:
+        """How many times larger than that of k the rounding of V may be: √(k(z,z) K_ZZ⁻¹)."""
+        rows = np.einsum("ij,ij->i", self.whitener, self.whitener)
+        largest = float(self.kernel.diag(self.points).max(initial=0.0))
+        return float(np.sqrt(rows.max(initial=0.0) * largest))
+
+    def nearest_points(self, items: Any, workers: Workers) -> Indices:
+        """Number of the basis point with the largest k(x, z), for every item."""
+        task = TileTask(_largest, (self.points,), _QUERIES, np.concatenate)
+        return row_pass(as_rows(items), self.kernel, task, workers)
 
     def each(
         self,
@@ -154,7 +173,7 @@ class ResidualProcess:
         """List the task's values for a few queries at a time, in their order.
 
         ``near`` holds the near rows of each query, -1 where there are fewer than its columns. With
-        a ``rotation`` of shape (n, n) the features are multiplied by it, too.
+        a lower-triangular ``rotation`` of shape (n, n) the features are multiplied by it, too.
         """
         found: list[T] = []
         for span in Workers.slices(len_items(queries), _QUERIES):
@@ -225,15 +244,26 @@ class ResidualProcess:
         return LocalGroups(slice(0, n_queries), residual, own, near, prior, rounding)
 
 
+def _largest(bound: BoundKernel, items: Any) -> Indices:
+    nearest: Indices = np.argmax(bound(items), axis=1)
+    return nearest
+
+
 def _rotated(table: NDArray[Any], rotation: Floats, workers: Workers) -> NDArray[Any]:
-    """Rows of a table times a matrix, in the type of the table."""
-    matrix = rotation.T.astype(table.dtype)
-    pieces = Workers.slices(len(table), _QUERIES)
-    parts = workers.map(lambda some: table[some] @ matrix, pieces)
-    return np.concatenate(parts) if parts else table
+    """Rows of a table times the transpose of a lower-triangular matrix, in the table's type."""
+    matrix = rotation.astype(table.dtype)
+    turned = np.empty_like(table)
+
+    def part(some: slice) -> None:
+        for panel in Workers.slices(len(matrix), limits.PANEL):
+            left = table[some, : panel.stop]
+            turned[some, panel] = left @ matrix[panel, : panel.stop].T
+
+    workers.map(part, Workers.slices(len(table), _QUERIES))
+    return turned
 
 
 def in_parts(rows: RowSource) -> Iterator[tuple[slice, Any]]:
     """Queries that are worked on together, and where they stand."""
-    for start, items in rows.blocks(_QUERIES):
+    for start, items in rows.blocks(_BLOCK):
         yield slice(start, start + len_items(items)), items

@@ -14,7 +14,7 @@ from pursuit._types import Floats, Indices
 from pursuit.estimators.full_scale.near_rows import LeavingRows, NearRows, RowIndex
 from pursuit.gram import LocalGroups, ResidualProcess, condition, in_parts
 from pursuit.linalg import PredictiveVariance, SpanSolution, Workers
-from pursuit.rows import RowSource, SelectedRows, concat, len_items
+from pursuit.rows import RowSource, SelectedRows, concat, len_items, take_items
 from pursuit.tuning import LeftOutGroups
 
 _COVARIANCE_ROWS = 512
@@ -176,6 +176,12 @@ class LocalModel:
         self, items: Any, k: int, noise: float, workers: Workers, variance: bool
     ) -> tuple[Floats, Floats, Floats]:
         near = self.index.nearest(items, k, workers)
+        if self.process.stored is None:
+            # Neighbouring queries share near rows, whose features are then computed once.
+            order = np.argsort(self.process.nearest_points(items, workers), kind="stable")
+            items, near = take_items(items, order), near[order]
+        else:
+            order = np.arange(len(near))
         errors = self.kept.targets - self.fitted
         rotation = self.part.rotation.T.astype(self.process.dtype)
 
@@ -193,8 +199,9 @@ class LocalModel:
             return mean, given.missed + spread, groups.prior
 
         parts = self.process.each(items, near, task, workers)
-        means, left, prior = zip(*parts, strict=True)
-        return np.concatenate(means), np.concatenate(left), np.concatenate(prior)
+        means, left, prior = (np.concatenate(each) for each in zip(*parts, strict=True))
+        back = np.argsort(order)
+        return means[back], left[back] if variance else left, prior[back]
 
     def covariance(
         self, rows: RowSource, k: int, noise: float, spread: PredictiveVariance, workers: Workers
