@@ -25,8 +25,15 @@ from pursuit.kernels import Kernel
 from pursuit.linalg import SpanPoints, Workers
 from pursuit.rows import RowSource, as_rows
 
-_TREE_DIMENSIONS = 10.0
-"""Rows that fill at most so many dimensions are searched by a tree."""
+_SMALL = 1000
+"""Up to so many rows a query is always compared with all of them."""
+
+_TREE_DIMENSIONS = 3.5
+"""Rows are searched by a tree if they fill at most so many dimensions, and one more for every power
+of ten in their number: there a tree is as fast as a comparison with all rows."""
+
+_SAMPLED, _SAMPLE_K = 64, 32
+"""Rows, and neighbours of each, from which the number of dimensions is estimated."""
 
 _SCANNED_ROWS = 100_000
 """Up to so many rows a query is compared with all of them where a tree is slow."""
@@ -100,21 +107,30 @@ def nearest_in_space(
 
 
 def _method(X: Floats, cells: ArrayLike | None, workers: Workers) -> Scan | Tree | Cells:
-    if effective_dimension(X) <= _TREE_DIMENSIONS:
+    scan = Scan(X)
+    if len(X) <= _SMALL:
+        return scan
+    if local_dimension(scan, workers) <= _TREE_DIMENSIONS + np.log10(len(X)):
         return Tree(X)
     if cells is None or len(X) <= _SCANNED_ROWS:
-        return Scan(X)
+        return scan
     return Cells(X, np.ascontiguousarray(cells, dtype=np.float64), _CELLS, workers)
 
 
-def effective_dimension(X: Floats) -> float:
-    """How many columns the rows spread over: (Σ_j s_j²)²/Σ_j s_j⁴ with variances s_j²."""
-    variances = X.var(axis=0)
-    largest = variances.max(initial=0.0)
-    if largest == 0.0:
-        return 0.0
-    shares = variances / largest
-    return float(shares.sum() ** 2 / (shares**2).sum())
+def local_dimension(scan: Scan, workers: Workers) -> float:
+    """The dimension d that rows fill around a row: about r^d of them are within distance r.
+
+    The estimate of Levina and Bickel (2005): 1/d is the mean of log(r_k/r_j), r_j being the
+    distance of the j-th nearest row, over j < k and over a few rows.
+    """
+    X = scan.points
+    some = np.linspace(0, len(X) - 1, _SAMPLED).astype(np.intp)
+    found = scan.nearest(Sought(X[some], some, np.full(len(some), len(X))), _SAMPLE_K, workers)
+    squares = ((X[some, None] - X[found]) ** 2).sum(axis=2)
+    squares = squares[squares[:, 0] > 0]
+    logs = 0.5 * np.log(squares[:, -1:] / squares[:, :-1])
+    total = float(logs.sum())
+    return logs.size / total if total > 0 else 0.0
 
 
 class RowsInSpace:
