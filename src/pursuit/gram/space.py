@@ -29,7 +29,7 @@ _PAIRS = 1 << 18
 _DIFFERENCES = 1 << 20
 """Differences of coordinates that are held at a time: 8 MB."""
 
-_WAITING = 1 << 20
+_WAITING = 1 << 19
 """Pairs of a query and a row that wait to be measured at a time."""
 
 _GROUP = 16
@@ -49,7 +49,7 @@ _CELL_QUERIES = 1024
 """Most queries per task where queries look into cells: more share a matrix product."""
 
 _FIRST_CELLS = 2
-"""Cells that a query looks into first; each further round takes twice as many."""
+"""Cells that a query looks into first. After each round it has looked into three times as many."""
 
 
 @dataclass(frozen=True)
@@ -90,30 +90,32 @@ class Shortlist:
         The rows.
     k : int
         Number of neighbours.
+
+    Attributes
+    ----------
+    reach : array of shape (n_queries,)
+        At least the squared distance of the k-th nearest row.
     """
 
     def __init__(self, sought: Sought, points: Floats, k: int) -> None:
         self.sought, self.k = sought, k
+        self.reach = np.full(len(sought), np.inf)
         self._points = points
         self._smallest = np.full((len(sought), k), np.inf)
         self._settled: _Pairs = np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0)
-        self._waiting = [(np.empty(0, np.intp), np.empty(0, np.intp))]
-
-    @property
-    def reach(self) -> Floats:
-        """At least the squared distance of the k-th nearest row, per query."""
-        reach: Floats = self._smallest.max(axis=1)
-        return reach
+        self._waiting, self._n_waiting = [(np.empty(0, np.intp), np.empty(0, np.intp))], 0
 
     def tighten(self, queries: Indices, squares: Floats) -> None:
         """Lower the reach of some queries by upper bounds of squared distances to further rows."""
         both = np.concatenate([self._smallest[queries], squares], axis=1)
-        self._smallest[queries] = np.partition(both, self.k - 1, axis=1)[:, : self.k]
+        smallest = np.partition(both, self.k - 1, axis=1)[:, : self.k]
+        self._smallest[queries], self.reach[queries] = smallest, smallest[:, -1]
 
     def add(self, query: Indices, row: Indices) -> None:
         """Add pairs of a query and a row; no pair comes twice."""
         self._waiting.append((query, row))
-        if sum(len(queries) for queries, _ in self._waiting) > _WAITING:
+        self._n_waiting += len(query)
+        if self._n_waiting > _WAITING:
             self._settle()
 
     def nearest(self) -> tuple[Indices, Floats]:
@@ -133,7 +135,7 @@ class Shortlist:
         """Measure the rows that wait, and keep the k nearest, by distance, then row number."""
         query, row = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
         squared = squared_distances(self.sought.points, self._points, query, row)
-        self._waiting = [(query[:0], row[:0])]
+        self._waiting, self._n_waiting = [(query[:0], row[:0])], 0
         settled = zip(self._settled, (query, row, squared), strict=True)
         query, row, squared = (np.concatenate(parts) for parts in settled)
         order = np.lexsort((row, squared, query))
@@ -159,11 +161,11 @@ class Centred:
         self._norms = np.einsum("ij,ij->i", self._points, self._points)
         self._roundings = 4.0 * (points.shape[1] + 4) * EPS
 
-    def squares(self, queries: Floats, index: slice | Indices) -> tuple[Floats, Floats]:
+    def squares(self, queries: Floats, part: slice) -> tuple[Floats, Floats]:
         """Squared distances of queries to some of the points, and their largest error per query."""
-        moved, norms = queries - self._centre, self._norms[index]
+        moved, norms = queries - self._centre, self._norms[part]
         lengths = np.einsum("ij,ij->i", moved, moved)
-        squares = moved @ self._points[index].T
+        squares = moved @ self._points[part].T
         squares *= -2.0
         squares += norms
         squares += lengths[:, None]
@@ -208,22 +210,28 @@ class Scan:
         """The k nearest allowed rows of the queries of one task."""
         shortlist, everyone = Shortlist(sought, self.points, k), np.arange(len(sought))
         for span in Workers.slices(int(sought.before.max(initial=0)), _TILE_ROWS):
-            self.compare(shortlist, everyone, np.arange(span.start, span.stop))
+            compare(shortlist, everyone, self._centred, span, np.arange(span.start, span.stop))
         return shortlist.nearest()[0]
 
-    def compare(self, shortlist: Shortlist, queries: Indices, rows: Indices) -> None:
-        """Add those of some rows, given by increasing numbers, that some queries may need."""
-        sought = shortlist.sought[queries]
-        tile, error = self._centred.squares(sought.points, rows)
-        if sought.before.min() <= rows[-1]:
-            tile[rows >= sought.before[:, None]] = np.inf
-        place = np.minimum(np.searchsorted(rows, sought.own), len(rows) - 1)
-        itself = np.flatnonzero(rows[place] == sought.own)
-        tile[itself, place[itself]] = np.inf
-        shortlist.tighten(queries, _smallest_of_groups(tile, shortlist.k) + error[:, None])
-        bound = np.minimum(shortlist.reach[queries] + error, np.finfo(np.float64).max)
-        i, j = np.divmod(np.flatnonzero(tile <= bound[:, None]), len(rows))
-        shortlist.add(queries[i], rows[j])
+
+def compare(
+    shortlist: Shortlist, queries: Indices, points: Centred, part: slice, rows: Indices
+) -> None:
+    """Add those rows to the shortlist that some queries may need.
+
+    ``rows`` are the numbers, in increasing order, of the rows at ``points[part]``.
+    """
+    sought = shortlist.sought[queries]
+    tile, error = points.squares(sought.points, part)
+    if sought.before.min() <= rows[-1]:
+        tile[rows >= sought.before[:, None]] = np.inf
+    place = np.minimum(np.searchsorted(rows, sought.own), len(rows) - 1)
+    itself = np.flatnonzero(rows[place] == sought.own)
+    tile[itself, place[itself]] = np.inf
+    shortlist.tighten(queries, _smallest_of_groups(tile, shortlist.k) + error[:, None])
+    bound = np.minimum(shortlist.reach[queries] + error, np.finfo(np.float64).max)
+    i, j = np.divmod(np.flatnonzero(tile <= bound[:, None]), len(rows))
+    shortlist.add(queries[i], rows[j])
 
 
 class Tree:
@@ -235,15 +243,13 @@ class Tree:
 
     Parameters
     ----------
-    points : array of shape (n_rows, n_features)
-        The rows.
+    scan : Scan
+        The rows, and the comparison with all of them.
     """
 
-    def __init__(self, points: Floats) -> None:
-        self.points = points
-        self.n_rows = len(points)
-        self._scan = Scan(points)
-        self._tree = cKDTree(points)
+    def __init__(self, scan: Scan) -> None:
+        self.points, self.n_rows = scan.points, scan.n_rows
+        self._scan, self._tree = scan, cKDTree(scan.points)
 
     def nearest(self, sought: Sought, k: int, workers: Workers) -> Indices:
         """The k nearest allowed rows of each query, padded with -1."""
@@ -281,7 +287,7 @@ class _TreeSearch:
         """The k nearest allowed rows of the queries of one task."""
         found = np.empty((len(sought), k), dtype=np.intp)
         waiting, asked = np.arange(len(sought)), self.asked
-        rounding = 8.0 * (sought.points.shape[1] + 16) * EPS
+        within = 1.0 - _rounding(sought.points.shape[1])
         while len(waiting):
             some = sought[waiting]
             if asked * _TREE_SHARE > self.tree.n:
@@ -293,7 +299,7 @@ class _TreeSearch:
             shortlist = Shortlist(some, self.scan.points, k)
             shortlist.add(query[allowed], row[allowed])
             found[waiting], squares = shortlist.nearest()
-            waiting = waiting[squares[:, -1] >= distance[:, -1] ** 2 * (1.0 - rounding)]
+            waiting = waiting[squares[:, -1] >= distance[:, -1] ** 2 * within]
             asked *= 2
         return found
 
@@ -322,7 +328,6 @@ class Cells:
         self, points: Floats, centres: Floats, limit: int | None, workers: Workers
     ) -> None:
         self.points, self.n_rows = points, len(points)
-        self._scan = Scan(points)
         nearest = Centred(centres).nearest(points, workers)
         used, cell = np.unique(nearest, return_inverse=True)
         self._centres = Centred(centres[used])
@@ -332,7 +337,10 @@ class Cells:
         np.maximum.at(radius, cell, squared)
         self._radius = np.sqrt(radius)
         order = np.argsort(cell, kind="stable")
-        self._rows = np.split(order, np.searchsorted(cell[order], np.arange(1, len(used))))
+        # Rows of a cell lie side by side.
+        self._ordered = Centred(points[order])
+        self._starts = np.searchsorted(cell[order], np.arange(len(used)))
+        self._rows = np.split(order, self._starts[1:])
 
     def nearest(self, sought: Sought, k: int, workers: Workers) -> Indices:
         """The k nearest allowed rows of each query, padded with -1."""
@@ -351,15 +359,16 @@ class Cells:
         """The k nearest allowed rows of the queries of one task."""
         shortlist = Shortlist(sought, self.points, k)
         squares, error = self._centres.squares(sought.points, slice(None))
-        lower = np.sqrt(np.maximum(squares - error[:, None], 0.0)) - self._radius
+        rounding = _rounding(self.points.shape[1])
+        lower = (1.0 - rounding) * np.sqrt(np.maximum(squares - error[:, None], 0.0))
+        lower -= (1.0 + rounding) * self._radius
         order = np.argsort(squares, axis=1, kind="stable")
         last = self._last_cell(sought, k, order)
         start, stop = 0, _FIRST_CELLS
         while start < last.max(initial=0):
             query, place = np.nonzero(np.arange(start, stop) < last[:, None])
             cell = order[query, start + place]
-            # Radii and distances are rounded to a few parts in 1e16.
-            near = lower[query, cell] <= np.sqrt(shortlist.reach[query]) * (1.0 + 1e-12)
+            near = lower[query, cell] <= (1.0 + rounding) * np.sqrt(shortlist.reach[query])
             self._look_into(shortlist, query[near], cell[near])
             start, stop = stop, 3 * stop
         return shortlist.nearest()[0]
@@ -377,9 +386,11 @@ class Cells:
         order = np.argsort(cell, kind="stable")
         used, starts = np.unique(cell[order], return_index=True)
         for c, queries in zip(used, np.split(query[order], starts)[1:], strict=True):
-            for rows in Workers.slices(len(self._rows[c]), _TILE_ROWS):
+            for span in Workers.slices(len(self._rows[c]), _TILE_ROWS):
+                part = slice(self._starts[c] + span.start, self._starts[c] + span.stop)
+                rows = self._rows[c][span]
                 for some in Workers.slices(len(queries), _QUERIES):
-                    self._scan.compare(shortlist, queries[some], self._rows[c][rows])
+                    compare(shortlist, queries[some], self._ordered, part, rows)
 
 
 def rows_sought(points: Floats, start: int, stop: int) -> Sought:
@@ -410,6 +421,11 @@ def squared_distances(A: Floats, B: Floats, i: Indices, j: Indices) -> Floats:
         for column in differences.T:
             squares[span] += column
     return squares
+
+
+def _rounding(n_features: int) -> float:
+    """More than the relative error of a squared distance, and of a bound that a tree prunes by."""
+    return 8.0 * (n_features + 16) * EPS
 
 
 def _smallest_of_groups(tile: Floats, k: int) -> Floats:
