@@ -216,6 +216,16 @@ def test_limited_cells_find_the_nearest_rows_of_the_cells_they_look_into():
         np.testing.assert_array_equal(found, full_sort(D, k, before=before))
 
 
+def test_a_query_that_is_a_row_looks_for_k_other_rows():
+    """Its cell holds k rows, itself included: one short."""
+    X = np.concatenate([start + np.arange(4.0) for start in (0, 100, 200)])[:, None]
+    rows = RowsInSpace(Cells(X, X[1::4], 1, Workers()))
+    own = np.arange(12)
+    found = rows.nearest(X, 4, Workers(), own=own)
+    np.testing.assert_array_equal(found[:4], full_sort(squared_distances(X, X), 4, own=own)[:4])
+    assert (found >= 0).all()
+
+
 def test_cells_skip_what_is_too_far(monkeypatch):
     """Without a limit, separate clusters are still not looked into."""
     rng = np.random.default_rng(6)
