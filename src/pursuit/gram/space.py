@@ -2,7 +2,7 @@
 
 All three take the squared distance Σ_j (q_j - x_j)², added up from the first coordinate to the last
 in float64, and order rows by it, then by row number. They differ only in how they find candidates,
-so they return the same rows.
+so they return the same rows, except that cells with a limit may miss some.
 """
 
 from __future__ import annotations
@@ -260,9 +260,10 @@ class Tree:
         """The k nearest rows before each row, padded with -1.
 
         Rows are searched in a tree that ends soon after them, for so many neighbours that about k
-        of them come before the row.
+        of them come before the row. The first rows, for which that is too large a share of a tree,
+        are compared with all rows before them.
         """
-        start = min(self.n_rows, int(1.25 * _TREE_SHARE * (_GROWTH * k + _SPARE)) + 1)
+        start = min(self.n_rows, _TREE_SHARE * (2 * k + 2 * _SPARE))
         parts = [self._scan.nearest(rows_sought(self.points, 0, start), k, workers)]
         while start < self.n_rows:
             stop = min(self.n_rows, int(_GROWTH * start))
