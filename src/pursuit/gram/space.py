@@ -2,7 +2,7 @@
 
 All three take the squared distance Σ_j (q_j - x_j)², added up from the first coordinate to the last
 in float64, and order rows by it, then by row number. They differ only in how they find candidates,
-so they return the same rows.
+so they return the same rows, except that cells with a limit may miss some.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from pursuit._types import Floats, Indices
@@ -20,8 +19,8 @@ from pursuit.linalg import EPS, Workers
 _QUERIES = 256
 """Most queries per task. More make larger matrix products and need more memory."""
 
-_TILE_ROWS = 8192
-"""Rows per matrix product: with 256 queries a tile of distances takes 16 MB."""
+_TILE_ROWS = 4096
+"""Rows per matrix product: with 256 queries a tile of distances takes 8 MB."""
 
 _PAIRS = 1 << 18
 """Queries times neighbours per task; fewer queries form a task when many neighbours are asked for.
@@ -29,6 +28,9 @@ _PAIRS = 1 << 18
 
 _DIFFERENCES = 1 << 20
 """Differences of coordinates that are held at a time: 8 MB."""
+
+_WAITING = 1 << 19
+"""Pairs of a query and a row that wait to be measured at a time."""
 
 _GROUP = 16
 """Rows of a tile of which the smallest distance is taken before the k-th smallest is sought."""
@@ -43,8 +45,11 @@ _GROWTH = 1.25
 """Trees of the first rows grow by this factor. A smaller one builds more trees, a larger one asks
 them for more neighbours of which more come after the query."""
 
+_CELL_QUERIES = 1024
+"""Most queries per task where queries look into cells: more share a matrix product."""
+
 _FIRST_CELLS = 2
-"""Cells that a query looks into first; each further round takes twice as many."""
+"""Cells that a query looks into first. After each round it has looked into three times as many."""
 
 
 @dataclass(frozen=True)
@@ -73,47 +78,69 @@ class Sought:
         """Number of queries."""
         return len(self.points)
 
-    def allows(self, query: Indices, row: Indices) -> NDArray[np.bool_]:
-        """Whether the queries may get these rows, pair by pair."""
-        allowed: NDArray[np.bool_] = (row < self.before[query]) & (row != self.own[query])
-        return allowed
 
+class Shortlist:
+    """Rows that may be among the k nearest of the queries of one task.
 
-class Kept:
-    """The k nearest rows of each query among those it was shown so far.
+    Parameters
+    ----------
+    sought : Sought
+        The queries.
+    points : array of shape (n_rows, n_features)
+        The rows.
+    k : int
+        Number of neighbours.
 
-    ``rows`` and ``squares`` have shape (n_queries, k) and are sorted by squared distance, then row
-    number. Places without a row hold -1 and infinity, at the end.
+    Attributes
+    ----------
+    reach : array of shape (n_queries,)
+        At least the squared distance of the k-th nearest row.
     """
 
-    def __init__(self, n_queries: int, k: int) -> None:
-        self.rows = np.full((n_queries, k), -1, dtype=np.intp)
-        self.squares = np.full((n_queries, k), np.inf)
+    def __init__(self, sought: Sought, points: Floats, k: int) -> None:
+        self.sought, self.k = sought, k
+        self.reach = np.full(len(sought), np.inf)
+        self._points = points
+        self._smallest = np.full((len(sought), k), np.inf)
+        self._settled: _Pairs = np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0)
+        self._waiting, self._n_waiting = [(np.empty(0, np.intp), np.empty(0, np.intp))], 0
 
-    @property
-    def reach(self) -> Floats:
-        """The largest squared distance that can still enter; infinity before there are k rows."""
-        return self.squares[:, -1]
+    def tighten(self, queries: Indices, squares: Floats) -> None:
+        """Lower the reach of some queries by upper bounds of squared distances to further rows."""
+        both = np.concatenate([self._smallest[queries], squares], axis=1)
+        smallest = np.partition(both, self.k - 1, axis=1)[:, : self.k]
+        self._smallest[queries], self.reach[queries] = smallest, smallest[:, -1]
 
-    def add(self, query: Indices, row: Indices, squared: Floats) -> None:
-        """Show queries further rows, pair by pair; no query sees a row twice."""
-        near = squared <= self.reach[query]
-        changed, place = np.unique(query[near], return_inverse=True)
-        old = self.rows[changed] >= 0
-        query = np.concatenate([np.nonzero(old)[0], place])
-        row = np.concatenate([self.rows[changed][old], row[near]])
-        squared = np.concatenate([self.squares[changed][old], squared[near]])
+    def add(self, query: Indices, row: Indices) -> None:
+        """Add pairs of a query and a row; no pair comes twice."""
+        self._waiting.append((query, row))
+        self._n_waiting += len(query)
+        if self._n_waiting > _WAITING:
+            self._settle()
+
+    def nearest(self) -> tuple[Indices, Floats]:
+        """Rows, and squared distances, of shape (n_queries, k): the nearest that were added.
+
+        Places without a row hold -1 and infinity, at the end.
+        """
+        self._settle()
+        query, row, squared = self._settled
+        rank = _ranks(query)
+        rows = np.full(self._smallest.shape, -1, dtype=np.intp)
+        squares = np.full(self._smallest.shape, np.inf)
+        rows[query, rank], squares[query, rank] = row, squared
+        return rows, squares
+
+    def _settle(self) -> None:
+        """Measure the rows that wait, and keep the k nearest, by distance, then row number."""
+        query, row = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
+        squared = squared_distances(self.sought.points, self._points, query, row)
+        self._waiting, self._n_waiting = [(query[:0], row[:0])], 0
+        settled = zip(self._settled, (query, row, squared), strict=True)
+        query, row, squared = (np.concatenate(parts) for parts in settled)
         order = np.lexsort((row, squared, query))
-        query, row, squared = query[order], row[order], squared[order]
-        starts = np.searchsorted(query, np.arange(len(changed)))
-        rank = np.arange(len(query)) - starts[query]
-        kept = rank < self.rows.shape[1]
-        self.rows[changed[query[kept]], rank[kept]] = row[kept]
-        self.squares[changed[query[kept]], rank[kept]] = squared[kept]
-
-    def put(self, queries: Indices, other: Kept) -> None:
-        """Take over what was found for some of the queries."""
-        self.rows[queries], self.squares[queries] = other.rows, other.squares
+        order = order[_ranks(query[order]) < self.k]
+        self._settled = query[order], row[order], squared[order]
 
 
 class Centred:
@@ -134,15 +161,25 @@ class Centred:
         self._norms = np.einsum("ij,ij->i", self._points, self._points)
         self._roundings = 4.0 * (points.shape[1] + 4) * EPS
 
-    def squares(self, queries: Floats, index: slice | Indices) -> tuple[Floats, Floats]:
+    def squares(self, queries: Floats, part: slice) -> tuple[Floats, Floats]:
         """Squared distances of queries to some of the points, and their largest error per query."""
-        moved, norms = queries - self._centre, self._norms[index]
+        moved, norms = queries - self._centre, self._norms[part]
         lengths = np.einsum("ij,ij->i", moved, moved)
-        squares = moved @ self._points[index].T
+        squares = moved @ self._points[part].T
         squares *= -2.0
         squares += norms
         squares += lengths[:, None]
         return squares, self._roundings * (lengths + norms.max())
+
+    def nearest(self, queries: Floats, workers: Workers) -> Indices:
+        """The nearest point of each query, within rounding."""
+
+        def task(span: slice) -> Indices:
+            index: Indices = self.squares(queries[span], slice(None))[0].argmin(axis=1)
+            return index
+
+        spans = Workers.slices(len(queries), _CELL_QUERIES)
+        return np.concatenate([np.empty(0, dtype=np.intp), *workers.map(task, spans)])
 
 
 class Scan:
@@ -169,28 +206,32 @@ class Scan:
         """The k nearest rows before each row, padded with -1."""
         return self.nearest(rows_sought(self.points, 0, self.n_rows), k, workers)
 
-    def search(self, sought: Sought, k: int) -> Kept:
+    def search(self, sought: Sought, k: int) -> Indices:
         """The k nearest allowed rows of the queries of one task."""
-        kept, everyone = Kept(len(sought), k), np.arange(len(sought))
+        shortlist, everyone = Shortlist(sought, self.points, k), np.arange(len(sought))
         for span in Workers.slices(int(sought.before.max(initial=0)), _TILE_ROWS):
-            self.compare(sought, kept, everyone, np.arange(span.start, span.stop))
-        return kept
+            compare(shortlist, everyone, self._centred, span, np.arange(span.start, span.stop))
+        return shortlist.nearest()[0]
 
-    def compare(self, sought: Sought, kept: Kept, queries: Indices, rows: Indices) -> None:
-        """Show some of the queries some rows, given by increasing numbers."""
-        k = kept.rows.shape[1]
-        tile, error = self._centred.squares(sought.points[queries], rows)
-        if sought.before[queries].min() <= rows[-1]:
-            tile[rows >= sought.before[queries, None]] = np.inf
-        place = np.minimum(np.searchsorted(rows, sought.own[queries]), len(rows) - 1)
-        itself = np.flatnonzero(rows[place] == sought.own[queries])
-        tile[itself, place[itself]] = np.inf
-        bound = np.minimum(kept.reach[queries] + error, np.finfo(np.float64).max)
-        if len(rows) > k:
-            np.minimum(bound, _bound_of_kth(tile, k) + 2.0 * error, out=bound)
-        i, j = np.nonzero(tile <= bound[:, None])
-        query, row = queries[i], rows[j]
-        kept.add(query, row, squared_distances(sought.points, self.points, query, row))
+
+def compare(
+    shortlist: Shortlist, queries: Indices, points: Centred, part: slice, rows: Indices
+) -> None:
+    """Add those rows to the shortlist that some queries may need.
+
+    ``rows`` are the numbers, in increasing order, of the rows at ``points[part]``.
+    """
+    sought = shortlist.sought[queries]
+    tile, error = points.squares(sought.points, part)
+    if sought.before.min() <= rows[-1]:
+        tile[rows >= sought.before[:, None]] = np.inf
+    place = np.minimum(np.searchsorted(rows, sought.own), len(rows) - 1)
+    itself = np.flatnonzero(rows[place] == sought.own)
+    tile[itself, place[itself]] = np.inf
+    shortlist.tighten(queries, _smallest_of_groups(tile, shortlist.k) + error[:, None])
+    bound = np.minimum(shortlist.reach[queries] + error, np.finfo(np.float64).max)
+    i, j = np.divmod(np.flatnonzero(tile <= bound[:, None]), len(rows))
+    shortlist.add(queries[i], rows[j])
 
 
 class Tree:
@@ -202,15 +243,13 @@ class Tree:
 
     Parameters
     ----------
-    points : array of shape (n_rows, n_features)
-        The rows.
+    scan : Scan
+        The rows, and the comparison with all of them.
     """
 
-    def __init__(self, points: Floats) -> None:
-        self.points = points
-        self.n_rows = len(points)
-        self._scan = Scan(points)
-        self._tree = cKDTree(points)
+    def __init__(self, scan: Scan) -> None:
+        self.points, self.n_rows = scan.points, scan.n_rows
+        self._scan, self._tree = scan, cKDTree(scan.points)
 
     def nearest(self, sought: Sought, k: int, workers: Workers) -> Indices:
         """The k nearest allowed rows of each query, padded with -1."""
@@ -221,9 +260,10 @@ class Tree:
         """The k nearest rows before each row, padded with -1.
 
         Rows are searched in a tree that ends soon after them, for so many neighbours that about k
-        of them come before the row.
+        of them come before the row. The first rows, for which that is too large a share of a tree,
+        are compared with all rows before them.
         """
-        start = min(self.n_rows, int(1.25 * _TREE_SHARE * (_GROWTH * k + _SPARE)) + 1)
+        start = min(self.n_rows, _TREE_SHARE * (2 * k + 2 * _SPARE))
         parts = [self._scan.nearest(rows_sought(self.points, 0, start), k, workers)]
         while start < self.n_rows:
             stop = min(self.n_rows, int(_GROWTH * start))
@@ -244,28 +284,25 @@ class _TreeSearch:
     scan: Scan
     asked: int
 
-    def __call__(self, sought: Sought, k: int) -> Kept:
+    def __call__(self, sought: Sought, k: int) -> Indices:
         """The k nearest allowed rows of the queries of one task."""
-        kept = Kept(len(sought), k)
+        found = np.empty((len(sought), k), dtype=np.intp)
         waiting, asked = np.arange(len(sought)), self.asked
-        rounding = 8.0 * (sought.points.shape[1] + 16) * EPS
+        within = 1.0 - _rounding(sought.points.shape[1])
         while len(waiting):
             some = sought[waiting]
             if asked * _TREE_SHARE > self.tree.n:
-                kept.put(waiting, self.scan.search(some, k))
+                found[waiting] = self.scan.search(some, k)
                 break
-            distance, row = self.tree.query(some.points, asked)
-            query = np.repeat(np.arange(len(some)), asked)
-            row = np.asarray(row, dtype=np.intp).ravel()
-            allowed = some.allows(query, row)
-            query, row = query[allowed], row[allowed]
-            part = Kept(len(some), k)
-            part.add(query, row, squared_distances(some.points, self.scan.points, query, row))
-            kept.put(waiting, part)
-            last = np.asarray(distance)[:, -1]
-            waiting = waiting[~(part.reach < last**2 * (1.0 - rounding))]
+            distance, row = map(np.asarray, self.tree.query(some.points, asked))
+            query, row = np.repeat(np.arange(len(some)), asked), row.ravel().astype(np.intp)
+            allowed = (row < some.before[query]) & (row != some.own[query])
+            shortlist = Shortlist(some, self.scan.points, k)
+            shortlist.add(query[allowed], row[allowed])
+            found[waiting], squares = shortlist.nearest()
+            waiting = waiting[squares[:, -1] >= distance[:, -1] ** 2 * within]
             asked *= 2
-        return kept
+        return found
 
 
 class Cells:
@@ -292,15 +329,8 @@ class Cells:
         self, points: Floats, centres: Floats, limit: int | None, workers: Workers
     ) -> None:
         self.points, self.n_rows = points, len(points)
-        self._scan = Scan(points)
-        every = Centred(centres)
-
-        def assign(span: slice) -> Indices:
-            cells: Indices = every.squares(points[span], slice(None))[0].argmin(axis=1)
-            return cells
-
-        assigned = workers.map(assign, Workers.slices(len(points), _TILE_ROWS))
-        used, cell = np.unique(np.concatenate(assigned), return_inverse=True)
+        nearest = Centred(centres).nearest(points, workers)
+        used, cell = np.unique(nearest, return_inverse=True)
         self._centres = Centred(centres[used])
         self._limit = len(used) if limit is None else limit
         squared = squared_distances(points, centres[used], np.arange(len(points)), cell)
@@ -308,32 +338,41 @@ class Cells:
         np.maximum.at(radius, cell, squared)
         self._radius = np.sqrt(radius)
         order = np.argsort(cell, kind="stable")
-        self._rows = np.split(order, np.searchsorted(cell[order], np.arange(1, len(used))))
+        # Rows of a cell lie side by side.
+        self._ordered = Centred(points[order])
+        self._starts = np.searchsorted(cell[order], np.arange(len(used)))
+        self._rows = np.split(order, self._starts[1:])
 
     def nearest(self, sought: Sought, k: int, workers: Workers) -> Indices:
         """The k nearest allowed rows of each query, padded with -1."""
-        return over_queries(self.search, sought, k, workers)
+        cell = self._centres.nearest(sought.points, workers)
+        # Queries of one task then look into the same cells.
+        order = np.argsort(cell, kind="stable")
+        found = np.empty((len(sought), k), dtype=np.intp)
+        found[order] = over_queries(self.search, sought[order], k, workers, _CELL_QUERIES)
+        return found
 
     def preceding(self, k: int, workers: Workers) -> Indices:
         """The k nearest rows before each row, padded with -1."""
         return self.nearest(rows_sought(self.points, 0, self.n_rows), k, workers)
 
-    def search(self, sought: Sought, k: int) -> Kept:
+    def search(self, sought: Sought, k: int) -> Indices:
         """The k nearest allowed rows of the queries of one task."""
-        kept = Kept(len(sought), k)
+        shortlist = Shortlist(sought, self.points, k)
         squares, error = self._centres.squares(sought.points, slice(None))
-        lower = np.sqrt(np.maximum(squares - error[:, None], 0.0)) - self._radius
+        rounding = _rounding(self.points.shape[1])
+        lower = (1.0 - rounding) * np.sqrt(np.maximum(squares - error[:, None], 0.0))
+        lower -= (1.0 + rounding) * self._radius
         order = np.argsort(squares, axis=1, kind="stable")
         last = self._last_cell(sought, k, order)
         start, stop = 0, _FIRST_CELLS
         while start < last.max(initial=0):
             query, place = np.nonzero(np.arange(start, stop) < last[:, None])
             cell = order[query, start + place]
-            # Radii and distances are rounded to a few parts in 1e16.
-            near = lower[query, cell] <= np.sqrt(kept.reach[query]) * (1.0 + 1e-12)
-            self._look_into(sought, kept, query[near], cell[near])
-            start, stop = stop, min(3 * stop, len(self._rows))
-        return kept
+            near = lower[query, cell] <= (1.0 + rounding) * np.sqrt(shortlist.reach[query])
+            self._look_into(shortlist, query[near], cell[near])
+            start, stop = stop, 3 * stop
+        return shortlist.nearest()[0]
 
     def _last_cell(self, sought: Sought, k: int, order: Indices) -> Indices:
         """How many of its nearest cells each query looks into."""
@@ -343,15 +382,16 @@ class Cells:
         enough: Indices = 1 + (seen < needed[:, None]).sum(axis=1)
         return np.minimum(np.maximum(enough, self._limit), len(self._rows))
 
-    def _look_into(self, sought: Sought, kept: Kept, query: Indices, cell: Indices) -> None:
-        """Show queries the rows of cells, pair by pair."""
+    def _look_into(self, shortlist: Shortlist, query: Indices, cell: Indices) -> None:
+        """Compare queries with the rows of cells, pair by pair."""
         order = np.argsort(cell, kind="stable")
-        query, cell = query[order], cell[order]
-        used, starts = np.unique(cell, return_index=True)
-        for c, queries in zip(used, np.split(query, starts)[1:], strict=True):
-            rows = self._rows[c]
-            for span in Workers.slices(len(rows), _TILE_ROWS):
-                self._scan.compare(sought, kept, queries, rows[span])
+        used, starts = np.unique(cell[order], return_index=True)
+        for c, queries in zip(used, np.split(query[order], starts)[1:], strict=True):
+            for span in Workers.slices(len(self._rows[c]), _TILE_ROWS):
+                part = slice(self._starts[c] + span.start, self._starts[c] + span.stop)
+                rows = self._rows[c][span]
+                for some in Workers.slices(len(queries), _QUERIES):
+                    compare(shortlist, queries[some], self._ordered, part, rows)
 
 
 def rows_sought(points: Floats, start: int, stop: int) -> Sought:
@@ -361,13 +401,15 @@ def rows_sought(points: Floats, start: int, stop: int) -> Sought:
 
 
 def over_queries(
-    search: Callable[[Sought, int], Kept], sought: Sought, k: int, workers: Workers
+    search: Callable[[Sought, int], Indices],
+    sought: Sought,
+    k: int,
+    workers: Workers,
+    n_queries: int = _QUERIES,
 ) -> Indices:
-    """Search for all queries, a fixed number of them per task."""
-    width = max(1, min(_QUERIES, _PAIRS // max(k, 1)))
-    parts = workers.map(
-        lambda span: search(sought[span], k).rows, Workers.slices(len(sought), width)
-    )
+    """Search for all queries, at most ``n_queries`` of them per task."""
+    width = max(1, min(n_queries, _PAIRS // k))
+    parts = workers.map(lambda span: search(sought[span], k), Workers.slices(len(sought), width))
     return np.concatenate([np.empty((0, k), dtype=np.intp), *parts])
 
 
@@ -382,11 +424,28 @@ def squared_distances(A: Floats, B: Floats, i: Indices, j: Indices) -> Floats:
     return squares
 
 
-def _bound_of_kth(tile: Floats, k: int) -> Floats:
-    """At least the k-th smallest entry of every row, and seldom much more."""
+def _rounding(n_features: int) -> float:
+    """More than the relative error of a squared distance, and of a bound that a tree prunes by."""
+    return 8.0 * (n_features + 16) * EPS
+
+
+def _smallest_of_groups(tile: Floats, k: int) -> Floats:
+    """The smallest entries of groups of columns, at least 2k of them if the tile is so wide.
+
+    Few of the k smallest entries of a row share a group, so their k-th smallest is seldom much more
+    than that of the row, and takes less time.
+    """
     group = min(_GROUP, tile.shape[1] // (2 * k))
-    if group > 1:
-        width = tile.shape[1] // group
-        tile = tile[:, : group * width].reshape(len(tile), group, width).min(axis=1)
-    bound: Floats = np.partition(tile, k - 1, axis=1)[:, k - 1]
-    return bound
+    if group < 2:
+        return tile
+    width = tile.shape[1] // group
+    smallest: Floats = tile[:, : group * width].reshape(len(tile), group, width).min(axis=1)
+    return smallest
+
+
+def _ranks(query: Indices) -> Indices:
+    """The place of every entry among the entries of its query; the queries are sorted."""
+    return np.arange(len(query)) - np.searchsorted(query, query)
+
+
+_Pairs = tuple[Indices, Indices, Floats]
