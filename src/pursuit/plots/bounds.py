@@ -104,18 +104,18 @@ class BoundDisplay:
         -------
         BoundDisplay
         """
-        kind, part = type(estimator).__name__, global_part(estimator)
+        kind = type(estimator).__name__
         if X is not None:
-            if not hasattr(part, "rate_bounds"):
+            if not hasattr(estimator, "rate_bounds"):
                 raise TypeError(
                     f"estimator {kind} has no rate_bounds to compute from X and y: leave them out "
                     "to draw the bound it was fitted with"
                 )
-            bounds = part.rate_bounds(X, y, sample_weight)
+            bounds = estimator.rate_bounds(X, y, sample_weight)
         else:
-            bounds = [bound for name in _ATTRIBUTES for bound in _bounds_of(part, name)]
+            bounds = [bound for name in _ATTRIBUTES for bound in _bounds_of(estimator, name)]
         if not bounds:
-            if hasattr(part, "fit") and not hasattr(part, "path_"):
+            if hasattr(estimator, "fit") and not hasattr(global_part(estimator), "path_"):
                 raise NotFittedError(f"estimator {kind} is not fitted: call its fit method first")
             raise TypeError(
                 f"estimator {kind} has no bound: pass one with {' or '.join(_ATTRIBUTES)}, such as "
