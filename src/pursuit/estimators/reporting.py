@@ -82,7 +82,8 @@ class ReportedModel(SavedModel):
             File to write; an existing one is replaced.
         X, y : optional
             Rows to judge the model by, best those it has not seen: errors at every size, and how
-            many observations lie within its intervals. At most 2 000 of them are used.
+            many observations lie within its intervals. At most 2 000 of them are used. Without
+            them, what near rows brought to a full-scale model is judged by rows that it reserved.
         certify : bool, default False
             Whether X and y are the rows that the model was fitted to, and every size is to be
             certified for them: a product with their kernel matrix. Only for models that have
