@@ -157,6 +157,42 @@ def test_classes(houses, tmp_path):
     assert line.endswith("predicts classes: ask for --proba.")
 
 
+def test_near_rows(houses, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(700, 2))
+    y = np.sin(12 * X[:, 0]) + np.sin(15 * X[:, 1]) + 0.05 * rng.standard_normal(700)
+    for name, some in (("rough.csv", slice(0, 500)), ("new.csv", slice(500, 700))):
+        columns = {"a": X[some, 0], "b": X[some, 1], "y": y[some]}
+        pa.csv.write_csv(pa.table(columns), tmp_path / name)
+    path, out, page = tmp_path / "m.pursuit", tmp_path / "out.csv", tmp_path / "page.html"
+    words = ["fit", tmp_path / "rough.csv", "-t", "y", "--near-rows", "--n-basis", 15, "-o", path]
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    loaded = pursuit.load(path)
+    assert isinstance(loaded, pursuit.FullScaleGPRegressor)
+    assert loaded.n_neighbors_ > 0
+    first, error, *_ = result.stdout.splitlines()
+    assert f"15 basis functions and {loaded.n_neighbors_} near rows for 500 rows" in first
+    assert error == f"error on rows left out: {loaded.calibration_.rmse * np.std(y[:500]):.4g} " + (
+        "(root mean square)"
+    )
+    facts = json.loads(run("inspect", path, "--json").stdout)
+    assert (facts["basis functions"], facts["near rows"]) == (15, loaded.n_neighbors_)
+    assert (facts["rows"], facts["stopped by"], facts["noise"]) == (500, "n_basis", loaded.noise_)
+    assert set(facts["relevance"]) == {"a", "b"}
+    assert run("predict", path, tmp_path / "new.csv", "--std", "-o", out).exit_code == 0
+    table = pa.csv.read_csv(out)
+    new = pa.table({"a": X[500:, 0], "b": X[500:, 1]})
+    for name, expected in zip(
+        table.column_names, loaded.predict(new, return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(table[name].to_numpy(), expected, rtol=1e-12)
+    assert run("report", path, tmp_path / "new.csv", "-o", page).exit_code == 0
+    assert "What near rows brought, by region" in page.read_text(encoding="utf-8")
+    words = ["fit", houses / "houses.csv", "-t", "kind", "--task", "classification", "--near-rows"]
+    assert "--near-rows is for --task regression" in refused(*words, "-o", tmp_path / "c")
+
+
 def test_missing_values(houses, tmp_path):
     words = ["fit", houses / "gaps.csv", "-t", "price", "--drop", "kind", *SMALL]
     line = refused(*words, "-o", tmp_path / "a")

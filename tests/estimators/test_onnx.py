@@ -19,6 +19,7 @@ from sklearn.gaussian_process.kernels import (
 import pursuit
 from pursuit import (
     ExactGPRegressor,
+    FullScaleGPRegressor,
     GreedyFeatureMap,
     HullMixture,
     KernelMatchingPursuitClassifier,
@@ -292,3 +293,20 @@ def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without_onnx)
     with pytest.raises(ImportError, match=r'pip install "pursuit\[onnx\]"'):
         pursuit.to_onnx(model)
+
+
+def test_near_rows_are_no_graph_and_the_global_part_is():
+    X = rows(80)
+    model = FullScaleGPRegressor(
+        RBF(0.3), optimizer=None, noise=0.05, n_basis=10, n_neighbors=4, random_state=0
+    ).fit(X, targets(X))
+    with pytest.raises(
+        TypeError, match=r"nearest training rows .* export model\.without_neighbors"
+    ):
+        pursuit.to_onnx(model)
+    new = near_and_far(X)
+    small = model.without_neighbors()
+    found = run(pursuit.to_onnx(small, return_std=True), new)
+    mean, std = model.global_.predict(new, return_std=True)
+    np.testing.assert_allclose(found["y"], mean, rtol=1e-5)
+    np.testing.assert_allclose(found["std"], std, rtol=1e-5)

@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from pursuit import (
     ExactGPRegressor,
+    FullScaleGPRegressor,
     GreedyFeatureMap,
     HullMixture,
     HullRegressor,
@@ -72,6 +73,7 @@ def test_html_and_repr(waves):
 
 ANYTHING = [
     SparseGPRegressor(n_basis=5),
+    FullScaleGPRegressor(n_basis=5, n_neighbors=3),
     ExactGPRegressor(kernel="rbf", noise=0.1),
     SparseKernelRidge(n_basis=5),
     SparseKernelRidge(n_basis=5, method="kappa", refit=True),

@@ -127,6 +127,22 @@ def test_screenshot(opened, model, tmp_path):
     assert page.evaluate("document.documentElement.scrollWidth") <= 420 < width
 
 
+def test_regions_of_near_rows_fit_a_small_screen(opened, model, tmp_path):
+    _, X, y = model
+    path = tmp_path / "report.html"
+    whole = pursuit.FullScaleGPRegressor(
+        RBF([0.5] * 3), optimizer=None, noise=0.05, n_basis=20, n_neighbors=8, random_state=0
+    )
+    whole.fit(X[:300], y[:300]).report(path, X[300:], y[300:])
+    page, complaints = opened(path)
+    first, second = page.locator("td.pair .bar").all()[:2]
+    assert first.bounding_box()["y"] < second.bounding_box()["y"], "one bar above the other"
+    assert page.locator(".named").count() == 3
+    page.set_viewport_size({"width": 420, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 420
+    assert complaints == []
+
+
 @pytest.mark.parametrize(
     "name",
     ["SparseKernelRidge", "KernelMatchingPursuitRegressor", "GreedyFeatureMap", "SparseKernelPCA"],

@@ -32,6 +32,7 @@ from pursuit.cli.console import (
     say,
     tell,
 )
+from pursuit.plots.parts import global_part
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,6 +102,12 @@ def fit(
     auto: Annotated[
         bool, typer.Option("--auto", help="Choose the number of basis functions.")
     ] = False,
+    near_rows: Annotated[
+        bool,
+        typer.Option(
+            "--near-rows", help="Also use near training rows: more accurate, and keeps the rows."
+        ),
+    ] = False,
     max_time: Annotated[
         float | None, typer.Option(min=0.001, help="Seconds that the fit may take.")
     ] = None,
@@ -132,8 +139,10 @@ def fit(
         refuse_existing(output, force, [data])
         if auto and n_basis is not None:
             raise WrongCallError("--auto chooses the number of functions: leave --n-basis out.")
+        kind = _estimator(task, near_rows)
         size = "auto" if auto else n_basis
-        model = _model(task, size, max_time=max_time, checkpoint=checkpoint, random_state=seed)
+        given = {} if size is None else {"n_basis": size}
+        model = kind(max_time=max_time, checkpoint=checkpoint, random_state=seed, **given)
         wanted = _Wanted(data, target, weight, features or [], drop or [], impute, task)
         started = time.perf_counter()
         try:
@@ -148,14 +157,14 @@ def fit(
         _say_result(model, rows, time.perf_counter() - started, output, quiet)
 
 
-def _model(task: Task, n_basis: int | str | None, **parameters: Any) -> Any:
+def _estimator(task: Task, near_rows: bool) -> Any:
     import pursuit
 
-    if n_basis is not None:
-        parameters["n_basis"] = n_basis
-    if task is Task.classification:
-        return pursuit.SparseGPClassifier(**parameters)
-    return pursuit.SparseGPRegressor(**parameters)
+    if task is Task.regression:
+        return pursuit.FullScaleGPRegressor if near_rows else pursuit.SparseGPRegressor
+    if near_rows:
+        raise WrongCallError("--near-rows is for --task regression: leave it out for classes.")
+    return pursuit.SparseGPClassifier
 
 
 @dataclass(frozen=True)
@@ -305,13 +314,16 @@ def _say_result(model: Any, rows: int, seconds: float, output: Path, quiet: bool
         say(f"error on rows left out: {error:.4g} (root mean square)", quiet=quiet)
     elif calibration is not None:
         say(f"log loss on rows left out: {calibration.log_loss:.4g}", quiet=quiet)
-    if getattr(model, "certificate_", None) is not None:
-        say(str(model.certificate_), quiet=quiet)
+    certificate = getattr(global_part(model), "certificate_", None)
+    if certificate is not None:
+        say(str(certificate), quiet=quiet)
     say(f"next: pursuit predict {output} NEW.csv -o out.csv, pursuit inspect {output}", quiet=quiet)
 
 
 def _functions(model: Any) -> str:
-    return f"{model.n_basis_:,} basis function{'' if model.n_basis_ == 1 else 's'}"
+    n = global_part(model).n_basis_
+    near = f" and {model.n_neighbors_} near rows" if hasattr(model, "n_neighbors_") else ""
+    return f"{n:,} basis function{'' if n == 1 else 's'}{near}"
 
 
 # predict
@@ -424,6 +436,7 @@ def inspect(
 def _facts(model: Any) -> dict[str, Any]:
     from pursuit.estimators.reporting import rows_fitted
 
+    part = global_part(model)
     facts: dict[str, Any] = {"model": type(model).__name__}
     table = getattr(model, "table_", None)
     if table is not None:
@@ -436,20 +449,21 @@ def _facts(model: Any) -> dict[str, Any]:
     rows = rows_fitted(model)
     if rows is not None:
         facts["rows"] = rows
-    for name, label in (
-        ("n_basis_", "basis functions"),
-        ("kernel_", "kernel"),
-        ("noise_", "noise"),
+    for owner, name, label in (
+        (part, "n_basis_", "basis functions"),
+        (model, "n_neighbors_", "near rows"),
+        (model, "kernel_", "kernel"),
+        (model, "noise_", "noise"),
     ):
-        value = getattr(model, name, None)
+        value = getattr(owner, name, None)
         if value is not None:
             facts[label] = value if isinstance(value, int | float) else str(value)
-    path = getattr(model, "path_", None)
+    path = getattr(part, "path_", None)
     if path is not None:
         facts["stopped by"] = path.stop_reason
-    certificate = getattr(model, "certificate_", None)
+    certificate = getattr(part, "certificate_", None)
     facts["certificate"] = None if certificate is None else str(certificate)
-    relevance = getattr(model, "feature_relevance_", None)
+    relevance = getattr(part, "feature_relevance_", None)
     if relevance is not None and table is not None:
         from pursuit.cli.columns import Encoding
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from inspect import signature
 from statistics import NormalDist
@@ -19,7 +21,8 @@ from pursuit.bounds import CertificatePath
 from pursuit.estimators.inputs import dense, reads_matrix
 from pursuit.estimators.saving import SavedModel
 from pursuit.greedy import size_grid
-from pursuit.plots.report import Curve, Report, Table, precise, render
+from pursuit.plots.parts import global_part
+from pursuit.plots.report import Curve, Panel, Report, Table, precise, render
 from pursuit.rows import is_path
 from pursuit.store import replacing
 
@@ -28,8 +31,37 @@ _SHOWN_BASIS, _SHOWN_FEATURES = 50, 8
 _LEVELS = (0.1, 0.25, 0.5, 0.68, 0.8, 0.9, 0.95, 0.99)
 
 
+@dataclass(frozen=True)
+class Addition:
+    """What a model adds to its global part, the sparse model whose sizes the report shows.
+
+    Attributes
+    ----------
+    name : str
+        What it is, with its number.
+    caption : str
+        What to say of curves that are those of the global part.
+    panels : sequence of Panel
+        What it brings and costs.
+    """
+
+    name: str
+    caption: str = ""
+    panels: Sequence[Panel] = ()
+
+
 class ReportedModel(SavedModel):
     """Adds ``report`` to an estimator that can be saved."""
+
+    def _addition(
+        self, judged: tuple[Any, NDArray[Any]] | None, rows: Any, time: float | None
+    ) -> Addition | None:
+        """What the report says beside the global part; None for a model that has no other part.
+
+        ``judged`` are rows with targets, ``rows`` those to measure the time of predictions by, and
+        ``time`` that of the global part in µs per row; each may be None.
+        """
+        return None
 
     def report(
         self,
@@ -50,7 +82,8 @@ class ReportedModel(SavedModel):
             File to write; an existing one is replaced.
         X, y : optional
             Rows to judge the model by, best those it has not seen: errors at every size, and how
-            many observations lie within its intervals. At most 2 000 of them are used.
+            many observations lie within its intervals. At most 2 000 of them are used. Without
+            them, what near rows brought to a full-scale model is judged by rows that it reserved.
         certify : bool, default False
             Whether X and y are the rows that the model was fitted to, and every size is to be
             certified for them: a product with their kernel matrix. Only for models that have
@@ -66,7 +99,7 @@ class ReportedModel(SavedModel):
             raise ValueError("X and y belong together: pass both or neither.")
         if certify and X is None:
             raise ValueError("certify=True needs the training rows: pass X and y.")
-        if certify and not hasattr(self, "certify_path"):
+        if certify and not hasattr(global_part(self), "certify_path"):
             raise ValueError(f"certify=True is not for {type(self).__name__}: leave it out.")
         page = render(describe(self, X, y, certify=certify), version("pursuit"))
         with replacing(path, sync=False) as file:
@@ -75,7 +108,8 @@ class ReportedModel(SavedModel):
 
 def rows_fitted(model: Any) -> int | None:
     """How many rows a model was fitted to; None if it does not know."""
-    found = getattr(model, "_sums", {}).get("n_rows", getattr(model, "_n_rows", None))
+    part = global_part(model)
+    found = getattr(part, "_sums", {}).get("n_rows", getattr(part, "_n_rows", None))
     return None if found is None else int(found)
 
 
@@ -84,27 +118,32 @@ def describe(
 ) -> Report:
     """Collect the content of the report of a fitted model."""
     judged = None if X is None else _judged(X, y)
-    sizes, counted = _sizes(model)
-    certified = model.certify_path(X, y, sizes=sizes) if certify and sizes else None
-    curves = _path_curves(model, sizes, certified)
+    part = global_part(model)
+    rows = judged[0] if judged is not None else _points(part)
+    whole = microseconds(part, rows)
+    added = model._addition(judged, rows, whole)
+    sizes, counted = _sizes(part)
+    certified = part.certify_path(X, y, sizes=sizes) if certify and sizes else None
+    curves = _path_curves(part, sizes, certified)
     if judged is not None and len(sizes):
-        curves.insert(0, _errors(model, sizes, *judged))
-    curves += _cost_curves(model, sizes, judged)
-    name = type(model).__name__
+        curves.insert(0, _errors(part, sizes, *judged))
+    curves += _cost_curves(part, sizes, whole)
     return Report(
-        title=name,
-        summary=_summary(model),
+        title=type(model).__name__,
+        summary=_summary(part, added),
         data=_data(model, X),
         settings=_settings(model),
         sizes=sizes,
         counted=counted,
         curves=[curve for curve in curves if any(_known(value) for value in curve.values)],
-        certificate=_certificate(model),
-        relevance=_relevance(model),
+        certificate=_certificate(part),
+        relevance=_relevance(part),
         coverage=_coverage(model, *judged) if judged is not None else (),
-        basis=_basis(model),
+        basis=_basis(part),
         cost=_seconds(model),
         notes=_notes(model),
+        caption="" if added is None else added.caption,
+        panels=() if added is None else added.panels,
     )
 
 
@@ -178,22 +217,32 @@ def _errors(model: Any, sizes: list[int], X: Any, y: NDArray[Any]) -> Curve:
     return Curve("Root mean square error", "units of y", values, logarithmic=True)
 
 
-def _cost_curves(model: Any, sizes: list[int], judged: Any) -> list[Curve]:
+def _cost_curves(model: Any, sizes: list[int], whole: float | None) -> list[Curve]:
     """Prediction time, measured at full size and proportional below, and the size of a file."""
     if not sizes or _sizes(model)[1] != "basis functions":
         return []
     curves = []
-    rows = judged[0] if judged is not None else _points(model)
-    method = getattr(model, "predict", None) or getattr(model, "transform", None)
-    if rows is not None and method is not None and _num_samples(rows):
-        seconds = min(_timed(method, rows) for _ in range(3)) / _num_samples(rows)
-        values = [1e6 * seconds * n / sizes[-1] for n in sizes]
+    if whole is not None:
+        values = [whole * n / sizes[-1] for n in sizes]
         curves.append(Curve("Time to predict a row", "µs", values))
-    features = getattr(model, "n_features_in_", None)
-    if features is not None:
-        kilobytes = [8e-3 * n * (n + features) for n in sizes]
-        curves.append(Curve("Numbers in the model", "kB", kilobytes))
+    if hasattr(model, "n_features_in_"):
+        sizes_on_disk = [kilobytes(model, n) for n in sizes]
+        curves.append(Curve("Numbers in the model", "kB", sizes_on_disk))
     return curves
+
+
+def microseconds(model: Any, rows: Any) -> float | None:
+    """Time to predict one of the rows; None without rows, or without a method for them."""
+    method = getattr(model, "predict", None) or getattr(model, "transform", None)
+    if rows is None or method is None or not _num_samples(rows):
+        return None
+    seconds = min(_timed(method, rows) for _ in range(3))
+    return 1e6 * seconds / int(_num_samples(rows))
+
+
+def kilobytes(model: Any, n: int) -> float:
+    """Size of n basis functions: their points and one matrix."""
+    return 8e-3 * n * (n + int(model.n_features_in_))
 
 
 def _timed(method: Any, rows: Any) -> float:
@@ -224,13 +273,14 @@ def _coverage(model: Any, X: Any, y: NDArray[Any]) -> list[tuple[float, float]]:
     ]
 
 
-def _summary(model: Any) -> str:
+def _summary(model: Any, added: Addition | None) -> str:
     path = getattr(model, "path_", None)
     size, counted = getattr(model, "n_basis_", None), "basis functions"
     if size is None:
         sizes, counted = _sizes(model)
         size = sizes[-1] if sizes else 0
     text = f"{size:,} {counted.removesuffix('s') if size == 1 else counted}"
+    text += f" and {added.name}" if added is not None else ""
     stopped = getattr(path, "stop_reason", "")
     rows = rows_fitted(model)
     text += f", fitted to {rows:,} rows" if rows else ""
@@ -288,12 +338,13 @@ def _relevance(model: Any) -> list[tuple[str, float]]:
     relevance = getattr(model, "feature_relevance_", None)
     if relevance is None:
         return []
-    names = _feature_names(model, len(relevance))
+    names = feature_names(model, len(relevance))
     order = np.argsort(-np.asarray(relevance), kind="stable")[:20]
     return [(names[j], float(relevance[j])) for j in order]
 
 
-def _feature_names(model: Any, n: int) -> list[str]:
+def feature_names(model: Any, n: int) -> list[str]:
+    """Names of the n features: those of the columns, or x0, x1, …."""
     names = getattr(model, "feature_names_in_", None)
     return [f"x{j}" for j in range(n)] if names is None else [str(name) for name in names]
 
@@ -313,7 +364,7 @@ def _basis(model: Any) -> Table:
     else:
         values = np.asarray(dense(basis[:n]), dtype=float)[:, :_SHOWN_FEATURES]
         cells = [list(map(precise, row)) for row in values]
-        columns = _feature_names(model, basis.shape[1])[:_SHOWN_FEATURES]
+        columns = feature_names(model, basis.shape[1])[:_SHOWN_FEATURES]
         if basis.shape[1] > _SHOWN_FEATURES:
             columns.append(f"and {basis.shape[1] - _SHOWN_FEATURES} more")
             cells = [[*row, ""] for row in cells]
@@ -326,6 +377,8 @@ def _notes(model: Any) -> list[str]:
     if learned is None:
         return []
     notes = [f"Basis: {learned.moved}."]
+    if learned.near_rows:
+        notes.append(f"Near rows: {learned.near_rows}.")
     if getattr(model, "calibration_", None) is not None:
         notes.append(f"Calibration: {model.calibration_}.")
     return [*notes, *learned.warnings]

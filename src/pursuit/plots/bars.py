@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
 from pursuit.plots.axes import COLOURS, prepare_axes
+from pursuit.plots.parts import global_part
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,19 +87,20 @@ class RelevanceDisplay:
         -------
         RelevanceDisplay
         """
-        if not hasattr(estimator, "feature_relevance_"):
+        part = global_part(estimator)
+        if not hasattr(part, "feature_relevance_"):
             raise NotFittedError(
                 f"estimator {type(estimator).__name__} has no feature_relevance_: call its fit "
                 "method first, or pass an estimator that learns length scales"
             )
-        if estimator.feature_relevance_ is None:
+        if part.feature_relevance_ is None:
             raise ValueError(
                 "estimator has no relevance to draw: its kernel has no length scale for each "
                 "feature. Fit with kernel=None, or with a kernel whose length_scale is an array"
             )
-        names = estimator.learning_report_.feature_names
+        names = part.learning_report_.feature_names
         return cls.from_values(
-            estimator.feature_relevance_, names, max_features=max_features, ax=ax, **bar_kw
+            part.feature_relevance_, names, max_features=max_features, ax=ax, **bar_kw
         )
 
     @classmethod

@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from pursuit._types import Floats
 from pursuit.plots.axes import COLOURS, positive, prepare_axes, wrapped
+from pursuit.plots.parts import global_part
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,7 +115,7 @@ class BoundDisplay:
         else:
             bounds = [bound for name in _ATTRIBUTES for bound in _bounds_of(estimator, name)]
         if not bounds:
-            if hasattr(estimator, "fit") and not hasattr(estimator, "path_"):
+            if hasattr(estimator, "fit") and not hasattr(global_part(estimator), "path_"):
                 raise NotFittedError(f"estimator {kind} is not fitted: call its fit method first")
             raise TypeError(
                 f"estimator {kind} has no bound: pass one with {' or '.join(_ATTRIBUTES)}, such as "
@@ -273,7 +274,7 @@ class CertificateDisplay:
         Parameters
         ----------
         estimator : object with methods ``certify_path`` and ``fit``
-            A fitted estimator.
+            A fitted estimator. Of a full-scale model the ``global_`` part is certified.
         X, y, sample_weight
             The training data, as passed to ``fit``.
         kinds : sequence of str, default=("published", "hybrid")
@@ -296,21 +297,22 @@ class CertificateDisplay:
         -------
         CertificateDisplay
         """
-        if not hasattr(estimator, "certify_path"):
+        part = global_part(estimator)
+        if hasattr(part, "fit") and not hasattr(part, "path_"):
+            raise NotFittedError(
+                f"estimator {type(estimator).__name__} is not fitted: call its fit method first"
+            )
+        if not hasattr(part, "certify_path"):
             raise TypeError(
                 f"estimator {type(estimator).__name__} has no certify_path: pass one that can "
                 "certify its truncations, such as SparseGPRegressor"
-            )
-        if not hasattr(estimator, "path_"):
-            raise NotFittedError(
-                f"estimator {type(estimator).__name__} is not fitted: call its fit method first"
             )
         _check_show(show)
         if isinstance(kinds, str) or len(kinds) == 0:
             raise ValueError(f"kinds must be a sequence of at least one kind, got {kinds!r}")
         wants_floor = floor and show == "gap"
         paths = {
-            kind: estimator.certify_path(
+            kind: part.certify_path(
                 X, y, sample_weight, kind, sizes=sizes, floor=wants_floor and kind == kinds[0]
             )
             for kind in kinds

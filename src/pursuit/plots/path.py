@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from pursuit._types import Floats
 from pursuit.plots.axes import next_colour, prepare_axes
+from pursuit.plots.parts import global_part
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,7 +83,7 @@ class PathDisplay:
         Parameters
         ----------
         estimator : object with an attribute ``path_``
-            A fitted estimator.
+            A fitted estimator. That of a full-scale model is the path of its ``global_`` part.
         x : {"n_basis", "seconds"}, default="n_basis"
             Quantity on the horizontal axis.
         y : {"value", "gap"}, default="value"
@@ -96,12 +97,13 @@ class PathDisplay:
         -------
         PathDisplay
         """
-        if not hasattr(estimator, "path_"):
+        part = global_part(estimator)
+        if not hasattr(part, "path_"):
             raise NotFittedError(
                 f"estimator {type(estimator).__name__} has no path_: call its fit method first, or "
                 "pass an estimator that chooses basis functions greedily"
             )
-        return cls.from_path(estimator.path_, x=x, y=y, ax=ax, **line_kw)
+        return cls.from_path(part.path_, x=x, y=y, ax=ax, **line_kw)
 
     @classmethod
     def from_path(

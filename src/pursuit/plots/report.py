@@ -15,6 +15,7 @@ from typing import Any
 
 _BAR = 100.0
 _SIDE, _EDGE = 220, 34
+_PAIR = "first", "second"
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,29 @@ class Curve:
     unit: str
     values: Sequence[float | None]
     logarithmic: bool = False
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two numbers of each of several groups, drawn as a pair of bars beside their table.
+
+    ``names`` are those of the two numbers; ``pairs`` has one entry per row of the table.
+    """
+
+    title: str
+    table: Table
+    names: tuple[str, str]
+    pairs: Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A part of the page that only some models have: a text, a table and comparisons."""
+
+    title: str
+    text: str
+    table: Table = field(default_factory=lambda: Table([], []))
+    comparisons: Sequence[Comparison] = ()
 
 
 @dataclass(frozen=True)
@@ -68,6 +92,10 @@ class Report:
         Seconds that each stage of the fit took.
     notes : sequence of str
         Remarks on the model, each with a remedy.
+    caption : str
+        What has to be known about the curves; may be empty.
+    panels : sequence of Panel
+        Further parts of the page, below the curves.
     """
 
     title: str
@@ -83,6 +111,8 @@ class Report:
     cost: Sequence[tuple[str, float]] = ()
     notes: Sequence[str] = ()
     counted: str = "basis functions"
+    caption: str = ""
+    panels: Sequence[Panel] = ()
 
 
 def render(report: Report, version: str) -> str:
@@ -108,6 +138,7 @@ def render(report: Report, version: str) -> str:
         _section("Data", _table(report.data)),
         _section("Hyper-parameters", _table(report.settings)),
         _path(report),
+        *map(_panel, report.panels),
         _section("Certificate", _paragraph(report.certificate), "wide"),
         _section("What the kernel listens to", _bars(report.relevance, "")),
         _coverage(report),
@@ -172,7 +203,32 @@ def _section(title: str, content: str, kind: str = "") -> str:
     )
 
 
-def _table(table: Table) -> str:
+def _panel(panel: Panel) -> str:
+    content = _paragraph(panel.text) + _table(panel.table, "named")
+    return _section(panel.title, content + "".join(map(_comparison, panel.comparisons)), "wide")
+
+
+def _comparison(comparison: Comparison) -> str:
+    largest = max((max(pair) for pair in comparison.pairs), default=0.0) or 1.0
+    bars = [
+        "".join(
+            f'<span class="bar {kind}" style="width:{_BAR * value / largest:.1f}%"></span>'
+            for kind, value in zip(_PAIR, pair, strict=True)
+        )
+        for pair in comparison.pairs
+    ]
+    legend = "".join(
+        f'<span class="bar {kind}"></span> {escape(name)}'
+        for kind, name in zip(_PAIR, comparison.names, strict=True)
+    )
+    return (
+        f'<h3>{escape(comparison.title)}</h3>\n<p class="legend" aria-hidden="true">{legend}</p>\n'
+        f"{_table(comparison.table, 'named', bars)}"
+    )
+
+
+def _table(table: Table, kind: str = "", drawn: Sequence[str] = ()) -> str:
+    """A table; ``drawn`` are pictures of the numbers, one per row, beside its first cell."""
     if not table.rows:
         return ""
     if not table.columns:
@@ -181,15 +237,18 @@ def _table(table: Table) -> str:
             for name, value in table.rows
         )
         return f"<dl>\n{cells}</dl>\n"
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>\n"
-        for row in table.rows
-    )
+    head = [f'<th scope="col">{escape(name)}</th>' for name in table.columns]
+    body = [[f"<td>{escape(cell)}</td>" for cell in row] for row in table.rows]
+    if drawn:
+        head.insert(1, '<td class="pair"></td>')
+        for row, picture in zip(body, drawn, strict=True):
+            row.insert(1, f'<td class="pair" aria-hidden="true">{picture}</td>')
+    lines = "".join(f"<tr>{''.join(row)}</tr>\n" for row in body)
     # Wide tables scroll on their own, and must be reachable by the keyboard for that.
     return (
         '<div class="scrolls" tabindex="0" role="region" aria-label="Table">\n'
-        f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n</div>\n"
+        f'<table class="{kind}">\n<thead><tr>{"".join(head)}</tr></thead>\n'
+        f"<tbody>\n{lines}</tbody>\n</table>\n</div>\n"
     )
 
 
@@ -210,7 +269,7 @@ def _path(report: Report) -> str:
  aria-valuetext="{report.sizes[last]} {counted}">
 <dl class="cards" aria-live="polite">
 {cards}</dl>
-"""
+{_paragraph(report.caption)}"""
     return _section("Size and what it buys", content, "wide")
 
 

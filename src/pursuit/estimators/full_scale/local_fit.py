@@ -15,7 +15,7 @@ from pursuit.estimators.full_scale.near_rows import LeavingRows, NearRows, RowIn
 from pursuit.gram import LocalGroups, ResidualProcess, condition, in_parts
 from pursuit.linalg import PredictiveVariance, SpanSolution, Workers
 from pursuit.rows import RowSource, SelectedRows, concat, len_items, take_items
-from pursuit.tuning import LeftOutGroups
+from pursuit.tuning import LeftOut, LeftOutGroups
 
 _COVARIANCE_ROWS = 512
 
@@ -277,6 +277,13 @@ class LocalModel:
         return LeftOutGroups(
             residual, gram, error, 1.0 / weights, prior, leaving.weights, group, rounding
         )
+
+
+def without_near_rows(groups: LeftOutGroups, ridge: float) -> LeftOut:
+    """The rows left out, predicted by the sparse fit alone, whose noise σ² is the ridge."""
+    missed = np.maximum(groups.residual[:, 0, 0], 0.0)
+    q = groups.global_gram[:, 0, 0] / ridge
+    return LeftOut(groups.errors[:, 0], missed, q, groups.prior, groups.weights, groups.group)
 
 
 def _without_row(

@@ -219,15 +219,15 @@ class RowIndex:
         if scales is None or not isinstance(kept.items, np.ndarray):
             return cls(nearest_in_features(as_rows(kept.items), kernel, points, R), None)
         per_feature = np.broadcast_to(np.asarray(scales, dtype=float), kept.items.shape[1:])
-        cells = _placed(points, per_feature) if len_items(points) else None
-        return cls(nearest_in_space(_placed(kept.items, per_feature), cells), per_feature)
+        cells = placed(points, per_feature) if len_items(points) else None
+        return cls(nearest_in_space(placed(kept.items, per_feature), cells), per_feature)
 
     def nearest(self, items: Any, k: int, workers: Workers, own: Indices | None = None) -> Indices:
         """The k nearest rows of every item; ``own`` are rows that it must not get, or -1."""
-        queries = items if self.scales is None else _placed(items, self.scales)
+        queries = items if self.scales is None else placed(items, self.scales)
         return self.search.nearest(queries, k, workers, own=own)
 
 
-def _placed(items: Any, scales: Floats) -> Floats:
+def placed(items: Any, scales: Floats) -> Floats:
     """Rows of numbers, divided by the length scales."""
     return np.asarray(dense(items), dtype=np.float64) / scales

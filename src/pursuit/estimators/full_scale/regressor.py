@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.linalg import solve_triangular
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
@@ -33,11 +33,13 @@ from pursuit.estimators.arguments import (
     Search,
 )
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
+from pursuit.estimators.full_scale.gains import JudgedRows, near_rows_added
 from pursuit.estimators.full_scale.local_fit import (
     GlobalPart,
     LocalModel,
     WhitenedSums,
     whiten,
+    without_near_rows,
 )
 from pursuit.estimators.full_scale.near_rows import (
     LeavingRows,
@@ -65,7 +67,7 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.kernel_model import KernelModel, SampledRows, ScoredRows, lazily
-from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.reporting import Addition, ReportedModel, microseconds
 from pursuit.estimators.saving import made_of, saved_parts
 from pursuit.estimators.span.certify import KINDS
 from pursuit.gram import kernel_times
@@ -82,7 +84,6 @@ from pursuit.tuning import (
     Calibration,
     LearningReport,
     LeftOut,
-    LeftOutGroups,
     NearChoice,
     choose_near_rows,
     tune_near_rows,
@@ -609,6 +610,51 @@ class FullScaleGPRegressor(
         check_is_fitted(self)
         return copy.copy(self.global_)
 
+    def _addition(
+        self, judged: tuple[Any, NDArray[Any]] | None, rows: Any, time: float | None
+    ) -> Addition:
+        with Workers(self.n_jobs) as workers:
+            if self.n_neighbors_ == 0:
+                return Addition("no near rows")
+            local, found = self._ready(workers), None
+            if judged is not None:
+                found = self._predicted_rows(*judged)
+            elif self._judges is not None:
+                found = self._reserved_rows(local, self._judges, workers)
+            times = time, microseconds(self, rows)
+            return near_rows_added(self, local, found, times, workers)
+
+    def _predicted_rows(self, X: Any, y: NDArray[Any]) -> JudgedRows:
+        """Given rows, predicted by the global part and with near rows."""
+        rows = self._query_rows(X)
+        Y = np.asarray(y, dtype=np.float64).reshape(rows.n_rows, -1)
+        parts = []
+        for model in (self.global_, self):
+            mean, std = model.predict(X, return_std=True)
+            parts.append((Y - mean.reshape(Y.shape), std.reshape(Y.shape)))
+        items = rows.take(np.arange(rows.n_rows))
+        return JudgedRows.of(items, parts, np.ones(len(Y)), "as given")
+
+    def _reserved_rows(
+        self, local: LocalModel, judges: LeavingRows, workers: Workers
+    ) -> JudgedRows:
+        """Rows that the fit reserved, each left out of both models."""
+        k = min(self.n_neighbors_, local.kept.n_rows - 1)
+        groups = local.left_out(judges, k, workers)
+        left = groups.left_out(self.noise_, k, workers)
+        if self._sums is not None:
+            sparse_part = GlobalPart.of_sparse(self.global_._factors)
+            groups = self._with_part(local, sparse_part, workers).left_out(judges, 1, workers)
+        without = without_near_rows(groups, self.global_.noise_)
+        scale = self._scale.scale
+        parts = [
+            (scale * found.error, scale * np.sqrt(found.variance(spread))[:, None])
+            for found, spread in ((without, self.global_._spread), (left, self._spread))
+        ]
+        how = "reserved by the fit, each left out in turn"
+        own = judges.excluded(local.kept)
+        return JudgedRows.of(judges.items, parts, judges.weights, how, own)
+
     @property
     def _scale(self) -> TargetScale:
         return self.global_._scale
@@ -801,7 +847,8 @@ class FullScaleGPRegressor(
         if not auto:
             choice = tune_near_rows(groups, noise, within[0], run.workers, walks=walks, late=late)
             return replace(choice, k=sizes[0]), f"{sizes[0]}, as given"
-        without = _without_near_rows(groups, self.global_)
+        sparse_errors = without_near_rows(groups, self.global_.noise_)
+        without = sparse_errors.surprise(self.global_._spread)
         best, found = choose_near_rows(
             groups, noise, sizes, without, run.workers, walks=walks, late=late
         )
@@ -890,14 +937,6 @@ def _learned_noise(model: SparseGPRegressor) -> float:
     """σ² before the sparse model's calibration made it a ridge."""
     found = model.calibration_
     return model.noise_ if found is None else found.noise_before
-
-
-def _without_near_rows(groups: LeftOutGroups, model: SparseGPRegressor) -> Floats:
-    """Negative log density of the rows left out by the sparse model."""
-    missed = np.maximum(groups.residual[:, 0, 0], 0.0)
-    q = groups.global_gram[:, 0, 0] / model.noise_
-    errors = LeftOut(groups.errors[:, 0], missed, q, groups.prior, groups.weights, groups.group)
-    return errors.surprise(model._spread)
 
 
 def _nothing_left_out() -> tuple[Floats, LeftOut]:

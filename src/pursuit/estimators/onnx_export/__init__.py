@@ -103,6 +103,12 @@ def to_onnx(
 
 def _checked_expansion(model: Any) -> Expansion:
     """The expansion of a model on rows of numbers with a kernel that the graph can compute."""
+    if hasattr(model, "without_neighbors"):
+        raise TypeError(
+            f"{type(model).__name__} looks up the nearest training rows of every row that it "
+            "predicts, which a graph of fixed size cannot: export model.without_neighbors(), the "
+            "basis functions alone."
+        )
     if not hasattr(model, "_expansion"):
         known = ", ".join(sorted(name for name, one in models().items() if _can_expand(one)))
         raise TypeError(f"{type(model).__name__} cannot be exported to ONNX; these can: {known}.")
