@@ -213,14 +213,18 @@ class RowIndex:
     scales: Floats | None
 
     @classmethod
-    def build(cls, kept: NearRows, kernel: Kernel, points: Any, R: Floats) -> RowIndex:
+    def build(
+        cls, kept: NearRows, kernel: Kernel, points: Any, R: Floats, workers: Workers
+    ) -> RowIndex:
         """By scaled distance where the kernel has length scales, else by the kernel's own."""
         scales = kernel.length_scales
         if scales is None or not isinstance(kept.items, np.ndarray):
-            return cls(nearest_in_features(as_rows(kept.items), kernel, points, R), None)
+            rows = as_rows(kept.items)
+            return cls(nearest_in_features(rows, kernel, points, R, workers), None)
         per_feature = np.broadcast_to(np.asarray(scales, dtype=float), kept.items.shape[1:])
         cells = placed(points, per_feature) if len_items(points) else None
-        return cls(nearest_in_space(placed(kept.items, per_feature), cells), per_feature)
+        where = placed(kept.items, per_feature)
+        return cls(nearest_in_space(where, cells, workers), per_feature)
 
     def nearest(self, items: Any, k: int, workers: Workers, own: Indices | None = None) -> Indices:
         """The k nearest rows of every item; ``own`` are rows that it must not get, or -1."""

@@ -901,7 +901,7 @@ class FullScaleGPRegressor(
             memory=self._of_fit("memory"),
             dtype=self._of_fit("dtype"),
         )
-        index = RowIndex.build(kept, kernel, model._points, R)
+        index = RowIndex.build(kept, kernel, model._points, R, workers)
         local = LocalModel(kept, process, index, part, np.zeros_like(kept.targets))
         return self._with_part(local, part, workers)
 
