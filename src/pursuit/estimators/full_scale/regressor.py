@@ -31,6 +31,12 @@ from pursuit.estimators.arguments import (
     Search,
 )
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
+from pursuit.estimators.full_scale.distance import (
+    ExactDistance,
+    exact_bounds,
+    with_targets_of,
+)
+from pursuit.estimators.full_scale.linear_map import LinearMap
 from pursuit.estimators.full_scale.local_fit import (
     GlobalPart,
     LocalModel,
@@ -53,6 +59,7 @@ from pursuit.estimators.inputs import (
     held,
     is_precomputed,
     named_columns,
+    positive,
     prediction_rows,
     training_rows,
     validate_targets,
@@ -61,7 +68,7 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.kernel_model import KernelModel, ScoredRows, lazily
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.span.certify import KINDS
-from pursuit.gram import kernel_times
+from pursuit.gram import ResidualProcess, kernel_times
 from pursuit.linalg import PredictiveVariance, Workers
 from pursuit.rows import RowSource, Sample, as_rows, draw_rows, take_items
 from pursuit.tuning import (
@@ -665,6 +672,117 @@ class FullScaleGPRegressor(
             warnings=notes,
             seconds={**report.seconds, **spent},
         )
+
+    def distance_to_exact(
+        self,
+        X_new: Any,
+        X_train: Any = None,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        tol: float = 0.01,
+        max_iter: int = 1000,
+    ) -> ExactDistance:
+        """Bounds on how far predictions are from those of the exact Gaussian process.
+
+        The exact process has the kernel ``kernel_``, the noise ``noise_``, and all training rows.
+        It is approached by conjugate gradients from the model's own weights of the training
+        targets, up to 3 000 rows by Cholesky; nothing of the kernel matrix is stored beyond that.
+        Each step costs one evaluation of the matrix for a few hundred points: ask for a sample.
+
+        Parameters
+        ----------
+        X_new : items
+            Points to compare at.
+        X_train, y, sample_weight : optional
+            Training rows, targets and weights. By default those that the model keeps; a model
+            without near rows keeps none.
+        tol : float, default 0.01
+            Iterate until the exact mean is known to ``tol`` times the exact standard deviation of
+            an observation, and the latter to within a factor 1 + ``tol``.
+        max_iter : int, default 1000
+            Most steps for the targets, and for each batch of points. Bounds hold after any number.
+
+        Returns
+        -------
+        distance : ExactDistance
+        """
+        check_is_fitted(self)
+        positive("tol", tol)
+        mean, std = self.predict(X_new, return_std=True)
+        rows = self._query_rows(X_new)
+        queries = rows.take(np.arange(rows.n_rows))
+        kept, own = self._rows_of_exact(X_train, y, sample_weight)
+        kernel = self._compiled(kept.items)
+        with Workers(self.n_jobs) as workers:
+            linear = self._linear_map(kept, kernel, workers) if own else None
+            bounds, start = exact_bounds(
+                kept,
+                kernel,
+                self.noise_,
+                queries,
+                linear,
+                workers,
+                tol=tol,
+                max_iter=max_iter,
+                dtype=self.dtype,
+            )
+        scale, noise = self._scale.scale, self.noise_
+        limit = tol * np.sqrt(noise)
+        normalised = self._scale.normalize(np.reshape(mean, (len(mean), -1)))
+        linear_in_y = start is not None and np.abs(start - normalised).max() <= limit
+        squared = bounds.excess if linear_in_y else (None, None)
+        return ExactDistance(
+            mean,
+            std,
+            *(
+                self._as_fitted(self._scale.restore(bounds.mean + side * bounds.radius))
+                for side in (-1, 1)
+            ),
+            *(
+                self._as_fitted(np.sqrt(variance + noise)[:, None] * scale)
+                for variance in bounds.variance
+            ),
+            *(
+                None if excess is None else self._as_fitted(excess[:, None] * scale**2)
+                for excess in squared
+            ),
+            bounds.n_iter,
+        )
+
+    def _rows_of_exact(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None
+    ) -> tuple[NearRows, bool]:
+        """Rows of the exact process, and whether the model may have been fitted to them."""
+        if X is None:
+            if self._kept is None:
+                raise ValueError(
+                    "this model has no near rows and keeps no training rows: pass X_train and y."
+                )
+            return self._kept, True
+        rows, X = prediction_rows(self, X)
+        targets = validate_targets(y)
+        check_lengths(X, targets)
+        weights = validate_weights(sample_weight, rows.n_rows)
+        present = np.flatnonzero(weights > 0)
+        Y = self._scale.normalize(targets.reshape(len(targets), -1)[present])
+        given, _ = distinct(take_items(held(self, X), present), Y, weights[present])
+        if self._kept is None:
+            return given, True
+        same = with_targets_of(self._kept, given)
+        return (given, False) if same is None else (same, True)
+
+    def _linear_map(self, kept: NearRows, kernel: Any, workers: Workers) -> LinearMap:
+        """The mean as a function of the targets of these rows."""
+        if self._kept is not None:
+            return LinearMap.of_local(self._ready(workers), self.n_neighbors_, self.noise_, workers)
+        model = self.global_
+        R = model._factors.R
+        whitener = solve_triangular(R, np.eye(len(R)), lower=True, check_finite=False)
+        process = ResidualProcess(kernel, model._points, whitener, as_rows(kept.items), np.float64)
+        part = GlobalPart.of_sparse(model._factors)
+        weights = kept.weights[:, None]
+        return LinearMap(process, self.noise_ / kept.weights, part, weights / model.noise_)
 
 
 def _learned_noise(model: SparseGPRegressor) -> float:
