@@ -31,7 +31,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from pursuit._types import Floats
 from pursuit.estimators.full_scale.linear_map import LinearMap
-from pursuit.estimators.full_scale.near_rows import NearRows, distinct
+from pursuit.estimators.full_scale.near_rows import NearRows
 from pursuit.estimators.gp.exact import DIRECT_ROWS
 from pursuit.estimators.gp.exact_system import (
     DirectSystem,
@@ -41,14 +41,19 @@ from pursuit.estimators.gp.exact_system import (
     system_product,
     system_root,
 )
+from pursuit.estimators.inputs import TargetScale
 from pursuit.gram import kernel_diagonal
 from pursuit.greedy import CostMeter, Problem
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import EPS, Iterate, Workers, column_dots
-from pursuit.rows import Sample, as_rows, concat
+from pursuit.rows import Sample, as_rows, concat, row_groups
 
 _ROUNDINGS = 32.0
 """Relative error of kernel values, and of sums of them, in units of the kernel's rounding."""
+
+_SAME_MEAN = 1e-3
+"""The model's mean is taken to be linear in the targets if it is, to this share of the noise's
+standard deviation; features of near rows may be float32."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,8 @@ class PointBounds:
         The exact mean is at most ``radius`` from ``mean``.
     variance : pair of arrays of shape (n_points,)
         Lower and upper bound on the exact variance, without noise.
+    start : array of shape (n_points, n_outputs)
+        c'y for the weights c that the solution started from.
     excess : pair of arrays of shape (n_points,)
         Lower and upper bound on V_c - V_exact.
     n_iter : int
@@ -129,73 +136,63 @@ class PointBounds:
     mean: Floats
     radius: Floats
     variance: tuple[Floats, Floats]
+    start: Floats
     excess: tuple[Floats, Floats]
     n_iter: int
+
+    @classmethod
+    def joined(cls, parts: list[PointBounds], n_iter: int) -> PointBounds:
+        """The bounds of all batches; ``n_iter`` steps came before them."""
+        return cls(
+            np.concatenate([part.mean for part in parts]),
+            np.concatenate([part.radius for part in parts]),
+            _pair([part.variance for part in parts]),
+            np.concatenate([part.start for part in parts]),
+            _pair([part.excess for part in parts]),
+            n_iter + sum(part.n_iter for part in parts),
+        )
+
+    def distance(
+        self, mean: Floats, std: Floats, noise: float, scale: TargetScale
+    ) -> ExactDistance:
+        """The same for the predictions of a model, in units of y."""
+
+        def in_units(per_point: Floats, unit: Floats) -> Floats:
+            return (per_point[:, None] * unit).reshape(mean.shape)
+
+        means = scale.normalize(mean.reshape(self.mean.shape))
+        linear = np.abs(means - self.start).max(initial=0.0) <= _SAME_MEAN * np.sqrt(noise)
+        squared = [in_units(part, scale.scale**2) if linear else None for part in self.excess]
+        stds = [in_units(np.sqrt(part + noise), scale.scale) for part in self.variance]
+        return ExactDistance(
+            mean=mean,
+            std=std,
+            mean_lower=scale.restore(self.mean - self.radius).reshape(mean.shape),
+            mean_upper=scale.restore(self.mean + self.radius).reshape(mean.shape),
+            std_lower=stds[0],
+            std_upper=stds[1],
+            squared_distance_lower=squared[0],
+            squared_distance_upper=squared[1],
+            n_iter=self.n_iter,
+        )
+
+
+def _pair(pairs: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    lower, upper = (np.concatenate(bounds) for bounds in zip(*pairs, strict=True))
+    return lower, upper
 
 
 def with_targets_of(kept: NearRows, given: NearRows) -> NearRows | None:
     """The kept rows with the targets of the given ones; None if rows or weights are others."""
     if kept.n_rows != given.n_rows:
         return None
-    empty = np.empty((2 * kept.n_rows, 0))
-    both, group = distinct(concat(kept.items, given.items), empty, np.ones(len(empty)))
+    group = row_groups([concat(kept.items, given.items)], 2 * kept.n_rows)
     place = group[kept.n_rows :]
-    if both.n_rows > kept.n_rows or not np.allclose(given.weights, kept.weights[place]):
+    if place.max() >= kept.n_rows or not np.allclose(given.weights, kept.weights[place]):
         return None
     targets = np.empty_like(given.targets)
     targets[place] = given.targets
     return replace(kept, targets=targets)
-
-
-def exact_bounds(
-    kept: NearRows,
-    kernel: CountingKernel,
-    noise: float,
-    queries: Any,
-    linear: LinearMap | None,
-    workers: Workers,
-    *,
-    tol: float,
-    max_iter: int,
-    dtype: Any,
-) -> tuple[PointBounds, Floats | None]:
-    """Bounds on the exact process of the rows, and c'y of the linear map that they start from."""
-    sample = Sample(as_rows(kept.items), kept.targets, kept.weights)
-    # Landmarks change the number of steps alone, so they need no seed of the user's.
-    rng = np.random.default_rng(0)
-    problem = Problem(sample, kernel, noise, workers, CostMeter(kernel), rng)
-    process = ExactProcess(problem, tol, max_iter, dtype)
-    root, parts, means = system_root(problem), [], []
-    for where, kappa, prior in query_batches(problem, queries):
-        start = np.zeros_like(kappa)
-        if linear is not None:
-            start = linear.columns(queries[where], workers) / root
-            means.append(start.T @ (root * kept.targets))
-        parts.append(process.at(kappa, prior, start))
-    if not all(process.met(part) for part in parts):
-        warnings.warn(
-            f"some bounds are further apart than tol={tol:g} after max_iter={max_iter} iterations: "
-            "they hold, but raise max_iter to bring them together.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    return joined_bounds(parts, process.n_iter), np.concatenate(means) if means else None
-
-
-def joined_bounds(parts: list[PointBounds], n_iter: int) -> PointBounds:
-    """The bounds of all batches; ``n_iter`` steps came before them."""
-    return PointBounds(
-        np.concatenate([part.mean for part in parts]),
-        np.concatenate([part.radius for part in parts]),
-        _pair([part.variance for part in parts]),
-        _pair([part.excess for part in parts]),
-        n_iter + sum(part.n_iter for part in parts),
-    )
-
-
-def _pair(pairs: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-    lower, upper = (np.concatenate(bounds) for bounds in zip(*pairs, strict=True))
-    return lower, upper
 
 
 class ExactProcess:
@@ -231,6 +228,42 @@ class ExactProcess:
         self._alpha = solved.v
         rounding = self._rounding(solved.v) + _ROUNDINGS * EPS * _norms(self._rhs)
         self._left = np.sqrt(solved.energy) + rounding / np.sqrt(problem.noise)
+
+    @classmethod
+    def build(
+        cls,
+        kept: NearRows,
+        kernel: CountingKernel,
+        noise: float,
+        workers: Workers,
+        tol: float,
+        max_iter: int,
+        dtype: Any,
+    ) -> ExactProcess:
+        """The exact process of some rows."""
+        sample = Sample(as_rows(kept.items), kept.targets, kept.weights)
+        # Landmarks change the number of steps alone, so they need no seed of the user's.
+        rng = np.random.default_rng(0)
+        problem = Problem(sample, kernel, noise, workers, CostMeter(kernel), rng)
+        return cls(problem, tol, max_iter, dtype)
+
+    def bounds(self, queries: Any, linear: LinearMap | None) -> PointBounds:
+        """Bounds at the queries, a batch at a time, from the weights of a linear map or from 0."""
+        problem, parts = self.problem, []
+        for where, kappa, prior in query_batches(problem, queries):
+            start = np.zeros_like(kappa)
+            if linear is not None:
+                start = linear.columns(queries[where], problem.workers) / system_root(problem)
+            parts.append(self.at(kappa, prior, start))
+        if not all(self._met(part) for part in parts):
+            warnings.warn(
+                f"some bounds are further apart than tol={self._tol:g} after "
+                f"max_iter={self._max_iter} iterations: they hold, but raise max_iter to bring "
+                "them together.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return PointBounds.joined(parts, self.n_iter)
 
     @property
     def _width(self) -> float:
@@ -269,9 +302,9 @@ class ExactProcess:
         dots = np.abs(h).T @ np.abs(self._rhs) + np.abs(found.residual).T @ np.abs(self._alpha)
         radius = np.outer(rest, self._left) + np.outer(first + second, _norms(self._alpha))
         radius += _ROUNDINGS * EPS * dots
-        return PointBounds(mean, radius, variance, excess, found.steps)
+        return PointBounds(mean, radius, variance, start.T @ self._rhs, excess, found.steps)
 
-    def met(self, bounds: PointBounds) -> bool:
+    def _met(self, bounds: PointBounds) -> bool:
         """Whether the bounds are as close as ``tol`` asks."""
         lower, upper = (part + self.problem.noise for part in bounds.variance)
         narrow = bounds.radius.max(axis=1, initial=0.0) <= 1.001 * self._tol * np.sqrt(upper)

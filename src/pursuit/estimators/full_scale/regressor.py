@@ -33,7 +33,7 @@ from pursuit.estimators.arguments import (
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
 from pursuit.estimators.full_scale.distance import (
     ExactDistance,
-    exact_bounds,
+    ExactProcess,
     with_targets_of,
 )
 from pursuit.estimators.full_scale.linear_map import LinearMap
@@ -713,42 +713,14 @@ class FullScaleGPRegressor(
         rows = self._query_rows(X_new)
         queries = rows.take(np.arange(rows.n_rows))
         kept, own = self._rows_of_exact(X_train, y, sample_weight)
-        kernel = self._compiled(kept.items)
         with Workers(self.n_jobs) as workers:
+            kernel = self._compiled(kept.items)
             linear = self._linear_map(kept, kernel, workers) if own else None
-            bounds, start = exact_bounds(
-                kept,
-                kernel,
-                self.noise_,
-                queries,
-                linear,
-                workers,
-                tol=tol,
-                max_iter=max_iter,
-                dtype=self.dtype,
+            process = ExactProcess.build(
+                kept, kernel, self.noise_, workers, tol, max_iter, self.dtype
             )
-        scale, noise = self._scale.scale, self.noise_
-        limit = tol * np.sqrt(noise)
-        normalised = self._scale.normalize(np.reshape(mean, (len(mean), -1)))
-        linear_in_y = start is not None and np.abs(start - normalised).max() <= limit
-        squared = bounds.excess if linear_in_y else (None, None)
-        return ExactDistance(
-            mean,
-            std,
-            *(
-                self._as_fitted(self._scale.restore(bounds.mean + side * bounds.radius))
-                for side in (-1, 1)
-            ),
-            *(
-                self._as_fitted(np.sqrt(variance + noise)[:, None] * scale)
-                for variance in bounds.variance
-            ),
-            *(
-                None if excess is None else self._as_fitted(excess[:, None] * scale**2)
-                for excess in squared
-            ),
-            bounds.n_iter,
-        )
+            bounds = process.bounds(queries, linear)
+        return bounds.distance(mean, std, self.noise_, self._scale)
 
     def _rows_of_exact(
         self, X: Any, y: Any, sample_weight: ArrayLike | None
@@ -760,13 +732,16 @@ class FullScaleGPRegressor(
                     "this model has no near rows and keeps no training rows: pass X_train and y."
                 )
             return self._kept, True
-        rows, X = prediction_rows(self, X)
-        targets = validate_targets(y)
-        check_lengths(X, targets)
+        rows, targets = self._query_rows(X), validate_targets(y)
+        check_lengths(rows, targets)
         weights = validate_weights(sample_weight, rows.n_rows)
         present = np.flatnonzero(weights > 0)
         Y = self._scale.normalize(targets.reshape(len(targets), -1)[present])
-        given, _ = distinct(take_items(held(self, X), present), Y, weights[present])
+        items = rows.take(present)
+        if self._kept is not None and isinstance(items, np.ndarray):
+            # Rows of a file are kept as float32: only so can they be recognised.
+            items = items.astype(self._kept.items.dtype, copy=False)
+        given, _ = distinct(items, Y, weights[present])
         if self._kept is None:
             return given, True
         same = with_targets_of(self._kept, given)
