@@ -14,7 +14,7 @@ from benchmarks.classifier_cases import gp_classifier
 from benchmarks.component_cases import components, denoising, novelty
 from benchmarks.dask_cases import dask_pass
 from benchmarks.data import kin40k, protein, robot_arm
-from benchmarks.exact_cases import exact_gp_case
+from benchmarks.exact_cases import exact_distance_case, exact_gp_case
 from benchmarks.file_cases import flight_delays, parquet
 from benchmarks.full_scale_cases import (
     full_scale_controls,
@@ -276,6 +276,7 @@ CASES: dict[str, Case] = {
     "pipeline": pipeline,
     "kappa": kappa,
     "exact-gp": exact_gp_case,
+    "exact-distance": exact_distance_case,
     "neighbors-usps": neighbors_usps,
     "neighbors-strings": neighbors_strings,
     "matching-omp": matching_omp,

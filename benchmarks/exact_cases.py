@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.linalg import cg
+from sklearn.gaussian_process.kernels import RBF
 
 from benchmarks.data import kin40k
-from benchmarks.exact_fit import NOISE, exact_gp, kernel_block
+from benchmarks.exact_fit import LENGTH_SCALES, NOISE, exact_gp, kernel_block
 from benchmarks.harness import Figure
+from pursuit import FullScaleGPRegressor
 
 MEGABYTE = 2.0**20
 LIMIT = 1001
@@ -94,3 +97,60 @@ def _against_dense(n_rows: int) -> Figure:
     expected = kernel_block(data.X_test, X) @ coefficients
     difference = float(np.abs(model.predict(data.X_test) - expected).max())
     return Figure(f"largest difference to Cholesky, m={n_rows}, tol=1e-8", difference, at_most=1e-6)
+
+
+def exact_distance_case(quick: bool, repeat: int) -> list[Figure]:
+    """How far a full-scale model is from the exact process, at 50 points of kin40k."""
+    n_rows = 3500 if quick else 6000
+    data = kin40k()
+    X, y, new = data.X_train[:n_rows], data.y_train[:n_rows], data.X_test[:50]
+    figures = []
+    for coupling in ("late", "full"):
+        model = FullScaleGPRegressor(
+            RBF(LENGTH_SCALES),
+            n_basis=256,
+            n_neighbors=32,
+            coupling=coupling,
+            noise=NOISE,
+            optimizer=None,
+            calibration=None,
+            normalize_y=False,
+            random_state=0,
+        ).fit(X, y)
+        start = perf_counter()
+        distance = model.distance_to_exact(new)
+        seconds = perf_counter() - start
+        mean, std = _dense_process(X, y, new)
+        wrong = (mean < distance.mean_lower) | (mean > distance.mean_upper)
+        wrong |= (std < distance.std_lower) | (std > distance.std_upper)
+        off = np.abs(distance.mean - mean)
+        assert distance.squared_distance_upper is not None
+        expected = float(np.sqrt(distance.squared_distance_upper.mean()))
+        figures += [
+            Figure(f"{coupling}: distance of 50 points, m={n_rows}", seconds, "s"),
+            Figure(f"{coupling}: iterations", distance.n_iter),
+            Figure(f"{coupling}: points outside their bounds", int(wrong.sum()), at_most=0),
+            Figure(
+                f"{coupling}: bound on the distance of the means / distance",
+                float(distance.mean_distance.mean() / off.mean()),
+                "x",
+                at_most=1.1,
+            ),
+            Figure(
+                f"{coupling}: distance of the means, root mean square",
+                float(np.sqrt(np.mean(off**2))),
+            ),
+            Figure(f"{coupling}: the same, expected by the process", expected),
+            Figure(f"{coupling}: exact standard deviation, mean", float(std.mean())),
+        ]
+    return figures
+
+
+def _dense_process(X: Any, y: Any, new: Any) -> tuple[Any, Any]:
+    """Mean and standard deviation of an observation by Cholesky, with nothing of ours."""
+    K = kernel_block(X, X)
+    K[np.diag_indices_from(K)] += NOISE
+    factor = cho_factor(K, lower=True, overwrite_a=True)
+    k = kernel_block(new, X)
+    explained = np.einsum("ij,ji->i", k, cho_solve(factor, k.T))
+    return k @ cho_solve(factor, y), np.sqrt(1.0 - explained + NOISE)

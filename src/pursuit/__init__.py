@@ -12,6 +12,7 @@ from pursuit.bounds import (
 )
 from pursuit.estimators import (
     Evidence,
+    ExactDistance,
     ExactGPRegressor,
     FullScaleGPRegressor,
     GreedyFeatureMap,
@@ -76,6 +77,7 @@ __all__ = [
     "CorrelationDisplay",
     "Evidence",
     "EvidenceBounds",
+    "ExactDistance",
     "ExactGPRegressor",
     "ExponentialLoss",
     "FullScaleGPRegressor",

@@ -33,7 +33,13 @@ from pursuit.estimators.arguments import (
     Search,
 )
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
+from pursuit.estimators.full_scale.distance import (
+    ExactDistance,
+    ExactProcess,
+    with_targets_of,
+)
 from pursuit.estimators.full_scale.gains import JudgedRows, near_rows_added
+from pursuit.estimators.full_scale.linear_map import LinearMap
 from pursuit.estimators.full_scale.local_fit import (
     GlobalPart,
     LocalModel,
@@ -60,6 +66,7 @@ from pursuit.estimators.inputs import (
     held,
     is_precomputed,
     named_columns,
+    positive,
     prediction_rows,
     training_rows,
     validate_items,
@@ -70,7 +77,7 @@ from pursuit.estimators.kernel_model import KernelModel, SampledRows, ScoredRows
 from pursuit.estimators.reporting import Addition, ReportedModel, microseconds
 from pursuit.estimators.saving import made_of, saved_parts
 from pursuit.estimators.span.certify import KINDS
-from pursuit.gram import kernel_times
+from pursuit.gram import ResidualProcess, kernel_times
 from pursuit.linalg import PredictiveVariance, Workers
 from pursuit.rows import (
     RowSource,
@@ -931,6 +938,92 @@ class FullScaleGPRegressor(
             warnings=notes,
             seconds={**report.seconds, **spent},
         )
+
+    def distance_to_exact(
+        self,
+        X_new: Any,
+        X_train: Any = None,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        tol: float = 0.01,
+        max_iter: int = 1000,
+    ) -> ExactDistance:
+        """Bounds on how far predictions are from those of the exact Gaussian process.
+
+        The exact process has the kernel ``kernel_``, the noise ``noise_``, and all training rows.
+        It is approached by conjugate gradients from the model's own weights of the training
+        targets, up to 3 000 rows by Cholesky; nothing of the kernel matrix is stored beyond that.
+        Each step costs one evaluation of the matrix for a few hundred points: ask for a sample.
+
+        Parameters
+        ----------
+        X_new : items
+            Points to compare at.
+        X_train, y, sample_weight : optional
+            Training rows, targets and weights. By default those that the model keeps; a model
+            without near rows keeps none.
+        tol : float, default 0.01
+            Iterate until the exact mean is known to ``tol`` times the exact standard deviation of
+            an observation, and the latter to within a factor 1 + ``tol``.
+        max_iter : int, default 1000
+            Most steps for the targets, and for each batch of points. Bounds hold after any number.
+
+        Returns
+        -------
+        distance : ExactDistance
+        """
+        check_is_fitted(self)
+        positive("tol", tol)
+        mean, std = self.predict(X_new, return_std=True)
+        rows = self._query_rows(X_new)
+        queries = rows.take(np.arange(rows.n_rows))
+        kept, own = self._rows_of_exact(X_train, y, sample_weight)
+        with Workers(self.n_jobs) as workers:
+            kernel = self._compiled(kept.items)
+            linear = self._linear_map(kept, kernel, workers) if own else None
+            process = ExactProcess.build(
+                kept, kernel, self.noise_, workers, tol, max_iter, self.dtype
+            )
+            bounds = process.bounds(queries, linear)
+        return bounds.distance(mean, std, self.noise_, self._scale)
+
+    def _rows_of_exact(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None
+    ) -> tuple[NearRows, bool]:
+        """Rows of the exact process, and whether the model may have been fitted to them."""
+        if X is None:
+            if self._kept is None:
+                raise ValueError(
+                    "this model has no near rows and keeps no training rows: pass X_train and y."
+                )
+            return self._kept, True
+        rows, targets = self._query_rows(X), validate_targets(y)
+        check_lengths(rows, targets)
+        weights = validate_weights(sample_weight, rows.n_rows)
+        present = np.flatnonzero(weights > 0)
+        Y = self._scale.normalize(targets.reshape(len(targets), -1)[present])
+        items = rows.take(present)
+        if self._kept is not None and isinstance(items, np.ndarray):
+            # Rows of a file are kept as float32: only so can they be recognised.
+            items = items.astype(self._kept.items.dtype, copy=False)
+        given, _ = distinct(items, Y, weights[present])
+        if self._kept is None:
+            return given, True
+        same = with_targets_of(self._kept, given)
+        return (given, False) if same is None else (same, True)
+
+    def _linear_map(self, kept: NearRows, kernel: Any, workers: Workers) -> LinearMap:
+        """The mean as a function of the targets of these rows."""
+        if self._kept is not None:
+            return LinearMap.of_local(self._ready(workers), self.n_neighbors_, self.noise_, workers)
+        model = self.global_
+        R = model._factors.R
+        whitener = solve_triangular(R, np.eye(len(R)), lower=True, check_finite=False)
+        process = ResidualProcess(kernel, model._points, whitener, as_rows(kept.items), np.float64)
+        part = GlobalPart.of_sparse(model._factors)
+        weights = kept.weights[:, None]
+        return LinearMap(process, self.noise_ / kept.weights, part, weights / model.noise_)
 
 
 def _learned_noise(model: SparseGPRegressor) -> float:

@@ -21,6 +21,7 @@ from pursuit.linalg import (
     Iterate,
     LowRankPlusDiagonal,
     NotPositiveDefiniteError,
+    Refined,
     column_dots,
     refined_gradients,
 )
@@ -135,6 +136,15 @@ class ExactSystem(Protocol):
         """
         ...
 
+    def approximate(
+        self, rhs: Floats, done: Callable[[Iterate], NDArray[np.bool_]], max_iter: int
+    ) -> Refined:
+        """x ≈ B⁻¹ρ for columns ρ, until ``done`` holds; the energies bound what is left.
+
+        B = W^½KW^½ + σ²I. An energy is at least r'B⁻¹r for the residual r = ρ - Bx.
+        """
+        ...
+
 
 @dataclass(frozen=True)
 class IterativeSystem:
@@ -179,7 +189,7 @@ class IterativeSystem:
         self, tol: float, max_iter: int, stop: Callable[[], str | None]
     ) -> tuple[Floats, Path]:
         """Coefficients v, and the path with a certificate at every iteration."""
-        root = _root(self.problem)
+        root = system_root(self.problem)
         rhs = root * self.problem.sample.targets
         recorder = SolveRecorder(self.problem, rhs, "pcg")
         limit = tol * np.linalg.norm(rhs, axis=0)
@@ -202,7 +212,7 @@ class IterativeSystem:
         """Bounds on k'(K + σ²W⁻¹)⁻¹k, a batch of queries at a time."""
         parts = [
             self._bracket(k, prior, tol, offset, max_iter)
-            for k, prior in _batches(self.problem, queries)
+            for _, k, prior in query_batches(self.problem, queries)
         ]
         lower, upper = (np.concatenate(bounds) for bounds in zip(*parts, strict=True))
         return lower, upper
@@ -217,17 +227,23 @@ class IterativeSystem:
             left = prior[now.columns] - lower(now.columns, now.v, now.residual) - now.energy
             return np.asarray(now.energy <= tol * (np.maximum(left, 0.0) + offset))
 
-        found = refined_gradients(
+        found = self.approximate(k, done, max_iter)
+        least = lower(slice(None), found.v, found.residual)
+        return least, least + found.energy
+
+    def approximate(
+        self, rhs: Floats, done: Callable[[Iterate], NDArray[np.bool_]], max_iter: int
+    ) -> Refined:
+        """x ≈ B⁻¹ρ, with float64 residuals."""
+        return refined_gradients(
             self._exact,
-            k,
+            rhs,
             self.preconditioner.solve,
             done,
             rough=self._rough,
             steps=max_iter,
             leftover=self._leftover,
         )
-        least = lower(slice(None), found.v, found.residual)
-        return least, least + found.energy
 
     def _leftover(self, residual: Floats) -> Floats:
         """At least ρ'B⁻¹ρ: (‖ρ - W^½g‖² + σ²‖g‖²)/σ² for the g that the preconditioner proposes.
@@ -243,7 +259,7 @@ class IterativeSystem:
             problem.sample.rows, problem.kernel, self.landmarks, beta, problem.workers
         )
         problem.meter.passes += len(beta) / problem.sample.n_rows
-        missed = np.linalg.norm(residual - _root(problem) * values, axis=0)
+        missed = np.linalg.norm(residual - system_root(problem) * values, axis=0)
         K = problem.kernel.tile(self.landmarks, self.landmarks)
         norms = column_dots(beta, K @ beta)
         rounding = _KERNEL_ROUNDING * problem.kernel.rounding
@@ -256,10 +272,10 @@ class IterativeSystem:
     def _rough(self) -> Callable[[Floats], Floats] | None:
         if np.dtype(self.dtype) == np.float64:
             return None
-        return lambda vectors: _product(self.problem, vectors, self.dtype)
+        return lambda vectors: system_product(self.problem, vectors, self.dtype)
 
     def _exact(self, vectors: Floats) -> Floats:
-        return _product(self.problem, vectors)
+        return system_product(self.problem, vectors)
 
 
 @dataclass(frozen=True)
@@ -283,7 +299,7 @@ class DirectSystem:
         items = problem.sample.rows.take(np.arange(problem.sample.n_rows))
         B = kernel_matrix(problem.kernel, items, problem.workers)
         problem.meter.passes += 1
-        root = _root(problem)
+        root = system_root(problem)
         B *= root
         B *= root.T
         scale = float(np.diag(B).max(initial=0.0))
@@ -304,22 +320,30 @@ class DirectSystem:
         self, tol: float, max_iter: int, stop: Callable[[], str | None]
     ) -> tuple[Floats, Path]:
         """Coefficients v, improved once by the residual of the factors."""
-        root = _root(self.problem)
+        root = system_root(self.problem)
         rhs = root * self.problem.sample.targets
-        x = self._solve_factors(rhs)
-        x += self._solve_factors(rhs - _product(self.problem, x))
-        residual = rhs - _product(self.problem, x)
-        energy = column_dots(residual, residual) / self.problem.noise
+        found = self.approximate(rhs, lambda now: np.ones(len(now.columns), dtype=bool), max_iter)
         recorder = SolveRecorder(self.problem, rhs, "cholesky")
-        recorder.watch(Iterate(np.arange(rhs.shape[1]), x, residual, energy, 0, True, look=True))
-        return root * x, recorder.path("direct")
+        columns = np.arange(rhs.shape[1])
+        recorder.watch(Iterate(columns, found.v, found.residual, found.energy, 0, True, look=True))
+        return root * found.v, recorder.path("direct")
+
+    def approximate(
+        self, rhs: Floats, done: Callable[[Iterate], NDArray[np.bool_]], max_iter: int
+    ) -> Refined:
+        """B⁻¹ρ by the factors, improved once."""
+        x = self._solve_factors(rhs)
+        x += self._solve_factors(rhs - system_product(self.problem, x))
+        residual = rhs - system_product(self.problem, x)
+        energy = column_dots(residual, residual) / self.problem.noise
+        return Refined(x, residual, energy, 1, "direct")
 
     def explained(
         self, queries: Any, tol: float, offset: float, max_iter: int
     ) -> tuple[Floats, Floats]:
         """‖L⁻¹κ‖², twice."""
         parts = []
-        for k, _ in _batches(self.problem, queries):
+        for _, k, _ in query_batches(self.problem, queries):
             half = solve_triangular(self.L, k, lower=True, overwrite_b=True)
             parts.append(column_dots(half, half))
         explained = np.concatenate(parts)
@@ -331,14 +355,14 @@ class DirectSystem:
         return solution
 
 
-def _root(problem: Problem) -> Floats:
+def system_root(problem: Problem) -> Floats:
     """W^½ as a column."""
     return np.asarray(np.sqrt(problem.sample.weights)[:, None])
 
 
-def _product(problem: Problem, vectors: Floats, dtype: DTypeLike = np.float64) -> Floats:
+def system_product(problem: Problem, vectors: Floats, dtype: DTypeLike = np.float64) -> Floats:
     """B @ vectors."""
-    root = _root(problem)
+    root = system_root(problem)
     problem.meter.passes += 1
     product = kernel_product(
         problem.sample.rows, problem.kernel, root * vectors, problem.workers, dtype=dtype
@@ -346,14 +370,15 @@ def _product(problem: Problem, vectors: Floats, dtype: DTypeLike = np.float64) -
     return root * product + problem.noise * vectors
 
 
-def _batches(problem: Problem, queries: Any) -> Iterator[tuple[Floats, Floats]]:
-    """κ = W^½k(x) and k(x, x), for some of the queries at a time."""
+def query_batches(problem: Problem, queries: Any) -> Iterator[tuple[slice, Floats, Floats]]:
+    """Some of the queries at a time, with κ = W^½k(x) and k(x, x)."""
     rows, kernel = problem.sample.rows, problem.kernel
     batch = max(16, _QUERY_NUMBERS // rows.n_rows)
     for start in range(0, len_items(queries), batch):
-        some = queries[start : start + batch]
-        k = kernel_features(rows, kernel, some, problem.workers, scale=_root(problem)[:, 0])
-        yield k, kernel.diag(some)
+        where = slice(start, start + batch)
+        some = queries[where]
+        k = kernel_features(rows, kernel, some, problem.workers, scale=system_root(problem)[:, 0])
+        yield where, k, kernel.diag(some)
 
 
 def _features(problem: Problem, n: int) -> tuple[NDArray[Any], Any, Floats]:
@@ -382,7 +407,7 @@ def _features(problem: Problem, n: int) -> tuple[NDArray[Any], Any, Floats]:
         pivots.pool.items,
         problem.workers,
         whitener=whitener,
-        scale=_root(problem)[:, 0],
+        scale=system_root(problem)[:, 0],
         dtype=np.float64 if m * n <= _DOUBLE_NUMBERS else np.float32,
     )
     problem.meter.passes += V.shape[1] / m
