@@ -3,8 +3,8 @@ What a basis explains, and what near rows add
 =============================================
 
 Many functions have a trend and fine detail. A few basis functions catch the trend; the detail would
-need hundreds. :class:`~pursuit.FullScaleGPRegressor` leaves the detail to the training rows near the
-point that is predicted. :doc:`/full_scale` explains what is computed.
+need hundreds. :class:`~pursuit.FullScaleGPRegressor` leaves the detail to the training rows near
+the point that is predicted. :doc:`/full_scale` explains what is computed.
 """
 
 # %%
@@ -104,8 +104,8 @@ plt.show()
 # %%
 # Bands on new rows
 # -----------------
-# Both models are calibrated on rows that they left out, so their bands hold on new rows. With so few
-# functions it pays to fit them together with the near rows, as ``coupling="full"`` does.
+# Both models are calibrated on rows that they left out, so their bands hold on new rows. With so
+# few functions it pays to fit them together with the near rows, as ``coupling="full"`` does.
 
 full = FullScaleGPRegressor(kernel, coupling="full", **options).fit(x[:, None], y)
 x_new = rng.uniform(0, 10, 5_000)

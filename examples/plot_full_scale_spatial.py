@@ -43,9 +43,9 @@ mixed = rng.permutation(len(X))
 test, train = mixed[:800], mixed[800:]
 
 # %%
-# One fit gives both models: ``global_`` is the sparse one, of 100 basis functions. The number of near
-# rows is given here. ``"auto"`` asks reserved rows, which lie on roads like most others, and takes
-# 16; but the 16 nearest rows of a place beside a road may all be on that road.
+# One fit gives both models: ``global_`` is the sparse one, of 100 basis functions. The number of
+# near rows is given here. ``"auto"`` asks reserved rows, which lie on roads like most others, and
+# takes 16; but the 16 nearest rows of a place beside a road may all be on that road.
 
 from pursuit import Evidence, FullScaleGPRegressor
 
@@ -116,8 +116,8 @@ plt.show()
 
 # %%
 # The nearer the next row, the more there is to gain. The error bars were calibrated on rows left
-# out, and hold at distances that rows have from each other. Far from all of them, where no row could
-# tell, both models believe in their error bars too much.
+# out, and hold at distances that rows have from each other. Far from all of them, where no row
+# could tell, the error bars of both models are too narrow.
 
 from scipy.spatial import cKDTree
 
