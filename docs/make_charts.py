@@ -15,7 +15,8 @@ DOCS = Path(__file__).parent
 # Goal, and for each wish the classes that meet it.
 CHOICES = {
     "Numbers": [
-        ("a prediction with error bars", ["SparseGPRegressor"]),
+        ("the most accurate, with error bars", ["FullScaleGPRegressor"]),
+        ("small and fast, with error bars", ["SparseGPRegressor"]),
         ("no approximation, to 50 000 rows", ["ExactGPRegressor"]),
         ("kernel ridge: alpha is known", ["SparseKernelRidge"]),
         ("errors below ε do not count", ["LowRankSVR"]),
@@ -25,6 +26,7 @@ CHOICES = {
     ],
     "Classes": [
         ("probabilities", ["SparseGPClassifier"]),
+        ("probabilities, with near rows", ["FullScaleGPClassifier"]),
         ("a support vector machine of many rows", ["LowRankSVC"]),
         ("as few functions as can be", ["LPMachineClassifier"]),
         ("a size that a bound advises", ["KernelMatchingPursuitClassifier"]),

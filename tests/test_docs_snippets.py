@@ -33,7 +33,7 @@ def blocks(page):
     for match in DIRECTIVE.finditer(text):
         language = "python" if match["setup"] else match["language"]
         line = text.count("\n", 0, match.start("text")) + 1
-        yield language, textwrap.dedent(match["text"]), line
+        yield language, textwrap.dedent(match["text"]).rstrip("\n") + "\n", line
 
 
 def pages_with(language):
