@@ -998,16 +998,8 @@ class FullScaleGPRegressor(
                     "this model has no near rows and keeps no training rows: pass X_train and y."
                 )
             return self._kept, True
-        rows, targets = self._query_rows(X), validate_targets(y)
-        check_lengths(rows, targets)
-        weights = validate_weights(sample_weight, rows.n_rows)
-        present = np.flatnonzero(weights > 0)
-        Y = self._scale.normalize(targets.reshape(len(targets), -1)[present])
-        items = rows.take(present)
-        if self._kept is not None and isinstance(items, np.ndarray):
-            # Rows of a file are kept as float32: only so can they be recognised.
-            items = items.astype(self._kept.items.dtype, copy=False)
-        given, _ = distinct(items, Y, weights[present])
+        items, Y, weights = self._more_rows(X, y, sample_weight)
+        given = distinct(items, Y, weights, row_numbers(items))
         if self._kept is None:
             return given, True
         same = with_targets_of(self._kept, given)
