@@ -13,6 +13,7 @@ from pursuit.bounds import (
 from pursuit.estimators import (
     Evidence,
     ExactGPRegressor,
+    FullScaleGPClassifier,
     FullScaleGPRegressor,
     GreedyFeatureMap,
     HullBoostClassifier,
@@ -78,6 +79,7 @@ __all__ = [
     "EvidenceBounds",
     "ExactGPRegressor",
     "ExponentialLoss",
+    "FullScaleGPClassifier",
     "FullScaleGPRegressor",
     "GreedyFeatureMap",
     "GreedyStep",

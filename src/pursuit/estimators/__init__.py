@@ -3,6 +3,7 @@
 from pursuit.estimators.arguments import Evidence, Search
 from pursuit.estimators.components.kernel_cca import SparseKernelCCA
 from pursuit.estimators.components.kernel_pca import SparseKernelPCA
+from pursuit.estimators.full_scale.classifier import FullScaleGPClassifier
 from pursuit.estimators.full_scale.regressor import FullScaleGPRegressor
 from pursuit.estimators.gp.classifier import SparseGPClassifier
 from pursuit.estimators.gp.exact import ExactGPRegressor
@@ -27,6 +28,7 @@ from pursuit.estimators.svm.estimators import LowRankOneClassSVM, LowRankSVC, Lo
 __all__ = [
     "Evidence",
     "ExactGPRegressor",
+    "FullScaleGPClassifier",
     "FullScaleGPRegressor",
     "GreedyFeatureMap",
     "HullBoostClassifier",

@@ -61,6 +61,8 @@ def records() -> dict[str, type]:
     from pursuit.estimators.components.kernel_cca import ChosenPairs
     from pursuit.estimators.components.subspace import Diagonal, Subspace
     from pursuit.estimators.components.views import Disagreements, View
+    from pursuit.estimators.full_scale.local_fit import GlobalPart, WhitenedSums
+    from pursuit.estimators.full_scale.near_rows import LeavingRows, NearRows
     from pursuit.estimators.gp.laplace import LaplaceFit
     from pursuit.estimators.gp.stages import LearnedKernel
     from pursuit.estimators.hull.boosting import Booster, BoostRounds
@@ -84,12 +86,15 @@ def records() -> dict[str, type]:
         Diagonal,
         Disagreements,
         Evidence,
+        GlobalPart,
         Landmarks,
         GrowthRound,
         LaplaceFit,
         LearnedKernel,
+        LeavingRows,
         MachineSolution,
         Mixture,
+        NearRows,
         PoolRound,
         Projection,
         Search,
@@ -100,6 +105,7 @@ def records() -> dict[str, type]:
         Subspace,
         TargetScale,
         View,
+        WhitenedSums,
         bounds.Bound,
         bounds.Certificate,
         bounds.CertificatePath,
@@ -119,6 +125,8 @@ def records() -> dict[str, type]:
         tuning.Calibration,
         tuning.Confidence,
         tuning.LearningReport,
+        tuning.LeftOut,
+        tuning.NearChoice,
     ]
     return {record.__name__: record for record in classes}
 

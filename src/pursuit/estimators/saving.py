@@ -15,7 +15,9 @@ from pursuit.estimators.records import (
     KERNELS,
     Decoder,
     Encoder,
+    conforms,
     describe,
+    hints,
     is_storable,
     records,
     restored,
@@ -208,6 +210,30 @@ def _restored(header: dict[str, Any], decoder: Decoder, given: Mapping[str, Any]
             f"it is damaged: its kernel cannot be made ({str(error)[:200]})"
         ) from error
     return made
+
+
+def saved_parts(model: Any) -> dict[str, dict[str, Any]]:
+    """Parameters and fitted attributes of a model that is part of another one."""
+    params, state = _split(model)
+    return {"params": params, "state": state}
+
+
+def made_of(kind: type[Any], parts: Any) -> Any:
+    """The model of :func:`saved_parts`, checked as a file's own model is."""
+    name = kind.__name__
+    if not isinstance(parts, dict) or parts.keys() != {"params", "state"}:
+        raise StoreError(f"it is damaged: its {name} is not what it must be")
+    params, state = parts["params"], parts["state"]
+    known = set(kind._get_param_names())
+    if params.keys() != known or state.keys() & known:
+        raise StoreError(f"it is damaged: its {name} has other parameters")
+    wrong = [key for key, value in state.items() if not conforms(value, hints(kind).get(key, Any))]
+    if wrong:
+        raise StoreError(f"it is damaged: {name}.{wrong[0][:80]} is not what it must be")
+    vars(model := kind(**params)).update(vars(restored(kind, state, name)))
+    _check_sizes(model)
+    model._after_loading()
+    return model
 
 
 def _check_given(name: str, left_out: Mapping[str, Any], given: Mapping[str, Any]) -> None:
