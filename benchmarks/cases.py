@@ -16,6 +16,16 @@ from benchmarks.dask_cases import dask_pass
 from benchmarks.data import kin40k, protein, robot_arm
 from benchmarks.exact_cases import exact_gp_case
 from benchmarks.file_cases import flight_delays, parquet
+from benchmarks.full_scale_cases import (
+    full_scale_controls,
+    full_scale_elsewhere,
+    full_scale_kin40k,
+    full_scale_memory,
+    full_scale_protein,
+    full_scale_roads,
+    full_scale_threads,
+    full_scale_time,
+)
 from benchmarks.harness import Figure, Measured, best_seconds, measure_solvers, traced_peak
 from benchmarks.hull_cases import (
     hull_boosting,
@@ -253,6 +263,14 @@ CASES: dict[str, Case] = {
     "learned": learned,
     "large": large,
     "time-limit": time_limit,
+    "full-scale-kin40k": full_scale_kin40k,
+    "full-scale-protein": full_scale_protein,
+    "full-scale-time": full_scale_time,
+    "full-scale-roads": full_scale_roads,
+    "full-scale-memory": full_scale_memory,
+    "full-scale-controls": full_scale_controls,
+    "full-scale-threads": full_scale_threads,
+    "full-scale-elsewhere": full_scale_elsewhere,
     "landmarks": landmarks,
     "landmarks-elsewhere": landmarks_elsewhere,
     "pipeline": pipeline,

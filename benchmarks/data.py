@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 from pursuit import datasets
 
 Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 
 class NotAvailableError(Exception):
@@ -25,6 +28,21 @@ class Regression:
     X_test: Floats
     y_test: Floats
 
+    def cut(self) -> Regression:
+        """The first rows alone, for quick runs."""
+        train, test = slice(3000), slice(500)
+        return Regression(
+            self.name,
+            self.X_train[train],
+            self.y_train[train],
+            self.X_test[test],
+            self.y_test[test],
+        )
+
+    def tested_on(self, rows: Mask) -> Regression:
+        """The same training rows with these of the test rows."""
+        return replace(self, X_test=self.X_test[rows], y_test=self.y_test[rows])
+
 
 def kin40k(split: int = 0) -> Regression:
     return _published("kin40k", datasets.load_kin40k, split)
@@ -32,6 +50,31 @@ def kin40k(split: int = 0) -> Regression:
 
 def protein(split: int = 0) -> Regression:
     return _published("protein", datasets.load_protein, split)
+
+
+def from_folder(name: str, split: int = 0) -> Regression:
+    """A split of a data set in files like those of kin40k, from the folder in PURSUIT_DATA.
+
+    ``NAME.csv.gz`` has the target in its last column, ``NAME.test_mask.csv.gz`` a column of 0 and 1
+    for each split.
+    """
+    folder = Path(os.environ.get("PURSUIT_DATA", ""))
+    table, masks = (_numbers(folder / f"{name}{kind}.csv.gz") for kind in ("", ".test_mask"))
+    X, y, is_test = table[:, :-1], table[:, -1], masks[:, split] == 1
+    return standardised(name, X[~is_test], y[~is_test], X[is_test], y[is_test])
+
+
+def _numbers(file: Path) -> Floats:
+    if not file.is_file():
+        raise NotAvailableError(f"{file.name} is not in the folder that PURSUIT_DATA names")
+    return np.loadtxt(file, delimiter=",", ndmin=2)
+
+
+def copied(rows: Floats, among: Floats) -> Mask:
+    """Which of the rows have an exact copy, value by value, among the others."""
+    # Adding zero makes -0.0 and 0.0, which are equal, equal in their bytes, too.
+    seen = {row.tobytes() for row in among + 0.0}
+    return np.array([row.tobytes() in seen for row in rows + 0.0], dtype=bool)
 
 
 def robot_arm(n_rows: int) -> tuple[Floats, Floats]:
@@ -49,10 +92,10 @@ def _published(name: str, load: Callable[..., tuple[Floats, ...]], split: int) -
         X_train, y_train, X_test, y_test = load(split=split, return_X_y=True)
     except ValueError as missing:
         raise NotAvailableError(str(missing)) from missing
-    return _standardised(name, X_train, y_train, X_test, y_test)
+    return standardised(name, X_train, y_train, X_test, y_test)
 
 
-def _standardised(
+def standardised(
     name: str, X_train: Floats, y_train: Floats, X_test: Floats, y_test: Floats
 ) -> Regression:
     """Features and target shifted and scaled by mean and deviation of the training part."""

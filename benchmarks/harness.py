@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -50,19 +51,25 @@ class Figure:
         return "ok" if met else "MISSED"
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What a solver did on a data set: best times in seconds, and figures on the test rows.
+@dataclass(frozen=True, kw_only=True)
+class Accuracy:
+    """Errors on the test rows.
 
     Negative log predictive density and coverage of the 95 % interval are NaN where a solver has
     no error bars.
     """
 
-    fit: float
-    predict: float
     rmse: float
     nlpd: float = np.nan
     coverage: float = np.nan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured(Accuracy):
+    """What a solver did on a data set: best times in seconds, and errors on the test rows."""
+
+    fit: float
+    predict: float
 
 
 def seconds(task: Callable[[], object]) -> float:
@@ -109,14 +116,22 @@ def _fit_and_predict(data: Regression, solver: Solver) -> Measured:
     model = solver.make(solver.size)
     fit = seconds(lambda: model.fit(data.X_train, data.y_train))
     predict = min(seconds(lambda: model.predict(data.X_test)) for _ in range(PREDICTIONS_PER_FIT))
+    if solver.has_std:
+        return Measured(fit=fit, predict=predict, **asdict(accuracy(model, data)))
     residual = model.predict(data.X_test) - data.y_test
-    measured = Measured(fit=fit, predict=predict, rmse=float(np.sqrt(np.mean(residual**2))))
-    if not solver.has_std:
-        return measured
+    return Measured(fit=fit, predict=predict, rmse=float(np.sqrt(np.mean(residual**2))))
+
+
+def accuracy(model: Any, data: Regression) -> Accuracy:
+    """Errors of a fitted model with error bars on the test rows."""
     mean, std = model.predict(data.X_test, return_std=True)
-    error = np.abs(mean - data.y_test) / std
-    nlpd = np.mean(np.log(std) + 0.5 * error**2) + 0.5 * np.log(2 * np.pi)
-    return replace(measured, nlpd=float(nlpd), coverage=float(np.mean(error < _TWO_SIDED_95)))
+    error = np.abs(mean - data.y_test)
+    nlpd = np.mean(np.log(std) + 0.5 * (error / std) ** 2) + 0.5 * np.log(2 * np.pi)
+    return Accuracy(
+        rmse=float(np.sqrt(np.mean(error**2))),
+        nlpd=float(nlpd),
+        coverage=float(np.mean(error < _TWO_SIDED_95 * std)),
+    )
 
 
 def traced_peak(task: Callable[[], object]) -> int:

@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 from benchmarks.data import NotAvailableError, Regression, kin40k, protein
 from benchmarks.harness import Figure, Measured, best_seconds, measure_solvers, traced_peak
-from benchmarks.solvers import THREADS, Solver, boosted_trees, learned_gp, sgpr
+from benchmarks.solvers import THREADS, available, boosted_trees, learned_gp, sgpr
 from pursuit.linalg import Workers
 from pursuit.tuning import Evidence
 
@@ -57,9 +57,9 @@ def learned_on(name: str, data: Regression, quick: bool, repeat: int) -> list[Fi
     """The case on one split."""
     size, target = 64 if quick else 512, TARGETS[name]
     ours = learned_gp(size)
-    peer, trees = _available(lambda: sgpr(size)), _available(boosted_trees)
+    peer, trees = available(lambda: sgpr(size)), available(boosted_trees)
     solvers = [solver for solver in (ours, peer, trees) if solver is not None]
-    results = measure_solvers(_cut(data) if quick else data, solvers, repeat)
+    results = measure_solvers(data.cut() if quick else data, solvers, repeat)
     mine = results[ours.name]
     figures = [
         Figure("ours: fit", mine.fit, "s"),
@@ -95,7 +95,7 @@ def large(quick: bool, repeat: int) -> list[Figure]:
 
     def on(name: str, data: Regression) -> list[Figure]:
         solver = learned_gp(128 if quick else 2048)
-        found = measure_solvers(_cut(data) if quick else data, [solver], repeat)[solver.name]
+        found = measure_solvers(data.cut() if quick else data, [solver], repeat)[solver.name]
         return [
             Figure("fit (aim 120)", found.fit, "s"),
             Figure(f"RMSE (aim {TARGETS[name].aim:g})", found.rmse),
@@ -108,7 +108,7 @@ def large(quick: bool, repeat: int) -> list[Figure]:
 
 def time_limit(quick: bool, repeat: int) -> list[Figure]:
     """Everything learned within max_time on kin40k: time taken and accuracy reached."""
-    data = _cut(kin40k(0)) if quick else kin40k(0)
+    data = kin40k(0).cut() if quick else kin40k(0)
     figures = []
     for seconds in (1.0, 2.0) if quick else (2.0, 5.0, 10.0, 20.0):
         solver = learned_gp(512, max_time=seconds)
@@ -137,21 +137,6 @@ def _on_all_splits(case: Callable[[str, Regression], list[Figure]], quick: bool)
     for text in missing:
         print(f"  without {text}", flush=True)
     return figures
-
-
-def _available(make: Callable[[], Solver]) -> Solver | None:
-    """The peer, or None after a line that says what to install."""
-    try:
-        return make()
-    except NotAvailableError as missing:
-        print(f"  without a peer: {missing}", flush=True)
-        return None
-
-
-def _cut(data: Regression) -> Regression:
-    return Regression(
-        data.name, data.X_train[:3000], data.y_train[:3000], data.X_test[:500], data.y_test[:500]
-    )
 
 
 def evidence(quick: bool, repeat: int) -> list[Figure]:

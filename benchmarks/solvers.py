@@ -165,10 +165,12 @@ class _SGPR:
 def boosted_trees() -> Solver:
     """LightGBM, its number of trees by early stopping on a tenth of the rows."""
     _require("lightgbm")
-    return Solver("LightGBM", _BoostedTrees, 2000)
+    return Solver("LightGBM", _BoostedTrees, 2000, has_std=True)
 
 
 class _BoostedTrees:
+    """One variance for all rows: the mean squared error on the rows that stopped it."""
+
     PATIENCE = 50
 
     def __init__(self, n_trees: int) -> None:
@@ -189,9 +191,20 @@ class _BoostedTrees:
         )
         stop = lightgbm.early_stopping(self.PATIENCE, verbose=False)
         self.model.fit(X[seen], y[seen], eval_X=X[watched], eval_y=y[watched], callbacks=[stop])
+        self.spread = np.sqrt(np.mean((y[watched] - self.model.predict(X[watched])) ** 2))
 
-    def predict(self, X: Floats) -> Floats:
-        return np.asarray(self.model.predict(X))
+    def predict(self, X: Floats, return_std: bool = False) -> Any:
+        mean = np.asarray(self.model.predict(X))
+        return (mean, np.full(len(X), self.spread)) if return_std else mean
+
+
+def available(make: Callable[[], Solver]) -> Solver | None:
+    """The peer, or None after a line that says what to install."""
+    try:
+        return make()
+    except NotAvailableError as missing:
+        print(f"  without a peer: {missing}", flush=True)
+        return None
 
 
 def _require(*packages: str) -> None:

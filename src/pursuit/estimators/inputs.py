@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
@@ -204,18 +204,26 @@ def in_memory_if_small(source: RowSource) -> Any:
     return read_all(source) if small else source
 
 
-def held(estimator: Any, X: Any) -> Any:
-    """Return X in memory, for an estimator that keeps all rows; a source is read if it is small."""
+def held(estimator: Any, X: Any, dtype: DTypeLike = np.float64) -> Any:
+    """Return X in memory, for an estimator that keeps all rows; a source is read if it is small.
+
+    Numbers of a source are float64, or rounded to another ``dtype`` as they are read.
+    """
     if not isinstance(X, RowSource):
         return X
     width = n_features(X)
-    size = X.n_rows * (width or 1) * 8
+    size = X.n_rows * (width or 1) * np.dtype(dtype).itemsize
     if size > HELD_BYTES:
         raise ValueError(
             f"{type(estimator).__name__} holds all rows in memory, and {X.n_rows} rows of {width} "
             f"numbers would take {size / 2**30:.1f} GiB: use rows drawn at random, or an estimator "
             "that reads rows in blocks, such as SparseGPRegressor or SparseKernelRidge."
         )
+    if width is not None and np.dtype(dtype) != np.float64:
+        rows = np.empty((X.n_rows, width), dtype)
+        for start, block in X.blocks():
+            rows[start : start + len(block)] = dense(block)
+        return rows
     if isinstance(X, Table) and not isinstance(X, DistributedRows):
         return read_all(X)
     return X.take(np.arange(X.n_rows))

@@ -8,7 +8,9 @@ from functools import partial, wraps
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+from scipy.linalg import eigh
 from sklearn.base import is_regressor
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
@@ -72,6 +74,40 @@ class ScoredRows:
         rows = as_table(X) if is_dask(X) else X
         found: float = super().score(rows, computed(y), computed(sample_weight))  # type: ignore[misc]
         return found
+
+
+class SampledRows:
+    """Draws from the joint distribution that ``predict`` describes."""
+
+    predict: Callable[..., Any]
+
+    def sample_y(
+        self,
+        X: Any,
+        n_samples: int = 1,
+        random_state: Any = 0,
+        *,
+        include_noise: bool = True,
+    ) -> Floats:
+        """Draw from the joint predictive distribution, as in scikit-learn's GPR.
+
+        Returns
+        -------
+        draws : array of shape (n_rows, n_samples) or (n_rows, n_outputs, n_samples)
+        """
+        mean, covariance = self.predict(X, return_cov=True, include_noise=include_noise)
+        single = mean.ndim == 1
+        mean = mean.reshape(len(mean), -1)
+        covariance = covariance.reshape(len(mean), len(mean), -1)
+        rng = check_random_state(random_state)
+        draws = np.empty((*mean.shape, n_samples))
+        for output in range(mean.shape[1]):
+            eigenvalues, U = eigh(covariance[:, :, output])
+            root = U * np.sqrt(np.maximum(eigenvalues, 0.0))
+            draws[:, output] = mean[:, [output]] + root @ rng.standard_normal(
+                (len(mean), n_samples)
+            )
+        return draws[:, 0] if single else draws
 
 
 def _called(method: Method, model: Any, args: Any, options: Any, block: Any) -> Any:

@@ -218,13 +218,13 @@ def saved_parts(model: Any) -> dict[str, dict[str, Any]]:
     return {"params": params, "state": state}
 
 
-def made_of(kind: type[Any], parts: Any) -> Any:
+def made_of(kind: type, parts: Any) -> Any:
     """The model of :func:`saved_parts`, checked as a file's own model is."""
     name = kind.__name__
     if not isinstance(parts, dict) or parts.keys() != {"params", "state"}:
         raise StoreError(f"it is damaged: its {name} is not what it must be")
     params, state = parts["params"], parts["state"]
-    known = set(kind._get_param_names())
+    known = set(kind._get_param_names())  # type: ignore[attr-defined]
     if params.keys() != known or state.keys() & known:
         raise StoreError(f"it is damaged: its {name} has other parameters")
     wrong = [key for key, value in state.items() if not conforms(value, hints(kind).get(key, Any))]

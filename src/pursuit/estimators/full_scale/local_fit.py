@@ -7,14 +7,17 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import cholesky, solve_triangular
 
 from pursuit._types import Floats, Indices
 from pursuit.estimators.full_scale.near_rows import LeavingRows, NearRows, RowIndex
 from pursuit.gram import LocalGroups, ResidualProcess, condition, in_parts
-from pursuit.linalg import SpanSolution, Workers
-from pursuit.rows import RowSource, SelectedRows
+from pursuit.linalg import PredictiveVariance, SpanSolution, Workers
+from pursuit.rows import RowSource, SelectedRows, concat, len_items
 from pursuit.tuning import LeftOutGroups
+
+_COVARIANCE_ROWS = 512
 
 
 @dataclass(frozen=True)
@@ -192,6 +195,49 @@ class LocalModel:
         parts = self.process.each(items, near, task, workers)
         means, left, prior = zip(*parts, strict=True)
         return np.concatenate(means), np.concatenate(left), np.concatenate(prior)
+
+    def covariance(
+        self, rows: RowSource, k: int, noise: float, spread: PredictiveVariance, workers: Workers
+    ) -> Floats:
+        """Joint covariance of the errors of all means, without noise of new observations.
+
+        The error at x is f(x) - Σ_j A_j y_j - u·w, so that with E = [I, -A] over queries and near
+        rows the covariance is E r E' + A σ²W⁻¹A' + uCu', and E r E' = E k E' - uu'.
+        """
+        items = rows.take(np.arange(rows.n_rows))
+        near = self.index.nearest(items, k, workers)
+
+        def task(groups: LocalGroups) -> tuple[Floats, Floats, Floats, Floats]:
+            index = near[groups.where]
+            given = condition(
+                groups.residual, noise / self.kept.weights[index], groups.prior, groups.rounding
+            )
+            u = given.left(groups.own, groups.near)
+            return given.weights, u, given.missed, groups.prior
+
+        parts = self.process.each(items, near, task, workers)
+        weights, u, missed, prior = (np.concatenate(each) for each in zip(*parts, strict=True))
+        used, at = np.unique(near, return_inverse=True)
+        m, shape = rows.n_rows, (rows.n_rows, len(used))
+        first = np.repeat(np.arange(m), k)
+        A = sparse.csr_array((weights.ravel(), (first, at.ravel())), shape=shape)
+        E = sparse.csr_array(sparse.hstack([sparse.eye_array(m), -A]))
+        together = concat(items, self.process.rows.take(used))
+        total = A @ sparse.diags_array(noise / self.kept.weights[used]) @ A.T
+        covariance = total.toarray() - u @ u.T
+        turned = u @ self.part.rotation.T
+        covariance += turned @ turned.T
+        columns = self.process.kernel.columns(together)
+        for some in Workers.slices(len_items(together), _COVARIANCE_ROWS):
+            block = E @ columns(together[some]).T
+            covariance += block @ E[:, some].T
+        left = missed + np.einsum("ij,ij->i", turned, turned)
+        root = np.sqrt(spread.factor(left, prior))
+        covariance[np.diag_indices_from(covariance)] = left
+        covariance *= root
+        covariance *= root[:, None]
+        symmetric: Floats = 0.5 * (covariance + covariance.T)
+        return symmetric
 
     def left_out(self, leaving: LeavingRows, k: int, workers: Workers) -> LeftOutGroups:
         """Rows left out one at a time, with their near rows among the others.

@@ -137,6 +137,12 @@ class LeavingRows:
     def __len__(self) -> int:
         return len(self.weights)
 
+    def __getitem__(self, some: slice) -> LeavingRows:
+        """Some of them."""
+        return LeavingRows(
+            self.items[some], self.targets[some], self.weights[some], self.number[some]
+        )
+
     def remaining(self, kept: NearRows) -> Floats:
         """Weight of identical rows that stay; 0 where none does."""
         left = kept.weights[self.number] - self.weights

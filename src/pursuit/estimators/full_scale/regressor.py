@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import numbers
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,8 +42,10 @@ from pursuit.estimators.full_scale.near_rows import (
     LeavingRows,
     NearRows,
     RowIndex,
+    appended,
     distinct,
     features_stored,
+    joined,
     residual_process,
 )
 from pursuit.estimators.gp.sparse import SparseGPRegressor
@@ -55,15 +58,25 @@ from pursuit.estimators.inputs import (
     named_columns,
     prediction_rows,
     training_rows,
+    validate_items,
     validate_targets,
     validate_weights,
 )
-from pursuit.estimators.kernel_model import KernelModel, ScoredRows, lazily
+from pursuit.estimators.kernel_model import KernelModel, SampledRows, ScoredRows, lazily
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.saving import made_of, saved_parts
 from pursuit.estimators.span.certify import KINDS
 from pursuit.gram import kernel_times
 from pursuit.linalg import PredictiveVariance, Workers
-from pursuit.rows import RowSource, Sample, as_rows, draw_rows, take_items
+from pursuit.rows import (
+    RowSource,
+    Sample,
+    as_rows,
+    concat,
+    draw_rows,
+    row_groups,
+    take_items,
+)
 from pursuit.tuning import (
     Calibration,
     LearningReport,
@@ -89,6 +102,7 @@ class FullScaleGPRegressor(
     CallbackSupportMixin,
     MultiOutputMixin,
     ScoredRows,
+    SampledRows,
     RegressorMixin,
     KernelModel,
     ReportedModel,
@@ -221,6 +235,7 @@ class FullScaleGPRegressor(
     _fitted: Floats | None
     _sums: WhitenedSums | None
     _spread: PredictiveVariance
+    _frozen = ("memory", "dtype", "noise")
     _local: LocalModel | None = None
     """Rows with their index and features: made when they are needed, and never saved."""
 
@@ -309,7 +324,7 @@ class FullScaleGPRegressor(
         Parameters
         ----------
         X : array, CSR, data frame, list of items, path or table, of n_rows rows
-            Training rows, which are kept: those of a file as float32.
+            Training rows, which are kept: those of a large file as float32.
         y : array of shape (n_rows,) or (n_rows, n_outputs)
             Targets.
         sample_weight : array of shape (n_rows,), optional
@@ -404,6 +419,191 @@ class FullScaleGPRegressor(
             return mean, self._as_fitted(covariance[:, :, None] * scale**2)
         return mean
 
+    def leave_one_out(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> tuple[Floats, Floats]:
+        """Predictions of training rows by all the others, in units of y.
+
+        Each row in turn leaves the near rows and, with ``coupling="late"``, the sums of the global
+        part. Basis, kernel, noise and error bars stay as they are.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Some or all of the training rows, as they were passed to :meth:`fit`.
+
+        Returns
+        -------
+        mean : array of shape (n_rows,) or (n_rows, n_outputs)
+        std : array of the same shape
+            Standard deviation of an observation.
+        """
+        check_is_fitted(self)
+        if self._kept is None:
+            raise AttributeError(
+                "leave_one_out needs the training rows, and a model without near rows does not "
+                "keep them: set n_neighbors to a number of at least 1."
+            )
+        leaving = self._leaving(X, y, sample_weight)
+        k = min(self.n_neighbors_, self._kept.n_rows - 1)
+        with Workers(self.n_jobs) as workers:
+            local = self._ready(workers)
+            parts = [
+                local.left_out(leaving[some], k, workers).left_out(self.noise_, k, workers)
+                for some in Workers.slices(len(leaving), _JUDGING_ROWS)
+            ]
+        error = np.concatenate([part.error for part in parts])
+        variance = np.concatenate([part.variance(self._spread) for part in parts])
+        mean = self._scale.restore(leaving.targets - error)
+        std = self._scale.scale * np.sqrt(variance)[:, None]
+        return self._as_fitted(mean), self._as_fitted(std)
+
+    def _leaving(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> LeavingRows:
+        """Training rows that are passed again."""
+        items, Y, weights = self._more_rows(X, y, sample_weight)
+        assert self._kept is not None
+        kept = self._kept
+        together = as_rows(concat(kept.items, items))
+        group = row_groups((block for _, block in together.blocks()), together.n_rows)
+        number_of = np.full(int(group.max()) + 1, -1)
+        number_of[group[: kept.n_rows][::-1]] = np.arange(kept.n_rows)[::-1]
+        number = number_of[group[kept.n_rows :]]
+        unknown = np.flatnonzero((number < 0) | (weights > (1 + 1e-9) * kept.weights[number]))
+        if len(unknown):
+            raise ValueError(
+                f"row {unknown[0]} is not one of the training rows, or has more weight than they "
+                "have: leave_one_out takes rows that the model was fitted to."
+            )
+        return LeavingRows(items, Y, weights, number)
+
+    def _more_rows(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None
+    ) -> tuple[Any, Floats, Floats]:
+        """Further rows of positive weight, of the kind that is kept, with normalised targets."""
+        X, y, sample_weight = named_columns(X, y, sample_weight)
+        items = held(self, validate_items(self, X, reset=False))
+        targets = validate_targets(y)
+        check_lengths(items, targets)
+        targets = targets.reshape(len(targets), -1)
+        if targets.shape[1] != len(self._scale.mean):
+            raise ValueError(
+                f"y has {targets.shape[1]} outputs, but the model was fitted with "
+                f"{len(self._scale.mean)}."
+            )
+        weights = validate_weights(sample_weight, len(targets))
+        present = np.flatnonzero(weights > 0)
+        items = take_items(self._like_kept(items), present)
+        if self._kept is not None and isinstance(items, np.ndarray):
+            items = items.astype(self._kept.items.dtype)
+        return items, self._scale.normalize(targets[present]), weights[present]
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
+    ) -> Self:
+        """Take in further rows: by their sums in the global part, and as rows that may be near.
+
+        The first call is a :meth:`fit`. Later ones keep basis, kernel, noise, error bars and the
+        number of near rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight, target, weight
+            New rows, as in :meth:`fit`.
+
+        Returns
+        -------
+        self : the model
+        """
+        if not hasattr(self, "global_"):
+            fitted: Self = self.fit(X, y, sample_weight, target=target, weight=weight)
+            return fitted
+        X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
+        if self._kept is None:
+            self.global_.partial_fit(X, y, sample_weight)
+            return self
+        new, _ = distinct(*self._more_rows(X, y, sample_weight))
+        self.global_.partial_fit(X, y, sample_weight)
+        with Workers(self.n_jobs) as workers:
+            if self._sums is None:
+                kept = joined(self._kept, new)
+                part = GlobalPart.of_sparse(self.global_._factors)
+                local = self._local_model(kept, part, workers)
+            else:
+                local = self._whiten_more(appended(self._kept, new), new.n_rows, workers)
+        self._keep_local(local, None)
+        return self
+
+    def _whiten_more(self, kept: NearRows, n_new: int, workers: Workers) -> LocalModel:
+        """The joint process of coupling "full" with some rows more, which come last."""
+        assert self._sums is not None
+        assert self._part is not None
+        local = self._local_model(kept, self._part, workers)
+        numbers = np.arange(kept.n_rows - n_new, kept.n_rows)
+        k = min(self.n_neighbors_, kept.n_rows - 1)
+        near = local.index.search.preceding(k, workers)[numbers]
+        self._sums += whiten(local.process, kept, near, self.noise_, numbers, workers)
+        self.log_evidence_ = self._sums.log_evidence(kept, self.noise_)
+        return self._with_part(local, self._sums.posterior(), workers)
+
+    def truncated(self, n: int) -> Self:
+        """The model of the first n basis functions, and as many near rows.
+
+        The noise of near rows and the error bars are set anew by the rows that were reserved.
+
+        Parameters
+        ----------
+        n : int
+            From 1 to ``global_.n_basis_``.
+
+        Returns
+        -------
+        model : FullScaleGPRegressor
+            A new, fitted model.
+        """
+        check_is_fitted(self)
+        small = self.global_.truncated(n)
+        model = copy.copy(self)
+        model._keep_global(small)
+        if self._kept is None:
+            return model
+        if self._sums is not None:
+            raise AttributeError(
+                "truncated is for coupling='late': the whitened sums of coupling='full' belong to "
+                "all basis functions. Fit with a smaller n_basis."
+            )
+        model.n_neighbors_, model.noise_ = self.n_neighbors_, self.noise_
+        model._spread, model.calibration_ = self._spread, self.calibration_
+        k = min(self.n_neighbors_, self._kept.n_rows - 1)
+        with Workers(self.n_jobs) as workers:
+            part = GlobalPart.of_sparse(small._factors)
+            local = model._local_model(self._kept, part, workers)
+            model._keep_local(local, self._judges)
+            if self._judges is not None:
+                groups = local.left_out(self._judges, k, workers)
+                walks = self._of_fit("noise") == "learn"
+                choice = tune_near_rows(groups, self.noise_, k, workers, walks=walks)
+                model.noise_, model._spread = choice.noise, choice.spread
+                model.calibration_ = choice.calibration(small.calibration_, self.noise_)
+        model._complete_report(self.learning_report_.near_rows, {})
+        return model
+
+    def without_neighbors(self) -> SparseGPRegressor:
+        """The global part alone: a small model that keeps no training rows.
+
+        Returns
+        -------
+        model : SparseGPRegressor
+        """
+        check_is_fitted(self)
+        return copy.copy(self.global_)
+
     @property
     def _scale(self) -> TargetScale:
         return self.global_._scale
@@ -414,11 +614,15 @@ class FullScaleGPRegressor(
     def _query_rows(self, X: Any) -> RowSource:
         """Rows to predict, of the kind that is kept."""
         rows, X = prediction_rows(self, X)
-        if self._kept is None or isinstance(X, RowSource | list):
-            return rows
+        return rows if isinstance(X, RowSource) else as_rows(self._like_kept(X))
+
+    def _like_kept(self, items: Any) -> Any:
+        """Items as an array or as CSR, as the rows that are kept."""
+        if self._kept is None or isinstance(items, list):
+            return items
         if isinstance(self._kept.items, np.ndarray):
-            return as_rows(dense(X))
-        return as_rows(sparse.csr_array(X))
+            return dense(items)
+        return sparse.csr_array(items)
 
     def _ready(self, workers: Workers) -> LocalModel:
         """The rows with their index and features."""
@@ -431,6 +635,14 @@ class FullScaleGPRegressor(
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_local"}
+
+    def _saved_state(self) -> dict[str, Any]:
+        state = super()._saved_state()
+        parts = saved_parts(state.pop("global_"))
+        return {**state, "_global": parts}
+
+    def _after_loading(self) -> None:
+        self.global_ = made_of(SparseGPRegressor, self.__dict__.pop("_global", None))
 
     def _check_arguments(self) -> None:
         if is_precomputed(self.kernel):
@@ -453,9 +665,7 @@ class FullScaleGPRegressor(
         targets = validate_targets(y)
         check_lengths(X, targets)
         weights = validate_weights(sample_weight, rows.n_rows)
-        items = held(self, X)
-        if isinstance(X, RowSource) and isinstance(items, np.ndarray):
-            items = items.astype(np.float32)
+        items = held(self, X, np.float32)
         self._tell_memory(items)
         return items, targets.reshape(len(targets), -1), weights
 
@@ -506,7 +716,7 @@ class FullScaleGPRegressor(
         self._kept = self._judges = self._part = self._fitted = self._sums = None
         self._spread = model._spread
         self._local = None
-        self._freeze_kernel()
+        self._freeze_parameters()
 
     def _judging_rows(self, present: Indices, number: Indices) -> Indices:
         """Positions of rows that judge the choices: reserved ones, or rows that are no basis point.
@@ -543,6 +753,7 @@ class FullScaleGPRegressor(
         if chosen is None:
             chosen = run.keep("near", self._choose(local, judges, sizes, run))
         choice, sentence = chosen
+        sentence = str(sentence)
         if choice is None:
             return sentence
         self.n_neighbors_, self.noise_, self._spread = choice.k, choice.noise, choice.spread
@@ -632,8 +843,8 @@ class FullScaleGPRegressor(
             model._points,
             whitener,
             workers,
-            memory=self.memory,
-            dtype=self.dtype,
+            memory=self._of_fit("memory"),
+            dtype=self._of_fit("dtype"),
         )
         index = RowIndex.build(kept, kernel, model._points, R)
         local = LocalModel(kept, process, index, part, np.zeros_like(kept.targets))

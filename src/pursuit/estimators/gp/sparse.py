@@ -10,14 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import eigh
 from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from pursuit._types import Floats, Indices
+from pursuit._types import Indices
 from pursuit.bounds import Bound, EvidenceBounds, evidence_bounds
 from pursuit.estimators.arguments import (
     CHECKPOINT,
@@ -56,7 +54,7 @@ from pursuit.estimators.inputs import (
     reads_matrix,
     validate_items,
 )
-from pursuit.estimators.kernel_model import ScoredRows, lazily
+from pursuit.estimators.kernel_model import SampledRows, ScoredRows, lazily
 from pursuit.estimators.span.certify import KINDS
 from pursuit.estimators.span.dense import check_dense, step_bound
 from pursuit.estimators.span.model import NO_TIME_TO_CERTIFY, SpanModel
@@ -74,7 +72,7 @@ from pursuit.tuning import Calibration
 
 
 class SparseGPRegressor(
-    CallbackSupportMixin, MultiOutputMixin, ScoredRows, RegressorMixin, SpanModel
+    CallbackSupportMixin, MultiOutputMixin, ScoredRows, SampledRows, RegressorMixin, SpanModel
 ):
     """Gaussian process regression in the span of a few greedily chosen kernel functions.
 
@@ -428,33 +426,6 @@ class SparseGPRegressor(
             covariance[np.diag_indices_from(covariance)] += noise
             spread = covariance[:, :, None] * self._scale.scale**2
         return mean, self._as_fitted(spread)
-
-    def sample_y(
-        self,
-        X: Any,
-        n_samples: int = 1,
-        random_state: Any = 0,
-        *,
-        include_noise: bool = True,
-    ) -> Floats:
-        """Draw from the joint predictive distribution, as in scikit-learn's GPR.
-
-        Returns
-        -------
-        draws : array of shape (n_rows, n_samples) or (n_rows, n_outputs, n_samples)
-        """
-        mean, covariance = self.predict(X, return_cov=True, include_noise=include_noise)
-        mean = mean.reshape(len(mean), -1)
-        covariance = covariance.reshape(len(mean), len(mean), -1)
-        rng = check_random_state(random_state)
-        draws = np.empty((*mean.shape, n_samples))
-        for output in range(mean.shape[1]):
-            eigenvalues, U = eigh(covariance[:, :, output])
-            root = U * np.sqrt(np.maximum(eigenvalues, 0.0))
-            draws[:, output] = mean[:, [output]] + root @ rng.standard_normal(
-                (len(mean), n_samples)
-            )
-        return draws[:, 0] if self._single_output else draws
 
     def std_bounds(
         self,
