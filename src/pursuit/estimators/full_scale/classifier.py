@@ -59,10 +59,9 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
 
     A :class:`SparseGPClassifier` (``global_``) explains what a few hundred functions can. What its
     basis leaves of the process, k(x, x') - V_x·V_x', is local: it is conditioned on the nearest
-    training rows of every point that is predicted, by one step of Newton's method from the log-odds
-    of the sparse model. Near rows are used only if the log loss of reserved rows gains by them. The
-    model keeps the training rows and predicts more slowly than its ``global_`` part, which
-    :meth:`without_neighbors` returns.
+    training rows of every point that is predicted, by Laplace's approximation. Near rows are used
+    only if the log loss of reserved rows gains by them. The model keeps the training rows and
+    predicts more slowly than its ``global_`` part, which :meth:`without_neighbors` returns.
 
     Parameters
     ----------
@@ -135,17 +134,24 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
     Notes
     -----
     With V_x = R⁻¹k_Z(x), RR' = k(Z, Z) and r = k - V_x·V_x', let b and C be mean and covariance of
-    the basis functions' coordinates for one column of the decision function, and g = Σw(t - p) and
-    h = Σw p(1 - p) the slope and the curvature of a row's log likelihood at V_x·b, summed over
-    identical rows. The near rows N of a point x give A = s r(x,N)(s r(N,N) + diag(1/h))⁻¹. The mean
-    of its log-odds is V_x·b + A(g/h), and their variance s r(x,x) - A s r(N,x) + u'Cu with
-    u = V_x - A V_N. Reserved rows choose factors of both parts of the variance.
+    the basis functions' coordinates for one column of the decision function. A training row is
+    linearised at log-odds f: its log likelihood has the slope g = Σw(t - p) and the curvature
+    h = Σw p(1 - p) there, sums over identical rows, and it counts as an observation f + g/h with
+    noise variance 1/h. The near rows N of a point x give A = s r(x,N)(s r(N,N) + diag(1/h))⁻¹. The
+    mean of its log-odds is V_x·b + A(f + g/h - V_N b), and their variance s r(x,x) - A s r(N,x) +
+    u'Cu with u = V_x - A V_N. Reserved rows choose factors of both parts of the variance.
+
+    f is about the mode of the log-odds of a row and its 16 nearest rows, given b: five steps from
+    V_x·b by the quadratic bound of the logistic loss [1]_.
 
     Near rows are the nearest by the kernel's length scales or, where it has none, by the distance
     k(x,x) + k(z,z) - 2k(x,z). Ties go to the row that comes first.
 
     References
     ----------
+    .. [1] T. S. Jaakkola and M. I. Jordan. Bayesian parameter estimation via variational methods.
+       Statistics and Computing 10, 2000.
+
     E. Snelson and Z. Ghahramani. Local and global sparse Gaussian process approximations. AISTATS,
     2007.
 
@@ -167,6 +173,7 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
     global_: SparseGPClassifier
     calibration_: Confidence | None
     learning_report_: LearningReport
+    _settled: Floats | None
 
     _global_class = SparseGPClassifier
     _shared = (
@@ -346,6 +353,10 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
         model: SparseGPClassifier = super().without_neighbors()
         return model
 
+    def _keep_global(self, model: SparseGPClassifier) -> None:
+        super()._keep_global(model)
+        self._settled = None
+
     def _latents(self, X: Any, *, variance: bool) -> Latents:
         """The latent functions at rows, given their near rows."""
         rows = self._query_rows(X)
@@ -356,12 +367,15 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
         """The rows with their index and features."""
         if self._local is None:
             assert self._kept is not None
-            self._local = self._local_model(self._kept, workers)
+            assert self._settled is not None
+            self._local = self._local_model(self._kept, workers, self._settled)
         local: LocalClassModel = self._local
         return local
 
-    def _local_model(self, kept: NearRows, workers: Workers) -> LocalClassModel:
-        """The rows with features and index, and the global part's log-odds at them."""
+    def _local_model(
+        self, kept: NearRows, workers: Workers, settled: Floats | None = None
+    ) -> LocalClassModel:
+        """The rows with features and index, and the log-odds at which they are linearised."""
         model = self.global_
         process, index = self._process(kept, model._whitener, workers)
         coefficients = process.whitener.T @ model._laplace.mode
@@ -371,7 +385,16 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
             solve_triangular(L, identity, lower=True, check_finite=False)
             for L in model._laplace.factors
         ]
-        return LocalClassModel(kept, process, index, model._laplace, np.stack(rotations), fitted)
+        local = LocalClassModel(
+            kept,
+            process,
+            index,
+            model._laplace,
+            np.stack(rotations),
+            fitted,
+            fitted if settled is None else settled,
+        )
+        return local.settle(workers) if settled is None else local
 
     def _fit_near(self, kept: NearRows, judges: LeavingRows, run: FitRun) -> str:
         """Choose near rows and what their probabilities are, and keep what predictions need."""
@@ -387,7 +410,7 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
         k, confidence, sentence = chosen
         if k > 0:
             self.n_neighbors_, self.calibration_ = k, confidence
-            self._kept, self._local = kept, local
+            self._kept, self._settled, self._local = kept, local.settled, local
         return sentence
 
     def _choose(self, local: LocalClassModel, judges: LeavingRows, run: FitRun) -> Choice:
