@@ -30,8 +30,8 @@ _CONFIDENCE_LIMITS = (1e-4, 1e2), (1e-6, 1.0)
 _LEAST = 1e-15  # Smallest probability whose logarithm is taken.
 _ENOUGH = 0.01  # Larger: smaller models.
 LOSS_IS_NOTHING = 1e-3
-"""A decrease of the log loss per row that is not worth further basis functions. Larger: smaller
-models."""
+"""A decrease of the log loss per row that is not worth further basis functions or near rows.
+Larger: smaller models."""
 
 
 @dataclass(frozen=True)

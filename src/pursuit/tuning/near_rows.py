@@ -11,6 +11,7 @@ from pursuit._types import Floats, Indices
 from pursuit.gram import condition
 from pursuit.linalg import PredictiveVariance, Workers
 from pursuit.tuning.calibration import (
+    LOSS_IS_NOTHING,
     Calibration,
     Confidence,
     Latents,
@@ -208,7 +209,8 @@ def choose_near_classes(
 
     ``latents`` are those of rows left out, by the number of near rows, in ascending order from 0,
     for which ``without`` makes probabilities; for other numbers they are calibrated on these rows.
-    A number is taken in the place of a smaller one only if it gains a paired standard error.
+    A number is taken in the place of a smaller one only if it gains a paired standard error, and
+    :data:`LOSS_IS_NOTHING`: where labels are noise a millionth may be a standard error.
     ``missed_too`` is that of :func:`fit_confidence`.
     """
     losses = log_losses(without.probabilities(latents[0]), labels)
@@ -221,7 +223,8 @@ def choose_near_classes(
         trial = fit_confidence(rows, labels, weights, seen=seen, missed_too=missed_too)
         found[k] = trial.log_loss
         tried = log_losses(trial.probabilities(rows), labels)
-        if gains(losses, tried, weights):
+        worth = float(np.average(losses - tried, weights=weights)) > LOSS_IS_NOTHING
+        if worth and gains(losses, tried, weights):
             best, chosen, losses = k, replace(trial, log_loss_before=before), tried
     return best, chosen, found
 

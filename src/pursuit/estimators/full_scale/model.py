@@ -68,7 +68,8 @@ class FullScaleModel(KernelModel, ReportedModel):
 
     def _saved_state(self) -> dict[str, Any]:
         state = super()._saved_state()
-        return {**state, "_global": saved_parts(state.pop("global_"))}
+        state["_global"] = saved_parts(state.pop("global_"))
+        return state
 
     def _after_loading(self) -> None:
         self.global_ = made_of(self._global_class, vars(self).pop("_global", None))
