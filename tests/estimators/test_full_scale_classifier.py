@@ -293,7 +293,6 @@ def test_several_classes_of_a_rough_pattern():
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_labels_of_pure_noise_need_no_near_rows(seed):
-    """In one of these cases near rows gain a standard error, of 1e-6."""
     rng = np.random.default_rng(seed)
     X, labels = rng.uniform(size=(2500, 2)), rng.integers(0, 2, 2500)
     model = learned(n_basis=20).fit(X, labels)

@@ -6,6 +6,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pursuit import (
     ExactGPRegressor,
+    FullScaleGPClassifier,
     GreedyFeatureMap,
     HullBoostClassifier,
     HullMixture,
@@ -31,6 +32,8 @@ CONFIGURATIONS = [
     ExactGPRegressor(),
     ExactGPRegressor(solver="cg", residual_tol=1e-10, optimizer=None),
     ExactGPRegressor(kernel="precomputed"),
+    FullScaleGPClassifier(),
+    FullScaleGPClassifier(n_neighbors=4, optimizer=None, calibration=None),
     GreedyFeatureMap(),
     GreedyFeatureMap(search="fresh", projection="column"),
     GreedyFeatureMap(kernel="precomputed"),

@@ -26,7 +26,13 @@ def first_of_each(configurations):
 FIRST, OTHERS = first_of_each(CONFIGURATIONS)
 
 
-DRAWN = ("ExactGPRegressor", "SparseGPClassifier", "SparseGPRegressor", "SparseKernelPCA")
+DRAWN = (
+    "ExactGPRegressor",
+    "FullScaleGPClassifier",
+    "SparseGPClassifier",
+    "SparseGPRegressor",
+    "SparseKernelPCA",
+)
 
 
 def expected(estimator):

@@ -78,6 +78,7 @@ MODELS = {
     "LowRankSVR": {"n_basis": 20},
     "LowRankOneClassSVM": {"n_basis": 20},
     "SparseGPClassifier": {"n_basis": 20},
+    "FullScaleGPClassifier": {"n_basis": 20, "n_neighbors": 8},
     "LPMachineClassifier": {},
     "LPMachineRegressor": {},
 }

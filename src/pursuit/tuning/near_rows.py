@@ -209,9 +209,9 @@ def choose_near_classes(
 
     ``latents`` are those of rows left out, by the number of near rows, in ascending order from 0,
     for which ``without`` makes probabilities; for other numbers they are calibrated on these rows.
-    A number is taken in the place of a smaller one only if it gains a paired standard error, and
-    :data:`LOSS_IS_NOTHING`: where labels are noise a millionth may be a standard error.
-    ``missed_too`` is that of :func:`fit_confidence`.
+    A number is taken in the place of a smaller one only if it gains a paired standard error; the
+    first has to gain two, and :data:`LOSS_IS_NOTHING`. Labels that are noise often gain one, and a
+    model without near rows is far smaller. ``missed_too`` is that of :func:`fit_confidence`.
     """
     losses = log_losses(without.probabilities(latents[0]), labels)
     before = float(np.average(losses, weights=weights))
@@ -223,16 +223,24 @@ def choose_near_classes(
         trial = fit_confidence(rows, labels, weights, seen=seen, missed_too=missed_too)
         found[k] = trial.log_loss
         tried = log_losses(trial.probabilities(rows), labels)
-        worth = float(np.average(losses - tried, weights=weights)) > LOSS_IS_NOTHING
-        if worth and gains(losses, tried, weights):
+        if best == 0:
+            taken = gains(losses, tried, weights, errors=2.0, least=LOSS_IS_NOTHING)
+        else:
+            taken = gains(losses, tried, weights)
+        if taken:
             best, chosen, losses = k, replace(trial, log_loss_before=before), tried
     return best, chosen, found
 
 
-def gains(old: Floats, new: Floats, weights: Floats) -> bool:
-    """Whether new losses are lower by more than a standard error of the paired differences."""
+def gains(
+    old: Floats, new: Floats, weights: Floats, *, errors: float = 1.0, least: float = 0.0
+) -> bool:
+    """Whether new losses are lower by more than ``errors`` standard errors, and by ``least``.
+
+    The standard errors are those of the mean of the paired differences.
+    """
     share = weights / weights.sum()
     gain = old - new
     mean = float(share @ gain)
     deviation = float(np.sqrt(share @ (gain - mean) ** 2))
-    return mean > deviation * float(np.sqrt(share @ share))
+    return mean > max(errors * deviation * float(np.sqrt(share @ share)), least)

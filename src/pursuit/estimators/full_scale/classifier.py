@@ -71,8 +71,8 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
         Largest number of basis functions of the global part.
     n_neighbors : int or "auto", default "auto"
         Near rows that a prediction uses. ``"auto"`` chooses among 0, 16, 32 and 64 by the log loss
-        of reserved rows: a larger number is taken if it gains a standard error and a thousandth.
-        With 0 this is the sparse model.
+        of reserved rows: a larger number is taken if it gains a standard error, the first if it
+        gains two of them and 0.001. With 0 this is the sparse model.
     scale : float or "auto", default "auto"
         s, the factor of the kernel in the prior of the log-odds, as in
         :class:`SparseGPClassifier`.
