@@ -165,6 +165,7 @@ def test_bad_shapes(X, y, weights, message):
     [
         "ExactGPRegressor",
         "FullScaleGPClassifier",
+        "FullScaleGPRegressor",
         "HullRegressor",
         "KernelMatchingPursuitRegressor",
         "LPMachineClassifier",

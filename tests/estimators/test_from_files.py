@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from pursuit import (
     ExactGPRegressor,
+    FullScaleGPRegressor,
     GreedyFeatureMap,
     HullBoostClassifier,
     HullMixture,
@@ -104,6 +105,9 @@ REGRESSORS = {
     "HullRegressor cv": lambda: HullRegressor(n_terms=8, random_state=0),
     "LowRankSVR": lambda: LowRankSVR(n_basis=20, random_state=0),
     "LPMachineRegressor": lambda: LPMachineRegressor(n_basis=8, random_state=0),
+    "FullScaleGPRegressor": lambda: FullScaleGPRegressor(
+        **GIVEN, n_basis=20, n_neighbors=6, random_state=0
+    ),
     "ExactGPRegressor": lambda: ExactGPRegressor("rbf", noise=0.1, random_state=0),
 }
 
@@ -120,6 +124,9 @@ def test_regressors_fit_the_same_model(name, tmp_path, streamed):
         assert np.array_equal(file.basis_indices_, memory.basis_indices_)
     if name == "ExactGPRegressor":  # which passes over the training rows in other blocks
         assert np.allclose(file.predict(path), memory.predict(rows(data)), rtol=1e-10)
+    elif name == "FullScaleGPRegressor":  # which holds rows of a large file as float32
+        assert np.allclose(file.predict(path), memory.predict(rows(data)), rtol=0, atol=1e-5)
+        assert np.array_equal(file.global_.predict(path), memory.global_.predict(rows(data)))
     else:
         assert np.array_equal(file.predict(path), memory.predict(rows(data)))
 

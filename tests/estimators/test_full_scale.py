@@ -10,9 +10,14 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
 import pursuit
-from pursuit import FullScaleGPRegressor, SparseGPRegressor, pairwise
+from pursuit import Evidence, FullScaleGPRegressor, SparseGPRegressor, pairwise
 from pursuit.estimators import inputs
 
+LEARNED = {
+    "kernel": 1.0 * Matern([0.2, 0.2], nu=1.5),
+    "optimizer": Evidence(rows=200),
+    "random_state": 0,
+}
 GIVEN = {"optimizer": None, "noise": 0.05, "normalize_y": False, "random_state": 0}
 
 
@@ -241,10 +246,8 @@ def test_joint_covariance_is_that_of_the_errors():
 
 def test_without_near_rows_it_is_the_sparse_model():
     X, y = rough(400)
-    model = FullScaleGPRegressor(n_basis=30, n_neighbors=0, random_state=0).fit(X, y)
-    sparse = SparseGPRegressor(n_basis=30, calibration="loo", certificate=None, random_state=0).fit(
-        X, y
-    )
+    model = FullScaleGPRegressor(**LEARNED, n_basis=30, n_neighbors=0).fit(X, y)
+    sparse = SparseGPRegressor(**LEARNED, n_basis=30, calibration="loo", certificate=None).fit(X, y)
     for a, b in zip(
         model.predict(X, return_std=True), sparse.predict(X, return_std=True), strict=True
     ):
@@ -257,10 +260,8 @@ def test_without_near_rows_it_is_the_sparse_model():
 @pytest.fixture(scope="module")
 def fitted():
     """A learned model on rough data with reserved rows."""
-    X, y = rough(2600, rate=10)
-    model = FullScaleGPRegressor(n_basis=40, random_state=0, certificate=None).fit(
-        X[:2400], y[:2400]
-    )
+    X, y = rough(2600, rate=15)
+    model = FullScaleGPRegressor(**LEARNED, n_basis=40).fit(X[:2400], y[:2400])
     return model, X, y
 
 
@@ -291,7 +292,7 @@ def test_choices_are_made_on_rows_that_chose_nothing(fitted):
 def test_pure_noise_needs_no_near_rows():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((2500, 3)), rng.standard_normal(2500)
-    model = FullScaleGPRegressor(n_basis=30, random_state=0).fit(X, y)
+    model = FullScaleGPRegressor(n_basis=30, optimizer=Evidence(rows=200), random_state=0).fit(X, y)
     assert model.n_neighbors_ == 0
     assert "near rows: none of the sizes tried" in str(model.learning_report_)
 
@@ -372,7 +373,7 @@ def test_strings_have_near_rows():
 def test_the_number_of_threads_changes_nothing(fitted):
     model, X, y = fitted
     one = clone(model).set_params(n_jobs=1).fit(X[:2400], y[:2400])
-    two = clone(model).set_params(n_jobs=2).fit(X[:2400], y[:2400])
+    two = model.set_params(n_jobs=2)
     for a, b in zip(one.predict(X, return_std=True), two.predict(X, return_std=True), strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -435,7 +436,7 @@ def test_rows_that_were_not_fitted_cannot_be_left_out():
 
 def test_checkpoints_resume_to_the_same_model(tmp_path):
     X, y = rough(2200)
-    options = {"n_basis": 20, "random_state": 0, "checkpoint": tmp_path / "fit"}
+    options = {**LEARNED, "n_basis": 20, "checkpoint": tmp_path / "fit"}
     one = FullScaleGPRegressor(**options).fit(X, y)
     two = FullScaleGPRegressor(**options).fit(X, y)
     assert (tmp_path / "fit" / "global").is_dir()
@@ -456,7 +457,7 @@ def test_large_files_are_held_as_float32(tmp_path, monkeypatch):
     np.testing.assert_allclose(from_file.predict(X), in_memory.predict(X), atol=1e-4)
     np.testing.assert_array_equal(from_file.global_.predict(X), in_memory.global_.predict(X))
     monkeypatch.setattr(inputs, "HELD_BYTES", 1000)
-    with pytest.raises(ValueError, match="holds all rows in memory.* SparseGPRegressor"):
+    with pytest.raises(ValueError, match=r"holds all rows in memory.* SparseGPRegressor"):
         FullScaleGPRegressor(**options).fit(tmp_path / "X.npy", y)
 
 
@@ -469,7 +470,9 @@ def test_memory_is_stated_before_the_fit(capsys):
 def test_a_white_term_is_noise_and_time_is_kept():
     X, y = rough(2300)
     kernel = ConstantKernel(1.0) * RBF(0.3) + WhiteKernel(0.1)
-    model = FullScaleGPRegressor(kernel, n_basis=20, max_time=20, random_state=0).fit(X, y)
+    model = FullScaleGPRegressor(
+        kernel, n_basis=20, max_time=20, optimizer=Evidence(rows=200), random_state=0
+    ).fit(X, y)
     assert np.isfinite(model.predict(X[:5])).all()
 
 
@@ -481,3 +484,26 @@ def test_agrees_with_scikit_learn_where_all_rows_are_near():
     peer = GaussianProcessRegressor(KERNELS[0], alpha=0.05, optimizer=None).fit(X, y)
     queries = np.random.default_rng(3).uniform(-1, 1, (30, 2))
     np.testing.assert_allclose(model.predict(queries), peer.predict(queries), atol=1e-8)
+
+
+def test_an_interrupted_fit_leaves_the_sparse_model(monkeypatch):
+    X, y = rough(300)
+    fit = SparseGPRegressor.fit
+
+    def interrupted(self, *args, **options):
+        fit(self, *args, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SparseGPRegressor, "fit", interrupted)
+    model = FullScaleGPRegressor(KERNELS[0], n_basis=10, n_neighbors=5, **GIVEN)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert model.n_neighbors_ == 0
+    np.testing.assert_array_equal(model.predict(X), model.global_.predict(X))
+
+
+def test_near_rows_get_what_is_left_of_the_time():
+    X, y = rough(2600, rate=15)
+    model = FullScaleGPRegressor(**LEARNED, n_basis=40, max_time=1e-3).fit(X, y)
+    assert "16:" in model.learning_report_.near_rows
+    assert "64:" not in model.learning_report_.near_rows

@@ -30,6 +30,7 @@ from pursuit import (
     Evidence,
     ExactGPRegressor,
     FullScaleGPClassifier,
+    FullScaleGPRegressor,
     GreedyFeatureMap,
     HullBoostClassifier,
     HullMixture,
@@ -97,7 +98,7 @@ def answers(model):
         return [*model.kneighbors(X, 3), model.component_indices_]
     if isinstance(model, ExactGPRegressor):
         return model.predict(X, return_std=True)
-    if isinstance(model, SparseGPRegressor):
+    if isinstance(model, SparseGPRegressor | FullScaleGPRegressor):
         return [*model.predict(X, return_std=True), model.predict(X, return_cov=True)[1]]
     if isinstance(model, SparseKernelPCA):
         return [model.transform(X), model.score_samples(X), model.generalization_bound_.value]
@@ -110,6 +111,15 @@ MODELS = {
     "gp": lambda m=120: regress(SparseGPRegressor(n_basis=15, random_state=0), m),
     "gp, kernel given": lambda m=120: regress(
         SparseGPRegressor(EVERYTHING, optimizer=None, n_basis=15, random_state=0), m
+    ),
+    "full scale": lambda m=120: regress(
+        FullScaleGPRegressor(RBF(), noise=0.1, n_basis=8, n_neighbors=6, optimizer=None), m
+    ),
+    "full scale, whitened": lambda m=120: regress(
+        FullScaleGPRegressor(
+            RBF(), noise=0.1, n_basis=8, n_neighbors=6, coupling="full", optimizer=None
+        ),
+        m,
     ),
     "exact gp": lambda m=120: regress(ExactGPRegressor(RBF(), noise=0.1, optimizer=None), m),
     "exact gp, cg": lambda m=120: regress(
@@ -167,7 +177,10 @@ MODELS = {
     ),
 }
 # They compare with their training rows, so they have to keep them.
-KEEP_ROWS = {"exact gp", "exact gp, cg", "full scale, classes", "neighbours"}
+KEEP_ROWS = {
+    *("exact gp", "exact gp, cg", "neighbours"),
+    *("full scale", "full scale, classes", "full scale, whitened"),
+}
 
 
 @functools.cache

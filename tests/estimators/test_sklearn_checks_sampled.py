@@ -29,6 +29,7 @@ FIRST, OTHERS = first_of_each(CONFIGURATIONS)
 DRAWN = (
     "ExactGPRegressor",
     "FullScaleGPClassifier",
+    "FullScaleGPRegressor",
     "SparseGPClassifier",
     "SparseGPRegressor",
     "SparseKernelPCA",

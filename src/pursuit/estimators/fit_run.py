@@ -150,6 +150,8 @@ class FitRun:
     resumes : bool, default True
         Whether the estimator's ``checkpoint`` applies. It is about ``fit``, not about methods that
         go on from a fitted model.
+    spent : float, default 0.0
+        Seconds of the estimator's ``max_time`` that are over already.
 
     Attributes
     ----------
@@ -178,11 +180,13 @@ class FitRun:
         n_stages: int = 10,
         *,
         resumes: bool = True,
+        spent: float = 0.0,
     ) -> None:
         self._estimator, self._sample, self._present = estimator, sample, present
         self.seeds = seeds(estimator.random_state)
         self.rng = np.random.default_rng(self.seeds)
-        self.clock = Clock(getattr(estimator, "max_time", None))
+        limit = getattr(estimator, "max_time", None)
+        self.clock = Clock(None if limit is None else max(limit - spent, 0.0))
         self._progress = Progress(estimator, n_stages)
         self._folder = getattr(estimator, "checkpoint", None) if resumes else None
         self._checkpoint: Checkpoint | None = None

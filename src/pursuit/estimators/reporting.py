@@ -84,25 +84,27 @@ def describe(
 ) -> Report:
     """Collect the content of the report of a fitted model."""
     judged = None if X is None else _judged(X, y)
-    sizes, counted = _sizes(model)
+    # The basis of a full-scale model is that of its sparse part.
+    part = getattr(model, "global_", model)
+    sizes, counted = _sizes(part)
     certified = model.certify_path(X, y, sizes=sizes) if certify and sizes else None
-    curves = _path_curves(model, sizes, certified)
+    curves = _path_curves(part, sizes, certified)
     if judged is not None and len(sizes):
         curves.insert(0, _errors(model, sizes, *judged))
-    curves += _cost_curves(model, sizes, judged)
+    curves += _cost_curves(part, sizes, judged) if part is model else []
     name = type(model).__name__
     return Report(
         title=name,
-        summary=_summary(model),
+        summary=_summary(part),
         data=_data(model, X),
         settings=_settings(model),
         sizes=sizes,
         counted=counted,
         curves=[curve for curve in curves if any(_known(value) for value in curve.values)],
-        certificate=_certificate(model),
-        relevance=_relevance(model),
+        certificate=_certificate(part),
+        relevance=_relevance(part),
         coverage=_coverage(model, *judged) if judged is not None else (),
-        basis=_basis(model),
+        basis=_basis(part),
         cost=_seconds(model),
         notes=_notes(model),
     )
@@ -239,7 +241,7 @@ def _summary(model: Any) -> str:
 
 def _data(model: Any, X: Any) -> Table:
     rows = []
-    seen = rows_fitted(model)
+    seen = rows_fitted(getattr(model, "global_", model))
     if seen:
         rows.append(("Rows fitted", f"{seen:,}"))
     if hasattr(model, "n_features_in_"):
@@ -326,6 +328,8 @@ def _notes(model: Any) -> list[str]:
     if learned is None:
         return []
     notes = [f"Basis: {learned.moved}."]
+    if learned.near_rows:
+        notes.append(f"Near rows: {learned.near_rows}.")
     if getattr(model, "calibration_", None) is not None:
         notes.append(f"Calibration: {model.calibration_}.")
     return [*notes, *learned.warnings]

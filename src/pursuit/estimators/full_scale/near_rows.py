@@ -70,21 +70,24 @@ class NearRows:
         )
 
 
-def distinct(items: Any, targets: Floats, weights: Floats) -> tuple[NearRows, Indices]:
-    """Distinct rows, by first occurrence, and the number of each row among them."""
+def row_numbers(items: Any) -> Indices:
+    """For each row, its number among the distinct rows, which count by first occurrence."""
     rows = as_rows(items)
-    group = row_groups((block for _, block in rows.blocks()), rows.n_rows)
+    return row_groups((block for _, block in rows.blocks()), rows.n_rows)
+
+
+def distinct(items: Any, targets: Floats, weights: Floats, group: Indices) -> NearRows:
+    """The distinct rows of those that have these numbers."""
     n = int(group.max(initial=-1)) + 1
     if n == len(group):
-        return NearRows(items, targets, weights, np.zeros(targets.shape[1])), group
+        return NearRows(items, targets, weights, np.zeros(targets.shape[1]))
     total = np.bincount(group, weights, n).astype(np.float64)
     means = [np.bincount(group, weights * y, n) / total for y in targets.T]
     mean = np.stack(means, axis=1)
     scatter = weights @ (targets - mean[group]) ** 2
     first = np.unique(group, return_index=True)[1]
     logs = float(np.log(weights).sum() - np.log(total).sum())
-    near = NearRows(take_items(items, first), mean, total, scatter, len(group) - n, logs)
-    return near, group
+    return NearRows(take_items(items, first), mean, total, scatter, len(group) - n, logs)
 
 
 def joined(old: NearRows, new: NearRows) -> NearRows:
@@ -92,7 +95,7 @@ def joined(old: NearRows, new: NearRows) -> NearRows:
     items = concat(old.items, new.items)
     targets = np.concatenate([old.targets, new.targets])
     weights = np.concatenate([old.weights, new.weights])
-    both, _ = distinct(items, targets, weights)
+    both = distinct(items, targets, weights, row_numbers(items))
     return NearRows(
         both.items,
         both.targets,

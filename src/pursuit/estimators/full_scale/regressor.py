@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import numbers
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -47,6 +48,7 @@ from pursuit.estimators.full_scale.near_rows import (
     features_stored,
     joined,
     residual_process,
+    row_numbers,
 )
 from pursuit.estimators.gp.sparse import SparseGPRegressor
 from pursuit.estimators.inputs import (
@@ -74,7 +76,6 @@ from pursuit.rows import (
     as_rows,
     concat,
     draw_rows,
-    row_groups,
     take_items,
 )
 from pursuit.tuning import (
@@ -342,12 +343,16 @@ class FullScaleGPRegressor(
         given, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         items, targets, weights = self._take_in(given, y, sample_weight)
         present = np.flatnonzero(weights > 0)
-        self._fit_global(given, y, sample_weight)
         items, weights = take_items(items, present), weights[present]
+        number = row_numbers(items)
+        self._check_neighbors(int(number.max()) + 1)
+        began = time.perf_counter()
+        self._fit_global(given, y, sample_weight)
+        spent = time.perf_counter() - began
         Y = self.global_._scale.normalize(targets[present])
-        with FitRun(self, Sample(as_rows(items), Y, weights), present, n_stages=3) as run:
-            kept, number = distinct(items, Y, weights)
-            self._check_neighbors(kept.n_rows)
+        sample = Sample(as_rows(items), Y, weights)
+        with FitRun(self, sample, present, n_stages=3, spent=spent) as run:
+            kept = distinct(items, Y, weights, number)
             judging = self._judging_rows(present, number)
             judges = LeavingRows(
                 take_items(items, judging), Y[judging], weights[judging], number[judging]
@@ -463,8 +468,7 @@ class FullScaleGPRegressor(
         items, Y, weights = self._more_rows(X, y, sample_weight)
         assert self._kept is not None
         kept = self._kept
-        together = as_rows(concat(kept.items, items))
-        group = row_groups((block for _, block in together.blocks()), together.n_rows)
+        group = row_numbers(concat(kept.items, items))
         number_of = np.full(int(group.max()) + 1, -1)
         number_of[group[: kept.n_rows][::-1]] = np.arange(kept.n_rows)[::-1]
         number = number_of[group[kept.n_rows :]]
@@ -528,7 +532,8 @@ class FullScaleGPRegressor(
         if self._kept is None:
             self.global_.partial_fit(X, y, sample_weight)
             return self
-        new, _ = distinct(*self._more_rows(X, y, sample_weight))
+        items, Y, weights = self._more_rows(X, y, sample_weight)
+        new = distinct(items, Y, weights, row_numbers(items))
         self.global_.partial_fit(X, y, sample_weight)
         with Workers(self.n_jobs) as workers:
             if self._sums is None:
@@ -775,7 +780,10 @@ class FullScaleGPRegressor(
         auto = self.n_neighbors == "auto"
         if judges is None:
             if auto:
-                return None, "none: too few rows are neither basis points nor reserved to judge"
+                return None, (
+                    f"none: fewer than {_FEWEST_JUDGING} rows are left to judge by, beside the "
+                    "basis"
+                )
             fixed = NearChoice(sizes[0], noise, PredictiveVariance(noise), *_nothing_left_out())
             return fixed, f"{sizes[0]}, as given"
         within = [min(k, local.kept.n_rows - 1) for k in sizes]
