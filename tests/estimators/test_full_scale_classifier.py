@@ -334,7 +334,7 @@ def test_too_few_rows_to_judge():
     X, labels = classes(40)
     model = fixed(n_neighbors="auto", n_basis=30, calibration="loo").fit(X, labels)
     assert model.n_neighbors_ == 0
-    assert model.learning_report_.near_rows.startswith("none: too few rows")
+    assert model.learning_report_.near_rows.startswith("none: fewer than 32 rows")
     given = fixed(n_neighbors=5, n_basis=30, calibration="loo").fit(X, labels)
     assert given.n_neighbors_ == 5
     assert given.calibration_ is None

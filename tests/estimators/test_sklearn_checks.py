@@ -34,7 +34,7 @@ CONFIGURATIONS = [
     ExactGPRegressor(solver="cg", residual_tol=1e-10, optimizer=None),
     ExactGPRegressor(kernel="precomputed"),
     FullScaleGPClassifier(),
-    FullScaleGPClassifier(n_neighbors=4, optimizer=None, calibration=None),
+    FullScaleGPClassifier(n_basis=2, n_neighbors=1, optimizer=None),
     FullScaleGPRegressor(),
     FullScaleGPRegressor(n_basis=2, n_neighbors=1, optimizer=None),
     FullScaleGPRegressor(n_basis=2, n_neighbors=1, coupling="full", optimizer=None),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -30,8 +31,8 @@ from pursuit.estimators.arguments import (
 from pursuit.estimators.classes import largest_class
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
 from pursuit.estimators.full_scale.class_fit import LocalClassModel
-from pursuit.estimators.full_scale.model import FullScaleModel
-from pursuit.estimators.full_scale.near_rows import LeavingRows, NearRows, distinct
+from pursuit.estimators.full_scale.model import FEWEST_JUDGING, FullScaleModel
+from pursuit.estimators.full_scale.near_rows import LeavingRows, NearRows, distinct, row_numbers
 from pursuit.estimators.gp.class_model import ClassModel
 from pursuit.estimators.gp.classifier import SparseGPClassifier
 from pursuit.estimators.inputs import held, named_columns
@@ -285,10 +286,13 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
             items = items.astype(np.float32)
         self._tell_memory(items)
         items = take_items(items, present)
-        kept, number = distinct(items, sample.targets, sample.weights)
-        self._check_neighbors(kept.n_rows)
+        number = row_numbers(items)
+        self._check_neighbors(int(number.max()) + 1)
+        began = time.perf_counter()
         self._fit_global(given, y, sample_weight)
-        with FitRun(self, sample, present, n_stages=1) as run:
+        spent = time.perf_counter() - began
+        with FitRun(self, sample, present, n_stages=1, spent=spent) as run:
+            kept = distinct(items, sample.targets, sample.weights, number)
             judging = self._judging_rows(present, number)
             judges = LeavingRows(
                 take_items(items, judging),
@@ -402,7 +406,7 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
             return "none: n_neighbors=0 is the sparse model"
         run.begin("near")
         if self.n_neighbors == "auto" and not len(judges):
-            return "none: too few rows are neither basis points nor reserved to judge"
+            return f"none: fewer than {FEWEST_JUDGING} rows are left to judge by, beside the basis"
         local = self._local_model(kept, run.workers)
         chosen: Choice | None = run.finished("near")
         if chosen is None:

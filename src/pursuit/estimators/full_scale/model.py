@@ -30,7 +30,7 @@ from pursuit.tuning import LearningReport
 
 AUTO_NEIGHBORS = 16, 32, 64
 _JUDGING_ROWS = 2000
-_FEWEST_JUDGING = 32
+FEWEST_JUDGING = 32
 _GLOBAL_SHARE = 0.8
 """What the sparse fit may use of ``max_time``."""
 
@@ -172,7 +172,7 @@ class FullScaleModel(KernelModel, ReportedModel):
         index = self.global_.basis_indices_
         basis = number[np.searchsorted(present, index[index >= 0])]
         others = np.flatnonzero(~np.isin(number, basis))
-        enough = len(others) >= _FEWEST_JUDGING
+        enough = len(others) >= FEWEST_JUDGING
         return others[:_JUDGING_ROWS] if enough else np.empty(0, dtype=np.intp)
 
     def _process(
