@@ -164,6 +164,7 @@ def test_bad_shapes(X, y, weights, message):
     "name",
     [
         "ExactGPRegressor",
+        "FullScaleGPClassifier",
         "FullScaleGPRegressor",
         "HullRegressor",
         "KernelMatchingPursuitRegressor",

@@ -29,6 +29,7 @@ import pursuit
 from pursuit import (
     Evidence,
     ExactGPRegressor,
+    FullScaleGPClassifier,
     FullScaleGPRegressor,
     GreedyFeatureMap,
     HullBoostClassifier,
@@ -166,12 +167,20 @@ MODELS = {
     "gp, classes": lambda m=120: classify(
         SparseGPClassifier(RBF(), optimizer=None, n_basis=15, random_state=0), m, ("a", "b", "c")
     ),
+    "full scale, classes": lambda m=120: classify(
+        FullScaleGPClassifier(RBF(), optimizer=None, n_basis=8, n_neighbors=5, random_state=0),
+        m,
+        ("a", "b", "c"),
+    ),
     "mixture": lambda m=120: HullMixture(n_terms=2, random_state=0).fit(
         rows(m) + 8.0 * (np.arange(m) % 2)[:, None]
     ),
 }
 # They compare with their training rows, so they have to keep them.
-KEEP_ROWS = {"exact gp", "exact gp, cg", "neighbours", "full scale", "full scale, whitened"}
+KEEP_ROWS = {
+    *("exact gp", "exact gp, cg", "neighbours"),
+    *("full scale", "full scale, classes", "full scale, whitened"),
+}
 
 
 @functools.cache

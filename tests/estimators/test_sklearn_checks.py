@@ -6,6 +6,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pursuit import (
     ExactGPRegressor,
+    FullScaleGPClassifier,
     FullScaleGPRegressor,
     GreedyFeatureMap,
     HullBoostClassifier,
@@ -32,6 +33,8 @@ CONFIGURATIONS = [
     ExactGPRegressor(),
     ExactGPRegressor(solver="cg", residual_tol=1e-10, optimizer=None),
     ExactGPRegressor(kernel="precomputed"),
+    FullScaleGPClassifier(),
+    FullScaleGPClassifier(n_basis=2, n_neighbors=1, optimizer=None),
     FullScaleGPRegressor(),
     FullScaleGPRegressor(n_basis=2, n_neighbors=1, optimizer=None),
     FullScaleGPRegressor(n_basis=2, n_neighbors=1, coupling="full", optimizer=None),

@@ -80,6 +80,7 @@ MODELS = {
     "LowRankSVR": {"n_basis": 20},
     "LowRankOneClassSVM": {"n_basis": 20},
     "SparseGPClassifier": {"n_basis": 20},
+    "FullScaleGPClassifier": {"n_basis": 20, "n_neighbors": 8},
     "LPMachineClassifier": {},
     "LPMachineRegressor": {},
 }
@@ -118,6 +119,15 @@ def test_a_page_for_every_estimator(name, tmp_path):
             expected = np.sqrt(np.mean((predicted - y) ** 2))
             assert error["values"][-1] == pytest.approx(expected)
     assert path.stat().st_size < 3e6
+
+
+@pytest.mark.parametrize("name", ["FullScaleGPClassifier", "FullScaleGPRegressor"])
+def test_a_full_scale_model_tells_its_basis_and_its_near_rows(name):
+    model, X, y = fitted(name)
+    report = describe(model, X, y)
+    assert report.summary.startswith("20 basis functions, fitted to 300 rows")
+    assert f"Near rows: {model.learning_report_.near_rows}." in report.notes
+    assert len(report.basis.rows) == 20
 
 
 def test_numbers_of_every_size_are_those_of_the_path():

@@ -41,7 +41,7 @@ def test_without_variance_tails_are_those_of_the_logistic_function():
 def latents(rng, m=400, columns=1, missed=0.0, prior=1.0):
     mean = rng.normal(scale=2.0, size=(m, columns))
     variance = rng.uniform(0.1, 1.0, size=(m, columns))
-    return Latents(mean, variance, np.full(m, missed), np.full(m, prior))
+    return Latents(mean, variance, np.full((m, 1), missed), np.full(m, prior))
 
 
 @pytest.mark.parametrize("columns", [1, 3])
@@ -54,7 +54,7 @@ def test_probabilities_add_up(columns):
 
 
 def test_classes_that_are_all_but_impossible_still_add_up():
-    hopeless = Latents(np.full((2, 3), -1e4), np.zeros((2, 3)), np.zeros(2), np.ones(2))
+    hopeless = Latents(np.full((2, 3), -1e4), np.zeros((2, 3)), np.zeros((2, 1)), np.ones(2))
     assert_allclose(Confidence().probabilities(hopeless), 1 / 3)
 
 
@@ -63,7 +63,8 @@ def test_the_prior_is_given_back_beyond_what_was_seen():
 
     def certainty(share):
         mean, prior = np.array([[3.0]]), np.array([100.0])
-        return trusting.probabilities(Latents(mean, np.array([[1.0]]), share * prior, prior))[0, 1]
+        row = Latents(mean, np.array([[1.0]]), share * prior[:, None], prior)
+        return trusting.probabilities(row)[0, 1]
 
     assert_allclose(certainty(0.0), expit(3.0), atol=1e-3)
     assert_allclose(certainty(0.5), expit(3.0), atol=2e-3)
@@ -90,9 +91,9 @@ def test_missed_variance_is_judged_apart():
     rng = np.random.default_rng(1)
     m = 20_000
     rows = latents(rng, m=m)
-    rows = Latents(rows.mean, rows.variance, rng.uniform(0, 50, m), np.full(m, 60.0))
-    f = rows.mean[:, 0] + np.sqrt(rows.variance[:, 0] + 0.1 * rows.missed) * rng.normal(size=m)
-    labels = (rng.random(m) < expit(f)).astype(np.intp)
+    rows = Latents(rows.mean, rows.variance, rng.uniform(0, 50, (m, 1)), np.full(m, 60.0))
+    f = rows.mean + np.sqrt(rows.variance + 0.1 * rows.missed) * rng.normal(size=(m, 1))
+    labels = (rng.random(m) < expit(f[:, 0])).astype(np.intp)
     found = fit_confidence(rows, labels, np.ones(m), seen=1.0, missed_too=True)
     assert_allclose(found.missed, 0.1, rtol=0.3)
     ideal = log_loss(Confidence(1.0, 0.1).probabilities(rows), labels, np.ones(m))

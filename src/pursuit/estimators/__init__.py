@@ -3,6 +3,7 @@
 from pursuit.estimators.arguments import Evidence, Search
 from pursuit.estimators.components.kernel_cca import SparseKernelCCA
 from pursuit.estimators.components.kernel_pca import SparseKernelPCA
+from pursuit.estimators.full_scale.classifier import FullScaleGPClassifier
 from pursuit.estimators.full_scale.distance import ExactDistance
 from pursuit.estimators.full_scale.regressor import FullScaleGPRegressor
 from pursuit.estimators.gp.classifier import SparseGPClassifier
@@ -29,6 +30,7 @@ __all__ = [
     "Evidence",
     "ExactDistance",
     "ExactGPRegressor",
+    "FullScaleGPClassifier",
     "FullScaleGPRegressor",
     "GreedyFeatureMap",
     "HullBoostClassifier",

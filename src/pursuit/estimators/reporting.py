@@ -289,7 +289,7 @@ def _summary(model: Any, added: Addition | None) -> str:
 
 def _data(model: Any, X: Any) -> Table:
     rows = []
-    seen = rows_fitted(model)
+    seen = rows_fitted(global_part(model))
     if seen:
         rows.append(("Rows fitted", f"{seen:,}"))
     if hasattr(model, "n_features_in_"):

@@ -12,7 +12,14 @@ from pursuit.gram.column_products import (
 )
 from pursuit.gram.engine import Block, TileTask, chunked, list_pass, row_pass, sum_pass
 from pursuit.gram.kernel_matrix import STORED_BYTES, KernelMatrix, PsdMatrix
-from pursuit.gram.local import Conditional, LocalGroups, ResidualProcess, condition, in_parts
+from pursuit.gram.local import (
+    Conditional,
+    LocalGroups,
+    ResidualProcess,
+    condition,
+    in_parts,
+    noisy,
+)
 from pursuit.gram.nearest import NearestRows, nearest_in_features, nearest_in_space
 from pursuit.gram.neighbors import (
     TIED_ROUNDINGS,
@@ -71,6 +78,7 @@ __all__ = [
     "list_pass",
     "nearest_in_features",
     "nearest_in_space",
+    "noisy",
     "over_span",
     "paired_moments",
     "residual_squares",

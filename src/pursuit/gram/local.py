@@ -96,14 +96,20 @@ class Conditional:
         return left
 
 
+def noisy(residual: Floats, noise: Floats, prior: Floats, rounding: float = 0.0) -> Floats:
+    """r(N,N) + σ²W⁻¹ of every query; arguments as in :func:`condition`."""
+    matrix: Floats = residual[:, 1:, 1:].copy()
+    at = np.arange(matrix.shape[1])
+    matrix[:, at, at] += np.maximum(noise, _ROUNDINGS * rounding * prior[:, None])
+    return matrix
+
+
 def condition(residual: Floats, noise: Floats, prior: Floats, rounding: float = 0.0) -> Conditional:
     """Condition r on the near rows, whose noise variances are ``noise``, of shape (n_queries, k).
 
     ``residual``, ``prior`` and ``rounding`` are those of `LocalGroups`.
     """
-    matrix, cross = residual[:, 1:, 1:].copy(), residual[:, 1:, 0]
-    at = np.arange(matrix.shape[1])
-    matrix[:, at, at] += np.maximum(noise, _ROUNDINGS * rounding * prior[:, None])
+    matrix, cross = noisy(residual, noise, prior, rounding), residual[:, 1:, 0]
     weights: Floats = np.linalg.solve(matrix, cross[..., None])[..., 0].astype(np.float64)
     explained = np.einsum("gi,gi->g", weights, cross)
     return Conditional(weights, np.maximum(residual[:, 0, 0] - explained, 0.0))

@@ -33,6 +33,7 @@ from pursuit.tuning.learning import (
 from pursuit.tuning.near_rows import (
     LeftOutGroups,
     NearChoice,
+    choose_near_classes,
     choose_near_rows,
     tune_near_rows,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "at_bounds",
     "averaged_logistic",
     "calibrate",
+    "choose_near_classes",
     "choose_near_rows",
     "error_curve",
     "fit_confidence",

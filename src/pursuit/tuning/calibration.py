@@ -30,8 +30,8 @@ _CONFIDENCE_LIMITS = (1e-4, 1e2), (1e-6, 1.0)
 _LEAST = 1e-15  # Smallest probability whose logarithm is taken.
 _ENOUGH = 0.01  # Larger: smaller models.
 LOSS_IS_NOTHING = 1e-3
-"""A decrease of the log loss per row that is not worth further basis functions. Larger: smaller
-models."""
+"""A decrease of the log loss per row that is not worth further basis functions or near rows.
+Larger: smaller models."""
 
 
 @dataclass(frozen=True)
@@ -335,8 +335,10 @@ class Latents:
     ----------
     mean, variance : arrays of shape (n_rows, n_columns)
         Mean, and the variance that the fit leaves in the span of the basis.
-    missed, prior : arrays of shape (n_rows,)
-        Variance of the prior outside that span, and all of it.
+    missed : array of shape (n_rows, n_columns), or (n_rows, 1) if the same for all columns
+        Variance of the prior outside that span, as far as near rows do not explain it.
+    prior : array of shape (n_rows,)
+        All of the prior's variance.
     """
 
     mean: Floats
@@ -346,8 +348,8 @@ class Latents:
 
     @property
     def share(self) -> Floats:
-        """The share of the prior variance outside the span of the basis."""
-        return self.missed / np.where(self.prior > 0, self.prior, 1.0)
+        """The share of the prior variance that is missed, of the shape of ``missed``."""
+        return np.asarray(self.missed / np.where(self.prior > 0, self.prior, 1.0)[:, None])
 
 
 @dataclass(frozen=True)
@@ -389,8 +391,8 @@ class Confidence:
         """Probabilities of the classes: two for a single column, else one per column."""
         beyond = np.clip((latents.share - self.seen) / max(1.0 - self.seen, 1e-12), 0.0, 1.0)
         factor = self.missed + (1.0 - self.missed) * beyond**2
-        outside = (factor * latents.missed)[:, None]
-        p = averaged_logistic(latents.mean, self.spread * latents.variance + outside)
+        variance = self.spread * latents.variance + factor * latents.missed
+        p = averaged_logistic(latents.mean, variance)
         if p.shape[1] == 1:
             return np.hstack([1.0 - p, p])
         total = p.sum(axis=1, keepdims=True)
@@ -398,10 +400,15 @@ class Confidence:
         return np.asarray(np.divide(p, total, out=even, where=total > 0))
 
 
+def log_losses(probabilities: Floats, labels: Indices) -> Floats:
+    """-log p of the class of each row."""
+    own = probabilities[np.arange(len(labels)), labels]
+    return np.asarray(-np.log(np.maximum(own, _LEAST)))
+
+
 def log_loss(probabilities: Floats, labels: Indices, weights: Floats) -> float:
     """Weighted mean of -log p of the class of each row."""
-    own = probabilities[np.arange(len(labels)), labels]
-    return float(np.average(-np.log(np.maximum(own, _LEAST)), weights=weights))
+    return float(np.average(log_losses(probabilities, labels), weights=weights))
 
 
 def sloped_loss(mean: Floats, targets: Floats, weights: Floats) -> float:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pursuit._types import Floats, Indices
 from pursuit.gram import condition
 from pursuit.linalg import PredictiveVariance, Workers
-from pursuit.tuning.calibration import Calibration, LeftOut, describe_tails, fit_spread
+from pursuit.tuning.calibration import (
+    LOSS_IS_NOTHING,
+    Calibration,
+    Confidence,
+    Latents,
+    LeftOut,
+    describe_tails,
+    fit_confidence,
+    fit_spread,
+    log_losses,
+)
 
 _FACTOR = 4.0
 _MOST_STEPS = 8
@@ -187,10 +197,50 @@ def choose_near_rows(
     return best, found
 
 
-def gains(old: Floats, new: Floats, weights: Floats) -> bool:
-    """Whether new losses are lower by more than a standard error of the paired differences."""
+def choose_near_classes(
+    latents: Mapping[int, Latents],
+    labels: Indices,
+    weights: Floats,
+    without: Confidence,
+    *,
+    missed_too: bool,
+) -> tuple[int, Confidence, dict[int, float]]:
+    """The smallest number of near rows that no larger one beats; also the log loss of each.
+
+    ``latents`` are those of rows left out, by the number of near rows, in ascending order from 0,
+    for which ``without`` makes probabilities; for other numbers they are calibrated on these rows.
+    A number is taken in the place of a smaller one only if it gains a paired standard error; the
+    first has to gain two, and :data:`LOSS_IS_NOTHING`. Labels that are noise often gain one, and a
+    model without near rows is far smaller. ``missed_too`` is that of :func:`fit_confidence`.
+    """
+    losses = log_losses(without.probabilities(latents[0]), labels)
+    before = float(np.average(losses, weights=weights))
+    best, chosen, found = 0, without, {0: before}
+    for k, rows in latents.items():
+        if k == 0:
+            continue
+        seen = float(rows.share.max())
+        trial = fit_confidence(rows, labels, weights, seen=seen, missed_too=missed_too)
+        found[k] = trial.log_loss
+        tried = log_losses(trial.probabilities(rows), labels)
+        if best == 0:
+            taken = gains(losses, tried, weights, errors=2.0, least=LOSS_IS_NOTHING)
+        else:
+            taken = gains(losses, tried, weights)
+        if taken:
+            best, chosen, losses = k, replace(trial, log_loss_before=before), tried
+    return best, chosen, found
+
+
+def gains(
+    old: Floats, new: Floats, weights: Floats, *, errors: float = 1.0, least: float = 0.0
+) -> bool:
+    """Whether new losses are lower by more than ``errors`` standard errors, and by ``least``.
+
+    The standard errors are those of the mean of the paired differences.
+    """
     share = weights / weights.sum()
     gain = old - new
     mean = float(share @ gain)
     deviation = float(np.sqrt(share @ (gain - mean) ** 2))
-    return mean > deviation * float(np.sqrt(share @ share))
+    return mean > max(errors * deviation * float(np.sqrt(share @ share)), least)

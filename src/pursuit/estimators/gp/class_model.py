@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -14,7 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate, logistic_lower_bound
-from pursuit.estimators.classes import against_rest, known_numbers, largest_class
+from pursuit.estimators.classes import (
+    against_rest,
+    class_numbers,
+    class_weights,
+    distinct_classes,
+    known_numbers,
+    largest_class,
+)
 from pursuit.estimators.gp.laplace import LaplaceFit
 from pursuit.estimators.inputs import (
     check_lengths,
@@ -23,6 +31,7 @@ from pursuit.estimators.inputs import (
     reads_matrix,
     rows_again,
     size_on_path,
+    training_rows,
     validate_labels,
     validate_weights,
 )
@@ -102,39 +111,15 @@ def _knows_itself(model: Any) -> bool:
     return True
 
 
-class LatentClassModel(ScoredRows, ClassifierMixin, BasisModel, ReportedModel, BaseEstimator):
-    """Latent functions of classes, f = Σ_j β_j k(·, x_j), with Laplace's posterior around them."""
+class ClassModel(ScoredRows, ClassifierMixin):
+    """A classifier with one latent function per class, or a single one for two classes."""
 
-    n_jobs: int | None
+    class_weight: Mapping[Any, float] | str | None
 
     classes_: NDArray[Any]
     class_weight_: Floats
-    scale_: float
-    basis_indices_: Indices
-    n_basis_: int
-    dual_coef_: Floats
-    log_marginal_likelihood_value_: float
-    path_: Path
-    certificate_: Certificate | None
-    calibration_: Confidence | None
-    _n_rows: int
-    _laplace: LaplaceFit
-    _whitener: Floats
 
-    @lazily
-    def decision_function(self, X: Any) -> Floats:
-        """Mean of the log-odds f of each class, for two classes those of the second.
-
-        Parameters
-        ----------
-        X : items of n_rows rows
-            k(rows, training rows) when ``kernel="precomputed"``.
-
-        Returns
-        -------
-        values : array of shape (n_rows,) or (n_rows, n_classes)
-        """
-        return self._as_fitted(self._values(X))
+    decision_function: Callable[[Any], Floats]
 
     @lazily
     def predict(self, X: Any) -> NDArray[Any]:
@@ -163,6 +148,71 @@ class LatentClassModel(ScoredRows, ClassifierMixin, BasisModel, ReportedModel, B
             chosen = largest_class(self.decision_function(X))
         labels: NDArray[Any] = self.classes_[chosen]
         return labels
+
+    def _take_in(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None
+    ) -> tuple[Any, Sample, Indices]:
+        """Training data, checked: X, the rows that have weight, and their numbers among all."""
+        rows, X = training_rows(self, X)
+        names = validate_labels(y)
+        check_lengths(X, names)
+        weights = validate_weights(sample_weight, rows.n_rows)
+        self.classes_ = distinct_classes(names[weights > 0])
+        # Labels that occur without weight only belong to no class, and their rows are absent.
+        labels = class_numbers(names, self.classes_)
+        there = weights > 0
+        self.class_weight_ = class_weights(
+            self.class_weight, self.classes_, labels[there], weights[there]
+        )
+        return X, *self._sample(rows, labels, weights)
+
+    @property
+    def _columns(self) -> int:
+        """Latent functions: one for two classes, else one per class."""
+        return len(self.classes_) if len(self.classes_) > 2 else 1
+
+    def _sample(self, rows: RowSource, labels: Indices, weights: Floats) -> tuple[Sample, Indices]:
+        """Rows that have weight, those of classes included, with ±1 targets; and their numbers.
+
+        ``labels`` are positions in ``classes_``.
+        """
+        present = np.flatnonzero(weights > 0)
+        weights = weights * self.class_weight_[labels]
+        sample = Sample(rows, against_rest(labels, len(self.classes_)), weights)
+        return sample.take(present) if len(present) < rows.n_rows else sample, present
+
+
+class LatentClassModel(ClassModel, BasisModel, ReportedModel, BaseEstimator):
+    """Latent functions of classes, f = Σ_j β_j k(·, x_j), with Laplace's posterior around them."""
+
+    n_jobs: int | None
+
+    scale_: float
+    basis_indices_: Indices
+    n_basis_: int
+    dual_coef_: Floats
+    log_marginal_likelihood_value_: float
+    path_: Path
+    certificate_: Certificate | None
+    calibration_: Confidence | None
+    _n_rows: int
+    _laplace: LaplaceFit
+    _whitener: Floats
+
+    @lazily
+    def decision_function(self, X: Any) -> Floats:
+        """Mean of the log-odds f of each class, for two classes those of the second.
+
+        Parameters
+        ----------
+        X : items of n_rows rows
+            k(rows, training rows) when ``kernel="precomputed"``.
+
+        Returns
+        -------
+        values : array of shape (n_rows,) or (n_rows, n_classes)
+        """
+        return self._as_fitted(self._values(X))
 
     @available_if(_knows_itself)
     @lazily
@@ -253,21 +303,6 @@ class LatentClassModel(ScoredRows, ClassifierMixin, BasisModel, ReportedModel, B
         model.certificate_ = None
         model._set_latents(self._laplace.truncated(n), self._whitener[:n, :n].copy())
         return model
-
-    @property
-    def _columns(self) -> int:
-        """Latent functions: one for two classes, else one per class."""
-        return len(self.classes_) if len(self.classes_) > 2 else 1
-
-    def _sample(self, rows: RowSource, labels: Indices, weights: Floats) -> tuple[Sample, Indices]:
-        """Rows that have weight, those of classes included, with ±1 targets; and their numbers.
-
-        ``labels`` are positions in ``classes_``.
-        """
-        present = np.flatnonzero(weights > 0)
-        weights = weights * self.class_weight_[labels]
-        sample = Sample(rows, against_rest(labels, len(self.classes_)), weights)
-        return sample.take(present) if len(present) < rows.n_rows else sample, present
 
     def _set_latents(self, laplace: LaplaceFit, whitener: Floats) -> None:
         """Keep the posterior in a span with this R⁻¹."""

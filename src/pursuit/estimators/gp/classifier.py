@@ -27,7 +27,6 @@ from pursuit.estimators.arguments import (
     Evidence,
     Search,
 )
-from pursuit.estimators.classes import class_numbers, class_weights, distinct_classes
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
 from pursuit.estimators.gp.class_model import LatentClassModel
 from pursuit.estimators.gp.laplace import (
@@ -45,15 +44,7 @@ from pursuit.estimators.gp.stages import (
     split_rows,
     warn_of_light_rows,
 )
-from pursuit.estimators.inputs import (
-    check_lengths,
-    named_columns,
-    positive,
-    reads_matrix,
-    training_rows,
-    validate_labels,
-    validate_weights,
-)
+from pursuit.estimators.inputs import named_columns, positive, reads_matrix
 from pursuit.estimators.span.model import AUTO_BASIS, NO_TIME_TO_CERTIFY, time_to_certify
 from pursuit.estimators.span.search import (
     GAUSSIAN_SEARCH,
@@ -65,7 +56,6 @@ from pursuit.estimators.span.search import (
     with_checked_points,
 )
 from pursuit.greedy import Problem, SpanFit
-from pursuit.rows import Sample
 from pursuit.tuning import LearningReport
 
 _AUTO_CERTIFICATE_ROWS = 10_000
@@ -198,6 +188,8 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
     """Of the regression that chooses, never given."""
 
     learning_report_: LearningReport
+    _reserved_rows: Indices
+    """Numbers of the rows that had no part in the choice, for those who judge it."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [None, str, callable, SklearnKernel],
@@ -304,6 +296,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
             steps = moving_steps(self.refine, learned, m)
             calibrates, auto_size = self._calibrates(), self.n_basis == "auto"
             split = split_rows(m, run.rng, moves=steps > 0, judged=calibrates or auto_size)
+            self._reserved_rows = present[split.reserved]
             cut = partial(choose_size, problem=problem, split=split, classes=True)
             plan = SearchPlan(
                 n_basis=AUTO_BASIS if auto_size else int(self.n_basis),
@@ -352,23 +345,6 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         if run.stopping:
             interrupt(f"the best {self.n_basis_} basis functions found so far")
         return self
-
-    def _take_in(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None
-    ) -> tuple[Any, Sample, Indices]:
-        """Training data, checked: X, the rows that have weight, and their numbers among all."""
-        rows, X = training_rows(self, X)
-        names = validate_labels(y)
-        check_lengths(X, names)
-        weights = validate_weights(sample_weight, rows.n_rows)
-        self.classes_ = distinct_classes(names[weights > 0])
-        # Labels that occur without weight only belong to no class, and their rows are absent.
-        labels = class_numbers(names, self.classes_)
-        there = weights > 0
-        self.class_weight_ = class_weights(
-            self.class_weight, self.classes_, labels[there], weights[there]
-        )
-        return X, *self._sample(rows, labels, weights)
 
     def _calibrates(self) -> bool:
         if reads_matrix(self):

@@ -65,7 +65,7 @@ class LaplaceFit:
 
     def latents(self, features: Floats, prior: Floats) -> Latents:
         """Posterior at rows with these V_x, one per column, and k(x, x)."""
-        missed = np.maximum(prior - np.einsum("ij,ij->j", features, features), 0.0)
+        missed = np.maximum(prior - np.einsum("ij,ij->j", features, features), 0.0)[:, None]
         variance = np.stack([_squares(L, features) for L in self.factors], axis=1)
         return Latents(features.T @ self.mode, variance, self.scale * missed, self.scale * prior)
 
@@ -92,7 +92,7 @@ class LaplaceFit:
         return Latents(
             mean - variance * (g + h * (f - mean)) / left,
             variance / left,
-            self.scale * rows.missed(),
+            self.scale * rows.missed()[:, None],
             self.scale * rows.prior,
         )
 
