@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from pursuit._types import Floats, Indices
 from pursuit.estimators.full_scale.near_rows import LeavingRows, NearRows, RowIndex
-from pursuit.gram import LocalGroups, ResidualProcess, condition, in_parts
+from pursuit.gram import LocalGroups, ResidualProcess, condition, in_parts, kernel_times
 from pursuit.linalg import PredictiveVariance, SpanSolution, Workers
 from pursuit.rows import RowSource, SelectedRows, concat, len_items, take_items
 from pursuit.tuning import LeftOut, LeftOutGroups
@@ -160,6 +160,13 @@ class LocalModel:
     index: RowIndex
     part: GlobalPart
     fitted: Floats
+
+    def with_part(self, part: GlobalPart, workers: Workers) -> LocalModel:
+        """The same rows with other coordinates of the basis functions."""
+        process = self.process
+        coefficients = process.whitener.T @ part.coordinates
+        fitted = kernel_times(process.rows, process.kernel, process.points, coefficients, workers)
+        return replace(self, part=part, fitted=fitted)
 
     def predict(
         self, rows: RowSource, k: int, noise: float, workers: Workers, *, variance: bool

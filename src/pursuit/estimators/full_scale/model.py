@@ -57,7 +57,7 @@ class FullScaleModel(KernelModel, ReportedModel):
     _global_class: ClassVar[type[Any]]
     _shared: ClassVar[tuple[str, ...]]
     """Parameters that the sparse model has as well."""
-    _frozen = ("memory", "dtype")
+    _frozen: ClassVar[tuple[str, ...]] = ("memory", "dtype")
 
     def __sklearn_is_fitted__(self) -> bool:
         return "global_" in vars(self)
@@ -194,10 +194,13 @@ class FullScaleModel(KernelModel, ReportedModel):
 
     def _complete_report(self, sentence: str, spent: dict[str, float]) -> None:
         """Add near rows to the report of the global part."""
-        report = self.global_.learning_report_
+        report, own = self.global_.learning_report_, self.calibration_
+        before, after = (getattr(found, "tails", "") for found in (self.global_.calibration_, own))
+        notes = [note for note in report.warnings if note != before]
         self.learning_report_ = replace(
             report,
             near_rows=sentence,
-            calibration=self.calibration_,
+            calibration=own,
+            warnings=[*notes, after] if after else notes,
             seconds={**report.seconds, **spent},
         )

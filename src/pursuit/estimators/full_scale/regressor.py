@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import copy
 import numbers
-import os
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from scipy.linalg import solve_triangular
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
@@ -32,7 +29,7 @@ from pursuit.estimators.arguments import (
     Evidence,
     Search,
 )
-from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
+from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, with_callbacks
 from pursuit.estimators.full_scale.distance import (
     ExactDistance,
     ExactProcess,
@@ -47,64 +44,52 @@ from pursuit.estimators.full_scale.local_fit import (
     whiten,
     without_near_rows,
 )
+from pursuit.estimators.full_scale.model import FullScaleModel
 from pursuit.estimators.full_scale.near_rows import (
     LeavingRows,
     NearRows,
-    RowIndex,
     appended,
     distinct,
-    features_stored,
     joined,
-    residual_process,
     row_numbers,
+)
+from pursuit.estimators.full_scale.regression_fit import (
+    choose,
+    couple,
+    judges_last,
+    learned_noise,
 )
 from pursuit.estimators.gp.sparse import SparseGPRegressor
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
-    dense,
     held,
-    is_precomputed,
     named_columns,
     positive,
-    prediction_rows,
     training_rows,
     validate_items,
     validate_targets,
     validate_weights,
 )
-from pursuit.estimators.kernel_model import KernelModel, SampledRows, ScoredRows, lazily
-from pursuit.estimators.reporting import Addition, ReportedModel, microseconds
-from pursuit.estimators.saving import made_of, saved_parts
+from pursuit.estimators.kernel_model import SampledRows, ScoredRows, lazily
+from pursuit.estimators.reporting import Addition, microseconds
 from pursuit.estimators.span.certify import KINDS
-from pursuit.gram import ResidualProcess, kernel_times
+from pursuit.gram import ResidualProcess
 from pursuit.linalg import PredictiveVariance, Workers
 from pursuit.rows import (
-    RowSource,
     Sample,
     as_rows,
     concat,
-    draw_rows,
     take_items,
 )
 from pursuit.tuning import (
     Calibration,
-    LearningReport,
-    LeftOut,
-    NearChoice,
-    choose_near_rows,
     tune_near_rows,
 )
 
-AUTO_NEIGHBORS = 16, 32, 64
-_JUDGING_ROWS = 2000
-_FEWEST_JUDGING = 32
+_LEFT_OUT_ROWS = 2000
 _LAST_SHARE = 5
 """Where no rows are reserved, one in so many judges the whitened fit."""
-_GLOBAL_SHARE = 0.8
-"""What the sparse fit may use of ``max_time``."""
-_NOTHING_MISSED = 1e-9
-"""Near rows have nothing to add where the basis leaves at most this share of the variance."""
 
 
 class FullScaleGPRegressor(
@@ -113,8 +98,7 @@ class FullScaleGPRegressor(
     ScoredRows,
     SampledRows,
     RegressorMixin,
-    KernelModel,
-    ReportedModel,
+    FullScaleModel,
     BaseEstimator,
 ):
     """Gaussian process regression by a greedy basis for what is smooth and near rows for the rest.
@@ -233,20 +217,20 @@ class FullScaleGPRegressor(
     """
 
     global_: SparseGPRegressor
-    n_neighbors_: int
     noise_: float
     calibration_: Calibration | None
-    learning_report_: LearningReport
     log_evidence_: float | None
-    _kept: NearRows | None
     _judges: LeavingRows | None
     _part: GlobalPart | None
-    _fitted: Floats | None
     _sums: WhitenedSums | None
     _spread: PredictiveVariance
-    _frozen = ("memory", "dtype", "noise")
     _local: LocalModel | None = None
-    """Rows with their index and features: made when they are needed, and never saved."""
+    _frozen = ("memory", "dtype", "noise")
+    _global_class = SparseGPRegressor
+    _shared = (
+        *("kernel", "n_basis", "noise", "search", "optimizer", "refine", "calibration"),
+        *("normalize_y", "certificate", *KERNEL, "n_jobs", "random_state", "verbose"),
+    )
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [None, str, callable, SklearnKernel],
@@ -366,7 +350,7 @@ class FullScaleGPRegressor(
                 take_items(items, judging), Y[judging], weights[judging], number[judging]
             )
             if self.coupling == "full" and self.n_neighbors != 0:
-                kept, judges = _judges_last(kept, judges, run.rng)
+                kept, judges = judges_last(kept, judges, run.rng)
             sentence = self._fit_near(kept, judges if len(judging) else None, run)
         self._complete_report(sentence, run.seconds)
         if run.stopping:
@@ -463,7 +447,7 @@ class FullScaleGPRegressor(
             local = self._ready(workers)
             parts = [
                 local.left_out(leaving[some], k, workers).left_out(self.noise_, k, workers)
-                for some in Workers.slices(len(leaving), _JUDGING_ROWS)
+                for some in Workers.slices(len(leaving), _LEFT_OUT_ROWS)
             ]
         error = np.concatenate([part.error for part in parts])
         variance = np.concatenate([part.variance(self._spread) for part in parts])
@@ -563,7 +547,7 @@ class FullScaleGPRegressor(
         near = local.index.search.preceding(k, workers)[numbers]
         self._sums += whiten(local.process, kept, near, self.noise_, numbers, workers)
         self.log_evidence_ = self._sums.log_evidence(kept, self.noise_)
-        return self._with_part(local, self._sums.posterior(), workers)
+        return local.with_part(self._sums.posterior(), workers)
 
     def truncated(self, n: int) -> Self:
         """The model of the first n basis functions, and as many near rows.
@@ -614,8 +598,8 @@ class FullScaleGPRegressor(
         -------
         model : SparseGPRegressor
         """
-        check_is_fitted(self)
-        return copy.copy(self.global_)
+        model: SparseGPRegressor = super().without_neighbors()
+        return model
 
     def _addition(
         self, judged: tuple[Any, NDArray[Any]] | None, rows: Any, time: float | None
@@ -627,7 +611,7 @@ class FullScaleGPRegressor(
             if judged is not None:
                 found = self._predicted_rows(*judged)
             elif self._judges is not None:
-                found = self._reserved_rows(local, self._judges, workers)
+                found = self._left_out_rows(local, self._judges, workers)
             times = time, microseconds(self, rows)
             return near_rows_added(self, local, found, times, workers)
 
@@ -642,7 +626,7 @@ class FullScaleGPRegressor(
         items = rows.take(np.arange(rows.n_rows))
         return JudgedRows.of(items, parts, np.ones(len(Y)), "as given")
 
-    def _reserved_rows(
+    def _left_out_rows(
         self, local: LocalModel, judges: LeavingRows, workers: Workers
     ) -> JudgedRows:
         """Rows that the fit reserved, each left out of both models."""
@@ -651,7 +635,7 @@ class FullScaleGPRegressor(
         left = groups.left_out(self.noise_, k, workers)
         if self._sums is not None:
             sparse_part = GlobalPart.of_sparse(self.global_._factors)
-            groups = self._with_part(local, sparse_part, workers).left_out(judges, 1, workers)
+            groups = local.with_part(sparse_part, workers).left_out(judges, 1, workers)
         without = without_near_rows(groups, self.global_.noise_)
         scale = self._scale.scale
         parts = [
@@ -669,19 +653,6 @@ class FullScaleGPRegressor(
     def _as_fitted(self, values: Floats) -> Floats:
         return values[..., 0] if self.global_._single_output else values
 
-    def _query_rows(self, X: Any) -> RowSource:
-        """Rows to predict, of the kind that is kept."""
-        rows, X = prediction_rows(self, X)
-        return rows if isinstance(X, RowSource) else as_rows(self._like_kept(X))
-
-    def _like_kept(self, items: Any) -> Any:
-        """Items as an array or as CSR, as the rows that are kept."""
-        if self._kept is None or isinstance(items, list):
-            return items
-        if isinstance(self._kept.items, np.ndarray):
-            return dense(items)
-        return sparse.csr_array(items)
-
     def _ready(self, workers: Workers) -> LocalModel:
         """The rows with their index and features."""
         assert self._kept is not None
@@ -689,31 +660,6 @@ class FullScaleGPRegressor(
         if self._local is None:
             self._local = self._local_model(self._kept, self._part, workers)
         return self._local
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_local"}
-
-    def _saved_state(self) -> dict[str, Any]:
-        state = super()._saved_state()
-        parts = saved_parts(state.pop("global_"))
-        return {**state, "_global": parts}
-
-    def _after_loading(self) -> None:
-        self.global_ = made_of(SparseGPRegressor, self.__dict__.pop("_global", None))
-
-    def _check_arguments(self) -> None:
-        if is_precomputed(self.kernel):
-            raise ValueError(
-                "kernel='precomputed' does not hold what near rows need: beside k(new rows, "
-                "training rows), the matrix k(training rows, training rows) at every prediction. "
-                "Pass a callable kernel instead; rows may be numbers that look up your matrix."
-            )
-        if self.calibration is None and self.n_neighbors == "auto":
-            raise ValueError(
-                "n_neighbors='auto' is chosen on reserved rows, and calibration=None reserves "
-                "none: set n_neighbors to a number, or calibration='loo'."
-            )
 
     def _take_in(
         self, X: Any, y: Any, sample_weight: ArrayLike | None
@@ -727,73 +673,17 @@ class FullScaleGPRegressor(
         self._tell_memory(items)
         return items, targets.reshape(len(targets), -1), weights
 
-    def _tell_memory(self, items: Any) -> None:
-        if not self.verbose or self.n_neighbors == 0 or not hasattr(items, "nbytes"):
-            return
-        n_rows, n_basis = len(items), 2048 if self.n_basis == "auto" else int(self.n_basis)
-        features = "features computed on demand"
-        if features_stored(self.memory, n_rows, n_basis):
-            features = f"up to {4 * n_rows * n_basis / 2**20:,.0f} MiB of features"
-        print(
-            f"[{type(self).__name__}] keeps {n_rows:,} rows: {items.nbytes / 2**20:,.0f} MiB, and "
-            f"{features}",
-            flush=True,
-        )
-
-    def _check_neighbors(self, n_rows: int) -> None:
-        if self.n_neighbors != "auto" and int(self.n_neighbors) > n_rows:
-            raise ValueError(
-                f"n_neighbors={self.n_neighbors} is more than the {n_rows} distinct rows of "
-                f"positive weight: use at most {n_rows}, or 'auto'."
-            )
-
-    def _fit_global(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
-        shared = (
-            *("kernel", "n_basis", "noise", "search", "optimizer", "refine", "calibration"),
-            *("normalize_y", "certificate", *KERNEL, "n_jobs", "random_state", "verbose"),
-        )
-        model = SparseGPRegressor(**{name: getattr(self, name) for name in shared})
-        if self.max_time is not None:
-            model.max_time = self.max_time * (1.0 if self.n_neighbors == 0 else _GLOBAL_SHARE)
-        if self.checkpoint is not None:
-            model.checkpoint = os.path.join(os.fspath(self.checkpoint), "global")
-        try:
-            model.fit(X, y, sample_weight)
-        except KeyboardInterrupt:
-            if hasattr(model, "learning_report_"):
-                self._keep_global(model)
-            raise
-        self._keep_global(model)
-
     def _keep_global(self, model: SparseGPRegressor) -> None:
-        """The sparse model, for the time being without near rows."""
-        self.global_, self.kernel_, self.noise_ = model, model.kernel_, model.noise_
-        self.n_neighbors_, self.log_evidence_ = 0, None
-        self.calibration_ = model.calibration_
-        self.learning_report_ = model.learning_report_
-        self._kept = self._judges = self._part = self._fitted = self._sums = None
-        self._spread = model._spread
-        self._local = None
-        self._freeze_parameters()
+        super()._keep_global(model)
+        self.noise_, self._spread, self.log_evidence_ = model.noise_, model._spread, None
+        self._judges = self._part = self._sums = None
 
     def _judging_rows(self, present: Indices, number: Indices) -> Indices:
-        """Positions of rows that judge the choices: reserved ones, or rows that are no basis point.
-
-        ``number`` tells identical rows among the present ones.
-        """
-        if self.calibration is None:
-            return np.empty(0, dtype=np.intp)
-        reserved = self.global_._reserved_rows
-        if len(reserved):
-            return np.searchsorted(present, reserved)
-        index = self.global_.basis_indices_
-        basis = number[np.searchsorted(present, index[index >= 0])]
-        others = np.flatnonzero(~np.isin(number, basis))
-        if self.coupling == "full":
-            rng = np.random.default_rng(0)
-            others = others[draw_rows(len(others), len(number) // _LAST_SHARE, rng)]
-        enough = len(others) >= _FEWEST_JUDGING
-        return others[:_JUDGING_ROWS] if enough else np.empty(0, dtype=np.intp)
+        judging = super()._judging_rows(present, number)
+        if self.coupling == "full" and not len(self.global_._reserved_rows):
+            # All others come before them, and have to be many.
+            judging = judging[:: max(1, -(-_LAST_SHARE * len(judging) // len(number)))]
+        return judging
 
     def _fit_near(self, kept: NearRows, judges: LeavingRows | None, run: FitRun) -> str:
         """Choose near rows, their noise and the error bars, and keep what predictions need."""
@@ -801,143 +691,39 @@ class FullScaleGPRegressor(
             return "none: n_neighbors=0 is the sparse model"
         run.begin("near")
         local = self._local_model(kept, GlobalPart.of_sparse(self.global_._factors), run.workers)
-        most = kept.n_rows - 1
-        sizes = (
-            sorted({min(k, most) for k in AUTO_NEIGHBORS})
-            if self.n_neighbors == "auto"
-            else [int(self.n_neighbors)]
-        )
+        sizes = self._sizes(kept.n_rows)
         chosen = run.finished("near")
         if chosen is None:
-            chosen = run.keep("near", self._choose(local, judges, sizes, run))
+            chosen = run.keep(
+                "near", choose(local, judges, self.global_, self.n_neighbors, sizes, run)
+            )
         choice, sentence = chosen
         sentence = str(sentence)
         if choice is None:
             return sentence
         self.n_neighbors_, self.noise_, self._spread = choice.k, choice.noise, choice.spread
         if self.coupling == "full":
-            local, choice = self._whitened(local, judges, choice, run)
+            local, choice, self._sums = couple(local, judges, choice, run)
             self._spread = choice.spread
+            self.log_evidence_ = self._sums.log_evidence(kept, choice.noise)
         self._keep_local(local, judges)
         if judges is not None:
             self.calibration_ = choice.calibration(
-                self.global_.calibration_, _learned_noise(self.global_)
+                self.global_.calibration_, learned_noise(self.global_)
             )
         return sentence
 
-    def _choose(
-        self, local: LocalModel, judges: LeavingRows | None, sizes: Sequence[int], run: FitRun
-    ) -> tuple[NearChoice | None, str]:
-        """What reserved rows choose, and a sentence about it; None for no near rows."""
-        noise = _learned_noise(self.global_)
-        auto = self.n_neighbors == "auto"
-        if judges is None:
-            if auto:
-                return None, (
-                    f"none: fewer than {_FEWEST_JUDGING} rows are left to judge by, beside the "
-                    "basis"
-                )
-            fixed = NearChoice(sizes[0], noise, PredictiveVariance(noise), *_nothing_left_out())
-            return fixed, f"{sizes[0]}, as given"
-        within = [min(k, local.kept.n_rows - 1) for k in sizes]
-        groups = local.left_out(judges, max(within), run.workers)
-        if groups.share_missed < _NOTHING_MISSED:
-            sentence = "none: the basis spans the kernel, near rows have nothing to add"
-            if not auto:
-                warn(f"n_neighbors={self.n_neighbors} is not used: {sentence[6:]}.")
-            return None, sentence
-        walks = self.noise == "learn"
-
-        def late() -> bool:
-            return run.out_of_time
-
-        if not auto:
-            choice = tune_near_rows(groups, noise, within[0], run.workers, walks=walks, late=late)
-            return replace(choice, k=sizes[0]), f"{sizes[0]}, as given"
-        sparse_errors = without_near_rows(groups, self.global_.noise_)
-        without = sparse_errors.surprise(self.global_._spread)
-        best, found = choose_near_rows(
-            groups, noise, sizes, without, run.workers, walks=walks, late=late
-        )
-        tried = ", ".join(f"{k}: {density:.4g}" for k, density in found.items())
-        k = 0 if best is None else best.k
-        return best, (
-            f"{k or 'none'} of the sizes tried, by the negative log density of {len(judges)} rows "
-            f"left out ({tried})"
-        )
-
-    def _whitened(
-        self, local: LocalModel, judges: LeavingRows | None, choice: NearChoice, run: FitRun
-    ) -> tuple[LocalModel, NearChoice]:
-        """Coupling "full": coordinates of the joint process, and error bars for them.
-
-        The rows that judge come last: the coordinates without them set the error bars.
-        """
-        run.begin("whiten")
-        kept, workers = local.kept, run.workers
-        first = kept.n_rows if judges is None else int(judges.number.min())
-        numbers = np.arange(kept.n_rows)
-        near = local.index.search.preceding(min(choice.k, kept.n_rows - 1), workers)
-
-        def sums(some: slice) -> WhitenedSums:
-            return whiten(local.process, kept, near[some], choice.noise, numbers[some], workers)
-
-        before = run.recorded("whiten", lambda: sums(slice(0, first)))
-        if judges is not None:
-            seen = self._with_part(local, before.posterior(), workers)
-            k = min(choice.k, kept.n_rows - 1)
-            groups = seen.left_out(judges, k, workers)
-            judged = tune_near_rows(groups, choice.noise, k, workers, walks=False)
-            choice = replace(judged, k=choice.k)
-        self._sums = before + sums(slice(first, None)) if first < kept.n_rows else before
-        self.log_evidence_ = self._sums.log_evidence(kept, choice.noise)
-        return self._with_part(local, self._sums.posterior(), workers), choice
-
     def _local_model(self, kept: NearRows, part: GlobalPart, workers: Workers) -> LocalModel:
         """The rows with features and index, and the global part's values at them."""
-        model = self.global_
-        kernel = self._compiled(kept.items)
-        R = model._factors.R
+        R = self.global_._factors.R
         whitener = solve_triangular(R, np.eye(len(R)), lower=True, check_finite=False)
-        process = residual_process(
-            kept,
-            kernel,
-            model._points,
-            whitener,
-            workers,
-            memory=self._of_fit("memory"),
-            dtype=self._of_fit("dtype"),
-        )
-        index = RowIndex.build(kept, kernel, model._points, R, workers)
+        process, index = self._process(kept, whitener, workers)
         local = LocalModel(kept, process, index, part, np.zeros_like(kept.targets))
-        return self._with_part(local, part, workers)
-
-    @staticmethod
-    def _with_part(local: LocalModel, part: GlobalPart, workers: Workers) -> LocalModel:
-        """The same rows with other coordinates of the basis functions."""
-        process = local.process
-        coefficients = process.whitener.T @ part.coordinates
-        fitted = kernel_times(process.rows, process.kernel, process.points, coefficients, workers)
-        return replace(local, part=part, fitted=fitted)
+        return local.with_part(part, workers)
 
     def _keep_local(self, local: LocalModel, judges: LeavingRows | None) -> None:
         self._kept, self._judges = local.kept, judges
-        self._part, self._fitted, self._local = local.part, local.fitted, local
-
-    def _complete_report(self, sentence: str, spent: dict[str, float]) -> None:
-        """Add near rows to the report of the global part."""
-        report = self.global_.learning_report_
-        notes = list(self.global_.learning_report_.warnings)
-        own, other = self.calibration_, self.global_.calibration_
-        if own is not None and other is not None and own is not other:
-            notes = [note for note in notes if note != other.tails] + [own.tails] * bool(own.tails)
-        self.learning_report_ = replace(
-            report,
-            near_rows=sentence,
-            calibration=own,
-            warnings=notes,
-            seconds={**report.seconds, **spent},
-        )
+        self._part, self._local = local.part, local
 
     def distance_to_exact(
         self,
@@ -1016,27 +802,3 @@ class FullScaleGPRegressor(
         part = GlobalPart.of_sparse(model._factors)
         weights = kept.weights[:, None]
         return LinearMap(process, self.noise_ / kept.weights, part, weights / model.noise_)
-
-
-def _learned_noise(model: SparseGPRegressor) -> float:
-    """σ² before the sparse model's calibration made it a ridge."""
-    found = model.calibration_
-    return model.noise_ if found is None else found.noise_before
-
-
-def _nothing_left_out() -> tuple[Floats, LeftOut]:
-    nothing = np.empty(0)
-    empty = np.empty(0, dtype=np.intp)
-    return nothing, LeftOut(np.empty((0, 1)), nothing, nothing, nothing, nothing, empty)
-
-
-def _judges_last(
-    kept: NearRows, judges: LeavingRows, rng: np.random.Generator
-) -> tuple[NearRows, LeavingRows]:
-    """All rows in a random order, those that judge at its end."""
-    last = np.unique(judges.number)
-    others = np.setdiff1d(np.arange(kept.n_rows), last, assume_unique=True)
-    order = np.concatenate([rng.permutation(others), last])
-    place = np.empty(kept.n_rows, dtype=np.intp)
-    place[order] = np.arange(kept.n_rows)
-    return kept.taken(order), replace(judges, number=place[judges.number])
