@@ -125,7 +125,7 @@ def test_a_page_for_every_estimator(name, tmp_path):
 def test_a_full_scale_model_tells_its_basis_and_its_near_rows(name):
     model, X, y = fitted(name)
     report = describe(model, X, y)
-    assert report.summary.startswith("20 basis functions, fitted to 300 rows")
+    assert report.summary.startswith("20 basis functions and 8 near rows, fitted to 300 rows")
     assert f"Near rows: {model.learning_report_.near_rows}." in report.notes
     assert len(report.basis.rows) == 20
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
@@ -31,12 +31,14 @@ from pursuit.estimators.arguments import (
 from pursuit.estimators.classes import largest_class
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
 from pursuit.estimators.full_scale.class_fit import LocalClassModel
+from pursuit.estimators.full_scale.gains import JudgedRows, near_rows_added
 from pursuit.estimators.full_scale.model import FEWEST_JUDGING, FullScaleModel
 from pursuit.estimators.full_scale.near_rows import LeavingRows, NearRows, distinct, row_numbers
 from pursuit.estimators.gp.class_model import ClassModel
 from pursuit.estimators.gp.classifier import SparseGPClassifier
 from pursuit.estimators.inputs import held, named_columns
 from pursuit.estimators.kernel_model import lazily
+from pursuit.estimators.reporting import Addition, microseconds
 from pursuit.gram import kernel_times
 from pursuit.linalg import Workers
 from pursuit.rows import RowSource, take_items
@@ -356,6 +358,26 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
         """
         model: SparseGPClassifier = super().without_neighbors()
         return model
+
+    def _addition(
+        self, judged: tuple[Any, NDArray[Any]] | None, rows: Any, time: float | None
+    ) -> Addition:
+        if self.n_neighbors_ == 0:
+            return Addition("no near rows")
+        found = None
+        if judged is not None:
+            X, y = judged
+            queries = self._query_rows(X)
+            labels = np.searchsorted(self.classes_, y)
+            found = JudgedRows.of_classes(
+                queries.take(np.arange(queries.n_rows)),
+                [self.global_.predict_proba(X), self.predict_proba(X)],
+                labels,
+                np.ones(len(labels)),
+            )
+        with Workers(self.n_jobs) as workers:
+            times = time, microseconds(self, rows)
+            return near_rows_added(self, self._ready(workers), found, times, workers)
 
     def _keep_global(self, model: SparseGPClassifier) -> None:
         super()._keep_global(model)

@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.cluster import KMeans
 
 from pursuit._types import Floats, Indices
+from pursuit.estimators.full_scale.class_fit import LocalClassModel
 from pursuit.estimators.full_scale.local_fit import LocalModel
 from pursuit.estimators.full_scale.near_rows import NearRows, placed
 from pursuit.estimators.reporting import Addition, feature_names, kilobytes
@@ -21,7 +22,10 @@ from pursuit.linalg import Workers
 from pursuit.plots.report import Comparison, Panel, Table, precise
 from pursuit.rows import len_items, take_items
 
+AnyLocalModel = LocalModel | LocalClassModel
+
 _LEVEL = 0.95
+_LEAST = 1e-15
 _BANDS, _REGIONS = 10, 8
 _ROWS_PER_GROUP = 50
 """There are fewer groups where they would have fewer rows than this on average."""
@@ -40,24 +44,27 @@ class JudgedRows:
     ----------
     items : items
         The rows.
-    squares : array of shape (n_rows, 2)
-        Squared errors in units of y, on average over the outputs.
-    inside : array of shape (n_rows, 2)
-        Share of the outputs within intervals of 95 %.
+    losses : array of shape (n_rows, 2)
+        Squared errors in units of y, on average over the outputs; of classes the log loss.
+    hits : array of shape (n_rows, 2)
+        Share of the outputs within intervals of 95 %; of classes 1 if the label is right, else 0.
     weights : array of shape (n_rows,)
         Weights of the rows.
     origin : str
         Where the rows come from.
     own : array of int of shape (n_rows,), optional
         The row among those kept that a row must not be compared with: itself; -1 for none.
+    classes : bool
+        Whether the targets are classes.
     """
 
     items: Any
-    squares: Floats
-    inside: Floats
+    losses: Floats
+    hits: Floats
     weights: Floats
     origin: str
     own: Indices | None = None
+    classes: bool = False
 
     @classmethod
     def of(
@@ -74,23 +81,44 @@ class JudgedRows:
         inside = [(np.abs(error) <= width * std).mean(axis=1) for error, std in predictions]
         return cls(items, np.stack(squares, axis=1), np.stack(inside, axis=1), weights, origin, own)
 
+    @classmethod
+    def of_classes(
+        cls, items: Any, probabilities: Sequence[Floats], labels: Indices, weights: Floats
+    ) -> JudgedRows:
+        """From class probabilities (n_rows, n_classes) of the two models."""
+        at = np.arange(len(labels))
+        losses = [-np.log(np.maximum(p[at, labels], _LEAST)) for p in probabilities]
+        right = [(p.argmax(axis=1) == labels).astype(np.float64) for p in probabilities]
+        both = np.stack(losses, axis=1), np.stack(right, axis=1)
+        return cls(items, *both, weights, "as given", classes=True)
+
+    @property
+    def error_name(self) -> str:
+        """What :meth:`error` is."""
+        return "log loss" if self.classes else "RMSE"
+
+    @property
+    def hit_name(self) -> str:
+        """What :meth:`share` counts."""
+        return "in the right class" if self.classes else "in 95 % interval"
+
     def __len__(self) -> int:
         return len(self.weights)
 
-    def rmse(self, some: Any = slice(None)) -> Floats:
-        """Root mean square errors of both models on some of the rows."""
-        rmse: Floats = np.sqrt(np.average(self.squares[some], axis=0, weights=self.weights[some]))
-        return rmse
+    def error(self, some: Any = slice(None)) -> Floats:
+        """Root mean square errors, or mean log losses, of both models on some of the rows."""
+        mean: Floats = np.average(self.losses[some], axis=0, weights=self.weights[some])
+        return mean if self.classes else np.sqrt(mean)
 
-    def coverage(self, some: Any = slice(None)) -> Floats:
-        """Share of some of the rows within the intervals of both models."""
-        share: Floats = np.average(self.inside[some], axis=0, weights=self.weights[some])
+    def share(self, some: Any = slice(None)) -> Floats:
+        """Share of some of the rows that both models get right."""
+        share: Floats = np.average(self.hits[some], axis=0, weights=self.weights[some])
         return share
 
 
 def near_rows_added(
     model: Any,
-    local: LocalModel,
+    local: AnyLocalModel,
     judged: JudgedRows | None,
     times: tuple[float | None, float | None],
     workers: Workers,
@@ -105,7 +133,7 @@ def near_rows_added(
 
 def _overall(
     model: Any,
-    local: LocalModel,
+    local: AnyLocalModel,
     judged: JudgedRows | None,
     times: tuple[float | None, float | None],
     name: str,
@@ -113,8 +141,8 @@ def _overall(
     """Error, time and size of the global part, and of the whole model."""
     table = []
     if judged is not None:
-        table.append(["Root mean square error", *map(precise, judged.rmse())])
-        table.append(["Within 95 % intervals", *(f"{share:.1%}" for share in judged.coverage())])
+        table.append([judged.error_name, *map(precise, judged.error())])
+        table.append([judged.hit_name, *(f"{share:.1%}" for share in judged.share())])
     known = [each for each in times if each is not None]
     if len(known) == len(times):
         table.append(["Time to predict a row", *(f"{precise(each)} µs" for each in known)])
@@ -149,7 +177,7 @@ def _kept_kilobytes(kept: NearRows) -> float | None:
 
 
 def _by_region(
-    model: Any, local: LocalModel, judged: JudgedRows, name: str, workers: Workers
+    model: Any, local: AnyLocalModel, judged: JudgedRows, name: str, workers: Workers
 ) -> Panel:
     """Rows grouped by what is near them, and by where they are."""
     n_groups = max(1, len(judged) // _ROWS_PER_GROUP)
@@ -162,13 +190,15 @@ def _by_region(
         group, labels = _regions(model, local, judged.items, min(_REGIONS, n_groups))
         title = "By the nearest group of basis points, named by its centre"
         # Where near rows remove most of the squared error comes first.
-        gain = judged.weights * (judged.squares[:, 0] - judged.squares[:, 1])
+        gain = judged.weights * (judged.losses[:, 0] - judged.losses[:, 1])
         order = np.argsort(-np.bincount(group, gain, len(labels)), kind="stable")
         group, labels = np.argsort(order)[group], [labels[j] for j in order]
         comparisons.append(_comparison(title, "centre", judged, group, labels, name))
     text = (
-        f"{len(judged):,} rows, {judged.origin}. The error removed is the part by which near rows "
-        "lower the root mean square error (RMSE). Intervals should contain 95 % of the rows."
+        f"{len(judged):,} rows, {judged.origin}. "
+        + ("" if judged.classes else "RMSE is the root mean square error. ")
+        + f"What is removed is the part by which near rows lower the {judged.error_name}."
+        + ("" if judged.classes else " Intervals should contain 95 % of the rows.")
     )
     return Panel("What near rows brought, by region", text, comparisons=comparisons)
 
@@ -176,25 +206,26 @@ def _by_region(
 def _comparison(
     title: str, label: str, judged: JudgedRows, group: Indices, labels: Sequence[str], name: str
 ) -> Comparison:
-    columns = [label, "rows", "RMSE, global part", "RMSE, near rows", "error removed"]
-    columns += ["in 95 % interval, global part", "in 95 % interval, near rows"]
+    error, hit = judged.error_name, judged.hit_name
+    columns = [label, "rows", f"{error}, global part", f"{error}, near rows", "removed"]
+    columns += [f"{hit}, global part", f"{hit}, near rows"]
     rows, pairs = [], []
     for number, words in enumerate(labels):
         some = group == number
         if not some.any():
             continue
-        before, after = map(float, judged.rmse(some))
+        before, after = map(float, judged.error(some))
         removed = 1.0 - after / before if before > 0 else 0.0
-        shares = [f"{share:.1%}" for share in judged.coverage(some)]
+        shares = [f"{share:.1%}" for share in judged.share(some)]
         numbers = [precise(before), precise(after), f"{removed:.0%}"]
         rows.append([words, f"{some.sum():,}", *numbers, *shares])
         pairs.append((before, after))
     return Comparison(
-        title, Table(columns, rows), ("RMSE of the global part", f"RMSE with {name}"), pairs
+        title, Table(columns, rows), (f"{error} of the global part", f"{error} with {name}"), pairs
     )
 
 
-def nearest_distance(local: LocalModel, judged: JudgedRows, workers: Workers) -> Floats:
+def nearest_distance(local: AnyLocalModel, judged: JudgedRows, workers: Workers) -> Floats:
     """Distance of each row to the nearest one that is kept, in the metric of near rows."""
     near = local.index.nearest(judged.items, 1, workers, own=judged.own)
     scales = local.index.scales
@@ -222,7 +253,7 @@ def bands(values: Floats, n: int) -> tuple[Indices, list[str]]:
     return group, [f"{low} to {high}" for low, high in pairwise(names)]
 
 
-def _regions(model: Any, local: LocalModel, items: Any, n: int) -> tuple[Indices, list[str]]:
+def _regions(model: Any, local: AnyLocalModel, items: Any, n: int) -> tuple[Indices, list[str]]:
     """The nearest of n clusters of basis points, and the names of all clusters."""
     scales = local.index.scales
     assert scales is not None
