@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.gaussian_process.kernels import RBF, DotProduct
+from sklearn.metrics import log_loss
 
 import pursuit
 from pursuit import FullScaleGPRegressor
@@ -258,3 +259,20 @@ def test_a_comparison_is_drawn_to_scale_and_escaped():
     for tag in ("i", "u", "s", "em"):
         assert f"<{tag}>" not in page
         assert f"&lt;{tag}&gt;" in page
+
+
+def test_classes_have_a_log_loss_and_an_accuracy():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(400, 2))
+    y = np.where(np.sin(15 * X[:, 0]) * np.sin(15 * X[:, 1]) > 0, "odd", "even")
+    model = pursuit.FullScaleGPClassifier(
+        1.0 * RBF(0.1), n_basis=10, n_neighbors=8, optimizer=None, random_state=0
+    ).fit(X[:300], y[:300])
+    report = describe(model, X[300:], y[300:])
+    found = {row[0]: row[1:] for row in report.panels[0].table.rows}
+    parts = model.global_, model
+    losses = [log_loss(y[300:], part.predict_proba(X[300:])) for part in parts]
+    assert found["Log loss"] == list(map(precise, losses))
+    assert found["In the right class"] == [f"{p.score(X[300:], y[300:]):.1%}" for p in parts]
+    [by_distance, *_] = report.panels[1].comparisons
+    assert by_distance.table.columns[2] == "log loss, global part"

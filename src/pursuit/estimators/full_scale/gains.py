@@ -141,8 +141,10 @@ def _overall(
     """Error, time and size of the global part, and of the whole model."""
     table = []
     if judged is not None:
-        table.append([judged.error_name, *map(precise, judged.error())])
-        table.append([judged.hit_name, *(f"{share:.1%}" for share in judged.share())])
+        error = "Log loss" if judged.classes else "Root mean square error"
+        hit = "In the right class" if judged.classes else "Within 95 % intervals"
+        table.append([error, *map(precise, judged.error())])
+        table.append([hit, *(f"{share:.1%}" for share in judged.share())])
     known = [each for each in times if each is not None]
     if len(known) == len(times):
         table.append(["Time to predict a row", *(f"{precise(each)} µs" for each in known)])
