@@ -116,6 +116,29 @@ def condition(residual: Floats, noise: Floats, prior: Floats, rounding: float = 
 
 
 @dataclass(frozen=True)
+class _Features:
+    """Some queries, their near rows, and the features of both."""
+
+    items: Any
+    index: Indices
+    own: Floats
+    table: NDArray[Any]
+    at: Indices
+    turned: NDArray[Any] | None
+
+    def near(self, few: slice) -> NDArray[Any]:
+        """V of the near rows of a few queries."""
+        return np.asarray(self.table[self.at[few]])
+
+    def rotated(self, few: slice, rotation: Floats | None) -> NDArray[Any] | None:
+        """V of a few queries and their near rows, rotated; None without a rotation."""
+        if self.turned is None or rotation is None:
+            return None
+        first = (self.own[few] @ rotation.T)[:, None].astype(self.turned.dtype)
+        return np.concatenate([first, self.turned[self.at[few]]], axis=1)
+
+
+@dataclass(frozen=True)
 class ResidualProcess:
     """What a basis leaves of a Gaussian process, among rows that are kept.
 
@@ -183,33 +206,20 @@ class ResidualProcess:
         """
         found: list[T] = []
         for span in Workers.slices(len_items(queries), _QUERIES):
-            items, index = queries[span], near[span]
-            own = self.features(items, workers, np.float64)
+            some, index = queries[span], near[span]
+            own = self.features(some, workers, np.float64)
             table, at = self._near_features(index, workers, distinct=rotation is not None)
             turned = None if rotation is None else _rotated(table, rotation, workers)
-            part = partial(self._part, task, items, index, own, (table, turned), at, rotation, span)
-            found += workers.map(part, Workers.slices(len_items(items), _GROUPS))
-        return found
 
-    def _part(
-        self,
-        task: Callable[[LocalGroups], T],
-        items: Any,
-        index: Indices,
-        own: Floats,
-        tables: tuple[NDArray[Any], NDArray[Any] | None],
-        at: Indices,
-        rotation: Floats | None,
-        span: slice,
-        few: slice,
-    ) -> T:
-        groups = self._groups(items[few], index[few], own[few], tables[0][at[few]])
-        where = slice(span.start + few.start, span.start + few.stop)
-        rotated = None
-        if tables[1] is not None and rotation is not None:
-            first = (own[few] @ rotation.T)[:, None].astype(tables[1].dtype)
-            rotated = np.concatenate([first, tables[1][at[few]]], axis=1)
-        return task(replace(groups, where=where, rotated=rotated))
+            def part(few: slice, of: _Features, start: int) -> T:
+                groups = self._groups(of.items[few], of.index[few], of.own[few], of.near(few))
+                where = slice(start + few.start, start + few.stop)
+                return task(replace(groups, where=where, rotated=of.rotated(few, rotation)))
+
+            block = _Features(some, index, own, table, at, turned)
+            cuts = Workers.slices(len_items(some), _GROUPS)
+            found += workers.map(partial(part, of=block, start=span.start), cuts)
+        return found
 
     def _near_features(
         self, index: Indices, workers: Workers, *, distinct: bool

@@ -424,8 +424,8 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
 
     def _fit_near(self, kept: NearRows, judges: LeavingRows, run: FitRun) -> str:
         """Choose near rows and what their probabilities are, and keep what predictions need."""
-        if self.n_neighbors == 0 or kept.n_rows < 2:
-            return "none: n_neighbors=0 is the sparse model"
+        if (none := self._no_near_rows(kept.n_rows)) is not None:
+            return none
         run.begin("near")
         if self.n_neighbors == "auto" and not len(judges):
             return f"none: fewer than {FEWEST_JUDGING} rows are left to judge by, beside the basis"

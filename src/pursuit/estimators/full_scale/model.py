@@ -117,6 +117,12 @@ class FullScaleModel(KernelModel, ReportedModel):
                 f"positive weight: use at most {n_rows}, or 'auto'."
             )
 
+    def _no_near_rows(self, n_rows: int) -> str | None:
+        """Why there can be none among so many distinct rows, or None if there can."""
+        if self.n_neighbors == 0:
+            return "none: n_neighbors=0 is the sparse model"
+        return "none: all rows are identical" if n_rows < 2 else None
+
     def _sizes(self, n_rows: int) -> list[int]:
         """Numbers of near rows to try, of so many distinct rows."""
         if self.n_neighbors == "auto":
