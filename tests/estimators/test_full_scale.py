@@ -12,6 +12,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ma
 import pursuit
 from pursuit import Evidence, FullScaleGPRegressor, SparseGPRegressor, pairwise
 from pursuit.estimators import inputs
+from pursuit.estimators.full_scale.local_fit import GlobalPart, RidgePath
+from pursuit.linalg import Workers
 
 LEARNED = {
     "kernel": 1.0 * Matern([0.2, 0.2], nu=1.5),
@@ -507,3 +509,42 @@ def test_near_rows_get_what_is_left_of_the_time():
     model = FullScaleGPRegressor(**LEARNED, n_basis=40, max_time=1e-3).fit(X, y)
     assert "16:" in model.learning_report_.near_rows
     assert "64:" not in model.learning_report_.near_rows
+
+
+def test_rows_left_out_by_several_ridges_are_those_of_each():
+    """One eigendecomposition against a sparse fit with that ridge."""
+    X, Y = rough(300, n_outputs=2)
+    w = np.random.default_rng(1).uniform(0.5, 2, 300)
+    model = FullScaleGPRegressor(
+        KERNELS[0], n_basis=20, n_neighbors=8, calibration=None, **GIVEN
+    ).fit(X, Y, w)
+    some = np.arange(40, 120)
+    leaving = model._leaving(X[some], Y[some], w[some])
+    solution = model.global_._factors
+    ridges = [solution.noise * factor for factor in (1.0, 4.0, 100.0)]
+    with Workers(1) as workers:
+        local = model._ready(workers)
+        path = RidgePath.of(solution)
+        found = local.left_out_by_ridge(leaving, 8, path, ridges, workers)
+        for ridge, groups in zip(ridges, found, strict=True):
+            part = GlobalPart.of_sparse(solution.with_noise(ridge))
+            expected = local.with_part(part, workers).left_out(leaving, 8, workers)
+            np.testing.assert_allclose(groups.errors, expected.errors, rtol=1e-8, atol=1e-9)
+            np.testing.assert_allclose(groups.global_gram, expected.global_gram, atol=1e-10)
+            np.testing.assert_array_equal(groups.residual, expected.residual)
+    assert np.abs(found[2].errors - found[0].errors).max() > 1e-3
+
+
+def test_a_raised_ridge_stays_with_the_model():
+    """Functions that near rows make superfluous get a larger ridge, also in truncated models."""
+    X, y = rough(2600, rate=15)
+    model = FullScaleGPRegressor(**LEARNED, n_basis=40, n_neighbors=16).fit(X[:2400], y[:2400])
+    model._part = GlobalPart.of_sparse(model.global_._factors.with_noise(16 * model.global_.noise_))
+    model._local = None
+    small = model.truncated(20)
+    assert small._part.ridge == pytest.approx(16 * small.global_.noise_)
+    coordinates = small.global_._factors.with_noise(small._part.ridge).coordinates()
+    np.testing.assert_allclose(small._part.coordinates, coordinates, rtol=1e-10)
+    model.partial_fit(X[2400:], y[2400:])
+    assert model._part.ridge == pytest.approx(16 * model.global_.noise_)
+    assert model.score(X, y) > model.global_.score(X, y)

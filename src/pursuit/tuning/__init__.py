@@ -35,6 +35,7 @@ from pursuit.tuning.near_rows import (
     NearChoice,
     choose_near_classes,
     choose_near_rows,
+    raise_ridge,
     tune_near_rows,
 )
 from pursuit.tuning.refine import BATCH_ROWS, Mover
@@ -71,5 +72,6 @@ __all__ = [
     "log_loss",
     "loss_curve",
     "never",
+    "raise_ridge",
     "tune_near_rows",
 ]

@@ -108,6 +108,8 @@ class NearChoice:
         Negative log density of every row left out.
     errors : LeftOut
         What the densities are of.
+    ridge : float, optional
+        σ² of the global part; None where it is as it was.
     """
 
     k: int
@@ -115,6 +117,7 @@ class NearChoice:
     spread: PredictiveVariance
     losses: Floats
     errors: LeftOut
+    ridge: float | None = None
 
     def calibration(self, before: Calibration | None, noise_before: float) -> Calibration:
         """What was chosen, beside the model without near rows."""
@@ -230,6 +233,29 @@ def choose_near_classes(
         if taken:
             best, chosen, losses = k, replace(trial, log_loss_before=before), tried
     return best, chosen, found
+
+
+def raise_ridge(
+    best: NearChoice,
+    groups: Sequence[LeftOutGroups],
+    ridges: Sequence[float],
+    workers: Workers,
+    *,
+    late: Callable[[], bool] = lambda: False,
+) -> NearChoice:
+    """A larger ridge of the global part, as long as the rows left out gain by it.
+
+    What near rows explain, the functions of the basis need not. ``groups`` are those of each of the
+    ``ridges``, which rise from that of the sparse fit.
+    """
+    for ridge, left in zip(ridges[1:], groups[1:], strict=True):
+        if late():
+            break
+        trial = tune_near_rows(left, best.noise, best.k, workers, walks=False)
+        if not gains(best.losses, trial.losses, left.weights):
+            break
+        best = replace(trial, ridge=ridge)
+    return best
 
 
 def gains(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cholesky, eigh, solve_triangular
 
 from pursuit._types import Floats, Indices
 from pursuit.estimators.full_scale.near_rows import LeavingRows, NearRows, RowIndex
@@ -43,6 +44,42 @@ class GlobalPart:
         """Coupling "late": w and C = σ²(V'WV + σ²I)⁻¹ of the sparse fit."""
         root = np.sqrt(solution.noise) * _inverse(solution.L)
         return cls(solution.coordinates(), root, solution.noise)
+
+
+@dataclass(frozen=True)
+class RidgePath:
+    """The sparse fit for any ridge ρ, from the eigenvectors Q and eigenvalues Λ of V'WV.
+
+    In the coordinates Q'V its coefficients are (Λ + ρ)⁻¹Q'V'Wy, and C is ρ(Λ + ρ)⁻¹.
+
+    Attributes
+    ----------
+    vectors : array of shape (n, n)
+        Q.
+    values : array of shape (n,)
+        Λ.
+    cross : array of shape (n, n_outputs)
+        Q'V'Wy.
+    """
+
+    vectors: Floats
+    values: Floats
+    cross: Floats
+
+    @classmethod
+    def of(cls, solution: SpanSolution) -> RidgePath:
+        """From the sums of a sparse fit."""
+        gram, cross = solution.whitened()
+        values, vectors = eigh(gram)
+        return cls(vectors, np.maximum(values, 0.0), vectors.T @ cross)
+
+    def coordinates(self, ridge: float) -> Floats:
+        """Coefficients on Q'V: shape (n, n_outputs)."""
+        return self.cross / (self.values + ridge)[:, None]
+
+    def shrinkage(self, ridge: float) -> Floats:
+        """The diagonal of C: shape (n,)."""
+        return np.asarray(ridge / (self.values + ridge))
 
 
 def _inverse(L: Floats) -> Floats:
@@ -259,31 +296,83 @@ class LocalModel:
         A row leaves its own near rows and, where the global part is the sparse fit's, its sums:
         w without row i is w - B⁻¹v_i w_i e_i/(1 - h_i), with B = V'WV + σ²I, h_i = w_i v_i'B⁻¹v_i.
         """
-        near = self.index.nearest(leaving.items, k, workers, own=leaving.excluded(self.kept))
-        targets, weights = leaving.neighbours(self.kept, near)
-        errors = targets - self.fitted[near]
-        # A copy that stays is fitted like its distinct row: only its target has changed.
-        part = self.part
+        part, left = self.part, self._leave(leaving, k, workers)
 
         def task(groups: LocalGroups) -> tuple[Floats, ...]:
             assert groups.rotated is not None
-            at = groups.where
-            first = leaving.targets[at] - groups.own @ part.coordinates
-            error = np.concatenate([first[:, None], errors[at]], axis=1)
+            error = left.errors(groups, part)
             gram = (groups.rotated @ groups.rotated.swapaxes(1, 2)).astype(np.float64)
             if part.ridge is not None:
-                error, gram = _without_row(error, gram, leaving.weights[at], part.ridge)
-            return groups.residual, gram, error, groups.prior
+                error, gram = _without_row(error, gram, leaving.weights[groups.where], part.ridge)
+            return groups.residual, groups.prior, gram, error
 
-        parts = self.process.each(leaving.items, near, task, workers, rotation=part.rotation)
-        residual, gram, error, prior = (
-            np.concatenate(arrays) for arrays in zip(*parts, strict=True)
-        )
+        parts = self.process.each(leaving.items, left.near, task, workers, rotation=part.rotation)
+        return self._gathered(leaving, left, parts, 1)[0]
+
+    def left_out_by_ridge(
+        self,
+        leaving: LeavingRows,
+        k: int,
+        path: RidgePath,
+        ridges: Sequence[float],
+        workers: Workers,
+    ) -> list[LeftOutGroups]:
+        """As :meth:`left_out`, for several ridges of the sparse fit, the first of them its own."""
+        part, left = self.part, self._leave(leaving, k, workers)
+        first = path.coordinates(ridges[0])
+
+        def task(groups: LocalGroups) -> tuple[Floats, ...]:
+            assert groups.rotated is not None
+            turned, base = groups.rotated, left.errors(groups, part)
+            found = [groups.residual, groups.prior]
+            for ridge in ridges:
+                # Values of the sparse fit are known in float64; features may be float32.
+                change = (path.coordinates(ridge) - first).astype(turned.dtype)
+                error = base - turned @ change
+                shrunk = turned * path.shrinkage(ridge).astype(turned.dtype)
+                gram = (shrunk @ turned.swapaxes(1, 2)).astype(np.float64)
+                weights = leaving.weights[groups.where]
+                found += reversed(_without_row(error, gram, weights, ridge))
+            return tuple(found)
+
+        rotation = path.vectors.T
+        parts = self.process.each(leaving.items, left.near, task, workers, rotation=rotation)
+        return self._gathered(leaving, left, parts, len(ridges))
+
+    def _leave(self, leaving: LeavingRows, k: int, workers: Workers) -> _Leaving:
+        near = self.index.nearest(leaving.items, k, workers, own=leaving.excluded(self.kept))
+        targets, weights = leaving.neighbours(self.kept, near)
+        # A copy that stays is fitted like its distinct row: only its target has changed.
+        return _Leaving(near, weights, leaving.targets, targets - self.fitted[near])
+
+    def _gathered(
+        self,
+        leaving: LeavingRows,
+        left: _Leaving,
+        parts: Sequence[tuple[Floats, ...]],
+        n: int,
+    ) -> list[LeftOutGroups]:
+        """From r, k(x, x), and V C V' and the errors of n fits, of a few rows at a time."""
+        residual, prior, *rest = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         group = np.unique(leaving.number, return_inverse=True)[1]
         rounding = float(np.finfo(self.process.dtype).eps)
-        return LeftOutGroups(
-            residual, gram, error, 1.0 / weights, prior, leaving.weights, group, rounding
-        )
+        common = 1.0 / left.weights, prior, leaving.weights, group, rounding
+        return [LeftOutGroups(residual, rest[2 * i], rest[2 * i + 1], *common) for i in range(n)]
+
+
+@dataclass(frozen=True)
+class _Leaving:
+    """Near rows of rows that leave, without them."""
+
+    near: Indices
+    weights: Floats
+    own: Floats
+    others: Floats
+
+    def errors(self, groups: LocalGroups, part: GlobalPart) -> Floats:
+        """Errors of a few rows and of their near rows: shape (n_rows, 1 + k, n_outputs)."""
+        first = self.own[groups.where] - groups.own @ part.coordinates
+        return np.concatenate([first[:, None], self.others[groups.where]], axis=1)
 
 
 def without_near_rows(groups: LeftOutGroups, ridge: float) -> LeftOut:

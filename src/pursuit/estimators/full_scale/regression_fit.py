@@ -11,6 +11,7 @@ from pursuit._types import Floats
 from pursuit.estimators.fit_run import FitRun, warn
 from pursuit.estimators.full_scale.local_fit import (
     LocalModel,
+    RidgePath,
     WhitenedSums,
     whiten,
     without_near_rows,
@@ -19,8 +20,10 @@ from pursuit.estimators.full_scale.model import FEWEST_JUDGING
 from pursuit.estimators.full_scale.near_rows import LeavingRows, NearRows
 from pursuit.estimators.gp.sparse import SparseGPRegressor
 from pursuit.linalg import PredictiveVariance
-from pursuit.tuning import LeftOut, NearChoice, choose_near_rows, tune_near_rows
+from pursuit.tuning import LeftOut, NearChoice, choose_near_rows, raise_ridge, tune_near_rows
 
+_RIDGES = 1.0, 4.0, 16.0, 64.0
+"""Multiples of the sparse fit's ridge that are tried beside near rows."""
 _NOTHING_MISSED = 1e-9
 """Near rows have nothing to add where the basis leaves at most this share of the variance."""
 
@@ -49,24 +52,30 @@ def choose(
         fixed = NearChoice(sizes[0], noise, PredictiveVariance(noise), *_nothing_left_out())
         return fixed, f"{sizes[0]}, as given"
     within = [min(k, local.kept.n_rows - 1) for k in sizes]
-    groups = local.left_out(judges, max(within), run.workers)
+    walks = model.noise == "learn"
+    ridges = [factor * model.noise_ for factor in (_RIDGES if walks else _RIDGES[:1])]
+    path = RidgePath.of(model._factors)
+    of_ridges = local.left_out_by_ridge(judges, max(within), path, ridges, run.workers)
+    groups = of_ridges[0]
     if groups.share_missed < _NOTHING_MISSED:
         sentence = "the basis spans the kernel, near rows have nothing to add"
         if not auto:
             warn(f"n_neighbors={n_neighbors} is not used: {sentence}.")
         return None, f"none: {sentence}"
-    walks = model.noise == "learn"
 
     def late() -> bool:
         return run.out_of_time
 
     if not auto:
         choice = tune_near_rows(groups, noise, within[0], run.workers, walks=walks, late=late)
+        choice = raise_ridge(choice, of_ridges, ridges, run.workers, late=late)
         return replace(choice, k=sizes[0]), f"{sizes[0]}, as given"
     without = without_near_rows(groups, model.noise_).surprise(model._spread)
     best, found = choose_near_rows(
         groups, noise, sizes, without, run.workers, walks=walks, late=late
     )
+    if best is not None:
+        best = raise_ridge(best, of_ridges, ridges, run.workers, late=late)
     tried = ", ".join(f"{k}: {density:.4g}" for k, density in found.items())
     k = 0 if best is None else best.k
     return best, (

@@ -120,8 +120,8 @@ class FullScaleGPRegressor(
         of reserved rows: a larger number is taken if it gains a standard error. With 0 this is the
         sparse model.
     coupling : {"late", "full"}, default "late"
-        How the two parts meet. ``"late"``: the sparse fit stays as it is, and near rows explain its
-        errors. ``"full"``: each row is whitened by near rows that precede it in a random order, and
+        How the two parts meet. ``"late"``: near rows explain the errors of the sparse fit, whose
+        ridge reserved rows may raise. ``"full"``: each row is whitened by near rows that precede it in a random order, and
         the coordinates of the basis functions are those of the joint process; with all rows as near
         rows this is the exact Gaussian process, and ``log_evidence_`` its evidence. Both predict
         about equally well; ``"late"`` fits faster.
@@ -189,7 +189,7 @@ class FullScaleGPRegressor(
     With V_x = R⁻¹k_Z(x), RR' = k(Z, Z) and r = k - V_x·V_x', the near rows N of a point x give
     A = r(x,N)(r(N,N) + σ²W⁻¹)⁻¹. Its mean is V_x·w + A(y_N - V_N w), and the variance of an
     observation b σ² + a (r(x,x) - A r(N,x) + u'Cu) with u = V_x - A V_N, w and C being mean and
-    covariance of the basis functions' coordinates. Reserved rows choose σ², a and b.
+    covariance of the basis functions' coordinates. Reserved rows choose σ², the ridge of w, a and b.
 
     Identical rows are kept as one, with the sum of their weights: this changes nothing about the
     process. Near rows are the nearest by the kernel's length scales or, where it has none, by the
@@ -533,7 +533,7 @@ class FullScaleGPRegressor(
         with Workers(self.n_jobs) as workers:
             if self._sums is None:
                 kept = joined(self._kept, new)
-                part = GlobalPart.of_sparse(self.global_._factors)
+                part = self._late_part(self.global_)
                 local = self._local_model(kept, part, workers)
             else:
                 local = self._whiten_more(appended(self._kept, new), new.n_rows, workers)
@@ -582,7 +582,7 @@ class FullScaleGPRegressor(
         model._spread, model.calibration_ = self._spread, self.calibration_
         k = min(self.n_neighbors_, self._kept.n_rows - 1)
         with Workers(self.n_jobs) as workers:
-            part = GlobalPart.of_sparse(small._factors)
+            part = self._late_part(small)
             local = model._local_model(self._kept, part, workers)
             model._keep_local(local, self._judges)
             if self._judges is not None:
@@ -636,7 +636,7 @@ class FullScaleGPRegressor(
         k = min(self.n_neighbors_, local.kept.n_rows - 1)
         groups = local.left_out(judges, k, workers)
         left = groups.left_out(self.noise_, k, workers)
-        if self._sums is not None:
+        if local.part.ridge != self.global_.noise_:
             sparse_part = GlobalPart.of_sparse(self.global_._factors)
             groups = local.with_part(sparse_part, workers).left_out(judges, 1, workers)
         without = without_near_rows(groups, self.global_.noise_)
@@ -705,6 +705,9 @@ class FullScaleGPRegressor(
         if choice is None:
             return sentence
         self.n_neighbors_, self.noise_, self._spread = choice.k, choice.noise, choice.spread
+        if self.coupling == "late" and choice.ridge is not None:
+            part = GlobalPart.of_sparse(self.global_._factors.with_noise(choice.ridge))
+            local = local.with_part(part, run.workers)
         if self.coupling == "full":
             local, choice, self._sums = couple(local, judges, choice, run)
             self._spread = choice.spread
@@ -723,6 +726,13 @@ class FullScaleGPRegressor(
         process, index = self._process(kept, whitener, workers)
         local = LocalModel(kept, process, index, part, np.zeros_like(kept.targets))
         return local.with_part(part, workers)
+
+    def _late_part(self, model: SparseGPRegressor) -> GlobalPart:
+        """The functions of a sparse model, its ridge raised as that of this model's was."""
+        assert self._part is not None
+        assert self._part.ridge is not None
+        raised = self._part.ridge / self.global_.noise_
+        return GlobalPart.of_sparse(model._factors.with_noise(raised * model.noise_))
 
     def _keep_local(self, local: LocalModel, judges: LeavingRows | None) -> None:
         self._kept, self._judges = local.kept, judges
