@@ -121,10 +121,11 @@ class FullScaleGPRegressor(
         sparse model.
     coupling : {"late", "full"}, default "late"
         How the two parts meet. ``"late"``: near rows explain the errors of the sparse fit, whose
-        ridge reserved rows may raise. ``"full"``: each row is whitened by near rows that precede it in a random order, and
-        the coordinates of the basis functions are those of the joint process; with all rows as near
-        rows this is the exact Gaussian process, and ``log_evidence_`` its evidence. Both predict
-        about equally well; ``"late"`` fits faster.
+        ridge reserved rows may raise. ``"full"``: each row is whitened by near rows that precede it
+        in a random order, and the coordinates of the basis functions are those of the joint
+        process; with all rows as near rows this is the exact Gaussian process, and
+        ``log_evidence_`` its evidence. ``"late"`` fits faster; ``"full"`` has error bars of the
+        function itself, and is better with few basis functions.
     noise : float or "learn", default "learn"
         Noise variance σ². ``"learn"`` is the evidence's, which reserved rows may then move by
         factors of 4 for the near rows.
@@ -189,7 +190,8 @@ class FullScaleGPRegressor(
     With V_x = R⁻¹k_Z(x), RR' = k(Z, Z) and r = k - V_x·V_x', the near rows N of a point x give
     A = r(x,N)(r(N,N) + σ²W⁻¹)⁻¹. Its mean is V_x·w + A(y_N - V_N w), and the variance of an
     observation b σ² + a (r(x,x) - A r(N,x) + u'Cu) with u = V_x - A V_N, w and C being mean and
-    covariance of the basis functions' coordinates. Reserved rows choose σ², the ridge of w, a and b.
+    covariance of the basis functions' coordinates. Reserved rows choose σ², the ridge of w, a and
+    b.
 
     Identical rows are kept as one, with the sum of their weights: this changes nothing about the
     process. Near rows are the nearest by the kernel's length scales or, where it has none, by the
