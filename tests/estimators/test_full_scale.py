@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import pursuit
 from pursuit import Evidence, FullScaleGPRegressor, SparseGPRegressor, pairwise
 from pursuit.estimators import inputs
 from pursuit.estimators.full_scale.local_fit import GlobalPart, RidgePath
+from pursuit.estimators.full_scale.near_rows import distinct, row_numbers
 from pursuit.linalg import Workers
 
 LEARNED = {
@@ -548,3 +550,56 @@ def test_a_raised_ridge_stays_with_the_model():
     model.partial_fit(X[2400:], y[2400:])
     assert model._part.ridge == pytest.approx(16 * model.global_.noise_)
     assert model.score(X, y) > model.global_.score(X, y)
+
+
+def test_judging_rows_leave_with_their_copies():
+    """Against a model of the rows that stay: its sums and near rows know none of the copies."""
+    X, y = rough(200)
+    X[150:], y[150:175] = X[:50], y[:25]  # 25 copies with the same target, 25 with another
+    model = FullScaleGPRegressor(
+        KERNELS[0], n_basis=15, n_neighbors=8, calibration=None, **GIVEN
+    ).fit(X, y)
+    some = np.r_[0:10, 25:30, 100:110, 190:200]
+    leaving = model._leaving(X[some], y[some], None)
+    with Workers(1) as workers:
+        groups = model._ready(workers).left_out(replace(leaving, with_copies=True), 8, workers)
+        found = groups.left_out(model.noise_, 8, workers)
+    for i, error, missed in zip(some, found.error[:, 0], found.missed, strict=True):
+        stay = (X[i] != X).any(axis=1)
+        sums = Dense(model, X[stay], y[stay][:, None], np.ones(stay.sum()))
+        rows, first = np.unique(X[stay], axis=0, return_index=True)
+        rows = X[stay][np.sort(first)]
+        same = (X[stay][:, None] == rows).all(axis=2)
+        targets = (y[stay] @ same / same.sum(axis=0))[:, None]
+        dense = Dense(model, rows, targets, same.sum(axis=0).astype(float))
+        dense.u, dense.C = sums.u, sums.C
+        mean, variance = dense.predict(X[i], 8)
+        np.testing.assert_allclose(error, y[i] - mean[0], rtol=1e-7, atol=1e-8)
+        np.testing.assert_allclose(missed, variance, rtol=1e-7, atol=1e-10)
+
+
+def test_records_that_occur_twice_do_not_hide_the_noise():
+    """As if every record had been written to the file twice."""
+    X, y = rough(2400, rate=15, noise=0.3)
+    X_new, y_new = rough(3400, rate=15, noise=0.3)
+    X_new, y_new = X_new[2400:], y_new[2400:]
+    options = {**LEARNED, "n_basis": 40, "n_neighbors": 16}
+    once = FullScaleGPRegressor(**options).fit(X, y)
+    twice = FullScaleGPRegressor(**options).fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
+    assert twice._kept.conflicts.n == 0
+    assert twice.noise_ > 0.05 * once.noise_
+    rmse = [np.sqrt(np.mean((m.predict(X_new) - y_new) ** 2)) for m in (once, twice)]
+    assert rmse[1] < 1.05 * rmse[0]
+
+
+def test_conflicting_targets_of_identical_rows_are_noise():
+    items = np.array([[0.0], [1.0], [0.0], [0.0], [1.0], [2.0], [0.0]])
+    targets = np.array([[1.0], [5.0], [3.0], [1.0], [5.0], [7.0], [2.0]])
+    kept = distinct(items, targets, np.ones(7), row_numbers(items))
+    # Row 0 has the targets 1, 3 and 2, the first of them twice; row 1 has one, twice.
+    assert (kept.conflicts.n, kept.conflicts.squares, kept.conflicts.n_rows) == (2, 2.0, 7)
+    value, slope = kept.conflicts.surprise(0.5)
+    assert value == pytest.approx((np.log(2 * np.pi * 0.5) + 2.0) / 7)
+    step = 1e-6
+    ahead, _ = kept.conflicts.surprise(0.5 * np.exp(step))
+    assert slope == pytest.approx((ahead - value) / step, abs=1e-5)

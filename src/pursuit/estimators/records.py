@@ -127,6 +127,7 @@ def records() -> dict[str, type]:
         tuning.LearningReport,
         tuning.LeftOut,
         tuning.NearChoice,
+        tuning.Replicates,
     ]
     return {record.__name__: record for record in classes}
 

@@ -5,11 +5,13 @@ Imports greedy and what lies below it.
 
 from pursuit.tuning.calibration import (
     LOSS_IS_NOTHING,
+    NO_REPLICATES,
     Calibration,
     Confidence,
     HeldOut,
     Latents,
     LeftOut,
+    Replicates,
     averaged_logistic,
     calibrate,
     error_curve,
@@ -35,6 +37,7 @@ from pursuit.tuning.near_rows import (
     NearChoice,
     choose_near_classes,
     choose_near_rows,
+    noise_limits,
     raise_ridge,
     tune_near_rows,
 )
@@ -44,6 +47,7 @@ __all__ = [
     "BATCH_ROWS",
     "LOSS_IS_NOTHING",
     "NOISE_FLOOR",
+    "NO_REPLICATES",
     "Calibration",
     "Confidence",
     "Evidence",
@@ -56,6 +60,7 @@ __all__ = [
     "Mover",
     "NearChoice",
     "NoiseRange",
+    "Replicates",
     "Stage",
     "at_bounds",
     "averaged_logistic",
@@ -72,6 +77,7 @@ __all__ = [
     "log_loss",
     "loss_curve",
     "never",
+    "noise_limits",
     "raise_ridge",
     "tune_near_rows",
 ]

@@ -158,6 +158,41 @@ def _off(vectors: Floats, directions: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
+class Replicates:
+    """Distinct targets at identical rows: what they say about the noise.
+
+    Attributes
+    ----------
+    n : int
+        Number of targets less the number of their means.
+    squares : float
+        Sum of squares about the means, on average over the outputs.
+    n_rows : int
+        Number of rows that were looked at.
+    """
+
+    n: int = 0
+    squares: float = 0.0
+    n_rows: int = 0
+
+    def __add__(self, other: Replicates) -> Replicates:
+        return Replicates(
+            self.n + other.n, self.squares + other.squares, self.n_rows + other.n_rows
+        )
+
+    def surprise(self, noise: float) -> tuple[float, float]:
+        """Negative log density per row looked at, and its slope in log ``noise``."""
+        if self.n == 0:
+            return 0.0, 0.0
+        value = 0.5 * (self.n * np.log(2 * np.pi * noise) + self.squares / noise)
+        slope = 0.5 * (self.n - self.squares / noise)
+        return float(value / self.n_rows), float(slope / self.n_rows)
+
+
+NO_REPLICATES = Replicates()
+
+
+@dataclass(frozen=True)
 class LeftOut:
     """Errors of predictions for rows that were left out, and the parts of their variance.
 
@@ -171,6 +206,8 @@ class LeftOut:
         Variance that the spread's noise multiplies, beside that of the observation itself.
     prior, weights, group : arrays of shape (n_rows,)
         As those of `HeldOut`.
+    replicates : Replicates
+        What identical rows say about the noise.
     """
 
     error: Floats
@@ -179,12 +216,19 @@ class LeftOut:
     prior: Floats
     weights: Floats
     group: Indices
+    replicates: Replicates = NO_REPLICATES
 
     @classmethod
     def of(cls, rows: HeldOut, missed: Floats, solution: SpanSolution) -> LeftOut:
         """Each row left out of the solution in turn."""
         error, q = rows.leave_out(solution)
         return cls(error, missed, q, rows.prior, rows.weights, rows.group)
+
+    def with_others(self, some: Indices, others: LeftOut) -> LeftOut:
+        """The same rows, some of them left out in another way."""
+        error, missed, q = self.error.copy(), self.missed.copy(), self.q.copy()
+        error[some], missed[some], q[some] = others.error, others.missed, others.q
+        return replace(self, error=error, missed=missed, q=q)
 
     def mean_square(self) -> float:
         """Weighted mean of the squared errors."""
@@ -279,8 +323,10 @@ def fit_spread(errors: LeftOut, *, start: float) -> PredictiveVariance:
     def objective(point: Floats) -> tuple[float, Floats]:
         spread = PredictiveVariance(*np.exp(point))
         surprise = (point - expected) / _DOUBT
-        value = errors.nlpd(spread) + 0.5 * float(surprise @ surprise) / n_groups
-        return value, errors.nlpd_slope(spread) + surprise / _DOUBT / n_groups
+        copies, slope = errors.replicates.surprise(spread.noise)
+        value = errors.nlpd(spread) + 0.5 * float(surprise @ surprise) / n_groups + copies
+        slopes = errors.nlpd_slope(spread) + surprise / _DOUBT / n_groups
+        return value, slopes + np.array([slope, 0.0])
 
     starts = [(np.log(noise), 0.0), (np.log(noise), -2.0), (np.log(start), 0.0)]
     tried = [

@@ -12,10 +12,12 @@ from pursuit.gram import condition
 from pursuit.linalg import PredictiveVariance, Workers
 from pursuit.tuning.calibration import (
     LOSS_IS_NOTHING,
+    NO_REPLICATES,
     Calibration,
     Confidence,
     Latents,
     LeftOut,
+    Replicates,
     describe_tails,
     fit_confidence,
     fit_spread,
@@ -23,7 +25,7 @@ from pursuit.tuning.calibration import (
 )
 
 _FACTOR = 4.0
-_MOST_STEPS = 8
+_MOST_STEPS = 6
 """The noise moves by at most this many factors of 4."""
 _TASK = 128
 """Rows per task of a thread."""
@@ -51,6 +53,8 @@ class LeftOutGroups:
         Number of each row's group of identical rows.
     rounding : float
         Relative error of r.
+    replicates : Replicates
+        What identical rows say about the noise.
     """
 
     residual: Floats
@@ -61,6 +65,7 @@ class LeftOutGroups:
     weights: Floats
     group: Indices
     rounding: float
+    replicates: Replicates = NO_REPLICATES
 
     @property
     def most(self) -> int:
@@ -80,7 +85,9 @@ class LeftOutGroups:
         )
         error, missed = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         nothing = np.zeros(len(missed))
-        return LeftOut(error, missed, nothing, self.prior, self.weights, self.group)
+        return LeftOut(
+            error, missed, nothing, self.prior, self.weights, self.group, self.replicates
+        )
 
     def _part(self, some: slice, noise: float, k: int) -> tuple[Floats, Floats]:
         residual = self.residual[some, : 1 + k, : 1 + k]
@@ -142,13 +149,14 @@ def tune_near_rows(
     k: int,
     workers: Workers,
     *,
-    walks: bool = True,
+    limits: tuple[float, float] | None = None,
     late: Callable[[], bool] = lambda: False,
 ) -> NearChoice:
     """Noise and error bars of k near rows.
 
     The noise is divided, else multiplied, by 4 as long as the density of the rows left out rises by
-    more than its paired standard error; it stays as it is if not ``walks``, or when it is ``late``.
+    more than its paired standard error and the noise stays within ``limits``. It stays as it is
+    without them, or when it is ``late``.
     """
 
     def tried(noise: float) -> NearChoice:
@@ -157,11 +165,10 @@ def tune_near_rows(
         return NearChoice(k, noise, spread, errors.surprise(spread), errors)
 
     best = tried(noise)
-    for factor in (1.0 / _FACTOR, _FACTOR) if walks else ():
+    low, high = limits or (noise, noise)
+    for factor in (1.0 / _FACTOR, _FACTOR):
         first = best
-        for _ in range(_MOST_STEPS):
-            if late():
-                return best
+        while low <= best.noise * factor <= high and not late():
             trial = tried(best.noise * factor)
             if not gains(best.losses, trial.losses, groups.weights):
                 break
@@ -171,6 +178,11 @@ def tune_near_rows(
     return best
 
 
+def noise_limits(noise: float) -> tuple[float, float]:
+    """How far the noise of near rows may move from that of the evidence."""
+    return noise / _FACTOR**_MOST_STEPS, noise * _FACTOR**_MOST_STEPS
+
+
 def choose_near_rows(
     groups: LeftOutGroups,
     noise: float,
@@ -178,7 +190,7 @@ def choose_near_rows(
     without: Floats,
     workers: Workers,
     *,
-    walks: bool = True,
+    limits: tuple[float, float] | None = None,
     late: Callable[[], bool] = lambda: False,
 ) -> tuple[NearChoice | None, dict[int, float]]:
     """The smallest number of near rows that no larger one beats, and the density of each.
@@ -193,7 +205,7 @@ def choose_near_rows(
     for k in sizes:
         if best is not None and late():
             break
-        trial = tune_near_rows(groups, noise, k, workers, walks=walks, late=late)
+        trial = tune_near_rows(groups, noise, k, workers, limits=limits, late=late)
         found[k], noise = float(share @ trial.losses), trial.noise
         if gains(without if best is None else best.losses, trial.losses, groups.weights):
             best = trial
@@ -251,7 +263,7 @@ def raise_ridge(
     for ridge, left in zip(ridges[1:], groups[1:], strict=True):
         if late():
             break
-        trial = tune_near_rows(left, best.noise, best.k, workers, walks=False)
+        trial = tune_near_rows(left, best.noise, best.k, workers)
         if not gains(best.losses, trial.losses, left.weights):
             break
         best = replace(trial, ridge=ridge)

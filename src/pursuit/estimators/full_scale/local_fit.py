@@ -303,8 +303,8 @@ class LocalModel:
             error = left.errors(groups, part)
             gram = (groups.rotated @ groups.rotated.swapaxes(1, 2)).astype(np.float64)
             if part.ridge is not None:
-                error, gram = _without_row(error, gram, leaving.weights[groups.where], part.ridge)
-            return groups.residual, groups.prior, gram, error
+                error, gram = _without_row(error, gram, left.gone[groups.where], part.ridge)
+            return groups.residual, groups.prior, gram, left.judged(groups, error)
 
         parts = self.process.each(leaving.items, left.near, task, workers, rotation=part.rotation)
         return self._gathered(leaving, left, parts, 1)[0]
@@ -331,8 +331,8 @@ class LocalModel:
                 error = base - turned @ change
                 shrunk = turned * path.shrinkage(ridge).astype(turned.dtype)
                 gram = (shrunk @ turned.swapaxes(1, 2)).astype(np.float64)
-                weights = leaving.weights[groups.where]
-                found += reversed(_without_row(error, gram, weights, ridge))
+                error, gram = _without_row(error, gram, left.gone[groups.where], ridge)
+                found += [gram, left.judged(groups, error)]
             return tuple(found)
 
         rotation = path.vectors.T
@@ -343,7 +343,9 @@ class LocalModel:
         near = self.index.nearest(leaving.items, k, workers, own=leaving.excluded(self.kept))
         targets, weights = leaving.neighbours(self.kept, near)
         # A copy that stays is fitted like its distinct row: only its target has changed.
-        return _Leaving(near, weights, leaving.targets, targets - self.fitted[near])
+        mean, gone = leaving.leaves(self.kept)
+        others = targets - self.fitted[near]
+        return _Leaving(near, weights, mean, gone, leaving.targets - mean, others)
 
     def _gathered(
         self,
@@ -356,23 +358,33 @@ class LocalModel:
         residual, prior, *rest = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         group = np.unique(leaving.number, return_inverse=True)[1]
         rounding = float(np.finfo(self.process.dtype).eps)
-        common = 1.0 / left.weights, prior, leaving.weights, group, rounding
+        common = 1.0 / left.weights, prior, leaving.weights, group, rounding, self.kept.conflicts
         return [LeftOutGroups(residual, rest[2 * i], rest[2 * i + 1], *common) for i in range(n)]
 
 
 @dataclass(frozen=True)
 class _Leaving:
-    """Near rows of rows that leave, without them."""
+    """Near rows of rows that leave, without them, and what leaves: targets, weights.
+
+    ``beside`` is what the row's own target has beyond that of all that leaves with it.
+    """
 
     near: Indices
     weights: Floats
     own: Floats
+    gone: Floats
+    beside: Floats
     others: Floats
 
     def errors(self, groups: LocalGroups, part: GlobalPart) -> Floats:
-        """Errors of a few rows and of their near rows: shape (n_rows, 1 + k, n_outputs)."""
+        """Errors of what leaves and of the near rows: shape (n_rows, 1 + k, n_outputs)."""
         first = self.own[groups.where] - groups.own @ part.coordinates
         return np.concatenate([first[:, None], self.others[groups.where]], axis=1)
+
+    def judged(self, groups: LocalGroups, errors: Floats) -> Floats:
+        """The same with the row's own target in the place of that of all that leaves."""
+        errors[:, 0] += self.beside[groups.where]
+        return errors
 
 
 def without_near_rows(groups: LeftOutGroups, ridge: float) -> LeftOut:

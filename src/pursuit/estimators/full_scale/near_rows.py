@@ -14,6 +14,7 @@ from pursuit.gram import NearestRows, ResidualProcess, nearest_in_features, near
 from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
 from pursuit.rows import as_rows, concat, len_items, row_groups, take_items
+from pursuit.tuning import NO_REPLICATES, Replicates
 
 STORED_NUMBERS = 1 << 28
 """Features are stored up to this many numbers (1 GB in float32), else computed on demand."""
@@ -44,6 +45,8 @@ class NearRows:
         Rows beyond the first of each group.
     log_weights : float
         Σ log w over all rows, less the same over the distinct ones.
+    conflicts : Replicates
+        Targets that differ although the rows are identical.
     """
 
     items: Any
@@ -52,6 +55,7 @@ class NearRows:
     scatter: Floats
     n_copies: int = 0
     log_weights: float = 0.0
+    conflicts: Replicates = NO_REPLICATES
 
     @property
     def n_rows(self) -> int:
@@ -67,6 +71,7 @@ class NearRows:
             self.scatter,
             self.n_copies,
             self.log_weights,
+            self.conflicts,
         )
 
 
@@ -87,7 +92,32 @@ def distinct(items: Any, targets: Floats, weights: Floats, group: Indices) -> Ne
     scatter = weights @ (targets - mean[group]) ** 2
     first = np.unique(group, return_index=True)[1]
     logs = float(np.log(weights).sum() - np.log(total).sum())
-    return NearRows(take_items(items, first), mean, total, scatter, len(group) - n, logs)
+    return NearRows(
+        take_items(items, first),
+        mean,
+        total,
+        scatter,
+        len(group) - n,
+        logs,
+        _conflicts(group, targets),
+    )
+
+
+def _conflicts(group: Indices, targets: Floats) -> Replicates:
+    """How far distinct targets of identical rows are from their means.
+
+    A record that occurs twice, target included, may be one observation that was copied. It says
+    nothing about the noise, and counts once.
+    """
+    shared = np.bincount(group)[group] > 1
+    records = np.unique(np.column_stack([group[shared], targets[shared]]), axis=0)
+    place = np.unique(records[:, 0], return_inverse=True)[1]
+    count = np.bincount(place)
+    squares = 0.0
+    for y in records[:, 1:].T:
+        mean = np.bincount(place, y) / count
+        squares += float(((y - mean[place]) ** 2).sum())
+    return Replicates(len(records) - len(count), squares / targets.shape[1], len(group))
 
 
 def joined(old: NearRows, new: NearRows) -> NearRows:
@@ -103,6 +133,7 @@ def joined(old: NearRows, new: NearRows) -> NearRows:
         both.scatter + old.scatter + new.scatter,
         both.n_copies + old.n_copies + new.n_copies,
         both.log_weights + old.log_weights + new.log_weights,
+        old.conflicts + new.conflicts,
     )
 
 
@@ -115,6 +146,7 @@ def appended(old: NearRows, new: NearRows) -> NearRows:
         old.scatter + new.scatter,
         old.n_copies + new.n_copies,
         old.log_weights + new.log_weights,
+        old.conflicts + new.conflicts,
     )
 
 
@@ -130,25 +162,39 @@ class LeavingRows:
         Their own.
     number : array of int
         Which of the distinct rows they are.
+    with_copies : bool
+        Whether all identical rows leave, too: a copy that stays would tell what a new row does not
+        know.
     """
 
     items: Any
     targets: Floats
     weights: Floats
     number: Indices
+    with_copies: bool = False
 
     def __len__(self) -> int:
         return len(self.weights)
 
-    def __getitem__(self, some: slice) -> LeavingRows:
+    def taken(self, some: Indices) -> LeavingRows:
         """Some of them."""
         return LeavingRows(
-            self.items[some], self.targets[some], self.weights[some], self.number[some]
+            take_items(self.items, some),
+            self.targets[some],
+            self.weights[some],
+            self.number[some],
+            self.with_copies,
         )
+
+    def leaves(self, kept: NearRows) -> tuple[Floats, Floats]:
+        """Targets and weights of what leaves with each row."""
+        if self.with_copies:
+            return kept.targets[self.number], kept.weights[self.number]
+        return self.targets, self.weights
 
     def remaining(self, kept: NearRows) -> Floats:
         """Weight of identical rows that stay; 0 where none does."""
-        left = kept.weights[self.number] - self.weights
+        left = kept.weights[self.number] - self.leaves(kept)[1]
         return np.where(left > _GONE * kept.weights[self.number], left, 0.0)
 
     def excluded(self, kept: NearRows) -> Indices:

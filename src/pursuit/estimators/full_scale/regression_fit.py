@@ -19,8 +19,15 @@ from pursuit.estimators.full_scale.local_fit import (
 from pursuit.estimators.full_scale.model import FEWEST_JUDGING
 from pursuit.estimators.full_scale.near_rows import LeavingRows, NearRows
 from pursuit.estimators.gp.sparse import SparseGPRegressor
-from pursuit.linalg import PredictiveVariance
-from pursuit.tuning import LeftOut, NearChoice, choose_near_rows, raise_ridge, tune_near_rows
+from pursuit.linalg import PredictiveVariance, Workers
+from pursuit.tuning import (
+    LeftOut,
+    NearChoice,
+    choose_near_rows,
+    noise_limits,
+    raise_ridge,
+    tune_near_rows,
+)
 
 _RIDGES = 1.0, 4.0, 16.0, 64.0
 """Multiples of the sparse fit's ridge that are tried beside near rows."""
@@ -53,6 +60,7 @@ def choose(
         return fixed, f"{sizes[0]}, as given"
     within = [min(k, local.kept.n_rows - 1) for k in sizes]
     walks = model.noise == "learn"
+    limits = noise_limits(noise) if walks else None
     ridges = [factor * model.noise_ for factor in (_RIDGES if walks else _RIDGES[:1])]
     path = RidgePath.of(model._factors)
     of_ridges = local.left_out_by_ridge(judges, max(within), path, ridges, run.workers)
@@ -67,12 +75,12 @@ def choose(
         return run.out_of_time
 
     if not auto:
-        choice = tune_near_rows(groups, noise, within[0], run.workers, walks=walks, late=late)
+        choice = tune_near_rows(groups, noise, within[0], run.workers, limits=limits, late=late)
         choice = raise_ridge(choice, of_ridges, ridges, run.workers, late=late)
         return replace(choice, k=sizes[0]), f"{sizes[0]}, as given"
     without = without_near_rows(groups, model.noise_).surprise(model._spread)
     best, found = choose_near_rows(
-        groups, noise, sizes, without, run.workers, walks=walks, late=late
+        groups, noise, sizes, without, run.workers, limits=limits, late=late
     )
     if best is not None:
         best = raise_ridge(best, of_ridges, ridges, run.workers, late=late)
@@ -82,6 +90,24 @@ def choose(
         f"{k or 'none'} of the sizes tried, by the negative log density of {len(judges)} rows left "
         f"out ({tried})"
     )
+
+
+def as_sampled(
+    choice: NearChoice, local: LocalModel, judges: LeavingRows, workers: Workers
+) -> NearChoice:
+    """The choice with the errors of rows as they occur: with the copies that some of them have.
+
+    Choices are for rows that are new. If new rows have as many copies as the training rows have,
+    this is what to expect.
+    """
+    alone = replace(judges, with_copies=False)
+    some = np.flatnonzero(alone.remaining(local.kept) > 0)
+    if not len(some):
+        return choice
+    k = min(choice.k, local.kept.n_rows - 1)
+    groups = local.left_out(alone.taken(some), k, workers)
+    errors = choice.errors.with_others(some, groups.left_out(choice.noise, k, workers))
+    return replace(choice, errors=errors, losses=errors.surprise(choice.spread))
 
 
 def _nothing_left_out() -> tuple[Floats, LeftOut]:
@@ -110,7 +136,7 @@ def couple(
     total = run.recorded("whiten", lambda: sums(slice(0, first)))
     if judges is not None:
         groups = local.with_part(total.posterior(), workers).left_out(judges, k, workers)
-        judged = tune_near_rows(groups, choice.noise, k, workers, walks=False)
+        judged = tune_near_rows(groups, choice.noise, k, workers)
         choice = replace(judged, k=choice.k)
         total += sums(slice(first, None))
     return local.with_part(total.posterior(), workers), choice, total

@@ -54,6 +54,7 @@ from pursuit.estimators.full_scale.near_rows import (
     row_numbers,
 )
 from pursuit.estimators.full_scale.regression_fit import (
+    as_sampled,
     choose,
     couple,
     judges_last,
@@ -84,6 +85,7 @@ from pursuit.rows import (
 )
 from pursuit.tuning import (
     Calibration,
+    noise_limits,
     tune_near_rows,
 )
 
@@ -352,7 +354,11 @@ class FullScaleGPRegressor(
             kept = distinct(items, Y, weights, number)
             judging = self._judging_rows(present, number)
             judges = LeavingRows(
-                take_items(items, judging), Y[judging], weights[judging], number[judging]
+                take_items(items, judging),
+                Y[judging],
+                weights[judging],
+                number[judging],
+                with_copies=True,
             )
             if self.coupling == "full" and self.n_neighbors != 0:
                 kept, judges = judges_last(kept, judges, run.rng)
@@ -448,11 +454,12 @@ class FullScaleGPRegressor(
             )
         leaving = self._leaving(X, y, sample_weight)
         k = min(self.n_neighbors_, self._kept.n_rows - 1)
+        cuts = np.arange(_LEFT_OUT_ROWS, len(leaving), _LEFT_OUT_ROWS)
         with Workers(self.n_jobs) as workers:
             local = self._ready(workers)
             parts = [
-                local.left_out(leaving[some], k, workers).left_out(self.noise_, k, workers)
-                for some in Workers.slices(len(leaving), _LEFT_OUT_ROWS)
+                local.left_out(leaving.taken(some), k, workers).left_out(self.noise_, k, workers)
+                for some in np.split(np.arange(len(leaving)), cuts)
             ]
         error = np.concatenate([part.error for part in parts])
         variance = np.concatenate([part.variance(self._spread) for part in parts])
@@ -589,8 +596,8 @@ class FullScaleGPRegressor(
             model._keep_local(local, self._judges)
             if self._judges is not None:
                 groups = local.left_out(self._judges, k, workers)
-                walks = self._of_fit("noise") == "learn"
-                choice = tune_near_rows(groups, self.noise_, k, workers, walks=walks)
+                limits = noise_limits(self.noise_) if self._of_fit("noise") == "learn" else None
+                choice = tune_near_rows(groups, self.noise_, k, workers, limits=limits)
                 model.noise_, model._spread = choice.noise, choice.spread
                 model.calibration_ = choice.calibration(small.calibration_, self.noise_)
         model._complete_report(self.learning_report_.near_rows, {})
@@ -716,6 +723,7 @@ class FullScaleGPRegressor(
             self.log_evidence_ = self._sums.log_evidence(kept, choice.noise)
         self._keep_local(local, judges)
         if judges is not None:
+            choice = as_sampled(choice, local, judges, run.workers)
             self.calibration_ = choice.calibration(
                 self.global_.calibration_, learned_noise(self.global_)
             )
