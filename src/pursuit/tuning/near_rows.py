@@ -27,8 +27,6 @@ _MOST_STEPS = 8
 """The noise moves by at most this many factors of 4."""
 _TASK = 128
 """Rows per task of a thread."""
-NEGLIGIBLE = 1e-9
-"""A share of the prior's variance that a residual has to exceed for near rows to matter."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,8 @@ class LeftOutGroups:
         k(x, x) and w of the rows left out.
     group : array of int of shape (n_rows,)
         Number of each row's group of identical rows.
-    rounding : float
-        Relative error of r.
+    rounding : array of shape (n_rows,)
+        Rounding error of r.
     """
 
     residual: Floats
@@ -60,7 +58,7 @@ class LeftOutGroups:
     prior: Floats
     weights: Floats
     group: Indices
-    rounding: float
+    rounding: Floats
 
     @property
     def most(self) -> int:
@@ -84,7 +82,7 @@ class LeftOutGroups:
 
     def _part(self, some: slice, noise: float, k: int) -> tuple[Floats, Floats]:
         residual = self.residual[some, : 1 + k, : 1 + k]
-        given = condition(residual, noise * self.shares[some, :k], self.prior[some], self.rounding)
+        given = condition(residual, noise * self.shares[some, :k], self.rounding[some])
         combined = np.concatenate([np.ones((len(residual), 1)), -given.weights], axis=1)
         error = np.einsum("gi,gio->go", combined, self.errors[some, : 1 + k])
         gram = self.global_gram[some, : 1 + k, : 1 + k]

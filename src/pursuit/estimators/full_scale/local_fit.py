@@ -129,7 +129,7 @@ def _whitened(
 ) -> tuple[Floats, float]:
     """(u, e)/√D of a few rows, and the sum of log D."""
     own, index = numbers[groups.where], np.maximum(near[groups.where], 0)
-    given = condition(groups.residual, noise / kept.weights[index], groups.prior, groups.rounding)
+    given = condition(groups.residual, noise / kept.weights[index], groups.rounding)
     variance = given.missed + noise / kept.weights[own]
     u = given.left(groups.own, groups.near)
     e = kept.targets[own] - np.einsum("gk,gko->go", given.weights, kept.targets[index])
@@ -194,9 +194,7 @@ class LocalModel:
 
         def task(groups: LocalGroups) -> tuple[Floats, Floats, Floats]:
             index = near[groups.where]
-            given = condition(
-                groups.residual, noise / self.kept.weights[index], groups.prior, groups.rounding
-            )
+            given = condition(groups.residual, noise / self.kept.weights[index], groups.rounding)
             mean = groups.own @ self.part.coordinates
             mean += np.einsum("gk,gko->go", given.weights, errors[index])
             if not variance:
@@ -223,9 +221,7 @@ class LocalModel:
 
         def task(groups: LocalGroups) -> tuple[Floats, Floats, Floats, Floats]:
             index = near[groups.where]
-            given = condition(
-                groups.residual, noise / self.kept.weights[index], groups.prior, groups.rounding
-            )
+            given = condition(groups.residual, noise / self.kept.weights[index], groups.rounding)
             u = given.left(groups.own, groups.near)
             return given.weights, u, given.missed, groups.prior
 
@@ -273,14 +269,13 @@ class LocalModel:
             gram = (groups.rotated @ groups.rotated.swapaxes(1, 2)).astype(np.float64)
             if part.ridge is not None:
                 error, gram = _without_row(error, gram, leaving.weights[at], part.ridge)
-            return groups.residual, gram, error, groups.prior
+            return groups.residual, gram, error, groups.prior, groups.rounding
 
         parts = self.process.each(leaving.items, near, task, workers, rotation=part.rotation)
-        residual, gram, error, prior = (
+        residual, gram, error, prior, rounding = (
             np.concatenate(arrays) for arrays in zip(*parts, strict=True)
         )
         group = np.unique(leaving.number, return_inverse=True)[1]
-        rounding = float(np.finfo(self.process.dtype).eps)
         return LeftOutGroups(
             residual, gram, error, 1.0 / weights, prior, leaving.weights, group, rounding
         )
