@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ma
 import pursuit
 from pursuit import Evidence, FullScaleGPRegressor, SparseGPRegressor, pairwise
 from pursuit.estimators import inputs
+from pursuit.linalg import Workers
 
 LEARNED = {
     "kernel": 1.0 * Matern([0.2, 0.2], nu=1.5),
@@ -205,6 +206,29 @@ def test_leaving_one_out_is_deleting_the_row(copies):
         np.testing.assert_allclose(s**2, variance + 0.05, rtol=1e-7)
 
 
+def test_copies_added_to_full_coupling_leave_their_near_rows():
+    """A row that partial_fit appended is a copy of an older one: it leaves, the older one stays."""
+    X, y = rough(120)
+    X[110:] = X[:10]
+    model = FullScaleGPRegressor(
+        KERNELS[0], n_basis=15, n_neighbors=8, coupling="full", calibration=None, **GIVEN
+    ).fit(X[:80], y[:80])
+    model.partial_fit(X[80:], y[80:])
+    mean, std = model.leave_one_out(X[110:], y[110:])
+    dense = Dense(model, X[:110], y[:110, None], np.ones(110))
+    T = model._part.rotation
+    dense.u, dense.C = model._part.coordinates, T.T @ T
+    # The copies of other rows stay.
+    for i, (m, s) in enumerate(zip(mean, std, strict=True)):
+        others = np.arange(10) != i
+        dense.w = 1.0 + np.r_[others, np.zeros(100)]
+        dense.Y = y[:110, None].copy()
+        dense.Y[:10][others] = 0.5 * (y[:10] + y[110:])[others, None]
+        expected, variance = dense.predict(X[110 + i], 8)
+        np.testing.assert_allclose(m, expected[0], rtol=1e-7, atol=1e-8)
+        np.testing.assert_allclose(s**2, variance + 0.05, rtol=1e-7)
+
+
 def test_joint_covariance_is_that_of_the_errors():
     """Of f - c'y under the prior, for the linear predictor c that near rows and basis make."""
     X, y = rough(120)
@@ -295,6 +319,26 @@ def test_pure_noise_needs_no_near_rows():
     model = FullScaleGPRegressor(n_basis=30, optimizer=Evidence(rows=200), random_state=0).fit(X, y)
     assert model.n_neighbors_ == 0
     assert "near rows: none of the sizes tried" in str(model.learning_report_)
+
+
+def test_a_shuffled_target_needs_no_near_rows():
+    """Of several sizes and noises, one gains a standard error by chance."""
+    rng = np.random.default_rng(7)
+    X = rng.uniform(-1, 1, (4000, 3))
+    y = rng.permutation(np.sin(8 * X[:, 0]) + X[:, 1] ** 2)
+    kernel = 1.0 * Matern([0.3] * 3, nu=1.5)
+    model = FullScaleGPRegressor(kernel, n_basis=40, optimizer=Evidence(rows=200), random_state=7)
+    assert model.fit(X[:2600], y[:2600]).n_neighbors_ == 0
+
+
+def test_the_report_of_full_coupling_leaves_out_the_rows_that_judge():
+    X, y = rough(2400, rate=15)
+    options = {**LEARNED, "n_basis": 200, "n_neighbors": 16, "coupling": "full"}
+    model = FullScaleGPRegressor(**options).fit(X, y)
+    with Workers(1) as workers:
+        judged = model._left_out_rows(model._ready(workers), model._judges, workers)
+    expected = model.calibration_.rmse * model._scale.scale[0]
+    np.testing.assert_allclose(judged.error()[1], expected, rtol=1e-6)
 
 
 def test_a_basis_that_spans_the_kernel_says_so():

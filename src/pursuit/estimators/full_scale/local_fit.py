@@ -85,6 +85,15 @@ class WhitenedSums:
             self.n_rows + other.n_rows,
         )
 
+    def __sub__(self, other: WhitenedSums) -> WhitenedSums:
+        return WhitenedSums(
+            self.gram - other.gram,
+            self.cross - other.cross,
+            self.squares - other.squares,
+            self.logs - other.logs,
+            self.n_rows - other.n_rows,
+        )
+
     def posterior(self) -> GlobalPart:
         """Mean and covariance of the coordinates."""
         root = _inverse(self._factor())
@@ -279,6 +288,15 @@ class LocalModel:
         return LeftOutGroups(
             residual, gram, error, 1.0 / weights, prior, leaving.weights, group, rounding
         )
+
+
+def whiten_last(
+    local: LocalModel, first: int, k: int, noise: float, workers: Workers
+) -> WhitenedSums:
+    """Sums over the rows from number ``first`` on, each given k near rows among those before it."""
+    numbers = np.arange(first, local.kept.n_rows)
+    near = local.index.search.preceding(k, workers)[numbers]
+    return whiten(local.process, local.kept, near, noise, numbers, workers)
 
 
 def without_near_rows(groups: LeftOutGroups, ridge: float) -> LeftOut:
