@@ -10,7 +10,13 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
 import pursuit
-from pursuit import Evidence, FullScaleGPRegressor, SparseGPRegressor, pairwise
+from pursuit import (
+    Evidence,
+    FullScaleGPClassifier,
+    FullScaleGPRegressor,
+    SparseGPRegressor,
+    pairwise,
+)
 from pursuit.estimators import inputs
 from pursuit.linalg import Workers
 
@@ -350,6 +356,14 @@ def test_a_basis_that_spans_the_kernel_says_so():
     assert "near rows have nothing to add" in model.learning_report_.near_rows
     with pytest.warns(UserWarning, match="near rows have nothing to add"):
         FullScaleGPRegressor(DotProduct(1.0), n_basis=20, n_neighbors=5, random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize("estimator", [FullScaleGPRegressor, FullScaleGPClassifier])
+def test_a_single_distinct_row_has_no_near_rows(estimator):
+    model = estimator(RBF(), n_neighbors=1, optimizer=None, random_state=0)
+    model.fit(np.ones((6, 2)), np.arange(6) % 2)
+    assert model.n_neighbors_ == 0
+    assert model.learning_report_.near_rows == "none: there is only one distinct row"
 
 
 def test_truncated_models_are_calibrated_anew(fitted):

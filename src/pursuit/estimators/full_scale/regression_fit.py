@@ -15,14 +15,11 @@ from pursuit.estimators.full_scale.local_fit import (
     whiten,
     without_near_rows,
 )
-from pursuit.estimators.full_scale.model import FEWEST_JUDGING
+from pursuit.estimators.full_scale.model import FEWEST_JUDGING, NOTHING_MISSED
 from pursuit.estimators.full_scale.near_rows import LeavingRows, NearRows
 from pursuit.estimators.gp.sparse import SparseGPRegressor
 from pursuit.linalg import PredictiveVariance
 from pursuit.tuning import LeftOut, NearChoice, choose_near_rows, tune_near_rows
-
-_NOTHING_MISSED = 1e-9
-"""Near rows have nothing to add where the basis leaves at most this share of the variance."""
 
 
 def learned_noise(model: SparseGPRegressor) -> float:
@@ -50,7 +47,7 @@ def choose(
         return fixed, f"{sizes[0]}, as given"
     within = [min(k, local.kept.n_rows - 1) for k in sizes]
     groups = local.left_out(judges, max(within), run.workers)
-    if groups.share_missed < _NOTHING_MISSED:
+    if groups.share_missed < NOTHING_MISSED:
         sentence = "the basis spans the kernel, near rows have nothing to add"
         if not auto:
             warn(f"n_neighbors={n_neighbors} is not used: {sentence}.")

@@ -702,8 +702,8 @@ class FullScaleGPRegressor(
 
     def _fit_near(self, kept: NearRows, judges: LeavingRows | None, run: FitRun) -> str:
         """Choose near rows, their noise and the error bars, and keep what predictions need."""
-        if self.n_neighbors == 0 or kept.n_rows < 2:
-            return "none: n_neighbors=0 is the sparse model"
+        if reason := self._no_near_rows(kept.n_rows):
+            return reason
         run.begin("near")
         local = self._local_model(kept, GlobalPart.of_sparse(self.global_._factors), run.workers)
         sizes = self._sizes(kept.n_rows)
