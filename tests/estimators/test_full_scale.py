@@ -150,6 +150,38 @@ def test_full_coupling_with_few_rows_is_not_the_exact_process():
     assert abs(model.log_evidence_ - evidence) > 1e-3
 
 
+@pytest.mark.parametrize("added", [False, True])
+def test_full_coupling_with_few_rows_has_a_sparse_inverse_factor(added):
+    """Coordinates by the precision LL' of all rows, each column of L from the rows near and before.
+
+    Two outputs, weights and copies; with ``added`` the last rows come by partial_fit.
+    """
+    X, Y = rough(140, n_outputs=2)
+    X[120:] = X[:20]
+    w = np.random.default_rng(1).uniform(0.5, 3, 140)
+    kernel, first = KERNELS[1], 100 if added else 140
+    model = FullScaleGPRegressor(
+        kernel, n_basis=15, n_neighbors=7, coupling="full", calibration=None, **GIVEN
+    ).fit(X[:first], Y[:first], w[:first])
+    if added:
+        model.partial_fit(X[first:], Y[first:], w[first:])
+    kept = model._kept
+    dense = Dense(model, kept.items, kept.targets, kept.weights)
+    S = kernel(kept.items) - dense.V @ dense.V.T + np.diag(0.05 / kept.weights)
+    L = np.zeros_like(S)
+    for i in range(len(S)):
+        distance = (((kept.items[:i] - kept.items[i]) / [0.3, 0.5]) ** 2).sum(axis=1)
+        some = np.append(np.argsort(distance, kind="stable")[:7], i)
+        column = np.linalg.solve(S[np.ix_(some, some)], np.eye(len(some))[-1])
+        L[some, i] = column / np.sqrt(column[-1])
+    precision = L @ L.T
+    C = np.linalg.inv(np.eye(15) + dense.V.T @ precision @ dense.V)
+    mu = C @ dense.V.T @ precision @ kept.targets
+    rotation = model._part.rotation
+    np.testing.assert_allclose(rotation.T @ rotation, C, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(model._part.coordinates, mu, rtol=1e-8, atol=1e-10)
+
+
 def test_rows_added_to_full_coupling_give_the_exact_process():
     X, y = rough(120)
     X[110:] = X[:10]
