@@ -158,6 +158,8 @@ class FullScaleGPRegressor(
         A folder in which the fit records what it has finished, as in :class:`SparseGPRegressor`.
     dtype : {"float32", "float64"}, default "float32"
         Type of the features of near rows. Up to 2^24 numbers they are float64 in any case.
+        In float32 the noise of near rows counts as at least about 1e-5 of the kernel's variance,
+        and predictions lose digits where it is below 1e-3 of that: then use float64.
     n_jobs : int or None, default None
         Number of threads; None uses as many as BLAS would. The result does not depend on it.
     random_state : int, RandomState or None, default None
