@@ -11,7 +11,13 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
 import pursuit
-from pursuit import Evidence, FullScaleGPRegressor, SparseGPRegressor, pairwise
+from pursuit import (
+    Evidence,
+    FullScaleGPClassifier,
+    FullScaleGPRegressor,
+    SparseGPRegressor,
+    pairwise,
+)
 from pursuit.estimators import inputs
 from pursuit.estimators.full_scale.local_fit import GlobalPart, RidgePath
 from pursuit.estimators.full_scale.near_rows import distinct, row_numbers
@@ -147,6 +153,38 @@ def test_full_coupling_with_few_rows_is_not_the_exact_process():
     assert abs(model.log_evidence_ - evidence) > 1e-3
 
 
+@pytest.mark.parametrize("added", [False, True])
+def test_full_coupling_with_few_rows_has_a_sparse_inverse_factor(added):
+    """Coordinates by the precision LL' of all rows, each column of L from the rows near and before.
+
+    Two outputs, weights and copies; with ``added`` the last rows come by partial_fit.
+    """
+    X, Y = rough(140, n_outputs=2)
+    X[120:] = X[:20]
+    w = np.random.default_rng(1).uniform(0.5, 3, 140)
+    kernel, first = KERNELS[1], 100 if added else 140
+    model = FullScaleGPRegressor(
+        kernel, n_basis=15, n_neighbors=7, coupling="full", calibration=None, **GIVEN
+    ).fit(X[:first], Y[:first], w[:first])
+    if added:
+        model.partial_fit(X[first:], Y[first:], w[first:])
+    kept = model._kept
+    dense = Dense(model, kept.items, kept.targets, kept.weights)
+    S = kernel(kept.items) - dense.V @ dense.V.T + np.diag(0.05 / kept.weights)
+    L = np.zeros_like(S)
+    for i in range(len(S)):
+        distance = (((kept.items[:i] - kept.items[i]) / [0.3, 0.5]) ** 2).sum(axis=1)
+        some = np.append(np.argsort(distance, kind="stable")[:7], i)
+        column = np.linalg.solve(S[np.ix_(some, some)], np.eye(len(some))[-1])
+        L[some, i] = column / np.sqrt(column[-1])
+    precision = L @ L.T
+    C = np.linalg.inv(np.eye(15) + dense.V.T @ precision @ dense.V)
+    mu = C @ dense.V.T @ precision @ kept.targets
+    rotation = model._part.rotation
+    np.testing.assert_allclose(rotation.T @ rotation, C, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(model._part.coordinates, mu, rtol=1e-8, atol=1e-10)
+
+
 def test_rows_added_to_full_coupling_give_the_exact_process():
     X, y = rough(120)
     X[110:] = X[:10]
@@ -205,6 +243,29 @@ def test_leaving_one_out_is_deleting_the_row(copies):
         dense = Dense(model, rows, targets[:, None], weights)
         dense.u, dense.C = u, C
         expected, variance = dense.predict(X[i], 8)
+        np.testing.assert_allclose(m, expected[0], rtol=1e-7, atol=1e-8)
+        np.testing.assert_allclose(s**2, variance + 0.05, rtol=1e-7)
+
+
+def test_copies_added_to_full_coupling_leave_their_near_rows():
+    """A row that partial_fit appended is a copy of an older one: it leaves, the older one stays."""
+    X, y = rough(120)
+    X[110:] = X[:10]
+    model = FullScaleGPRegressor(
+        KERNELS[0], n_basis=15, n_neighbors=8, coupling="full", calibration=None, **GIVEN
+    ).fit(X[:80], y[:80])
+    model.partial_fit(X[80:], y[80:])
+    mean, std = model.leave_one_out(X[110:], y[110:])
+    dense = Dense(model, X[:110], y[:110, None], np.ones(110))
+    T = model._part.rotation
+    dense.u, dense.C = model._part.coordinates, T.T @ T
+    # The copies of other rows stay.
+    for i, (m, s) in enumerate(zip(mean, std, strict=True)):
+        others = np.arange(10) != i
+        dense.w = 1.0 + np.r_[others, np.zeros(100)]
+        dense.Y = y[:110, None].copy()
+        dense.Y[:10][others] = 0.5 * (y[:10] + y[110:])[others, None]
+        expected, variance = dense.predict(X[110 + i], 8)
         np.testing.assert_allclose(m, expected[0], rtol=1e-7, atol=1e-8)
         np.testing.assert_allclose(s**2, variance + 0.05, rtol=1e-7)
 
@@ -301,6 +362,26 @@ def test_pure_noise_needs_no_near_rows():
     assert "near rows: none of the sizes tried" in str(model.learning_report_)
 
 
+def test_a_shuffled_target_needs_no_near_rows():
+    """Of several sizes and noises, one gains a standard error by chance."""
+    rng = np.random.default_rng(7)
+    X = rng.uniform(-1, 1, (4000, 3))
+    y = rng.permutation(np.sin(8 * X[:, 0]) + X[:, 1] ** 2)
+    kernel = 1.0 * Matern([0.3] * 3, nu=1.5)
+    model = FullScaleGPRegressor(kernel, n_basis=40, optimizer=Evidence(rows=200), random_state=7)
+    assert model.fit(X[:2600], y[:2600]).n_neighbors_ == 0
+
+
+def test_the_report_of_full_coupling_leaves_out_the_rows_that_judge():
+    X, y = rough(2400, rate=15)
+    options = {**LEARNED, "n_basis": 200, "n_neighbors": 16, "coupling": "full"}
+    model = FullScaleGPRegressor(**options).fit(X, y)
+    with Workers(1) as workers:
+        judged = model._left_out_rows(model._ready(workers), model._judges, workers)
+    expected = model.calibration_.rmse * model._scale.scale[0]
+    np.testing.assert_allclose(judged.error()[1], expected, rtol=1e-6)
+
+
 def test_a_basis_that_spans_the_kernel_says_so():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 3))
@@ -310,6 +391,14 @@ def test_a_basis_that_spans_the_kernel_says_so():
     assert "near rows have nothing to add" in model.learning_report_.near_rows
     with pytest.warns(UserWarning, match="near rows have nothing to add"):
         FullScaleGPRegressor(DotProduct(1.0), n_basis=20, n_neighbors=5, random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize("estimator", [FullScaleGPRegressor, FullScaleGPClassifier])
+def test_a_single_distinct_row_has_no_near_rows(estimator):
+    model = estimator(RBF(), n_neighbors=1, optimizer=None, random_state=0)
+    model.fit(np.ones((6, 2)), np.arange(6) % 2)
+    assert model.n_neighbors_ == 0
+    assert model.learning_report_.near_rows == "none: there is only one distinct row"
 
 
 def test_truncated_models_are_calibrated_anew(fitted):
@@ -521,7 +610,7 @@ def test_rows_left_out_by_several_ridges_are_those_of_each():
         KERNELS[0], n_basis=20, n_neighbors=8, calibration=None, **GIVEN
     ).fit(X, Y, w)
     some = np.arange(40, 120)
-    leaving = model._leaving(X[some], Y[some], w[some])
+    leaving = model._leaving(X[some], Y[some], w[some], model._kept)
     solution = model.global_._factors
     ridges = [solution.noise * factor for factor in (1.0, 4.0, 100.0)]
     with Workers(1) as workers:
@@ -560,7 +649,7 @@ def test_judging_rows_leave_with_their_copies():
         KERNELS[0], n_basis=15, n_neighbors=8, calibration=None, **GIVEN
     ).fit(X, y)
     some = np.r_[0:10, 25:30, 100:110, 190:200]
-    leaving = model._leaving(X[some], y[some], None)
+    leaving = model._leaving(X[some], y[some], None, model._kept)
     with Workers(1) as workers:
         groups = model._ready(workers).left_out(replace(leaving, with_copies=True), 8, workers)
         found = groups.left_out(model.noise_, 8, workers)

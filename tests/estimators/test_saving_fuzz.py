@@ -18,6 +18,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 import pursuit
 from pursuit import (
+    FullScaleGPClassifier,
+    FullScaleGPRegressor,
     HullBoostClassifier,
     KernelMatchingPursuitClassifier,
     LowRankSVC,
@@ -43,6 +45,9 @@ def models():
     yield HullBoostClassifier(n_terms=4, random_state=0).fit(X, labels)
     yield LowRankSVC(n_basis=4, random_state=0).fit(X, labels)
     yield SparseKernelCCA(n_basis=4, random_state=0).fit(X, X)
+    near = FullScaleGPRegressor(RBF(0.5), n_basis=4, n_neighbors=3, noise=0.1, random_state=0)
+    yield near.set_params(optimizer=None, coupling="full").fit(X, y)
+    yield FullScaleGPClassifier(n_basis=4, n_neighbors=3, random_state=0).fit(X, labels)
 
 
 @pytest.fixture(scope="module")

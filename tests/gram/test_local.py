@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF, Matern
+from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern
 
-from pursuit.gram import ResidualProcess, condition
+from pursuit.gram import ResidualProcess, condition, noisy
 from pursuit.kernels import compile_kernel
 from pursuit.linalg import Workers
 from pursuit.rows import as_rows
@@ -81,7 +81,7 @@ def test_conditioning_is_that_of_a_gaussian():
     root = rng.standard_normal((9, 6, 8))
     matrix = root @ root.swapaxes(1, 2)
     noise = rng.uniform(0.1, 1, (9, 5))
-    found = condition(matrix, noise, matrix[:, 0, 0])
+    found = condition(matrix, noise)
     own, near = rng.standard_normal((9, 3)), rng.standard_normal((9, 5, 3))
     left = found.left(own, near)
     for i in range(9):
@@ -98,7 +98,44 @@ def test_exact_copies_without_noise_have_an_inverse():
     """Two equal near rows and no noise: the answer is that of one of them."""
     both = np.array([[1.0, 0.6, 0.6], [0.6, 1.0, 1.0], [0.6, 1.0, 1.0]])[None]
     one = both[:, :2, :2]
-    twice = condition(both, np.zeros((1, 2)), np.ones(1), rounding=1e-16)
-    once = condition(one, np.zeros((1, 1)), np.ones(1), rounding=1e-16)
+    twice = condition(both, np.zeros((1, 2)), rounding=1e-15)
+    once = condition(one, np.zeros((1, 1)), rounding=1e-15)
     np.testing.assert_allclose(twice.missed, once.missed, atol=1e-6)
     assert np.isfinite(twice.weights).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("k", [8, 64])
+@pytest.mark.parametrize(
+    ("kernel", "n"),
+    [
+        (RBF(0.1), 20),
+        (RBF(0.1), 150),
+        (RBF(0.03), 150),
+        (RBF(0.3), 60),
+        (Matern(0.5, nu=0.5), 150),
+        (DotProduct(1.0) ** 3 + 0.1 * RBF(0.3), 20),
+    ],
+    ids=str,
+)
+def test_without_noise_rounding_leaves_near_rows_an_inverse(kernel, n, k, dtype):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (1500, 2))
+    queries = rng.uniform(-1, 1, (200, 2))
+    near = np.argsort(((queries[:, None] - X) ** 2).sum(axis=2), axis=1)[:, :k]
+    with Workers(1) as workers:
+        parts = process(kernel, X, n, dtype, stored=True).each(
+            queries, near, lambda groups: noisy(groups.residual, 0.0, groups.rounding), workers
+        )
+    assert min(np.linalg.eigvalsh(part).min() for part in parts) > 0
+
+
+def test_rounding_is_that_of_the_largest_row():
+    """k(x, x) is 1 at the query, and 1e6 times as large at its near rows."""
+    X = np.random.default_rng(0).uniform(9, 11, (40, 2))
+    made = process(DotProduct(1.0) ** 3, X, stored=True, dtype=np.float32)
+    with Workers(1) as workers:
+        (rounding,) = made.each(
+            np.zeros((1, 2)), np.arange(40)[None], lambda groups: groups.rounding, workers
+        )
+    assert rounding[0] > 1e6 * np.finfo(np.float32).eps

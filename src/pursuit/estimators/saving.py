@@ -42,9 +42,10 @@ class SavedModel:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file of arrays and JSON, for :func:`pursuit.load`.
 
-        The file holds only those training rows that the model needs, so its size does not depend on
-        how many there were. An existing file is replaced in a single step: whatever goes wrong, the
-        old or the new file is there, whole.
+        The file holds only those training rows that the model needs: its size does not depend on
+        how many there were, except for models with near rows, which need all of them. An existing
+        file is replaced in a single step: whatever goes wrong, the old or the new file is there,
+        whole.
 
         Functions, random states and other objects passed as parameters are left out. Pass them to
         :func:`pursuit.load` again.
@@ -204,6 +205,8 @@ def _restored(header: dict[str, Any], decoder: Decoder, given: Mapping[str, Any]
     _check_sizes(made)
     try:
         made._after_loading()
+    except StoreError:
+        raise
     except Exception as error:
         # A forged file can make anything fail here: in every case the file is wrong.
         raise StoreError(

@@ -70,25 +70,23 @@ def kernel_features(
     whitener: Floats | None = None,
     scale: Floats | None = None,
     dtype: DTypeLike = np.float64,
-    working: DTypeLike = np.float64,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """k(rows, points), or V = k(rows, points) R⁻ᵀ for ``whitener`` R⁻¹, as a stored array.
 
-    Rows are multiplied by ``scale``. Computed in float64 or another ``working`` type, and rounded
-    once to ``dtype``, or to the type of ``out``, which is filled if it is given.
+    Rows are multiplied by ``scale``. Computed in float64, and rounded once to ``dtype``, or
+    to the type of ``out``, which is filled if it is given.
     """
     if out is None:
         out = np.empty((rows.n_rows, len_items(points)), dtype=dtype)
     aligned = [] if scale is None else [scale]
-    whitener = None if whitener is None else whitener.astype(working, copy=False)
     part = partial(_features, whitener, out.dtype)
-    task = TileTask(part, (points,), _FEATURE_ROWS, np.concatenate, working)
+    task = TileTask(part, (points,), _FEATURE_ROWS, np.concatenate)
     return row_pass(rows, kernel, task, workers, *aligned, out=out)
 
 
 def _features(
-    whitener: NDArray[Any] | None,
+    whitener: Floats | None,
     dtype: DTypeLike,
     bound: BoundKernel,
     items: Any,

@@ -27,10 +27,10 @@ from pursuit.tuning.calibration import (
 _FACTOR = 4.0
 _MOST_STEPS = 6
 """The noise moves by at most this many factors of 4."""
+_FIRST_ERRORS = 2.0
+"""Standard errors that near rows have to gain to be used at all. Larger: fewer models with them."""
 _TASK = 128
 """Rows per task of a thread."""
-NEGLIGIBLE = 1e-9
-"""A share of the prior's variance that a residual has to exceed for near rows to matter."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class LeftOutGroups:
         k(x, x) and w of the rows left out.
     group : array of int of shape (n_rows,)
         Number of each row's group of identical rows.
-    rounding : float
-        Relative error of r.
+    rounding : array of shape (n_rows,)
+        Rounding error of r.
     replicates : Replicates
         What identical rows say about the noise.
     """
@@ -64,7 +64,7 @@ class LeftOutGroups:
     prior: Floats
     weights: Floats
     group: Indices
-    rounding: float
+    rounding: Floats
     replicates: Replicates = NO_REPLICATES
 
     @property
@@ -91,7 +91,7 @@ class LeftOutGroups:
 
     def _part(self, some: slice, noise: float, k: int) -> tuple[Floats, Floats]:
         residual = self.residual[some, : 1 + k, : 1 + k]
-        given = condition(residual, noise * self.shares[some, :k], self.prior[some], self.rounding)
+        given = condition(residual, noise * self.shares[some, :k], self.rounding[some])
         combined = np.concatenate([np.ones((len(residual), 1)), -given.weights], axis=1)
         error = np.einsum("gi,gio->go", combined, self.errors[some, : 1 + k])
         gram = self.global_gram[some, : 1 + k, : 1 + k]
@@ -195,9 +195,10 @@ def choose_near_rows(
 ) -> tuple[NearChoice | None, dict[int, float]]:
     """The smallest number of near rows that no larger one beats, and the density of each.
 
-    A number is taken in the place of a smaller one only if it gains a paired standard error;
-    ``without`` are the losses of the model without near rows, and None means to leave them out.
-    Every number begins with the noise of the one before.
+    A number is taken in the place of a smaller one only if it gains a paired standard error, the
+    first only if it gains two: targets that are noise often gain one, and a model without near rows
+    is far smaller. ``without`` are the losses of that model, and None means to prefer it. Every
+    number begins with the noise of the one before.
     """
     share = groups.weights / groups.weights.sum()
     best: NearChoice | None = None
@@ -207,7 +208,8 @@ def choose_near_rows(
             break
         trial = tune_near_rows(groups, noise, k, workers, limits=limits, late=late)
         found[k], noise = float(share @ trial.losses), trial.noise
-        if gains(without if best is None else best.losses, trial.losses, groups.weights):
+        old, errors = (without, _FIRST_ERRORS) if best is None else (best.losses, 1.0)
+        if gains(old, trial.losses, groups.weights, errors=errors):
             best = trial
     return best, found
 
@@ -239,7 +241,7 @@ def choose_near_classes(
         found[k] = trial.log_loss
         tried = log_losses(trial.probabilities(rows), labels)
         if best == 0:
-            taken = gains(losses, tried, weights, errors=2.0, least=LOSS_IS_NOTHING)
+            taken = gains(losses, tried, weights, errors=_FIRST_ERRORS, least=LOSS_IS_NOTHING)
         else:
             taken = gains(losses, tried, weights)
         if taken:

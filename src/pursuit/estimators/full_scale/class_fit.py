@@ -111,7 +111,7 @@ class LocalClassModel:
                 f = fitted[index]
                 for _ in range(_SETTLING_STEPS):
                     e, h = bounded_residuals(f, fitted[index], targets[index], weights)
-                    matrix = noisy(residual, 1.0 / h, s * groups.prior, groups.rounding)
+                    matrix = noisy(residual, 1.0 / h, s * groups.rounding)
                     pull = np.linalg.solve(matrix, e[..., None])
                     f = fitted[index] + (residual[:, 1:, 1:] @ pull)[..., 0]
                 modes[:, column] += _products(residual[:, 0, 1:], pull[..., 0])
@@ -199,7 +199,7 @@ class LocalClassModel:
         """What the residual s r of a column is, given near rows with noise variances 1/h."""
         s, k = self.laplace.scale, curvatures.shape[1]
         residual = s * groups.residual[:, : 1 + k, : 1 + k]
-        return condition(residual, 1.0 / curvatures, s * groups.prior, groups.rounding)
+        return condition(residual, 1.0 / curvatures, s * groups.rounding)
 
     def _nothing_known(self, groups: LocalGroups) -> Latents:
         """Latents to fill in."""

@@ -32,7 +32,7 @@ from pursuit.estimators.classes import largest_class
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
 from pursuit.estimators.full_scale.class_fit import LocalClassModel
 from pursuit.estimators.full_scale.gains import JudgedRows, near_rows_added
-from pursuit.estimators.full_scale.model import FEWEST_JUDGING, FullScaleModel
+from pursuit.estimators.full_scale.model import FEWEST_JUDGING, NOTHING_MISSED, FullScaleModel
 from pursuit.estimators.full_scale.near_rows import LeavingRows, NearRows, distinct, row_numbers
 from pursuit.estimators.gp.class_model import ClassModel
 from pursuit.estimators.gp.classifier import SparseGPClassifier
@@ -49,9 +49,6 @@ from pursuit.tuning import (
     choose_near_classes,
     fit_confidence,
 )
-
-_NOTHING_MISSED = 1e-9
-"""Near rows have nothing to add where the basis leaves at most this share of the variance."""
 
 Choice = tuple[int, Confidence | None, str]
 """Number of near rows, how their latent functions become probabilities, and why."""
@@ -424,8 +421,8 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
 
     def _fit_near(self, kept: NearRows, judges: LeavingRows, run: FitRun) -> str:
         """Choose near rows and what their probabilities are, and keep what predictions need."""
-        if (none := self._no_near_rows(kept.n_rows)) is not None:
-            return none
+        if reason := self._no_near_rows(kept.n_rows):
+            return reason
         run.begin("near")
         if self.n_neighbors == "auto" and not len(judges):
             return f"none: fewer than {FEWEST_JUDGING} rows are left to judge by, beside the basis"
@@ -449,11 +446,11 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
             sizes = sizes[:1]
         within = [min(k, local.kept.n_rows - 1) for k in sizes]
         latents = local.left_out(judges, [0, *within], run.workers)
-        if float(latents[0].share.max()) < _NOTHING_MISSED:
-            sentence = "none: the basis spans the kernel, near rows have nothing to add"
+        if float(latents[0].share.max()) < NOTHING_MISSED:
+            sentence = "the basis spans the kernel, near rows have nothing to add"
             if not auto:
-                warn(f"n_neighbors={self.n_neighbors} is not used: {sentence[6:]}.")
-            return 0, None, sentence
+                warn(f"n_neighbors={self.n_neighbors} is not used: {sentence}.")
+            return 0, None, f"none: {sentence}"
         labels, weights = largest_class(judges.targets), judges.weights
         # Rows that chose the basis do not say what it misses of others.
         reserved = len(self.global_._reserved_rows) > 0

@@ -59,7 +59,7 @@ class Whitening:
 def _given(noise: Floats, near: Indices, groups: LocalGroups) -> tuple[Floats, Floats, Floats]:
     """A, the variance that is left, and u of a few queries."""
     index = np.maximum(near[groups.where], 0)
-    given = condition(groups.residual, noise[index], groups.prior, groups.rounding)
+    given = condition(groups.residual, noise[index], groups.rounding)
     return given.weights, given.missed, given.left(groups.own, groups.near)
 
 

@@ -122,6 +122,15 @@ class WhitenedSums:
             self.n_rows + other.n_rows,
         )
 
+    def __sub__(self, other: WhitenedSums) -> WhitenedSums:
+        return WhitenedSums(
+            self.gram - other.gram,
+            self.cross - other.cross,
+            self.squares - other.squares,
+            self.logs - other.logs,
+            self.n_rows - other.n_rows,
+        )
+
     def posterior(self) -> GlobalPart:
         """Mean and covariance of the coordinates."""
         root = _inverse(self._factor())
@@ -166,7 +175,7 @@ def _whitened(
 ) -> tuple[Floats, float]:
     """(u, e)/√D of a few rows, and the sum of log D."""
     own, index = numbers[groups.where], np.maximum(near[groups.where], 0)
-    given = condition(groups.residual, noise / kept.weights[index], groups.prior, groups.rounding)
+    given = condition(groups.residual, noise / kept.weights[index], groups.rounding)
     variance = given.missed + noise / kept.weights[own]
     u = given.left(groups.own, groups.near)
     e = kept.targets[own] - np.einsum("gk,gko->go", given.weights, kept.targets[index])
@@ -231,9 +240,7 @@ class LocalModel:
 
         def task(groups: LocalGroups) -> tuple[Floats, Floats, Floats]:
             index = near[groups.where]
-            given = condition(
-                groups.residual, noise / self.kept.weights[index], groups.prior, groups.rounding
-            )
+            given = condition(groups.residual, noise / self.kept.weights[index], groups.rounding)
             mean = groups.own @ self.part.coordinates
             mean += np.einsum("gk,gko->go", given.weights, errors[index])
             if not variance:
@@ -260,9 +267,7 @@ class LocalModel:
 
         def task(groups: LocalGroups) -> tuple[Floats, Floats, Floats, Floats]:
             index = near[groups.where]
-            given = condition(
-                groups.residual, noise / self.kept.weights[index], groups.prior, groups.rounding
-            )
+            given = condition(groups.residual, noise / self.kept.weights[index], groups.rounding)
             u = given.left(groups.own, groups.near)
             return given.weights, u, given.missed, groups.prior
 
@@ -304,7 +309,13 @@ class LocalModel:
             gram = (groups.rotated @ groups.rotated.swapaxes(1, 2)).astype(np.float64)
             if part.ridge is not None:
                 error, gram = _without_row(error, gram, left.gone[groups.where], part.ridge)
-            return groups.residual, groups.prior, gram, left.judged(groups, error)
+            return (
+                groups.residual,
+                groups.prior,
+                groups.rounding,
+                gram,
+                left.judged(groups, error),
+            )
 
         parts = self.process.each(leaving.items, left.near, task, workers, rotation=part.rotation)
         return self._gathered(leaving, left, parts, 1)[0]
@@ -324,7 +335,7 @@ class LocalModel:
         def task(groups: LocalGroups) -> tuple[Floats, ...]:
             assert groups.rotated is not None
             turned, base = groups.rotated, left.errors(groups, part)
-            found = [groups.residual, groups.prior]
+            found = [groups.residual, groups.prior, groups.rounding]
             for ridge in ridges:
                 # Values of the sparse fit are known in float64; features may be float32.
                 change = (path.coordinates(ridge) - first).astype(turned.dtype)
@@ -354,10 +365,10 @@ class LocalModel:
         parts: Sequence[tuple[Floats, ...]],
         n: int,
     ) -> list[LeftOutGroups]:
-        """From r, k(x, x), and V C V' and the errors of n fits, of a few rows at a time."""
-        residual, prior, *rest = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        """From r, k(x, x), the rounding, and V C V' and the errors of n fits, in parts."""
+        joined = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
+        residual, prior, rounding, *rest = joined
         group = np.unique(leaving.number, return_inverse=True)[1]
-        rounding = float(np.finfo(self.process.dtype).eps)
         common = 1.0 / left.weights, prior, leaving.weights, group, rounding, self.kept.conflicts
         return [LeftOutGroups(residual, rest[2 * i], rest[2 * i + 1], *common) for i in range(n)]
 
@@ -385,6 +396,15 @@ class _Leaving:
         """The same with the row's own target in the place of that of all that leaves."""
         errors[:, 0] += self.beside[groups.where]
         return errors
+
+
+def whiten_last(
+    local: LocalModel, first: int, k: int, noise: float, workers: Workers
+) -> WhitenedSums:
+    """Sums over the rows from number ``first`` on, each given k near rows among those before it."""
+    numbers = np.arange(first, local.kept.n_rows)
+    near = local.index.search.preceding(k, workers)[numbers]
+    return whiten(local.process, local.kept, near, noise, numbers, workers)
 
 
 def without_near_rows(groups: LeftOutGroups, ridge: float) -> LeftOut:

@@ -29,8 +29,9 @@ from pursuit.rows import RowSource, as_rows
 from pursuit.tuning import LearningReport
 
 AUTO_NEIGHBORS = 16, 32, 64
-_JUDGING_ROWS = 2000
 FEWEST_JUDGING = 32
+NOTHING_MISSED = 1e-9
+"""Near rows have nothing to add where the basis leaves at most this share of the variance."""
 _GLOBAL_SHARE = 0.8
 """What the sparse fit may use of ``max_time``."""
 
@@ -117,17 +118,17 @@ class FullScaleModel(KernelModel, ReportedModel):
                 f"positive weight: use at most {n_rows}, or 'auto'."
             )
 
-    def _no_near_rows(self, n_rows: int) -> str | None:
-        """Why there can be none among so many distinct rows, or None if there can."""
-        if self.n_neighbors == 0:
-            return "none: n_neighbors=0 is the sparse model"
-        return "none: all rows are identical" if n_rows < 2 else None
-
     def _sizes(self, n_rows: int) -> list[int]:
         """Numbers of near rows to try, of so many distinct rows."""
         if self.n_neighbors == "auto":
             return sorted({min(k, n_rows - 1) for k in AUTO_NEIGHBORS})
         return [int(self.n_neighbors)]
+
+    def _no_near_rows(self, n_rows: int) -> str:
+        """Why there are no near rows, whatever reserved rows say; empty if they may be used."""
+        if self.n_neighbors == 0:
+            return "none: n_neighbors=0 is the sparse model"
+        return "none: there is only one distinct row" if n_rows < 2 else ""
 
     def _tell_memory(self, items: Any) -> None:
         if not self.verbose or self.n_neighbors == 0 or not hasattr(items, "nbytes"):
@@ -178,8 +179,7 @@ class FullScaleModel(KernelModel, ReportedModel):
         index = self.global_.basis_indices_
         basis = number[np.searchsorted(present, index[index >= 0])]
         others = np.flatnonzero(~np.isin(number, basis))
-        enough = len(others) >= FEWEST_JUDGING
-        return others[:_JUDGING_ROWS] if enough else np.empty(0, dtype=np.intp)
+        return others if len(others) >= FEWEST_JUDGING else np.empty(0, dtype=np.intp)
 
     def _process(
         self, kept: NearRows, whitener: Floats, workers: Workers

@@ -16,7 +16,7 @@ from pursuit.estimators.full_scale.local_fit import (
     whiten,
     without_near_rows,
 )
-from pursuit.estimators.full_scale.model import FEWEST_JUDGING
+from pursuit.estimators.full_scale.model import FEWEST_JUDGING, NOTHING_MISSED
 from pursuit.estimators.full_scale.near_rows import LeavingRows, NearRows
 from pursuit.estimators.gp.sparse import SparseGPRegressor
 from pursuit.linalg import PredictiveVariance, Workers
@@ -31,8 +31,6 @@ from pursuit.tuning import (
 
 _RIDGES = 1.0, 4.0, 16.0, 64.0
 """Multiples of the sparse fit's ridge that are tried beside near rows."""
-_NOTHING_MISSED = 1e-9
-"""Near rows have nothing to add where the basis leaves at most this share of the variance."""
 
 
 def learned_noise(model: SparseGPRegressor) -> float:
@@ -65,7 +63,7 @@ def choose(
     path = RidgePath.of(model._factors)
     of_ridges = local.left_out_by_ridge(judges, max(within), path, ridges, run.workers)
     groups = of_ridges[0]
-    if groups.share_missed < _NOTHING_MISSED:
+    if groups.share_missed < NOTHING_MISSED:
         sentence = "the basis spans the kernel, near rows have nothing to add"
         if not auto:
             warn(f"n_neighbors={n_neighbors} is not used: {sentence}.")

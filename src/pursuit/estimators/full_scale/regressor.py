@@ -41,7 +41,7 @@ from pursuit.estimators.full_scale.local_fit import (
     GlobalPart,
     LocalModel,
     WhitenedSums,
-    whiten,
+    whiten_last,
     without_near_rows,
 )
 from pursuit.estimators.full_scale.model import FullScaleModel
@@ -119,8 +119,8 @@ class FullScaleGPRegressor(
         Largest number of basis functions of the global part.
     n_neighbors : int or "auto", default "auto"
         Near rows that a prediction uses. ``"auto"`` chooses among 0, 16, 32 and 64 by the density
-        of reserved rows: a larger number is taken if it gains a standard error. With 0 this is the
-        sparse model.
+        of reserved rows: a larger number is taken if it gains a standard error, the first if it
+        gains two of them. With 0 this is the sparse model.
     coupling : {"late", "full"}, default "late"
         How the two parts meet. ``"late"``: near rows explain the errors of the sparse fit, whose
         ridge reserved rows may raise. ``"full"``: each row is whitened by near rows that precede it
@@ -161,6 +161,8 @@ class FullScaleGPRegressor(
         A folder in which the fit records what it has finished, as in :class:`SparseGPRegressor`.
     dtype : {"float32", "float64"}, default "float32"
         Type of the features of near rows. Up to 2^24 numbers they are float64 in any case.
+        In float32 the noise of near rows counts as at least about 1e-5 of the kernel's variance,
+        and predictions lose digits where it is below 1e-3 of that: then use float64.
     n_jobs : int or None, default None
         Number of threads; None uses as many as BLAS would. The result does not depend on it.
     random_state : int, RandomState or None, default None
@@ -452,11 +454,11 @@ class FullScaleGPRegressor(
                 "leave_one_out needs the training rows, and a model without near rows does not "
                 "keep them: set n_neighbors to a number of at least 1."
             )
-        leaving = self._leaving(X, y, sample_weight)
-        k = min(self.n_neighbors_, self._kept.n_rows - 1)
-        cuts = np.arange(_LEFT_OUT_ROWS, len(leaving), _LEFT_OUT_ROWS)
         with Workers(self.n_jobs) as workers:
-            local = self._ready(workers)
+            local = self._merged(workers)
+            leaving = self._leaving(X, y, sample_weight, local.kept)
+            k = min(self.n_neighbors_, local.kept.n_rows - 1)
+            cuts = np.arange(_LEFT_OUT_ROWS, len(leaving), _LEFT_OUT_ROWS)
             parts = [
                 local.left_out(leaving.taken(some), k, workers).left_out(self.noise_, k, workers)
                 for some in np.split(np.arange(len(leaving)), cuts)
@@ -467,14 +469,23 @@ class FullScaleGPRegressor(
         std = self._scale.scale * np.sqrt(variance)[:, None]
         return self._as_fitted(mean), self._as_fitted(std)
 
-    def _leaving(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> LeavingRows:
-        """Training rows that are passed again."""
+    def _merged(self, workers: Workers) -> LocalModel:
+        """The rows, also those that partial_fit has appended, identical ones as one."""
+        local = self._ready(workers)
+        kept, number = local.kept, row_numbers(local.kept.items)
+        if int(number.max()) + 1 == kept.n_rows:
+            return local
+        merged = distinct(kept.items, kept.targets, kept.weights, number)
+        return self._local_model(merged, local.part, workers)
+
+    def _leaving(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, kept: NearRows
+    ) -> LeavingRows:
+        """Training rows that are passed again, of those that are kept."""
         items, Y, weights = self._more_rows(X, y, sample_weight)
-        assert self._kept is not None
-        kept = self._kept
         group = row_numbers(concat(kept.items, items))
         number_of = np.full(int(group.max()) + 1, -1)
-        number_of[group[: kept.n_rows][::-1]] = np.arange(kept.n_rows)[::-1]
+        number_of[group[: kept.n_rows]] = np.arange(kept.n_rows)
         number = number_of[group[kept.n_rows :]]
         unknown = np.flatnonzero((number < 0) | (weights > (1 + 1e-9) * kept.weights[number]))
         if len(unknown):
@@ -554,10 +565,8 @@ class FullScaleGPRegressor(
         assert self._sums is not None
         assert self._part is not None
         local = self._local_model(kept, self._part, workers)
-        numbers = np.arange(kept.n_rows - n_new, kept.n_rows)
         k = min(self.n_neighbors_, kept.n_rows - 1)
-        near = local.index.search.preceding(k, workers)[numbers]
-        self._sums += whiten(local.process, kept, near, self.noise_, numbers, workers)
+        self._sums += whiten_last(local, kept.n_rows - n_new, k, self.noise_, workers)
         self.log_evidence_ = self._sums.log_evidence(kept, self.noise_)
         return local.with_part(self._sums.posterior(), workers)
 
@@ -643,7 +652,12 @@ class FullScaleGPRegressor(
     ) -> JudgedRows:
         """Rows that the fit reserved, each left out of both models."""
         k = min(self.n_neighbors_, local.kept.n_rows - 1)
-        groups = local.left_out(judges, k, workers)
+        sums, judged = self._sums, local
+        if sums is not None:
+            # No single row leaves whitened sums, but all rows that judge do: they come last.
+            sums -= whiten_last(local, int(judges.number.min()), k, self.noise_, workers)
+            judged = local.with_part(sums.posterior(), workers)
+        groups = judged.left_out(judges, k, workers)
         left = groups.left_out(self.noise_, k, workers)
         if local.part.ridge != self.global_.noise_:
             sparse_part = GlobalPart.of_sparse(self.global_._factors)
@@ -699,8 +713,8 @@ class FullScaleGPRegressor(
 
     def _fit_near(self, kept: NearRows, judges: LeavingRows | None, run: FitRun) -> str:
         """Choose near rows, their noise and the error bars, and keep what predictions need."""
-        if (none := self._no_near_rows(kept.n_rows)) is not None:
-            return none
+        if reason := self._no_near_rows(kept.n_rows):
+            return reason
         run.begin("near")
         local = self._local_model(kept, GlobalPart.of_sparse(self.global_._factors), run.workers)
         sizes = self._sizes(kept.n_rows)
