@@ -41,7 +41,7 @@ from pursuit.estimators.kernel_model import lazily
 from pursuit.estimators.reporting import Addition, microseconds
 from pursuit.gram import kernel_times
 from pursuit.linalg import Workers
-from pursuit.rows import RowSource, take_items
+from pursuit.rows import take_items
 from pursuit.tuning import (
     Confidence,
     Latents,
@@ -280,9 +280,7 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
         self._check_arguments()
         given, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         X, sample, present = self._take_in(given, y, sample_weight)
-        items = held(self, X)
-        if isinstance(X, RowSource) and isinstance(items, np.ndarray):
-            items = items.astype(np.float32)
+        items = held(self, X, np.float32)
         self._tell_memory(items)
         items = take_items(items, present)
         number = row_numbers(items)
