@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from pursuit._types import Floats
+from pursuit._types import Floats, Indices
 from pursuit.estimators.full_scale.near_rows import LeavingRows, NearRows, RowIndex
 from pursuit.estimators.gp.laplace import LaplaceFit
 from pursuit.gram import Conditional, LocalGroups, ResidualProcess, condition, in_parts, noisy
 from pursuit.linalg import Workers
-from pursuit.rows import RowSource
+from pursuit.rows import RowSource, SelectedRows, take_items
 from pursuit.tuning import Latents
 
 _MOST_LOG_ODDS = 100.0
@@ -94,12 +94,15 @@ class LocalClassModel:
         f = 0 it ends at ±2 at most.
         """
         k = min(_SETTLING_ROWS, self.kept.n_rows)
-        parts = [self._modes(items, k, workers) for _, items in in_parts(self.process.rows)]
+        parts = [
+            self._modes(items, self.index.nearest(items, k, workers), workers)
+            for _, items in in_parts(self.process.rows)
+        ]
         return replace(self, settled=np.concatenate(parts))
 
-    def _modes(self, items: Any, k: int, workers: Workers) -> Floats:
+    def _modes(self, items: Any, near: Indices, workers: Workers) -> Floats:
         """Log-odds of kept rows at the mode, nearly, of those of their near rows."""
-        near, s = self.index.nearest(items, k, workers), self.laplace.scale
+        s = self.laplace.scale
 
         def task(groups: LocalGroups) -> Floats:
             index = near[groups.where]
@@ -152,14 +155,13 @@ class LocalClassModel:
         A row leaves the near rows and Laplace's approximation. With B = V'DV + I/s and c = B⁻¹v_i
         the mode without row i is b - c g_i/(1 - h_i v_i'c), and the inverse of B becomes B⁻¹ +
         h_i cc'/(1 - h_i v_i'c), with g_i and h_i at V'b, as far as the others are linearised where
-        they were.
+        they were in B. Near rows are settled without the row; if identical rows stay, with it.
         """
-        kept = self.kept
-        near = self.index.nearest(leaving.items, max(sizes), workers, own=leaving.excluded(kept))
+        kept, excluded = self.kept, leaving.excluded(self.kept)
+        near = self.index.nearest(leaving.items, max(sizes), workers, own=excluded)
         targets, weights = leaving.neighbours(kept, near)
-        residuals, curvatures = working_residuals(
-            self.settled[near], self.fitted[near], targets, weights
-        )
+        settled = self._settled_without(excluded, near, workers)
+        residuals, curvatures = working_residuals(settled, self.fitted[near], targets, weights)
         own = self.fitted[leaving.number]
         own_residuals, own_curvatures = working_residuals(
             own, own, leaving.targets, leaving.weights
@@ -194,6 +196,25 @@ class LocalClassModel:
             k: _joined(list(latents))
             for k, latents in zip(sizes, zip(*parts, strict=True), strict=True)
         }
+
+    def _settled_without(self, excluded: Indices, near: Indices, workers: Workers) -> Floats:
+        """Log-odds at which near rows are linearised where one row each is absent.
+
+        Those that have settled beside this row have seen its label, and settle again.
+        """
+        settled = self.settled[near]
+        k = min(_SETTLING_ROWS, self.kept.n_rows - 1)
+        used, at = np.unique(near, return_inverse=True)
+        beside = self.index.nearest(take_items(self.kept.items, used), k + 1, workers)
+        beside = beside[at.reshape(near.shape)]
+        absent = beside == excluded[:, None, None]
+        group, place = np.nonzero(absent[:, :, :k].any(axis=2))
+        others = beside[group, place][~absent[group, place]].reshape(len(group), k)
+        again = SelectedRows(self.process.rows, near[group, place])
+        for some, items in in_parts(again):
+            modes = self._modes(items, others[some], workers)
+            settled[group[some], place[some]] = modes
+        return settled
 
     def _given(self, groups: LocalGroups, curvatures: Floats) -> Conditional:
         """What the residual s r of a column is, given near rows with noise variances 1/h."""
