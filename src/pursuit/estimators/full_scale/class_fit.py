@@ -163,9 +163,7 @@ class LocalClassModel:
         settled = self._settled_without(excluded, near, workers)
         residuals, curvatures = working_residuals(settled, self.fitted[near], targets, weights)
         own = self.fitted[leaving.number]
-        own_residuals, own_curvatures = working_residuals(
-            own, own, leaving.targets, leaving.weights
-        )
+        own_residuals, own_curvatures = working_residuals(own, own, *leaving.leaves(kept))
 
         def task(groups: LocalGroups) -> list[Latents]:
             at = groups.where

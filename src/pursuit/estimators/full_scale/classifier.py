@@ -94,7 +94,7 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
     memory : {"auto", "stored", "on-demand"}, default "auto"
         Whether the features of near rows, ``n_basis`` numbers per training row, are stored, or
         computed when they are needed, which takes several times as long. ``"auto"`` stores up to
-        2^28 numbers, 1 GB in float32.
+        2^27 numbers, 512 MB in float32.
     gamma, coef0, degree : float, optional
         Parameters of kernels given by name, as in `pairwise_kernels`.
     kernel_params : dict, optional
@@ -296,6 +296,7 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
                 sample.targets[judging],
                 sample.weights[judging],
                 number[judging],
+                with_copies=True,
             )
             sentence = self._fit_near(kept, judges, run)
         self._complete_report(sentence, run.seconds)
@@ -398,7 +399,9 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
     ) -> LocalClassModel:
         """The rows with features and index, and the log-odds at which they are linearised."""
         model = self.global_
-        process, index = self._process(kept, model._whitener, workers)
+        # A label has at most a quarter of curvature, and so a noise of at least 4 beside s k.
+        noise = 4.0 / model._laplace.scale
+        process, index = self._process(kept, model._whitener, noise, workers)
         coefficients = process.whitener.T @ model._laplace.mode
         fitted = kernel_times(process.rows, process.kernel, process.points, coefficients, workers)
         identity = np.eye(model.n_basis_)

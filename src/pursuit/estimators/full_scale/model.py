@@ -182,7 +182,7 @@ class FullScaleModel(KernelModel, ReportedModel):
         return others if len(others) >= FEWEST_JUDGING else np.empty(0, dtype=np.intp)
 
     def _process(
-        self, kept: NearRows, whitener: Floats, workers: Workers
+        self, kept: NearRows, whitener: Floats, noise: float, workers: Workers
     ) -> tuple[ResidualProcess, RowIndex]:
         """What the basis leaves among the rows, with R⁻¹ as ``whitener``, and their index."""
         kernel, points = self._compiled(kept.items), self.global_._points
@@ -194,6 +194,7 @@ class FullScaleModel(KernelModel, ReportedModel):
             workers,
             memory=self._of_fit("memory"),
             dtype=self._of_fit("dtype"),
+            noise=noise,
         )
         R = solve_triangular(whitener, np.eye(len(whitener)), lower=True, check_finite=False)
         return process, RowIndex.build(kept, kernel, points, R, workers)

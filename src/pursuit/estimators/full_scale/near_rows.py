@@ -16,10 +16,12 @@ from pursuit.linalg import Workers
 from pursuit.rows import as_rows, concat, len_items, row_groups, take_items
 from pursuit.tuning import NO_REPLICATES, Replicates
 
-STORED_NUMBERS = 1 << 28
-"""Features are stored up to this many numbers (1 GB in float32), else computed on demand."""
+STORED_NUMBERS = 1 << 27
+"""Features are stored up to this many numbers (512 MB in float32), else computed on demand."""
 _DOUBLE_NUMBERS = 1 << 24
 """They are float64 up to this many numbers (128 MB)."""
+_RESOLVED = 30.0
+"""Roundings of r in float32 that the noise must exceed. Fewer: less accurate; more: more memory."""
 _GONE = 1e-9
 """A row that leaves less than this share of its weight behind leaves nothing."""
 
@@ -232,10 +234,17 @@ def residual_process(
     *,
     memory: str,
     dtype: DTypeLike,
+    noise: float,
 ) -> ResidualProcess:
-    """What the basis leaves of the process, among the rows that are kept."""
-    n_numbers = kept.n_rows * len(whitener)
-    kind = np.float64 if n_numbers <= _DOUBLE_NUMBERS else np.dtype(dtype)
+    """What the basis leaves of the process, among the rows that are kept.
+
+    Features are float64 where they are few, or where r rounded to float32 would hide the noise.
+    """
+    n_numbers, n = kept.n_rows * len(whitener), len(whitener)
+    largest = float(kernel.diag(points).max(initial=0.0))
+    rounding = float(np.finfo(np.float32).eps) * np.sqrt(n) * largest
+    needed = n_numbers <= _DOUBLE_NUMBERS or noise < _RESOLVED * rounding
+    kind = np.dtype(np.float64 if needed else dtype)
     process = ResidualProcess(kernel, points, whitener, as_rows(kept.items), kind)
     if not features_stored(memory, kept.n_rows, len(whitener)):
         return process

@@ -150,7 +150,7 @@ class FullScaleGPRegressor(
     memory : {"auto", "stored", "on-demand"}, default "auto"
         Whether the features of near rows, ``n_basis`` numbers per training row, are stored, or
         computed when they are needed, which takes several times as long. ``"auto"`` stores up to
-        2^28 numbers, 1 GB in float32.
+        2^27 numbers, 512 MB in float32.
     gamma, coef0, degree : float, optional
         Parameters of kernels given by name, as in `pairwise_kernels`.
     kernel_params : dict, optional
@@ -747,7 +747,8 @@ class FullScaleGPRegressor(
         """The rows with features and index, and the global part's values at them."""
         R = self.global_._factors.R
         whitener = solve_triangular(R, np.eye(len(R)), lower=True, check_finite=False)
-        process, index = self._process(kept, whitener, workers)
+        noise = learned_noise(self.global_)
+        process, index = self._process(kept, whitener, noise, workers)
         local = LocalModel(kept, process, index, part, np.zeros_like(kept.targets))
         return local.with_part(part, workers)
 
