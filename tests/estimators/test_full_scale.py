@@ -692,3 +692,15 @@ def test_conflicting_targets_of_identical_rows_are_noise():
     step = 1e-6
     ahead, _ = kept.conflicts.surprise(0.5 * np.exp(step))
     assert slope == pytest.approx((ahead - value) / step, abs=1e-5)
+
+
+def test_near_rows_that_do_nothing_are_not_taken_for_their_error_bars():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(2000, 2))
+    y = np.sin(4 * X[:, 0]) + np.sin(25 * X[:, 0]) * np.sin(25 * X[:, 1])
+    y += 0.1 * rng.standard_normal(2000)
+    kernel = 1.75**2 * Matern(0.167, nu=1.5)
+    model = FullScaleGPRegressor(
+        kernel, n_basis=512, optimizer=None, noise="learn", random_state=0
+    ).fit(X, y)
+    assert model.n_neighbors_ == 0

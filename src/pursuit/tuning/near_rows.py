@@ -89,6 +89,14 @@ class LeftOutGroups:
             error, missed, nothing, self.prior, self.weights, self.group, self.replicates
         )
 
+    def without_near_rows(self) -> LeftOut:
+        """The same without any near rows: the limit of infinite noise."""
+        left = np.maximum(self.residual[:, 0, 0], 0.0) + self.global_gram[:, 0, 0]
+        nothing = np.zeros(len(left))
+        own = self.errors[:, 0]
+        rest = self.prior, self.weights, self.group, self.replicates
+        return LeftOut(own, left, nothing, *rest)
+
     def _part(self, some: slice, noise: float, k: int) -> tuple[Floats, Floats]:
         residual = self.residual[some, : 1 + k, : 1 + k]
         given = condition(residual, noise * self.shares[some, :k], self.rounding[some])
@@ -197,19 +205,25 @@ def choose_near_rows(
 
     A number is taken in the place of a smaller one only if it gains a paired standard error, the
     first only if it gains two: targets that are noise often gain one, and a model without near rows
-    is far smaller. ``without`` are the losses of that model, and None means to prefer it. Every
-    number begins with the noise of the one before.
+    is far smaller. ``without`` are the losses of that model, and None means to prefer it. The first
+    has to gain as much beside that model with error bars of its own, too: with large noise near
+    rows do nothing, and a gain is that of other error bars. Every number begins with the noise of
+    the one before.
     """
     share = groups.weights / groups.weights.sum()
     best: NearChoice | None = None
+    alone = groups.without_near_rows()
+    recalibrated = alone.surprise(fit_spread(alone, start=noise))
     found = {0: float(share @ without)}
     for k in sizes:
         if best is not None and late():
             break
         trial = tune_near_rows(groups, noise, k, workers, limits=limits, late=late)
         found[k], noise = float(share @ trial.losses), trial.noise
-        old, errors = (without, _FIRST_ERRORS) if best is None else (best.losses, 1.0)
-        if gains(old, trial.losses, groups.weights, errors=errors):
+        beaten, errors = [without, recalibrated], _FIRST_ERRORS
+        if best is not None:
+            beaten, errors = [best.losses], 1.0
+        if all(gains(old, trial.losses, groups.weights, errors=errors) for old in beaten):
             best = trial
     return best, found
 

@@ -573,7 +573,8 @@ class FullScaleGPRegressor(
     def truncated(self, n: int) -> Self:
         """The model of the first n basis functions, and as many near rows.
 
-        The noise of near rows and the error bars are set anew by the rows that were reserved.
+        The noise of near rows and the error bars are set anew by the rows that were reserved,
+        unless :meth:`partial_fit` has added rows since.
 
         Parameters
         ----------
