@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -704,3 +705,21 @@ def test_near_rows_that_do_nothing_are_not_taken_for_their_error_bars():
         kernel, n_basis=512, optimizer=None, noise="learn", random_state=0
     ).fit(X, y)
     assert model.n_neighbors_ == 0
+
+
+def test_threads_make_index_and_features_once(monkeypatch):
+    X, y = rough(300)
+    model = FullScaleGPRegressor(KERNELS[0], n_basis=20, n_neighbors=12, **GIVEN).fit(X, y)
+    again, made = pickle.loads(pickle.dumps(model)), []
+    make = FullScaleGPRegressor._local_model
+
+    def counted(self, *args):
+        made.append(1)
+        return make(self, *args)
+
+    monkeypatch.setattr(FullScaleGPRegressor, "_local_model", counted)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(again.predict, [X] * 8))
+    assert len(made) == 1
+    for one in found:
+        np.testing.assert_array_equal(one, model.predict(X))

@@ -32,7 +32,12 @@ from pursuit.estimators.classes import largest_class
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
 from pursuit.estimators.full_scale.class_fit import LocalClassModel
 from pursuit.estimators.full_scale.gains import JudgedRows, near_rows_added
-from pursuit.estimators.full_scale.model import FEWEST_JUDGING, NOTHING_MISSED, FullScaleModel
+from pursuit.estimators.full_scale.model import (
+    FEWEST_JUDGING,
+    MAKING,
+    NOTHING_MISSED,
+    FullScaleModel,
+)
 from pursuit.estimators.full_scale.near_rows import LeavingRows, NearRows, distinct, row_numbers
 from pursuit.estimators.gp.class_model import ClassModel
 from pursuit.estimators.gp.classifier import SparseGPClassifier
@@ -387,11 +392,12 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
 
     def _ready(self, workers: Workers) -> LocalClassModel:
         """The rows with their index and features."""
-        if self._local is None:
-            assert self._kept is not None
-            assert self._settled is not None
-            self._local = self._local_model(self._kept, workers, self._settled)
-        local: LocalClassModel = self._local
+        with MAKING:
+            if self._local is None:
+                assert self._kept is not None
+                assert self._settled is not None
+                self._local = self._local_model(self._kept, workers, self._settled)
+            local: LocalClassModel = self._local
         return local
 
     def _local_model(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from dataclasses import replace
+from threading import Lock
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,6 +33,8 @@ AUTO_NEIGHBORS = 16, 32, 64
 FEWEST_JUDGING = 32
 NOTHING_MISSED = 1e-9
 """Near rows have nothing to add where the basis leaves at most this share of the variance."""
+MAKING = Lock()
+"""Held while a loaded model makes index and features, so that several threads make them once."""
 _GLOBAL_SHARE = 0.8
 """What the sparse fit may use of ``max_time``."""
 

@@ -44,7 +44,7 @@ from pursuit.estimators.full_scale.local_fit import (
     whiten_last,
     without_near_rows,
 )
-from pursuit.estimators.full_scale.model import FullScaleModel
+from pursuit.estimators.full_scale.model import MAKING, FullScaleModel
 from pursuit.estimators.full_scale.near_rows import (
     LeavingRows,
     NearRows,
@@ -684,9 +684,10 @@ class FullScaleGPRegressor(
         """The rows with their index and features."""
         assert self._kept is not None
         assert self._part is not None
-        if self._local is None:
-            self._local = self._local_model(self._kept, self._part, workers)
-        return self._local
+        with MAKING:
+            if self._local is None:
+                self._local = self._local_model(self._kept, self._part, workers)
+            return self._local
 
     def _take_in(
         self, X: Any, y: Any, sample_weight: ArrayLike | None
