@@ -17,6 +17,7 @@ from benchmarks.data import kin40k, protein, robot_arm
 from benchmarks.exact_cases import exact_distance_case, exact_gp_case
 from benchmarks.file_cases import flight_delays, parquet
 from benchmarks.full_scale_cases import (
+    full_scale_classes,
     full_scale_controls,
     full_scale_elsewhere,
     full_scale_kin40k,
@@ -270,6 +271,7 @@ CASES: dict[str, Case] = {
     "full-scale-memory": full_scale_memory,
     "full-scale-controls": full_scale_controls,
     "full-scale-threads": full_scale_threads,
+    "full-scale-classes": full_scale_classes,
     "full-scale-elsewhere": full_scale_elsewhere,
     "landmarks": landmarks,
     "landmarks-elsewhere": landmarks_elsewhere,

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import log_loss
 
 from benchmarks.data import (
     Floats,
@@ -27,6 +28,7 @@ from benchmarks.full_scale_fit import N_BASIS, PUBLISHED, TEST_ROWS, full_scale,
 from benchmarks.harness import Accuracy, Figure, accuracy, best_seconds, seconds
 from benchmarks.roads import roads
 from benchmarks.solvers import available, boosted_trees
+from pursuit import FullScaleGPClassifier
 
 GIGABYTE = 1e9
 SPLITS = 0, 1, 2
@@ -146,6 +148,30 @@ def full_scale_threads(quick: bool, repeat: int) -> list[Figure]:
             )
             for other in others
             for kind in ("sparse mean", "mean", "std")
+        ]
+    return figures
+
+
+def full_scale_classes(quick: bool, repeat: int) -> list[Figure]:
+    """Classes: kin40k and protein cut at the median; log loss and accuracy beside the basis."""
+    figures = []
+    for name, load in PUBLISHED.items():
+        data = load().cut() if quick else load()
+        cut = np.median(data.y_train)
+        model = FullScaleGPClassifier(n_basis=_size(quick), random_state=0)
+        fit = seconds(partial(model.fit, data.X_train, data.y_train > cut))
+        losses = [
+            log_loss(data.y_test > cut, part.predict_proba(data.X_test))
+            for part in (model, model.global_)
+        ]
+        figures += [
+            Figure(f"{name}: fit", fit, "s"),
+            Figure(f"{name}: near rows", float(model.n_neighbors_)),
+            Figure(f"{name}: accuracy", model.score(data.X_test, data.y_test > cut)),
+            Figure(f"{name}, basis: accuracy", model.global_.score(data.X_test, data.y_test > cut)),
+            Figure(f"{name}: log loss", losses[0]),
+            Figure(f"{name}, basis: log loss", losses[1]),
+            Figure(f"{name}: log loss, ours / basis", losses[0] / losses[1], "x", at_most=1.0),
         ]
     return figures
 
