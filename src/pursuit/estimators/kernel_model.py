@@ -114,6 +114,8 @@ def _called(method: Method, model: Any, args: Any, options: Any, block: Any) -> 
     return method(model, block, *args, **options)
 
 
+_OF_THE_PROCESS = "_bound", "_reserved_rows"
+"""Attributes that are made again, or that only what follows in the same fit needs."""
 _PLAIN_ROWS = 64
 """Up to this many rows of a plain array are predicted without threads or blocks."""
 
@@ -302,7 +304,7 @@ class BasisModel(KernelModel):
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
-        return {name: value for name, value in state.items() if name != "_bound"}
+        return {name: value for name, value in state.items() if name not in _OF_THE_PROCESS}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[misc]
