@@ -208,7 +208,7 @@ class ResidualProcess:
         """List the task's values for a few queries at a time, in their order.
 
         ``near`` holds the near rows of each query, -1 where there are fewer than its columns. With
-        a ``rotation`` of shape (n, n) the features are multiplied by it, too.
+        a lower-triangular ``rotation`` of shape (n, n) the features are multiplied by it, too.
         """
         found: list[T] = []
         for span in Workers.slices(len_items(queries), _QUERIES):
@@ -272,16 +272,14 @@ def _largest(bound: BoundKernel, items: Any) -> Indices:
 
 
 def _rotated(table: NDArray[Any], rotation: Floats, workers: Workers) -> NDArray[Any]:
-    """Rows of a table times the transpose of a matrix, in the table's type."""
-    matrix, n = rotation.astype(table.dtype), len(rotation)
+    """Rows of a table times the transpose of a lower-triangular matrix, in the table's type."""
+    matrix = rotation.astype(table.dtype)
     turned = np.empty_like(table)
-    triangular = not np.triu(rotation, 1).any()
-    width = limits.PANEL if triangular else max(n, 1)
 
     def part(some: slice) -> None:
-        for panel in Workers.slices(n, width):
-            used = slice(0, panel.stop if triangular else n)
-            turned[some, panel] = table[some, used] @ matrix[panel, used].T
+        for panel in Workers.slices(len(matrix), limits.PANEL):
+            left = table[some, : panel.stop]
+            turned[some, panel] = left @ matrix[panel, : panel.stop].T
 
     workers.map(part, Workers.slices(len(table), _QUERIES))
     return turned

@@ -264,25 +264,19 @@ def choose_near_classes(
 
 
 def raise_ridge(
-    best: NearChoice,
-    groups: Sequence[LeftOutGroups],
-    ridges: Sequence[float],
-    workers: Workers,
-    *,
-    late: Callable[[], bool] = lambda: False,
+    best: NearChoice, left_out: Sequence[LeftOut], ridges: Sequence[float]
 ) -> NearChoice:
     """A larger ridge of the global part, as long as the rows left out gain by it.
 
-    What near rows explain, the functions of the basis need not. ``groups`` are those of each of the
-    ``ridges``, which rise from that of the sparse fit.
+    What near rows explain, the functions of the basis need not. ``left_out`` are the rows with each
+    of the ``ridges``, which rise from that of the sparse fit.
     """
-    for ridge, left in zip(ridges[1:], groups[1:], strict=True):
-        if late():
+    for ridge, errors in zip(ridges[1:], left_out[1:], strict=True):
+        spread = fit_spread(errors, start=best.noise)
+        losses = errors.surprise(spread)
+        if not gains(best.losses, losses, errors.weights):
             break
-        trial = tune_near_rows(left, best.noise, best.k, workers)
-        if not gains(best.losses, trial.losses, left.weights):
-            break
-        best = replace(trial, ridge=ridge)
+        best = replace(best, spread=spread, losses=losses, errors=errors, ridge=ridge)
     return best
 
 

@@ -318,37 +318,51 @@ class LocalModel:
             )
 
         parts = self.process.each(leaving.items, left.near, task, workers, rotation=part.rotation)
-        return self._gathered(leaving, left, parts, 1)[0]
+        return self._gathered(leaving, left, parts)
 
     def left_out_by_ridge(
         self,
         leaving: LeavingRows,
         k: int,
-        path: RidgePath,
+        noise: float,
         ridges: Sequence[float],
         workers: Workers,
-    ) -> list[LeftOutGroups]:
-        """As :meth:`left_out`, for several ridges of the sparse fit, the first of them its own."""
-        part, left = self.part, self._leave(leaving, k, workers)
-        first = path.coordinates(ridges[0])
+        solution: SpanSolution,
+    ) -> list[LeftOut]:
+        """Rows left out as in :meth:`left_out`, with k near rows, for several ridges.
+
+        ``solution`` is the sparse fit that the part is of. With the weights c = (1, -A) of a row
+        and its near rows, errors and variance need cV = u and V of the row alone.
+        """
+        part, left, path = self.part, self._leave(leaving, k, workers), RidgePath.of(solution)
 
         def task(groups: LocalGroups) -> tuple[Floats, ...]:
-            assert groups.rotated is not None
-            turned, base = groups.rotated, left.errors(groups, part)
-            found = [groups.residual, groups.prior, groups.rounding]
-            for ridge in ridges:
-                # Values of the sparse fit are known in float64; features may be float32.
-                change = (path.coordinates(ridge) - first).astype(turned.dtype)
-                error = base - turned @ change
-                shrunk = turned * path.shrinkage(ridge).astype(turned.dtype)
-                gram = (shrunk @ turned.swapaxes(1, 2)).astype(np.float64)
-                error, gram = _without_row(error, gram, left.gone[groups.where], ridge)
-                found += [gram, left.judged(groups, error)]
-            return tuple(found)
+            at = groups.where
+            given = condition(groups.residual, noise / left.weights[at], groups.rounding)
+            errors = left.errors(groups, part)
+            combined = errors[:, 0] - np.einsum("gk,gko->go", given.weights, errors[:, 1:])
+            u = given.left(groups.own, groups.near).astype(np.float64)
+            return groups.own, u, errors[:, 0], combined, given.missed, groups.prior
 
-        rotation = path.vectors.T
-        parts = self.process.each(leaving.items, left.near, task, workers, rotation=rotation)
-        return self._gathered(leaving, left, parts, len(ridges))
+        parts = self.process.each(leaving.items, left.near, task, workers)
+        own, u, first, combined, missed, prior = (
+            np.concatenate(arrays) for arrays in zip(*parts, strict=True)
+        )
+        own, u = own @ path.vectors, u @ path.vectors
+        group, nothing = np.unique(leaving.number, return_inverse=True)[1], np.zeros(len(prior))
+        rest = prior, leaving.weights, group, self.kept.conflicts
+        found = []
+        for ridge in ridges:
+            change = path.coordinates(ridge) - path.coordinates(solution.noise)
+            shrunk = own * path.shrinkage(ridge)
+            lever, weights = np.einsum("gi,gi->g", u, shrunk) / ridge, left.gone
+            stays = np.maximum(1.0 - weights * np.einsum("gi,gi->g", own, shrunk) / ridge, 1e-10)
+            moved = (weights / stays)[:, None] * (first - own @ change)
+            error = combined - u @ change + lever[:, None] * moved + left.beside
+            spread = np.einsum("gi,gi,i->g", u, u, path.shrinkage(ridge))
+            spread += ridge * weights / stays * lever**2
+            found.append(LeftOut(error, missed + spread, nothing, *rest))
+        return found
 
     def _leave(self, leaving: LeavingRows, k: int, workers: Workers) -> _Leaving:
         near = self.index.nearest(leaving.items, k, workers, own=leaving.excluded(self.kept))
@@ -359,18 +373,15 @@ class LocalModel:
         return _Leaving(near, weights, mean, gone, leaving.targets - mean, others)
 
     def _gathered(
-        self,
-        leaving: LeavingRows,
-        left: _Leaving,
-        parts: Sequence[tuple[Floats, ...]],
-        n: int,
-    ) -> list[LeftOutGroups]:
-        """From r, k(x, x), the rounding, and V C V' and the errors of n fits, in parts."""
-        joined = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
-        residual, prior, rounding, *rest = joined
+        self, leaving: LeavingRows, left: _Leaving, parts: Sequence[tuple[Floats, ...]]
+    ) -> LeftOutGroups:
+        """From r, k(x, x), the rounding, V C V' and the errors of a few rows at a time."""
+        residual, prior, rounding, gram, errors = (
+            np.concatenate(arrays) for arrays in zip(*parts, strict=True)
+        )
         group = np.unique(leaving.number, return_inverse=True)[1]
         common = 1.0 / left.weights, prior, leaving.weights, group, rounding, self.kept.conflicts
-        return [LeftOutGroups(residual, rest[2 * i], rest[2 * i + 1], *common) for i in range(n)]
+        return LeftOutGroups(residual, gram, errors, *common)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from pursuit._types import Floats
 from pursuit.estimators.fit_run import FitRun, warn
 from pursuit.estimators.full_scale.local_fit import (
     LocalModel,
-    RidgePath,
     WhitenedSums,
     whiten,
     without_near_rows,
@@ -59,10 +58,7 @@ def choose(
     within = [min(k, local.kept.n_rows - 1) for k in sizes]
     walks = model.noise == "learn"
     limits = noise_limits(noise) if walks else None
-    ridges = [factor * model.noise_ for factor in (_RIDGES if walks else _RIDGES[:1])]
-    path = RidgePath.of(model._factors)
-    of_ridges = local.left_out_by_ridge(judges, max(within), path, ridges, run.workers)
-    groups = of_ridges[0]
+    groups = local.left_out(judges, max(within), run.workers)
     if groups.share_missed < NOTHING_MISSED:
         sentence = "the basis spans the kernel, near rows have nothing to add"
         if not auto:
@@ -74,20 +70,37 @@ def choose(
 
     if not auto:
         choice = tune_near_rows(groups, noise, within[0], run.workers, limits=limits, late=late)
-        choice = raise_ridge(choice, of_ridges, ridges, run.workers, late=late)
+        choice = _with_ridge(choice, local, judges, model, run) if walks else choice
         return replace(choice, k=sizes[0]), f"{sizes[0]}, as given"
     without = without_near_rows(groups, model.noise_).surprise(model._spread)
     best, found = choose_near_rows(
         groups, noise, sizes, without, run.workers, limits=limits, late=late
     )
-    if best is not None:
-        best = raise_ridge(best, of_ridges, ridges, run.workers, late=late)
+    if best is not None and walks:
+        best = _with_ridge(best, local, judges, model, run)
     tried = ", ".join(f"{k}: {density:.4g}" for k, density in found.items())
     k = 0 if best is None else best.k
     return best, (
         f"{k or 'none'} of the sizes tried, by the negative log density of {len(judges)} rows left "
         f"out ({tried})"
     )
+
+
+def _with_ridge(
+    choice: NearChoice,
+    local: LocalModel,
+    judges: LeavingRows,
+    model: SparseGPRegressor,
+    run: FitRun,
+) -> NearChoice:
+    """The choice with the ridge of the sparse fit that suits it."""
+    if run.out_of_time:
+        return choice
+    ridges = [factor * model.noise_ for factor in _RIDGES]
+    left_out = local.left_out_by_ridge(
+        judges, choice.k, choice.noise, ridges, run.workers, model._factors
+    )
+    return raise_ridge(choice, left_out, ridges)
 
 
 def as_sampled(
