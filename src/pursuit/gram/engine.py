@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from pursuit.kernels import CountingKernel, Kernel
 from pursuit.linalg import Workers, released_blas, single_threaded_blas
@@ -67,19 +67,16 @@ class TileTask:
         Rows per chunk. It is part of the last bits of a sum.
     combine : callable
         Makes one value of those of the chunks of a block: by default their sum.
-    dtype : float64 or float32
-        Type of the tiles.
     """
 
     part: Callable[..., Any]
     points: tuple[Any, ...]
     rows_per_chunk: int
     combine: Callable[[list[Any]], Any] = in_order
-    dtype: DTypeLike = np.float64
 
     def __call__(self, kernel: Kernel, workers: Workers) -> Block[Any]:
         """Bind the kernel to the points."""
-        bound = [kernel.columns(points, self.dtype) for points in self.points]
+        bound = map(kernel.columns, self.points)
         return chunked(partial(self.part, *bound), self.rows_per_chunk, workers, self.combine)
 
 

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import solve_triangular
 
 from pursuit._types import Floats, Indices
 from pursuit.gram.neighbors import (
@@ -22,7 +21,7 @@ from pursuit.gram.neighbors import (
 from pursuit.gram.products import kernel_diagonal, kernel_features
 from pursuit.gram.space import Cells, Scan, Sought, Tree
 from pursuit.kernels import Kernel
-from pursuit.linalg import SpanPoints, Workers
+from pursuit.linalg import SpanPoints, Workers, invert_lower
 from pursuit.rows import RowSource, as_rows
 
 _SMALL = 1000
@@ -217,7 +216,7 @@ class RowsInFeatures:
         squares = kernel.diag(landmarks) if len(R) else np.empty(0)
         n, self._error, error = landmark_errors(kernel, landmarks, R, squares)
         self._landmarks = landmarks[:n]
-        self._whitener = solve_triangular(R[:n, :n], np.eye(n), lower=True) if n else R[:0, :0]
+        self._whitener = invert_lower(R[:n, :n])
         points = self._place(rows, workers)
         self._search = NeighborSearch(rows, points, TIED_ROUNDINGS * kernel.rounding, error)
 

@@ -22,6 +22,7 @@ from pursuit.linalg import (
     SpanSolution,
     Workers,
     gram_rounding,
+    invert_lower,
     reordered,
     robust_cholesky,
 )
@@ -264,7 +265,7 @@ class PooledSearch:
         order = np.concatenate([chosen, rest])
         size = len(order)
         whitener = np.zeros((size, size))
-        whitener[:n, :n] = solve_triangular(R, np.eye(n), lower=True)
+        whitener[:n, :n] = invert_lower(R)
         whitener[n:, :n] = -solve_triangular(R, V, lower=True, trans="T").T / roots[:, None]
         whitener[np.arange(n, size), np.arange(n, size)] = 1.0 / roots
         inner = np.eye(size)
@@ -408,7 +409,7 @@ def _solve(
         with contextlib.suppress(ArithmeticError):
             solution = SpanSolution.from_gram(R, statistics.gram, statistics.cross, problem.noise)
             return solution, statistics
-    whitener = solve_triangular(R, np.eye(len(R)), lower=True)
+    whitener = invert_lower(R)
     # The first pass may have ended early: this one may read as many rows.
     least = statistics.n_rows if enough() else 0
     final = problem.statistics(

@@ -40,6 +40,7 @@ from pursuit.linalg.span import (
     SpanSolution,
     StepwiseSolution,
     gram_rounding,
+    invert_lower,
     trusted_size,
 )
 from pursuit.linalg.workers import Workers, released_blas, single_threaded_blas
@@ -71,6 +72,7 @@ __all__ = [
     "conjugate_gradients",
     "damped_cholesky",
     "gram_rounding",
+    "invert_lower",
     "invert_spd",
     "line_search",
     "low_rank_inverse",

@@ -51,6 +51,11 @@ def _solve_lower(L: Floats, rhs: Floats, *, transposed: bool = False) -> Floats:
     return solution
 
 
+def invert_lower(L: Floats) -> Floats:
+    """L⁻¹ of a lower triangle."""
+    return _solve_lower(L, np.eye(len(L)))
+
+
 @dataclass(frozen=True)
 class SpanSolution:
     """Minimiser of ½‖y - Vu‖² + ½σ²‖u‖² with V = K_S R⁻ᵀ, and all its truncations (Formulas §4).

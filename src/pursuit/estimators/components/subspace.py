@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from pursuit import limits
 from pursuit._types import Floats
@@ -34,7 +33,7 @@ from pursuit.greedy import (
     subset_size,
 )
 from pursuit.kernels import CountingKernel, Kernel
-from pursuit.linalg import NotPositiveDefiniteError, Workers, bordered_cholesky
+from pursuit.linalg import NotPositiveDefiniteError, Workers, bordered_cholesky, invert_lower
 from pursuit.objectives import GramResidual, ResidualPursuit
 from pursuit.rows import Sample, draw_rows
 
@@ -141,8 +140,7 @@ class Subspace:
         cls, sample: Sample, kernel: CountingKernel, pool: Pool, factor: Floats, workers: Workers
     ) -> Subspace:
         """The span of some points, by one pass over the rows."""
-        n = len(factor)
-        whitener: Any = solve_triangular(factor, np.eye(n), lower=True) if n else factor
+        whitener = invert_lower(factor)
         ones = replace(sample, targets=np.ones((sample.n_rows, 1)))
         sums = gram_statistics(ones, kernel, pool.items, workers=workers, whitener=whitener)
         residuals = np.maximum(sums.trace - np.cumsum(np.diag(sums.gram)), 0.0)
@@ -154,8 +152,7 @@ class Subspace:
     @property
     def whitener(self) -> Floats:
         """R⁻¹."""
-        inverse: Floats = solve_triangular(self.factor, np.eye(len(self)), lower=True)
-        return inverse
+        return invert_lower(self.factor)
 
     def leading(self, n: int) -> Subspace:
         """The span of the first n points, with the same rows."""

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils import check_array
@@ -38,6 +37,7 @@ from pursuit.linalg import (
     NotPositiveDefiniteError,
     Workers,
     canonical_pairs,
+    invert_lower,
     robust_cholesky,
 )
 from pursuit.rows import IndexRows, RowSource, Sample, as_rows, len_items
@@ -293,5 +293,5 @@ def _span(
     except NotPositiveDefiniteError as error:
         raise NotPositiveDefiniteError(int(chosen[error.index]), error.pivot) from error
     rows = chosen[kept]
-    whitener = solve_triangular(factor, np.eye(len(kept)), lower=True)
+    whitener = invert_lower(factor)
     return rows, SpannedView(sample.rows, kernel, Pool.of_rows(sample, rows).items, whitener)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,11 @@ class LocalClassModel:
     fitted: Floats
     settled: Floats
 
+    @cached_property
+    def _working(self) -> tuple[Floats, Floats]:
+        """Working residuals of all rows, and their curvatures."""
+        return working_residuals(self.settled, self.fitted, self.kept.targets, self.kept.weights)
+
     def settle(self, workers: Workers) -> LocalClassModel:
         """Linearise every row near the mode of the latent functions, given its near rows.
 
@@ -128,9 +134,7 @@ class LocalClassModel:
 
     def _latents(self, items: Any, k: int, workers: Workers, variance: bool) -> Latents:
         near = self.index.nearest(items, k, workers)
-        residuals, curvatures = working_residuals(
-            self.settled, self.fitted, self.kept.targets, self.kept.weights
-        )
+        residuals, curvatures = self._working
 
         def task(groups: LocalGroups) -> Latents:
             index = near[groups.where]

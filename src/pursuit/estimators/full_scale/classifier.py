@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve_triangular
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -34,7 +33,6 @@ from pursuit.estimators.full_scale.class_fit import LocalClassModel
 from pursuit.estimators.full_scale.gains import JudgedRows, near_rows_added
 from pursuit.estimators.full_scale.model import (
     FEWEST_JUDGING,
-    MAKING,
     NOTHING_MISSED,
     FullScaleModel,
 )
@@ -45,7 +43,7 @@ from pursuit.estimators.inputs import held, named_columns
 from pursuit.estimators.kernel_model import lazily
 from pursuit.estimators.reporting import Addition, microseconds
 from pursuit.gram import kernel_times
-from pursuit.linalg import Workers
+from pursuit.linalg import Workers, invert_lower
 from pursuit.rows import take_items
 from pursuit.tuning import (
     Confidence,
@@ -268,7 +266,7 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
         Parameters
         ----------
         X : array, CSR, data frame, list of items, path or table, of n_rows rows
-            Training rows, which are kept: those of a file as float32.
+            Training rows, which are kept: those of a large file as float32.
         y : array of shape (n_rows,)
             Labels of at least two classes.
         sample_weight : array of shape (n_rows,), optional
@@ -295,14 +293,7 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
         spent = time.perf_counter() - began
         with FitRun(self, sample, present, n_stages=1, spent=spent) as run:
             kept = distinct(items, sample.targets, sample.weights, number)
-            judging = self._judging_rows(present, number)
-            judges = LeavingRows(
-                take_items(items, judging),
-                sample.targets[judging],
-                sample.weights[judging],
-                number[judging],
-                with_copies=True,
-            )
+            judges = self._judges_of(items, sample.targets, sample.weights, present, number)
             sentence = self._fit_near(kept, judges, run)
         self._complete_report(sentence, run.seconds)
         if run.stopping:
@@ -388,17 +379,13 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
         """The latent functions at rows, given their near rows."""
         rows = self._query_rows(X)
         with Workers(self.n_jobs) as workers:
-            return self._ready(workers).latents(rows, self.n_neighbors_, workers, variance=variance)
+            local: LocalClassModel = self._ready(workers)
+            return local.latents(rows, self.n_neighbors_, workers, variance=variance)
 
-    def _ready(self, workers: Workers) -> LocalClassModel:
-        """The rows with their index and features."""
-        with MAKING:
-            if self._local is None:
-                assert self._kept is not None
-                assert self._settled is not None
-                self._local = self._local_model(self._kept, workers, self._settled)
-            local: LocalClassModel = self._local
-        return local
+    def _make_local(self, workers: Workers) -> LocalClassModel:
+        assert self._kept is not None
+        assert self._settled is not None
+        return self._local_model(self._kept, workers, self._settled)
 
     def _local_model(
         self, kept: NearRows, workers: Workers, settled: Floats | None = None
@@ -410,11 +397,7 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
         process, index = self._process(kept, model._whitener, noise, workers)
         coefficients = process.whitener.T @ model._laplace.mode
         fitted = kernel_times(process.rows, process.kernel, process.points, coefficients, workers)
-        identity = np.eye(model.n_basis_)
-        rotations = [
-            solve_triangular(L, identity, lower=True, check_finite=False)
-            for L in model._laplace.factors
-        ]
+        rotations = [invert_lower(L) for L in model._laplace.factors]
         local = LocalClassModel(
             kept,
             process,

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import cholesky, eigh, solve_triangular
+from scipy.linalg import cholesky, eigh
 
 from pursuit._types import Floats, Indices
 from pursuit.estimators.full_scale.near_rows import LeavingRows, NearRows, RowIndex
 from pursuit.gram import LocalGroups, ResidualProcess, condition, in_parts, kernel_times
-from pursuit.linalg import PredictiveVariance, SpanSolution, Workers
+from pursuit.linalg import PredictiveVariance, SpanSolution, Workers, invert_lower
 from pursuit.rows import RowSource, SelectedRows, concat, len_items, take_items
 from pursuit.tuning import LeftOut, LeftOutGroups
 
@@ -42,7 +43,7 @@ class GlobalPart:
     @classmethod
     def of_sparse(cls, solution: SpanSolution) -> GlobalPart:
         """Coupling "late": w and C = σ²(V'WV + σ²I)⁻¹ of the sparse fit."""
-        root = np.sqrt(solution.noise) * _inverse(solution.L)
+        root = np.sqrt(solution.noise) * invert_lower(solution.L)
         return cls(solution.coordinates(), root, solution.noise)
 
 
@@ -80,11 +81,6 @@ class RidgePath:
     def shrinkage(self, ridge: float) -> Floats:
         """The diagonal of C: shape (n,)."""
         return np.asarray(ridge / (self.values + ridge))
-
-
-def _inverse(L: Floats) -> Floats:
-    inverse: Floats = solve_triangular(L, np.eye(len(L)), lower=True, check_finite=False)
-    return inverse
 
 
 @dataclass(frozen=True)
@@ -133,13 +129,13 @@ class WhitenedSums:
 
     def posterior(self) -> GlobalPart:
         """Mean and covariance of the coordinates."""
-        root = _inverse(self._factor())
+        root = invert_lower(self._factor())
         return GlobalPart(root.T @ (root @ self.cross), root, None)
 
     def log_evidence(self, kept: NearRows, noise: float) -> float:
         """Log density of all targets, copies of rows included, summed over the outputs."""
         L = self._factor()
-        explained = ((_inverse(L) @ self.cross) ** 2).sum(axis=0)
+        explained = ((invert_lower(L) @ self.cross) ** 2).sum(axis=0)
         determinant = self.logs + 2.0 * float(np.log(np.diag(L)).sum())
         distinct = self.squares - explained + determinant + self.n_rows * np.log(2 * np.pi)
         copies = kept.n_copies * np.log(2 * np.pi * noise) - kept.log_weights
@@ -207,6 +203,17 @@ class LocalModel:
     part: GlobalPart
     fitted: Floats
 
+    @cached_property
+    def errors(self) -> Floats:
+        """What the basis functions leave of the targets: shape (n_rows, n_outputs)."""
+        errors: Floats = self.kept.targets - self.fitted
+        return errors
+
+    @cached_property
+    def _turn(self) -> NDArray[Any]:
+        """T' in the type of the features."""
+        return self.part.rotation.T.astype(self.process.dtype)
+
     def with_part(self, part: GlobalPart, workers: Workers) -> LocalModel:
         """The same rows with other coordinates of the basis functions."""
         process = self.process
@@ -235,14 +242,13 @@ class LocalModel:
             items, near = take_items(items, order), near[order]
         else:
             order = np.arange(len(near))
-        errors = self.kept.targets - self.fitted
-        rotation = self.part.rotation.T.astype(self.process.dtype)
+        rotation = self._turn if variance else np.empty(0)
 
         def task(groups: LocalGroups) -> tuple[Floats, Floats, Floats]:
             index = near[groups.where]
             given = condition(groups.residual, noise / self.kept.weights[index], groups.rounding)
             mean = groups.own @ self.part.coordinates
-            mean += np.einsum("gk,gko->go", given.weights, errors[index])
+            mean += np.einsum("gk,gko->go", given.weights, self.errors[index])
             if not variance:
                 return mean, np.empty(0), groups.prior
             u = given.left(groups.own, groups.near).astype(rotation.dtype) @ rotation

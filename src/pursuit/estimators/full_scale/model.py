@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import copy
 import os
+from abc import abstractmethod
 from dataclasses import replace
 from threading import Lock
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import solve_triangular
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
 from pursuit.estimators.full_scale.near_rows import (
+    LeavingRows,
     NearRows,
     RowIndex,
     features_stored,
@@ -26,14 +27,14 @@ from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.saving import made_of, saved_parts
 from pursuit.gram import ResidualProcess
 from pursuit.linalg import Workers
-from pursuit.rows import RowSource, as_rows
+from pursuit.rows import RowSource, as_rows, take_items
 from pursuit.tuning import LearningReport
 
 AUTO_NEIGHBORS = 16, 32, 64
 FEWEST_JUDGING = 32
 NOTHING_MISSED = 1e-9
 """Near rows have nothing to add where the basis leaves at most this share of the variance."""
-MAKING = Lock()
+_MAKING = Lock()
 """Held while a loaded model makes index and features, so that several threads make them once."""
 _GLOBAL_SHARE = 0.8
 """What the sparse fit may use of ``max_time``."""
@@ -184,6 +185,30 @@ class FullScaleModel(KernelModel, ReportedModel):
         others = np.flatnonzero(~np.isin(number, basis))
         return others if len(others) >= FEWEST_JUDGING else np.empty(0, dtype=np.intp)
 
+    def _judges_of(
+        self, items: Any, targets: Floats, weights: Floats, present: Indices, number: Indices
+    ) -> LeavingRows:
+        """The rows that judge, to be left out with their copies; perhaps none."""
+        judging = self._judging_rows(present, number)
+        return LeavingRows(
+            take_items(items, judging),
+            targets[judging],
+            weights[judging],
+            number[judging],
+            with_copies=True,
+        )
+
+    def _ready(self, workers: Workers) -> Any:
+        """The rows with their index and features."""
+        with _MAKING:
+            if self._local is None:
+                self._local = self._make_local(workers)
+            return self._local
+
+    @abstractmethod
+    def _make_local(self, workers: Workers) -> Any:
+        """What :meth:`_ready` returns, from what the model keeps."""
+
     def _process(
         self, kept: NearRows, whitener: Floats, noise: float, workers: Workers
     ) -> tuple[ResidualProcess, RowIndex]:
@@ -199,8 +224,7 @@ class FullScaleModel(KernelModel, ReportedModel):
             dtype=self._of_fit("dtype"),
             noise=noise,
         )
-        R = solve_triangular(whitener, np.eye(len(whitener)), lower=True, check_finite=False)
-        return process, RowIndex.build(kept, kernel, points, R, workers)
+        return process, RowIndex.build(kept, kernel, points, whitener, workers)
 
     def _complete_report(self, sentence: str, spent: dict[str, float]) -> None:
         """Add near rows to the report of the global part."""

@@ -12,7 +12,7 @@ from pursuit._types import Floats, Indices
 from pursuit.estimators.inputs import dense
 from pursuit.gram import NearestRows, ResidualProcess, nearest_in_features, nearest_in_space
 from pursuit.kernels import Kernel
-from pursuit.linalg import Workers
+from pursuit.linalg import Workers, invert_lower
 from pursuit.rows import as_rows, concat, len_items, row_groups, take_items
 from pursuit.tuning import NO_REPLICATES, Replicates
 
@@ -269,12 +269,13 @@ class RowIndex:
 
     @classmethod
     def build(
-        cls, kept: NearRows, kernel: Kernel, points: Any, R: Floats, workers: Workers
+        cls, kept: NearRows, kernel: Kernel, points: Any, whitener: Floats, workers: Workers
     ) -> RowIndex:
         """By scaled distance where the kernel has length scales, else by the kernel's own."""
         scales = kernel.length_scales
         if scales is None or not isinstance(kept.items, np.ndarray):
             rows = as_rows(kept.items)
+            R = invert_lower(whitener)
             return cls(nearest_in_features(rows, kernel, points, R, workers), None)
         per_feature = np.broadcast_to(np.asarray(scales, dtype=float), kept.items.shape[1:])
         cells = placed(points, per_feature) if len_items(points) else None

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve_triangular
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -44,7 +43,7 @@ from pursuit.estimators.full_scale.local_fit import (
     whiten_last,
     without_near_rows,
 )
-from pursuit.estimators.full_scale.model import MAKING, FullScaleModel
+from pursuit.estimators.full_scale.model import FullScaleModel
 from pursuit.estimators.full_scale.near_rows import (
     LeavingRows,
     NearRows,
@@ -76,7 +75,7 @@ from pursuit.estimators.kernel_model import SampledRows, ScoredRows, lazily
 from pursuit.estimators.reporting import Addition, microseconds
 from pursuit.estimators.span.certify import KINDS
 from pursuit.gram import ResidualProcess
-from pursuit.linalg import PredictiveVariance, Workers
+from pursuit.linalg import PredictiveVariance, Workers, invert_lower
 from pursuit.rows import (
     Sample,
     as_rows,
@@ -354,17 +353,10 @@ class FullScaleGPRegressor(
         sample = Sample(as_rows(items), Y, weights)
         with FitRun(self, sample, present, n_stages=3, spent=spent) as run:
             kept = distinct(items, Y, weights, number)
-            judging = self._judging_rows(present, number)
-            judges = LeavingRows(
-                take_items(items, judging),
-                Y[judging],
-                weights[judging],
-                number[judging],
-                with_copies=True,
-            )
+            judges = self._judges_of(items, Y, weights, present, number)
             if self.coupling == "full" and self.n_neighbors != 0:
                 kept, judges = judges_last(kept, judges, run.rng)
-            sentence = self._fit_near(kept, judges if len(judging) else None, run)
+            sentence = self._fit_near(kept, judges if len(judges) else None, run)
         self._complete_report(sentence, run.seconds)
         if run.stopping:
             interrupt(f"{self.n_neighbors_} near rows beside the {self.global_.n_basis_} functions")
@@ -409,7 +401,7 @@ class FullScaleGPRegressor(
             )
         rows = self._query_rows(X)
         with Workers(self.n_jobs) as workers:
-            local = self._ready(workers)
+            local: LocalModel = self._ready(workers)
             mean, left, prior = local.predict(
                 rows, self.n_neighbors_, self.noise_, workers, variance=return_std
             )
@@ -471,7 +463,7 @@ class FullScaleGPRegressor(
 
     def _merged(self, workers: Workers) -> LocalModel:
         """The rows, also those that partial_fit has appended, identical ones as one."""
-        local = self._ready(workers)
+        local: LocalModel = self._ready(workers)
         kept, number = local.kept, row_numbers(local.kept.items)
         if int(number.max()) + 1 == kept.n_rows:
             return local
@@ -680,14 +672,10 @@ class FullScaleGPRegressor(
     def _as_fitted(self, values: Floats) -> Floats:
         return values[..., 0] if self.global_._single_output else values
 
-    def _ready(self, workers: Workers) -> LocalModel:
-        """The rows with their index and features."""
+    def _make_local(self, workers: Workers) -> LocalModel:
         assert self._kept is not None
         assert self._part is not None
-        with MAKING:
-            if self._local is None:
-                self._local = self._local_model(self._kept, self._part, workers)
-            return self._local
+        return self._local_model(self._kept, self._part, workers)
 
     def _take_in(
         self, X: Any, y: Any, sample_weight: ArrayLike | None
@@ -748,7 +736,7 @@ class FullScaleGPRegressor(
     def _local_model(self, kept: NearRows, part: GlobalPart, workers: Workers) -> LocalModel:
         """The rows with features and index, and the global part's values at them."""
         R = self.global_._factors.R
-        whitener = solve_triangular(R, np.eye(len(R)), lower=True, check_finite=False)
+        whitener = invert_lower(R)
         noise = learned_noise(self.global_)
         process, index = self._process(kept, whitener, noise, workers)
         local = LocalModel(kept, process, index, part, np.zeros_like(kept.targets))
@@ -837,7 +825,7 @@ class FullScaleGPRegressor(
             return LinearMap.of_local(self._ready(workers), self.n_neighbors_, self.noise_, workers)
         model = self.global_
         R = model._factors.R
-        whitener = solve_triangular(R, np.eye(len(R)), lower=True, check_finite=False)
+        whitener = invert_lower(R)
         process = ResidualProcess(kernel, model._points, whitener, as_rows(kept.items), np.float64)
         part = GlobalPart.of_sparse(model._factors)
         weights = kept.weights[:, None]

@@ -23,6 +23,7 @@ from pursuit.linalg import (
     NotPositiveDefiniteError,
     Refined,
     column_dots,
+    invert_lower,
     refined_gradients,
 )
 from pursuit.rows import draw_rows, len_items
@@ -400,7 +401,7 @@ def _features(problem: Problem, n: int) -> tuple[NDArray[Any], Any, Floats]:
         )
     except NotPositiveDefiniteError as error:
         raise NotPositiveDefiniteError(int(sketch[error.index]), error.pivot) from error
-    whitener = solve_triangular(pivots.factor, np.eye(len(pivots.factor)), lower=True)
+    whitener = invert_lower(pivots.factor)
     V = kernel_features(
         problem.sample.rows,
         problem.kernel,

@@ -18,7 +18,7 @@ from pursuit.estimators.gp.stages import (
 )
 from pursuit.estimators.span.features import Span, SpanFeatures
 from pursuit.greedy import Problem, SpanFit
-from pursuit.linalg import SpanSolution, Workers
+from pursuit.linalg import SpanSolution, Workers, invert_lower
 from pursuit.objectives import LogisticRows
 from pursuit.rows import draw_rows
 from pursuit.solvers import newton
@@ -304,4 +304,4 @@ def calibrate_latents(
 def whitened(fitted: SpanFit) -> Span:
     """The span of a fitted basis."""
     R = fitted.solution.R
-    return Span(fitted.pool, solve_triangular(R, np.eye(len(R)), lower=True))
+    return Span(fitted.pool, invert_lower(R))

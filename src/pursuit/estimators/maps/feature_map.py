@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from scipy.linalg import solve_triangular
 from scipy.sparse.linalg import LinearOperator
 from sklearn.base import (
     BaseEstimator,
@@ -53,7 +52,7 @@ from pursuit.estimators.reporting import ReportedModel
 from pursuit.gram import kernel_features
 from pursuit.greedy import Path
 from pursuit.kernels import CountingKernel
-from pursuit.linalg import Workers, low_rank_inverse, low_rank_operator
+from pursuit.linalg import Workers, invert_lower, low_rank_inverse, low_rank_operator
 from pursuit.objectives import Pick, Project, StepBound
 from pursuit.rows import IndexRows, RowSource, Sample, draw_rows
 
@@ -315,7 +314,7 @@ class GreedyFeatureMap(
                 "choose", lambda: choose_landmarks(plan, sample, kernel, run, tick)
             )
             factor = landmarks.pivots.factor
-            whitener = solve_triangular(factor, np.eye(len(factor)), lower=True)
+            whitener = invert_lower(factor)
             projection = run.stage(
                 "project",
                 lambda: project(plan.projection, landmarks, whitener, sample, kernel, run.workers),

@@ -8,14 +8,13 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from scipy.linalg import solve_triangular
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate, diagonal_quadratic
 from pursuit.gram import kernel_features, kernel_product
 from pursuit.greedy import CostMeter, Pool, Problem, kernel_matrix
 from pursuit.kernels import CountingKernel, Kernel
-from pursuit.linalg import NotPositiveDefiniteError, Workers, robust_cholesky
+from pursuit.linalg import NotPositiveDefiniteError, Workers, invert_lower, robust_cholesky
 from pursuit.rows import RowSource, SelectedRows, as_rows, len_items
 
 STORED_BYTES = 1 << 30
@@ -39,7 +38,7 @@ class Span:
             R, kept = robust_cholesky(K, rounding=problem.kernel.rounding)
         except NotPositiveDefiniteError as error:
             raise NotPositiveDefiniteError(int(pool.index[error.index]), error.pivot) from error
-        return cls(pool.take(kept), solve_triangular(R, np.eye(len(R)), lower=True))
+        return cls(pool.take(kept), invert_lower(R))
 
     def __len__(self) -> int:
         return len(self.whitener)

@@ -61,7 +61,14 @@ from pursuit.greedy import (
     SpanFit,
     size_grid,
 )
-from pursuit.linalg import PredictiveVariance, SpanSolution, StepwiseSolution, Workers, reordered
+from pursuit.linalg import (
+    PredictiveVariance,
+    SpanSolution,
+    StepwiseSolution,
+    Workers,
+    invert_lower,
+    reordered,
+)
 from pursuit.objectives import gram_pursuit
 from pursuit.rows import Sample
 from pursuit.tuning import Calibration
@@ -365,7 +372,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         with Workers(self.n_jobs) as workers:
             problem = self._problem(X, y, sample_weight, workers)
-            whitener = solve_triangular(self._factors.R, np.eye(self.n_basis_), lower=True)
+            whitener = invert_lower(self._factors.R)
             added = problem.statistics(self._points, whitener=whitener)
         logs = float(np.log(problem.sample.weights).sum())
         self._weighted |= bool(np.any(problem.sample.weights != 1.0))
