@@ -43,7 +43,7 @@ from pursuit.estimators import (
     trusted_types,
 )
 from pursuit.greedy import Path
-from pursuit.kernels import pairwise
+from pursuit.kernels import on_columns, pairwise
 from pursuit.objectives import (
     ExponentialLoss,
     GreedyStep,
@@ -121,6 +121,7 @@ __all__ = [
     "load",
     "minimize_over_hull",
     "minimize_quadratic",
+    "on_columns",
     "open_table",
     "pairwise",
     "to_onnx",

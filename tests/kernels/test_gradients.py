@@ -231,7 +231,8 @@ def test_nodes_that_are_simplified_know_their_derivatives_too(name):
     kernel = 1.7 * KERNELS[name] * RBF(2.0) + 0.3
     A, B, W = blocks(6)
     node, _ = compile_kernel(kernel)
-    assert node.has_gradient
+    assert node.has_theta
+    assert node.has_points
     assert_close(node.points(A, B, W), point_difference(kernel, A, B, W), 1e-5)
 
 
@@ -245,7 +246,8 @@ def test_a_weighted_inner_product():
 def test_a_node_without_derivatives_says_so():
     A, B, W = blocks()
     for node in (compile_kernel(ExpSineSquared())[0], PrecomputedKernel(np.eye(3))):
-        assert not node.has_gradient
+        assert not node.has_theta
+        assert not node.has_points
         for derivative in (node.theta, node.points):
             with pytest.raises(NotImplementedError, match=f"{type(node).__name__} has no deriv"):
                 derivative(A, B, W)

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from scipy.linalg import eigh
-from sklearn.base import is_regressor
+from sklearn.base import clone, is_regressor
+from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,7 +24,7 @@ from pursuit.estimators.inputs import (
     reads_matrix,
 )
 from pursuit.gram import kernel_diagonal, kernel_times
-from pursuit.kernels import BoundKernel, CountingKernel, Kernel
+from pursuit.kernels import BoundKernel, ColumnNames, CountingKernel, Kernel, resolve_columns
 from pursuit.linalg import Workers, single_threaded_blas
 from pursuit.rows import RowSource, as_table, computed, is_dask, map_lazily
 
@@ -114,7 +115,7 @@ def _called(method: Method, model: Any, args: Any, options: Any, block: Any) -> 
     return method(model, block, *args, **options)
 
 
-_OF_THE_PROCESS = "_bound", "_reserved_rows"
+_OF_THE_PROCESS = "_bound", "_frame", "_reserved_rows"
 """Attributes that are made again, or that only what follows in the same fit needs."""
 _PLAIN_ROWS = 64
 """Up to this many rows of a plain array are predicted without threads or blocks."""
@@ -215,8 +216,21 @@ class KernelModel:
         own = {name: self._of_fit(name) for name in self._frozen}
         self._fitted_parameters = {**self._kernel_parameters(), **own}
 
+    def _known_columns(self) -> ColumnNames:
+        """What a kernel may call the columns of the rows that the model is fitted to."""
+        names = getattr(self, "feature_names_in_", None)
+        known = None if names is None else [str(name) for name in names]
+        width = int(getattr(self, "n_features_in_", 0))
+        return ColumnNames(width, known, vars(self).get("_frame"))
+
+    def _given_kernel(self) -> Any:
+        """A copy of the kernel that the user gave, its columns as positions."""
+        kernel = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
+        return resolve_columns(kernel, self._known_columns())
+
     def _compile(self, kernel: Any, X: Any) -> tuple[CountingKernel, float]:
         """A kernel as tiles for items like X, and the noise of its White terms."""
+        kernel = resolve_columns(kernel, self._known_columns())
         return counting_kernel(kernel, X, **self._kernel_parameters())
 
     def _compiled_kernels(self, X: Any) -> list[CountingKernel]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import RegressorMixin, _fit_context, clone
+from sklearn.base import RegressorMixin, _fit_context
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -297,7 +297,7 @@ class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, SpanMo
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         X, sample, present = self._take_in(X, y, sample_weight, normalize=False)
         per_step = self._candidates_per_step(len(present))
-        self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
+        self.kernel_ = self._given_kernel()
         kernel, white = self._compile(self.kernel_, X)
         if white and self.penalty == "l1":
             raise ValueError(

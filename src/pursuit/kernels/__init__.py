@@ -10,15 +10,23 @@ This room imports NumPy, SciPy and scikit-learn, and no other room.
 
 from pursuit.kernels.base import BoundKernel, CountingKernel, Items, Kernel, KernelGradient
 from pursuit.kernels.callable import pairwise
-from pursuit.kernels.compile import compile_kernel, kernel_gradient, without_white
+from pursuit.kernels.compile import (
+    compile_kernel,
+    kernel_gradient,
+    resolve_columns,
+    without_white,
+)
 from pursuit.kernels.compose import ScaledKernel
 from pursuit.kernels.linear import Dot, as_dot
+from pursuit.kernels.on_columns import ColumnNames, ColumnsKernel, on_columns
 from pursuit.kernels.precomputed import AtomKernel, PrecomputedKernel
 from pursuit.kernels.stationary import is_gaussian
 
 __all__ = [
     "AtomKernel",
     "BoundKernel",
+    "ColumnNames",
+    "ColumnsKernel",
     "CountingKernel",
     "Dot",
     "Items",
@@ -30,6 +38,8 @@ __all__ = [
     "compile_kernel",
     "is_gaussian",
     "kernel_gradient",
+    "on_columns",
     "pairwise",
+    "resolve_columns",
     "without_white",
 ]

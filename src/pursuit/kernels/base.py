@@ -51,12 +51,17 @@ class KernelGradient(Protocol):
         """Return ∂E/∂B, of the shape of B."""
         ...
 
+    def diag_points(self, B: Floats, weights: Vector) -> Floats:
+        """Return ∂E/∂B from weights = ∂E/∂k(b, b), of the shape of B."""
+        ...
+
 
 class Kernel(KernelGradient, Protocol):
     """A function k(a, b) of two items, evaluated in blocks.
 
-    A kernel that knows its derivatives says so in `has_gradient` and overrides `theta` and
-    `points`. Its hyper-parameters are those that scikit-learn's kernel object has, in their order.
+    A kernel that knows its derivatives says so: in `has_theta` that it overrides `theta`, in
+    `has_points` that it overrides `points` and, where k(b, b) varies, `diag_points`. Its
+    hyper-parameters are those that scikit-learn's kernel object has, in their order.
     """
 
     @property
@@ -100,8 +105,13 @@ class Kernel(KernelGradient, Protocol):
         return self
 
     @property
-    def has_gradient(self) -> bool:
-        """Whether `theta` and `points` are known."""
+    def has_theta(self) -> bool:
+        """Whether derivatives by hyper-parameters are known."""
+        return False
+
+    @property
+    def has_points(self) -> bool:
+        """Whether derivatives by points are known."""
         return False
 
     def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
@@ -111,6 +121,10 @@ class Kernel(KernelGradient, Protocol):
     def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
         """Return ∂E/∂B from W = ∂E/∂k(A, B)."""
         return refuse(self, "derivatives")
+
+    def diag_points(self, B: Floats, weights: Vector) -> Floats:
+        """Return ∂E/∂B from weights = ∂E/∂k(b, b): zeros, where k(b, b) is the same for all b."""
+        return np.zeros(B.shape)
 
 
 class CountingKernel(Kernel):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.gaussian_process import kernels as gp
@@ -21,6 +21,7 @@ from pursuit.kernels.base import Items, Kernel, KernelGradient, Tile, Vector, as
 from pursuit.kernels.callable import CallableKernel, function_name
 from pursuit.kernels.compose import Constant, Power, Product, ScaledKernel, Sum, power_of
 from pursuit.kernels.linear import Dot
+from pursuit.kernels.on_columns import ColumnNames, ColumnsKernel, OnColumns
 from pursuit.kernels.stationary import (
     Gaussian,
     Matern12,
@@ -181,10 +182,11 @@ def _pairwise_block(A: Items, B: Items, **params: Any) -> Tile:
 # scikit-learn's Gaussian process kernels
 
 
-def kernel_gradient(kernel: Any) -> KernelGradient | None:
+def kernel_gradient(kernel: Any, by: Literal["theta", "points"] = "theta") -> KernelGradient | None:
     """Return the derivatives of a scikit-learn kernel, or None where a part of it has none.
 
-    White terms are noise and have no entry in θ here: see :func:`without_white`.
+    ``by`` says which derivatives are wanted: by hyper-parameters or by points. White terms are
+    noise and have no entry in θ here: see :func:`without_white`.
     """
     if not isinstance(kernel, gp.Kernel):
         return None
@@ -192,7 +194,10 @@ def kernel_gradient(kernel: Any) -> KernelGradient | None:
     if any(isinstance(part, gp.WhiteKernel | gp.CompoundKernel) for part in parts):
         return None
     node = _node(kernel, None).kernel
-    return node if node is not None and node.has_gradient else None
+    if node is None:
+        return None
+    known = node.has_theta if by == "theta" else node.has_points
+    return node if known else None
 
 
 def without_white(kernel: Any) -> tuple[Any, list[Any]]:
@@ -211,6 +216,19 @@ def without_white(kernel: Any) -> tuple[Any, list[Any]]:
             return (right if left is None else left), white_left + white_right
         return gp.Sum(left, right), white_left + white_right
     return kernel, []
+
+
+def resolve_columns(kernel: Any, known: ColumnNames) -> Any:
+    """Return a kernel whose columns are positions; anything else unchanged."""
+    if isinstance(kernel, gp.KernelOperator):
+        return type(kernel)(*(resolve_columns(part, known) for part in (kernel.k1, kernel.k2)))
+    if isinstance(kernel, gp.Exponentiation):
+        return gp.Exponentiation(resolve_columns(kernel.kernel, known), kernel.exponent)
+    if not isinstance(kernel, ColumnsKernel):
+        return kernel
+    placed = kernel.resolved(known)
+    inner = resolve_columns(kernel.kernel, known.of_columns(placed.columns))
+    return ColumnsKernel(inner, placed.columns, placed.names)
 
 
 def _compile_gp(kernel: gp.Kernel, n_features: int | None) -> tuple[Kernel, float]:
@@ -251,6 +269,8 @@ def _node(kernel: gp.Kernel, n_features: int | None) -> _Parts:
         if base.kernel is None or base.noise:
             raise _misplaced_white(kernel)
         return _Parts(Power(base.kernel, float(kernel.exponent)), 0.0)
+    if kind is ColumnsKernel:
+        return _on_columns(kernel, n_features)
     return _Parts(_leaf(kernel, n_features), 0.0)
 
 
@@ -269,6 +289,15 @@ def _product(kernel: gp.Kernel, left: _Parts, right: _Parts) -> _Parts:
     factors = left.kernel, right.kernel
     plain = any(isinstance(factor, Constant) for factor in factors)
     return _Parts(ScaledKernel(factors) if plain else Product(factors), noise)
+
+
+def _on_columns(kernel: ColumnsKernel, n_features: int | None) -> _Parts:
+    known = kernel if n_features is None else kernel.resolved(ColumnNames(n_features))
+    positions = np.asarray(known.columns, dtype=np.intp)
+    inner = _node(known.kernel, len(positions))
+    if inner.kernel is None or inner.noise:
+        raise _misplaced_white(kernel)
+    return _Parts(OnColumns(inner.kernel, positions, n_features), 0.0)
 
 
 def _misplaced_white(kernel: gp.Kernel) -> ValueError:

@@ -36,7 +36,7 @@ class Constant(Kernel):
     value: float
     free: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
-    has_gradient = True
+    has_theta = has_points = True
 
     @property
     def positive_definite(self) -> bool:
@@ -73,9 +73,14 @@ class Sum(Kernel):
         return self.offset >= 0 and all(term.positive_definite for term in self.terms)
 
     @property
-    def has_gradient(self) -> bool:
-        """True when every term has derivatives."""
-        return all(term.has_gradient for term in self.terms)
+    def has_theta(self) -> bool:
+        """True when every term knows its derivatives by hyper-parameters."""
+        return all(term.has_theta for term in self.terms)
+
+    @property
+    def has_points(self) -> bool:
+        """True when every term knows its derivatives by points."""
+        return all(term.has_points for term in self.terms)
 
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> CombinedColumns:
         """Bind every term to the items Z."""
@@ -108,6 +113,10 @@ class Sum(Kernel):
         """Return the sum over the terms."""
         return reduce(np.add, [term.points(A, B, W) for term in self.terms])
 
+    def diag_points(self, B: Floats, weights: Vector) -> Floats:
+        """Return the sum over the terms."""
+        return reduce(np.add, [term.diag_points(B, weights) for term in self.terms])
+
 
 @dataclass(frozen=True, eq=False)
 class Product(Kernel):
@@ -122,9 +131,14 @@ class Product(Kernel):
         return self.factor >= 0 and all(kernel.positive_definite for kernel in self.factors)
 
     @property
-    def has_gradient(self) -> bool:
-        """True when every factor has derivatives."""
-        return all(kernel.has_gradient for kernel in self.factors)
+    def has_theta(self) -> bool:
+        """True when every factor knows its derivatives by hyper-parameters."""
+        return all(kernel.has_theta for kernel in self.factors)
+
+    @property
+    def has_points(self) -> bool:
+        """True when every factor knows its derivatives by points."""
+        return all(kernel.has_points for kernel in self.factors)
 
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> CombinedColumns:
         """Bind every factor to the items Z."""
@@ -160,11 +174,21 @@ class Product(Kernel):
         pairs = zip(self.factors, self._weights(A, B, W), strict=True)
         return reduce(np.add, [kernel.points(A, B, weights) for kernel, weights in pairs])
 
+    def diag_points(self, B: Floats, weights: Vector) -> Floats:
+        """Return the sum over the factors."""
+        others = self._others([kernel.diag(B) for kernel in self.factors], weights)
+        pairs = zip(self.factors, others, strict=True)
+        return reduce(np.add, [kernel.diag_points(B, other) for kernel, other in pairs])
+
     def _weights(self, A: Floats, B: Floats, W: Tile) -> list[Tile]:
         """Return W times all the other factors, for every factor."""
-        tiles = [kernel.simplified().tile(A, B) for kernel in self.factors]
+        return self._others([kernel.simplified().tile(A, B) for kernel in self.factors], W)
+
+    def _others(self, values: list[Tile], W: Tile) -> list[Tile]:
         start = W if self.factor == 1.0 else self.factor * W
-        return [reduce(np.multiply, tiles[:i] + tiles[i + 1 :], start) for i in range(len(tiles))]
+        return [
+            reduce(np.multiply, values[:i] + values[i + 1 :], start) for i in range(len(values))
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +227,11 @@ class ScaledKernel(Product):
         constant, kernel, _ = self._split
         return constant.value * kernel.points(A, B, W)
 
+    def diag_points(self, B: Floats, weights: Vector) -> Floats:
+        """Return those of k, times c."""
+        constant, kernel, _ = self._split
+        return constant.value * kernel.diag_points(B, weights)
+
 
 @dataclass(frozen=True, eq=False)
 class Power(Kernel):
@@ -217,9 +246,14 @@ class Power(Kernel):
         return self.base.positive_definite and self.exponent >= 1 and self.exponent % 1 == 0
 
     @property
-    def has_gradient(self) -> bool:
-        """True when the base has derivatives."""
-        return self.base.has_gradient
+    def has_theta(self) -> bool:
+        """What the base says."""
+        return self.base.has_theta
+
+    @property
+    def has_points(self) -> bool:
+        """What the base says."""
+        return self.base.has_points
 
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> PowerColumns:
         """Bind the base to the items Z."""
@@ -241,14 +275,18 @@ class Power(Kernel):
 
     def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
         """Return the entries of the base."""
-        return self.base.theta(A, B, self._weights(A, B, W))
+        return self.base.theta(A, B, self._weights(self.base.simplified().tile(A, B), W))
 
     def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
         """Return those of the base."""
-        return self.base.points(A, B, self._weights(A, B, W))
+        return self.base.points(A, B, self._weights(self.base.simplified().tile(A, B), W))
 
-    def _weights(self, A: Floats, B: Floats, W: Tile) -> Tile:
-        base = self.base.simplified().tile(A, B)
+    def diag_points(self, B: Floats, weights: Vector) -> Floats:
+        """Return those of the base."""
+        return self.base.diag_points(B, self._weights(self.base.diag(B), weights))
+
+    def _weights(self, base: Tile, W: Tile) -> Tile:
+        """Return W times the derivative by the base's values."""
         weights: Tile = W * self.exponent * base ** (self.exponent - 1.0)
         return weights
 

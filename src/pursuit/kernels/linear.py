@@ -41,7 +41,7 @@ class Dot(Kernel):
     offset: float = 0.0
     free: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
-    has_gradient = True
+    has_theta = has_points = True
 
     @property
     def positive_definite(self) -> bool:
@@ -64,6 +64,10 @@ class Dot(Kernel):
         """Return weight W'A."""
         gradient: Floats = self.weight * (W.T @ A)
         return gradient
+
+    def diag_points(self, B: Floats, weights: Vector) -> Floats:
+        """Return 2 weight w b."""
+        return (2.0 * self.weight * weights)[:, None] * B
 
 
 class DotColumns(Tiles):

@@ -238,7 +238,7 @@ class Stationary(Kernel):
     variance: float = 1.0
     free: tuple[str, ...] = ()
 
-    has_gradient = True
+    has_theta = has_points = True
 
     def __post_init__(self) -> None:
         scales = np.asarray(self.length_scale)

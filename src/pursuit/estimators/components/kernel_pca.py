@@ -16,7 +16,6 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     _fit_context,
-    clone,
 )
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils import check_array
@@ -293,7 +292,7 @@ class SparseKernelPCA(
         rows, X = training_rows(self, X)
         if reads_matrix(self):
             check_symmetric(X)
-        self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
+        self.kernel_ = self._given_kernel()
         return self._fit_span(rows, X, sample_weight, self.n_basis, None)
 
     @with_callbacks

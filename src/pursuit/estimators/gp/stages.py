@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from pursuit import limits, tuning
@@ -144,7 +143,9 @@ def warn_of_light_rows(
     The evidence takes a weight w for w copies, and from less than one row there is nothing to
     learn. ``instead`` says how to do without learning.
     """
-    free = estimator.optimizer is not None and is_learnable(estimator.kernel, n_features(X))
+    free = estimator.optimizer is not None and is_learnable(
+        estimator._given_kernel(), n_features(X)
+    )
     heaviest, total = float(sample.weights.max()), float(sample.weights.sum())
     if heaviest >= _LIGHT or not (free or estimator.noise == "learn"):
         return
@@ -213,7 +214,7 @@ def _learn_or_take(
     late: Callable[[], bool],
 ) -> tuple[LearnedKernel, CountingKernel]:
     """What the evidence says, or what is given; the kernel has counted what this has evaluated."""
-    kernel, power = estimator.kernel, target_power(sample)
+    kernel, power = estimator._given_kernel(), target_power(sample)
     if kernel is None:
         _refuse_named_parameters(estimator)
     width = n_features(X)
@@ -245,8 +246,6 @@ def _learn_or_take(
     elif kernel is None:
         assert deviations is not None
         kernel = default_kernel(deviations, power)
-    elif isinstance(kernel, SklearnKernel):
-        kernel = clone(kernel)
     compiled, white = estimator._compile(kernel, X)
     check_positive_definite(compiled, sample, rng)
     if not learns:
@@ -341,7 +340,7 @@ def moving_steps(refine: Any, learned: LearnedKernel, n_rows: int) -> int:
         return 0
     kernel = learned.kernel
     known = isinstance(kernel, SklearnKernel) and learned.deviations is not None
-    if not known or kernel_gradient(without_white(kernel)[0]) is None:
+    if not known or kernel_gradient(without_white(kernel)[0], "points") is None:
         raise ValueError(
             f"refine={refine!r} moves points along the kernel's gradient, which is not known of "
             f"{kernel!r}: pass an RBF or Matern of sklearn.gaussian_process.kernels, or use "
@@ -433,7 +432,7 @@ def move_basis(
     if recorded is not None:
         return Chosen(recorded[0]), recorded[1]
     choice, kernel = chosen.choice, learned.kernel
-    gradient = kernel_gradient(without_white(kernel)[0])
+    gradient = kernel_gradient(without_white(kernel)[0], "points")
     assert gradient is not None
     pool, reserved = choice.pool, split.reserved
     start = dense(pool.items)

@@ -14,7 +14,6 @@ from sklearn.base import (
     MultiOutputMixin,
     RegressorMixin,
     _fit_context,
-    clone,
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
@@ -112,7 +111,7 @@ class LPMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstimator):
         0 and 1 in the losses are ``shifts`` and ``shifts + spreads`` in units of y.
         """
         search, rows = resolve_search(self.search, _SEARCHES), sample.rows
-        self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
+        self.kernel_ = self._given_kernel()
         kernel = self._compiled(X)
         with FitRun(self, sample, present, n_stages=1) as run:
             run.same_matrix(X)

@@ -16,7 +16,6 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     _fit_context,
-    clone,
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
@@ -304,7 +303,7 @@ class GreedyFeatureMap(
         if plan.search.own_points:
             points = own_points(self, plan.search.candidates, rows.n_rows)
             plan = replace(plan, search=replace(plan.search, candidates=points))
-        self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
+        self.kernel_ = self._given_kernel()
         kernel = self._compiled(X)
         with FitRun(self, sample, present, n_stages=3) as run:
             run.same_matrix(X)

@@ -16,7 +16,6 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     _fit_context,
-    clone,
 )
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval
@@ -253,7 +252,7 @@ class SpanNeighbors(
         rows = IndexRows(len(X)) if reads_matrix(self) else as_rows(X)
         if reads_matrix(self):
             check_symmetric(X)
-        self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
+        self.kernel_ = self._given_kernel()
         kernel = self._compiled(X)
         self._freeze_parameters()
         sample, present = weighted_sample(rows, None)

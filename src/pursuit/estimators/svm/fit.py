@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
@@ -210,7 +210,7 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
         if len(present) < rows.n_rows:
             sample, problem = sample.take(present), problem.take(present)
         self._gamma = self._resolved_gamma(rows)
-        self.kernel_ = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
+        self.kernel_ = self._given_kernel()
         kernel = self._compiled(X)
         with FitRun(self, sample, present, n_stages=6) as run:
             run.same_matrix(X)
@@ -395,7 +395,7 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
             gamma = 1.0 / features if self._gamma is None else self._gamma
             kernel = RBF(np.sqrt(0.5 / gamma))
         core = without_white(kernel)[0] if isinstance(kernel, SklearnKernel) else None
-        gradient = None if core is None or not features else kernel_gradient(core)
+        gradient = None if core is None or not features else kernel_gradient(core, "points")
         if automatic:
             numeric = isinstance(sample.rows.take(np.arange(1)), np.ndarray)
             if gradient is None or not numeric or features > _MOST_MOVED_FEATURES:
