@@ -226,9 +226,10 @@ def resolve_columns(kernel: Any, known: ColumnNames) -> Any:
         return gp.Exponentiation(resolve_columns(kernel.kernel, known), kernel.exponent)
     if not isinstance(kernel, ColumnsKernel):
         return kernel
-    placed = kernel.resolved(known)
-    inner = resolve_columns(kernel.kernel, known.of_columns(placed.columns))
-    return ColumnsKernel(inner, placed.columns, placed.names)
+    positions = known.positions(kernel.columns, "on_columns")
+    inner = resolve_columns(kernel.kernel, known.of_columns(positions))
+    names = kernel.names if known.names is None else [known.names[j] for j in positions]
+    return ColumnsKernel(inner, positions, names)
 
 
 def _compile_gp(kernel: gp.Kernel, n_features: int | None) -> tuple[Kernel, float]:
@@ -292,7 +293,7 @@ def _product(kernel: gp.Kernel, left: _Parts, right: _Parts) -> _Parts:
 
 
 def _on_columns(kernel: ColumnsKernel, n_features: int | None) -> _Parts:
-    known = kernel if n_features is None else kernel.resolved(ColumnNames(n_features))
+    known = kernel if n_features is None else resolve_columns(kernel, ColumnNames(n_features))
     positions = np.asarray(known.columns, dtype=np.intp)
     inner = _node(known.kernel, len(positions))
     if inner.kernel is None or inner.noise:

@@ -121,12 +121,6 @@ class ColumnsKernel(gp.Kernel):
         positions = ColumnNames.of(X).positions(self.columns, "on_columns")
         return np.asarray(X)[:, positions]
 
-    def resolved(self, known: ColumnNames) -> ColumnsKernel:
-        """Return the same kernel with the columns as positions, and their names to print."""
-        positions = known.positions(self.columns, "on_columns")
-        names = self.names if known.names is None else [known.names[j] for j in positions]
-        return ColumnsKernel(self.kernel, positions, names)
-
     def __repr__(self) -> str:
         columns = self.columns if self.names is None else list(self.names)
         return f"on_columns({self.kernel!r}, {columns!r})"
