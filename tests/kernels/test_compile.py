@@ -21,8 +21,7 @@ from sklearn.gaussian_process.kernels import (
 )
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from pursuit.kernels import compile_kernel
-from pursuit.kernels.callable import CallableKernel
+from pursuit.kernels import compile_kernel, on_columns
 from pursuit.kernels.stationary import Gaussian, Stationary
 
 SCALES = [0.5, 2.0, 7.0]
@@ -38,6 +37,11 @@ class HalvedRBF(RBF):
         return super().diag(X) / 2
 
 
+def shifted_product(a, b, gamma=1.0):
+    """A metric that is a function of two rows."""
+    return 1.0 + gamma * float(a @ b)
+
+
 KERNELS = [
     ConstantKernel(2.0),
     RBF(1.3),
@@ -48,6 +52,10 @@ KERNELS = [
     2.0 * (3.0 * RBF(SCALES)),
     *(Matern(SCALES, nu=nu) for nu in (0.5, 1.5, 2.5, np.inf)),
     0.3 * Matern(2.0, nu=0.5),
+    *(Matern(SCALES, nu=nu) for nu in (0.3, 0.8, 1.0, 1.2, 2.0, 3.5, 6.5, 12.3, 30.5, 80.0)),
+    *(PairwiseKernel(0.3, metric=metric) for metric in ("rbf", "linear", "poly", "cosine")),
+    PairwiseKernel(0.3, metric="polynomial", pairwise_kernels_kwargs={"degree": 2, "coef0": 0.5}),
+    PairwiseKernel(0.3, metric="laplacian"),
     RationalQuadratic(1.3, alpha=0.4),
     2.0 * RationalQuadratic(),
     DotProduct(0.7),
@@ -59,13 +67,14 @@ KERNELS = [
     (RBF(1.3) + DotProduct()) * (Matern(nu=2.5) + 1.0),
     (ConstantKernel(2.0) + ConstantKernel(3.0)) * RBF(1.3),
 ]
-CALLED = [
-    Matern(nu=0.8),
+NOT_DEFINITE = [
     ExpSineSquared(1.1, 2.0),
     2.0 * ExpSineSquared() * RBF(),
-    PairwiseKernel(metric="laplacian", gamma=0.3),
+    PairwiseKernel(metric="sigmoid", gamma=0.3),
+    PairwiseKernel(metric="poly", pairwise_kernels_kwargs={"coef0": -1.0}),
     HalvedRBF(1.3),
     HalvedRBF(1.3) + RBF(),
+    PairwiseKernel(metric=shifted_product),
 ]
 
 
@@ -75,13 +84,13 @@ def points():
     return rng.standard_normal((9, 3)), rng.standard_normal((5, 3))
 
 
-@pytest.mark.parametrize("kernel", KERNELS + CALLED, ids=repr)
+@pytest.mark.parametrize("kernel", KERNELS + NOT_DEFINITE, ids=repr)
 def test_gp_kernels_agree_with_scikit_learn(points, kernel):
     A, Z = points
     compiled, noise = compile_kernel(kernel, n_features=3)
     assert noise == 0.0
     np.testing.assert_allclose(compiled.tile(A, Z), kernel(A, Z), rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(compiled.tile(A, A), kernel(A, A), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(compiled.tile(A, A), kernel(A), rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(compiled.diag(A), kernel.diag(A), rtol=1e-12)
     single = compiled.columns(Z, np.float32)(A)
     np.testing.assert_allclose(single, kernel(A, Z), rtol=1e-4, atol=1e-5)
@@ -96,12 +105,32 @@ def test_known_kernels_are_compiled(points, kernel):
     np.testing.assert_allclose(block, kernel(A, Z), rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("kernel", CALLED, ids=repr)
-def test_other_kernels_are_called(kernel):
+@pytest.mark.parametrize("kernel", NOT_DEFINITE, ids=repr)
+def test_kernels_that_may_be_indefinite(kernel):
+    assert not compile_kernel(kernel, n_features=3)[0].positive_definite
+
+
+def test_periods_of_one_feature_are_definite():
+    kernel = ExpSineSquared(1.1, 2.0)
+    assert compile_kernel(kernel, n_features=1)[0].positive_definite
+    assert compile_kernel(on_columns(kernel, [2]) + RBF(), n_features=3)[0].positive_definite
     assert not compile_kernel(kernel)[0].positive_definite
 
 
-@pytest.mark.parametrize("kernel", KERNELS + CALLED, ids=repr)
+@pytest.mark.parametrize("metric", ["chi2", "additive_chi2"])
+def test_histograms_agree_with_scikit_learn(points, metric):
+    A, Z = (np.abs(X) for X in points)
+    A[0] = Z[1] = 0.0
+    kernel = PairwiseKernel(0.3, metric=metric)
+    compiled, _ = compile_kernel(kernel, n_features=3)
+    assert compiled.positive_definite == (metric == "chi2")
+    np.testing.assert_allclose(compiled.tile(A, Z), kernel(A, Z), rtol=1e-12)
+    np.testing.assert_allclose(compiled.diag(A), kernel.diag(A), rtol=1e-12)
+    with pytest.raises(ValueError, match="negative values"):
+        compiled.tile(-A, Z)
+
+
+@pytest.mark.parametrize("kernel", KERNELS + NOT_DEFINITE, ids=repr)
 def test_compiled_kernels_travel(points, kernel):
     A, Z = points
     compiled, _ = compile_kernel(kernel)
@@ -206,24 +235,27 @@ def test_names_agree_with_scikit_learn(points, name, params):
         compile_kernel(name, n_features=3, kernel_params=params),
     ):
         assert noise == 0.0
-        np.testing.assert_allclose(compiled.tile(A, Z), expected, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(compiled.tile(A, Z), expected, rtol=1e-12, atol=1e-14)
         diagonal = np.diagonal(pairwise_kernels(A, metric=name, **params))
         np.testing.assert_allclose(compiled.diag(A), diagonal, rtol=1e-10, atol=1e-12)
 
 
-def test_which_names_are_compiled():
-    for name in ("rbf", "linear", "poly"):
+def test_which_names_are_definite():
+    for name in ("rbf", "linear", "poly", "laplacian", "cosine", "chi2"):
         assert compile_kernel(name, n_features=3)[0].positive_definite
-    for name in ("sigmoid", "laplacian", "cosine"):
-        assert isinstance(compile_kernel(name, n_features=3)[0], CallableKernel)
+    for name in ("sigmoid", "additive_chi2"):
+        assert not compile_kernel(name, n_features=3)[0].positive_definite
 
 
 @pytest.mark.parametrize("name", ["laplacian", "cosine", "sigmoid"])
-def test_called_names_take_sparse_rows_and_travel(points, name):
+def test_names_take_sparse_rows_and_travel(points, name):
     A, Z = points
-    kernel = pickle.loads(pickle.dumps(compile_kernel(name)[0]))
-    block = kernel.tile(sparse.csr_matrix(A), sparse.csr_matrix(Z))
-    np.testing.assert_allclose(block, pairwise_kernels(A, Z, metric=name), rtol=1e-10)
+    kernel = pickle.loads(pickle.dumps(compile_kernel(name, n_features=3)[0]))
+    expected = pairwise_kernels(A, Z, metric=name)
+    thin_A, thin_Z = sparse.csr_matrix(A), sparse.csr_matrix(Z)
+    for left, right in ((thin_A, thin_Z), (A, thin_Z), (thin_A, Z)):
+        np.testing.assert_allclose(kernel.tile(left, right), expected, rtol=1e-10)
+    np.testing.assert_allclose(kernel.diag(thin_A), kernel.diag(A), rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["rbf", "laplacian"])
@@ -310,6 +342,11 @@ def block_function(A, B):
             "length_scale has 3 entries but n_features is 2",
         ),
         (RBF(-1.0), {}, ValueError, "length_scale must be positive and finite"),
+        (Matern(nu=0.0), {}, ValueError, "nu must be positive, got 0.0"),
+        (ExpSineSquared(-1.0), {}, ValueError, "length_scale of ExpSineSquared must be positive"),
+        (ExpSineSquared(1.0, 0.0), {}, ValueError, "periodicity must be positive and finite"),
+        (PairwiseKernel(-1.0, metric="chi2"), {}, ValueError, "gamma must be positive and finite"),
+        ("laplacian", {}, ValueError, "kernel='laplacian' needs gamma, or n_features"),
     ],
 )
 def test_nonsense_is_refused(kernel, options, error, message):

@@ -7,8 +7,8 @@ items that are rows of numbers, dense or CSR. Imports NumPy and SciPy only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import reduce
+from collections.abc import Callable, Iterable
+from functools import partial, reduce
 from threading import Lock
 from typing import Any, NoReturn, Protocol, TypeAlias
 
@@ -25,6 +25,9 @@ Tile: TypeAlias = npt.NDArray[Any]
 """A dense block of kernel values, float32 or float64."""
 
 Vector: TypeAlias = Floats
+
+Pullback: TypeAlias = Callable[[Tile], Floats]
+"""A function from W = ∂E/∂k to ∂E/∂θ."""
 
 
 class BoundKernel(Protocol):
@@ -114,9 +117,21 @@ class Kernel(KernelGradient, Protocol):
         """Whether derivatives by points are known."""
         return False
 
+    @property
+    def in_blocks(self) -> bool:
+        """Whether `theta` costs what its block has entries; False where a call gives all of it."""
+        return True
+
     def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
         """Return ∂E/∂θ from W = ∂E/∂k(A, B), θ being the logarithms of free hyper-parameters."""
         return refuse(self, "derivatives")
+
+    def evaluated(self, X: Floats) -> tuple[Tile, Pullback]:
+        """Return k(X, X) and the function from W = ∂E/∂k(X, X) to ∂E/∂θ.
+
+        A kernel that is called is called once for both.
+        """
+        return self.tile(X, X), partial(self.theta, X, X)
 
     def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
         """Return ∂E/∂B from W = ∂E/∂k(A, B)."""

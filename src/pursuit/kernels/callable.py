@@ -1,4 +1,4 @@
-"""Kernels that are called: any function of two blocks, and `pairwise` for functions of two items.
+"""Kernels that are called: functions of two blocks, `pairwise`, and users' kernel classes.
 
 The values returned are checked for shape and finiteness once per tile. Imports NumPy only.
 """
@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from pursuit.kernels.base import Items, Kernel, Tile, Tiles, Vector, is_sparse, n_items
+from pursuit._types import Floats
+from pursuit.kernels.base import Items, Kernel, Pullback, Tile, Tiles, Vector, is_sparse, n_items
 
 DIAGONAL_TILE = 64
 """Side of the tiles off which the diagonal of a function of blocks is read. Larger tiles evaluate
@@ -144,10 +145,73 @@ class CallableKernel(Kernel):
         return dense
 
 
-class CallableColumns(Tiles):
-    """Tiles of a called kernel: its blocks, copied to the type of the tile."""
+@dataclass(frozen=True, eq=False)
+class ObjectKernel(CallableKernel):
+    """A scikit-learn kernel object of a class we do not know, learned by its `eval_gradient`.
 
-    def __init__(self, kernel: CallableKernel, Z: Items, dtype: npt.DTypeLike) -> None:
+    ``function`` is the object. Its derivatives come for all pairs of a block at once, so they are
+    asked for as seldom as possible.
+    """
+
+    has_theta = True
+    in_blocks = False
+
+    @property
+    def n_free(self) -> int:
+        """How many hyper-parameters are free."""
+        return len(self.function.theta)  # type: ignore[attr-defined]
+
+    def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Return ΣW∘∂k/∂θ, for two blocks from all pairs of both."""
+        if A is B:
+            return self.evaluated(A)[1](W)
+        weights = np.zeros((len(A) + len(B),) * 2)
+        weights[: len(A), len(A) :] = W
+        return self.evaluated(np.vstack([A, B]))[1](weights)
+
+    def evaluated(self, X: Floats) -> tuple[Tile, Pullback]:
+        """Return values and derivatives, of one call."""
+        if not self.n_free:
+            return self.tile(X, X), lambda W: np.empty(0)
+        values, slopes = self._called(X)
+
+        def pullback(W: Tile) -> Floats:
+            return np.tensordot(W, slopes, 2)
+
+        return values, pullback
+
+    def _called(self, X: Floats) -> tuple[Tile, Floats]:
+        shape = len(X), len(X), self.n_free
+        kind = type(self.function).__name__
+        wanted = (
+            f"{kind}.__call__(X, eval_gradient=True) must return k(X, X) of shape {shape[:2]} and "
+            f"its derivatives by the logarithms of free hyper-parameters, of shape {shape}"
+        )
+        remedy = "Give its hyper-parameters the bounds 'fixed' to keep them."
+        try:
+            values, slopes = self.function(X, eval_gradient=True)  # type: ignore[call-arg]
+        except Exception as error:
+            raise TypeError(f"{wanted}; it failed: {error}. {remedy}") from error
+        slopes = np.asarray(slopes)
+        if slopes.shape != shape:
+            raise TypeError(f"{wanted}, not {slopes.shape}. {remedy}")
+        if not np.isfinite(slopes).all():
+            raise TypeError(f"{wanted}, got NaN or infinite derivatives. {remedy}")
+        return self._checked(values, shape[:2]).astype(np.float64, copy=False), slopes
+
+
+class BlockKernel(Protocol):
+    """What `CallableColumns` needs of a kernel."""
+
+    def block(self, A: Items, B: Items) -> Tile:
+        """Return the block k(A, B)."""
+        ...
+
+
+class CallableColumns(Tiles):
+    """Tiles of a kernel that returns whole blocks, copied to the type of the tile."""
+
+    def __init__(self, kernel: BlockKernel, Z: Items, dtype: npt.DTypeLike) -> None:
         super().__init__(n_items(Z), dtype)
         self._kernel, self._Z = kernel, Z
 

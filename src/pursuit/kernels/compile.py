@@ -15,18 +15,21 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.gaussian_process import kernels as gp
-from sklearn.metrics.pairwise import KERNEL_PARAMS, pairwise_kernels
+from sklearn.metrics.pairwise import KERNEL_PARAMS
 
-from pursuit.kernels.base import Items, Kernel, KernelGradient, Tile, Vector, as_points
-from pursuit.kernels.callable import CallableKernel, function_name
-from pursuit.kernels.compose import Constant, Power, Product, ScaledKernel, Sum, power_of
+from pursuit.kernels.base import Kernel, Vector
+from pursuit.kernels.callable import CallableKernel, ObjectKernel, function_name
+from pursuit.kernels.compose import Constant, Power, Product, ScaledKernel, Sum, Tanh, power_of
 from pursuit.kernels.linear import Dot
+from pursuit.kernels.matern import Matern
+from pursuit.kernels.metrics import AdditiveChiSquared, ChiSquared, Cosine, Laplacian
 from pursuit.kernels.on_columns import ColumnNames, ColumnsKernel, OnColumns
 from pursuit.kernels.stationary import (
     Gaussian,
     Matern12,
     Matern32,
     Matern52,
+    Periodic,
     Profile,
     RationalQuadratic,
     Stationary,
@@ -137,15 +140,35 @@ def _compile_name(
     if twice:
         raise ValueError(f"{', '.join(twice)} is given twice: drop it from kernel_params.")
     params = {key: value for key, value in given.items() if key in KERNEL_PARAMS[name]} | params
+    if "gamma" in KERNEL_PARAMS[name] and params.get("gamma") is None:
+        params["gamma"] = 1.0 if name == "chi2" else _default_gamma(name, n_features)
+    return _metric(name, **params)
+
+
+def _metric(
+    name: str,
+    *,
+    gamma: float = 1.0,
+    coef0: float = 1.0,
+    degree: float = 3.0,
+    free: tuple[str, ...] = (),
+) -> Kernel:
+    """Return the node of a name; with ``free`` log γ is a hyper-parameter."""
+    if not 0.0 < gamma < np.inf:
+        raise ValueError(f"gamma must be positive and finite, got {gamma}.")
     if name == "linear":
-        return Dot()
+        return Dot(free=("ignored",) * len(free))
     if name == "rbf":
-        gamma = _gamma(name, n_features, params)
-        return Stationary(Gaussian(), length_scale=float(np.sqrt(0.5 / gamma)))
+        return Stationary(Gaussian(), float(np.sqrt(0.5 / gamma)), free=free)
     if name in ("poly", "polynomial"):
-        base = Dot(_gamma(name, n_features, params), float(params.get("coef0", 1.0)))
-        return power_of(base, float(params.get("degree", 3)))
-    return CallableKernel(partial(_pairwise_block, metric=name, **params), name)
+        return power_of(Dot(float(gamma), float(coef0), free), float(degree))
+    if name == "sigmoid":
+        return Tanh(Dot(float(gamma), float(coef0), free))
+    if name == "laplacian":
+        return Laplacian(float(gamma), free)
+    if name == "chi2":
+        return ChiSquared(float(gamma), free)
+    return Cosine(free) if name == "cosine" else AdditiveChiSquared(free)
 
 
 def _suggestion(name: str) -> str:
@@ -160,30 +183,20 @@ def _suggestion(name: str) -> str:
     return f" (did you mean {meant[near[0]]}?)" if near else ""
 
 
-def _gamma(name: str, n_features: int | None, params: dict[str, Any]) -> float:
-    gamma = params.get("gamma")
-    if gamma is None:
-        if n_features is None:
-            raise ValueError(
-                f"kernel={name!r} needs gamma, or n_features for its default 1/n_features: it "
-                "compares rows of numbers; pass a callable kernel for strings and other objects."
-            )
-        return 1.0 / n_features
-    if not 0.0 < gamma < np.inf:
-        raise ValueError(f"gamma must be positive and finite, got {gamma}.")
-    return float(gamma)
-
-
-def _pairwise_block(A: Items, B: Items, **params: Any) -> Tile:
-    block: Tile = pairwise_kernels(as_points(A), as_points(B), **params)
-    return block
+def _default_gamma(name: str, n_features: int | None) -> float:
+    if n_features is None:
+        raise ValueError(
+            f"kernel={name!r} needs gamma, or n_features for its default 1/n_features: it "
+            "compares rows of numbers; pass a callable kernel for strings and other objects."
+        )
+    return 1.0 / n_features
 
 
 # scikit-learn's Gaussian process kernels
 
 
-def kernel_gradient(kernel: Any, by: Literal["theta", "points"] = "theta") -> KernelGradient | None:
-    """Return the derivatives of a scikit-learn kernel, or None where a part of it has none.
+def kernel_gradient(kernel: Any, by: Literal["theta", "points"] = "theta") -> Kernel | None:
+    """Return the node of a scikit-learn kernel, or None where a part has no such derivatives.
 
     ``by`` says which derivatives are wanted: by hyper-parameters or by points. White terms are
     noise and have no entry in θ here: see :func:`without_white`.
@@ -317,25 +330,48 @@ def _leaf(kernel: gp.Kernel, n_features: int | None) -> Kernel:
         return Dot(1.0, float(kernel.sigma_0) ** 2, _free(kernel))
     if kind is gp.RBF:
         return _stationary(Gaussian(), kernel, n_features)
-    if kind is gp.Matern and kernel.nu in MATERN_PROFILES:
-        return _stationary(MATERN_PROFILES[kernel.nu], kernel, n_features)
+    if kind is gp.Matern:
+        profile = MATERN_PROFILES.get(kernel.nu) or Matern(float(kernel.nu))
+        return _stationary(profile, kernel, n_features)
     if kind is gp.RationalQuadratic:
         return _stationary(RationalQuadratic(float(kernel.alpha)), kernel, n_features)
+    if kind is gp.ExpSineSquared:
+        return _periodic(kernel, n_features)
+    if kind is gp.PairwiseKernel and str(kernel.metric) in KERNEL_PARAMS:
+        return _pairwise_metric(kernel)
     if isinstance(kernel, gp.CompoundKernel):
         raise ValueError(
             "a CompoundKernel returns several kernels at once: fit one estimator for each, or "
             "add or multiply them into one kernel."
         )
-    return CallableKernel(kernel, repr(kernel), kernel.diag)
+    return ObjectKernel(kernel, repr(kernel), kernel.diag)
 
 
 def _stationary(profile: Profile, kernel: gp.Kernel, n_features: int | None) -> Stationary:
     scales: Vector = np.squeeze(np.asarray(kernel.length_scale, dtype=np.float64))
     length_scale = scales if scales.ndim else float(scales)
-    compiled = Stationary(profile, length_scale, free=_free(kernel))
-    if n_features is not None:
-        compiled.check_features(n_features)
-    return compiled
+    return Stationary(profile, length_scale, free=_free(kernel), n_features=n_features)
+
+
+def _periodic(kernel: gp.ExpSineSquared, n_features: int | None) -> Stationary:
+    """Return the node of ExpSineSquared: distances count periods, the profile has the width."""
+    period = float(kernel.periodicity)
+    if not 0.0 < period < np.inf:
+        raise ValueError(f"periodicity must be positive and finite, got {period}.")
+    names = {"length_scale": "width", "periodicity": "length_scale"}
+    free = tuple(names[name] for name in _free(kernel))
+    profile = Periodic(float(kernel.length_scale))
+    return Stationary(profile, period, free=free, n_features=n_features)
+
+
+def _pairwise_metric(kernel: gp.PairwiseKernel) -> Kernel:
+    """Return the node of a named metric; as in scikit-learn it ignores parameters of others."""
+    given = kernel.pairwise_kernels_kwargs or {}
+    known = KERNEL_PARAMS[kernel.metric]
+    params = {name: value for name, value in given.items() if name in known}
+    if "gamma" in known:
+        params["gamma"] = float(kernel.gamma)
+    return _metric(kernel.metric, free=_free(kernel), **params)
 
 
 def _free(kernel: gp.Kernel) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from pursuit.kernels.base import (
     BoundKernel,
     Items,
     Kernel,
+    Pullback,
     Tile,
     Tiles,
     Vector,
@@ -82,6 +83,11 @@ class Sum(Kernel):
         """True when every term knows its derivatives by points."""
         return all(term.has_points for term in self.terms)
 
+    @property
+    def in_blocks(self) -> bool:
+        """True when it is for every term."""
+        return all(term.in_blocks for term in self.terms)
+
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> CombinedColumns:
         """Bind every term to the items Z."""
         parts = [term.columns(Z, dtype) for term in self.terms]
@@ -108,6 +114,15 @@ class Sum(Kernel):
     def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
         """Return the entries of all terms."""
         return join_entries([term.theta(A, B, W) for term in self.terms])
+
+    def evaluated(self, X: Floats) -> tuple[Tile, Pullback]:
+        """Return the sum of the values, and the entries of all terms."""
+        values, pullbacks = zip(*(term.evaluated(X) for term in self.terms), strict=True)
+
+        def pullback(W: Tile) -> Floats:
+            return join_entries([entries(W) for entries in pullbacks])
+
+        return reduce(np.add, values) + self.offset, pullback
 
     def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
         """Return the sum over the terms."""
@@ -140,6 +155,11 @@ class Product(Kernel):
         """True when every factor knows its derivatives by points."""
         return all(kernel.has_points for kernel in self.factors)
 
+    @property
+    def in_blocks(self) -> bool:
+        """True when it is for every factor."""
+        return all(kernel.in_blocks for kernel in self.factors)
+
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> CombinedColumns:
         """Bind every factor to the items Z."""
         parts = [kernel.columns(Z, dtype) for kernel in self.factors]
@@ -168,6 +188,16 @@ class Product(Kernel):
         """Return the entries of all factors."""
         pairs = zip(self.factors, self._weights(A, B, W), strict=True)
         return join_entries([kernel.theta(A, B, weights) for kernel, weights in pairs])
+
+    def evaluated(self, X: Floats) -> tuple[Tile, Pullback]:
+        """Return the product of the values, and the entries of all factors."""
+        values, pullbacks = zip(*(kernel.evaluated(X) for kernel in self.factors), strict=True)
+
+        def pullback(W: Tile) -> Floats:
+            pairs = zip(pullbacks, self._others(list(values), W), strict=True)
+            return join_entries([entries(weights) for entries, weights in pairs])
+
+        return reduce(np.multiply, values) * self.factor, pullback
 
     def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
         """Return the sum over the factors."""
@@ -234,16 +264,18 @@ class ScaledKernel(Product):
 
 
 @dataclass(frozen=True, eq=False)
-class Power(Kernel):
-    """k(a, b)^exponent."""
+class Mapped(Kernel):
+    """f(k(a, b)) for a function f of numbers."""
 
     base: Kernel
-    exponent: float
 
-    @property
-    def positive_definite(self) -> bool:
-        """True for a whole positive power of a positive definite kernel."""
-        return self.base.positive_definite and self.exponent >= 1 and self.exponent % 1 == 0
+    def apply(self, values: Tile) -> None:
+        """Turn values of the base into those of this kernel, in place."""
+        raise NotImplementedError
+
+    def slope(self, base: Tile) -> Tile:
+        """Return f' at the base's values."""
+        raise NotImplementedError
 
     @property
     def has_theta(self) -> bool:
@@ -255,13 +287,19 @@ class Power(Kernel):
         """What the base says."""
         return self.base.has_points
 
-    def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> PowerColumns:
+    @property
+    def in_blocks(self) -> bool:
+        """What the base says."""
+        return self.base.in_blocks
+
+    def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> MappedColumns:
         """Bind the base to the items Z."""
-        return PowerColumns(self.base.columns(Z, dtype), self.exponent, dtype)
+        return MappedColumns(self, self.base.columns(Z, dtype), dtype)
 
     def diag(self, A: Items) -> Vector:
-        """Return the power of the diagonal."""
-        diagonal: Vector = np.power(self.base.diag(A), self.exponent)
+        """Return f of the diagonal."""
+        diagonal = self.base.diag(A).copy()
+        self.apply(diagonal)
         return diagonal
 
     @property
@@ -269,26 +307,84 @@ class Power(Kernel):
         """Those of the base."""
         return self.base.length_scales
 
+    def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Return the entries of the base."""
+        return self.base.theta(A, B, W * self.slope(self.base.simplified().tile(A, B)))
+
+    def evaluated(self, X: Floats) -> tuple[Tile, Pullback]:
+        """Return f of the base's values, and the entries of the base."""
+        base, entries = self.base.evaluated(X)
+        values = base.copy()
+        self.apply(values)
+        return values, lambda W: entries(W * self.slope(base))
+
+    def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Return those of the base."""
+        return self.base.points(A, B, W * self.slope(self.base.simplified().tile(A, B)))
+
+    def diag_points(self, B: Floats, weights: Vector) -> Floats:
+        """Return those of the base."""
+        return self.base.diag_points(B, weights * self.slope(self.base.diag(B)))
+
+
+@dataclass(frozen=True, eq=False)
+class Power(Mapped):
+    """k(a, b)^exponent, whole powers by repeated squaring."""
+
+    exponent: float
+
+    @property
+    def positive_definite(self) -> bool:
+        """True for a whole positive power of a positive definite kernel."""
+        return self.base.positive_definite and self.exponent >= 1 and self.exponent % 1 == 0
+
     def simplified(self) -> Kernel:
         """Return the smallest tree."""
         return power_of(self.base.simplified(), self.exponent)
 
-    def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
-        """Return the entries of the base."""
-        return self.base.theta(A, B, self._weights(self.base.simplified().tile(A, B), W))
+    def apply(self, values: Tile) -> None:
+        """Raise to the power."""
+        if self.exponent >= 1 and self.exponent % 1 == 0:
+            _whole_power(values, int(self.exponent))
+        else:
+            np.power(values, self.exponent, out=values)
 
-    def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
-        """Return those of the base."""
-        return self.base.points(A, B, self._weights(self.base.simplified().tile(A, B), W))
+    def slope(self, base: Tile) -> Tile:
+        """Return exponent · base^(exponent - 1), and 0 at base 0 where that is infinite.
 
-    def diag_points(self, B: Floats, weights: Vector) -> Floats:
-        """Return those of the base."""
-        return self.base.diag_points(B, self._weights(self.base.diag(B), weights))
+        There the base has underflowed, or does not change with anything.
+        """
+        if self.exponent >= 1.0:
+            slope: Tile = self.exponent * base ** (self.exponent - 1.0)
+            return slope
+        powers = np.zeros_like(base)
+        np.power(base, self.exponent - 1.0, out=powers, where=base != 0.0)
+        powers *= self.exponent
+        return powers
 
-    def _weights(self, base: Tile, W: Tile) -> Tile:
-        """Return W times the derivative by the base's values."""
-        weights: Tile = W * self.exponent * base ** (self.exponent - 1.0)
-        return weights
+
+@dataclass(frozen=True, eq=False)
+class Tanh(Mapped):
+    """tanh k(a, b)."""
+
+    @property
+    def positive_definite(self) -> bool:
+        """False: it is not in general."""
+        return False
+
+    def simplified(self) -> Kernel:
+        """Return the smallest tree."""
+        return Tanh(self.base.simplified())
+
+    def apply(self, values: Tile) -> None:
+        """Take the hyperbolic tangent."""
+        np.tanh(values, out=values)
+
+    def slope(self, base: Tile) -> Tile:
+        """Return cosh⁻² of the base, without overflow."""
+        decay = np.exp(-2.0 * np.abs(base))
+        slope: Tile = 4.0 * decay / (1.0 + decay) ** 2
+        return slope
 
 
 def sum_of(kernels: Iterable[Kernel]) -> Kernel:
@@ -377,20 +473,17 @@ class CombinedColumns(Tiles):
         return out
 
 
-class PowerColumns(Tiles):
-    """Tiles raised to a power, whole powers by repeated squaring."""
+class MappedColumns(Tiles):
+    """Tiles of the base, mapped in place."""
 
-    def __init__(self, base: BoundKernel, exponent: float, dtype: npt.DTypeLike) -> None:
+    def __init__(self, kernel: Mapped, base: BoundKernel, dtype: npt.DTypeLike) -> None:
         super().__init__(base.n_columns, dtype)
-        self._base, self._exponent = base, exponent
+        self._kernel, self._base = kernel, base
 
     def __call__(self, A: Items, out: Tile | None = None) -> Tile:
-        """Return the block of powers."""
+        """Return the mapped block."""
         out = self._base(A, self.buffer(n_items(A), out))
-        if self._exponent >= 1 and self._exponent % 1 == 0:
-            _whole_power(out, int(self._exponent))
-        else:
-            np.power(out, self._exponent, out=out)
+        self._kernel.apply(out)
         return out
 
 

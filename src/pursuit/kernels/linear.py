@@ -34,7 +34,8 @@ class Dot(Kernel):
     offset : float, default 0.0
         The value at the origin; scikit-learn's `DotProduct` has sigma_0² here.
     free : tuple of str, default ()
-        ("sigma_0",) when log sigma_0 is a hyper-parameter.
+        ("sigma_0",) when log sigma_0 is a hyper-parameter, ("gamma",) when log weight is, and
+        ("ignored",) when scikit-learn's kernel has one that changes nothing.
     """
 
     weight: float = 1.0
@@ -57,8 +58,13 @@ class Dot(Kernel):
         return self.weight * squared_norms(as_points(A)) + self.offset
 
     def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
-        """Return 2σ₀² ΣW."""
-        return np.full(len(self.free), 2.0 * self.offset * float(W.sum()))
+        """Return 2σ₀² ΣW, or weight ΣW∘(AB')."""
+        entries = np.zeros(len(self.free))
+        if "sigma_0" in self.free:
+            entries[:] = 2.0 * self.offset * float(W.sum())
+        elif "gamma" in self.free:
+            entries[:] = self.weight * float(np.vdot(A, W @ B))
+        return entries
 
     def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
         """Return weight W'A."""

@@ -15,6 +15,7 @@ from pursuit.kernels.base import (
     BoundKernel,
     Items,
     Kernel,
+    Pullback,
     Tile,
     Tiles,
     Vector,
@@ -260,6 +261,11 @@ class OnColumns(Kernel):
         """What the inner kernel says."""
         return self.kernel.has_points
 
+    @property
+    def in_blocks(self) -> bool:
+        """What the inner kernel says."""
+        return self.kernel.in_blocks
+
     def take(self, items: Items) -> Any:
         """Return the columns of the items."""
         points = as_points(items)
@@ -296,6 +302,10 @@ class OnColumns(Kernel):
     def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
         """Return the entries of the inner kernel."""
         return self.kernel.theta(self.take(A), self.take(B), W)
+
+    def evaluated(self, X: Floats) -> tuple[Tile, Pullback]:
+        """Return the values of the inner kernel, and its derivatives."""
+        return self.kernel.evaluated(self.take(X))
 
     def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
         """Return those of the inner kernel, and zeros for the other columns."""

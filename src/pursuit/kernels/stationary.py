@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from pursuit._types import Floats
+from pursuit._types import Floats, Indices
 from pursuit.kernels.base import (
     Items,
     Kernel,
@@ -56,7 +56,7 @@ ZERO_DISTANCE = 1e-12
 
 
 class Profile(Protocol):
-    """A decreasing function of r², equal to 1 at r = 0.
+    """A function of r², equal to 1 at r = 0; it decreases unless it is periodic.
 
     A tile starts from u = intercept + slope r², which one matrix product delivers for the price of
     r² itself; the profile chooses slope and intercept so that the rest is cheap.
@@ -71,6 +71,11 @@ class Profile(Protocol):
     def kinked(self) -> bool:
         """True when linear in r near 0, where the rounding of r² would show as its square root."""
         ...
+
+    @property
+    def periodic(self) -> bool:
+        """True when it rises again: then it is a kernel on a line only, and near is not alike."""
+        return False
 
     def intercept(self, variance: float) -> float:
         """Return the value of u at r = 0."""
@@ -216,6 +221,54 @@ class RationalQuadratic(Profile):
         return derivative
 
 
+@dataclass(frozen=True)
+class Periodic(Profile):
+    """exp(-2 sin²(πr)/width²), where r counts periods, from u = r²."""
+
+    width: float
+    slope: ClassVar[float] = 1.0
+    kinked: ClassVar[bool] = False
+    periodic: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.width < np.inf:
+            raise ValueError(
+                f"length_scale of ExpSineSquared must be positive and finite, got {self.width}."
+            )
+
+    def apply(self, u: Tile, variance: float) -> None:
+        """Take exp(log(variance) - 2 sin²(π√u)/width²)."""
+        np.sqrt(u, out=u)
+        # Whole periods are taken off first: the sine of a large number has fewer digits.
+        u -= np.rint(u)
+        u *= np.pi
+        np.sin(u, out=u)
+        np.square(u, out=u)
+        u *= -2.0 / self.width**2
+        u += float(np.log(variance))
+        np.exp(u, out=u)
+
+    def fall(self, D: Floats) -> Floats:
+        """Return 4π sin(πr) cos(πr) k / (width² r), which is 4π²/width² at r = 0."""
+        r = np.sqrt(D)
+        angle = np.pi * (r - np.rint(r))
+        sine = np.sin(angle)
+        fall = np.full_like(r, np.pi)
+        np.divide(sine, r, out=fall, where=r > 0.0)
+        fall *= np.cos(angle)
+        fall *= np.exp((-2.0 / self.width**2) * np.square(sine))
+        fall *= 4.0 * np.pi / self.width**2
+        return fall
+
+    def by_parameter(self, name: str, D: Floats) -> Floats:
+        """Return 4 sin²(πr) k / width³, the derivative by the width."""
+        r = np.sqrt(D)
+        square = np.square(np.sin(np.pi * (r - np.rint(r))))
+        derivative: Floats = (4.0 / self.width**3) * square
+        derivative *= np.exp((-2.0 / self.width**2) * square)
+        return derivative
+
+
 @dataclass(frozen=True, eq=False)
 class Stationary(Kernel):
     """variance · profile(‖(x - z)/length_scale‖²).
@@ -229,14 +282,17 @@ class Stationary(Kernel):
     variance : float, default 1.0
         k(x, x).
     free : tuple of str, default ()
-        Names of those among length_scale and the profile's parameters whose logarithms are
-        hyper-parameters, in scikit-learn's order.
+        Names of those among length_scale, gamma = 1/(2 length_scale²) and the profile's parameters
+        whose logarithms are hyper-parameters, in scikit-learn's order.
+    n_features : int or None, default None
+        Number of features, where it is known.
     """
 
     profile: Profile
     length_scale: float | Vector = 1.0
     variance: float = 1.0
     free: tuple[str, ...] = ()
+    n_features: int | None = None
 
     has_theta = has_points = True
 
@@ -246,11 +302,13 @@ class Stationary(Kernel):
             raise ValueError(f"length_scale must be positive and finite, got {self.length_scale}.")
         if not 0.0 < self.variance < np.inf:
             raise ValueError(f"variance must be positive and finite, got {self.variance}.")
+        if self.n_features is not None:
+            self.check_features(self.n_features)
 
     @property
     def positive_definite(self) -> bool:
-        """True for every profile of this room."""
-        return True
+        """True for every profile of this room, for periodic ones where there is one feature."""
+        return not self.profile.periodic or self.n_features == 1
 
     def check_features(self, n_features: int) -> None:
         """Check that there is one length scale, or one per feature."""
@@ -280,46 +338,55 @@ class Stationary(Kernel):
         points = as_points(items)
         self.check_features(points.shape[1])
         groups = points.reshape(-1, size, points.shape[1])
-        placed = (groups - groups[:, :1].astype(np.float64)) / self.length_scale
-        norms = np.einsum("gij,gij->gi", placed, placed)
-        u: Tile = placed @ placed.swapaxes(1, 2)
-        u *= -2.0
-        u += norms[:, :, None]
-        u += norms[:, None]
-        np.maximum(u, 0.0, out=u)
-        diagonal = np.arange(size)
-        u[:, diagonal, diagonal] = 0.0
+        u = self._squares_among(groups)
         u *= self.profile.slope
         u += self.profile.intercept(self.variance)
         self.profile.apply(u, self.variance)
         return u
 
+    def _squares_among(self, groups: Floats) -> Floats:
+        """Return r² within every group."""
+        if groups.shape[2] == 1:
+            line = groups[:, :, 0].astype(np.float64)
+            return np.square((line[:, :, None] - line[:, None]) / self.length_scale)
+        placed = (groups - groups[:, :1].astype(np.float64)) / self.length_scale
+        norms = np.einsum("gij,gij->gi", placed, placed)
+        squares: Floats = placed @ placed.swapaxes(1, 2)
+        squares *= -2.0
+        squares += norms[:, :, None]
+        squares += norms[:, None]
+        np.maximum(squares, 0.0, out=squares)
+        diagonal = np.arange(groups.shape[1])
+        squares[:, diagonal, diagonal] = 0.0
+        return squares
+
     @property
     def length_scales(self) -> float | Vector | None:
-        """Its own."""
-        return self.length_scale
+        """Its own; None where the profile is periodic."""
+        return None if self.profile.periodic else self.length_scale
 
     # With M = W ∘ (-2 dk/dr²) and scaled coordinates a, b,
     #
     #     ∂E/∂log ℓ_j = Σ M (a_j - b_j)²  =  M1·a_j² + M'1·b_j² - 2 a_j'M b_j
     #     ∂E/∂b       = (M'a - (M'1) b) / ℓ
     #
-    # so two thin products serve all features.
+    # so two thin products serve all features. One length scale needs Σ M r² only.
 
     def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
         """Return the entries of the free hyper-parameters, one per feature for length scales."""
         a, b, D = self._scaled(A, B)
         entries: list[Any] = []
         for name in self.free:
-            if name != "length_scale":
+            if name not in ("length_scale", "gamma"):
                 slope = float(np.vdot(W, self.profile.by_parameter(name, D)))
                 entries.append(self.variance * getattr(self.profile, name) * slope)
                 continue
             M = self._fall(W, D)
-            per_feature = (
-                M.sum(axis=1) @ a**2 + M.sum(axis=0) @ b**2 - 2.0 * np.einsum("ij,ij->j", a, M @ b)
-            )
-            entries.append(per_feature if np.ndim(self.length_scale) else float(per_feature.sum()))
+            if np.ndim(self.length_scale):
+                squares = M.sum(axis=1) @ a**2 + M.sum(axis=0) @ b**2
+                entries.append(squares - 2.0 * np.einsum("ij,ij->j", a, M @ b))
+            else:
+                entries.append((1.0 if name == "length_scale" else -0.5) * float(np.vdot(M, D)))
         return join_entries(entries)
 
     def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
@@ -327,6 +394,9 @@ class Stationary(Kernel):
         a, b, D = self._scaled(A, B, W.dtype)
         M = self._fall(W, D)
         scale = np.atleast_1d(self.length_scale)
+        if A.shape[1] == 1:
+            slopes = np.einsum("ij,ij->j", M, np.subtract.outer(A[:, 0], B[:, 0]))
+            return np.asarray(slopes[:, None] / scale**2)
         gradient: Floats = (M.T @ a - M.sum(axis=0)[:, None] * b) / scale
         return gradient
 
@@ -343,16 +413,39 @@ class Stationary(Kernel):
         centre = B.mean(axis=0)
         scale = np.atleast_1d(self.length_scale)
         a, b = (np.asarray((X - centre) / scale, dtype=dtype) for X in (A, B))
+        if A.shape[1] == 1:
+            line = np.subtract.outer(A[:, 0], B[:, 0].astype(np.float64)) / scale
+            return a, b, np.square(line, out=line).astype(dtype, copy=False)
         D = a @ b.T
         D *= -2.0
         norms = np.einsum("ij,ij->i", a, a), np.einsum("ij,ij->i", b, b)
         D += norms[0][:, None]
         D += norms[1]
         # What cancellation leaves of a zero distance is not a distance.
-        least = max(ZERO_DISTANCE, 8.0 * float(np.finfo(D.dtype).eps))
-        rounding = least * (norms[0].max(initial=0.0) + norms[1].max(initial=0.0))
-        D[rounding > D] = 0.0
+        share = max(ZERO_DISTANCE, 8.0 * float(np.finfo(D.dtype).eps))
+        if self.profile.kinked:
+            share = max(share, CANCELLED)
+        spoilt = np.add.outer(share * norms[0], share * norms[1]) > D
+        if self.profile.kinked:
+            for rows, columns, differences in spoilt_differences(spoilt, a, b):
+                D[rows, columns] = squared_norms(differences)
+        else:
+            D[spoilt] = 0.0
         return a, b, D
+
+
+def spoilt_differences(
+    spoilt: npt.NDArray[np.bool_], left: Any, right: Any, subtract: Any = np.subtract
+) -> Iterator[tuple[Indices, Indices, Any]]:
+    """Yield marked entries, as rows and columns, and the differences of their points.
+
+    A limited number at a time.
+    """
+    rows, columns = np.nonzero(spoilt)
+    step = max(1, DIFFERENCES // max(1, left.shape[1]))
+    for start in range(0, len(rows), step):
+        r, c = rows[start : start + step], columns[start : start + step]
+        yield r, c, subtract(left[r], right[c])
 
 
 def is_gaussian(kernel: Kernel) -> bool:
@@ -390,6 +483,10 @@ class StationaryColumns(Tiles):
         )
         # A sparse Z, and an empty one, has no mean worth the dense vector it would make of a row.
         shifted = not is_sparse(Z) and self.n_columns > 0
+        # On a line differences cost no more than a product, and are exact.
+        self._unit = kernel.length_scale / float(np.sqrt(abs(slope)))
+        on_line = self._n_features == 1 and not is_sparse(Z)
+        self._line = Z[:, 0].astype(np.float64) if on_line else None
         self._mean = Z.mean(axis=0, dtype=np.float64) if shifted else np.zeros(self._n_features)
         self._origin = self._mean * self._scale  # what sparse rows, left unshifted, lack
         self._Z = self._place(Z)
@@ -407,6 +504,8 @@ class StationaryColumns(Tiles):
     def __call__(self, A: Items, out: Tile | None = None) -> Tile:
         """Return the block k(A, Z)."""
         out = self.buffer(n_items(A), out)
+        if self._line is not None and not is_sparse(A):
+            return self._on_line(A, self._line, out)
         placed = self._place(A)
         cast = placed.astype(self.dtype, copy=False)
         norms = squared_norms(cast)
@@ -425,6 +524,22 @@ class StationaryColumns(Tiles):
                 self._restore(u, placed[rows], norms[rows])
             np.clip(u, *self._range, out=u)
             self._profile.apply(u, self._variance)
+        return out
+
+    def _on_line(self, A: Items, line: Vector, out: Tile) -> Tile:
+        """Write the block of one feature, in float64 whatever the type of the tile."""
+        A = as_points(A)
+        check_same_features(A, 1)
+        for rows in self._pieces(len(out)):
+            u = np.subtract.outer(A[rows, 0].astype(np.float64), line)
+            u /= self._unit
+            np.square(u, out=u)
+            if self._sign < 0:
+                np.negative(u, out=u)
+            u += self._intercept
+            np.clip(u, *self._range, out=u)
+            self._profile.apply(u, self._variance)
+            out[rows] = u
         return out
 
     def _pieces(self, n_rows: int) -> Iterator[slice]:
@@ -476,14 +591,10 @@ class StationaryColumns(Tiles):
         squares = u if plain else self._sign * (u - self._intercept)
         # Negated, so that inf - inf counts as spoilt too.
         spoilt = ~(squares > limits)
-        if not spoilt.any():
-            return
-        rows, columns = np.nonzero(spoilt)
-        step = max(1, DIFFERENCES // max(1, self._n_features))
-        for start in range(0, len(rows), step):
-            r, c = rows[start : start + step], columns[start : start + step]
-            squares = squared_norms(self._differences(placed[r], self._Z[c]))
-            u[r, c] = self._intercept + self._sign * squares
+        for rows, columns, differences in spoilt_differences(
+            spoilt, placed, self._Z, self._differences
+        ):
+            u[rows, columns] = self._intercept + self._sign * squared_norms(differences)
 
     def _differences(self, left: Any, right: Any) -> Any:
         if is_sparse(left) and is_sparse(right):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.linalg import eigh
@@ -17,6 +18,8 @@ from pursuit.rows import Sample, draw_rows
 
 _CHUNK = 128
 
+Contraction: TypeAlias = Callable[[Floats, Floats, float], Floats]
+"""A function of a, C⁻¹ and ΣW∘K that returns the slopes of the evidence by θ."""
 
 EVIDENCE_ROWS = 1000
 """Rows of the subset. More: a better estimate, at O(rows³)."""
@@ -51,18 +54,12 @@ class Evidence:
         """Value, and gradient with respect to the kernel's θ and log σ²; None if C is singular.
 
         With C = K + σ²W⁻¹ and a = C⁻¹y, ∂/∂C = ½(aa' - C⁻¹); W below is that matrix. At most three
-        matrices of the size of the subset are in memory.
+        matrices of the size of the subset are in memory, and the derivatives of a kernel that is
+        called.
         """
-        kernel_of, gradient = compile_kernel(kernel)[0], kernel_gradient(kernel)
-        assert gradient is not None
-        # Everything is symmetric: blocks above the diagonal are never formed. Longest rows first.
-        chunks = Workers.slices(len(self.X), _CHUNK)[::-1]
-        C = np.zeros((len(self.X), len(self.X)))
-
-        def fill(rows: slice) -> None:
-            C[rows, : rows.stop] = kernel_of.tile(self.X[rows], self.X[: rows.stop])
-
-        self.workers.map(fill, chunks)
+        node = kernel_gradient(kernel)
+        assert node is not None
+        C, contract = self._in_chunks(kernel, node) if node.in_blocks else self._at_once(node)
         diagonal = np.diag_indices_from(C)
         C[diagonal] += noise / self.weights
         inverted = invert_spd(C, self.workers)
@@ -73,25 +70,50 @@ class Evidence:
         n, outputs = self.y.shape
         copies = float(self.weights.sum()) - n
         logs = log_determinant + copies * np.log(noise) + (n + copies) * np.log(2.0 * np.pi)
-        value = -0.5 * (float(np.vdot(self.y, a)) + outputs * logs)
-        noise_slope = 0.5 * float(
-            (((a**2).sum(axis=1) - outputs * inverse[diagonal]) / self.weights).sum()
-        )
+        fit = float(np.vdot(self.y, a))
+        value = -0.5 * (fit + outputs * logs)
+        noise_slopes = ((a**2).sum(axis=1) - outputs * inverse[diagonal]) / self.weights
+        noise_slope = 0.5 * noise * float(noise_slopes.sum())
+        # ΣW∘C = ½(a'Ca - tr C⁻¹C), so ΣW∘K is known without a tile.
+        slopes = contract(a, inverse, 0.5 * (fit - outputs * n) - noise_slope)
+        return value, np.append(slopes, noise_slope - 0.5 * outputs * copies)
 
-        theta = gradient.inner_theta if isinstance(gradient, ScaledKernel) else gradient.theta
+    def _in_chunks(self, kernel: Any, node: Kernel) -> tuple[Floats, Contraction]:
+        """Return K, its blocks above the diagonal left out, and the function that gives slopes."""
+        # Longest rows first.
+        chunks = Workers.slices(len(self.X), _CHUNK)[::-1]
+        tiles = compile_kernel(kernel)[0]
+        K = np.zeros((len(self.X), len(self.X)))
 
-        def contract(rows: slice) -> Floats:
-            W = a[rows] @ a[: rows.stop].T
-            W -= outputs * inverse[rows, : rows.stop]
-            W[:, rows] *= 0.5  # the other blocks stand for their mirror images too
-            return theta(self.X[rows], self.X[: rows.stop], W)
+        def fill(rows: slice) -> None:
+            K[rows, : rows.stop] = tiles.tile(self.X[rows], self.X[: rows.stop])
 
-        slopes = np.sum(self.workers.map(contract, chunks), axis=0)
-        if isinstance(gradient, ScaledKernel):
-            # ΣW∘C = ½(a'Ca - tr C⁻¹C) is known, so the entry of the constant needs no tile.
-            total = 0.5 * (float(np.vdot(self.y, a)) - outputs * n)
-            slopes = gradient.join(total - noise * noise_slope, slopes)
-        return value, np.append(slopes, noise * noise_slope - 0.5 * outputs * copies)
+        self.workers.map(fill, chunks)
+        theta = node.inner_theta if isinstance(node, ScaledKernel) else node.theta
+
+        def contract(a: Floats, inverse: Floats, total: float) -> Floats:
+            def chunk(rows: slice) -> Floats:
+                W = a[rows] @ a[: rows.stop].T
+                W -= self.y.shape[1] * inverse[rows, : rows.stop]
+                W[:, rows] *= 0.5  # the other blocks stand for their mirror images too
+                return theta(self.X[rows], self.X[: rows.stop], W)
+
+            slopes: Floats = np.sum(self.workers.map(chunk, chunks), axis=0)
+            return node.join(total, slopes) if isinstance(node, ScaledKernel) else slopes
+
+        return K, contract
+
+    def _at_once(self, node: Kernel) -> tuple[Floats, Contraction]:
+        """Return K and the function that gives slopes, from one call of a kernel that is called."""
+        values, pullback = node.evaluated(self.X)
+
+        def contract(a: Floats, inverse: Floats, total: float) -> Floats:
+            W = a @ a.T
+            W -= self.y.shape[1] * inverse
+            W *= 0.5
+            return pullback(W)
+
+        return np.array(values, dtype=np.float64), contract
 
 
 def learn_noise(
