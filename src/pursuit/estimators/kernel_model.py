@@ -19,12 +19,20 @@ from pursuit.estimators.arguments import KERNEL
 from pursuit.estimators.inputs import (
     TargetScale,
     counting_kernel,
+    dense,
     is_precomputed,
     prediction_rows,
     reads_matrix,
 )
-from pursuit.gram import kernel_diagonal, kernel_times
-from pursuit.kernels import BoundKernel, ColumnNames, CountingKernel, Kernel, resolve_columns
+from pursuit.gram import expansion_gradient, kernel_diagonal, kernel_times
+from pursuit.kernels import (
+    BoundKernel,
+    ColumnNames,
+    CountingKernel,
+    Kernel,
+    function_name,
+    resolve_columns,
+)
 from pursuit.linalg import Workers, single_threaded_blas
 from pursuit.rows import RowSource, as_table, computed, is_dask, map_lazily
 
@@ -50,6 +58,10 @@ def lazily(method: Method) -> Method:
         )
 
     return on_any_rows  # type: ignore[return-value]
+
+
+class NoGradientError(ValueError):
+    """A model's predictions have no gradient, or none that is known."""
 
 
 class ScoredRows:
@@ -192,7 +204,13 @@ class KernelModel:
     degree: float | None
     kernel_params: dict[str, Any] | None
 
+    n_jobs: int | None
+
     kernel_: Any
+    n_features_in_: int
+
+    _expansion: Callable[[], Expansion]
+    """The function that the model evaluates, where it is one."""
 
     def _kernels_used(self) -> list[Any]:
         """The kernels in use after learning."""
@@ -272,6 +290,36 @@ class KernelModel:
         [kernel] = self._compiled_kernels(X)
         return kernel
 
+    def _mean_gradient(self, X: Any) -> Floats:
+        """Gradients of the expansion in units of y: shape (n_rows, n_features, n_outputs)."""
+        check_is_fitted(self)
+        return self._expansion_gradient(self._expansion(), X)
+
+    def _expansion_gradient(self, expansion: Expansion, X: Any) -> Floats:
+        """Gradients of an expansion in the model's kernels."""
+        rows, kernels = self._differentiable(X)
+        points, C = dense(expansion.points), expansion.coefficients
+        gradient = np.zeros((rows.n_rows, self.n_features_in_, C.shape[1]))
+        with Workers(self.n_jobs) as workers:
+            for number, kernel in enumerate(kernels):
+                own = expansion.kernel_numbers == number
+                if own.any():
+                    gradient += expansion_gradient(rows, kernel, points[own], C[own], workers)
+        return gradient
+
+    def _differentiable(self, X: Any) -> tuple[RowSource, list[CountingKernel]]:
+        """Rows of X, and the kernels in use, or an error where one has no derivatives by x."""
+        if not reads_matrix(self):
+            rows, items = prediction_rows(self, X)
+            kernels = self._compiled_kernels(items)
+            if all(kernel.has_points for kernel in kernels):
+                return rows, kernels
+        named = ", ".join(map(function_name, self._kernels_used()))
+        raise NoGradientError(
+            f"the derivative of kernel {named} by its inputs is not known: fit with a kernel "
+            "object of sklearn.gaussian_process.kernels, for instance RBF() or Matern()."
+        )
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.input_tags.sparse = not is_precomputed(self.kernel)
@@ -285,8 +333,6 @@ class BasisModel(KernelModel):
     basis_: Any
     basis_indices_: Any
     dual_coef_: Floats
-    n_features_in_: int
-    n_jobs: int | None
 
     _bound: BoundBasis | None = None
     """Set by a fit to numeric rows, so that a few of them are predicted at once."""

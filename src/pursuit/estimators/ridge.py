@@ -36,6 +36,7 @@ from pursuit.estimators.arguments import (
     resolve_search,
 )
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, with_callbacks
+from pursuit.estimators.gradients import GradientModel
 from pursuit.estimators.inputs import (
     check_positive_definite,
     named_columns,
@@ -74,7 +75,7 @@ _SEARCH = {"greedy": "full", "kappa": "fresh", "random": "pooled", "subspace": "
 """The kind of search that each method is."""
 
 
-class SparseKernelRidge(CallbackSupportMixin, ScoredRows, RegressorMixin, SpanModel):
+class SparseKernelRidge(CallbackSupportMixin, ScoredRows, GradientModel, RegressorMixin, SpanModel):
     """Kernel ridge regression with few kernel functions, by four algorithms with proved rates.
 
     Minimises P(f) = ½Σw(y - f)² + ½α‖f‖² over f = Σ_j β_j k(·, x_j) with at most ``n_basis`` terms,

@@ -31,6 +31,7 @@ from pursuit.gram.neighbors import (
 from pursuit.gram.products import (
     SpannedView,
     cross_statistics,
+    expansion_gradient,
     kernel_diagonal,
     kernel_features,
     kernel_product,
@@ -67,6 +68,7 @@ __all__ = [
     "chunked",
     "condition",
     "cross_statistics",
+    "expansion_gradient",
     "gram_statistics",
     "in_parts",
     "kernel_diagonal",

@@ -61,6 +61,35 @@ def _times(coefficients: Floats, bound: BoundKernel, items: Any) -> Floats:
     return product
 
 
+def expansion_gradient(
+    rows: RowSource, kernel: Kernel, points: Floats, coefficients: Floats, workers: Workers
+) -> Floats:
+    """∂/∂x of k(x, points) @ coefficients: shape (n_rows, n_features, n_outputs).
+
+    For rows and points of numbers, and kernels that have derivatives by points. Sparse rows become
+    dense, one chunk after the other.
+    """
+    step = max(16, limits.TILE_ENTRIES // max(len(points), 1))
+    task = partial(_gradient_task, points, coefficients, step)
+    return row_pass(rows, kernel, task, workers)
+
+
+def _gradient_task(
+    points: Floats, coefficients: Floats, step: int, kernel: Kernel, workers: Workers
+) -> Block[NDArray[Any]]:
+    part = partial(_gradient, kernel, points, coefficients)
+    return chunked(part, step, workers, combine=np.concatenate)
+
+
+def _gradient(kernel: Kernel, points: Floats, coefficients: Floats, items: Any) -> Floats:
+    rows = items.toarray() if hasattr(items, "toarray") else items
+    by_output = [
+        kernel.points(points, rows, np.broadcast_to(one[:, None], (len(points), len(rows))))
+        for one in coefficients.T
+    ]
+    return np.stack(by_output, axis=-1)
+
+
 def kernel_features(
     rows: RowSource,
     kernel: Kernel,

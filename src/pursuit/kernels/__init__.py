@@ -9,7 +9,7 @@ This room imports NumPy, SciPy and scikit-learn, and no other room.
 """
 
 from pursuit.kernels.base import BoundKernel, CountingKernel, Items, Kernel, KernelGradient
-from pursuit.kernels.callable import pairwise
+from pursuit.kernels.callable import function_name, pairwise
 from pursuit.kernels.compile import (
     compile_kernel,
     kernel_gradient,
@@ -36,6 +36,7 @@ __all__ = [
     "ScaledKernel",
     "as_dot",
     "compile_kernel",
+    "function_name",
     "is_gaussian",
     "kernel_gradient",
     "on_columns",

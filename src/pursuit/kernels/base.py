@@ -200,6 +200,20 @@ class CountingKernel(Kernel):
         """What the kernel says."""
         return self.kernel.length_scales
 
+    @property
+    def has_points(self) -> bool:
+        """What the kernel says."""
+        return self.kernel.has_points
+
+    def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
+        """Return those of the kernel; as many entries as W has are counted."""
+        self.add(W.size)
+        return self.kernel.points(A, B, W)
+
+    def diag_points(self, B: Floats, weights: Vector) -> Floats:
+        """Return those of the kernel."""
+        return self.kernel.diag_points(B, weights)
+
     def add(self, entries: int) -> None:
         """Count entries, from any thread."""
         with self._lock:

@@ -210,6 +210,31 @@ class PredictiveVariance:
         variance += self.noise * np.einsum("ij,ij->j", U, U)
         return variance
 
+    def derivatives(
+        self, solution: SpanSolution, kernel_rows: Floats, prior: Floats
+    ) -> tuple[Floats, Floats, Floats]:
+        """:meth:`variance`, and its derivatives by k_S(x), of shape (n, rows), and by k(x, x).
+
+        With m = k(x,x) - ‖V_x‖² missed and F = factor·m, they are 2R⁻ᵀ(noise·L⁻ᵀU_x - ∂F/∂m·V_x)
+        and ∂F/∂m + ∂F/∂k(x,x).
+        """
+        V = solution.features(kernel_rows)
+        missed = prior - np.einsum("ij,ij->j", V, V)
+        there = missed > 0
+        missed = np.where(there, missed, 0.0)
+        by_missed, by_prior = np.full_like(missed, self.missed), np.zeros_like(missed)
+        if self.missed < 1.0:
+            back = (1.0 - self.missed) * _guard(missed, prior)
+            by_missed += (_GUARD + 1) * back
+            by_prior -= _GUARD * back * missed / np.where(prior > 0, prior, 1.0)
+        by_missed *= there
+        U = solution.rotated(V)
+        variance: Floats = self.factor(missed, prior) * missed
+        variance += self.noise * np.einsum("ij,ij->j", U, U)
+        inner = self.noise * _solve_lower(solution.L, U, transposed=True) - by_missed * V
+        by_kernel = 2.0 * _solve_lower(solution.R, inner, transposed=True)
+        return variance, by_kernel, by_missed + by_prior
+
     @single_threaded_blas()
     def covariance(self, solution: SpanSolution, kernel_rows: Floats, block: Floats) -> Floats:
         """Joint covariance of f at the rows, whose diagonal is :meth:`variance`."""

@@ -22,7 +22,7 @@ from pursuit.estimators.full_scale.near_rows import (
     residual_process,
 )
 from pursuit.estimators.inputs import dense, is_precomputed, prediction_rows
-from pursuit.estimators.kernel_model import KernelModel
+from pursuit.estimators.kernel_model import KernelModel, NoGradientError
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.saving import made_of, saved_parts
 from pursuit.gram import ResidualProcess
@@ -88,6 +88,21 @@ class FullScaleModel(KernelModel, ReportedModel):
         """
         check_is_fitted(self)
         return copy.copy(self.global_)
+
+    def _refuse_gradient(self, method: str) -> None:
+        check_is_fitted(self)
+        if self.n_neighbors_ > 0:
+            raise NoGradientError(
+                f"predictions from {self.n_neighbors_} near rows jump where other rows become the "
+                f"nearest, and have no gradient: model.without_neighbors().{method}(X) is about "
+                "the global part alone."
+            )
+
+    def _mean_gradient(self, X: Any) -> Floats:
+        """Gradients of the global part, where it is the whole model."""
+        self._refuse_gradient("importance")
+        gradient: Floats = self.global_._mean_gradient(X)
+        return gradient
 
     def _query_rows(self, X: Any) -> RowSource:
         """Rows to predict, of the kind that is kept."""

@@ -362,6 +362,28 @@ class FullScaleGPRegressor(
             interrupt(f"{self.n_neighbors_} near rows beside the {self.global_.n_basis_} functions")
         return self
 
+    def predict_gradient(
+        self, X: Any, return_std: bool = False, *, include_noise: bool = True
+    ) -> Any:
+        """Gradient of the prediction, where no near rows are used.
+
+        Predictions from near rows jump where other rows become the nearest, and have no gradient.
+        That of the global part is ``model.without_neighbors().predict_gradient(X)``; a model whose
+        ``n_neighbors_`` is 0 is its global part.
+
+        Parameters
+        ----------
+        X, return_std, include_noise
+            As in :meth:`SparseGPRegressor.predict_gradient`.
+
+        Returns
+        -------
+        gradient : array of shape (n_rows, n_features) or (n_rows, n_features, n_outputs)
+        std_gradient : array of the same shape, if ``return_std``
+        """
+        self._refuse_gradient("predict_gradient")
+        return self.global_.predict_gradient(X, return_std, include_noise=include_noise)
+
     @lazily
     def predict(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import solve_triangular
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.estimators.inputs import dense
 from pursuit.gram import Block, chunked, cross_statistics, residual_squares, row_pass
@@ -199,6 +201,42 @@ def _variance(
         return spread.variance(solution, columns(items), kernel.diag(items))
 
     return chunked(part, _ROWS, workers, combine=np.concatenate)
+
+
+Derivatives = Callable[[Floats, Floats], tuple[Floats, Floats, Floats]]
+"""From k(x, points), one row per x, and k(x, x): the variance of f(x), and its derivatives by
+k(points, x), one column per x, and by k(x, x)."""
+
+
+def std_gradient(
+    rows: RowSource,
+    kernel: Kernel,
+    points: Floats,
+    derivatives: Derivatives,
+    noise: float,
+    workers: Workers,
+) -> Floats:
+    """∂/∂x of √(Var f(x) + noise) at every row: shape (n_rows, n_features).
+
+    0 where the standard deviation itself is 0.
+    """
+    return row_pass(rows, kernel, partial(_deviation, points, derivatives, noise), workers)
+
+
+def _deviation(
+    points: Floats, derivatives: Derivatives, noise: float, kernel: Kernel, workers: Workers
+) -> Block[NDArray[Any]]:
+    columns = kernel.columns(points)
+
+    def part(items: Any) -> Floats:
+        X = dense(items)
+        variance, by_kernel, by_diagonal = derivatives(columns(items), kernel.diag(items))
+        gradient = kernel.points(points, X, by_kernel) + kernel.diag_points(X, by_diagonal)
+        twice = 2.0 * np.sqrt(variance + noise)[:, None]
+        return np.divide(gradient, twice, out=np.zeros_like(gradient), where=twice > 0)
+
+    step = max(16, limits.TILE_ENTRIES // max(len(points), 1))
+    return chunked(part, step, workers, combine=np.concatenate)
 
 
 def latent_covariance(

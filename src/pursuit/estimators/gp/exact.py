@@ -6,6 +6,7 @@ import numbers
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,11 +30,19 @@ from pursuit.estimators.arguments import (
     Evidence,
 )
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
-from pursuit.estimators.gp.exact_system import DirectSystem, ExactSystem, IterativeSystem
+from pursuit.estimators.gp.error_bars import std_gradient
+from pursuit.estimators.gp.exact_system import (
+    DirectSystem,
+    ExactSystem,
+    IterativeSystem,
+    explained_derivatives,
+)
 from pursuit.estimators.gp.stages import learn_or_keep, warn_of_light_rows
+from pursuit.estimators.gradients import GradientProcess
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
+    dense,
     held,
     named_columns,
     positive,
@@ -63,6 +72,7 @@ class ExactGPRegressor(
     CallbackSupportMixin,
     MultiOutputMixin,
     ScoredRows,
+    GradientProcess,
     RegressorMixin,
     KernelModel,
     ReportedModel,
@@ -409,6 +419,22 @@ class ExactGPRegressor(
         if self._single_output:
             bounds = [part[:, 0] for part in bounds]
         return bounds[0], bounds[1]
+
+    def _std_gradient(self, X: Any, include_noise: bool) -> Floats:
+        """Gradients of the standard deviation: shape (n_rows, n_features, n_outputs)."""
+        if self._factor is None:
+            raise ValueError(
+                "the gradient of the standard deviation needs the factor of the kernel matrix, "
+                f"and this model was solved by conjugate gradients (solver_={self.solver_!r}): fit "
+                "with solver='cholesky', or use SparseGPRegressor."
+            )
+        rows, [kernel] = self._differentiable(X)
+        derivatives = partial(explained_derivatives, self._factor, np.sqrt(self._weights))
+        noise = self.noise_ if include_noise else 0.0
+        points = dense(self.X_train_)
+        with Workers(self.n_jobs) as workers:
+            gradient = std_gradient(rows, kernel, points, derivatives, noise, workers)
+        return gradient[:, :, None] * self._scale.scale
 
     def _expansion(self) -> Expansion:
         """The function that the model evaluates."""

@@ -25,6 +25,7 @@ from pursuit.linalg import (
     column_dots,
     invert_lower,
     refined_gradients,
+    single_threaded_blas,
 )
 from pursuit.rows import draw_rows, len_items
 
@@ -354,6 +355,22 @@ class DirectSystem:
         half = solve_triangular(self.L, rhs, lower=True)
         solution: Floats = solve_triangular(self.L, half, lower=True, trans="T")
         return solution
+
+
+@single_threaded_blas()
+def explained_derivatives(
+    L: Floats, root: Floats, kernel_rows: Floats, prior: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """k(x,x) - ‖L⁻¹κ‖² with κ = W^½k(x), not below 0, and its derivatives by k(x) and k(x, x).
+
+    Those by k(x) have one column per x.
+    """
+    half = solve_triangular(L, root[:, None] * kernel_rows.T, lower=True)
+    variance = prior - column_dots(half, half)
+    there = variance > 0
+    solved = solve_triangular(L, half, lower=True, trans="T")
+    by_kernel = -2.0 * root[:, None] * solved * there
+    return np.where(there, variance, 0.0), by_kernel, there.astype(np.float64)
 
 
 def system_root(problem: Problem) -> Floats:

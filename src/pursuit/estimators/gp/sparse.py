@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from pursuit._types import Indices
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, EvidenceBounds, evidence_bounds
 from pursuit.estimators.arguments import (
     CHECKPOINT,
@@ -33,6 +33,7 @@ from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, with_callba
 from pursuit.estimators.gp.error_bars import (
     latent_covariance,
     latent_variance,
+    std_gradient,
     variance_bounds,
     variance_bounds_to_tolerance,
 )
@@ -45,7 +46,9 @@ from pursuit.estimators.gp.stages import (
     split_rows,
     warn_of_light_rows,
 )
+from pursuit.estimators.gradients import GradientProcess
 from pursuit.estimators.inputs import (
+    dense,
     held,
     n_rows,
     named_columns,
@@ -72,7 +75,13 @@ from pursuit.tuning import Calibration
 
 
 class SparseGPRegressor(
-    CallbackSupportMixin, MultiOutputMixin, ScoredRows, SampledRows, RegressorMixin, SpanModel
+    CallbackSupportMixin,
+    MultiOutputMixin,
+    ScoredRows,
+    SampledRows,
+    GradientProcess,
+    RegressorMixin,
+    SpanModel,
 ):
     """Gaussian process regression in the span of a few greedily chosen kernel functions.
 
@@ -426,6 +435,16 @@ class SparseGPRegressor(
             covariance[np.diag_indices_from(covariance)] += noise
             spread = covariance[:, :, None] * self._scale.scale**2
         return mean, self._as_fitted(spread)
+
+    def _std_gradient(self, X: Any, include_noise: bool) -> Floats:
+        """Gradients of the standard deviation: shape (n_rows, n_features, n_outputs)."""
+        rows, [kernel] = self._differentiable(X)
+        derivatives = partial(self._spread.derivatives, self._solution)
+        noise = self._spread.noise if include_noise else 0.0
+        points = dense(self.basis_)
+        with Workers(self.n_jobs) as workers:
+            gradient = std_gradient(rows, kernel, points, derivatives, noise, workers)
+        return gradient[:, :, None] * self._scale.scale
 
     def std_bounds(
         self,

@@ -20,6 +20,7 @@ from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate
 from pursuit.estimators.arguments import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME, Search
 from pursuit.estimators.fit_run import FitRun, interrupt
+from pursuit.estimators.gradients import GradientModel
 from pursuit.estimators.hull.atoms import StackedKernel, StoredAtoms
 from pursuit.estimators.hull.balls import KINKED, LOSSES, BallProblem, residual_loss
 from pursuit.estimators.hull.pools import BallFit, Pool, RowAtoms, choose_radius, pursue_ball
@@ -35,7 +36,13 @@ from pursuit.estimators.inputs import (
     validate_held,
     validate_weights,
 )
-from pursuit.estimators.kernel_model import KernelModel, ScoredRows, lazily
+from pursuit.estimators.kernel_model import (
+    Expansion,
+    KernelModel,
+    NoGradientError,
+    ScoredRows,
+    lazily,
+)
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.span.search import cluster_centres, estimator_search, with_checked_points
 from pursuit.gram import kernel_times
@@ -62,7 +69,9 @@ _OPTIONAL = ("coef_", "delta_", "kernel_", "kernel_indices_", "mse_path_", "radi
 """Attributes that not every fit sets."""
 
 
-class HullRegressor(ScoredRows, RegressorMixin, KernelModel, ReportedModel, BaseEstimator):
+class HullRegressor(
+    ScoredRows, GradientModel, RegressorMixin, KernelModel, ReportedModel, BaseEstimator
+):
     """Regression over an l1 ball: few terms of many, with a proof that none are missing.
 
     Minimises the mean of ℓ(y - Σ_j w_j p_j(x)) over ‖w‖₁ ≤ r by the greedy Algorithm 2.1 of Zhang
@@ -349,6 +358,25 @@ class HullRegressor(ScoredRows, RegressorMixin, KernelModel, ReportedModel, Base
                     weights = self.dual_coef_[mine, None]
                     total += kernel_times(rows, kernel, points, weights, workers)[:, 0]
         return total
+
+    @property
+    def _single_prediction(self) -> bool:
+        return True
+
+    def _mean_gradient(self, X: Any) -> Floats:
+        """Gradients of f: shape (n_rows, n_features, 1)."""
+        check_is_fitted(self)
+        if hasattr(self, "transformer_"):
+            raise NoGradientError(
+                f"the derivative of {type(self.transformer_).__name__} by its inputs is not known: "
+                "fit with atoms='kernel' or 'features'."
+            )
+        if hasattr(self, "coef_"):
+            shape = _num_samples(self._checked(X, None, reset=False)), *self.coef_.shape, 1
+            return np.broadcast_to(self.coef_[:, None], shape).copy()
+        weights, numbers = self.dual_coef_[:, None], self.kernel_indices_
+        expansion = Expansion(self.basis_, weights, np.zeros(1), numbers, "y", single=True)
+        return self._expansion_gradient(expansion, X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -31,6 +31,7 @@ from pursuit.estimators.arguments import (
 )
 from pursuit.estimators.classes import against_rest, class_weights, distinct_classes
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
+from pursuit.estimators.gradients import GradientModel
 from pursuit.estimators.inputs import (
     check_lengths,
     check_symmetric,
@@ -415,7 +416,7 @@ class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
         return labels
 
 
-class LPMachineRegressor(MultiOutputMixin, ScoredRows, RegressorMixin, LPMachine):
+class LPMachineRegressor(MultiOutputMixin, ScoredRows, GradientModel, RegressorMixin, LPMachine):
     """Regression on few kernel functions: ε-insensitive loss, l1 penalty on the coefficients.
 
     Minimises::

@@ -29,6 +29,7 @@ from pursuit.bounds import Bound
 from pursuit.estimators.arguments import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME, Search
 from pursuit.estimators.classes import distinct_classes, largest_class
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
+from pursuit.estimators.gradients import GradientModel
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
@@ -302,7 +303,7 @@ class MatchingPursuitModel(CallbackSupportMixin, BasisModel, ReportedModel, Base
 
 
 class KernelMatchingPursuitRegressor(
-    MultiOutputMixin, ScoredRows, RegressorMixin, MatchingPursuitModel
+    MultiOutputMixin, ScoredRows, GradientModel, RegressorMixin, MatchingPursuitModel
 ):
     """Regression on a few kernel functions, as many as a generalisation bound advises.
 

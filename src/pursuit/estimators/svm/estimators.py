@@ -26,6 +26,7 @@ from pursuit.estimators.classes import (
     votes,
 )
 from pursuit.estimators.fit_run import with_callbacks
+from pursuit.estimators.gradients import GradientModel
 from pursuit.estimators.inputs import (
     check_lengths,
     named_columns,
@@ -372,7 +373,7 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         return votes(values, len(self.classes_)) if self._pairs else values
 
 
-class LowRankSVR(ScoredRows, RegressorMixin, LowRankMachine):
+class LowRankSVR(ScoredRows, GradientModel, RegressorMixin, LowRankMachine):
     """Support vector regression in the span of a few kernel functions, with a certificate.
 
     Minimises ½‖f‖² + C Σ s_i ξ_i² or C Σ s_i ξ_i, ``ξ_i = max(0, |y_i - f(x_i) - b| - ε)``, over
