@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
+from benchmarks.category_cases import categories
 from benchmarks.classifier_cases import gp_classifier
 from benchmarks.component_cases import components, denoising, novelty
 from benchmarks.dask_cases import dask_pass
@@ -263,6 +264,7 @@ CASES: dict[str, Case] = {
     "evidence": evidence,
     "learned": learned,
     "large": large,
+    "categories": categories,
     "time-limit": time_limit,
     "full-scale-kin40k": full_scale_kin40k,
     "full-scale-protein": full_scale_protein,

@@ -102,7 +102,7 @@ class _OnFirstRows:
 
 def sgpr(n_inducing: int) -> Solver:
     """GPyTorch's sparse regression: RBF, a scale per feature, locations learned, 50 Adam steps."""
-    _require("torch", "gpytorch")
+    require("torch", "gpytorch")
     return Solver(f"GPyTorch SGPR {n_inducing}", _SGPR, n_inducing, has_std=True)
 
 
@@ -164,7 +164,7 @@ class _SGPR:
 
 def boosted_trees() -> Solver:
     """LightGBM, its number of trees by early stopping on a tenth of the rows."""
-    _require("lightgbm")
+    require("lightgbm")
     return Solver("LightGBM", _BoostedTrees, 2000, has_std=True)
 
 
@@ -207,7 +207,7 @@ def available(make: Callable[[], Solver]) -> Solver | None:
         return None
 
 
-def _require(*packages: str) -> None:
+def require(*packages: str) -> None:
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
         raise NotAvailableError(
