@@ -43,7 +43,7 @@ from pursuit.estimators import (
     trusted_types,
 )
 from pursuit.greedy import Path
-from pursuit.kernels import on_columns, pairwise
+from pursuit.kernels import Categorical, on_columns, pairwise
 from pursuit.objectives import (
     ExponentialLoss,
     GreedyStep,
@@ -72,6 +72,7 @@ __version__ = "0.2.0.dev0"
 __all__ = [
     "Bound",
     "BoundDisplay",
+    "Categorical",
     "Certificate",
     "CertificateDisplay",
     "CertificatePath",

@@ -10,6 +10,7 @@ This room imports NumPy, SciPy and scikit-learn, and no other room.
 
 from pursuit.kernels.base import BoundKernel, CountingKernel, Items, Kernel, KernelGradient
 from pursuit.kernels.callable import function_name, pairwise
+from pursuit.kernels.categorical import Categorical
 from pursuit.kernels.compile import (
     compile_kernel,
     kernel_gradient,
@@ -25,6 +26,7 @@ from pursuit.kernels.stationary import is_gaussian
 __all__ = [
     "AtomKernel",
     "BoundKernel",
+    "Categorical",
     "ColumnNames",
     "ColumnsKernel",
     "CountingKernel",

@@ -100,7 +100,11 @@ class Kernel(KernelGradient, Protocol):
 
     @property
     def length_scales(self) -> float | Vector | None:
-        """The shortest length scales at which values change; None where there are none."""
+        """The shortest length scales at which values change; None where there are none.
+
+        A column that values do not depend on has an infinite one. NaN stands for a column whose
+        distances do not tell how values change, such as one of categories.
+        """
         return None
 
     def simplified(self) -> Kernel:

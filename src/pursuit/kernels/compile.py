@@ -19,6 +19,7 @@ from sklearn.metrics.pairwise import KERNEL_PARAMS
 
 from pursuit.kernels.base import Kernel, Vector
 from pursuit.kernels.callable import CallableKernel, ObjectKernel, function_name
+from pursuit.kernels.categorical import Categorical
 from pursuit.kernels.compose import Constant, Power, Product, ScaledKernel, Sum, Tanh, power_of
 from pursuit.kernels.linear import Dot
 from pursuit.kernels.matern import Matern
@@ -237,6 +238,8 @@ def resolve_columns(kernel: Any, known: ColumnNames) -> Any:
         return type(kernel)(*(resolve_columns(part, known) for part in (kernel.k1, kernel.k2)))
     if isinstance(kernel, gp.Exponentiation):
         return gp.Exponentiation(resolve_columns(kernel.kernel, known), kernel.exponent)
+    if isinstance(kernel, Categorical):
+        return kernel.resolved(known)
     if not isinstance(kernel, ColumnsKernel):
         return kernel
     positions = known.positions(kernel.columns, "on_columns")
@@ -285,6 +288,8 @@ def _node(kernel: gp.Kernel, n_features: int | None) -> _Parts:
         return _Parts(Power(base.kernel, float(kernel.exponent)), 0.0)
     if kind is ColumnsKernel:
         return _on_columns(kernel, n_features)
+    if kind is Categorical:
+        return _Parts(_categorical(kernel, n_features), 0.0)
     return _Parts(_leaf(kernel, n_features), 0.0)
 
 
@@ -312,6 +317,12 @@ def _on_columns(kernel: ColumnsKernel, n_features: int | None) -> _Parts:
     if inner.kernel is None or inner.noise:
         raise _misplaced_white(kernel)
     return _Parts(OnColumns(inner.kernel, positions, n_features), 0.0)
+
+
+def _categorical(kernel: Categorical, n_features: int | None) -> Kernel:
+    known = kernel if n_features is None else kernel.resolved(ColumnNames(n_features))
+    nodes = tuple(known.nodes(n_features))
+    return nodes[0] if len(nodes) == 1 else Product(nodes)
 
 
 def _misplaced_white(kernel: gp.Kernel) -> ValueError:

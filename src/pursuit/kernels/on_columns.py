@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -148,11 +148,14 @@ class ColumnNames:
         What they are called.
     frame : data frame, optional
         The table, or as much of it as a selector looks at.
+    levels : mapping, optional
+        The codes of category columns, in ascending order, by position.
     """
 
     n_columns: int
     names: list[str] | None = None
     frame: Any = None
+    levels: Mapping[int, Floats] | None = None
 
     @classmethod
     def of(cls, X: Any) -> ColumnNames:
@@ -164,7 +167,12 @@ class ColumnNames:
     def of_columns(self, positions: list[int]) -> ColumnNames:
         """Those of some of the columns."""
         names = None if self.names is None else [self.names[j] for j in positions]
-        return ColumnNames(len(positions), names)
+        frame = None
+        if self.frame is not None:
+            frame = self.frame[[self.frame.columns[j] for j in positions]]
+        known = self.levels or {}
+        levels = {i: known[j] for i, j in enumerate(positions) if j in known}
+        return ColumnNames(len(positions), names, frame, levels)
 
     def positions(self, columns: Columns, owner: str) -> list[int]:
         """Return the positions of what a user calls columns, or say what is wrong with them."""
