@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.utils import (
     assert_all_finite,
     check_array,
@@ -25,6 +24,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from pursuit._types import Floats, Indices
+from pursuit.estimators.tables import (
+    encoded,
+    note_levels,
+    refuse_text,
+    warn_of_new_numbers,
+)
 from pursuit.kernels import CountingKernel, Kernel, PrecomputedKernel, compile_kernel
 from pursuit.linalg import INDEFINITE, NotPositiveDefiniteError
 from pursuit.rows import (
@@ -270,7 +275,7 @@ def _forget_fit(estimator: Any) -> None:
     """Remove what an earlier fit has left, so that a fit that fails leaves no mixture of two."""
     for name in list(vars(estimator)):
         fitted = name.endswith("_") and not name.startswith("_")
-        if fitted or name in ("_fitted_parameters", "_bound"):
+        if fitted or name in ("_fitted_parameters", "_bound", "_frame"):
             delattr(estimator, name)
 
 
@@ -285,7 +290,8 @@ def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> A
             f"kernel='precomputed' takes a matrix in memory or a .npy file, got {type(X).__name__}."
         )
     if source is not None:
-        return in_memory_if_small(validate_source(estimator, source, reset=reset))
+        rows = in_memory_if_small(validate_source(estimator, source, reset=reset))
+        return _with_levels(estimator, rows, reset=reset)
     if isinstance(X, str | bytes):
         raise TypeError(
             f"{name} is a single string: pass a list of items, [{name}] for one item, or the path "
@@ -299,19 +305,36 @@ def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> A
     if name != "X":
         if hasattr(X, "shape") and X.shape[0] == 0:
             raise ValueError(f"{name} holds no points: at least one is needed.")
+        X = encoded(estimator, X, reset=False)
         X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name=name)
         if X.shape[1] != estimator.n_features_in_:
             raise ValueError(
                 f"{name} has {X.shape[1]} features, but the rows have {estimator.n_features_in_}."
             )
         return X
-    return validate_data(
-        estimator,
-        X if reset else known_columns(estimator, X),
-        reset=reset,
-        accept_sparse=False if reads_matrix(estimator) else "csr",
-        dtype=[np.float64, np.float32],
-    )
+    if not reset:
+        X = known_columns(estimator, X)
+    elif hasattr(X, "columns"):
+        estimator._frame = X[:0]
+    numbers = X if reads_matrix(estimator) else encoded(estimator, X, reset=reset)
+    if numbers is X:
+        numbers = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse=False if reads_matrix(estimator) else "csr",
+            dtype=[np.float64, np.float32],
+        )
+    return _with_levels(estimator, numbers, reset=reset)
+
+
+def _with_levels(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """X as it is; a fit notes the levels of its category columns, else new ones are warned of."""
+    if reset:
+        note_levels(estimator, X)
+    elif not isinstance(X, RowSource):
+        warn_of_new_numbers(estimator, X)
+    return X
 
 
 def validate_held(
@@ -320,6 +343,7 @@ def validate_held(
     """Validate like scikit-learn's `validate_data`, for estimators that keep all rows in memory."""
     source = as_source(X)
     if source is None:
+        refuse_text(estimator, X)
         X = X if reset else known_columns(estimator, X)
         return validate_data(estimator, X, y, reset=reset, **checks)
     rows = held(estimator, validate_source(estimator, source, reset=reset))
@@ -493,12 +517,6 @@ def _inner_deviation(items: NDArray[Any], share: Floats) -> Floats:
 def dense(items: Any) -> Any:
     """CSR as an array, anything else as it is."""
     return np.asarray(items.todense()) if hasattr(items, "todense") else items
-
-
-def default_kernel(deviations: Floats, power: float) -> Any:
-    """Constant x RBF with a length scale sd·√d for each feature."""
-    scales = deviations * np.sqrt(len(deviations))
-    return ConstantKernel(power if power > 0 else 1.0) * RBF(scales)
 
 
 def counting_kernel(kernel: Any, X: Any, **parameters: Any) -> tuple[CountingKernel, float]:

@@ -24,6 +24,7 @@ from pursuit.estimators.inputs import (
     prediction_rows,
     reads_matrix,
 )
+from pursuit.estimators.tables import column_names
 from pursuit.gram import expansion_gradient, kernel_diagonal, kernel_times
 from pursuit.kernels import (
     BoundKernel,
@@ -236,10 +237,7 @@ class KernelModel:
 
     def _known_columns(self) -> ColumnNames:
         """What a kernel may call the columns of the rows that the model is fitted to."""
-        names = getattr(self, "feature_names_in_", None)
-        known = None if names is None else [str(name) for name in names]
-        width = int(getattr(self, "n_features_in_", 0))
-        return ColumnNames(width, known, vars(self).get("_frame"))
+        return column_names(self)
 
     def _given_kernel(self) -> Any:
         """A copy of the kernel that the user gave, its columns as positions."""
@@ -320,6 +318,10 @@ class KernelModel:
             "object of sklearn.gaussian_process.kernels, for instance RBF() or Matern()."
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        return {name: value for name, value in state.items() if name not in _OF_THE_PROCESS}
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.input_tags.sparse = not is_precomputed(self.kernel)
@@ -361,10 +363,6 @@ class BasisModel(KernelModel):
         basis = getattr(self, "basis_", None)
         if isinstance(basis, np.ndarray) and len(self._kernels_used()) == 1:
             self._keep_bound_basis(self._compiled(basis))
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
-        return {name: value for name, value in state.items() if name not in _OF_THE_PROCESS}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[misc]
@@ -413,6 +411,7 @@ class BasisModel(KernelModel):
             and 0 < len(X) <= _PLAIN_ROWS
             and X.shape[1] == self.n_features_in_
             and not hasattr(self, "feature_names_in_")
+            and not hasattr(self, "categories_")
             and X.flags.c_contiguous
             and bool(np.isfinite(X).all())
         )

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.gaussian_process import kernels as gp
 
+from pursuit.kernels import Categorical, ColumnsKernel
 from pursuit.store import StoreError
 
 Array = NDArray[Any]
@@ -44,8 +45,12 @@ _KERNEL_NAMES = (
     "CompoundKernel ConstantKernel DotProduct ExpSineSquared Exponentiation Matern PairwiseKernel "
     "Product RBF RationalQuadratic Sum WhiteKernel"
 )
-KERNELS: dict[str, type[gp.Kernel]] = {name: getattr(gp, name) for name in _KERNEL_NAMES.split()}
-"""Kernels of scikit-learn that files may name."""
+KERNELS: dict[str, type[gp.Kernel]] = {
+    **{name: getattr(gp, name) for name in _KERNEL_NAMES.split()},
+    "Categorical": Categorical,
+    "ColumnsKernel": ColumnsKernel,
+}
+"""Kernel objects that files may name."""
 
 
 @cache

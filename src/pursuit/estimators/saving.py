@@ -30,7 +30,7 @@ _CONTENT = "model"
 _NOT_THE_MODEL = ("_skl_callbacks", "_callback_fit_ctx", "_metadata_request", "_sklearn_version")
 
 # Attributes that are set before anything is fitted, and stay when a fit fails.
-_OF_THE_ROWS = ("n_features_in_", "feature_names_in_", "classes_")
+_OF_THE_ROWS = ("n_features_in_", "feature_names_in_", "classes_", "categories_")
 
 
 class SavedModel:

@@ -12,6 +12,8 @@ from pursuit.kernels.base import BoundKernel, CountingKernel, Items, Kernel, Ker
 from pursuit.kernels.callable import function_name, pairwise
 from pursuit.kernels.categorical import Categorical
 from pursuit.kernels.compile import (
+    ComparedColumns,
+    compared_columns,
     compile_kernel,
     kernel_gradient,
     resolve_columns,
@@ -29,6 +31,7 @@ __all__ = [
     "Categorical",
     "ColumnNames",
     "ColumnsKernel",
+    "ComparedColumns",
     "CountingKernel",
     "Dot",
     "Items",
@@ -37,6 +40,7 @@ __all__ = [
     "PrecomputedKernel",
     "ScaledKernel",
     "as_dot",
+    "compared_columns",
     "compile_kernel",
     "function_name",
     "is_gaussian",

@@ -248,6 +248,35 @@ def resolve_columns(kernel: Any, known: ColumnNames) -> Any:
     return ColumnsKernel(inner, positions, names)
 
 
+class ComparedColumns(NamedTuple):
+    """Positions of the columns that a kernel compares as categories, and as numbers."""
+
+    categories: frozenset[int]
+    numbers: frozenset[int]
+
+    def __or__(self, other: Any) -> ComparedColumns:
+        return ComparedColumns(self.categories | other.categories, self.numbers | other.numbers)
+
+
+def compared_columns(kernel: Any, known: ColumnNames) -> ComparedColumns:
+    """Return which columns a kernel looks at, and how."""
+    nothing: frozenset[int] = frozenset()
+    if isinstance(kernel, gp.ConstantKernel | gp.WhiteKernel):
+        return ComparedColumns(nothing, nothing)
+    if isinstance(kernel, gp.KernelOperator):
+        return compared_columns(kernel.k1, known) | compared_columns(kernel.k2, known)
+    if isinstance(kernel, gp.Exponentiation):
+        return compared_columns(kernel.kernel, known)
+    if isinstance(kernel, Categorical):
+        positions = known.positions(kernel.columns, "Categorical")
+        return ComparedColumns(frozenset(positions), nothing)
+    if isinstance(kernel, ColumnsKernel):
+        positions = known.positions(kernel.columns, "on_columns")
+        inner = compared_columns(kernel.kernel, known.of_columns(positions))
+        return ComparedColumns(*(frozenset(positions[i] for i in part) for part in inner))
+    return ComparedColumns(nothing, frozenset(range(known.n_columns)))
+
+
 def _compile_gp(kernel: gp.Kernel, n_features: int | None) -> tuple[Kernel, float]:
     compiled, noise = _node(kernel, n_features)
     if compiled is None:

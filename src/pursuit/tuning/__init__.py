@@ -20,6 +20,7 @@ from pursuit.tuning.calibration import (
     log_loss,
     loss_curve,
 )
+from pursuit.tuning.categories import learn_mixed, learn_pairs, mixed_kernel
 from pursuit.tuning.evidence import NOISE_FLOOR, Evidence, learn_noise
 from pursuit.tuning.learning import (
     Learned,
@@ -72,10 +73,13 @@ __all__ = [
     "flat_size",
     "learn_family",
     "learn_given",
+    "learn_mixed",
     "learn_noise",
+    "learn_pairs",
     "learn_shape",
     "log_loss",
     "loss_curve",
+    "mixed_kernel",
     "never",
     "noise_limits",
     "raise_ridge",

@@ -121,9 +121,15 @@ def best_family(
     evidence = max(candidate.evidence_per_row for candidate in learned)
     if evidence < _noise_evidence(first) + _NOTHING and not late():
         compare(probe_features(first, scales, variance, noise))
+    return roughest(learned)
+
+
+def roughest(learned: list[Learned]) -> Learned:
+    """The roughest of the families that tie with the best, with the stages of all."""
     best = max(candidate.evidence_per_row for candidate in learned)
     ties = [candidate for candidate in learned if candidate.evidence_per_row >= best - _TIE]
-    winner = max(ties, key=lambda one: (FAMILIES.index(one.family), one.evidence_per_row))
+    order = [candidate.family for candidate in learned]
+    winner = max(ties, key=lambda one: (order.index(one.family), one.evidence_per_row))
     return replace(winner, stages=[stage for candidate in learned for stage in candidate.stages])
 
 
@@ -295,12 +301,17 @@ def at_bounds(kernel: Any) -> list[str]:
         for parameter in free
         for element in range(parameter.n_elements)
     ]
+    # Only θ of numeric hyper-parameters is a logarithm.
+    numeric = [
+        parameter.value_type == "numeric" for parameter in free for _ in range(parameter.n_elements)
+    ]
     names: list[str] = []
-    for label, value, (low, high) in zip(labels, kernel.theta, kernel.bounds, strict=True):
+    ends = zip(labels, numeric, kernel.theta, kernel.bounds, strict=True)
+    for label, is_log, value, (low, high) in ends:
         if value <= low + _AT_BOUND:
-            names.append(f"{label} at its lower bound {np.exp(low):.3g}")
+            names.append(f"{label} at its lower bound" + (f" {np.exp(low):.3g}" if is_log else ""))
         elif value >= high - _AT_BOUND:
-            names.append(f"{label} at its upper bound {np.exp(high):.3g}")
+            names.append(f"{label} at its upper bound" + (f" {np.exp(high):.3g}" if is_log else ""))
     return names
 
 

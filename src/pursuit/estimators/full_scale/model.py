@@ -68,7 +68,7 @@ class FullScaleModel(KernelModel, ReportedModel):
         return "global_" in vars(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        state = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_local"}
 
     def _saved_state(self) -> dict[str, Any]:

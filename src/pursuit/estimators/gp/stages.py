@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from pursuit import limits, tuning
@@ -16,7 +17,6 @@ from pursuit.estimators.arguments import KERNEL, Evidence
 from pursuit.estimators.fit_run import FitRun, warn
 from pursuit.estimators.inputs import (
     check_positive_definite,
-    default_kernel,
     dense,
     feature_deviations,
     is_precomputed,
@@ -25,7 +25,7 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.span.search import Chosen, RowSplit
 from pursuit.gram import kernel_times
 from pursuit.greedy import Choice, Pool, Problem, SpanFit, refit, solve_in_span
-from pursuit.kernels import CountingKernel, kernel_gradient, without_white
+from pursuit.kernels import ColumnNames, CountingKernel, kernel_gradient, without_white
 from pursuit.linalg import SpanSolution, Workers
 from pursuit.rows import Sample, draw_rows, row_groups
 from pursuit.tuning import (
@@ -44,9 +44,12 @@ from pursuit.tuning import (
     flat_size,
     learn_family,
     learn_given,
+    learn_mixed,
     learn_noise,
+    learn_pairs,
     learn_shape,
     loss_curve,
+    mixed_kernel,
     never,
 )
 
@@ -112,13 +115,15 @@ def learn(
     options: Evidence,
     rng: np.random.Generator,
     workers: Workers,
+    known: ColumnNames,
     classes: bool = False,
     late: Callable[[], bool] = never,
 ) -> Learned:
     """Maximise the evidence on a random subset of the rows; the kernel's White terms are noise.
 
     With ``classes`` the targets are ±1, and a kernel that is not given may have one length scale
-    for all features. When it is ``late``, the best found so far is taken.
+    for all features. ``known`` has the columns of categories. When it is ``late``, the best found
+    so far is taken.
     """
     rows = rng.permutation(draw_rows(sample.n_rows, options.rows, rng))
     subset = sample.take(rows)
@@ -126,13 +131,30 @@ def learn(
     X = np.asarray(dense(items), dtype=np.float64)
     data = tuning.Evidence(X, subset.targets, subset.weights, workers)
     search: dict[str, Any] = {"restarts": options.restarts, "rng": rng, "late": late}
+    if kernel is None and known.levels:
+        scales = _number_scales(deviations, known)
+        return learn_mixed(data, known, scales, target_power(sample), noise, **search)
     if kernel is None:
         if classes:
             return learn_shape(data, deviations, target_power(sample), noise, **search)
         scales = deviations * np.sqrt(len(deviations))
         return learn_family(data, scales, target_power(sample), noise, **search)
     core, _ = without_white(kernel)
-    return learn_given(data, core, noise, **search)
+    return learn_pairs(data, learn_given(data, core, noise, **search), noise, late)
+
+
+def _number_scales(deviations: Floats, known: ColumnNames) -> Floats:
+    """First length scales sd·√d of the d columns that are not categories."""
+    numbers = [j for j in range(len(deviations)) if j not in (known.levels or {})]
+    scales: Floats = deviations[numbers] * np.sqrt(len(numbers))
+    return scales
+
+
+def _default_kernel(deviations: Floats, power: float, known: ColumnNames) -> Any:
+    """The kernel of an estimator that is given none and learns none."""
+    scales = _number_scales(deviations, known)
+    kernel = ConstantKernel(power if power > 0 else 1.0) * RBF(scales)
+    return mixed_kernel(kernel, known) if known.levels else kernel
 
 
 def warn_of_light_rows(
@@ -215,6 +237,7 @@ def _learn_or_take(
 ) -> tuple[LearnedKernel, CountingKernel]:
     """What the evidence says, or what is given; the kernel has counted what this has evaluated."""
     kernel, power = estimator._given_kernel(), target_power(sample)
+    known = estimator._known_columns()
     if kernel is None:
         _refuse_named_parameters(estimator)
     width = n_features(X)
@@ -235,6 +258,7 @@ def _learn_or_take(
             options=evidence_options(estimator.optimizer),
             rng=rng,
             workers=workers,
+            known=known,
             classes=classes,
             late=late,
         )
@@ -245,7 +269,7 @@ def _learn_or_take(
         notes += ["max_time ended the learning of kernel and noise early"] if late() else []
     elif kernel is None:
         assert deviations is not None
-        kernel = default_kernel(deviations, power)
+        kernel = _default_kernel(deviations, power, known)
     compiled, white = estimator._compile(kernel, X)
     check_positive_definite(compiled, sample, rng)
     if not learns:

@@ -1,0 +1,331 @@
+"""Tables with categories: data frames and arrays with text become numbers, the same way each time.
+
+A column of text becomes codes 0, 1, …, the numbers of its levels; a level that did not occur in
+training has the number that follows the last. Columns of numbers stay as they are, also those whose
+values are the levels of a category.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from operator import or_
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
+from sklearn.utils import check_array
+from sklearn.utils.validation import _check_feature_names, _check_n_features
+
+from pursuit._types import Floats
+from pursuit.kernels import ColumnNames, compared_columns
+from pursuit.rows import RowSource, as_rows
+
+Levels: TypeAlias = "list[str | int | float | bool | None]"
+"""The values of a category column in the order of their codes; None is a missing value."""
+
+_TEXT = ("cat", "enum", "str", "utf8", "large_string", "dictionary")
+"""How types of columns of text or categories begin, in lower case."""
+_SHOWN = 5
+"""Columns or values that a message names."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a data frame or of an array of objects, one at a time.
+
+    Attributes
+    ----------
+    labels : list
+        Their names, or positions where they have none.
+    values : callable
+        The values of a column, by position, as an array.
+    text : list of int
+        Positions of those that hold text or categories.
+    """
+
+    labels: list[Any]
+    values: Callable[[int], NDArray[Any]]
+    text: list[int]
+
+    @classmethod
+    def of(cls, X: Any) -> Columns | None:
+        """Those of X, None if it is an array of numbers or no table."""
+        if hasattr(X, "columns") and hasattr(X, "dtypes"):
+            labels = list(X.columns)
+            return cls._told(labels, lambda j: np.asarray(X[labels[j]]), list(X.dtypes))
+        if isinstance(X, list | tuple) and any(_has_text(row) for row in X):
+            if len({len(row) if isinstance(row, list | tuple) else 0 for row in X}) > 1:
+                return None
+            X = np.array(X, dtype=object)
+        if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "OUST":
+            return cls._told(
+                list(range(X.shape[1])), lambda j: X[:, j].astype(object), [X.dtype] * X.shape[1]
+            )
+        return None
+
+    @classmethod
+    def _told(
+        cls, labels: list[Any], values: Callable[[int], NDArray[Any]], dtypes: Sequence[Any]
+    ) -> Columns:
+        text = [j for j, dtype in enumerate(dtypes) if _is_text(dtype, partial(values, j))]
+        return cls(labels, values, text)
+
+    def named(self, positions: Iterable[int]) -> str:
+        """Columns in words."""
+        labels = [self.labels[j] for j in positions]
+        more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
+        return ", ".join(map(repr, labels[:_SHOWN])) + more
+
+    def check_names(self) -> None:
+        """Refuse names that occur twice."""
+        twice = [j for j, label in enumerate(self.labels) if label in self.labels[:j]]
+        if twice:
+            raise ValueError(f"X has several columns of the same name: {self.named(twice)}.")
+
+
+def _has_text(row: Any) -> bool:
+    return isinstance(row, list | tuple) and any(isinstance(value, str) for value in row)
+
+
+def _is_text(dtype: Any, values: Callable[[], NDArray[Any]]) -> bool:
+    """Whether a column of this type holds text or categories; objects are looked at."""
+    if isinstance(dtype, np.dtype) and dtype.kind in "OUST":
+        return any(isinstance(value, str | bytes) for value in values())
+    name = str(dtype).lower()
+    return name.startswith(_TEXT) and not name.startswith("struct")
+
+
+def _is_missing(value: Any) -> bool:
+    return (
+        value is None
+        or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
+        or type(value).__name__ in ("NAType", "NaTType")
+    )
+
+
+def _distinct(values: NDArray[Any], label: Any) -> dict[Any, Any]:
+    """The distinct values of a column, and what stands for each of them in ``categories_``."""
+    try:
+        found = dict.fromkeys(values.tolist())
+    except TypeError as error:
+        raise ValueError(
+            f"column {label!r} holds values that cannot be levels of a category ({error}): "
+            "turn them into text."
+        ) from error
+    return {value: None if _is_missing(value) else value for value in found}
+
+
+def _ordered(values: Iterable[Any]) -> Levels:
+    """Levels in ascending order where they have one, else in that of their text; missing last."""
+    known = {value for value in values if value is not None}
+    missing: Levels = [None] if any(value is None for value in values) else []
+    try:
+        return [*sorted(known), *missing]
+    except TypeError:
+        return [*sorted(known, key=lambda value: (type(value).__name__, str(value))), *missing]
+
+
+def is_coded(levels: Levels) -> bool:
+    """Whether a column of these levels becomes codes; numbers stay what they are."""
+    return any(not isinstance(level, int | float) or isinstance(level, bool) for level in levels)
+
+
+def level_codes(levels: Levels) -> Floats:
+    """What stands for the levels in the rows that kernels see."""
+    return np.arange(float(len(levels))) if is_coded(levels) else np.asarray(levels, dtype=float)
+
+
+def column_names(estimator: Any) -> ColumnNames:
+    """What a kernel may call the columns of the rows that an estimator is fitted to."""
+    names = getattr(estimator, "feature_names_in_", None)
+    known = None if names is None else [str(name) for name in names]
+    levels = {j: level_codes(found) for j, (_, found) in _by_position(estimator).items()}
+    width = int(getattr(estimator, "n_features_in_", 0))
+    return ColumnNames(width, known, vars(estimator).get("_frame"), levels)
+
+
+def _by_position(estimator: Any) -> dict[int, tuple[Any, Levels]]:
+    """Label and levels of every category column of a fit."""
+    categories = vars(estimator).get("categories_", {})
+    names = list(vars(estimator).get("feature_names_in_", []))
+    return {
+        names.index(label) if isinstance(label, str) else label: (label, levels)
+        for label, levels in categories.items()
+    }
+
+
+def encoded(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """A table with text as finite numbers, its names and width checked; other X as they are.
+
+    A fit sets ``categories_`` of the columns of text, and refuses those that the kernel would take
+    for numbers.
+    """
+    columns = Columns.of(X)
+    if columns is None:
+        return X
+    if reset:
+        levels = _levels_at_fit(estimator, X, columns)
+    else:
+        levels = {j: found for j, (_, found) in _by_position(estimator).items()}
+        _refuse_new_text(estimator, columns, levels)
+    if not any(map(is_coded, levels.values())):
+        return X
+    columns.check_names()
+    _check_feature_names(estimator, X, reset=reset)
+    _check_n_features(estimator, np.empty((1, len(columns.labels))), reset=reset)
+    if reset:
+        _set_categories(estimator, levels)
+    rows = [
+        _codes(columns, j, levels[j])
+        if j in levels and is_coded(levels[j])
+        else _numbers(columns, j)
+        for j in range(len(columns.labels))
+    ]
+    return check_array(np.column_stack(rows), estimator=estimator, input_name="X")
+
+
+def _levels_at_fit(estimator: Any, X: Any, columns: Columns) -> dict[int, Levels]:
+    """Levels of the columns of text; refuses those that a kernel would compare as numbers."""
+    if not columns.text:
+        return {}
+    columns.check_names()
+    levels = {
+        j: _ordered(_distinct(columns.values(j), columns.labels[j]).values()) for j in columns.text
+    }
+    kernels = kernels_of(estimator)
+    if any(builds_kernel(kernel) for kernel in kernels):
+        return levels
+    known = ColumnNames.of(X) if hasattr(X, "columns") else ColumnNames(len(columns.labels))
+    compared = reduce(or_, [compared_columns(kernel, known) for kernel in kernels])
+    wrong = [j for j in columns.text if j in compared.numbers and is_coded(levels[j])]
+    if wrong or not kernels:
+        raise ValueError(_remedy(estimator, columns, wrong, known.names is not None))
+    return {j: found for j, found in levels.items() if j not in compared.numbers}
+
+
+def kernels_of(estimator: Any) -> list[Any]:
+    """The kernels that a user gave to an estimator."""
+    kernel = estimator.kernel
+    return list(kernel) if isinstance(kernel, list | tuple) else [kernel]
+
+
+def builds_kernel(kernel: Any) -> bool:
+    """Whether the estimator makes the kernel itself, one that takes categories as well."""
+    return kernel is None or (isinstance(kernel, str) and kernel == "search")
+
+
+def _remedy(estimator: Any, columns: Columns, wrong: list[int], named: bool) -> str:
+    """What is wrong with text where numbers are compared, and what to do."""
+    labels = [columns.labels[j] for j in wrong]
+    numbers = [label for j, label in enumerate(columns.labels) if j not in columns.text]
+    rest = f"on_columns(Matern(), {numbers[:_SHOWN]!r}) * " if numbers else ""
+    return (
+        f"{type(estimator).__name__} with kernel={estimator.kernel!r} compares numbers, and "
+        f"columns of X hold text or categories: {columns.named(wrong)}. Compare their levels, "
+        f"kernel = ConstantKernel() * {rest}Categorical({labels[:_SHOWN]!r}), or turn them into "
+        "numbers, for instance with scikit-learn's OneHotEncoder or TargetEncoder."
+    )
+
+
+def refuse_text(estimator: Any, X: Any) -> None:
+    """Refuse columns of text, for estimators that take numbers only."""
+    columns = Columns.of(X)
+    if columns is None:
+        return
+    text = [
+        j
+        for j in columns.text
+        if is_coded(_ordered(_distinct(columns.values(j), columns.labels[j]).values()))
+    ]
+    if text:
+        raise ValueError(
+            f"{type(estimator).__name__} takes numbers, and columns of X hold text or categories: "
+            f"{columns.named(text)}. Turn them into numbers, for instance with scikit-learn's "
+            "OneHotEncoder or TargetEncoder, or leave them out."
+        )
+
+
+def _refuse_new_text(estimator: Any, columns: Columns, known: Mapping[int, Levels]) -> None:
+    """Refuse text in columns that held numbers in training."""
+    new = [j for j in columns.text if j not in known]
+    for j in new:
+        _numbers(columns, j)
+
+
+def _set_categories(estimator: Any, found: Mapping[int, Levels]) -> None:
+    """Keep the levels of category columns, in the order of the columns."""
+    names = getattr(estimator, "feature_names_in_", None)
+    levels = {j: known for j, (_, known) in _by_position(estimator).items()} | dict(found)
+    estimator.categories_ = {
+        j if names is None else str(names[j]): levels[j] for j in sorted(levels)
+    }
+
+
+def note_levels(estimator: Any, X: Any) -> None:
+    """Keep the levels of columns of numbers that a kernel compares as categories."""
+    known = column_names(estimator)
+    kernels = [kernel for kernel in kernels_of(estimator) if isinstance(kernel, SklearnKernel)]
+    parts = [compared_columns(kernel, known).categories for kernel in kernels]
+    wanted = sorted(set().union(*parts) - set(known.levels or {}))
+    if wanted:
+        _set_categories(estimator, _distinct_numbers(as_rows(X), wanted))
+
+
+def _distinct_numbers(rows: RowSource, wanted: list[int]) -> dict[int, Levels]:
+    """The distinct values of some columns."""
+    found = {j: np.empty(0) for j in wanted}
+    for _, block in rows.blocks():
+        for j in wanted:
+            found[j] = np.union1d(found[j], _column(block, j))
+    return {j: list(values.tolist()) for j, values in found.items()}
+
+
+def _column(X: Any, j: int) -> NDArray[Any]:
+    column = X[:, [j]]
+    return np.asarray(column.toarray() if hasattr(column, "toarray") else column)
+
+
+def warn_of_new_numbers(estimator: Any, X: NDArray[Any]) -> None:
+    """Warn of values that did not occur in training, in category columns of numbers."""
+    for j, (label, levels) in _by_position(estimator).items():
+        if not is_coded(levels):
+            new = np.setdiff1d(_column(X, j), level_codes(levels))
+            warn_of_new_levels(label, new.tolist())
+
+
+def _codes(columns: Columns, j: int, levels: Levels) -> Floats:
+    """The numbers of a column's levels."""
+    values, number = columns.values(j), {level: float(i) for i, level in enumerate(levels)}
+    standing = _distinct(values, columns.labels[j])
+    unknown = float(len(levels))
+    code = {value: number.get(level, unknown) for value, level in standing.items()}
+    warn_of_new_levels(columns.labels[j], [v for v in standing if code[v] == unknown])
+    return np.array([code[value] for value in values.tolist()])
+
+
+def _numbers(columns: Columns, j: int) -> Floats:
+    try:
+        return np.asarray(columns.values(j), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"column {columns.labels[j]!r} holds values that are not numbers ({error}): encode "
+            "them, or leave the column out."
+        ) from error
+
+
+def warn_of_new_levels(label: Any, values: Sequence[Any]) -> None:
+    """Warn of values that did not occur in training."""
+    if not len(values):
+        return
+    shown = ", ".join(repr(value) for value in values[:_SHOWN])
+    more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
+    warnings.warn(
+        f"column {label!r} holds values that did not occur in training: {shown}{more}. They count "
+        "as one new level, which is correlated with all others.",
+        UserWarning,
+        stacklevel=2,
+    )
