@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.optimize import linprog
+from scipy.special import gamma
 
 # Kernels, one pair at a time
 
@@ -296,3 +297,23 @@ def onto_ball(w, radius):
     excess = (np.cumsum(u) - radius) / np.arange(1, len(u) + 1)
     threshold = excess[np.flatnonzero(u > excess)[-1]]
     return np.sign(w) * np.maximum(np.abs(w) - threshold, 0)
+
+
+def bessel(nu, a):
+    """K_ν(a) = ∫ exp(-a cosh t) cosh(νt) dt from 0 to ∞ in long double, by the trapezoidal rule."""
+    step = np.longdouble(1) / 32
+    t = np.arange(0, 1600, dtype=np.longdouble) * step
+    weights = np.full(t.shape, step)
+    weights[0] /= 2
+    return np.exp(-a[..., None] * np.cosh(t)) @ (weights * np.cosh(np.longdouble(nu) * t))
+
+
+def matern_correlation(nu, r2):
+    """2^(1-ν)/Γ(ν) a^ν K_ν(a) with a² = 2ν r², in long double."""
+    if nu == np.inf:
+        return np.exp(-r2 / 2)
+    nu, a = np.longdouble(nu), np.sqrt(2 * np.longdouble(nu) * r2)
+    values = np.ones_like(a)
+    near = a[a > 0]
+    values[a > 0] = 2 ** (1 - nu) / np.longdouble(gamma(float(nu))) * near**nu * bessel(nu, near)
+    return values

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from scipy.special import gamma
+from oracles import matern_correlation
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
@@ -73,26 +73,6 @@ def squares(A, B, scale=1.0):
     return (difference**2).sum(axis=2)
 
 
-def bessel(nu, a):
-    """K_ν(a) = ∫ exp(-a cosh t) cosh(νt) dt from 0 to ∞, by the trapezoidal rule."""
-    step = LONG(1) / 32
-    t = np.arange(0, 640, dtype=LONG) * step
-    weights = np.full(t.shape, step)
-    weights[0] /= 2
-    return np.exp(-a[..., None] * np.cosh(t)) @ (weights * np.cosh(LONG(nu) * t))
-
-
-def matern(nu, r2):
-    if nu == np.inf:
-        return np.exp(-r2 / 2)
-    a = np.sqrt(2 * LONG(nu) * r2)
-    values = np.ones_like(a)
-    apart = a > 0
-    near = a[apart]
-    values[apart] = 2 ** (1 - LONG(nu)) / LONG(gamma(nu)) * near ** LONG(nu) * bessel(nu, near)
-    return values
-
-
 def chi(A, B):
     total = A[:, None, :] + B[None, :, :]
     square = (A[:, None, :] - B[None, :, :]) ** 2
@@ -134,7 +114,7 @@ def formula(kernel, A, B):
             r2 = squares(A, B, kernel.length_scale)
             return (1 + r2 / (2 * LONG(kernel.alpha))) ** -LONG(kernel.alpha)
         case Matern():
-            return matern(kernel.nu, squares(A, B, kernel.length_scale))
+            return matern_correlation(kernel.nu, squares(A, B, kernel.length_scale))
         case RBF():
             return np.exp(-squares(A, B, kernel.length_scale) / 2)
         case ExpSineSquared():
