@@ -1,5 +1,7 @@
 """Inner products, constants, sums, products and powers, against loops over pairs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -9,6 +11,7 @@ from pursuit.kernels.compose import (
     Power,
     Product,
     Sum,
+    Tanh,
     power_of,
     product_of,
     sum_of,
@@ -154,3 +157,26 @@ def test_kink_survives_composition():
 )
 def test_what_is_known_positive_definite(kernel, known):
     assert kernel.positive_definite is known
+
+
+@pytest.mark.parametrize("exponent", [0.5, 1.0, 1.5, 2.0])
+def test_powers_where_the_base_is_zero(exponent):
+    """Far away a Gaussian underflows: its power has no slope there, and no NaN."""
+    kernel = Power(replace(RBF, free=("length_scale",)), exponent)
+    A, B = np.array([[0.0, 0.0], [1e4, 0.0]]), np.array([[0.5, 0.0]])
+    W = np.ones((2, 1))
+    near = kernel.theta(A[:1], B, W[:1]), kernel.points(A[:1], B, W[:1])
+    np.testing.assert_allclose(kernel.theta(A, B, W), near[0], rtol=1e-12)
+    np.testing.assert_allclose(kernel.points(A, B, W), near[1], rtol=1e-9)
+    origin = Power(Dot(), exponent)
+    assert np.isfinite(origin.diag_points(np.zeros((1, 2)), np.ones(1))).all()
+
+
+def test_tanh_far_from_zero():
+    """Slopes fall like exp(-2|x|), and do not overflow."""
+    kernel = Tanh(Dot())
+    A, B = np.array([[1.0], [-1.0]]), np.array([[20.0], [1000.0]])
+    gradient = kernel.points(A, B, np.array([[1.0, 1.0], [0.0, 0.0]]))
+    np.testing.assert_allclose(gradient[:, 0], [4.0 * np.exp(-40.0), 0.0], rtol=1e-12)
+    np.testing.assert_array_equal(kernel.tile(A, B), [[np.tanh(20.0), 1.0], [-np.tanh(20.0), -1.0]])
+    assert not kernel.positive_definite

@@ -1,23 +1,33 @@
 """Distances and their profiles, against loops over pairs."""
 
-from math import exp, sqrt
+from dataclasses import replace
+from math import exp, gamma, sqrt
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.special import kv
 
 from pursuit.kernels.base import n_items
+from pursuit.kernels.matern import Matern
 from pursuit.kernels.stationary import (
     PIECE,
     Gaussian,
     Matern12,
     Matern32,
     Matern52,
+    Periodic,
     RationalQuadratic,
     Stationary,
 )
+
+
+def matern(nu, r):
+    a = sqrt(2 * nu) * r
+    return 2 ** (1 - nu) / gamma(nu) * a**nu * float(kv(nu, a)) if r > 0 else 1.0
+
 
 FORMULAS = {
     "gaussian": (Gaussian(), lambda r: exp(-(r**2) / 2)),
@@ -25,6 +35,9 @@ FORMULAS = {
     "matern32": (Matern32(), lambda r: (1 + sqrt(3) * r) * exp(-sqrt(3) * r)),
     "matern52": (Matern52(), lambda r: (1 + sqrt(5) * r + 5 * r**2 / 3) * exp(-sqrt(5) * r)),
     "rational": (RationalQuadratic(0.7), lambda r: (1 + r**2 / 1.4) ** -0.7),
+    "matern 0.7": (Matern(0.7), lambda r: matern(0.7, r)),
+    "matern 1.2": (Matern(1.2), lambda r: matern(1.2, r)),
+    "matern 4": (Matern(4.0), lambda r: matern(4.0, r)),
     "cauchy": (RationalQuadratic(1.0), lambda r: 1 / (1 + r**2 / 2)),
 }
 TOLERANCE = {np.float64: 1e-10, np.float32: 1e-4}
@@ -322,3 +335,74 @@ def test_number_of_items():
     assert n_items(np.zeros((3, 2))) == 3
     assert n_items(sparse.csr_matrix((4, 2))) == 4
     assert n_items(["a", "b"]) == 2
+
+
+# Periods, and one feature
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("n_features", [1, 3])
+def test_periods_are_the_formula(rng, n_features, make):
+    A, Z = rng.standard_normal((7, n_features)), rng.standard_normal((5, n_features))
+    Z[:2] = A[:2]
+    kernel = Stationary(Periodic(0.9), 0.6, 1.3, n_features=n_features)
+    distances = np.sqrt(((A[:, None] - Z[None]) ** 2).sum(axis=2))
+    expected = 1.3 * np.exp(-2.0 * (np.sin(np.pi * distances / 0.6) / 0.9) ** 2)
+    np.testing.assert_allclose(kernel.tile(make(A), make(Z)), expected, rtol=1e-11)
+    single = kernel.columns(make(Z), np.float32)(make(A))
+    np.testing.assert_allclose(single, expected, rtol=1e-4)
+    np.testing.assert_array_equal(kernel.diag(make(A)), 1.3)
+    assert kernel.positive_definite == (n_features == 1)
+    assert kernel.length_scales is None
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_periods_far_apart(dtype):
+    """A million periods away values are those of the same phases nearby, to the last digits."""
+    phases = np.arange(16) / 16.0
+    Z = np.array([[0.0], [0.25], [0.625]])
+    far = (phases + 2.0**20)[:, None]
+    kernel = Stationary(Periodic(0.7), 1.0, 1.3)
+    expected = 1.3 * np.exp(-2.0 * (np.sin(np.pi * (phases[:, None] - Z[:, 0])) / 0.7) ** 2)
+    tolerance = 1e-13 if dtype == np.float64 else 1e-6
+    np.testing.assert_allclose(kernel.columns(Z, dtype)(far), expected, rtol=tolerance)
+    blocks = kernel.among(np.vstack([far[:4], Z[:1], far[4:7]]), 4)
+    np.testing.assert_allclose(blocks[1, 1:, 0], expected[4:7, 0], rtol=1e-13)
+
+
+def test_derivatives_of_periods_far_apart():
+    kernel = Stationary(Periodic(0.7), 1.0, free=("width", "length_scale"))
+    A, B = np.array([[2.0**20 + 0.125]]), np.array([[0.0]])
+    sine, cosine = np.sin(np.pi / 8), np.cos(np.pi / 8)
+    k = np.exp(-2.0 * (sine / 0.7) ** 2)
+    slope = k * 4.0 * np.pi * sine * cosine / 0.7**2
+    width, period = kernel.theta(A, B, np.ones((1, 1)))
+    assert width == pytest.approx(4.0 * sine**2 / 0.7**2 * k, rel=1e-12)
+    assert period == pytest.approx(slope * A[0, 0], rel=1e-12)
+    assert kernel.points(A, B, np.ones((1, 1)))[0, 0] == pytest.approx(slope, rel=1e-12)
+
+
+@pytest.mark.parametrize("family", FORMULAS)
+def test_one_feature_is_exact(family):
+    """Differences are taken before they are squared: a common shift changes nothing."""
+    rng = np.random.default_rng(0)
+    A, B = (np.round(rng.standard_normal((size, 1)), 2) for size in (6, 4))
+    A, B = np.round(A * 64) / 64, np.round(B * 64) / 64
+    kernel = kernel_of(family, 0.9, 1.3)
+    np.testing.assert_array_equal(kernel.tile(A + 2.0**30, B + 2.0**30), kernel.tile(A, B))
+    twice = np.hstack([A, np.zeros_like(A)]), np.hstack([B, np.zeros_like(B)])
+    np.testing.assert_allclose(kernel.tile(A, B), kernel.tile(*twice), rtol=1e-12)
+    thin = kernel.tile(sparse.csr_matrix(A), sparse.csr_matrix(B))
+    np.testing.assert_allclose(kernel.tile(A, B), thin, rtol=1e-12)
+
+
+@pytest.mark.parametrize("family", FORMULAS)
+def test_an_outlier_does_not_spoil_derivatives(family):
+    """Cancellation near one row says nothing about the others."""
+    rng = np.random.default_rng(1)
+    A, B = rng.standard_normal((5, 2)), rng.standard_normal((4, 2))
+    W = rng.standard_normal((5, 4))
+    kernel = replace(kernel_of(family, 0.9, 1.3), free=("length_scale",))
+    far = np.vstack([A, [[1e5, 0.0]]]), np.vstack([W, np.zeros((1, 4))])
+    np.testing.assert_allclose(kernel.theta(far[0], B, far[1]), kernel.theta(A, B, W), rtol=1e-4)
+    np.testing.assert_allclose(kernel.points(far[0], B, far[1]), kernel.points(A, B, W), rtol=1e-4)

@@ -10,11 +10,15 @@ from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
     DotProduct,
+    ExpSineSquared,
     Matern,
+    PairwiseKernel,
     RationalQuadratic,
     WhiteKernel,
 )
+from user_kernels import Cauchy
 
+from pursuit import on_columns
 from pursuit.linalg import Workers
 from pursuit.tuning import Evidence
 
@@ -28,6 +32,15 @@ FAMILIES = {
     "rational quadratic": ConstantKernel(0.7) * RationalQuadratic(1.1, alpha=0.8),
     "sum": ConstantKernel(1.5) * RBF(SCALES) + ConstantKernel(0.2) * DotProduct(0.5),
     "fixed scales": ConstantKernel(1.5) * RBF(SCALES, "fixed"),
+    "periodic": ConstantKernel(0.7) * on_columns(ExpSineSquared(1.4, 3.0), [0]) * RBF(2.0),
+    "product": ConstantKernel(1.5) * Matern(SCALES, nu=1.5) * RBF(2.0),
+    "power": (ConstantKernel(0.7) * RBF(SCALES) + DotProduct(0.5)) ** 2,
+    "columns": ConstantKernel(1.5) * on_columns(RBF([0.8, 2.0]), [2, 0]),
+    "user's": Cauchy(1.2, 0.8),
+    "user's in a sum": ConstantKernel(0.3) * Cauchy(1.2, 0.8) + RBF(SCALES),
+    "user's in a product": Cauchy(1.2, 0.8) ** 2 * RBF(SCALES),
+    "user's, fixed": Cauchy(1.2, 0.8, "fixed", "fixed") * RBF(SCALES),
+    "user's on a column": on_columns(Cauchy(0.7), [1]) + RBF(SCALES),
 }
 each_family = pytest.mark.parametrize("name", FAMILIES)
 
@@ -92,10 +105,21 @@ def test_weights_by_the_density():
     assert value == pytest.approx(density - 0.5 * (w - 1).sum() * np.log(2 * np.pi * noise))
 
 
-def test_weighted_gradient_by_differences():
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        FAMILIES["matern 3/2"],
+        FAMILIES["user's in a product"],
+        ConstantKernel(1.5) * Matern(SCALES, nu=1.2),
+        Matern(1.1, nu=0.7),
+        *(PairwiseKernel(0.3, metric=name) for name in ("rbf", "laplacian", "poly", "cosine")),
+    ],
+    ids=repr,
+)
+def test_weighted_gradient_by_differences(kernel):
     X, y = data(30, n_outputs=2)
     w = np.random.default_rng(5).uniform(0.3, 2.5, 30)
-    kernel, noise = FAMILIES["matern 3/2"], 0.2
+    noise = 0.2
     _, gradient = evidence(X, y, kernel, noise, w)
     point = np.append(kernel.theta, np.log(noise))
 
@@ -105,6 +129,26 @@ def test_weighted_gradient_by_differences():
     step = 1e-5 * np.eye(len(point))
     slopes = [(value(point + h) - value(point - h)) / 2e-5 for h in step]
     np.testing.assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-6)
+
+
+class Counted(Cauchy):
+    """Counts how often it is called."""
+
+    calls = 0
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        type(self).calls += 1
+        return super().__call__(X, Y, eval_gradient)
+
+
+@pytest.mark.parametrize(
+    "kernel", [Counted(), ConstantKernel(2.0) * (Counted() + RBF(SCALES)) ** 2]
+)
+def test_a_kernel_that_is_called_is_called_once(kernel):
+    X, y = data(300)
+    Counted.calls = 0
+    evidence(X, y, kernel, 0.1)
+    assert Counted.calls == 1
 
 
 def test_outputs_add_up():
