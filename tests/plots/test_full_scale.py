@@ -37,7 +37,10 @@ def test_the_path_is_that_of_the_global_part(fitted):
 
 def test_the_relevance_is_that_of_the_global_part(fitted):
     model, X, _ = fitted
-    bars = RelevanceDisplay.from_estimator(model).bars_
+    importance = RelevanceDisplay.from_estimator(model).bars_
+    expected = np.sort(model.global_.learning_report_.importance)[::-1]
+    np.testing.assert_array_equal([bar.get_width() for bar in importance], expected)
+    bars = RelevanceDisplay.from_estimator(model, kind="relevance").bars_
     relevance = np.sort(X.std(axis=0) / [0.3, 0.5])[::-1]
     np.testing.assert_allclose([bar.get_width() for bar in bars], relevance, rtol=1e-6)
 

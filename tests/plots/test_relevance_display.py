@@ -105,22 +105,73 @@ def test_from_a_learned_fit():
     X = pd.DataFrame(rng.standard_normal((80, 3)), columns=["width", "height", "depth"])
     y = np.sin(3 * X["height"]) + 0.3 * X["depth"]
     model = SparseGPRegressor(n_basis=30, certificate=None, random_state=0).fit(X, y)
-    names, widths, _ = drawn(RelevanceDisplay.from_estimator(model, max_features=2))
-    assert names == ["height", "depth"]
-    assert widths == sorted(model.feature_relevance_, reverse=True)[:2]
+    learned = model.learning_report_
+    for kind, values in (
+        ("importance", learned.importance),
+        ("relevance", model.feature_relevance_),
+    ):
+        display = RelevanceDisplay.from_estimator(model, kind=kind, max_features=2)
+        names, widths, _ = drawn(display)
+        assert names == ["height", "depth"]
+        assert widths == sorted(values, reverse=True)[:2]
+        assert display.ax_.get_xlabel().lower().startswith(kind)
+    assert drawn(RelevanceDisplay.from_estimator(model))[1] == sorted(
+        learned.importance, reverse=True
+    )
     assert pursuit.RelevanceDisplay is RelevanceDisplay
+
+
+def error_bars(display):
+    """Ends of the error bars, from the top."""
+    lines = display.bars_.errorbar.lines[2][0]
+    return np.array([segment[:, 0] for segment in lines.get_segments()])
+
+
+def test_error_bars(read_only):
+    values, errors = read_only([0.5, 2.0, 1.0]), read_only([0.1, 0.3, 0.0])
+    display = RelevanceDisplay.from_values(values, errors=errors, kind="importance")
+    np.testing.assert_allclose(error_bars(display), [[1.7, 2.3], [1.0, 1.0], [0.4, 0.6]])
+    assert display.ax_.get_xlim()[1] > 2.3
+    title = RelevanceDisplay.from_values(values, kind="importance", max_features=2).ax_.get_title()
+    assert title == "2 most important of 3 features"
+    assert RelevanceDisplay.from_values(values).bars_.errorbar is None
+
+
+def test_error_bars_of_a_fit():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 2))
+    model = SparseGPRegressor(RBF(), noise=0.1, n_basis=20, optimizer=None)
+    report = model.fit(X, np.sin(2 * X[:, 0]) + 0.1 * X[:, 1]).learning_report_
+    ends = error_bars(RelevanceDisplay.from_estimator(model))
+    np.testing.assert_allclose(ends.mean(axis=1), report.importance, rtol=1e-12)
+    np.testing.assert_allclose(np.ptp(ends, axis=1), 2 * report.importance_std, rtol=1e-9)
+    assert (report.importance_std > 0).all()
 
 
 def test_kernels_without_a_scale_for_each_feature():
     X = np.random.default_rng(0).standard_normal((30, 2))
     model = SparseGPRegressor(RBF(), n_basis=5, optimizer=None).fit(X, X[:, 0])
-    with pytest.raises(ValueError, match=r"no length scale for each feature\. Fit with"):
+    with pytest.raises(ValueError, match=r"no length scale for each feature: fit with"):
+        RelevanceDisplay.from_estimator(model, kind="relevance")
+
+
+def test_rows_without_features_have_no_importance():
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    model = SparseGPRegressor("precomputed", noise=0.1).fit(RBF()(X), X[:, 0])
+    with pytest.raises(ValueError, match=r"has no importance to draw\. Compute it with"):
         RelevanceDisplay.from_estimator(model)
 
 
 def test_unfitted_estimator():
-    with pytest.raises(NotFittedError, match="has no feature_relevance_: call its fit method"):
+    with pytest.raises(NotFittedError, match="has no learning_report_: call its fit method"):
         RelevanceDisplay.from_estimator(SimpleNamespace())
+
+
+def test_unknown_kind():
+    with pytest.raises(ValueError, match="kind must be 'importance' or 'relevance', got 'weight'"):
+        RelevanceDisplay.from_values([1.0], kind="weight")
+    with pytest.raises(ValueError, match="got 'weight'"):
+        RelevanceDisplay.from_estimator(SimpleNamespace(), kind="weight")
 
 
 @pytest.mark.parametrize(
@@ -131,6 +182,8 @@ def test_unfitted_estimator():
         ({"relevance": [1.0, np.nan]}, "relevance must be finite and not negative"),
         ({"relevance": [1.0, -1.0]}, "relevance must be finite and not negative"),
         ({"relevance": [1.0], "names": ["a", "b"]}, "got 2 for 1 features"),
+        ({"relevance": [1.0], "errors": [1.0, 2.0]}, "errors must hold a number for each of the 1"),
+        ({"relevance": [1.0], "errors": [np.inf]}, "errors must hold .* finite and not"),
         ({"relevance": [1.0], "max_features": 0}, "whole number from 1, got 0"),
         ({"relevance": [1.0], "max_features": 2.5}, "whole number from 1, got 2.5"),
     ],

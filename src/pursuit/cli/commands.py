@@ -463,14 +463,16 @@ def _facts(model: Any) -> dict[str, Any]:
         facts["stopped by"] = path.stop_reason
     certificate = getattr(part, "certificate_", None)
     facts["certificate"] = None if certificate is None else str(certificate)
-    relevance = getattr(part, "feature_relevance_", None)
-    if relevance is not None and table is not None:
+    learned = getattr(model, "learning_report_", None)
+    if learned is not None and table is not None:
         from pursuit.cli.columns import Encoding
 
         names = Encoding.from_json(table).features
-        order = sorted(range(len(names)), key=lambda j: -relevance[j])[:10]
-        facts["relevance"] = {names[j]: round(float(relevance[j]), 4) for j in order}
-    learned = getattr(model, "learning_report_", None)
+        for kind in ("importance", "relevance"):
+            values = getattr(learned, kind)
+            if values is not None:
+                order = sorted(range(len(names)), key=lambda j: -values[j])[:10]
+                facts[kind] = {names[j]: round(float(values[j]), 4) for j in order}
     if learned is not None and learned.warnings:
         facts["notes"] = list(learned.warnings)
     return facts

@@ -57,6 +57,10 @@ HELD_BYTES = 1 << 31
 """The most that an estimator which keeps its rows reads from a source."""
 
 
+class NoGradientError(ValueError):
+    """A model's predictions have no gradient, or none that is known."""
+
+
 def as_source(X: Any) -> RowSource | None:
     """Return the source behind X, or None if X is in memory or is a string but not a path."""
     return X if isinstance(X, RowSource) and not is_dask(X) else as_table(X)
@@ -198,6 +202,19 @@ def known_columns(estimator: Any, X: Any) -> Any:
     if names is None or columns is None or len(columns) <= len(names):
         return X
     return X[list(names)] if set(names) <= set(columns) else X
+
+
+def feature_names(estimator: Any, n: int) -> list[str]:
+    """Names of the n features: those of the columns, or x0, x1, …."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return [f"x{j}" for j in range(n)] if names is None else [str(name) for name in names]
+
+
+def category_columns(estimator: Any) -> list[int]:
+    """Positions of the columns that hold categories, whose codes no derivative can be taken by."""
+    names = [str(name) for name in getattr(estimator, "feature_names_in_", [])]
+    labels = vars(estimator).get("categories_", {})
+    return [names.index(label) if isinstance(label, str) else int(label) for label in labels]
 
 
 def in_memory_if_small(source: RowSource) -> Any:
@@ -501,6 +518,13 @@ def feature_deviations(sample: Sample, rng: np.random.Generator) -> Floats:
         inner = _inner_deviation(items, share)
         deviation = np.where((inner > 0) & (deviation > _FAR * inner), inner, deviation)
     return np.where(deviation > 1e-12 * np.abs(mean), deviation, 1.0)
+
+
+def column_deviations(X: Floats, weights: Floats | None = None) -> Floats:
+    """Weighted standard deviation of each column, exactly 0 where all rows have the same."""
+    share = np.full(len(X), 1.0 / len(X)) if weights is None else weights / weights.sum()
+    deviation: Floats = np.sqrt(share @ (X - share @ X) ** 2)
+    return np.where(np.ptp(X, axis=0) > 0, deviation, 0.0)
 
 
 def _inner_deviation(items: NDArray[Any], share: Floats) -> Floats:

@@ -16,7 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
 from pursuit.estimators.arguments import KERNEL
+from pursuit.estimators.importance import ExplainedModel
 from pursuit.estimators.inputs import (
+    NoGradientError,
     TargetScale,
     counting_kernel,
     dense,
@@ -61,12 +63,8 @@ def lazily(method: Method) -> Method:
     return on_any_rows  # type: ignore[return-value]
 
 
-class NoGradientError(ValueError):
-    """A model's predictions have no gradient, or none that is known."""
-
-
-class ScoredRows:
-    """Scores dask collections, too: their lazy predictions are computed."""
+class ScoredRows(ExplainedModel):
+    """What regressors and classifiers share: a score, also of lazy predictions, and importance."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Score of the predictions for some rows, as scikit-learn defines it.

@@ -18,7 +18,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from pursuit._types import Indices
 from pursuit.bounds import CertificatePath
-from pursuit.estimators.inputs import dense, reads_matrix
+from pursuit.estimators.inputs import dense, feature_names, reads_matrix
 from pursuit.estimators.saving import SavedModel
 from pursuit.greedy import size_grid
 from pursuit.plots.parts import global_part
@@ -137,7 +137,8 @@ def describe(
         counted=counted,
         curves=[curve for curve in curves if any(_known(value) for value in curve.values)],
         certificate=_certificate(part),
-        relevance=_relevance(part),
+        importance=_of_features(part, "importance"),
+        relevance=_of_features(part, "relevance"),
         coverage=_coverage(model, *judged) if judged is not None else (),
         basis=_basis(part),
         cost=_seconds(model),
@@ -334,19 +335,14 @@ def _certificate(model: Any) -> str:
     return "" if found is None else str(found)
 
 
-def _relevance(model: Any) -> list[tuple[str, float]]:
-    relevance = getattr(model, "feature_relevance_", None)
-    if relevance is None:
+def _of_features(model: Any, name: str) -> list[tuple[str, float]]:
+    """The largest of the report's numbers of this name, with the features they belong to."""
+    learned = getattr(model, "learning_report_", None)
+    values = getattr(learned, name, None)
+    if learned is None or values is None:
         return []
-    names = feature_names(model, len(relevance))
-    order = np.argsort(-np.asarray(relevance), kind="stable")[:20]
-    return [(names[j], float(relevance[j])) for j in order]
-
-
-def feature_names(model: Any, n: int) -> list[str]:
-    """Names of the n features: those of the columns, or x0, x1, …."""
-    names = getattr(model, "feature_names_in_", None)
-    return [f"x{j}" for j in range(n)] if names is None else [str(name) for name in names]
+    order = np.argsort(-values, kind="stable")[:20]
+    return [(learned.feature_names[j], float(values[j])) for j in order]
 
 
 def _basis(model: Any) -> Table:

@@ -71,7 +71,8 @@ def expansion_gradient(
     """
     step = max(16, limits.TILE_ENTRIES // max(len(points), 1))
     task = partial(_gradient_task, points, coefficients, step)
-    return row_pass(rows, kernel, task, workers)
+    out = np.empty((rows.n_rows, points.shape[1], coefficients.shape[1]))
+    return row_pass(rows, kernel, task, workers, out=out)
 
 
 def _gradient_task(
@@ -83,11 +84,11 @@ def _gradient_task(
 
 def _gradient(kernel: Kernel, points: Floats, coefficients: Floats, items: Any) -> Floats:
     rows = items.toarray() if hasattr(items, "toarray") else items
-    by_output = [
-        kernel.points(points, rows, np.broadcast_to(one[:, None], (len(points), len(rows))))
-        for one in coefficients.T
-    ]
-    return np.stack(by_output, axis=-1)
+    gradient = np.empty((*rows.shape, coefficients.shape[1]))
+    for output, column in enumerate(coefficients.T):
+        weights = np.broadcast_to(column[:, None], (len(points), len(rows)))
+        gradient[:, :, output] = kernel.points(points, rows, weights)
+    return gradient
 
 
 def kernel_features(

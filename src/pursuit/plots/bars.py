@@ -1,4 +1,4 @@
-"""Numbers as bars: relevance per feature, and correlation per component."""
+"""Numbers as bars: importance or relevance per feature, and correlation per component."""
 
 from __future__ import annotations
 
@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from matplotlib.container import BarContainer
     from matplotlib.figure import Figure, SubFigure
 
-X_LABEL = "Relevance: standard deviation / length scale (no units)"
+X_LABELS = {
+    "importance": "Importance: share of the predictions' standard deviation (no units)",
+    "relevance": "Relevance: standard deviation / length scale (no units)",
+}
+_REMEDIES = {
+    "importance": "Compute it with estimator.importance(X, kind='permutation'), and draw it with "
+    "RelevanceDisplay.from_values",
+    "relevance": "Its kernel has no length scale for each feature: fit with kernel=None, or with a "
+    "kernel whose length_scale is an array, or draw kind='importance'",
+}
 _ROOM_FOR_NUMBERS = 0.14
 """Room for the numbers beside the bars, as a share of the longest bar."""
 _GROUP = 0.8
@@ -26,19 +35,25 @@ _GROUP = 0.8
 
 
 class RelevanceDisplay:
-    """Relevance of the features as horizontal bars with their numbers, the most relevant on top.
+    """What features matter, as horizontal bars with their numbers, the largest on top.
 
-    Make one with :meth:`from_estimator` or :meth:`from_values`. The relevance of a feature is its
-    standard deviation divided by its length scale: how many length scales its values span.
+    Make one with :meth:`from_estimator` or :meth:`from_values`. The importance of a feature is how
+    much it moves the predictions over the data, as a share of their standard deviation. Its
+    relevance is its standard deviation divided by its length scale: how many length scales its
+    values span, whatever the predictions make of it.
 
     Parameters
     ----------
     relevance : array-like of shape (n_features,)
-        Relevance of each feature.
+        Importance or relevance of each feature.
     names : sequence of str
         Names of the features.
     max_features : int, default=20
         Maximum number of bars; the title says how many features there are in all.
+    errors : array-like of shape (n_features,), optional
+        Standard errors, drawn as error bars.
+    kind : {"importance", "relevance"}, default="relevance"
+        What the axis is called.
 
     Attributes
     ----------
@@ -47,12 +62,12 @@ class RelevanceDisplay:
     figure_ : matplotlib Figure
         The figure of these axes.
     bars_ : matplotlib BarContainer
-        The bars, the most relevant first.
+        The bars, the largest first.
 
     Examples
     --------
     >>> from pursuit.plots import RelevanceDisplay
-    >>> display = RelevanceDisplay.from_values([0.2, 1.7], ["width", "height"])
+    >>> display = RelevanceDisplay.from_values([0.2, 1.7], ["width", "height"], errors=[0.1, 0.2])
     """
 
     ax_: Axes
@@ -60,22 +75,39 @@ class RelevanceDisplay:
     bars_: BarContainer
 
     def __init__(
-        self, relevance: ArrayLike, names: Sequence[str], *, max_features: int = 20
+        self,
+        relevance: ArrayLike,
+        names: Sequence[str],
+        *,
+        max_features: int = 20,
+        errors: ArrayLike | None = None,
+        kind: str = "relevance",
     ) -> None:
         self.relevance = relevance
         self.names = names
         self.max_features = max_features
+        self.errors = errors
+        self.kind = kind
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, max_features: int = 20, ax: Axes | None = None, **bar_kw: Any
+        cls,
+        estimator: Any,
+        *,
+        kind: str = "importance",
+        max_features: int = 20,
+        ax: Axes | None = None,
+        **bar_kw: Any,
     ) -> Self:
-        """Draw the relevance that a fitted estimator has learned.
+        """Draw what the features of a fitted estimator matter.
 
         Parameters
         ----------
-        estimator : object with attributes ``feature_relevance_`` and ``learning_report_``
-            A fitted estimator whose kernel has a length scale for each feature.
+        estimator : object with an attribute ``learning_report_``
+            A fitted Gaussian process.
+        kind : {"importance", "relevance"}, default="importance"
+            Importance of the features to the predictions on training rows, with standard errors, or
+            the relevance that a kernel with a length scale for each feature has learned.
         max_features : int, default=20
             Maximum number of bars.
         ax : matplotlib Axes, optional
@@ -87,20 +119,25 @@ class RelevanceDisplay:
         -------
         RelevanceDisplay
         """
-        part = global_part(estimator)
-        if not hasattr(part, "feature_relevance_"):
+        _check_kind(kind)
+        report = getattr(global_part(estimator), "learning_report_", None)
+        if report is None:
             raise NotFittedError(
-                f"estimator {type(estimator).__name__} has no feature_relevance_: call its fit "
-                "method first, or pass an estimator that learns length scales"
+                f"estimator {type(estimator).__name__} has no learning_report_: call its fit "
+                "method first, or pass a Gaussian process"
             )
-        if part.feature_relevance_ is None:
-            raise ValueError(
-                "estimator has no relevance to draw: its kernel has no length scale for each "
-                "feature. Fit with kernel=None, or with a kernel whose length_scale is an array"
-            )
-        names = part.learning_report_.feature_names
+        values = getattr(report, kind)
+        if values is None:
+            raise ValueError(f"estimator has no {kind} to draw. {_REMEDIES[kind]}")
+        errors = report.importance_std if kind == "importance" else None
         return cls.from_values(
-            part.feature_relevance_, names, max_features=max_features, ax=ax, **bar_kw
+            values,
+            report.feature_names,
+            errors=errors,
+            kind=kind,
+            max_features=max_features,
+            ax=ax,
+            **bar_kw,
         )
 
     @classmethod
@@ -109,6 +146,8 @@ class RelevanceDisplay:
         relevance: ArrayLike,
         names: Sequence[str] | None = None,
         *,
+        errors: ArrayLike | None = None,
+        kind: str = "relevance",
         max_features: int = 20,
         ax: Axes | None = None,
         **bar_kw: Any,
@@ -118,9 +157,13 @@ class RelevanceDisplay:
         Parameters
         ----------
         relevance : array-like of shape (n_features,)
-            Relevance of each feature, finite and not negative.
+            Importance or relevance of each feature, finite and not negative.
         names : sequence of str, optional
             Names of the features; x0, x1, … by default.
+        errors : array-like of shape (n_features,), optional
+            Standard errors, drawn as error bars; finite and not negative.
+        kind : {"importance", "relevance"}, default="relevance"
+            What the axis is called.
         max_features : int, default=20
             Maximum number of bars.
         ax : matplotlib Axes, optional
@@ -139,6 +182,15 @@ class RelevanceDisplay:
             )
         if not (np.isfinite(values) & (values >= 0)).all():
             raise ValueError("relevance must be finite and not negative")
+        spread = None if errors is None else np.asarray(errors, dtype=float)
+        if spread is not None and (
+            spread.shape != values.shape or not (np.isfinite(spread) & (spread >= 0)).all()
+        ):
+            raise ValueError(
+                f"errors must hold a number for each of the {len(values)} features, finite and not "
+                "negative"
+            )
+        _check_kind(kind)
         labels = [f"x{j}" for j in range(len(values))] if names is None else list(map(str, names))
         if len(labels) != len(values):
             raise ValueError(
@@ -146,7 +198,8 @@ class RelevanceDisplay:
             )
         if not isinstance(max_features, Integral) or max_features < 1:
             raise ValueError(f"max_features must be a whole number from 1, got {max_features!r}")
-        return cls(values, labels, max_features=max_features).plot(ax=ax, **bar_kw)
+        display = cls(values, labels, max_features=max_features, errors=spread, kind=kind)
+        return display.plot(ax=ax, **bar_kw)
 
     def plot(self, ax: Axes | None = None, **bar_kw: Any) -> Self:
         """Draw the bars.
@@ -168,15 +221,20 @@ class RelevanceDisplay:
         ax = prepare_axes(ax)
         # Bars are placed by position, since two features may have the same name.
         rows = np.arange(len(order))
-        self.bars_ = ax.barh(rows, values[order], **({"color": COLOURS[0]} | bar_kw))
+        errors = np.zeros(len(values)) if self.errors is None else np.asarray(self.errors, float)
+        style: dict[str, Any] = {"color": COLOURS[0]}
+        if self.errors is not None:
+            style |= {"xerr": errors[order], "error_kw": {"elinewidth": 1.2, "capsize": 3}}
+        self.bars_ = ax.barh(rows, values[order], **(style | bar_kw))
         ax.set_yticks(rows, [self.names[j] for j in order])
         ax.invert_yaxis()
         ax.grid(visible=False, axis="y")
         ax.bar_label(self.bars_, [_plain(value) for value in values[order]], padding=3)
-        ax.set_xlim(0.0, (1.0 + _ROOM_FOR_NUMBERS) * (values.max() or 1.0))
-        ax.set_xlabel(X_LABEL)
+        ax.set_xlim(0.0, (1.0 + _ROOM_FOR_NUMBERS) * (float((values + errors).max()) or 1.0))
+        ax.set_xlabel(X_LABELS[self.kind])
         if len(order) < len(values):
-            ax.set_title(f"{len(order)} most relevant of {len(values)} features")
+            most = "important" if self.kind == "importance" else "relevant"
+            ax.set_title(f"{len(order)} most {most} of {len(values)} features")
         self.ax_ = ax
         self.figure_ = ax.figure
         return self
@@ -283,6 +341,11 @@ class CorrelationDisplay:
         self.ax_ = ax
         self.figure_ = ax.figure
         return self
+
+
+def _check_kind(kind: str) -> None:
+    if kind not in X_LABELS:
+        raise ValueError(f"kind must be 'importance' or 'relevance', got {kind!r}")
 
 
 def _plain(value: float) -> str:

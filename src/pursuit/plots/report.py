@@ -82,6 +82,8 @@ class Report:
         Numbers known for every size: errors, certificate, cost.
     certificate : str
         How far the model is from the exact one; empty if that is unknown.
+    importance : sequence of (name, number)
+        How much the features move the predictions, the most important first.
     relevance : sequence of (name, number)
         Relevance of the features, the most relevant first.
     coverage : sequence of (wanted, observed)
@@ -105,6 +107,7 @@ class Report:
     sizes: Sequence[int]
     curves: Sequence[Curve]
     certificate: str = ""
+    importance: Sequence[tuple[str, float]] = ()
     relevance: Sequence[tuple[str, float]] = ()
     coverage: Sequence[tuple[float, float]] = ()
     basis: Table = field(default_factory=lambda: Table([], []))
@@ -113,6 +116,13 @@ class Report:
     counted: str = "basis functions"
     caption: str = ""
     panels: Sequence[Panel] = ()
+
+
+_IMPORTANCE = (
+    "Importance: the standard deviation of the predictions that a feature is responsible for, as a "
+    "share of their own."
+)
+_RELEVANCE = "Relevance: the standard deviation of a feature over its length scale in the kernel."
 
 
 def render(report: Report, version: str) -> str:
@@ -140,7 +150,8 @@ def render(report: Report, version: str) -> str:
         _path(report),
         *map(_panel, report.panels),
         _section("Certificate", _paragraph(report.certificate), "wide"),
-        _section("What the kernel listens to", _bars(report.relevance, "")),
+        _section("What moves the predictions", _features(_IMPORTANCE, report.importance)),
+        _section("What the kernel listens to", _features(_RELEVANCE, report.relevance)),
         _coverage(report),
         _section("Chosen basis", _table(report.basis), "wide"),
         _section("Cost of the fit", _bars(report.cost, "s")),
@@ -305,6 +316,11 @@ def _bars(values: Sequence[tuple[str, float]], unit: str) -> str:
         for name, value in values
     )
     return f'<ul class="bars">\n{rows}</ul>\n' if values else ""
+
+
+def _features(caption: str, values: Sequence[tuple[str, float]]) -> str:
+    """Bars of features, and what they show."""
+    return _paragraph(caption) + _bars(values, "") if values else ""
 
 
 def _coverage(report: Report) -> str:

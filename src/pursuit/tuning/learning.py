@@ -435,8 +435,14 @@ class LearningReport:
         Time of each stage of the fit.
     relevance : array of shape (n_features,), optional
         Standard deviation of each feature over its length scale: how much of its range matters.
+    importance : array of shape (n_features,), optional
+        Deviation of the predictions that each feature is responsible for, as a share of their own
+        deviation, on some of the rows (see the method ``importance``). None for rows that are not
+        of numbers, and for more than 2 000 features.
+    importance_std : array of shape (n_features,), optional
+        Its standard error, from the variation of these rows.
     feature_names : list of str
-        Names to print the relevance with.
+        Names to print both with.
     moved : str
         Whether and how the basis was moved.
     near_rows : str
@@ -451,6 +457,8 @@ class LearningReport:
     stages: list[Stage] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     relevance: Floats | None = None
+    importance: Floats | None = None
+    importance_std: Floats | None = None
     feature_names: list[str] = field(default_factory=list)
     moved: str = "not moved"
     near_rows: str = ""
@@ -465,6 +473,13 @@ class LearningReport:
             f"{stage.seconds:6.2f} s"
             for stage in self.stages
         ]
+        if self.importance is not None and self.importance_std is not None:
+            lines.append("importance of the features (share of the predictions' deviation):")
+            lines += [
+                f"  {self.feature_names[j]:<20} {self.importance[j]:.3g} ± "
+                f"{self.importance_std[j]:.2g}"
+                for j in np.argsort(-self.importance, kind="stable")[:20]
+            ]
         if self.relevance is not None:
             lines.append("relevance of the features (sd / length scale):")
             lines += [

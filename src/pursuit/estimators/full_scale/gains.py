@@ -16,7 +16,8 @@ from pursuit._types import Floats, Indices
 from pursuit.estimators.full_scale.class_fit import LocalClassModel
 from pursuit.estimators.full_scale.local_fit import LocalModel
 from pursuit.estimators.full_scale.near_rows import NearRows, placed
-from pursuit.estimators.reporting import Addition, feature_names, kilobytes
+from pursuit.estimators.inputs import feature_names
+from pursuit.estimators.reporting import Addition, kilobytes
 from pursuit.gram import LocalGroups
 from pursuit.linalg import Workers
 from pursuit.plots.report import Comparison, Panel, Table, precise

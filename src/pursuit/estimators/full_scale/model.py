@@ -21,8 +21,8 @@ from pursuit.estimators.full_scale.near_rows import (
     features_stored,
     residual_process,
 )
-from pursuit.estimators.inputs import dense, is_precomputed, prediction_rows
-from pursuit.estimators.kernel_model import KernelModel, NoGradientError
+from pursuit.estimators.inputs import NoGradientError, dense, is_precomputed, prediction_rows
+from pursuit.estimators.kernel_model import KernelModel
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.saving import made_of, saved_parts
 from pursuit.gram import ResidualProcess

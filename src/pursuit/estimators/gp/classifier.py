@@ -43,6 +43,7 @@ from pursuit.estimators.gp.stages import (
     moving_steps,
     split_rows,
     warn_of_light_rows,
+    with_importance,
 )
 from pursuit.estimators.inputs import named_columns, positive, reads_matrix
 from pursuit.estimators.span.model import AUTO_BASIS, NO_TIME_TO_CERTIFY, time_to_certify
@@ -329,8 +330,10 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
                     self._certify_fit(problem)
                 else:
                     notes.append(NO_TIME_TO_CERTIFY)
+            beta = self.dual_coef_.reshape(self.n_basis_, -1)
+            report = with_importance(learned.report, self, problem, self._points, beta)
         self.learning_report_ = replace(
-            learned.report,
+            report,
             moved=moved,
             calibration=self.calibration_,
             warnings=notes,

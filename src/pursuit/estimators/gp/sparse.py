@@ -45,6 +45,7 @@ from pursuit.estimators.gp.stages import (
     moving_steps,
     split_rows,
     warn_of_light_rows,
+    with_importance,
 )
 from pursuit.estimators.gradients import GradientProcess
 from pursuit.estimators.inputs import (
@@ -354,8 +355,10 @@ class SparseGPRegressor(
                 self._certify_fit(fitted, certificate, problem, run)
             elif not run.stopping:
                 notes.append(NO_TIME_TO_CERTIFY)
+            beta = fitted.solution.coefficients()
+            report = with_importance(learned.report, self, problem, self._points, beta)
         self.learning_report_ = replace(
-            learned.report,
+            report,
             moved=moved,
             calibration=self.calibration_,
             warnings=notes,

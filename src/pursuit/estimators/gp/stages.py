@@ -16,18 +16,23 @@ from pursuit._types import Floats, Indices
 from pursuit.estimators.arguments import KERNEL, Evidence
 from pursuit.estimators.fit_run import FitRun, warn
 from pursuit.estimators.inputs import (
+    category_columns,
     check_positive_definite,
+    column_deviations,
     dense,
     feature_deviations,
+    feature_names,
     is_precomputed,
     n_features,
+    reads_matrix,
+    seeded,
 )
 from pursuit.estimators.span.search import Chosen, RowSplit
-from pursuit.gram import kernel_times
+from pursuit.gram import expansion_gradient, kernel_times
 from pursuit.greedy import Choice, Pool, Problem, SpanFit, refit, solve_in_span
 from pursuit.kernels import ColumnNames, CountingKernel, kernel_gradient, without_white
 from pursuit.linalg import SpanSolution, Workers
-from pursuit.rows import Sample, draw_rows, row_groups
+from pursuit.rows import Sample, as_rows, draw_rows, row_groups
 from pursuit.tuning import (
     BATCH_ROWS,
     LOSS_IS_NOTHING,
@@ -514,6 +519,69 @@ def calibrate_fit(
     half_norm = 0.5 * float(problem.sample.target_norms().sum())
     value = half_norm - np.cumsum(solution.gains().sum(axis=1))
     return replace(fitted, solution=solution, path=replace(fitted.path, value=value)), by_size
+
+
+_EXPLAINED_ROWS, _EXPLAINED_FEATURES = 1000, 2000
+"""Importance is found on at most so many rows, and for no more features."""
+_SHARE_PERMUTED = 20
+"""A kernel without derivatives is evaluated for one in so many rows, each with one feature
+permuted; with more features than that is good for, there is no importance."""
+_FEWEST_PERMUTED = 20
+
+
+def with_importance(
+    report: LearningReport,
+    estimator: Any,
+    problem: Problem,
+    points: Any,
+    coefficients: Floats,
+    n_rows: int = _EXPLAINED_ROWS,
+) -> LearningReport:
+    """The report with the importance of the features, as a share of the predictions' deviation.
+
+    It is what the method ``importance`` finds on at most ``n_rows`` of the rows, by gradients or,
+    where there are none, by permutations. It has random numbers of its own.
+    """
+    sample, kernel = problem.sample, problem.kernel
+    width = getattr(estimator, "n_features_in_", None)
+    if width is None or width > _EXPLAINED_FEATURES or reads_matrix(estimator):
+        return report
+    permuted = category_columns(estimator)
+    if not kernel.has_points:
+        permuted = list(range(width))
+        n_rows = min(n_rows, sample.n_rows // (_SHARE_PERMUTED * width))
+        if n_rows < _FEWEST_PERMUTED:
+            return report
+    rng = seeded(0)
+    some = draw_rows(sample.n_rows, n_rows, rng)
+    X = np.asarray(dense(sample.rows.take(some)), dtype=np.float64)
+    weights = sample.weights[some]
+    share = weights / weights.sum()
+
+    def values(rows: Floats) -> Floats:
+        return kernel_times(as_rows(rows), kernel, points, coefficients, problem.workers)
+
+    f = values(X)
+    deviation = column_deviations(f, weights)
+    unit = np.where(deviation > 0, deviation, np.inf)
+    squares = np.zeros(X.shape)
+    if kernel.has_points:
+        known = as_rows(X), kernel, dense(points), coefficients / unit, problem.workers
+        scaled = expansion_gradient(*known) * column_deviations(X, weights)[:, None]
+        squares = (scaled**2).mean(axis=2)
+    for j in permuted:
+        moved = X.copy()
+        moved[:, j] = X[rng.permutation(len(X)), j]
+        squares[:, j] = 0.5 * (((values(moved) - f) / unit) ** 2).mean(axis=1)
+    means = share @ squares
+    error = np.sqrt(share**2 @ (squares - means) ** 2)
+    twice = 2.0 * np.sqrt(np.where(means > 0, means, np.inf))  # √ changes by error / 2√
+    return replace(
+        report,
+        importance=np.sqrt(means),
+        importance_std=error / twice,
+        feature_names=feature_names(estimator, width),
+    )
 
 
 def length_units(kernel: Any, deviations: Floats) -> Floats:

@@ -25,6 +25,7 @@ from pursuit.estimators.hull.atoms import StackedKernel, StoredAtoms
 from pursuit.estimators.hull.balls import KINKED, LOSSES, BallProblem, residual_loss
 from pursuit.estimators.hull.pools import BallFit, Pool, RowAtoms, choose_radius, pursue_ball
 from pursuit.estimators.inputs import (
+    NoGradientError,
     as_source,
     check_lengths,
     n_rows,
@@ -39,7 +40,6 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.kernel_model import (
     Expansion,
     KernelModel,
-    NoGradientError,
     ScoredRows,
     lazily,
 )
