@@ -43,7 +43,7 @@ from pursuit.estimators import (
     trusted_types,
 )
 from pursuit.greedy import Path
-from pursuit.kernels import Categorical, on_columns, pairwise
+from pursuit.kernels import Additive, Categorical, on_columns, pairwise
 from pursuit.objectives import (
     ExponentialLoss,
     GreedyStep,
@@ -61,6 +61,7 @@ from pursuit.plots import (
     BoundDisplay,
     CertificateDisplay,
     CorrelationDisplay,
+    PartsDisplay,
     PathDisplay,
     PredictionDisplay,
     RelevanceDisplay,
@@ -70,6 +71,7 @@ from pursuit.rows import open_table
 __version__ = "0.2.0.dev0"
 
 __all__ = [
+    "Additive",
     "Bound",
     "BoundDisplay",
     "Categorical",
@@ -104,6 +106,7 @@ __all__ = [
     "LowRankSVC",
     "LowRankSVR",
     "NegativeLogLikelihood",
+    "PartsDisplay",
     "Path",
     "PathDisplay",
     "PredictionDisplay",

@@ -33,6 +33,7 @@ from pursuit.kernels import (
     ColumnNames,
     CountingKernel,
     Kernel,
+    expanded,
     function_name,
     resolve_columns,
 )
@@ -237,10 +238,14 @@ class KernelModel:
         """What a kernel may call the columns of the rows that the model is fitted to."""
         return column_names(self)
 
-    def _given_kernel(self) -> Any:
-        """A copy of the kernel that the user gave, its columns as positions."""
+    def _given_kernel(self, *, expand: bool = True) -> Any:
+        """A copy of the kernel that the user gave, its columns as positions.
+
+        An additive kernel is a plain sum, unless it is not to be expanded.
+        """
         kernel = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
-        return resolve_columns(kernel, self._known_columns())
+        kernel = resolve_columns(kernel, self._known_columns())
+        return expanded(kernel) if expand else kernel
 
     def _compile(self, kernel: Any, X: Any) -> tuple[CountingKernel, float]:
         """A kernel as tiles for items like X, and the noise of its White terms."""

@@ -45,6 +45,7 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.kernel_model import ScoredRows, lazily
+from pursuit.estimators.parts import PartsModel
 from pursuit.estimators.span.certify import KINDS
 from pursuit.estimators.span.dense import (
     EXACT_ROWS,
@@ -75,7 +76,9 @@ _SEARCH = {"greedy": "full", "kappa": "fresh", "random": "pooled", "subspace": "
 """The kind of search that each method is."""
 
 
-class SparseKernelRidge(CallbackSupportMixin, ScoredRows, GradientModel, RegressorMixin, SpanModel):
+class SparseKernelRidge(
+    CallbackSupportMixin, ScoredRows, GradientModel, PartsModel, RegressorMixin, SpanModel
+):
     """Kernel ridge regression with few kernel functions, by four algorithms with proved rates.
 
     Minimises P(f) = ½Σw(y - f)² + ½α‖f‖² over f = Σ_j β_j k(·, x_j) with at most ``n_basis`` terms,

@@ -8,6 +8,17 @@ sparse rows of numbers, lists of objects and row numbers of a matrix are told ap
 This room imports NumPy, SciPy and scikit-learn, and no other room.
 """
 
+from pursuit.kernels.additive import (
+    Additive,
+    Part,
+    described,
+    expanded,
+    holds_additive,
+    is_constant,
+    parts_of,
+    sum_of_terms,
+    terms_of,
+)
 from pursuit.kernels.base import BoundKernel, CountingKernel, Items, Kernel, KernelGradient
 from pursuit.kernels.callable import function_name, pairwise
 from pursuit.kernels.categorical import Categorical
@@ -26,6 +37,7 @@ from pursuit.kernels.precomputed import AtomKernel, PrecomputedKernel
 from pursuit.kernels.stationary import is_gaussian
 
 __all__ = [
+    "Additive",
     "AtomKernel",
     "BoundKernel",
     "Categorical",
@@ -37,16 +49,24 @@ __all__ = [
     "Items",
     "Kernel",
     "KernelGradient",
+    "Part",
     "PrecomputedKernel",
     "ScaledKernel",
     "as_dot",
     "compared_columns",
     "compile_kernel",
+    "described",
+    "expanded",
     "function_name",
+    "holds_additive",
+    "is_constant",
     "is_gaussian",
     "kernel_gradient",
     "on_columns",
     "pairwise",
+    "parts_of",
     "resolve_columns",
+    "sum_of_terms",
+    "terms_of",
     "without_white",
 ]

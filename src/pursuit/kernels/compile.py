@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics.pairwise import KERNEL_PARAMS
 
+from pursuit.kernels.additive import Additive, expanded
 from pursuit.kernels.base import Kernel, Vector
 from pursuit.kernels.callable import CallableKernel, ObjectKernel, function_name
 from pursuit.kernels.categorical import Categorical
@@ -238,7 +239,7 @@ def resolve_columns(kernel: Any, known: ColumnNames) -> Any:
         return type(kernel)(*(resolve_columns(part, known) for part in (kernel.k1, kernel.k2)))
     if isinstance(kernel, gp.Exponentiation):
         return gp.Exponentiation(resolve_columns(kernel.kernel, known), kernel.exponent)
-    if isinstance(kernel, Categorical):
+    if isinstance(kernel, Additive | Categorical):
         return kernel.resolved(known)
     if not isinstance(kernel, ColumnsKernel):
         return kernel
@@ -319,6 +320,8 @@ def _node(kernel: gp.Kernel, n_features: int | None) -> _Parts:
         return _on_columns(kernel, n_features)
     if kind is Categorical:
         return _Parts(_categorical(kernel, n_features), 0.0)
+    if kind is Additive and n_features is not None:
+        return _node(expanded(kernel.resolved(ColumnNames(n_features))), n_features)
     return _Parts(_leaf(kernel, n_features), 0.0)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -54,7 +54,62 @@ def on_columns(kernel: gp.Kernel, columns: Columns) -> ColumnsKernel:
     return ColumnsKernel(kernel, columns)
 
 
-class ColumnsKernel(gp.Kernel):
+class AroundKernel(gp.Kernel):
+    """A scikit-learn kernel that has the hyper-parameters of another one, its inner kernel."""
+
+    _inner_name: ClassVar[str]
+    """Name of the parameter that holds the inner kernel."""
+
+    @property
+    def _inner(self) -> gp.Kernel:
+        return getattr(self, self._inner_name)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters, and with ``deep`` those of the inner kernel after its name."""
+        params: dict[str, Any] = super().get_params(deep=False)
+        if deep:
+            inner = self._inner.get_params().items()
+            params.update((f"{self._inner_name}__{name}", value) for name, value in inner)
+        return params
+
+    @property
+    def hyperparameters(self) -> list[gp.Hyperparameter]:
+        """Those of the inner kernel."""
+        return [
+            gp.Hyperparameter(f"{self._inner_name}__{inner.name}", *inner[1:4])
+            for inner in self._inner.hyperparameters
+        ]
+
+    @property
+    def theta(self) -> Floats:
+        """The inner kernel's."""
+        return np.asarray(self._inner.theta)
+
+    @theta.setter
+    def theta(self, theta: Floats) -> None:
+        self._inner.theta = theta
+
+    @property
+    def bounds(self) -> Floats:
+        """The inner kernel's."""
+        return np.asarray(self._inner.bounds)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.get_params() == other.get_params()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def is_stationary(self) -> bool:
+        """What the inner kernel says."""
+        return bool(self._inner.is_stationary())
+
+    @property
+    def requires_vector_input(self) -> bool:
+        """True: columns are those of rows of numbers."""
+        return True
+
+
+class ColumnsKernel(AroundKernel):
     """What :func:`on_columns` returns: a scikit-learn kernel of some of the columns.
 
     Parameters
@@ -67,47 +122,14 @@ class ColumnsKernel(gp.Kernel):
         Their names, to print; a fit fills them in where `columns` were resolved to positions.
     """
 
+    _inner_name = "kernel"
+
     def __init__(
         self, kernel: gp.Kernel, columns: Columns, names: Sequence[str] | None = None
     ) -> None:
         self.kernel = kernel
         self.columns = columns
         self.names = names
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters, and with ``deep`` those of the inner kernel as ``kernel__``."""
-        params = {"kernel": self.kernel, "columns": self.columns, "names": self.names}
-        if deep:
-            inner = self.kernel.get_params().items()
-            params.update((f"kernel__{name}", value) for name, value in inner)
-        return params
-
-    @property
-    def hyperparameters(self) -> list[gp.Hyperparameter]:
-        """Those of the inner kernel."""
-        return [
-            gp.Hyperparameter(f"kernel__{inner.name}", *inner[1:4])
-            for inner in self.kernel.hyperparameters
-        ]
-
-    @property
-    def theta(self) -> Floats:
-        """The inner kernel's."""
-        return np.asarray(self.kernel.theta)
-
-    @theta.setter
-    def theta(self, theta: Floats) -> None:
-        self.kernel.theta = theta
-
-    @property
-    def bounds(self) -> Floats:
-        """The inner kernel's."""
-        return np.asarray(self.kernel.bounds)
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.get_params() == other.get_params()
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """Return k(X, Y), and with ``eval_gradient`` its derivative by θ."""
@@ -125,15 +147,6 @@ class ColumnsKernel(gp.Kernel):
     def __repr__(self) -> str:
         columns = self.columns if self.names is None else list(self.names)
         return f"on_columns({self.kernel!r}, {columns!r})"
-
-    def is_stationary(self) -> bool:
-        """What the inner kernel says."""
-        return bool(self.kernel.is_stationary())
-
-    @property
-    def requires_vector_input(self) -> bool:
-        """True: columns are those of rows of numbers."""
-        return True
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ scikit-learn. These modules import nothing else of the package, and matplotlib o
 
 from pursuit.plots.bars import CorrelationDisplay, RelevanceDisplay
 from pursuit.plots.bounds import BoundDisplay, CertificateDisplay
+from pursuit.plots.parts import PartsDisplay
 from pursuit.plots.path import PathDisplay
 from pursuit.plots.prediction import PredictionDisplay
 
@@ -13,6 +14,7 @@ __all__ = [
     "BoundDisplay",
     "CertificateDisplay",
     "CorrelationDisplay",
+    "PartsDisplay",
     "PathDisplay",
     "PredictionDisplay",
     "RelevanceDisplay",

@@ -22,10 +22,12 @@ from pursuit.tuning.calibration import (
 )
 from pursuit.tuning.categories import learn_mixed, learn_pairs, mixed_kernel
 from pursuit.tuning.evidence import NOISE_FLOOR, Evidence, learn_noise
+from pursuit.tuning.growth import grow_additive
 from pursuit.tuning.learning import (
     Learned,
     LearningReport,
     NoiseRange,
+    SearchStep,
     Stage,
     at_bounds,
     learn_family,
@@ -62,6 +64,7 @@ __all__ = [
     "NearChoice",
     "NoiseRange",
     "Replicates",
+    "SearchStep",
     "Stage",
     "at_bounds",
     "averaged_logistic",
@@ -71,6 +74,7 @@ __all__ = [
     "error_curve",
     "fit_confidence",
     "flat_size",
+    "grow_additive",
     "learn_family",
     "learn_given",
     "learn_mixed",

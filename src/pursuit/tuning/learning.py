@@ -44,6 +44,25 @@ class Stage:
     seconds: float
 
 
+@dataclass(frozen=True)
+class SearchStep:
+    """A kernel that a search has tried.
+
+    Attributes
+    ----------
+    expression : str
+        The kernel in words, or what was changed about the one before.
+    evidence_per_row : float
+        Its evidence, with all hyper-parameters learned.
+    accepted : bool
+        Whether the search went on from it.
+    """
+
+    expression: str
+    evidence_per_row: float
+    accepted: bool
+
+
 @dataclass
 class Learned:
     """A kernel and noise, their evidence on a subset, and the stages that led to them."""
@@ -53,6 +72,7 @@ class Learned:
     evidence_per_row: float
     stages: list[Stage] = field(default_factory=list)
     family: str = "given"
+    path: list[SearchStep] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -119,7 +139,7 @@ def best_family(
 
     compare(scales)
     evidence = max(candidate.evidence_per_row for candidate in learned)
-    if evidence < _noise_evidence(first) + _NOTHING and not late():
+    if evidence < noise_evidence(first) + _NOTHING and not late():
         compare(probe_features(first, scales, variance, noise))
     return roughest(learned)
 
@@ -133,7 +153,7 @@ def roughest(learned: list[Learned]) -> Learned:
     return replace(winner, stages=[stage for candidate in learned for stage in candidate.stages])
 
 
-def _noise_evidence(data: Evidence) -> float:
+def noise_evidence(data: Evidence) -> float:
     """Evidence per row of the best model that explains the targets by noise alone."""
     power = float(np.average((data.y**2).mean(axis=1), weights=data.weights))
     logs = float(np.log(2 * np.pi * max(power, 1e-300))) + 1.0
@@ -194,7 +214,7 @@ def second_stage(
         return start
     again = NoiseRange(start.noise, noise.low, noise.high, noise.fixed)
     refined = maximise(data, start.kernel, again, start.family, steps=_SECOND_STEPS, late=late)
-    return replace(refined, stages=start.stages + refined.stages)
+    return replace(refined, stages=start.stages + refined.stages, path=start.path)
 
 
 def first_rows(data: Evidence) -> Evidence:
@@ -222,7 +242,7 @@ def maximise(
     start_time = time.perf_counter()
     kernel = clone(kernel)
     n, best = float(data.weights.sum()), _Best(kernel.theta.copy(), noise.start)
-    floor = _noise_evidence(data)
+    floor = noise_evidence(data)
     free = len(kernel.theta)
     bounds = np.vstack([kernel.bounds.reshape(free, 2), np.log([[noise.low, noise.high]])])
     if noise.fixed:
@@ -451,6 +471,8 @@ class LearningReport:
         The outcome of leave-one-out calibration.
     warnings : list of str
         Possible problems, and what to do about them.
+    search_path : list of SearchStep
+        Kernels that ``kernel="search"`` or an additive kernel has tried, in this order.
     """
 
     family: str = "given"
@@ -464,6 +486,7 @@ class LearningReport:
     near_rows: str = ""
     calibration: Calibration | Confidence | None = None
     warnings: list[str] = field(default_factory=list)
+    search_path: list[SearchStep] = field(default_factory=list)
 
     def __str__(self) -> str:
         lines = [f"kernel family: {self.family}"]
@@ -479,6 +502,13 @@ class LearningReport:
                 f"  {self.feature_names[j]:<20} {self.importance[j]:.3g} ± "
                 f"{self.importance_std[j]:.2g}"
                 for j in np.argsort(-self.importance, kind="stable")[:20]
+            ]
+        if self.search_path:
+            lines.append("kernels tried (evidence per row, accepted or not):")
+            lines += [
+                f"  {step.evidence_per_row:9.4f}  {'yes' if step.accepted else 'no ':<3}  "
+                f"{step.expression}"
+                for step in self.search_path
             ]
         if self.relevance is not None:
             lines.append("relevance of the features (sd / length scale):")

@@ -88,6 +88,8 @@ from pursuit.tuning import (
     tune_near_rows,
 )
 
+NEAR_ROWS = "near rows"
+"""Name of the part that near rows add."""
 _LEFT_OUT_ROWS = 2000
 _LAST_SHARE = 5
 """Where no rows are reserved, one in so many judges the whitened fit."""
@@ -442,6 +444,52 @@ class FullScaleGPRegressor(
             covariance[np.diag_indices_from(covariance)] += noise
             return mean, self._as_fitted(covariance[:, :, None] * scale**2)
         return mean
+
+    @property
+    def part_names_(self) -> list[str]:
+        """Names of the columns of :meth:`predict_parts`; the last is "constant"."""
+        check_is_fitted(self)
+        *terms, constant = self.global_.part_names_
+        return [*terms, NEAR_ROWS, constant]
+
+    @property
+    def part_columns_(self) -> list[list[int] | None]:
+        """Columns of X that each part looks at, None for all; the constant looks at none."""
+        check_is_fitted(self)
+        *terms, constant = self.global_.part_columns_
+        return [*terms, None, constant]
+
+    @lazily
+    def predict_parts(self, X: Any, return_std: bool = False) -> Floats:
+        """Predict one function for each term of the kernel, and what near rows add to them.
+
+        The terms are those of the global part: see :meth:`SparseGPRegressor.predict_parts`. Near
+        rows explain what its basis leaves of the sum of all terms, and it cannot be told which term
+        that belongs to.
+
+        Parameters
+        ----------
+        X : items of n_rows rows
+            Rows to predict.
+        return_std : bool, default False
+            Refused: standard deviations are those of the global part,
+            ``without_neighbors().predict_parts(X, return_std=True)``.
+
+        Returns
+        -------
+        parts : array of shape (n_rows, n_terms + 2) or (n_rows, n_terms + 2, n_outputs)
+            Columns in the order of ``part_names_``, in units of y: the terms, what near rows add,
+            and the constant. They add up to :meth:`predict`.
+        """
+        check_is_fitted(self)
+        if return_std:
+            raise ValueError(
+                "parts of a model with near rows have no standard deviations: use "
+                "without_neighbors().predict_parts(X, return_std=True) for those of its basis."
+            )
+        parts: Floats = self.global_.predict_parts(X)
+        near = self.predict(X) - parts.sum(axis=1)
+        return np.concatenate([parts[:, :-1], near[:, None], parts[:, -1:]], axis=1)
 
     def leave_one_out(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from pursuit.estimators.inputs import dense
 from pursuit.gram import Block, chunked, cross_statistics, residual_squares, row_pass
 from pursuit.greedy import FreshSubset, MaxSize, Problem, Pursuit, solve_in_span, subset_size
 from pursuit.kernels import Kernel
-from pursuit.linalg import PredictiveVariance, SpanSolution, Workers
+from pursuit.linalg import PredictiveVariance, SpanSolution, Workers, column_dots
 from pursuit.objectives import QuadraticPursuit, SpanPursuit, dual_pursuit
 from pursuit.rows import RowSource, Sample, as_rows, concat, draw_rows, len_items, take_items
 
@@ -237,6 +237,55 @@ def _deviation(
 
     step = max(16, limits.TILE_ENTRIES // max(len(points), 1))
     return chunked(part, step, workers, combine=np.concatenate)
+
+
+def part_variances(
+    rows: RowSource,
+    kernel: Kernel,
+    terms: Sequence[Kernel],
+    points: Any,
+    solution: SpanSolution,
+    spread: PredictiveVariance,
+    workers: Workers,
+) -> Floats:
+    """Variance of the process of each term of a kernel: shape (n_rows, n_terms).
+
+    With q = k_t(x, Z), V_t = R⁻¹q and U_t = L⁻¹V_t it is k_t(x,x) - ‖V_t‖² + noise·‖U_t‖². The
+    difference is what f(Z) leaves of f_t(x). As much of it as f(x) would explain has the calibrated
+    factor of what the basis misses of f; the rest, which no rows can tell from other terms, has
+    none.
+    """
+    task = partial(_part_variances, terms, points, solution, spread)
+    return row_pass(rows, kernel, task, workers)
+
+
+def _part_variances(
+    terms: Sequence[Kernel],
+    points: Any,
+    solution: SpanSolution,
+    spread: PredictiveVariance,
+    kernel: Kernel,
+    workers: Workers,
+) -> Block[NDArray[Any]]:
+    columns = kernel.columns(points)
+    columns_of = [term.columns(points) for term in terms]
+
+    def part(items: Any) -> Floats:
+        V, prior = solution.features(columns(items)), kernel.diag(items)
+        missed = np.maximum(prior - column_dots(V, V), 0.0)
+        factor = spread.factor(missed, prior)
+        variances = np.empty((len(prior), len(terms)))
+        for t, (term, bound) in enumerate(zip(terms, columns_of, strict=True)):
+            V_t, prior_t = solution.features(bound(items)), term.diag(items)
+            U_t = solution.rotated(V_t)
+            left = np.maximum(prior_t - column_dots(V_t, V_t), 0.0)
+            shared = prior_t - column_dots(V_t, V)
+            known = np.divide(shared**2, missed, out=np.zeros_like(left), where=missed > 0)
+            left += (factor - 1.0) * np.minimum(known, left)
+            variances[:, t] = left + spread.noise * column_dots(U_t, U_t)
+        return variances
+
+    return chunked(part, _ROWS, workers, combine=np.concatenate)
 
 
 def latent_covariance(

@@ -54,12 +54,13 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.kernel_model import Expansion, KernelModel, ScoredRows, lazily
+from pursuit.estimators.parts import PartsOfProcess
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.gram import kernel_times
 from pursuit.greedy import CostMeter, Path, Problem
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
-from pursuit.rows import IndexRows, Sample, SelectedRows, as_rows
+from pursuit.rows import IndexRows, Sample, SelectedRows, as_rows, len_items
 
 DIRECT_ROWS = 3000
 """Up to this many rows ``solver="auto"`` factors the kernel matrix."""
@@ -76,6 +77,7 @@ class ExactGPRegressor(
     MultiOutputMixin,
     ScoredRows,
     GradientProcess,
+    PartsOfProcess,
     RegressorMixin,
     KernelModel,
     ReportedModel,
@@ -354,10 +356,9 @@ class ExactGPRegressor(
         """
         check_is_fitted(self)
         rows, items = prediction_rows(self, X)
-        points = self.train_indices_ if self.X_train_ is None else self.X_train_
         coefficients = self.dual_coef_.reshape(len(self._weights), -1)
         with Workers(self.n_jobs) as workers:
-            fitted = kernel_times(rows, self._compiled(items), points, coefficients, workers)
+            fitted = kernel_times(rows, self._compiled(items), self._points, coefficients, workers)
         mean = self._scale.restore(fitted)
         mean = mean[:, 0] if self._single_output else mean
         if not return_std:
@@ -401,14 +402,8 @@ class ExactGPRegressor(
         offset = self.noise_ * (1.0 if include_noise else _LATENT_FLOOR)
         width = (1.0 + tol) ** 2 - 1.0
         with Workers(self.n_jobs) as workers:
-            nothing = np.zeros((len(self._weights), 1))
-            problem = self._problem(self._sample(nothing), kernel, workers)
-            system = (
-                self._iterative(problem)
-                if self._factor is None
-                else DirectSystem(problem, self._factor)
-            )
-            least, most = system.explained(queries, width, offset, self.max_iter)
+            system = self._system(kernel, workers)
+            least, most = system.explained(queries, kernel, width, offset, self.max_iter)
             prior = kernel.diag(queries)
         # No function varies less than not at all; rounding cannot swap the bounds.
         upper = np.maximum(prior - least, 0.0)
@@ -442,6 +437,31 @@ class ExactGPRegressor(
         with Workers(self.n_jobs) as workers:
             gradient = std_gradient(rows, kernel, points, derivatives, noise, workers)
         return gradient[:, :, None] * self._scale.scale
+
+    def _part_variances(self, X: Any) -> Floats:
+        """Variances of the terms in normalised units: shape (n_rows, n_terms)."""
+        queries = held(self, validate_items(self, X, reset=False))
+        offset, width = self.noise_ * _LATENT_FLOOR, (1.0 + _STD_TOL) ** 2 - 1.0
+        variances = []
+        with Workers(self.n_jobs) as workers:
+            system = self._system(self._compiled(queries), workers)
+            for term in self._compiled_terms(queries):
+                least, most = system.explained(queries, term, width, offset, self.max_iter)
+                variances.append(np.maximum(term.diag(queries) - 0.5 * (least + most), 0.0))
+        return np.stack(variances, axis=1) if variances else np.empty((len_items(queries), 0))
+
+    def _system(self, kernel: CountingKernel, workers: Workers) -> ExactSystem:
+        """The system of the fitted rows."""
+        nothing = np.zeros((len(self._weights), 1))
+        problem = self._problem(self._sample(nothing), kernel, workers)
+        if self._factor is None:
+            return self._iterative(problem)
+        return DirectSystem(problem, self._factor)
+
+    @property
+    def _points(self) -> Any:
+        """What the compiled kernel is bound to: training rows, or columns of a given matrix."""
+        return self.train_indices_ if self.X_train_ is None else self.X_train_
 
     def _expansion(self) -> Expansion:
         """The function that the model evaluates."""

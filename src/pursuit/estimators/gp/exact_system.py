@@ -15,6 +15,7 @@ from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
 from pursuit.gram import kernel_diagonal, kernel_features, kernel_product, kernel_times
 from pursuit.greedy import Path, Problem, block_pivots, kernel_matrix
+from pursuit.kernels import Kernel
 from pursuit.linalg import (
     EPS,
     INDEFINITE,
@@ -129,12 +130,13 @@ class ExactSystem(Protocol):
         ...
 
     def explained(
-        self, queries: Any, tol: float, offset: float, max_iter: int
+        self, queries: Any, kernel: Kernel, tol: float, offset: float, max_iter: int
     ) -> tuple[Floats, Floats]:
         """Lower and upper bounds on k'(K + σ²W⁻¹)⁻¹k for the queries.
 
-        Their distance is at most ``tol`` times what is left of k(x, x) plus ``offset``; more where
-        ``max_iter`` iterations do not suffice.
+        k = kernel(rows, x) for the kernel of K, or for a term of it. The distance of the bounds is
+        at most ``tol`` times what is left of k(x, x) plus ``offset``; more where ``max_iter``
+        iterations do not suffice.
         """
         ...
 
@@ -209,12 +211,12 @@ class IterativeSystem:
         return root * found.v, recorder.path(found.stop_reason)
 
     def explained(
-        self, queries: Any, tol: float, offset: float, max_iter: int
+        self, queries: Any, kernel: Kernel, tol: float, offset: float, max_iter: int
     ) -> tuple[Floats, Floats]:
         """Bounds on k'(K + σ²W⁻¹)⁻¹k, a batch of queries at a time."""
         parts = [
             self._bracket(k, prior, tol, offset, max_iter)
-            for _, k, prior in query_batches(self.problem, queries)
+            for _, k, prior in query_batches(self.problem, kernel, queries)
         ]
         lower, upper = (np.concatenate(bounds) for bounds in zip(*parts, strict=True))
         return lower, upper
@@ -341,11 +343,11 @@ class DirectSystem:
         return Refined(x, residual, energy, 1, "direct")
 
     def explained(
-        self, queries: Any, tol: float, offset: float, max_iter: int
+        self, queries: Any, kernel: Kernel, tol: float, offset: float, max_iter: int
     ) -> tuple[Floats, Floats]:
         """‖L⁻¹κ‖², twice."""
         parts = []
-        for _, k, _ in query_batches(self.problem, queries):
+        for _, k, _ in query_batches(self.problem, kernel, queries):
             half = solve_triangular(self.L, k, lower=True, overwrite_b=True)
             parts.append(column_dots(half, half))
         explained = np.concatenate(parts)
@@ -388,9 +390,11 @@ def system_product(problem: Problem, vectors: Floats, dtype: DTypeLike = np.floa
     return root * product + problem.noise * vectors
 
 
-def query_batches(problem: Problem, queries: Any) -> Iterator[tuple[slice, Floats, Floats]]:
-    """Some of the queries at a time, with κ = W^½k(x) and k(x, x)."""
-    rows, kernel = problem.sample.rows, problem.kernel
+def query_batches(
+    problem: Problem, kernel: Kernel, queries: Any
+) -> Iterator[tuple[slice, Floats, Floats]]:
+    """Some of the queries at a time, with κ = W^½k(x) and k(x, x) of the kernel or a term of it."""
+    rows = problem.sample.rows
     batch = max(16, _QUERY_NUMBERS // rows.n_rows)
     for start in range(0, len_items(queries), batch):
         where = slice(start, start + batch)

@@ -33,6 +33,7 @@ from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, with_callba
 from pursuit.estimators.gp.error_bars import (
     latent_covariance,
     latent_variance,
+    part_variances,
     std_gradient,
     variance_bounds,
     variance_bounds_to_tolerance,
@@ -59,6 +60,7 @@ from pursuit.estimators.inputs import (
     validate_items,
 )
 from pursuit.estimators.kernel_model import SampledRows, ScoredRows, lazily
+from pursuit.estimators.parts import PartsOfProcess
 from pursuit.estimators.span.certify import KINDS
 from pursuit.estimators.span.dense import check_dense, step_bound
 from pursuit.estimators.span.model import NO_TIME_TO_CERTIFY, SpanModel
@@ -81,6 +83,7 @@ class SparseGPRegressor(
     ScoredRows,
     SampledRows,
     GradientProcess,
+    PartsOfProcess,
     RegressorMixin,
     SpanModel,
 ):
@@ -448,6 +451,13 @@ class SparseGPRegressor(
         with Workers(self.n_jobs) as workers:
             gradient = std_gradient(rows, kernel, points, derivatives, noise, workers)
         return gradient[:, :, None] * self._scale.scale
+
+    def _part_variances(self, X: Any) -> Floats:
+        """Variances of the terms in normalised units: shape (n_rows, n_terms)."""
+        rows, X = prediction_rows(self, X)
+        known = self._points, self._solution, self._spread
+        with Workers(self.n_jobs) as workers:
+            return part_variances(rows, self._compiled(X), self._compiled_terms(X), *known, workers)
 
     def std_bounds(
         self,

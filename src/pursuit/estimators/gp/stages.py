@@ -30,7 +30,17 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.span.search import Chosen, RowSplit
 from pursuit.gram import expansion_gradient, kernel_times
 from pursuit.greedy import Choice, Pool, Problem, SpanFit, refit, solve_in_span
-from pursuit.kernels import ColumnNames, CountingKernel, kernel_gradient, without_white
+from pursuit.kernels import (
+    Additive,
+    ColumnNames,
+    CountingKernel,
+    expanded,
+    holds_additive,
+    kernel_gradient,
+    sum_of_terms,
+    terms_of,
+    without_white,
+)
 from pursuit.linalg import SpanSolution, Workers
 from pursuit.rows import Sample, as_rows, draw_rows, row_groups
 from pursuit.tuning import (
@@ -47,6 +57,7 @@ from pursuit.tuning import (
     calibrate,
     error_curve,
     flat_size,
+    grow_additive,
     learn_family,
     learn_given,
     learn_mixed,
@@ -87,8 +98,16 @@ def is_learnable(kernel: Any, n_features: int | None) -> bool:
         return True
     if not isinstance(kernel, SklearnKernel):
         return False
-    core, _ = without_white(kernel)
+    core, _ = without_white(_one_for_all(kernel))
     return core is not None and len(core.theta) > 0 and kernel_gradient(core) is not None
+
+
+def _one_for_all(kernel: Any) -> Any:
+    """The kernel with one term of each additive kernel in a sum: the others are of its form."""
+    if not holds_additive(kernel):
+        return kernel
+    terms = [one.first_term() if isinstance(one, Additive) else one for one in terms_of(kernel)]
+    return expanded(sum_of_terms(terms))
 
 
 def noise_range(
@@ -145,7 +164,10 @@ def learn(
         scales = deviations * np.sqrt(len(deviations))
         return learn_family(data, scales, target_power(sample), noise, **search)
     core, _ = without_white(kernel)
-    return learn_pairs(data, learn_given(data, core, noise, **search), noise, late)
+    if any(isinstance(term, Additive) for term in terms_of(core)):
+        power = target_power(sample)
+        return grow_additive(data, core, deviations, power, noise, **search)
+    return learn_pairs(data, learn_given(data, expanded(core), noise, **search), noise, late)
 
 
 def _number_scales(deviations: Floats, known: ColumnNames) -> Floats:
@@ -171,7 +193,7 @@ def warn_of_light_rows(
     learn. ``instead`` says how to do without learning.
     """
     free = estimator.optimizer is not None and is_learnable(
-        estimator._given_kernel(), n_features(X)
+        estimator._given_kernel(expand=False), n_features(X)
     )
     heaviest, total = float(sample.weights.max()), float(sample.weights.sum())
     if heaviest >= _LIGHT or not (free or estimator.noise == "learn"):
@@ -241,7 +263,7 @@ def _learn_or_take(
     late: Callable[[], bool],
 ) -> tuple[LearnedKernel, CountingKernel]:
     """What the evidence says, or what is given; the kernel has counted what this has evaluated."""
-    kernel, power = estimator._given_kernel(), target_power(sample)
+    kernel, power = estimator._given_kernel(expand=False), target_power(sample)
     known = estimator._known_columns()
     if kernel is None:
         _refuse_named_parameters(estimator)
@@ -251,9 +273,10 @@ def _learn_or_take(
     floor = _CLASS_FLOOR if classes else NOISE_FLOOR
     given = noise_range(kernel, estimator.noise, power, floor)
     learns = estimator.optimizer is not None and power > 0 and is_learnable(kernel, width)
+    kernel = kernel if learns else expanded(kernel)
     if kernel is not None and learns:
-        estimator._compile(kernel, X)  # what is wrong is said before it is learned
-    family, stages, notes = LearningReport().family, [], []
+        estimator._compile(_one_for_all(kernel), X)  # what is wrong is said before it is learned
+    family, stages, path, notes = LearningReport().family, [], [], []
     if learns:
         learned = learn(
             kernel,
@@ -267,9 +290,9 @@ def _learn_or_take(
             classes=classes,
             late=late,
         )
-        notes = [] if kernel is None else _bound_warnings(learned.kernel)
+        notes = [] if kernel is None or learned.path else _bound_warnings(learned.kernel)
         kernel, noise = learned.kernel, learned.noise
-        family, stages = learned.family, learned.stages
+        family, stages, path = learned.family, learned.stages, learned.path
         notes += [] if classes else _floor_warnings(noise, power)
         notes += ["max_time ended the learning of kernel and noise early"] if late() else []
     elif kernel is None:
@@ -290,6 +313,7 @@ def _learn_or_take(
         warnings=notes,
         relevance=relevance,
         feature_names=names,
+        search_path=path,
     )
     learned_kernel = LearnedKernel(kernel, noise, report, deviations, learns, given.fixed)
     return learned_kernel, compiled

@@ -1,0 +1,171 @@
+"""Predictions in parts: one function for each term of a kernel that is a sum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
+from sklearn.utils.validation import check_is_fitted
+
+from pursuit._types import Floats
+from pursuit.estimators.inputs import TargetScale, prediction_rows, reads_matrix
+from pursuit.estimators.kernel_model import Expansion, lazily
+from pursuit.gram import kernel_times
+from pursuit.kernels import (
+    CountingKernel,
+    Part,
+    function_name,
+    is_constant,
+    parts_of,
+    terms_of,
+)
+from pursuit.linalg import Workers
+
+CONSTANT = "constant"
+"""Name of the last part."""
+
+
+class PartsModel:
+    """A kernel expansion Σ_j k(x, z_j) c_j + offset that can be predicted term by term of k."""
+
+    kernel_: Any
+    n_jobs: int | None
+    _compile: Callable[..., Any]
+    _expansion: Callable[[], Expansion]
+    _points: Any
+    """What the compiled kernel is bound to: points, or columns of a given matrix."""
+
+    @property
+    def part_names_(self) -> list[str]:
+        """Names of the columns of ``predict_parts``; the last is "constant"."""
+        check_is_fitted(self)
+        return [part.name for part in self._terms()] + [CONSTANT]
+
+    @property
+    def part_columns_(self) -> list[list[int] | None]:
+        """Columns of X that each part looks at, None for all; the constant looks at none."""
+        check_is_fitted(self)
+        single = [0] if getattr(self, "n_features_in_", None) == 1 else None
+        return [single if one.columns is None else one.columns for one in self._terms()] + [[]]
+
+    @lazily
+    def predict_parts(self, X: Any) -> Floats:
+        """Predict one function for each term of the kernel, where the kernel is a sum.
+
+        With k = Σ_t k_t, the parts are Σ_j k_t(x, z_j) c_j for the same z_j and c_j. Terms are
+        those of the outermost sum: a product of a sum is one term. A kernel that is no sum, a name
+        or a function has one part. Constants that are terms go to the last column.
+
+        Parameters
+        ----------
+        X : items of n_rows rows
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        parts : array of shape (n_rows, n_terms + 1) or (n_rows, n_terms + 1, n_outputs)
+            Columns in the order of ``part_names_``, in units of y; the last is the constant. They
+            add up to :meth:`predict`.
+        """
+        return self._single_part(self._part_means(X))
+
+    def _terms(self) -> list[Part]:
+        """The terms of the kernel; a kernel that is not an object of scikit-learn is one."""
+        if isinstance(self.kernel_, SklearnKernel):
+            return parts_of(self.kernel_)
+        name = self.kernel_ if isinstance(self.kernel_, str) else function_name(self.kernel_)
+        return [Part(self.kernel_, name, None)]
+
+    def _single_part(self, values: Floats) -> Floats:
+        """Values without an axis for outputs, where the model was fitted to a vector."""
+        return values[..., 0] if self._expansion().single else values
+
+    def _part_means(self, X: Any) -> Floats:
+        """Values of the parts: shape (n_rows, n_terms + 1, n_outputs)."""
+        check_is_fitted(self)
+        expansion = self._expansion()
+        coefficients = expansion.coefficients
+        rows, items = prediction_rows(self, X)
+        kernels = self._compiled_terms(items)
+        values = np.zeros((rows.n_rows, len(kernels) + 1, coefficients.shape[1]))
+        if len(coefficients):
+            with Workers(self.n_jobs) as workers:
+                for t, kernel in enumerate(kernels):
+                    values[:, t] = kernel_times(rows, kernel, self._points, coefficients, workers)
+        values[:, -1] = expansion.offset + self._constant() * coefficients.sum(axis=0)
+        return values
+
+    def _compiled_terms(self, items: Any) -> list[CountingKernel]:
+        return [self._compile(part.kernel, items)[0] for part in self._terms()]
+
+    def _constant(self) -> float:
+        """Sum of the constant terms of the kernel."""
+        if not isinstance(self.kernel_, SklearnKernel):
+            return 0.0
+        constants = [term for term in terms_of(self.kernel_) if is_constant(term)]
+        return float(sum(term.diag(np.zeros((1, 1)))[0] for term in constants))
+
+
+class PartsOfProcess(PartsModel):
+    """The parts of a Gaussian process, which have standard deviations."""
+
+    _scale: TargetScale
+
+    @lazily
+    def predict_parts(self, X: Any, return_std: bool = False) -> Any:
+        """Predict one function for each term of the kernel, where the kernel is a sum.
+
+        The process with kernel k = Σ_t k_t is a sum of independent processes with kernels k_t, and
+        these are their posterior means. Terms are those of the outermost sum: a product of a sum is
+        one term. A kernel that is no sum, a name or a function has one part. White terms are noise
+        and no part; constants that are terms go to the last column.
+
+        Parameters
+        ----------
+        X : items of n_rows rows
+            As in :meth:`predict`.
+        return_std : bool, default False
+            Also return the standard deviation of each part, without noise. Their squares do not add
+            up to the variance of the sum, since the rows tell the sum better than its parts.
+
+        Returns
+        -------
+        parts : array of shape (n_rows, n_terms + 1) or (n_rows, n_terms + 1, n_outputs)
+            Columns in the order of ``part_names_``, in units of y; the last is the constant. They
+            add up to :meth:`predict`.
+        std : array of the same shape, if ``return_std``
+            0 for the constant.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+        >>> from pursuit import SparseGPRegressor, on_columns
+        >>> X = np.random.default_rng(0).uniform(size=(200, 2))
+        >>> y = np.sin(6 * X[:, 0]) + X[:, 1] ** 2
+        >>> kernel = on_columns(RBF(), [0]) + on_columns(RBF(), [1]) + WhiteKernel()
+        >>> model = SparseGPRegressor(kernel, random_state=0).fit(X, y)
+        >>> model.part_names_
+        ['RBF(x0)', 'RBF(x1)', 'constant']
+        >>> parts, std = model.predict_parts(X, return_std=True)
+        >>> bool(np.allclose(parts.sum(axis=1), model.predict(X)))
+        True
+        """
+        means = self._single_part(self._part_means(X))
+        if not return_std:
+            return means
+        if reads_matrix(self):
+            raise ValueError(
+                "return_std needs k(x, x), which a precomputed matrix of k(x, training rows) does "
+                "not hold: fit with a callable kernel instead."
+            )
+        variances = self._part_variances(X)
+        nothing = np.zeros((len(variances), 1))
+        std = np.sqrt(np.concatenate([variances, nothing], axis=1))
+        return means, self._single_part(std[:, :, None] * self._scale.scale)
+
+    def _part_variances(self, X: Any) -> Floats:
+        """Variances of the terms in normalised units: shape (n_rows, n_terms)."""
+        raise NotImplementedError

@@ -1,0 +1,464 @@
+"""Kernels grown by evidence, term by term: the terms of an additive kernel, and kernel="search"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from sklearn.base import clone
+from sklearn.gaussian_process import kernels as gp
+
+from pursuit._types import Floats
+from pursuit.kernels import (
+    Additive,
+    ColumnsKernel,
+    compile_kernel,
+    described,
+    expanded,
+    sum_of_terms,
+    terms_of,
+)
+from pursuit.tuning.evidence import Evidence
+from pursuit.tuning.learning import (
+    FAMILIES,
+    Learned,
+    NoiseRange,
+    SearchStep,
+    best_family,
+    family_kernel,
+    first_rows,
+    maximise,
+    never,
+    noise_evidence,
+    second_stage,
+)
+
+_WIDTHS = 0.3, 1.0, 3.0
+"""Length scales that a new term is tried with, in deviations of its features."""
+_TESTING_WORK = 2e10
+"""Operations of one round of score tests. Fewer: tests on fewer rows, of less power."""
+_TESTING_ROWS = 100, 500  # Fewest and most rows of a score test.
+_GROWING_STEPS = 12  # Steps of L-BFGS after a term is added or dropped; more at the end.
+_PATIENCE = 3  # Candidates that are tried before a search ends.
+_SHARES = 0.01, 1.0  # Range of the first variance of a new term, in units of the targets'.
+_CONSTANT_RANGE = np.exp(-9.0), np.exp(12.0)  # Bounds of its variance, in the same units.
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A term that may be added, without its constant.
+
+    Attributes
+    ----------
+    variants : sequence of kernels
+        The term with several starting values of its hyper-parameters.
+    """
+
+    variants: Sequence[gp.Kernel]
+
+    @property
+    def n_parameters(self) -> int:
+        """Hyper-parameters of the term, its constant included."""
+        return len(self.variants[0].theta) + 1
+
+
+class ScoreTest:
+    """How much the evidence would gain by a small multiple of another kernel.
+
+    With C the covariance of the targets y, a = C⁻¹y and o outputs, the derivative of the log
+    evidence by the factor of K_t is s = ½(tr a'K_t a - o tr C⁻¹K_t). If C is right, its variance is
+    the Fisher information ½ o tr(C⁻¹K_tC⁻¹K_t), less what the noise and the factors of the present
+    terms explain of it. For small factors the gain is s² / (2 information), at the factor
+    s / information.
+
+    Parameters
+    ----------
+    data : Evidence
+        Rows and targets.
+    terms : sequence of kernels
+        The present terms.
+    noise : float
+        The present noise.
+    """
+
+    def __init__(self, data: Evidence, terms: Sequence[gp.Kernel], noise: float) -> None:
+        self._X, self._outputs = data.X, data.y.shape[1]
+        present = [np.diag(1.0 / data.weights), *(_matrix(term, data.X) for term in terms)]
+        C = noise * present[0] + sum(present[1:])
+        factor = cho_factor(C, lower=True)
+        self._inverse = cho_solve(factor, np.eye(len(C)))
+        self._a = self._inverse @ data.y
+        self._present = [self._inverse @ K @ self._inverse for K in present]
+        gram = [[float(np.vdot(P, K)) for K in present] for P in self._present]
+        self._information = 0.5 * self._outputs * np.array(gram)
+
+    def __call__(self, kernel: gp.Kernel) -> tuple[float, float]:
+        """Expected gain of the log evidence, and the factor of the kernel there."""
+        K = _matrix(kernel, self._X)
+        score = 0.5 * float(np.vdot(self._a, K @ self._a))
+        score -= 0.5 * self._outputs * float(np.vdot(self._inverse, K))
+        product = self._inverse @ K
+        own = 0.5 * self._outputs * float(np.vdot(product, product.T))
+        with_present = 0.5 * self._outputs * np.array([np.vdot(P, K) for P in self._present])
+        explained = np.linalg.lstsq(self._information, with_present, rcond=None)[0] @ with_present
+        information = own - float(explained)
+        if score <= 0.0 or information <= 1e-9 * own:
+            return 0.0, 0.0
+        return score**2 / (2.0 * information), score / information
+
+
+def _matrix(kernel: gp.Kernel, X: Floats) -> Floats:
+    return np.asarray(compile_kernel(kernel, n_features=X.shape[1])[0].tile(X, X))
+
+
+@dataclass
+class Growth:
+    """A kernel that grows by evidence on a few rows.
+
+    Attributes
+    ----------
+    data : Evidence
+        The rows.
+    power : float
+        Mean square of the targets.
+    noise : NoiseRange
+        Start and range of the noise.
+    late : callable
+        Whether time is over.
+    model : Learned
+        The present kernel; it is None where all is noise.
+    """
+
+    data: Evidence
+    power: float
+    noise: NoiseRange
+    late: Callable[[], bool]
+    model: Learned
+    terms: list[gp.Kernel] = field(default_factory=list)
+
+    @classmethod
+    def start(
+        cls,
+        data: Evidence,
+        power: float,
+        noise: NoiseRange,
+        late: Callable[[], bool],
+        kernel: gp.Kernel | None,
+        **search: Any,
+    ) -> Growth:
+        """Begin with a kernel that is learned first, or with noise alone."""
+        if kernel is None:
+            level = noise.start if noise.fixed else float(np.clip(power, noise.low, noise.high))
+            return cls(data, power, noise, late, Learned(None, level, noise_evidence(data)))
+        learned = maximise(data, kernel, noise, "given", late=late, **search)
+        growth = cls(data, power, noise, late, learned, terms_of(learned.kernel))
+        growth.model.path = [SearchStep(growth.expression, learned.evidence_per_row, True)]
+        return growth
+
+    @property
+    def expression(self) -> str:
+        """The present kernel in words."""
+        return " + ".join(described(term) or "constant" for term in self.terms) or "noise"
+
+    def penalty(self, n_parameters: int) -> float:
+        """What the evidence per row must rise by for so many hyper-parameters: ½ log(values)."""
+        rows = float(self.data.weights.sum())
+        values = max(rows * self.data.y.shape[1], 2.0)
+        return 0.5 * n_parameters * float(np.log(values)) / rows
+
+    def extend(self, candidates: list[Candidate]) -> bool:
+        """Add the best candidate, and take it out of the list; False if none is worth it.
+
+        A kernel needs a term: to noise alone the best candidate is added in any case.
+        """
+        for candidate, kernel in self._ranked(candidates)[:_PATIENCE]:
+            if self.terms and self.late():
+                return False
+            trial = self._learned([*self.terms, kernel])
+            least = self.model.evidence_per_row + self.penalty(candidate.n_parameters)
+            accepted = not self.terms or trial.evidence_per_row > least
+            self._note(f"+ {described(kernel)}", trial, accepted)
+            if accepted:
+                candidates.remove(candidate)
+                return True
+        return False
+
+    def shorten(self, n_kept: int = 0) -> bool:
+        """Drop the term that is missed least, if it is not worth its hyper-parameters.
+
+        The first ``n_kept`` terms stay, and so does the last one of all.
+        """
+        if len(self.terms) < max(2, n_kept + 1) or self.late():
+            return False
+        rests = [self.terms[:i] + self.terms[i + 1 :] for i in range(n_kept, len(self.terms))]
+        values = [self.data.value_and_gradient(sum_of_terms(r), self.model.noise) for r in rests]
+        evidences = [-np.inf if value is None else value[0] for value in values]
+        least = int(np.argmax(evidences))
+        dropped = self.terms[n_kept + least]
+        trial = self._learned(rests[least])
+        accepted = trial.evidence_per_row > self.model.evidence_per_row - self.penalty(
+            len(dropped.theta)
+        )
+        self._note(f"- {described(dropped)}", trial, accepted)
+        return accepted
+
+    def _note(self, change: str, trial: Learned, accepted: bool) -> None:
+        step = SearchStep(change, trial.evidence_per_row, accepted)
+        path, stages = [*self.model.path, step], self.model.stages + trial.stages
+        if accepted:
+            self.model, self.terms = trial, terms_of(trial.kernel)
+        self.model = replace(self.model, path=path, stages=stages)
+
+    def _learned(self, terms: list[gp.Kernel]) -> Learned:
+        noise = replace(self.noise, start=self.model.noise)
+        kernel = sum_of_terms(terms)
+        return maximise(self.data, kernel, noise, "grown", steps=_GROWING_STEPS, late=self.late)
+
+    def _ranked(self, candidates: list[Candidate]) -> list[tuple[Candidate, gp.Kernel]]:
+        """Candidates with their best variants times a constant, best first; only if they gain."""
+        count = max(sum(len(candidate.variants) for candidate in candidates), 1)
+        rows = int(np.clip((_TESTING_WORK / (2.0 * count)) ** (1 / 3), *_TESTING_ROWS))
+        data = self.data
+        some = Evidence(data.X[:rows], data.y[:rows], data.weights[:rows], data.workers)
+        test = ScoreTest(some, self.terms, self.model.noise)
+        best: list[tuple[float, Candidate, gp.Kernel]] = []
+        for candidate in candidates:
+            results = [test(kernel) for kernel in candidate.variants]
+            i = int(np.argmax([gain for gain, _ in results]))
+            gain, factor = results[i]
+            if gain > 0.0 or not self.terms:
+                best.append((gain, candidate, self._term(factor, candidate.variants[i])))
+        best.sort(key=lambda one: -one[0])
+        return [(candidate, kernel) for _, candidate, kernel in best]
+
+    def _term(self, factor: float, kernel: gp.Kernel) -> gp.Kernel:
+        low, high = (self.power * share for share in _SHARES)
+        bounds = tuple(self.power * end for end in _CONSTANT_RANGE)
+        return gp.ConstantKernel(float(np.clip(factor, low, high)), bounds) * kernel
+
+
+def grow_additive(
+    data: Evidence,
+    kernel: gp.Kernel,
+    deviations: Floats,
+    power: float,
+    noise: NoiseRange,
+    late: Callable[[], bool] = never,
+    **search: Any,
+) -> Learned:
+    """Learn which terms of additive kernels stay, beside the other terms of a sum, and learn them.
+
+    Terms are added as long as the evidence on the first rows rises by ½ log(rows) per
+    hyper-parameter; then those that are not worth as much are dropped.
+    """
+    terms = terms_of(kernel)
+    others = [expanded(term) for term in terms if not isinstance(term, Additive)]
+    candidates = [
+        Candidate(list(_variants(term, deviations)))
+        for additive in terms
+        if isinstance(additive, Additive)
+        for term in additive.terms()
+    ]
+    first = first_rows(data)
+    given = sum_of_terms(others) if others else None
+    growth = Growth.start(first, power, noise, late, given, **search)
+    while candidates and growth.extend(candidates):
+        pass
+    n_given = 0 if given is None else len(terms_of(given))
+    while growth.shorten(n_given):
+        pass
+    return second_stage(data, replace(growth.model, family="additive"), noise, late)
+
+
+def _variants(term: gp.Kernel, deviations: Floats) -> Iterator[gp.Kernel]:
+    """A term of an additive kernel without its constant, for several length scales."""
+    factors: list[ColumnsKernel] = []
+    while isinstance(term, gp.Product):
+        factors.insert(0, term.k2)
+        term = term.k1
+    yield _product([clone(factor) for factor in factors])
+    if not any(_free_scales(factor) for factor in factors):
+        return
+    for width in _WIDTHS:
+        yield _product([with_length(f, width * float(deviations[_column(f)])) for f in factors])
+
+
+def _column(kernel: ColumnsKernel) -> int:
+    """The one column of a kernel."""
+    columns: Any = kernel.columns
+    return int(columns[0])
+
+
+def _product(factors: list[gp.Kernel]) -> gp.Kernel:
+    kernel = factors[0]
+    for factor in factors[1:]:
+        kernel = kernel * factor
+    return kernel
+
+
+def with_length(kernel: gp.Kernel, length: float) -> gp.Kernel:
+    """A copy whose free length scales are the given one, or the bound that is next to it."""
+    scales = {
+        name: float(np.clip(length, *np.ravel(bounds)))
+        for name, bounds in _free_scales(kernel).items()
+    }
+    return clone(kernel).set_params(**scales)
+
+
+def _free_scales(kernel: gp.Kernel) -> dict[str, Any]:
+    """Names of the length scales that are not fixed, with their bounds."""
+    return {
+        parameter.name: parameter.bounds
+        for parameter in kernel.hyperparameters
+        if parameter.name.endswith("length_scale") and not parameter.fixed
+    }
+
+
+SEARCH_ROWS = 1000
+"""Rows on which a search compares kernels. More: structure that is harder to see, slower."""
+_BUDGET = 10.0
+"""What a search may cost, in units of what the fixed family costs. More: longer searches."""
+_STRETCHES = 1 / 3, 1.0, 3.0
+"""Length scales of a further kernel of all columns, in units of those of the first."""
+
+
+def search_kernel(
+    data: Evidence,
+    others: Evidence | None,
+    deviations: Floats,
+    power: float,
+    noise: NoiseRange,
+    late: Callable[[], bool] = never,
+    **search: Any,
+) -> Learned:
+    """Grow sums and products of kernels, from the best of the fixed families and from noise.
+
+    What was grown is taken if its errors are smaller than those of the best family by more than a
+    standard error, and its density is not lower: on ``others``, rows with no part in learning, or
+    by leave-one-out if there are none.
+    """
+    scales = deviations * np.sqrt(len(deviations))
+    winner = best_family(first_rows(data), scales, power, noise, late, **search)
+    fixed = second_stage(data, winner, noise, late)
+    fixed.path = [SearchStep(f"fixed: {winner.family}", fixed.evidence_per_row, True)]
+    n = SEARCH_ROWS
+    rows = Evidence(data.X[:n], data.y[:n], data.weights[:n], data.workers)
+    most = _BUDGET * _cost(fixed)
+    best, judged = fixed, judge(fixed, data, others)
+    stages, path = fixed.stages, fixed.path
+    for start in (fixed.kernel, None):
+        if late():
+            break
+        growth = Growth.start(rows, power, noise, late, start)
+        _search(growth, fixed.kernel, deviations, most / 2)
+        grown = second_stage(data, replace(growth.model, family="search"), noise, late)
+        errors = judge(grown, data, others)
+        better = errors.better_than(judged)
+        end = SearchStep(f"= {growth.expression} ({errors})", grown.evidence_per_row, better)
+        stages, path = stages + grown.stages, [*path, *grown.path, end]
+        if better:
+            best, judged = grown, errors
+    return replace(best, stages=stages, path=path)
+
+
+def _search(growth: Growth, first: gp.Kernel, deviations: Floats, most: float) -> None:
+    """Add and drop terms until nothing is worth it, or the cost is at its most."""
+    while _cost(growth.model) < most:
+        candidates = search_candidates(growth.terms, first, deviations)
+        if not growth.extend(candidates):
+            break
+        while growth.shorten():
+            pass
+
+
+def _cost(learned: Learned) -> float:
+    """Evaluations of the evidence, each in proportion to the cube of its rows."""
+    return float(sum(s.n_evaluations * (s.n_rows / SEARCH_ROWS) ** 3 for s in learned.stages))
+
+
+def search_candidates(
+    terms: Sequence[gp.Kernel], first: gp.Kernel, deviations: Floats
+) -> list[Candidate]:
+    """Kernels of all columns and of single columns, and products of the latter with terms."""
+    scales = np.asarray(first.k2.length_scale)
+    candidates = [
+        Candidate([family_kernel(family, scales, 1.0, scales * s).k2 for s in _STRETCHES])
+        for family in FAMILIES
+    ]
+    columns = [_of_column(j, float(deviation)) for j, deviation in enumerate(deviations)]
+    if len(deviations) > 1:
+        candidates += [candidate for column in columns for candidate in column]
+    for term in terms:
+        core = term.k2 if isinstance(term, gp.Product) else term
+        candidates += [
+            Candidate([clone(core) * factor for factor in candidate.variants])
+            for column in columns
+            for candidate in column
+        ]
+    return candidates
+
+
+def _of_column(j: int, deviation: float) -> list[Candidate]:
+    """Kernels of one column."""
+    bounds = deviation * np.exp(-4.0), deviation * np.exp(5.0)
+    smooth = [ColumnsKernel(gp.RBF(width * deviation, bounds), [j]) for width in _WIDTHS]
+    linear = gp.DotProduct(deviation, (deviation * np.exp(-5.0), deviation * np.exp(5.0)))
+    return [Candidate(smooth), Candidate([ColumnsKernel(linear, [j])])]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Errors of a kernel on rows that it has not seen.
+
+    Attributes
+    ----------
+    squares, surprise : arrays of shape (n_rows,)
+        Squared errors and negative log densities, on average over the outputs.
+    weights : array of shape (n_rows,)
+        Weights of the rows.
+    source : str
+        Which rows these are.
+    """
+
+    squares: Floats
+    surprise: Floats
+    weights: Floats
+    source: str
+
+    def __str__(self) -> str:
+        error = np.sqrt(np.average(self.squares, weights=self.weights))
+        density = np.average(self.surprise, weights=self.weights)
+        return f"{self.source}: RMSE {error:.4g}, negative log density {density:.4g}"
+
+    def better_than(self, other: Judged) -> bool:
+        """Whether errors are smaller by more than a standard error, and density not lower."""
+        gain = other.squares - self.squares
+        share = self.weights / self.weights.sum()
+        mean = float(share @ gain)
+        error = float(np.sqrt(share**2 @ (gain - mean) ** 2))
+        return mean > error and float(share @ (other.surprise - self.surprise)) >= 0.0
+
+
+def judge(learned: Learned, data: Evidence, others: Evidence | None) -> Judged:
+    """Errors of the exact process of some rows: on other rows, or on each row left out in turn."""
+    kernel = compile_kernel(learned.kernel, n_features=data.X.shape[1])[0]
+    C = kernel.tile(data.X, data.X)
+    C[np.diag_indices_from(C)] += learned.noise / data.weights
+    factor = cho_factor(C, lower=True)
+    a = cho_solve(factor, data.y)
+    if others is None:
+        precision = np.diag(cho_solve(factor, np.eye(len(C))))
+        error, variance = a / precision[:, None], 1.0 / precision
+        source, weights = f"{len(C)} rows left out in turn", data.weights
+    else:
+        K = kernel.tile(others.X, data.X)
+        error = others.y - K @ a
+        explained = np.einsum("ij,ji->i", K, cho_solve(factor, K.T))
+        variance = np.maximum(kernel.diag(others.X) - explained, 0.0) + learned.noise
+        source, weights = f"{len(K)} other rows", others.weights
+    squares = (error**2).mean(axis=1)
+    surprise = 0.5 * (np.log(2 * np.pi * variance) + squares / variance)
+    return Judged(squares, surprise, weights, source)
