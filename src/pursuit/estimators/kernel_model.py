@@ -33,6 +33,7 @@ from pursuit.kernels import (
     ColumnNames,
     CountingKernel,
     Kernel,
+    NoFunctionsError,
     expanded,
     function_name,
     resolve_columns,
@@ -89,10 +90,17 @@ class ScoredRows(ExplainedModel):
         return found
 
 
+_JOINT_ROWS = 2_000
+"""Up to this many rows are drawn jointly, by the eigenvalues of their covariance."""
+_MOST_JOINT_ROWS = 10_000
+"""The same for models from which no functions can be drawn."""
+
+
 class SampledRows:
     """Draws from the joint distribution that ``predict`` describes."""
 
     predict: Callable[..., Any]
+    sample_functions: Callable[..., Any]
 
     def sample_y(
         self,
@@ -104,15 +112,47 @@ class SampledRows:
     ) -> Floats:
         """Draw from the joint predictive distribution, as in scikit-learn's GPR.
 
+        Up to 2 000 rows are drawn from their joint covariance, and more by
+        :meth:`sample_functions`. Where no functions can be drawn (a kernel without random features,
+        near rows), up to 10 000 rows are drawn from their covariance.
+
+        Parameters
+        ----------
+        X : items of n_rows rows
+            As in :meth:`predict`.
+        n_samples : int, default 1
+            Number of draws.
+        random_state : int, RandomState or None, default 0
+            Seed.
+        include_noise : bool, default True
+            Whether to draw observations, or values of the function alone.
+
         Returns
         -------
         draws : array of shape (n_rows, n_samples) or (n_rows, n_outputs, n_samples)
         """
+        check_is_fitted(self)
+        rng = check_random_state(random_state)
+        rows, _ = prediction_rows(self, X)
+        if rows.n_rows > _JOINT_ROWS:
+            try:
+                functions = self.sample_functions(n_samples, rng)
+            except NoFunctionsError as error:
+                if rows.n_rows > _MOST_JOINT_ROWS:
+                    raise NoFunctionsError(
+                        f"sample_y draws at up to {_MOST_JOINT_ROWS} rows jointly, and at "
+                        f"{rows.n_rows} by functions only: {error}"
+                    ) from error
+            else:
+                values: Floats = functions(X)
+                return _observed(self, values, rng) if include_noise else values
+        return self._drawn_jointly(X, n_samples, rng, include_noise)
+
+    def _drawn_jointly(self, X: Any, n_samples: int, rng: Any, include_noise: bool) -> Floats:
         mean, covariance = self.predict(X, return_cov=True, include_noise=include_noise)
         single = mean.ndim == 1
         mean = mean.reshape(len(mean), -1)
         covariance = covariance.reshape(len(mean), len(mean), -1)
-        rng = check_random_state(random_state)
         draws = np.empty((*mean.shape, n_samples))
         for output in range(mean.shape[1]):
             eigenvalues, U = eigh(covariance[:, :, output])
@@ -121,6 +161,13 @@ class SampledRows:
                 (len(mean), n_samples)
             )
         return draws[:, 0] if single else draws
+
+
+def _observed(model: Any, values: Floats, rng: Any) -> Floats:
+    """Values of functions, with the noise of the model added."""
+    scale = np.sqrt(model._spread.noise) * model._scale.scale
+    values += (scale[:, None] if values.ndim == 3 else scale) * rng.standard_normal(values.shape)
+    return values
 
 
 def _called(method: Method, model: Any, args: Any, options: Any, block: Any) -> Any:

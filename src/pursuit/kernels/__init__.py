@@ -34,6 +34,7 @@ from pursuit.kernels.compose import ScaledKernel
 from pursuit.kernels.linear import Dot, as_dot
 from pursuit.kernels.on_columns import ColumnNames, ColumnsKernel, on_columns
 from pursuit.kernels.precomputed import AtomKernel, PrecomputedKernel
+from pursuit.kernels.random_features import NoFunctionsError, RandomFeatures, random_features
 from pursuit.kernels.stationary import is_gaussian
 
 __all__ = [
@@ -49,8 +50,10 @@ __all__ = [
     "Items",
     "Kernel",
     "KernelGradient",
+    "NoFunctionsError",
     "Part",
     "PrecomputedKernel",
+    "RandomFeatures",
     "ScaledKernel",
     "as_dot",
     "compared_columns",
@@ -65,6 +68,7 @@ __all__ = [
     "on_columns",
     "pairwise",
     "parts_of",
+    "random_features",
     "resolve_columns",
     "sum_of_terms",
     "terms_of",

@@ -59,6 +59,7 @@ from pursuit.estimators.full_scale.regression_fit import (
     judges_last,
     learned_noise,
 )
+from pursuit.estimators.gp.function_draws import FunctionDraws
 from pursuit.estimators.gp.sparse import SparseGPRegressor
 from pursuit.estimators.inputs import (
     TargetScale,
@@ -75,6 +76,7 @@ from pursuit.estimators.kernel_model import SampledRows, ScoredRows, lazily
 from pursuit.estimators.reporting import Addition, microseconds
 from pursuit.estimators.span.certify import KINDS
 from pursuit.gram import ResidualProcess
+from pursuit.kernels import NoFunctionsError
 from pursuit.linalg import PredictiveVariance, Workers, invert_lower
 from pursuit.rows import (
     Sample,
@@ -490,6 +492,32 @@ class FullScaleGPRegressor(
         parts: Floats = self.global_.predict_parts(X)
         near = self.predict(X) - parts.sum(axis=1)
         return np.concatenate([parts[:, :-1], near[:, None], parts[:, -1:]], axis=1)
+
+    def sample_functions(
+        self, n: int = 1, random_state: Any = 0, *, n_features: int = 1024
+    ) -> FunctionDraws:
+        """Draw functions from the posterior, for a model that uses no near rows.
+
+        With near rows, every point has a process of its own, given the rows near to it: together
+        these are no functions, and the call is refused. ``global_.sample_functions`` draws from the
+        global part, and :meth:`sample_y` from the joint distribution at up to 10 000 rows.
+
+        Parameters
+        ----------
+        n, random_state, n_features
+            As in :meth:`SparseGPRegressor.sample_functions`.
+
+        Returns
+        -------
+        functions : FunctionDraws
+        """
+        check_is_fitted(self)
+        if self.n_neighbors_ > 0:
+            raise NoFunctionsError(
+                f"with {self.n_neighbors_} near rows, every point has a process of its own: use "
+                "global_.sample_functions, which leaves near rows out, or sample_y on fewer rows."
+            )
+        return self.global_.sample_functions(n, random_state, n_features=n_features)
 
     def leave_one_out(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None

@@ -36,7 +36,9 @@ from pursuit.estimators.gp.exact_system import (
     ExactSystem,
     IterativeSystem,
     explained_derivatives,
+    system_root,
 )
+from pursuit.estimators.gp.function_draws import FunctionDraws, rows_draws
 from pursuit.estimators.gp.stages import learn_or_keep, warn_of_light_rows, with_importance
 from pursuit.estimators.gradients import GradientProcess
 from pursuit.estimators.inputs import (
@@ -402,7 +404,8 @@ class ExactGPRegressor(
         offset = self.noise_ * (1.0 if include_noise else _LATENT_FLOOR)
         width = (1.0 + tol) ** 2 - 1.0
         with Workers(self.n_jobs) as workers:
-            system = self._system(kernel, workers)
+            nothing = self._sample(np.zeros((len(self._weights), 1)))
+            system = self._system(self._problem(nothing, kernel, workers))
             least, most = system.explained(queries, kernel, width, offset, self.max_iter)
             prior = kernel.diag(queries)
         # No function varies less than not at all; rounding cannot swap the bounds.
@@ -444,24 +447,66 @@ class ExactGPRegressor(
         offset, width = self.noise_ * _LATENT_FLOOR, (1.0 + _STD_TOL) ** 2 - 1.0
         variances = []
         with Workers(self.n_jobs) as workers:
-            system = self._system(self._compiled(queries), workers)
+            nothing = self._sample(np.zeros((len(self._weights), 1)))
+            system = self._system(self._problem(nothing, self._compiled(queries), workers))
             for term in self._compiled_terms(queries):
                 least, most = system.explained(queries, term, width, offset, self.max_iter)
                 variances.append(np.maximum(term.diag(queries) - 0.5 * (least + most), 0.0))
         return np.stack(variances, axis=1) if variances else np.empty((len_items(queries), 0))
 
-    def _system(self, kernel: CountingKernel, workers: Workers) -> ExactSystem:
-        """The system of the fitted rows."""
-        nothing = np.zeros((len(self._weights), 1))
-        problem = self._problem(self._sample(nothing), kernel, workers)
-        if self._factor is None:
-            return self._iterative(problem)
-        return DirectSystem(problem, self._factor)
-
     @property
     def _points(self) -> Any:
         """What the compiled kernel is bound to: training rows, or columns of a given matrix."""
         return self.train_indices_ if self.X_train_ is None else self.X_train_
+
+    def sample_functions(
+        self, n: int = 1, random_state: Any = 0, *, n_features: int = 1024
+    ) -> FunctionDraws:
+        """Draw functions from the posterior, which can be evaluated anywhere and again.
+
+        As :meth:`SparseGPRegressor.sample_functions`, with all rows in the place of the basis. Each
+        function takes a solution of its own: one more right-hand side of the iterations where the
+        model was fitted by conjugate gradients. To evaluate
+        functions takes O(n_train) operations for each of them and each row.
+
+        Parameters
+        ----------
+        n : int, default 1
+            Number of functions.
+        random_state : int, RandomState or None, default 0
+            Seed.
+        n_features : int, default 1024
+            Number of random features.
+
+        Returns
+        -------
+        functions : FunctionDraws
+            A sequence of callables f(X) of shape (n_rows,) or (n_rows, n_outputs). Called itself,
+            it evaluates all of them at once, with shape (n_rows, n) or (n_rows, n_outputs, n).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from pursuit import ExactGPRegressor
+        >>> X = np.linspace(0, 6, 60)[:, None]
+        >>> model = ExactGPRegressor("rbf", gamma=0.5, noise=0.01).fit(X, np.sin(X[:, 0]))
+        >>> functions = model.sample_functions(50, random_state=0)
+        >>> functions(X).shape
+        (60, 50)
+        """
+        return rows_draws(self, self._solved, n, n_features, random_state)
+
+    def _solved(self, targets: Floats, kernel: CountingKernel) -> Floats:
+        """(K + σ²W⁻¹)⁻¹ targets, as exactly as the fit."""
+        with Workers(self.n_jobs) as workers:
+            problem = self._problem(self._sample(targets), kernel, workers)
+            root = system_root(problem)
+            limit = self.residual_tol * np.linalg.norm(root * targets, axis=0)
+            found = self._system(problem).approximate(
+                root * targets, lambda now: now.norms <= limit[now.columns], self.max_iter
+            )
+        solution: Floats = root * found.v
+        return solution
 
     def _expansion(self) -> Expansion:
         """The function that the model evaluates."""
@@ -492,6 +537,12 @@ class ExactGPRegressor(
         run.begin("solve")
         v, path = system.solve(self.residual_tol, self.max_iter, ended)
         return v, path, system.L if isinstance(system, DirectSystem) else None
+
+    def _system(self, problem: Problem) -> ExactSystem:
+        """The fitted model's way to solve for all rows."""
+        if self._factor is None:
+            return self._iterative(problem)
+        return DirectSystem(problem, self._factor)
 
     def _iterative(self, problem: Problem) -> IterativeSystem:
         return IterativeSystem.build(problem, self.preconditioner_size, self.dtype)

@@ -38,6 +38,7 @@ from pursuit.estimators.gp.error_bars import (
     variance_bounds,
     variance_bounds_to_tolerance,
 )
+from pursuit.estimators.gp.function_draws import FunctionDraws, span_draws
 from pursuit.estimators.gp.stages import (
     calibrate_fit,
     choose_size,
@@ -458,6 +459,63 @@ class SparseGPRegressor(
         known = self._points, self._solution, self._spread
         with Workers(self.n_jobs) as workers:
             return part_variances(rows, self._compiled(X), self._compiled_terms(X), *known, workers)
+
+    def sample_functions(
+        self, n: int = 1, random_state: Any = 0, *, n_features: int = 1024
+    ) -> FunctionDraws:
+        """Draw functions from the posterior, which can be evaluated anywhere and again.
+
+        A draw is a function of the prior, by random features, corrected by the basis (Matheron's
+        rule). Mean and covariance are those of ``predict(..., include_noise=False)``, calibrated
+        error bars included. In the span of the basis the draws are exact. The part outside of the
+        span is a combination of ``n_features`` random functions, fixed for 32 draws each: it has
+        the right mean and covariance on average over these, and for any one draw its covariance has
+        a relative error of about 1/√``n_features``. The part outside of the span of constant and
+        linear kernels is exact, too.
+
+        Parameters
+        ----------
+        n : int, default 1
+            Number of functions.
+        random_state : int, RandomState or None, default 0
+            Seed. The first functions of a longer sequence with the same seed are the same.
+        n_features : int, default 1024
+            Number of random features.
+
+        Returns
+        -------
+        functions : FunctionDraws
+            A sequence of callables f(X) of shape (n_rows,) or (n_rows, n_outputs). Called itself,
+            it evaluates all of them at once, with shape (n_rows, n) or (n_rows, n_outputs, n).
+            Values are in units of y, without noise. They are fixed: a later fit of the model does
+            not change them.
+
+        Raises
+        ------
+        NoFunctionsError
+            If the kernel has no random features. There are some for RBF, Matern, RationalQuadratic,
+            DotProduct and ConstantKernel, their sums, products and whole powers, and on_columns of
+            them. :meth:`sample_y` draws at up to 10 000 rows with any other kernel.
+
+        References
+        ----------
+        J. T. Wilson, V. Borovitskiy, A. Terenin, P. Mostowsky and M. P. Deisenroth. Efficiently
+        sampling functions from Gaussian process posteriors. ICML, 2020.
+
+        Examples
+        --------
+        >>> from pursuit import SparseGPRegressor
+        >>> from pursuit.datasets import make_robot_arm
+        >>> arm = make_robot_arm(1000, random_state=0)
+        >>> model = SparseGPRegressor(n_basis=50, random_state=0).fit(arm.data, arm.target)
+        >>> functions = model.sample_functions(20)
+        >>> functions(arm.data).shape
+        (1000, 20)
+        >>> one = functions[3]
+        >>> bool(abs(one(arm.data[:5]) - functions(arm.data)[:5, 3]).max() < 1e-10)
+        True
+        """
+        return span_draws(self, n, n_features, random_state)
 
     def std_bounds(
         self,

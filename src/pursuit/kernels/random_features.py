@@ -1,0 +1,506 @@
+"""Random features of a kernel: φ with E φ(x)·φ(z) = k(x, z). Imports NumPy and SciPy only.
+
+A kernel is a sum of terms, and a term a product of factors. A factor is known by functions h_j with
+
+    k(x, z) = Σ_j h_j(x) h_j*(z)    or, for random ones,    E Σ_j h_j(x) h_j*(z)
+
+and each of them is an amplitude times a wave exp(iω·x). Functions of independent factors multiply:
+their frequencies add and their amplitudes multiply. A stationary kernel has waves whose frequencies
+follow its spectrum (Rahimi and Recht 2007), drawn in orthogonal directions (Yu et al. 2016) with
+stratified lengths. A new node is one more function under `kernel_terms`, a new profile one more
+under `radii`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce, singledispatch
+from itertools import product
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import special
+
+from pursuit._types import Floats, Indices
+from pursuit.kernels.base import CountingKernel, Items, Kernel, Vector, as_points, is_sparse, refuse
+from pursuit.kernels.callable import CallableKernel
+from pursuit.kernels.compose import Constant, Power, Product, Sum
+from pursuit.kernels.linear import Dot
+from pursuit.kernels.on_columns import OnColumns
+from pursuit.kernels.stationary import (
+    Gaussian,
+    Matern12,
+    Matern32,
+    Matern52,
+    Profile,
+    RationalQuadratic,
+    Stationary,
+)
+
+SUPPORTED = (
+    "RBF, Matern, RationalQuadratic, DotProduct and ConstantKernel, their sums, products and whole "
+    "powers, and on_columns of them"
+)
+
+LEAST_FUNCTIONS = 16
+"""Random functions that every term of a sum has, however many terms share the features."""
+
+FAST = 0.75
+"""Share of the waves that are drawn from the whole of the spectrum's tail alike, and
+"""
+LEAST_TAIL = 1e-5
+"""how far that tail goes. With a larger share and a longer tail, draws have less error near data,
+and more where there are none."""
+
+MOST_TERMS = 4096
+"""Terms into which sums inside of products and powers are multiplied out at most."""
+
+
+class NoFunctionsError(ValueError):
+    """Functions cannot be drawn from a process: its kernel has no random features."""
+
+
+@dataclass(frozen=True, eq=False)
+class RandomFeatures:
+    """A map φ with φ(x)·φ(z) ≈ k(x, z), and equal to it on average over the draw of φ.
+
+    Attributes
+    ----------
+    parts : tuple of Functions
+        Those of each term of the kernel.
+    """
+
+    parts: tuple[Functions, ...]
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return sum(part.n_features for part in self.parts)
+
+    def __call__(self, X: Items) -> Floats:
+        """Return φ of every row: shape (n_rows, n_features)."""
+        points = as_points(X)
+        out = np.empty((points.shape[0], self.n_features))
+        end = 0
+        for part in self.parts:
+            start, end = end, end + part.n_features
+            part.write(points, out[:, start:end])
+        return out
+
+
+def random_features(
+    kernel: Kernel, n_columns: int, n_features: int, rng: np.random.Generator
+) -> RandomFeatures:
+    """Draw random features of a kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A compiled kernel.
+    n_columns : int
+        Number of columns of the rows it compares.
+    n_features : int
+        Number of features, about, that terms without exact features share equally. The error of
+        φ(x)·φ(z) is about k / √n_features.
+    rng : Generator
+        Random numbers.
+
+    Raises
+    ------
+    NoFunctionsError
+        If a part of the kernel has none; the message names it.
+    """
+    terms = kernel_terms(kernel, np.arange(n_columns))
+    exact = [term.is_exact(n_features) for term in terms]
+    share = n_features // max(exact.count(False), 1)
+    return RandomFeatures(
+        tuple(
+            term.exact(n_columns) if known else term.drawn(share, n_columns, rng)
+            for term, known in zip(terms, exact, strict=True)
+        )
+    )
+
+
+# Functions: amplitudes times waves
+
+
+class Amplitude(Protocol):
+    """Real functions of the rows."""
+
+    def __call__(self, X: Any) -> Floats:
+        """Return the values: shape (n_rows, n_functions)."""
+        ...
+
+    def taken(self, numbers: Indices) -> Amplitude:
+        """Some of the functions, in this order; any may come several times."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Lines(Amplitude):
+    """The linear functions slopes @ x + heights."""
+
+    slopes: Floats
+    heights: Vector
+
+    def __call__(self, X: Any) -> Floats:
+        """Return the values."""
+        return _inner(X, self.slopes) + self.heights
+
+    def taken(self, numbers: Indices) -> Lines:
+        """Some of the lines."""
+        return Lines(self.slopes[numbers], self.heights[numbers])
+
+
+@dataclass(frozen=True, eq=False)
+class Functions:
+    """The functions weight · Π amplitudes(x) · exp(iω·x), or without waves.
+
+    Attributes
+    ----------
+    weights : array of shape (n_functions,)
+        Numbers before them.
+    amplitudes : tuple of Amplitude
+        Real factors.
+    frequencies : array of shape (n_functions, n_columns) or None
+        The ω.
+    """
+
+    weights: Vector
+    amplitudes: tuple[Amplitude, ...] = ()
+    frequencies: Floats | None = None
+
+    @property
+    def n_features(self) -> int:
+        """Number of real features: a wave has two."""
+        return len(self.weights) * (1 if self.frequencies is None else 2)
+
+    def write(self, X: Any, out: Floats) -> None:
+        """Write the values, real and imaginary parts side by side where there are waves."""
+        if self.frequencies is None:
+            out[:] = self.weights
+            parts = [out]
+        else:
+            n = len(self.weights)
+            parts = [out[:, :n], out[:, n:]]
+            _write_waves(_inner(X, self.frequencies), self.weights, *parts)
+        for factor in self.amplitudes:
+            values = factor(X)
+            for part in parts:
+                part *= values
+
+    def taken(self, numbers: Indices) -> Functions:
+        """Some of the functions, in this order; any may come several times."""
+        return Functions(
+            self.weights[numbers],
+            tuple(factor.taken(numbers) for factor in self.amplitudes),
+            None if self.frequencies is None else self.frequencies[numbers],
+        )
+
+    def times(self, other: Functions) -> Functions:
+        """The products of the first with the first, the second with the second, and so on."""
+        waves = [one for one in (self.frequencies, other.frequencies) if one is not None]
+        return Functions(
+            self.weights * other.weights,
+            self.amplitudes + other.amplitudes,
+            reduce(np.add, waves) if waves else None,
+        )
+
+    def outer(self, other: Functions) -> Functions:
+        """The products of each with each; the features are those of the product of kernels."""
+        n, m = len(self.weights), len(other.weights)
+        left, right = self.taken(np.repeat(np.arange(n), m)), other.taken(np.tile(np.arange(m), n))
+        if left.frequencies is None or right.frequencies is None:
+            return left.times(right)
+        # cos a cos b = ½ cos(a + b) + ½ cos(a - b)
+        twice = np.tile(np.arange(n * m), 2)
+        signs = np.repeat([1.0, -1.0], n * m)[:, None]
+        mirrored = signs * right.frequencies[twice]
+        right = replace(right.taken(twice), frequencies=mirrored)
+        both = left.taken(twice).times(right)
+        return replace(both, weights=np.sqrt(0.5) * both.weights)
+
+
+def _inner(X: Any, directions: Floats) -> Floats:
+    """Return X @ directions.T as a dense array."""
+    inner = X @ directions.T
+    return np.asarray(inner.toarray() if is_sparse(inner) else inner, dtype=np.float64)
+
+
+def _write_waves(phase: Floats, weights: Vector, cosine: Floats, sine: Floats) -> None:
+    """Write the weighted cosine and sine, from the tangent of half the phase.
+
+    NumPy takes a tangent many times faster than a cosine in float64.
+    """
+    phase *= 0.5
+    t = np.tan(phase, out=phase)
+    np.square(t, out=cosine)
+    cosine += 1.0
+    np.divide(2.0 * weights, cosine, out=cosine)  # weight (1 + cos)
+    np.multiply(t, cosine, out=sine)
+    cosine -= weights
+
+
+# Factors
+
+
+class Factor(Protocol):
+    """A kernel that is a part of a product."""
+
+    @property
+    def n_exact(self) -> int | None:
+        """Number of functions that give the kernel exactly; None where no finite number does."""
+        return None
+
+    def exact(self, n_columns: int) -> Functions:
+        """These functions."""
+        return refuse(self, "finite number of functions")
+
+    def drawn(self, n: int, n_columns: int, rng: np.random.Generator) -> Functions:
+        """n random functions, of which n h(x) h*(z) has the mean k(x, z)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Waves(Factor):
+    """A stationary kernel of variance 1, by its spectrum."""
+
+    profile: Profile
+    length_scale: float | Vector
+    columns: Indices
+
+    def drawn(self, n: int, n_columns: int, rng: np.random.Generator) -> Functions:
+        """Waves with frequencies in orthogonal directions, their lengths stratified."""
+        d = len(self.columns)
+        tail, importance = tails(n, rng)
+        omega = radii(self.profile, d, tail, rng)[:, None] * directions(n, d, rng)
+        return Functions(
+            np.sqrt(importance / n),
+            frequencies=_placed(omega / self.length_scale, self.columns, n_columns),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Line(Factor):
+    """weight x·z + offset."""
+
+    weight: float
+    offset: float
+    columns: Indices
+
+    @property
+    def n_exact(self) -> int:
+        """One function per column, and the constant."""
+        return len(self.columns) + 1
+
+    def exact(self, n_columns: int) -> Functions:
+        """The columns, and the constant."""
+        return self._lines(np.eye(self.n_exact), n_columns)
+
+    def drawn(self, n: int, n_columns: int, rng: np.random.Generator) -> Functions:
+        """Linear functions in orthogonal directions."""
+        width = self.n_exact
+        return self._lines(np.sqrt(width / n) * directions(n, width, rng), n_columns)
+
+    def _lines(self, U: Floats, n_columns: int) -> Functions:
+        slopes = _placed(np.sqrt(self.weight) * U[:, :-1], self.columns, n_columns)
+        lines = Lines(slopes, np.sqrt(self.offset) * U[:, -1])
+        return Functions(np.ones(len(U)), (lines,))
+
+
+def _placed(part: Floats, columns: Indices, n_columns: int) -> Floats:
+    whole = np.zeros((len(part), n_columns))
+    whole[:, columns] = part
+    return whole
+
+
+def directions(n: int, d: int, rng: np.random.Generator) -> Floats:
+    """Return n random unit vectors of R^d: those of each d in turn are orthogonal."""
+    width = min(n, d)
+    normal = rng.standard_normal((-(-n // width), d, width))
+    Q, R = np.linalg.qr(normal)
+    # Without these signs the factor would not be uniform over all rotations.
+    Q *= np.sign(np.einsum("bii->bi", R))[:, None]
+    return np.asarray(Q.swapaxes(1, 2).reshape(-1, d)[:n])
+
+
+def stratified(n: int, rng: np.random.Generator) -> Vector:
+    """Return uniform random numbers, one in each n-th part of (0, 1), in random order."""
+    return np.asarray((rng.permutation(n) + rng.uniform(size=n)) / n)
+
+
+def tails(n: int, rng: np.random.Generator) -> tuple[Vector, Vector]:
+    """Return n tail probabilities, in random order, and their importance, whose mean is 1.
+
+    The logarithms of most of them are uniform. A basis knows the slow waves, so that what it leaves
+    open is made of the fastest: draws of a posterior need more of those than draws of a prior.
+    """
+    n_fast = int(FAST * n)
+    fast = LEAST_TAIL ** stratified(n_fast, rng)
+    tail = np.concatenate([fast, stratified(n - n_fast, rng)])
+    density = np.where(tail < LEAST_TAIL, 0.0, -1.0 / (np.log(LEAST_TAIL) * tail))
+    importance = n / (n_fast * density + (n - n_fast))
+    order = rng.permutation(n)
+    return tail[order], importance[order]
+
+
+@singledispatch
+def radii(profile: Profile, d: int, tail: Vector, rng: np.random.Generator) -> Vector:
+    """Return lengths of frequencies, exceeded in the spectrum with the given probabilities."""
+    raise NoFunctionsError(_refusal(f"a kernel with the profile {profile!r}"))
+
+
+@radii.register
+def _normal(profile: Gaussian, d: int, tail: Vector, rng: np.random.Generator) -> Vector:
+    """Those of a normal vector."""
+    return np.asarray(np.sqrt(2.0 * special.gammainccinv(0.5 * d, tail)))
+
+
+@radii.register
+def _mixed(profile: RationalQuadratic, d: int, tail: Vector, rng: np.random.Generator) -> Vector:
+    """Those of normal vectors, their variances having a gamma distribution of mean 1."""
+    variances = special.gammainccinv(profile.alpha, tail) / profile.alpha
+    return np.asarray(np.sqrt(variances) * _normal(Gaussian(), d, stratified(len(tail), rng), rng))
+
+
+@radii.register
+def _half(profile: Matern12, d: int, tail: Vector, rng: np.random.Generator) -> Vector:
+    return _student(0.5, d, tail)
+
+
+@radii.register
+def _three_halves(profile: Matern32, d: int, tail: Vector, rng: np.random.Generator) -> Vector:
+    return _student(1.5, d, tail)
+
+
+@radii.register
+def _five_halves(profile: Matern52, d: int, tail: Vector, rng: np.random.Generator) -> Vector:
+    return _student(2.5, d, tail)
+
+
+def _student(nu: float, d: int, tail: Vector) -> Vector:
+    """Those of Student's t with 2ν degrees of freedom: r² = 2ν (1 - b)/b with a beta variable b."""
+    b, rest = special.betaincinv(nu, 0.5 * d, tail), special.betaincinv(0.5 * d, nu, 1.0 - tail)
+    return np.asarray(np.sqrt(2.0 * nu * rest / b))
+
+
+# Terms
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """A number times a product of factors."""
+
+    number: float
+    factors: tuple[Factor, ...] = ()
+
+    @property
+    def n_exact(self) -> int | None:
+        """Number of functions that give the term exactly; None where no finite number does."""
+        sizes = [factor.n_exact for factor in self.factors]
+        return None if None in sizes else int(np.prod([size for size in sizes if size]))
+
+    def is_exact(self, n_features: int) -> bool:
+        """Whether it is given exactly: always where it is linear, else by few functions only."""
+        if self.n_exact is None:
+            return False
+        return len(self.factors) <= 1 or self.n_exact <= n_features
+
+    def exact(self, n_columns: int) -> Functions:
+        """These functions."""
+        parts = [factor.exact(n_columns) for factor in self.factors]
+        return reduce(Functions.outer, parts, Functions(np.full(1, np.sqrt(self.number))))
+
+    def drawn(self, n_features: int, n_columns: int, rng: np.random.Generator) -> Functions:
+        """Random functions that are about n_features features."""
+        waves = any(factor.n_exact is None for factor in self.factors)
+        n = max(n_features // (2 if waves else 1), LEAST_FUNCTIONS)
+        # Each factor has the weight 1/√n, the product has it once.
+        number = self.number * float(n) ** (len(self.factors) - 1)
+        parts = [factor.drawn(n, n_columns, rng) for factor in self.factors]
+        return reduce(Functions.times, parts, Functions(np.full(n, np.sqrt(number))))
+
+
+@singledispatch
+def kernel_terms(kernel: Any, columns: Indices) -> list[Term]:
+    """Return the terms of a kernel of these columns, or raise an error that names what has none."""
+    raise NoFunctionsError(_refusal(f"a {type(kernel).__name__}"))
+
+
+def _refusal(name: str) -> str:
+    return f"no random features are known for {name}: they are for {SUPPORTED}."
+
+
+@kernel_terms.register
+def _of_called(kernel: CallableKernel, columns: Indices) -> list[Term]:
+    raise NoFunctionsError(_refusal(kernel.name))
+
+
+@kernel_terms.register
+def _of_counted(kernel: CountingKernel, columns: Indices) -> list[Term]:
+    return kernel_terms(kernel.kernel, columns)
+
+
+@kernel_terms.register
+def _of_constant(kernel: Constant, columns: Indices) -> list[Term]:
+    return [Term(_not_negative(kernel.value))] if kernel.value else []
+
+
+@kernel_terms.register
+def _of_dot(kernel: Dot, columns: Indices) -> list[Term]:
+    line = Line(_not_negative(kernel.weight), _not_negative(kernel.offset), columns)
+    return [Term(1.0, (line,))]
+
+
+@kernel_terms.register
+def _of_stationary(kernel: Stationary, columns: Indices) -> list[Term]:
+    kernel.check_features(len(columns))
+    return [Term(kernel.variance, (Waves(kernel.profile, kernel.length_scale, columns),))]
+
+
+@kernel_terms.register
+def _of_columns(kernel: OnColumns, columns: Indices) -> list[Term]:
+    return kernel_terms(kernel.kernel, columns[kernel.positions])
+
+
+@kernel_terms.register
+def _of_sum(kernel: Sum, columns: Indices) -> list[Term]:
+    parts = *kernel.terms, Constant(kernel.offset)
+    return [term for part in parts for term in kernel_terms(part, columns)]
+
+
+@kernel_terms.register
+def _of_product(kernel: Product, columns: Indices) -> list[Term]:
+    parts = [kernel_terms(part, columns) for part in (Constant(kernel.factor), *kernel.factors)]
+    return _multiplied(parts)
+
+
+@kernel_terms.register
+def _of_power(kernel: Power, columns: Indices) -> list[Term]:
+    if kernel.exponent < 1 or kernel.exponent % 1:
+        raise NoFunctionsError(_refusal(f"the power {kernel.exponent:g} of a kernel"))
+    return _multiplied([kernel_terms(kernel.base, columns)] * int(kernel.exponent))
+
+
+def _multiplied(parts: Sequence[list[Term]]) -> list[Term]:
+    """Return the terms of a product of sums."""
+    n_terms = np.prod([float(len(part)) for part in parts])
+    if n_terms > MOST_TERMS:
+        raise NoFunctionsError(
+            f"a product of sums has {n_terms:.0f} terms when multiplied out, and random features "
+            f"are for at most {MOST_TERMS}: take fewer terms or a lower power."
+        )
+    return [
+        Term(
+            float(np.prod([term.number for term in terms])),
+            tuple(factor for term in terms for factor in term.factors),
+        )
+        for terms in product(*parts)
+    ]
+
+
+def _not_negative(number: float) -> float:
+    if number < 0:
+        raise NoFunctionsError(_refusal(f"a kernel with the negative number {number:g}"))
+    return number
