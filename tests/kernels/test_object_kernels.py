@@ -64,7 +64,9 @@ def scaled_product(a, b, gamma=1.0):
 
 
 @pytest.mark.parametrize(
-    "kernel", [Cauchy(1.3, 0.7), Shifted(0.8), PairwiseKernel(0.4, metric=scaled_product)], ids=repr
+    "kernel",
+    [Cauchy(1.3, 0.7), Shifted(0.8), PairwiseKernel(0.4, metric=scaled_product)],
+    ids=["Cauchy", "Shifted", "PairwiseKernel"],
 )
 def test_values_and_derivatives(kernel):
     A, B, W = blocks()
