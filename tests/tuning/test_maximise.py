@@ -104,13 +104,15 @@ def test_the_best_point_is_kept_when_the_optimiser_raises(workers, monkeypatch):
     data = subset(workers)
 
     def stumble(objective, start, **options):
+        objective(start - [0.0, 0.0, 1.0])
         objective(start + 0.1)
         raise ArithmeticError("line search failed")
 
     monkeypatch.setattr(learning, "minimize", stumble)
     with pytest.warns(ConvergenceWarning, match="line search failed"):
         found = maximise(data, RBF([1.0, 1.0]), NOISE, "given")
-    np.testing.assert_allclose(np.log(found.kernel.length_scale), [0.1, 0.1])
+    assert np.log(found.noise) == pytest.approx(np.log(NOISE.start) - 1.0)
+    assert np.all(found.kernel.length_scale == 1.0)
     assert found.evidence_per_row == pytest.approx(at(data, found.kernel, found.noise))
 
 
@@ -351,3 +353,17 @@ def test_one_family_is_learned_however_late(workers, monkeypatch):
     assert [stage.n_rows for stage in found.stages] == [50]
     given = learn_given(data, RBF(), NOISE, late=lambda: True)
     assert [stage.n_rows for stage in given.stages] == [50]
+
+
+def test_a_start_that_fits_badly_is_not_left_for_the_end_of_the_bounds(workers):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(300, 2))
+    y = np.sin(25 * X[:, 0]) * np.sin(25 * X[:, 1]) + 0.1 * rng.standard_normal(300)
+    data = Evidence(X, (y - y.mean())[:, None] / y.std(), np.ones(300), workers)
+    near = maximise(data, RBF(0.06), NoiseRange(0.02, 1e-5, 1e5), "given")
+    steep = NoiseRange(0.01, 1e-5, 1e5)
+    slope = data.value_and_gradient(RBF(0.15), steep.start)[1] / 300
+    assert slope.min() < -10, "one step as long as the gradient ends at the bound"
+    found = maximise(data, RBF(0.15), steep, "given")
+    assert found.evidence_per_row == pytest.approx(near.evidence_per_row, abs=1e-3)
+    assert found.kernel.length_scale == pytest.approx(near.kernel.length_scale, rel=0.02)

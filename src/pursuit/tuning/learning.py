@@ -27,6 +27,7 @@ FIRST_ROWS = 500  # Rows on which families are compared. More: a safer choice, s
 _FIRST_STEPS, _SECOND_STEPS = 25, 15  # Most steps of L-BFGS. More: slower, hardly better.
 _TIE = 1e-3  # Evidence per row within which families are ties.
 _ENOUGH = 1e-5  # Relative decrease at which L-BFGS stops.
+_FLAT = 1e-5  # Largest slope at which L-BFGS stops.
 _AT_BOUND = 1e-3  # Distance in the logarithm that counts as on the bound.
 _NOTHING = 0.1  # Evidence per row above noise below which single features are tried.
 _PROBES, _PROBE_WIDTHS, _LONG = 20, (0.3, 1.0), 10.0
@@ -273,15 +274,8 @@ def maximise(
         if best.evaluations and late():
             break
         try:
-            minimize(
-                objective,
-                np.clip(start, lower, upper),
-                jac=True,
-                method="L-BFGS-B",
-                bounds=Bounds(lower, upper),
-                callback=end_when_late,
-                options={"maxiter": steps, "ftol": _ENOUGH},
-            )
+            inside = np.clip(start, lower, upper)
+            _descend(objective, inside, Bounds(lower, upper), steps, end_when_late)
         except (ArithmeticError, RuntimeError, ValueError) as error:
             warnings.warn(
                 f"the optimiser of the evidence failed ({error}): the best hyper-parameters seen "
@@ -301,6 +295,36 @@ def maximise(
         family, len(data.X), best.value, best.evaluations, time.perf_counter() - start_time
     )
     return Learned(kernel, float(best.noise), best.value, [stage], family)
+
+
+def _descend(
+    objective: Callable[[Floats], tuple[float, Floats]],
+    start: Floats,
+    box: Any,
+    steps: int,
+    callback: Any,
+) -> None:
+    """L-BFGS within a box, the first step at most 1 per coordinate.
+
+    Its own first step is the whole gradient. From a start that fits badly this leads to the end of
+    the box, where the evidence may be better than at the start, and flat.
+    """
+    value, gradient = objective(start)
+    steepest = max(1.0, float(np.abs(gradient).max()))
+
+    def scaled(point: Floats) -> tuple[float, Floats]:
+        f, g = (value, gradient) if np.array_equal(point, start) else objective(point)
+        return f / steepest, g / steepest
+
+    minimize(
+        scaled,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=box,
+        callback=callback,
+        options={"maxiter": steps, "ftol": _ENOUGH / steepest, "gtol": _FLAT / steepest},
+    )
 
 
 @dataclass
