@@ -19,18 +19,25 @@ from pursuit._types import Floats
 from pursuit.kernels import compile_kernel
 from pursuit.tuning.calibration import Calibration, Confidence, sloped_loss
 from pursuit.tuning.evidence import Evidence
+from pursuit.tuning.periods import at_period, candidate_periods, periodic_parts, theta_units
 
 FAMILIES = ("rbf", "matern52", "matern32", "matern12")
 """Kernels compared when none is given, from the smoothest to the roughest."""
 
+LEARNED, KEPT, PERIODS = "learned", "given", "periods"
+"""What stands for a family where a kernel is given: hyper-parameters learned, kept, or tried."""
+
 FIRST_ROWS = 500  # Rows on which families are compared. More: a safer choice, slower.
 _FIRST_STEPS, _SECOND_STEPS = 25, 15  # Most steps of L-BFGS. More: slower, hardly better.
+_GIVEN_STEPS, _GIVEN_AGAIN = 300, 40  # The same for a given kernel, on the first and on all rows.
 _TIE = 1e-3  # Evidence per row within which families are ties.
-_ENOUGH = 1e-5  # Relative decrease at which L-BFGS stops.
-_FLAT = 1e-5  # Largest slope at which L-BFGS stops.
+_BRIEF_STEPS, _BEAM = 4, 3  # Steps from every period tried; how many of them are learned from.
+_ENOUGH = 1e-5  # Relative decrease, and largest slope, at which L-BFGS stops.
+_GIVEN_ENOUGH, _AGAIN_ENOUGH = 1e-8, 1e-6  # For a given kernel: it may rise slowly for long.
 _AT_BOUND = 1e-3  # Distance in the logarithm that counts as on the bound.
 _NOTHING = 0.1  # Evidence per row above noise below which single features are tried.
 _PROBES, _PROBE_WIDTHS, _LONG = 20, (0.3, 1.0), 10.0
+_SHORT = 8.0, 16.0, 32.0  # Parts of the common length scales tried against fine detail.
 _JUDGING_ROWS = 500  # Rows needed to compare shapes by their log loss.
 
 
@@ -112,9 +119,21 @@ def learn_family(
     late: Callable[[], bool] = never,
     **search: Any,
 ) -> Learned:
-    """Compare the families on the first rows, then learn the best one on more rows."""
+    """Compare the families on the first rows, then learn the best one on more rows.
+
+    Detail that is too fine for the first rows may show on more of them.
+    """
     winner = best_family(first_rows(data), scales, variance, noise, late, **search)
-    return second_stage(data, winner, noise, late)
+    learned = second_stage(data, winner, noise, late)
+    if learned is winner or late():
+        return learned
+    starts = short_scales(data, learned, scales, variance, noise)
+    if starts is None:
+        return learned
+    kernel = family_kernel(learned.family, scales, variance, starts)
+    finer = maximise(data, kernel, noise, learned.family, late=late)
+    stages = learned.stages + finer.stages
+    return replace(max(learned, finer, key=lambda one: one.evidence_per_row), stages=stages)
 
 
 def best_family(
@@ -142,6 +161,11 @@ def best_family(
     evidence = max(candidate.evidence_per_row for candidate in learned)
     if evidence < noise_evidence(first) + _NOTHING and not late():
         compare(probe_features(first, scales, variance, noise))
+    if not late():
+        best = max(learned, key=lambda one: one.evidence_per_row)
+        starts = short_scales(first, best, scales, variance, noise)
+        if starts is not None:
+            compare(starts)
     return roughest(learned)
 
 
@@ -181,6 +205,23 @@ def probe_features(data: Evidence, scales: Floats, variance: float, noise: Noise
     return starts
 
 
+def short_scales(
+    data: Evidence, learned: Learned, scales: Floats, variance: float, noise: NoiseRange
+) -> Floats | None:
+    """Short length scales whose evidence is above that of what was learned; None if there are none.
+
+    From a common start, fine detail looks like noise, and the optimiser lengthens the scales.
+    """
+    best, starts = learned.evidence_per_row, None
+    for factor in _SHORT:
+        kernel = family_kernel(learned.family, scales, variance, scales / factor)
+        evaluated = data.value_and_gradient(kernel, noise.start)
+        per_row = -np.inf if evaluated is None else evaluated[0] / float(data.weights.sum())
+        if per_row > best:
+            best, starts = per_row, scales / factor
+    return starts
+
+
 def _correlation_ratios(data: Evidence) -> Floats:
     """Share of the targets' variance that bins of each feature explain."""
     n_bins = max(2, min(20, len(data.X) // 10))
@@ -202,19 +243,69 @@ def learn_given(
     late: Callable[[], bool] = never,
     **search: Any,
 ) -> Learned:
-    """Learn the free hyper-parameters of a kernel within its own bounds."""
-    first = maximise(first_rows(data), kernel, noise, "given", late=late, **search)
-    return second_stage(data, first, noise, late)
+    """Learn the free hyper-parameters of a kernel within its own bounds.
+
+    Where it is periodic, periods that a periodogram suggests are further starts.
+    """
+    first = first_rows(data)
+    options: dict[str, Any] = {"enough": _GIVEN_ENOUGH, "late": late}
+    learned = [maximise(first, kernel, noise, LEARNED, steps=_GIVEN_STEPS, **options, **search)]
+    for start in starts_at_periods(first, kernel, noise, late):
+        again = replace(noise, start=start.noise)
+        found = maximise(first, start.kernel, again, LEARNED, steps=_GIVEN_STEPS, **options)
+        learned.append(replace(found, stages=start.stages + found.stages))
+    best = max(learned, key=lambda one: one.evidence_per_row)
+    best = replace(best, stages=[stage for one in learned for stage in one.stages])
+    return second_stage(data, best, noise, late, steps=_GIVEN_AGAIN, enough=_AGAIN_ENOUGH)
+
+
+def starts_at_periods(
+    first: Evidence, kernel: Any, noise: NoiseRange, late: Callable[[], bool] = never
+) -> list[Learned]:
+    """Learn for a few steps from periods that a periodogram suggests; return the best few.
+
+    Several periods are set one after the other. The first has the stage that stands for all.
+    """
+    trials: list[tuple[Any, Learned]] = []
+    best = [kernel]
+    for part in periodic_parts(kernel, first.X.shape[1]):
+        periods = candidate_periods(first, part)
+        for start in [at_period(one, part, period) for one in best for period in periods]:
+            if late():
+                return []
+            trials.append((start, maximise(first, start, noise, PERIODS, steps=_BRIEF_STEPS)))
+        trials.sort(key=lambda trial: -trial[1].evidence_per_row)
+        best = [start for start, _ in trials[:_BEAM]] or best
+    if not trials:
+        return []
+    stages = [stage for _, found in trials for stage in found.stages]
+    total = Stage(
+        PERIODS,
+        len(first.X),
+        max(stage.evidence_per_row for stage in stages),
+        sum(stage.n_evaluations for stage in stages),
+        sum(stage.seconds for stage in stages),
+    )
+    learned = [found for _, found in trials[:_BEAM]]
+    return [replace(found, stages=[] if k else [total]) for k, found in enumerate(learned)]
 
 
 def second_stage(
-    data: Evidence, start: Learned, noise: NoiseRange, late: Callable[[], bool] = never
+    data: Evidence,
+    start: Learned,
+    noise: NoiseRange,
+    late: Callable[[], bool] = never,
+    *,
+    steps: int = _SECOND_STEPS,
+    enough: float = _ENOUGH,
 ) -> Learned:
     """Continue with all rows, if there are more than in the first stage, and if there is time."""
     if len(data.X) <= FIRST_ROWS or late():
         return start
-    again = NoiseRange(start.noise, noise.low, noise.high, noise.fixed)
-    refined = maximise(data, start.kernel, again, start.family, steps=_SECOND_STEPS, late=late)
+    again = replace(noise, start=start.noise)
+    refined = maximise(
+        data, start.kernel, again, start.family, steps=steps, enough=enough, late=late
+    )
     return replace(refined, stages=start.stages + refined.stages, path=start.path)
 
 
@@ -231,6 +322,7 @@ def maximise(
     family: str,
     *,
     steps: int = _FIRST_STEPS,
+    enough: float = _ENOUGH,
     restarts: int = 0,
     rng: np.random.Generator | None = None,
     late: Callable[[], bool] = never,
@@ -238,7 +330,8 @@ def maximise(
     """L-BFGS on the logarithms of the free hyper-parameters, from the kernel's own values.
 
     The best point seen is kept even if the optimiser fails. ``restarts`` further runs start at
-    random points within the bounds. No step begins once ``late()`` is true.
+    random points within the bounds. A run ends after so many ``steps``, or when a step or the slope
+    is at most ``enough`` per row. No step begins once ``late()`` is true.
     """
     start_time = time.perf_counter()
     kernel = clone(kernel)
@@ -249,6 +342,7 @@ def maximise(
     if noise.fixed:
         bounds[-1] = np.log(noise.start)
     lower, upper = bounds.T
+    units = np.append(theta_units(kernel, data.X), 1.0)
 
     def objective(point: Floats) -> tuple[float, Floats]:
         kernel.theta = point[:free]
@@ -275,7 +369,7 @@ def maximise(
             break
         try:
             inside = np.clip(start, lower, upper)
-            _descend(objective, inside, Bounds(lower, upper), steps, end_when_late)
+            _descend(objective, inside, lower, upper, units, steps, enough, end_when_late)
         except (ArithmeticError, RuntimeError, ValueError) as error:
             warnings.warn(
                 f"the optimiser of the evidence failed ({error}): the best hyper-parameters seen "
@@ -300,30 +394,36 @@ def maximise(
 def _descend(
     objective: Callable[[Floats], tuple[float, Floats]],
     start: Floats,
-    box: Any,
+    lower: Floats,
+    upper: Floats,
+    units: Floats,
     steps: int,
+    enough: float,
     callback: Any,
 ) -> None:
-    """L-BFGS within a box, the first step at most 1 per coordinate.
+    """L-BFGS within a box, the first step at most one unit per coordinate.
 
     Its own first step is the whole gradient. From a start that fits badly this leads to the end of
     the box, where the evidence may be better than at the start, and flat.
     """
     value, gradient = objective(start)
-    steepest = max(1.0, float(np.abs(gradient).max()))
+    steepest = max(1.0, float(np.abs(gradient * units).max()))
+
+    origin = start / units
 
     def scaled(point: Floats) -> tuple[float, Floats]:
-        f, g = (value, gradient) if np.array_equal(point, start) else objective(point)
-        return f / steepest, g / steepest
+        at_start = np.array_equal(point, origin)
+        f, g = (value, gradient) if at_start else objective(units * point)
+        return f / steepest, g * units / steepest
 
     minimize(
         scaled,
-        start,
+        origin,
         jac=True,
         method="L-BFGS-B",
-        bounds=box,
+        bounds=Bounds(lower / units, upper / units),
         callback=callback,
-        options={"maxiter": steps, "ftol": _ENOUGH / steepest, "gtol": _FLAT / steepest},
+        options={"maxiter": steps, "ftol": enough / steepest, "gtol": enough / steepest},
     )
 
 
