@@ -473,6 +473,10 @@ def _facts(model: Any) -> dict[str, Any]:
             if values is not None:
                 order = sorted(range(len(names)), key=lambda j: -values[j])[:10]
                 facts[kind] = {names[j]: round(float(values[j]), 4) for j in order}
+    if learned is not None:
+        facts["kernel family"] = learned.family
+        if learned.kept:
+            facts["kept because"] = learned.kept
     if learned is not None and learned.warnings:
         facts["notes"] = list(learned.warnings)
     return facts

@@ -497,7 +497,7 @@ class TargetScale:
 
 
 def feature_deviations(sample: Sample, rng: np.random.Generator) -> Floats:
-    """Weighted standard deviation of each feature on some of the rows, 1 where it is constant.
+    """Weighted standard deviation of each feature on some of the rows, 0 where it is constant.
 
     That of all but the least and largest hundredth where these lie hundreds of deviations away: a
     code for what is missing must not set the scale of a feature.
@@ -517,7 +517,12 @@ def feature_deviations(sample: Sample, rng: np.random.Generator) -> Floats:
         deviation = np.sqrt(share @ (np.asarray(items, dtype=np.float64) - mean) ** 2)
         inner = _inner_deviation(items, share)
         deviation = np.where((inner > 0) & (deviation > _FAR * inner), inner, deviation)
-    return np.where(deviation > 1e-12 * np.abs(mean), deviation, 1.0)
+    return np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0)
+
+
+def or_one(deviations: Floats) -> Floats:
+    """The deviations, 1 where they are 0: units to measure features in."""
+    return np.where(deviations > 0, deviations, 1.0)
 
 
 def column_deviations(X: Floats, weights: Floats | None = None) -> Floats:

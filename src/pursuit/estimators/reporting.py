@@ -315,6 +315,7 @@ def _settings(model: Any) -> Table:
     learned = getattr(model, "learning_report_", None)
     if learned is not None:
         rows.append(("Kernel family", learned.family))
+        rows += [("Kept because", learned.kept)] if learned.kept else []
     defaults = type(model)()
     changed = {
         name: value

@@ -27,6 +27,7 @@ from pursuit.kernels.compile import (
     compared_columns,
     compile_kernel,
     kernel_gradient,
+    leaves,
     resolve_columns,
     without_white,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "is_constant",
     "is_gaussian",
     "kernel_gradient",
+    "leaves",
     "on_columns",
     "pairwise",
     "parts_of",

@@ -8,7 +8,7 @@ scikit-learn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics.pairwise import KERNEL_PARAMS
 
+from pursuit._types import Indices
 from pursuit.kernels.additive import Additive, expanded
 from pursuit.kernels.base import Kernel, Vector
 from pursuit.kernels.callable import CallableKernel, ObjectKernel, function_name
@@ -247,6 +248,35 @@ def resolve_columns(kernel: Any, known: ColumnNames) -> Any:
     inner = resolve_columns(kernel.kernel, known.of_columns(positions))
     names = kernel.names if known.names is None else [known.names[j] for j in positions]
     return ColumnsKernel(inner, positions, names)
+
+
+class Leaf(NamedTuple):
+    """A part of a kernel that has no parts, where its parameters are, and its columns."""
+
+    prefix: str
+    kernel: Any
+    columns: Indices
+
+
+def leaves(kernel: Any, n_features: int) -> list[Leaf]:
+    """Return the leaves of a kernel whose columns are positions, from left to right."""
+    return list(_leaves(kernel, "", np.arange(n_features)))
+
+
+def _leaves(kernel: Any, prefix: str, columns: Indices) -> Iterator[Leaf]:
+    if isinstance(kernel, gp.KernelOperator):
+        yield from _leaves(kernel.k1, f"{prefix}k1__", columns)
+        yield from _leaves(kernel.k2, f"{prefix}k2__", columns)
+    elif isinstance(kernel, gp.Exponentiation):
+        yield from _leaves(kernel.kernel, f"{prefix}kernel__", columns)
+    elif isinstance(kernel, ColumnsKernel):
+        positions = np.atleast_1d(np.asarray(kernel.columns, dtype=np.intp))
+        yield from _leaves(kernel.kernel, f"{prefix}kernel__", columns[positions])
+    elif isinstance(kernel, Categorical):
+        positions = np.atleast_1d(np.asarray(kernel.columns, dtype=np.intp))
+        yield Leaf(prefix, kernel, columns[positions])
+    else:
+        yield Leaf(prefix, kernel, columns)
 
 
 class ComparedColumns(NamedTuple):

@@ -79,7 +79,7 @@ class Learned:
     noise: float
     evidence_per_row: float
     stages: list[Stage] = field(default_factory=list)
-    family: str = "given"
+    family: str = LEARNED
     path: list[SearchStep] = field(default_factory=list)
 
 
@@ -572,7 +572,10 @@ class LearningReport:
     Attributes
     ----------
     family : str
-        The kernel family chosen, or "given".
+        The kernel family chosen where no kernel is given, "learned" for a given kernel whose
+        hyper-parameters were learned, and "given" for a kernel that was kept.
+    kept : str
+        Why the kernel was kept; empty if it was learned.
     stages : list of Stage
         Every maximisation of the evidence: family, rows, evidence per row, evaluations, seconds.
     seconds : dict
@@ -599,7 +602,8 @@ class LearningReport:
         Kernels that ``kernel="search"`` or an additive kernel has tried, in this order.
     """
 
-    family: str = "given"
+    family: str = KEPT
+    kept: str = ""
     stages: list[Stage] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     relevance: Floats | None = None
@@ -613,7 +617,7 @@ class LearningReport:
     search_path: list[SearchStep] = field(default_factory=list)
 
     def __str__(self) -> str:
-        lines = [f"kernel family: {self.family}"]
+        lines = [f"kernel family: {self.family}" + (f" ({self.kept})" if self.kept else "")]
         lines += [
             f"  {stage.family:<13} {stage.n_rows:>5} rows  evidence per row "
             f"{stage.evidence_per_row:9.4f}  {stage.n_evaluations:>3} evaluations  "

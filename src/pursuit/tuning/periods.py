@@ -14,7 +14,7 @@ from scipy.ndimage import median_filter
 from sklearn.gaussian_process import kernels as gp
 
 from pursuit._types import Floats
-from pursuit.kernels import ColumnsKernel
+from pursuit.kernels import leaves
 from pursuit.tuning.evidence import Evidence
 
 _PEAKS = 3  # Peaks taken by their height, and by their contrast. More: safer, slower.
@@ -39,29 +39,14 @@ class PeriodicPart:
 def periodic_parts(kernel: Any, n_features: int) -> list[PeriodicPart]:
     """The free periods of the kernel's parts that look at one column each."""
     parts = []
-    for name in kernel.get_params():
-        *path, last = name.split("__")
-        if last != "periodicity":
+    for prefix, leaf, columns in leaves(kernel, n_features):
+        if type(leaf) is not gp.ExpSineSquared or len(columns) != 1:
             continue
-        owner, columns = _owner(kernel, path, n_features)
-        if type(owner) is gp.ExpSineSquared and len(columns) == 1:
-            bounds = owner.periodicity_bounds
-            if not isinstance(bounds, str):
-                low, high = np.ravel(bounds)[:2]
-                parts.append(PeriodicPart(name, int(columns[0]), float(low), float(high)))
+        if not leaf.hyperparameter_periodicity.fixed:
+            low, high = np.ravel(leaf.hyperparameter_periodicity.bounds)
+            name = f"{prefix}periodicity"
+            parts.append(PeriodicPart(name, int(columns[0]), float(low), float(high)))
     return parts
-
-
-def _owner(kernel: Any, path: list[str], n_features: int) -> tuple[Any, Any]:
-    """The part of the kernel at the end of a path of parameters, and the columns it looks at."""
-    columns = np.arange(n_features)
-    for step in path:
-        if isinstance(kernel, ColumnsKernel):
-            columns = columns[np.asarray(kernel.columns)]
-        elif not isinstance(kernel, gp.KernelOperator | gp.Exponentiation):
-            return None, columns
-        kernel = getattr(kernel, step)
-    return kernel, columns
 
 
 def theta_units(kernel: Any, X: Floats) -> Floats:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared, WhiteKernel
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from pursuit import limits, tuning
@@ -24,6 +24,7 @@ from pursuit.estimators.inputs import (
     feature_names,
     is_precomputed,
     n_features,
+    or_one,
     reads_matrix,
     seeded,
 )
@@ -37,6 +38,7 @@ from pursuit.kernels import (
     expanded,
     holds_additive,
     kernel_gradient,
+    leaves,
     sum_of_terms,
     terms_of,
     without_white,
@@ -92,14 +94,42 @@ def target_power(sample: Sample) -> float:
 
 def is_learnable(kernel: Any, n_features: int | None) -> bool:
     """Whether the evidence has a gradient in hyper-parameters that the kernel leaves free."""
-    if n_features is None or n_features > _DENSE_FEATURES:
-        return False
+    return not _nothing_to_learn(kernel, n_features)
+
+
+def _nothing_to_learn(kernel: Any, n_features: int | None) -> str:
+    """Why the evidence has nothing to learn of a kernel; empty if it has."""
+    if is_precomputed(kernel):
+        return "a matrix of kernel values has no hyper-parameters that the evidence could learn"
+    if isinstance(kernel, str):
+        return (
+            f"the evidence learns kernel objects of sklearn.gaussian_process.kernels, and "
+            f"{kernel!r} is a name"
+        )
+    if kernel is not None and not isinstance(kernel, SklearnKernel):
+        return "a function has no hyper-parameters that the evidence could learn"
+    if n_features is None:
+        return "the evidence learns from rows of numbers only"
+    if n_features > _DENSE_FEATURES:
+        return f"the evidence learns from at most {_DENSE_FEATURES:,} features"
     if kernel is None:
-        return True
-    if not isinstance(kernel, SklearnKernel):
-        return False
+        return ""
     core, _ = without_white(_one_for_all(kernel))
-    return core is not None and len(core.theta) > 0 and kernel_gradient(core) is not None
+    if core is None or len(core.theta) == 0:
+        return "all its hyper-parameters are fixed"
+    if kernel_gradient(core) is None:
+        return "a part of it has no derivatives by its hyper-parameters"
+    return ""
+
+
+def why_kept(optimizer: Any, kernel: Any, n_features: int | None, power: float) -> str:
+    """Why the kernel is not learned from targets of some mean square; empty if it is."""
+    if optimizer is None:
+        return "optimizer=None keeps the kernel"
+    reason = _nothing_to_learn(kernel, n_features)
+    if reason or power > 0:
+        return reason
+    return "the targets are all equal"
 
 
 def _one_for_all(kernel: Any) -> Any:
@@ -216,7 +246,7 @@ class LearnedKernel:
     report : LearningReport
         What was learned, and how.
     deviations : array of shape (n_features,), optional
-        Standard deviation of each feature, for numeric input.
+        Standard deviation of each feature, for numeric input; 0 where it is constant.
     learns, noise_is_given : bool
         Whether hyper-parameters were learned; whether the noise could not be.
     """
@@ -270,18 +300,21 @@ def _learn_or_take(
     width = n_features(X)
     numeric = width is not None and not is_precomputed(kernel)
     deviations = feature_deviations(sample, rng) if numeric or kernel is None else None
+    units = None if deviations is None else or_one(deviations)
     floor = _CLASS_FLOOR if classes else NOISE_FLOOR
     given = noise_range(kernel, estimator.noise, power, floor)
-    learns = estimator.optimizer is not None and power > 0 and is_learnable(kernel, width)
+    kept = why_kept(estimator.optimizer, kernel, width, power)
+    learns = not kept
     kernel = kernel if learns else expanded(kernel)
     if kernel is not None and learns:
         estimator._compile(_one_for_all(kernel), X)  # what is wrong is said before it is learned
-    family, stages, path, notes = LearningReport().family, [], [], []
+    family, stages, path = LearningReport().family, [], []
+    notes = _idle_warnings(estimator.optimizer, kept)
     if learns:
         learned = learn(
             kernel,
             sample,
-            np.asarray(deviations),
+            np.asarray(units),
             given,
             options=evidence_options(estimator.optimizer),
             rng=rng,
@@ -296,8 +329,8 @@ def _learn_or_take(
         notes += [] if classes else _floor_warnings(noise, power)
         notes += ["max_time ended the learning of kernel and noise early"] if late() else []
     elif kernel is None:
-        assert deviations is not None
-        kernel = _default_kernel(deviations, power, known)
+        assert units is not None
+        kernel = _default_kernel(units, power, known)
     compiled, white = estimator._compile(kernel, X)
     check_positive_definite(compiled, sample, rng)
     if not learns:
@@ -309,6 +342,7 @@ def _learn_or_take(
         relevance = feature_relevance(kernel, deviations)
     report = LearningReport(
         family=family,
+        kept=kept,
         stages=stages,
         warnings=notes,
         relevance=relevance,
@@ -353,6 +387,13 @@ def _bound_warnings(kernel: Any) -> list[str]:
         f"{name}: widen its bounds, or fix it if that is what you want"
         for name in at_bounds(kernel)
     ]
+
+
+def _idle_warnings(optimizer: Any, kept: str) -> list[str]:
+    """A note if options of the evidence are given that nothing uses."""
+    if not kept or not isinstance(optimizer, Evidence):
+        return []
+    return [f"optimizer={optimizer!r} has no effect, since the kernel is kept: {kept}"]
 
 
 def _floor_warnings(noise: float, power: float) -> list[str]:
@@ -610,21 +651,38 @@ def with_importance(
 
 def length_units(kernel: Any, deviations: Floats) -> Floats:
     """The smallest length scale of each feature, or its deviation where the kernel has none."""
-    scales = _length_scales(kernel, (1, len(deviations)))
-    units = [np.broadcast_to(scale, deviations.shape) for scale in scales]
-    return np.min(units, axis=0) if units else deviations
+    units = np.full(len(deviations), np.inf)
+    for leaf in leaves(kernel, len(deviations)):
+        scale = _length_scale(leaf.kernel)
+        if scale is not None:
+            units[leaf.columns] = np.minimum(units[leaf.columns], scale)
+    return np.where(np.isfinite(units), units, or_one(deviations))
 
 
 def feature_relevance(kernel: Any, deviations: Floats) -> Floats | None:
-    """sd_j / ℓ_j, the largest over the kernel's parts that have a length scale for each feature."""
-    ratios = [deviations / scale for scale in _length_scales(kernel, (len(deviations),))]
-    return np.max(ratios, axis=0) if ratios else None
+    """sd_j / ℓ_j, the largest over the kernel's parts that have a length scale for the feature.
+
+    It is 0 where no part looks at the feature. None if one is only looked at by parts that have no
+    length scale, or one for several features.
+    """
+    relevance = np.zeros(len(deviations))
+    seen, known = np.zeros((2, len(deviations)), dtype=bool)
+    for leaf in leaves(kernel, len(deviations)):
+        if isinstance(leaf.kernel, ConstantKernel | WhiteKernel):
+            continue
+        seen[leaf.columns] = True
+        scale = _length_scale(leaf.kernel)
+        if scale is not None and np.size(scale) == len(leaf.columns):
+            known[leaf.columns] = True
+            ratios = deviations[leaf.columns] / scale
+            relevance[leaf.columns] = np.maximum(relevance[leaf.columns], ratios)
+    return relevance if np.array_equal(known, seen) and known.any() else None
 
 
-def _length_scales(kernel: Any, sizes: Collection[int]) -> list[Floats]:
-    """The length scales of the kernel's parts that have one of the given sizes."""
-    return [
-        np.asarray(value, dtype=float)
-        for name, value in kernel.get_params().items()
-        if name.endswith("length_scale") and np.size(value) in sizes
-    ]
+def _length_scale(kernel: Any) -> Floats | None:
+    """The length scale of a kernel without parts, in units of its features; None if it has none."""
+    if not hasattr(kernel, "length_scale"):
+        return None
+    # A periodic kernel is like one of this length scale for rows that are near each other.
+    unit = kernel.periodicity / (2.0 * np.pi) if isinstance(kernel, ExpSineSquared) else 1.0
+    return unit * np.asarray(kernel.length_scale, dtype=float)
