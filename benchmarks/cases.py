@@ -15,6 +15,7 @@ from benchmarks.classifier_cases import gp_classifier
 from benchmarks.component_cases import components, denoising, novelty
 from benchmarks.dask_cases import dask_pass
 from benchmarks.data import kin40k, protein, robot_arm
+from benchmarks.evidence_cases import evidence_speed
 from benchmarks.exact_cases import exact_distance_case, exact_gp_case
 from benchmarks.file_cases import flight_delays, parquet
 from benchmarks.full_scale_cases import (
@@ -262,6 +263,7 @@ CASES: dict[str, Case] = {
     "memory": memory,
     "scaling": scaling,
     "evidence": evidence,
+    "evidence-speed": evidence_speed,
     "learned": learned,
     "large": large,
     "categories": categories,
