@@ -12,9 +12,11 @@ from sklearn.gaussian_process.kernels import (
     DotProduct,
     ExpSineSquared,
     Matern,
+    PairwiseKernel,
     RationalQuadratic,
     WhiteKernel,
 )
+from user_kernels import Cauchy
 
 import pursuit
 from pursuit import (
@@ -33,7 +35,10 @@ from pursuit import (
     SparseGPRegressor,
     SparseKernelPCA,
     SparseKernelRidge,
+    on_columns,
 )
+from pursuit.estimators.onnx_export.graph import Graph, block
+from pursuit.kernels import compile_kernel
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -49,6 +54,14 @@ KERNELS = {
     "dot": DotProduct(0.5),
     "polynomial": (DotProduct(1.0) ** 3) * ConstantKernel(0.01),
     "sum": RBF(1.0) + 0.1 * DotProduct() + ConstantKernel(0.2) + WhiteKernel(0.05),
+    "matern 9/2": ConstantKernel(1.7) * Matern([1.5, 1.0, 2.0], nu=4.5),
+    "periodic": ConstantKernel(1.7) * on_columns(ExpSineSquared(1.1, 2.5), [1]) + RBF(1.3),
+    "periodic, three features": RBF(1.5) * ExpSineSquared(1.4, 6.0) + RBF(1.5),
+    "columns": on_columns(RBF([1.0, 2.0]), [2, 0]) * on_columns(Matern(1.3), 1) + 0.2,
+    "laplacian": ConstantKernel(1.7) * PairwiseKernel(0.3, metric="laplacian"),
+    "cosine": PairwiseKernel(metric="cosine") + ConstantKernel(0.4) * RBF(1.2),
+    "sigmoid": 0.1 * PairwiseKernel(0.05, metric="sigmoid") + RBF(1.2),
+    "cubic": ConstantKernel(0.1) * PairwiseKernel(0.3, metric="poly"),
     "product": RBF([1.0, 2.0, 3.0]) * (Matern(2.0, nu=1.5) + 0.5 * DotProduct()) * 2.0,
 }
 
@@ -85,7 +98,7 @@ def fitted_gp(kernel, X, y, **options):
 @pytest.mark.parametrize("shift", [0.0, 1e4])
 def test_mean_and_standard_deviation(name, shift):
     X = rows(shift=shift)
-    if shift and "dot" in repr(KERNELS[name]).lower():
+    if shift and any(part in repr(KERNELS[name]) for part in ("Dot", "cosine", "sigm", "poly")):
         X = X - shift + 1.0  # an inner product far from 0 has no digits left in any arithmetic
     model = fitted_gp(KERNELS[name], X, targets(X))
     new = near_and_far(X)
@@ -243,12 +256,42 @@ def test_no_rows_and_one_row():
 def test_a_kernel_that_is_called():
     X = rows()[:, :1]
     for kernel in (
-        RBF() + ExpSineSquared(),
+        RBF() + Cauchy(),
         lambda A, B: np.exp(-((A[:, None] - B[None]) ** 2).sum(2)),
     ):
         model = SparseKernelRidge(kernel, n_basis=5).fit(X, targets(rows()))
         with pytest.raises(ValueError, match="is a Python function, which ONNX cannot call"):
             pursuit.to_onnx(model)
+
+
+def test_a_kernel_with_bessel_functions():
+    X = rows()
+    model = SparseKernelRidge(2.0 * Matern(nu=1.2), n_basis=5).fit(X, targets(X))
+    with pytest.raises(ValueError, match=r"Matern with nu=1\.2 needs Bessel functions, which ONNX"):
+        pursuit.to_onnx(model)
+
+
+def test_histograms():
+    X = np.abs(rows())
+    X[0] = X[3] = 0.0
+    model = SparseKernelRidge("chi2", alpha=0.5, n_basis=20).fit(X, targets(X))
+    new = np.abs(rows(30, seed=4))
+    new[0] = 0.0
+    found = run(pursuit.to_onnx(model), new)["y"]
+    np.testing.assert_allclose(found, model.predict(new), rtol=1e-7)
+    graph, kernel = Graph(), compile_kernel("additive_chi2")[0]
+    values, factor = block(graph, graph.input(), kernel, X)
+    graph.output("k", values, np.float64, len(X))
+    block_of_new = factor * run(graph.model(3, np.float64, "k"), new)["k"]
+    np.testing.assert_allclose(block_of_new, kernel.tile(new, X), rtol=1e-12)
+
+
+def test_periods_far_apart():
+    """A million periods away the graph keeps the digits that the model keeps."""
+    t = np.linspace(0.0, 3.0, 97)[:, None]
+    model = fitted_gp(ExpSineSquared(1.0, 1.0), t, np.sin(2 * np.pi * t[:, 0]))
+    found = run(pursuit.to_onnx(model), t + 2.0**20)["y"]
+    np.testing.assert_allclose(found, model.predict(t + 2.0**20), rtol=1e-9, atol=1e-9)
 
 
 def test_errors_name_what_to_do(tmp_path):

@@ -80,8 +80,8 @@ def correlation(nu: float, a: Floats) -> Floats:
     if nu >= LARGE_ORDER:
         return _uniform(nu, a)
     near = np.minimum(a, LARGEST)
-    if (nu - 0.5) % 1.0 == 0.0:
-        values: Floats = np.asarray(polyval(near, _half_integer(int(nu - 0.5))), np.float64)
+    if is_half_integer(nu):
+        values: Floats = np.asarray(polyval(near, half_integer(int(nu - 0.5))), np.float64)
         values *= np.exp(-near)
         return values
     # Below order 1 the correlation falls from 1 long before a reaches the smallest value.
@@ -95,8 +95,13 @@ def correlation(nu: float, a: Floats) -> Floats:
     return values
 
 
+def is_half_integer(nu: float) -> bool:
+    """Return whether the order is p + 1/2 for a whole p, and small enough for its polynomial."""
+    return nu < LARGE_ORDER and (nu - 0.5) % 1.0 == 0.0
+
+
 @cache
-def _half_integer(p: int) -> Floats:
+def half_integer(p: int) -> Floats:
     """Return the coefficients of the polynomial of order p + 1/2, from the constant one on."""
     return np.array(
         [

@@ -180,7 +180,12 @@ class Cosine(Kernel):
 
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> CosineColumns:
         """Bind the kernel to the points Z."""
-        return CosineColumns(Z, dtype)
+        return CosineColumns(self, Z, dtype)
+
+    @staticmethod
+    def directions(X: Items) -> Any:
+        """Return rows of length 1, and rows of zeros as they are."""
+        return normalize(X.astype(np.float64))
 
     def diag(self, A: Items) -> Vector:
         """Return ones, and zeros for rows of zeros."""
@@ -192,7 +197,7 @@ class Cosine(Kernel):
 
     def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
         """Return (W'Â - (1'(W∘k)) B̂) / |b| of rows of length 1, and 0 where b is 0."""
-        a, b = normalize(A), normalize(B)
+        a, b = self.directions(A), self.directions(B)
         towards = W.T @ a
         along = np.einsum("ij,ij->i", towards, b)
         norms = np.sqrt(squared_norms(B))
@@ -204,10 +209,10 @@ class Cosine(Kernel):
 class CosineColumns(Tiles):
     """Tiles of the cosine: one product of rows of length 1."""
 
-    def __init__(self, Z: Items, dtype: npt.DTypeLike) -> None:
+    def __init__(self, kernel: Cosine, Z: Items, dtype: npt.DTypeLike) -> None:
         Z = as_points(Z)
         super().__init__(Z.shape[0], dtype)
-        self._n_features = Z.shape[1]
+        self._kernel, self._n_features = kernel, Z.shape[1]
         directions = self._directions(Z).T
         self._right = directions.tocsr() if is_sparse(Z) else directions
 
@@ -220,7 +225,7 @@ class CosineColumns(Tiles):
         return out
 
     def _directions(self, A: Items) -> Any:
-        return normalize(A.astype(np.float64)).astype(self.dtype, copy=False)
+        return self._kernel.directions(A).astype(self.dtype, copy=False)
 
 
 def by_feature(A: Floats, B: Floats, W: Tile, slope: Callable[[Floats, Floats], Floats]) -> Floats:

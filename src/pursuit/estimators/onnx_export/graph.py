@@ -7,6 +7,7 @@ multiply their constants by it. The module imports onnx when it is used.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +16,16 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from pursuit._types import Floats
 from pursuit.kernels import Dot, Kernel
-from pursuit.kernels.compose import Constant, Power, Product, Sum
+from pursuit.kernels.compose import Constant, Mapped, Power, Product, Sum
+from pursuit.kernels.matern import LARGEST, Matern, half_integer, is_half_integer
+from pursuit.kernels.metrics import AdditiveChiSquared, ChiSquared, Cosine, Laplacian
+from pursuit.kernels.on_columns import OnColumns
 from pursuit.kernels.stationary import (
     Gaussian,
     Matern12,
     Matern32,
     Matern52,
+    Periodic,
     Profile,
     RationalQuadratic,
     Stationary,
@@ -33,6 +38,9 @@ _OPSET, _IR_VERSION = 17, 8
 """Versions that every runtime in use reads; the first ones with all operators in float64."""
 _CANCELLED = 1e-6
 """Squared distances below this share of ‖x‖² + ‖z‖² are computed again, from differences."""
+
+_TINY = 1e-300
+"""Divisors are at least this, so that 0/0 is 0."""
 
 
 class Graph:
@@ -123,6 +131,19 @@ def block(graph: Graph, X: str, kernel: Kernel, Z: Floats) -> tuple[str, float]:
         return graph.node("Add", product, graph.constant(kernel.offset)), 1.0
     if isinstance(kernel, Constant):
         return graph.node("Add", graph.zeros(X, len(Z)), graph.constant(kernel.value)), 1.0
+    if isinstance(kernel, OnColumns):
+        return block(graph, _taken(graph, X, kernel), kernel.kernel, Z[:, kernel.positions])
+    if isinstance(kernel, Cosine):
+        directions = kernel.directions(Z).T
+        return graph.node("MatMul", _directions(graph, X), graph.constant(directions)), 1.0
+    if isinstance(kernel, Laplacian):
+        distances = _sum_over_features(graph, X, Z, lambda x, z: _distance(graph, x, z))
+        return graph.node("Exp", _scaled(graph, distances, -kernel.gamma)), 1.0
+    if isinstance(kernel, ChiSquared | AdditiveChiSquared):
+        sums = _sum_over_features(graph, X, Z, lambda x, z: _chi(graph, x, z))
+        if isinstance(kernel, AdditiveChiSquared):
+            return sums, -1.0
+        return graph.node("Exp", _scaled(graph, sums, -kernel.gamma)), 1.0
     return _combined(graph, kernel, [block(graph, X, part, Z) for part in _parts(kernel)])
 
 
@@ -132,8 +153,12 @@ def diagonal(graph: Graph, X: str, kernel: Kernel) -> str:
 
 
 def _diagonal(graph: Graph, X: str, kernel: Kernel) -> tuple[str, float]:
-    if isinstance(kernel, Stationary | Constant):
-        value = kernel.variance if isinstance(kernel, Stationary) else kernel.value
+    if isinstance(kernel, OnColumns):
+        return _diagonal(graph, _taken(graph, X, kernel), kernel.kernel)
+    if isinstance(kernel, Cosine):
+        return graph.node("Sign", graph.row_sums(graph.node("Mul", X, X))), 1.0
+    value = _same_everywhere(kernel)
+    if value is not None:
         return graph.node("Add", graph.zeros(X, 1), graph.constant(value)), 1.0
     if isinstance(kernel, Dot):
         norms = graph.row_sums(graph.node("Mul", X, X))
@@ -142,18 +167,64 @@ def _diagonal(graph: Graph, X: str, kernel: Kernel) -> tuple[str, float]:
     return _combined(graph, kernel, [_diagonal(graph, X, part) for part in _parts(kernel)])
 
 
+def _same_everywhere(kernel: Kernel) -> float | None:
+    """k(x, x) where it is the same for all x."""
+    if isinstance(kernel, Stationary):
+        return kernel.variance
+    if isinstance(kernel, Constant):
+        return kernel.value
+    if isinstance(kernel, Laplacian | ChiSquared):
+        return 1.0
+    return 0.0 if isinstance(kernel, AdditiveChiSquared) else None
+
+
+def _taken(graph: Graph, X: str, kernel: OnColumns) -> str:
+    """The columns that a kernel looks at."""
+    return graph.node("Gather", X, graph.constant(kernel.positions, np.int64), axis=1)
+
+
+def _directions(graph: Graph, X: str) -> str:
+    """Rows of length 1, and rows of zeros."""
+    norms = graph.node("Sqrt", graph.row_sums(graph.node("Mul", X, X)))
+    return graph.node("Div", X, graph.node("Max", norms, graph.constant(_TINY)))
+
+
+def _sum_over_features(graph: Graph, X: str, Z: Floats, term: Callable[[str, str], str]) -> str:
+    """The sum of term(x_j, z_j), one feature at a time: memory does not grow with their number."""
+    terms = (
+        term(
+            graph.node("Gather", X, graph.constant([feature], np.int64), axis=1),
+            graph.constant(Z[:, feature]),
+        )
+        for feature in range(Z.shape[1])
+    )
+    return reduce(lambda a, b: graph.node("Add", a, b), terms)
+
+
+def _distance(graph: Graph, x: str, z: str) -> str:
+    return graph.node("Abs", graph.node("Sub", x, z))
+
+
+def _chi(graph: Graph, x: str, z: str) -> str:
+    """(x - z)²/(x + z), 0/0 being 0."""
+    difference = graph.node("Sub", x, z)
+    total = graph.node("Max", graph.node("Add", x, z), graph.constant(_TINY))
+    return graph.node("Div", graph.node("Mul", difference, difference), total)
+
+
 def _parts(kernel: Kernel) -> tuple[Kernel, ...]:
-    """The parts of a sum, product or power."""
+    """The parts of a sum, product or function of values."""
     if isinstance(kernel, Sum):
         return kernel.terms
     if isinstance(kernel, Product):
         return kernel.factors
-    if isinstance(kernel, Power):
+    if isinstance(kernel, Mapped):
         return (kernel.base,)
     raise ValueError(
         f"{getattr(kernel, 'name', type(kernel).__name__)} is a Python function, which ONNX "
-        "cannot call: use RBF, Matern (nu 0.5, 1.5, 2.5), RationalQuadratic, DotProduct, "
-        "constants, their sums, products and powers, or a kernel named 'rbf', 'linear' or 'poly'."
+        "cannot call: use RBF, Matern (nu 0.5, 1.5, 2.5), RationalQuadratic, ExpSineSquared, "
+        "DotProduct, PairwiseKernel, constants, their sums, products and powers, on_columns, or a "
+        "kernel given by name."
     )
 
 
@@ -164,6 +235,8 @@ def _combined(graph: Graph, kernel: Kernel, parts: list[tuple[str, float]]) -> t
     scaled = [_scaled(graph, *part) for part in parts]
     if isinstance(kernel, Power):
         return graph.node("Pow", scaled[0], graph.constant(kernel.exponent)), 1.0
+    if isinstance(kernel, Mapped):
+        return graph.node("Tanh", scaled[0]), 1.0
     assert isinstance(kernel, Sum)
     return reduce(lambda a, b: graph.node("Add", a, b), [graph.constant(kernel.offset), *scaled]), 1
 
@@ -179,6 +252,10 @@ def _profile(graph: Graph, squares: str, profile: Profile) -> str:
     if isinstance(profile, RationalQuadratic):
         base = graph.node("Add", _scaled(graph, squares, 0.5 / profile.alpha), graph.constant(1.0))
         return graph.node("Pow", base, graph.constant(-profile.alpha))
+    if isinstance(profile, Periodic):
+        return _periodic(graph, squares, profile)
+    if isinstance(profile, Matern):
+        return _matern(graph, squares, profile)
     slope = {Matern12: 1.0, Matern32: 3.0, Matern52: 5.0}[type(profile)]
     a = graph.node("Sqrt", _scaled(graph, squares, slope))
     decay = graph.node("Exp", graph.node("Neg", a))
@@ -190,8 +267,36 @@ def _profile(graph: Graph, squares: str, profile: Profile) -> str:
     return graph.node("Mul", growth, decay)
 
 
+def _periodic(graph: Graph, squares: str, profile: Periodic) -> str:
+    r = graph.node("Sqrt", squares)
+    phase = graph.node("Sub", r, graph.node("Round", r))
+    sine = graph.node("Sin", _scaled(graph, phase, np.pi))
+    exponent = _scaled(graph, graph.node("Mul", sine, sine), -2.0 / profile.width**2)
+    return graph.node("Exp", exponent)
+
+
+def _matern(graph: Graph, squares: str, profile: Matern) -> str:
+    """A polynomial times exp(-a), by Horner's rule."""
+    if not is_half_integer(profile.nu):
+        raise ValueError(
+            f"Matern with nu={profile.nu:g} needs Bessel functions, which ONNX does not have: use "
+            "nu 0.5, 1.5, 2.5 or another half of an odd number."
+        )
+    root = graph.node("Sqrt", _scaled(graph, squares, profile.slope))
+    a = graph.node("Min", root, graph.constant(LARGEST))
+    first, *others = half_integer(int(profile.nu))[::-1]
+    growth = graph.constant(first)
+    for coefficient in others:
+        growth = graph.node("Add", graph.node("Mul", growth, a), graph.constant(coefficient))
+    return graph.node("Mul", growth, graph.node("Exp", graph.node("Neg", a)))
+
+
 def _squared_distances(graph: Graph, X: str, kernel: Stationary, Z: Floats) -> str:
-    """‖(x - z)/length_scale‖² by one product, never negative."""
+    """‖(x - z)/length_scale‖² by one product, never negative; of one feature by differences."""
+    if Z.shape[1] == 1:
+        difference = graph.node("Sub", X, graph.constant(Z[:, 0]))
+        scaled = graph.node("Div", difference, graph.constant(kernel.length_scale))
+        return graph.node("Mul", scaled, scaled)
     # Shifted by the mean of Z, as in `pursuit.kernels`: far from 0, digits would be lost.
     mean, scale = Z.mean(axis=0), np.broadcast_to(1.0 / np.asarray(kernel.length_scale), Z.shape[1])
     placed_Z = (Z - mean) * scale
