@@ -13,6 +13,7 @@ from pursuit.estimators.hull.boosting import HullBoostClassifier
 from pursuit.estimators.hull.mixture import HullMixture
 from pursuit.estimators.hull.pursue import HullSolution, minimize_over_hull
 from pursuit.estimators.hull.regression import HullRegressor
+from pursuit.estimators.importance import Importance
 from pursuit.estimators.lp.estimators import LPMachineClassifier, LPMachineRegressor
 from pursuit.estimators.maps.feature_map import GreedyFeatureMap
 from pursuit.estimators.maps.neighbors import SpanNeighbors
@@ -37,6 +38,7 @@ __all__ = [
     "HullMixture",
     "HullRegressor",
     "HullSolution",
+    "Importance",
     "KernelMatchingPursuitClassifier",
     "KernelMatchingPursuitRegressor",
     "LPMachineClassifier",

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats
 from pursuit.estimators.inputs import (
+    VALUE_ROUNDING,
     NoGradientError,
     as_source,
     category_columns,
@@ -201,7 +202,7 @@ def _rows_in_memory(model: Any, X: Any) -> Any:
         raise TypeError(
             f"importance takes rows in memory, got {name}: read a few thousand rows of it first."
         )
-    if reads_matrix(model):
+    if hasattr(model, "kernel") and reads_matrix(model):
         raise ValueError(
             "kernel='precomputed' takes kernel values in place of columns: there are none to tell "
             "the importance of. Fit with a kernel on rows of numbers."
@@ -246,7 +247,7 @@ def _by_gradient(
     found = {
         "mean": np.sqrt(squares.mean(axis=0)),
         "std": resampled.std(axis=0, ddof=1),
-        "deviation": values(rows).std(axis=0),
+        "deviation": column_deviations(values(rows), rounding=VALUE_ROUNDING),
     }
     categories = category_columns(model)
     if categories:
@@ -277,7 +278,7 @@ def _by_permutation(
     return {
         "mean": np.sqrt(halves.mean(axis=0)),
         "std": np.sqrt(resampled).std(axis=0, ddof=1),
-        "deviation": f.std(axis=0),
+        "deviation": column_deviations(f, rounding=VALUE_ROUNDING),
     }
 
 
@@ -296,7 +297,7 @@ def _by_sobol(
         A, B = _independent(rows, rng), _independent(rows, rng)
         at_a, at_b = values(A), values(B)
         both = np.concatenate([at_a, at_b])
-        variances.append(both.var(axis=0))
+        variances.append(column_deviations(both, rounding=VALUE_ROUNDING) ** 2)
         changes = np.stack(
             [values(_with_column(A, j, B)) - at_a for j in range(rows.shape[1])], axis=1
         )

@@ -525,11 +525,19 @@ def or_one(deviations: Floats) -> Floats:
     return np.where(deviations > 0, deviations, 1.0)
 
 
-def column_deviations(X: Floats, weights: Floats | None = None) -> Floats:
-    """Weighted standard deviation of each column, exactly 0 where all rows have the same."""
+def column_deviations(X: Floats, weights: Floats | None = None, *, rounding: float = 0.0) -> Floats:
+    """Weighted standard deviation of each column, exactly 0 where all rows have the same.
+
+    Numbers that differ by no more than the share ``rounding`` of the largest are the same.
+    """
     share = np.full(len(X), 1.0 / len(X)) if weights is None else weights / weights.sum()
     deviation: Floats = np.sqrt(share @ (X - share @ X) ** 2)
-    return np.where(np.ptp(X, axis=0) > 0, deviation, 0.0)
+    least = rounding * np.abs(X).max(axis=0, initial=0.0)
+    return np.where(np.ptp(X, axis=0) > least, deviation, 0.0)
+
+
+VALUE_ROUNDING = 1e-12
+"""Predictions that differ by no more than this share of the largest are taken for a constant."""
 
 
 def _inner_deviation(items: NDArray[Any], share: Floats) -> Floats:

@@ -150,7 +150,8 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         Log evidence by Laplace's approximation, of the prior projected on the span of the basis;
         mean over the columns for more than two classes.
     learning_report_ : LearningReport
-        Families and their evidence, times, relevance of the features, warnings; print it.
+        Families and their evidence, times, importance and relevance of the features, warnings;
+        print it.
     feature_relevance_ : array of shape (n_features,) or None
         Standard deviation of each feature over its length scale.
     calibration_ : Confidence or None

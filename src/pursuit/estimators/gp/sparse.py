@@ -178,7 +178,8 @@ class SparseGPRegressor(
     noise_ : float
         σ² in use, after learning and calibration.
     learning_report_ : LearningReport
-        Families and their evidence, times, relevance of the features, warnings; print it.
+        Families and their evidence, times, importance and relevance of the features, warnings;
+        print it.
     feature_relevance_ : array of shape (n_features,) or None
         Standard deviation of each feature over its length scale.
     calibration_ : Calibration or None

@@ -16,6 +16,7 @@ from pursuit._types import Floats, Indices
 from pursuit.estimators.arguments import KERNEL, Evidence
 from pursuit.estimators.fit_run import FitRun, warn
 from pursuit.estimators.inputs import (
+    VALUE_ROUNDING,
     category_columns,
     check_positive_definite,
     column_deviations,
@@ -627,8 +628,10 @@ def with_importance(
         return kernel_times(as_rows(rows), kernel, points, coefficients, problem.workers)
 
     f = values(X)
-    deviation = column_deviations(f, weights)
-    unit = np.where(deviation > 0, deviation, np.inf)
+    scale = getattr(estimator, "_scale", None)
+    shown = f if scale is None else scale.restore(f)
+    flat = column_deviations(shown, rounding=VALUE_ROUNDING) == 0
+    unit = np.where(flat, np.inf, column_deviations(f, weights))
     squares = np.zeros(X.shape)
     if kernel.has_points:
         known = as_rows(X), kernel, dense(points), coefficients / unit, problem.workers

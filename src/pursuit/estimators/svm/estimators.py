@@ -28,6 +28,7 @@ from pursuit.estimators.classes import (
 from pursuit.estimators.fit_run import with_callbacks
 from pursuit.estimators.gradients import GradientModel
 from pursuit.estimators.inputs import (
+    NoGradientError,
     check_lengths,
     named_columns,
     positive,
@@ -367,6 +368,15 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         return MachineProblem(
             targets, costs, squared=self._of_fit("loss") == "squared_hinge"
         ), weights
+
+    def _mean_gradient(self, X: Any) -> Floats:
+        """Gradients of the decision function, where it is a sum of kernel functions."""
+        check_is_fitted(self)
+        if self._pairs:
+            raise NoGradientError(
+                "multi_class='ovo' counts votes of pairs of classes, which have no gradient."
+            )
+        return super()._mean_gradient(X)
 
     def _by_class(self, values: Floats) -> Floats:
         """One column per class, or a single one for two classes."""
