@@ -20,10 +20,10 @@ class GradientModel:
     def predict_gradient(self, X: Any) -> Floats:
         """Gradient of the prediction by the inputs, ∂f/∂x, in units of y per unit of the column.
 
-        The kernel must have derivatives by its inputs: kernel objects have them, and the names
-        "rbf", "linear" and "poly"; functions and precomputed matrices are refused. Columns of
-        categories have none, and their entries are 0. So is the term of a basis point at a row
-        equal to it for Matérn 1/2, which has a kink there.
+        The kernel must have derivatives by its inputs: kernel objects of scikit-learn and of this
+        package have them, also by name; functions, matrices and classes of your own are refused.
+        Columns of categories have none, and their entries are 0. So is the term of a basis point at
+        a row equal to it for kernels with a kink there, such as Matérn 1/2.
 
         Parameters
         ----------
@@ -65,10 +65,11 @@ class GradientProcess(GradientModel):
         """Gradient of the mean by the inputs and, when asked for, of the standard deviation.
 
         Both are derivatives of what :meth:`predict` returns, calibration included, in units of y
-        per unit of the column. The kernel must have derivatives by its inputs: kernel objects have
-        them, and the names "rbf", "linear" and "poly"; functions and precomputed matrices are
-        refused. Columns of categories have none, and their entries are 0. So is the term of a basis
-        point at a row equal to it for Matérn 1/2, which has a kink there.
+        per unit of the column. The kernel must have derivatives by its inputs: kernel objects of
+        scikit-learn and of this package have them, also by name; functions, matrices and classes of
+        your own are refused. Columns of categories have none, and their entries are 0. So is the
+        term of a basis point at a row equal to it for kernels with a kink there, such as Matérn
+        1/2.
 
         Parameters
         ----------

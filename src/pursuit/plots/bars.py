@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 X_LABELS = {
-    "importance": "Importance: share of the predictions' standard deviation (no units)",
+    "importance": "Importance, relative to the predictions' standard deviation (no units)",
     "relevance": "Relevance: standard deviation / length scale (no units)",
 }
 _REMEDIES = {
@@ -38,7 +38,7 @@ class RelevanceDisplay:
     """What features matter, as horizontal bars with their numbers, the largest on top.
 
     Make one with :meth:`from_estimator` or :meth:`from_values`. The importance of a feature is how
-    much it moves the predictions over the data, as a share of their standard deviation. Its
+    much it moves the predictions over the data, relative to their standard deviation. Its
     relevance is its standard deviation divided by its length scale: how many length scales its
     values span, whatever the predictions make of it.
 

@@ -119,8 +119,8 @@ class Report:
 
 
 _IMPORTANCE = (
-    "Importance: the standard deviation of the predictions that a feature is responsible for, as a "
-    "share of their own."
+    "Importance: the standard deviation of the predictions that a feature is responsible for, "
+    "relative to that of the predictions themselves. Steep functions may have more than 1."
 )
 _RELEVANCE = "Relevance: the standard deviation of a feature over its length scale in the kernel."
 

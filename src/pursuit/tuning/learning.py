@@ -583,7 +583,7 @@ class LearningReport:
     relevance : array of shape (n_features,), optional
         Standard deviation of each feature over its length scale: how much of its range matters.
     importance : array of shape (n_features,), optional
-        Deviation of the predictions that each feature is responsible for, as a share of their own
+        Deviation of the predictions that each feature is responsible for, relative to their own
         deviation, on some of the rows (see the method ``importance``). None for rows that are not
         of numbers, and for more than 2 000 features.
     importance_std : array of shape (n_features,), optional
@@ -625,7 +625,7 @@ class LearningReport:
             for stage in self.stages
         ]
         if self.importance is not None and self.importance_std is not None:
-            lines.append("importance of the features (share of the predictions' deviation):")
+            lines.append("importance of the features (relative to the predictions' deviation):")
             lines += [
                 f"  {self.feature_names[j]:<20} {self.importance[j]:.3g} ± "
                 f"{self.importance_std[j]:.2g}"

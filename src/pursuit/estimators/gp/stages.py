@@ -603,7 +603,7 @@ def with_importance(
     coefficients: Floats,
     n_rows: int = _EXPLAINED_ROWS,
 ) -> LearningReport:
-    """The report with the importance of the features, as a share of the predictions' deviation.
+    """The report with the importance of the features, relative to the predictions' deviation.
 
     It is what the method ``importance`` finds on at most ``n_rows`` of the rows, by gradients or,
     where there are none, by permutations. It has random numbers of its own.
