@@ -9,20 +9,29 @@ from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
     DotProduct,
+    ExpSineSquared,
     Matern,
     RationalQuadratic,
 )
 
+from pursuit import Categorical
 from pursuit.kernels import NoFunctionsError, compile_kernel, on_columns, random_features
 
 N_COLUMNS = 3
 SCALES = [0.7, 2.0, 1.3]
+
+FACTORS = np.array([[0.5, 1.0], [-2.0, 0.3], [0.1, 0.1]])
 
 EXACT = {
     "constant": ConstantKernel(2.5),
     "linear": DotProduct(0.7),
     "linear and constant": DotProduct(0.7) + 2.0,
     "square of linear": DotProduct(1.0) ** 2,
+    "periodic": on_columns(ExpSineSquared(0.8, 1.7), [1]),
+    "periodic times periodic": on_columns(ExpSineSquared(2.0, 1.7), [1])
+    * on_columns(ExpSineSquared(3.0, 0.6), [1]),
+    "periodic times linear": on_columns(ExpSineSquared(2.0, 1.7), [1]) * DotProduct(1.0),
+    "pairs of levels": Categorical([2], factors=[FACTORS], levels=[[0.0, 1.0, 4.0]]),
     "product of linear": on_columns(DotProduct(0.0), [0]) * on_columns(DotProduct(1.0), [1, 2]),
 }
 
@@ -31,6 +40,13 @@ RANDOM = {
     "matern 1/2": Matern(1.5, nu=0.5),
     "matern 3/2": Matern(SCALES, nu=1.5),
     "matern 5/2": Matern(1.0, nu=2.5),
+    "matern of another order": Matern(SCALES, nu=0.8),
+    "narrow periodic": on_columns(ExpSineSquared(0.02, 2.5), [0]),
+    "decaying periodic": on_columns(ExpSineSquared(0.8, 1.7), [1]) * RBF(2.0),
+    "levels": Categorical([2], correlation=0.4),
+    "levels of columns": on_columns(Categorical([1]), [0, 2]) * on_columns(RBF(1.0), [0]),
+    "pairs of levels times stationary": RBF(1.0)
+    * Categorical([2], factors=[FACTORS], levels=[[0.0, 1.0, 4.0]]),
     "rational quadratic": RationalQuadratic(1.2, alpha=0.6),
     "scaled": 3.0 * RBF(1.0),
     "sum": 0.5 * RBF(1.0) + Matern(2.0) + DotProduct(1.0) + 1.5,
@@ -49,7 +65,9 @@ def compiled(kernel):
 
 @pytest.fixture
 def points():
-    return np.random.default_rng(0).standard_normal((12, N_COLUMNS))
+    X = np.random.default_rng(0).standard_normal((12, N_COLUMNS))
+    X[:, 2] = np.arange(12) % 5  # a category for some kernels; 2 and 3 may be unknown levels
+    return X
 
 
 def products(kernel, X, n_draws, n_features=128):
@@ -69,7 +87,7 @@ def worst_error(found, expected):
 @pytest.mark.parametrize("name", EXACT)
 def test_finite_kernels_are_exact(points, name):
     kernel = compiled(EXACT[name])
-    [found] = products(kernel, points, 1)
+    [found] = products(kernel, points, 1, n_features=1024)
     np.testing.assert_allclose(found, kernel.tile(points, points), rtol=1e-12, atol=1e-12)
 
 
@@ -158,7 +176,10 @@ def test_pickled_features_are_the_same(points):
 @pytest.mark.parametrize(
     ("kernel", "named"),
     [
-        ("cosine", "cosine"),
+        ("cosine", "Cosine"),
+        ("chi2", "ChiSquared"),
+        ("laplacian", "Laplacian"),
+        (ExpSineSquared(), "ExpSineSquared of 3 columns"),
         (lambda A, B: A @ B.T, "<lambda>"),
         (RBF(1.0) ** 1.5, r"the power 1\.5"),
         (RBF(1.0) ** 0.5 + DotProduct(), r"the power 0\.5"),

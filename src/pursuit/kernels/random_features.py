@@ -17,30 +17,43 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce, singledispatch
 from itertools import product
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 
 from pursuit._types import Floats, Indices
-from pursuit.kernels.base import CountingKernel, Items, Kernel, Vector, as_points, is_sparse, refuse
+from pursuit.kernels.base import (
+    EPS,
+    CountingKernel,
+    Items,
+    Kernel,
+    Vector,
+    as_points,
+    is_sparse,
+    refuse,
+)
 from pursuit.kernels.callable import CallableKernel
+from pursuit.kernels.categorical import OneCorrelation, PairCorrelations
 from pursuit.kernels.compose import Constant, Power, Product, Sum
 from pursuit.kernels.linear import Dot
+from pursuit.kernels.matern import Matern
 from pursuit.kernels.on_columns import OnColumns
 from pursuit.kernels.stationary import (
     Gaussian,
     Matern12,
     Matern32,
     Matern52,
+    Periodic,
     Profile,
     RationalQuadratic,
     Stationary,
 )
 
 SUPPORTED = (
-    "RBF, Matern, RationalQuadratic, DotProduct and ConstantKernel, their sums, products and whole "
-    "powers, and on_columns of them"
+    "RBF, Matern, RationalQuadratic, ExpSineSquared of one column, DotProduct, ConstantKernel and "
+    "Categorical, their sums, products and whole powers, and on_columns of them"
 )
 
 LEAST_FUNCTIONS = 16
@@ -154,6 +167,46 @@ class Lines(Amplitude):
 
 
 @dataclass(frozen=True, eq=False)
+class Signs(Amplitude):
+    """1, or -1 or 1 for each code of a column, by a hash of the code and a key of the function."""
+
+    kernel: OneCorrelation
+    keys: npt.NDArray[np.uint64]
+    same: npt.NDArray[np.bool_]
+    """Which functions are 1 for all codes."""
+
+    def __call__(self, X: Any) -> Floats:
+        """Return the values."""
+        codes, numbers = np.unique(self.kernel.codes(X), return_inverse=True)
+        bits = (codes + 0.0).view(np.uint64)[:, None] ^ self.keys  # -0.0 is 0.0
+        # The last steps of SplitMix64 (Steele, Lea and Flood 2014).
+        bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        table = np.where(self.same | (bits >> np.uint64(63) == 0), 1.0, -1.0)
+        return np.asarray(table[numbers])
+
+    def taken(self, numbers: Indices) -> Signs:
+        """Some of the functions."""
+        return Signs(self.kernel, self.keys[numbers], self.same[numbers])
+
+
+@dataclass(frozen=True, eq=False)
+class LevelValues(Amplitude):
+    """A value for each level of a column: ``table`` has the shape (n_levels + 1, n_functions)."""
+
+    kernel: PairCorrelations
+    table: Floats
+
+    def __call__(self, X: Any) -> Floats:
+        """Return the values."""
+        return self.table[self.kernel.numbers(X)]
+
+    def taken(self, numbers: Indices) -> LevelValues:
+        """Some of the functions."""
+        return LevelValues(self.kernel, self.table[:, numbers])
+
+
+@dataclass(frozen=True, eq=False)
 class Functions:
     """The functions weight · Π amplitudes(x) · exp(iω·x), or without waves.
 
@@ -248,23 +301,28 @@ def _write_waves(phase: Floats, weights: Vector, cosine: Floats, sine: Floats) -
 class Factor(Protocol):
     """A kernel that is a part of a product."""
 
+    per_function: ClassVar[int]
+    """Features of a random function: 2 for a wave."""
+
     @property
     def n_exact(self) -> int | None:
-        """Number of functions that give the kernel exactly; None where no finite number does."""
+        """Number of features that give the kernel exactly; None where no finite number does."""
         return None
 
     def exact(self, n_columns: int) -> Functions:
-        """These functions."""
-        return refuse(self, "finite number of functions")
+        """The functions that give the kernel exactly."""
+        return refuse(self, "finite number of features")
 
     def drawn(self, n: int, n_columns: int, rng: np.random.Generator) -> Functions:
-        """n random functions, of which n h(x) h*(z) has the mean k(x, z)."""
+        """n random functions, the mean of Σ h(x) h*(z) being k(x, z)."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Waves(Factor):
     """A stationary kernel of variance 1, by its spectrum."""
+
+    per_function = 2
 
     profile: Profile
     length_scale: float | Vector
@@ -284,6 +342,8 @@ class Waves(Factor):
 @dataclass(frozen=True, eq=False)
 class Line(Factor):
     """weight x·z + offset."""
+
+    per_function = 1
 
     weight: float
     offset: float
@@ -307,6 +367,92 @@ class Line(Factor):
         slopes = _placed(np.sqrt(self.weight) * U[:, :-1], self.columns, n_columns)
         lines = Lines(slopes, np.sqrt(self.offset) * U[:, -1])
         return Functions(np.ones(len(U)), (lines,))
+
+
+@dataclass(frozen=True, eq=False)
+class Harmonics(Factor):
+    """exp(-2 sin²(π(x - z)/period)/width²) of one column, by its Fourier series.
+
+    The coefficient of exp(2πij(x - z)/period) is exp(-1/width²) I_j(1/width²) (DLMF 10.35.2).
+    """
+
+    per_function = 2
+
+    width: float
+    period: float
+    column: Indices
+
+    def _coefficients(self) -> Vector:
+        """Return those of j = 0, 1, …, until they are below rounding."""
+        j = np.arange(int(9.0 / self.width) + 20)
+        coefficients = special.ive(j, self.width**-2.0)
+        return np.asarray(coefficients[coefficients > EPS])
+
+    @property
+    def n_exact(self) -> int:
+        """Two features per coefficient."""
+        return 2 * len(self._coefficients())
+
+    def exact(self, n_columns: int) -> Functions:
+        """The waves of all j from 0 on."""
+        squares = 2.0 * self._coefficients()
+        squares[0] /= 2.0
+        return self._waves(np.arange(len(squares)), np.sqrt(squares), n_columns)
+
+    def drawn(self, n: int, n_columns: int, rng: np.random.Generator) -> Functions:
+        """Waves of random j, with the coefficients as probabilities."""
+        upper = self._coefficients()
+        both = np.concatenate([upper[:0:-1], upper])
+        cumulated = np.cumsum(both / both.sum())
+        j = np.searchsorted(cumulated, stratified(n, rng)) - (len(upper) - 1)
+        return self._waves(j, np.full(n, n**-0.5), n_columns)
+
+    def _waves(self, j: Indices, weights: Vector, n_columns: int) -> Functions:
+        omega: Floats = (2.0 * np.pi / self.period) * j[:, None].astype(np.float64)
+        return Functions(weights, frequencies=_placed(omega, self.column, n_columns))
+
+
+@dataclass(frozen=True, eq=False)
+class EqualLevels(Factor):
+    """1 for equal codes, ρ for others."""
+
+    per_function = 1
+
+    kernel: OneCorrelation
+
+    def drawn(self, n: int, n_columns: int, rng: np.random.Generator) -> Functions:
+        """The constant 1 for a share ρ of the functions, random signs of the codes for others."""
+        keys = rng.integers(np.iinfo(np.uint64).max, size=n, dtype=np.uint64)
+        signs = Signs(self.kernel, keys, stratified(n, rng) < self.kernel.rho)
+        return Functions(np.full(n, n**-0.5), (signs,))
+
+
+@dataclass(frozen=True, eq=False)
+class Levels(Factor):
+    """A table of correlations."""
+
+    per_function = 1
+
+    kernel: PairCorrelations
+
+    @property
+    def n_exact(self) -> int:
+        """One per level, and one for all others."""
+        return len(self.kernel.levels) + 1
+
+    def exact(self, n_columns: int) -> Functions:
+        """A root of the table."""
+        return self._values(np.eye(self.n_exact))
+
+    def drawn(self, n: int, n_columns: int, rng: np.random.Generator) -> Functions:
+        """Random combinations of the columns of the root."""
+        n_levels = self.n_exact
+        return self._values(np.sqrt(n_levels / n) * directions(n, n_levels, rng))
+
+    def _values(self, U: Floats) -> Functions:
+        eigenvalues, vectors = np.linalg.eigh(self.kernel.table())
+        root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+        return Functions(np.ones(len(U)), (LevelValues(self.kernel, root @ U.T),))
 
 
 def _placed(part: Floats, columns: Indices, n_columns: int) -> Floats:
@@ -365,6 +511,11 @@ def _mixed(profile: RationalQuadratic, d: int, tail: Vector, rng: np.random.Gene
 
 
 @radii.register
+def _any_order(profile: Matern, d: int, tail: Vector, rng: np.random.Generator) -> Vector:
+    return _student(profile.nu, d, tail)
+
+
+@radii.register
 def _half(profile: Matern12, d: int, tail: Vector, rng: np.random.Generator) -> Vector:
     return _student(0.5, d, tail)
 
@@ -397,25 +548,26 @@ class Term:
 
     @property
     def n_exact(self) -> int | None:
-        """Number of functions that give the term exactly; None where no finite number does."""
+        """Number of features that give the term exactly; None where no finite number does."""
         sizes = [factor.n_exact for factor in self.factors]
         return None if None in sizes else int(np.prod([size for size in sizes if size]))
 
     def is_exact(self, n_features: int) -> bool:
-        """Whether it is given exactly: always where it is linear, else by few functions only."""
+        """Whether it is given exactly: always where it is linear, else by few features only."""
         if self.n_exact is None:
             return False
-        return len(self.factors) <= 1 or self.n_exact <= n_features
+        linear = len(self.factors) == 1 and isinstance(self.factors[0], Line)
+        return linear or self.n_exact <= n_features
 
     def exact(self, n_columns: int) -> Functions:
-        """These functions."""
+        """The functions that give the term exactly."""
         parts = [factor.exact(n_columns) for factor in self.factors]
         return reduce(Functions.outer, parts, Functions(np.full(1, np.sqrt(self.number))))
 
     def drawn(self, n_features: int, n_columns: int, rng: np.random.Generator) -> Functions:
         """Random functions that are about n_features features."""
-        waves = any(factor.n_exact is None for factor in self.factors)
-        n = max(n_features // (2 if waves else 1), LEAST_FUNCTIONS)
+        per_function = max(factor.per_function for factor in self.factors)
+        n = max(n_features // per_function, LEAST_FUNCTIONS)
         # Each factor has the weight 1/√n, the product has it once.
         number = self.number * float(n) ** (len(self.factors) - 1)
         parts = [factor.drawn(n, n_columns, rng) for factor in self.factors]
@@ -456,7 +608,27 @@ def _of_dot(kernel: Dot, columns: Indices) -> list[Term]:
 @kernel_terms.register
 def _of_stationary(kernel: Stationary, columns: Indices) -> list[Term]:
     kernel.check_features(len(columns))
+    if isinstance(kernel.profile, Periodic):
+        return [Term(kernel.variance, (_harmonics(kernel, kernel.profile.width, columns),))]
     return [Term(kernel.variance, (Waves(kernel.profile, kernel.length_scale, columns),))]
+
+
+def _harmonics(kernel: Stationary, width: float, columns: Indices) -> Harmonics:
+    if len(columns) != 1:
+        raise NoFunctionsError(_refusal(f"ExpSineSquared of {len(columns)} columns"))
+    return Harmonics(width, float(np.squeeze(kernel.length_scale)), columns)
+
+
+@kernel_terms.register
+def _of_equal_levels(kernel: OneCorrelation, columns: Indices) -> list[Term]:
+    placed = replace(kernel, position=int(columns[kernel.position]), n_features=None)
+    return [Term(1.0, (EqualLevels(placed),))]
+
+
+@kernel_terms.register
+def _of_levels(kernel: PairCorrelations, columns: Indices) -> list[Term]:
+    placed = replace(kernel, position=int(columns[kernel.position]), n_features=None)
+    return [Term(1.0, (Levels(placed),))]
 
 
 @kernel_terms.register

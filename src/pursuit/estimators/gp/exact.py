@@ -466,8 +466,8 @@ class ExactGPRegressor(
 
         As :meth:`SparseGPRegressor.sample_functions`, with all rows in the place of the basis. Each
         function takes a solution of its own: one more right-hand side of the iterations where the
-        model was fitted by conjugate gradients. To evaluate
-        functions takes O(n_train) operations for each of them and each row.
+        model was fitted by conjugate gradients. To evaluate functions takes O(n_train) operations
+        for each of them and each row.
 
         Parameters
         ----------

@@ -33,7 +33,7 @@ from pursuit.kernels import (
 )
 from pursuit.linalg import PredictiveVariance, SpanSolution, Workers
 
-GROUP = 32
+GROUP = 16
 """Draws that share random features. With fewer, the covariance of many draws has less error, and
 evaluating them takes more cosines."""
 
@@ -288,7 +288,6 @@ def drawn_prior(
 
 def kernel_of_draws(model: Any, points: Any) -> CountingKernel:
     """The kernel of a fitted model as tiles, or an error if it is a matrix."""
-    check_is_fitted(model)
     if reads_matrix(model):
         raise NoFunctionsError(
             "kernel='precomputed' says nothing about points that are not in the matrix: fit with a "
@@ -300,6 +299,7 @@ def kernel_of_draws(model: Any, points: Any) -> CountingKernel:
 
 def span_draws(model: Any, n: int, n_features: int, random_state: Any) -> FunctionDraws:
     """Draws of a model in the span of its basis."""
+    check_is_fitted(model)
     kernel = kernel_of_draws(model, model.basis_).kernel
     prior, rng = drawn_prior(model, kernel, n, n_features, random_state)
     update = SpanUpdate.draw(model._solution, model._spread, prior(model.basis_), rng)
@@ -314,6 +314,7 @@ def rows_draws(
     random_state: Any,
 ) -> FunctionDraws:
     """Draws of the exact process of a model, where solve(y, kernel) is (K + σ²W⁻¹)⁻¹y."""
+    check_is_fitted(model)
     rows, weights = model.X_train_, model._weights
     kernel = kernel_of_draws(model, rows)
     prior, rng = drawn_prior(model, kernel.kernel, n, n_features, random_state)

@@ -467,12 +467,11 @@ class SparseGPRegressor(
         """Draw functions from the posterior, which can be evaluated anywhere and again.
 
         A draw is a function of the prior, by random features, corrected by the basis (Matheron's
-        rule). Mean and covariance are those of ``predict(..., include_noise=False)``, calibrated
-        error bars included. In the span of the basis the draws are exact. The part outside of the
-        span is a combination of ``n_features`` random functions, fixed for 32 draws each: it has
-        the right mean and covariance on average over these, and for any one draw its covariance has
-        a relative error of about 1/√``n_features``. The part outside of the span of constant and
-        linear kernels is exact, too.
+        rule). Its mean and covariance are those of ``predict(..., include_noise=False)``,
+        calibrated error bars included. Only the part of the prior that lies outside of the span of
+        the basis is approximate. It is a combination of ``n_features`` random functions, new ones
+        for every 16 draws: over all of these it has the right covariance, given one set of them a
+        covariance with a relative error of about 1/√``n_features``.
 
         Parameters
         ----------
@@ -494,9 +493,10 @@ class SparseGPRegressor(
         Raises
         ------
         NoFunctionsError
-            If the kernel has no random features. There are some for RBF, Matern, RationalQuadratic,
-            DotProduct and ConstantKernel, their sums, products and whole powers, and on_columns of
-            them. :meth:`sample_y` draws at up to 10 000 rows with any other kernel.
+            If the kernel has no random features. RBF, Matern, RationalQuadratic, ExpSineSquared of
+            one column, DotProduct, ConstantKernel and Categorical have, and their sums, products
+            and whole powers, and on_columns of them. With any other kernel :meth:`sample_y` draws
+            at up to 10 000 rows.
 
         References
         ----------
