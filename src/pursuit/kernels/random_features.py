@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce, singledispatch
+from functools import lru_cache, reduce, singledispatch
 from itertools import product
 from typing import Any, ClassVar, Protocol
 
@@ -60,11 +60,15 @@ LEAST_FUNCTIONS = 16
 """Random functions that every term of a sum has, however many terms share the features."""
 
 FAST = 0.75
-"""Share of the waves that are drawn from the whole of the spectrum's tail alike, and
-"""
-LEAST_TAIL = 1e-5
-"""how far that tail goes. With a larger share and a longer tail, draws have less error near data,
-and more where there are none."""
+"""Share of the waves that are drawn for the tail of the spectrum. With a larger one, draws of a
+posterior have less error near data and more where there are none."""
+
+LEAST_TAIL = 1e-6
+"""The fastest waves of the spectrum, of this share in all, are left out: one of them alone would
+outweigh what a basis leaves open. With a smaller share, others are drawn less often."""
+
+SMALLEST = 1e-200
+"""Probabilities and variances below count as this number: none of them can be drawn."""
 
 MOST_TERMS = 4096
 """Terms into which sums inside of products and powers are multiplied out at most."""
@@ -332,7 +336,7 @@ class Waves(Factor):
         """Waves with frequencies in orthogonal directions, their lengths stratified."""
         d = len(self.columns)
         tail, importance = tails(n, rng)
-        omega = radii(self.profile, d, tail, rng)[:, None] * directions(n, d, rng)
+        omega = radii(self.profile, d, tail)[:, None] * directions(n, d, rng)
         return Functions(
             np.sqrt(importance / n),
             frequencies=_placed(omega / self.length_scale, self.columns, n_columns),
@@ -484,49 +488,74 @@ def tails(n: int, rng: np.random.Generator) -> tuple[Vector, Vector]:
     """
     n_fast = int(FAST * n)
     fast = LEAST_TAIL ** stratified(n_fast, rng)
-    tail = np.concatenate([fast, stratified(n - n_fast, rng)])
-    density = np.where(tail < LEAST_TAIL, 0.0, -1.0 / (np.log(LEAST_TAIL) * tail))
+    slow = 1.0 - (1.0 - LEAST_TAIL) * stratified(n - n_fast, rng)
+    tail = np.concatenate([fast, slow])
+    density = -1.0 / (np.log(LEAST_TAIL) * tail)
     importance = n / (n_fast * density + (n - n_fast))
     order = rng.permutation(n)
     return tail[order], importance[order]
 
 
 @singledispatch
-def radii(profile: Profile, d: int, tail: Vector, rng: np.random.Generator) -> Vector:
+def radii(profile: Profile, d: int, tail: Vector) -> Vector:
     """Return lengths of frequencies, exceeded in the spectrum with the given probabilities."""
     raise NoFunctionsError(_refusal(f"a kernel with the profile {profile!r}"))
 
 
 @radii.register
-def _normal(profile: Gaussian, d: int, tail: Vector, rng: np.random.Generator) -> Vector:
+def _normal(profile: Gaussian, d: int, tail: Vector) -> Vector:
     """Those of a normal vector."""
     return np.asarray(np.sqrt(2.0 * special.gammainccinv(0.5 * d, tail)))
 
 
 @radii.register
-def _mixed(profile: RationalQuadratic, d: int, tail: Vector, rng: np.random.Generator) -> Vector:
+def _mixed(profile: RationalQuadratic, d: int, tail: Vector) -> Vector:
     """Those of normal vectors, their variances having a gamma distribution of mean 1."""
-    variances = special.gammainccinv(profile.alpha, tail) / profile.alpha
-    return np.asarray(np.sqrt(variances) * _normal(Gaussian(), d, stratified(len(tail), rng), rng))
+    levels, log_squares = _mixture_squares(profile.alpha, d)
+    return np.exp(0.5 * np.interp(special.logit(tail), levels, log_squares))
+
+
+@lru_cache(maxsize=64)
+def _mixture_squares(alpha: float, d: int) -> tuple[Vector, Vector]:
+    """Return logits of tail probabilities, ascending, and the logarithms of r² that belong to them.
+
+    r² is a gamma variable of mean 1 times χ² with d degrees: its tail probabilities are an integral
+    over the first, here with the logit of that one's probability as variable.
+    """
+    x, step = np.linspace(-35.0, 35.0, 351, retstep=True)
+    below, above = special.expit(-x), special.expit(x)
+    variances = np.where(
+        x > 0.0, special.gammaincinv(alpha, below), special.gammainccinv(alpha, above)
+    )
+    variances = np.maximum(variances / alpha, SMALLEST)
+    largest = special.gammainccinv(0.5 * d, 1e-9) * special.gammainccinv(alpha, 1e-9) / alpha
+    halves = largest * np.geomspace(1e-16, 1.0, 1000)  # r²/2
+    inner = halves[:, None] / variances
+    weights = step * below * above
+    longer, shorter = (
+        np.log(np.maximum(share(0.5 * d, inner) @ weights, SMALLEST))
+        for share in (special.gammaincc, special.gammainc)
+    )
+    return (longer - shorter)[::-1], np.log(2.0 * halves)[::-1]
 
 
 @radii.register
-def _any_order(profile: Matern, d: int, tail: Vector, rng: np.random.Generator) -> Vector:
+def _any_order(profile: Matern, d: int, tail: Vector) -> Vector:
     return _student(profile.nu, d, tail)
 
 
 @radii.register
-def _half(profile: Matern12, d: int, tail: Vector, rng: np.random.Generator) -> Vector:
+def _half(profile: Matern12, d: int, tail: Vector) -> Vector:
     return _student(0.5, d, tail)
 
 
 @radii.register
-def _three_halves(profile: Matern32, d: int, tail: Vector, rng: np.random.Generator) -> Vector:
+def _three_halves(profile: Matern32, d: int, tail: Vector) -> Vector:
     return _student(1.5, d, tail)
 
 
 @radii.register
-def _five_halves(profile: Matern52, d: int, tail: Vector, rng: np.random.Generator) -> Vector:
+def _five_halves(profile: Matern52, d: int, tail: Vector) -> Vector:
     return _student(2.5, d, tail)
 
 
