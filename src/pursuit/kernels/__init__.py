@@ -35,7 +35,8 @@ from pursuit.kernels.compose import ScaledKernel
 from pursuit.kernels.linear import Dot, as_dot
 from pursuit.kernels.on_columns import ColumnNames, ColumnsKernel, on_columns
 from pursuit.kernels.precomputed import AtomKernel, PrecomputedKernel
-from pursuit.kernels.random_features import NoFunctionsError, RandomFeatures, random_features
+from pursuit.kernels.random_features import RandomFeatures, random_features
+from pursuit.kernels.random_functions import NoFunctionsError
 from pursuit.kernels.stationary import is_gaussian
 
 __all__ = [
