@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils import (
     assert_all_finite,
     check_array,
@@ -25,12 +26,22 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from pursuit._types import Floats, Indices
 from pursuit.estimators.tables import (
+    categories_by_position,
     encoded,
+    level_codes,
     note_levels,
     refuse_text,
     warn_of_new_numbers,
 )
-from pursuit.kernels import CountingKernel, Kernel, PrecomputedKernel, compile_kernel
+from pursuit.kernels import (
+    Categorical,
+    ColumnNames,
+    CountingKernel,
+    Kernel,
+    PrecomputedKernel,
+    compile_kernel,
+    resolve_columns,
+)
 from pursuit.linalg import INDEFINITE, NotPositiveDefiniteError
 from pursuit.rows import (
     DistributedRows,
@@ -333,7 +344,8 @@ def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> A
         X = known_columns(estimator, X)
     elif hasattr(X, "columns"):
         estimator._frame = X[:0]
-    numbers = X if reads_matrix(estimator) else encoded(estimator, X, reset=reset)
+    plain = isinstance(X, np.ndarray) and X.dtype.kind in "fiub"
+    numbers = X if plain or reads_matrix(estimator) else encoded(estimator, X, reset=reset)
     if numbers is X:
         numbers = validate_data(
             estimator,
@@ -347,11 +359,37 @@ def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> A
 
 def _with_levels(estimator: Any, X: Any, *, reset: bool) -> Any:
     """X as it is; a fit notes the levels of its category columns, else new ones are warned of."""
-    if reset:
-        note_levels(estimator, X)
-    elif not isinstance(X, RowSource):
+    if reset and compares_categories(estimator.kernel):
+        note_levels(estimator, X, column_names(estimator))
+    elif not reset and "categories_" in vars(estimator) and not isinstance(X, RowSource):
         warn_of_new_numbers(estimator, X)
     return X
+
+
+def compares_categories(kernel: Any) -> bool:
+    """Whether a kernel, or one of several, has a categorical part."""
+    if isinstance(kernel, list | tuple):
+        return any(map(compares_categories, kernel))
+    if not isinstance(kernel, SklearnKernel):
+        return False
+    return any(isinstance(part, Categorical) for part in (kernel, *kernel.get_params().values()))
+
+
+def column_names(estimator: Any) -> ColumnNames:
+    """What a kernel may call the columns of the rows that an estimator is fitted to."""
+    names = getattr(estimator, "feature_names_in_", None)
+    known = None if names is None else [str(name) for name in names]
+    levels = None
+    if "categories_" in vars(estimator):
+        found = categories_by_position(estimator).items()
+        levels = {j: level_codes(values) for j, (_, values) in found}
+    width = int(getattr(estimator, "n_features_in_", 0))
+    return ColumnNames(width, known, vars(estimator).get("_frame"), levels)
+
+
+def resolved_kernel(kernel: Any, known: ColumnNames) -> Any:
+    """A copy of a kernel object with columns as positions; any other kernel as it is."""
+    return resolve_columns(clone(kernel), known) if isinstance(kernel, SklearnKernel) else kernel
 
 
 def validate_held(

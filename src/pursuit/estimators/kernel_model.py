@@ -9,8 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from scipy.linalg import eigh
-from sklearn.base import clone, is_regressor
-from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
+from sklearn.base import is_regressor
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,13 +19,14 @@ from pursuit.estimators.importance import ExplainedModel
 from pursuit.estimators.inputs import (
     NoGradientError,
     TargetScale,
+    column_names,
     counting_kernel,
     dense,
     is_precomputed,
     prediction_rows,
     reads_matrix,
+    resolved_kernel,
 )
-from pursuit.estimators.tables import column_names
 from pursuit.gram import expansion_gradient, kernel_diagonal, kernel_times
 from pursuit.kernels import (
     BoundKernel,
@@ -286,12 +286,14 @@ class KernelModel:
         return column_names(self)
 
     def _given_kernel(self, *, expand: bool = True) -> Any:
-        """A copy of the kernel that the user gave, its columns as positions.
+        """A copy of the kernel, or of the kernels, that the user gave; columns as positions.
 
         An additive kernel is a plain sum, unless it is not to be expanded.
         """
-        kernel = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
-        kernel = resolve_columns(kernel, self._known_columns())
+        known = self._known_columns()
+        if isinstance(self.kernel, list | tuple):
+            return [expanded(resolved_kernel(kernel, known)) for kernel in self.kernel]
+        kernel = resolved_kernel(self.kernel, known)
         return expanded(kernel) if expand else kernel
 
     def _compile(self, kernel: Any, X: Any) -> tuple[CountingKernel, float]:

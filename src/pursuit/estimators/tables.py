@@ -139,16 +139,7 @@ def level_codes(levels: Levels) -> Floats:
     return np.arange(float(len(levels))) if is_coded(levels) else np.asarray(levels, dtype=float)
 
 
-def column_names(estimator: Any) -> ColumnNames:
-    """What a kernel may call the columns of the rows that an estimator is fitted to."""
-    names = getattr(estimator, "feature_names_in_", None)
-    known = None if names is None else [str(name) for name in names]
-    levels = {j: level_codes(found) for j, (_, found) in _by_position(estimator).items()}
-    width = int(getattr(estimator, "n_features_in_", 0))
-    return ColumnNames(width, known, vars(estimator).get("_frame"), levels)
-
-
-def _by_position(estimator: Any) -> dict[int, tuple[Any, Levels]]:
+def categories_by_position(estimator: Any) -> dict[int, tuple[Any, Levels]]:
     """Label and levels of every category column of a fit."""
     categories = vars(estimator).get("categories_", {})
     names = list(vars(estimator).get("feature_names_in_", []))
@@ -170,7 +161,7 @@ def encoded(estimator: Any, X: Any, *, reset: bool) -> Any:
     if reset:
         levels = _levels_at_fit(estimator, X, columns)
     else:
-        levels = {j: found for j, (_, found) in _by_position(estimator).items()}
+        levels = {j: found for j, (_, found) in categories_by_position(estimator).items()}
         _refuse_new_text(estimator, columns, levels)
     if not any(map(is_coded, levels.values())):
         return X
@@ -259,15 +250,14 @@ def _refuse_new_text(estimator: Any, columns: Columns, known: Mapping[int, Level
 def _set_categories(estimator: Any, found: Mapping[int, Levels]) -> None:
     """Keep the levels of category columns, in the order of the columns."""
     names = getattr(estimator, "feature_names_in_", None)
-    levels = {j: known for j, (_, known) in _by_position(estimator).items()} | dict(found)
+    levels = {j: known for j, (_, known) in categories_by_position(estimator).items()} | dict(found)
     estimator.categories_ = {
         j if names is None else str(names[j]): levels[j] for j in sorted(levels)
     }
 
 
-def note_levels(estimator: Any, X: Any) -> None:
+def note_levels(estimator: Any, X: Any, known: ColumnNames) -> None:
     """Keep the levels of columns of numbers that a kernel compares as categories."""
-    known = column_names(estimator)
     kernels = [kernel for kernel in kernels_of(estimator) if isinstance(kernel, SklearnKernel)]
     parts = [compared_columns(kernel, known).categories for kernel in kernels]
     wanted = sorted(set().union(*parts) - set(known.levels or {}))
@@ -291,7 +281,7 @@ def _column(X: Any, j: int) -> NDArray[Any]:
 
 def warn_of_new_numbers(estimator: Any, X: NDArray[Any]) -> None:
     """Warn of values that did not occur in training, in category columns of numbers."""
-    for j, (label, levels) in _by_position(estimator).items():
+    for j, (label, levels) in categories_by_position(estimator).items():
         if not is_coded(levels):
             new = np.setdiff1d(_column(X, j), level_codes(levels))
             warn_of_new_levels(label, new.tolist())

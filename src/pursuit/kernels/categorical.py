@@ -57,10 +57,10 @@ class Categorical(gp.Kernel):
         As in :func:`pursuit.on_columns`.
     correlations : {"auto", "one", "pairs"}, default "auto"
         What is learned for each column: one correlation, one for each pair of levels, or
-        whichever has the larger evidence, less ½ log(rows) per further number. Columns of more than
-        30 levels always have one.
-    rank : int, default 2
-        Length of u, at most the number of levels less one.
+        whichever has the larger log evidence, less one for each further number (Akaike's
+        criterion). Columns of more than 30 levels always have one.
+    rank : int, optional
+        Length of u, at most the number of levels less one. By default the same criterion tells.
     correlation : float or array of shape (n_columns,), default 0.5
         ρ, strictly between 0 and 1: the start of learning.
     correlation_bounds : pair of floats or "fixed", default (1e-4, 0.9999)
@@ -95,7 +95,7 @@ class Categorical(gp.Kernel):
         columns: Columns,
         correlations: str = "auto",
         *,
-        rank: int = 2,
+        rank: int | None = None,
         correlation: Any = 0.5,
         correlation_bounds: Any = (1e-4, 0.9999),
         factors: Sequence[Any] | None = None,
@@ -257,8 +257,11 @@ class Categorical(gp.Kernel):
                 f"correlations must be one of {', '.join(map(repr, FORMS))}, got "
                 f"{self.correlations!r}."
             )
-        if not isinstance(self.rank, int | np.integer) or self.rank < 1:
-            raise ValueError(f"rank must be a whole number of at least 1, got {self.rank!r}.")
+        whole = isinstance(self.rank, int | np.integer) and self.rank >= 1
+        if self.rank is not None and not whole:
+            raise ValueError(
+                f"rank must be a whole number of at least 1, or None, got {self.rank!r}."
+            )
 
     def resolved(self, known: ColumnNames) -> Categorical:
         """Return the kernel with columns by position, and with their levels where they are known.

@@ -33,8 +33,10 @@ from pursuit.tuning.learning import (
     second_stage,
 )
 
-_PROBES, _PROBED_ROWS = 50, 1000
-"""Rows at which levels are compared, and rows that the comparison is learned from."""
+_PROBES = 50
+"""Rows at which levels are compared, where factors start. More: slower, hardly better."""
+_MOST_RANK = 6
+"""Largest rank that is tried where none is given."""
 _ROUNDS = 30
 """Rounds of the factor analysis. More: hardly a better start."""
 _MOST = 0.98
@@ -75,8 +77,8 @@ def learn_mixed(
             numbers = family_kernel(family if len(scales) else "rbf", scales, variance)
             kernel = mixed_kernel(numbers, known)
             learned.append(maximise(first, kernel, noise, family, late=late, **search))
-    winner = second_stage(data, roughest(learned), noise, late)
-    return learn_pairs(data, winner, noise, late)
+    winner = learn_pairs(first, roughest(learned), noise, late)
+    return learn_pairs(data, second_stage(data, winner, noise, late), noise, late)
 
 
 def learn_pairs(
@@ -84,26 +86,84 @@ def learn_pairs(
 ) -> Learned:
     """Try a correlation for each pair of levels, column by column, where the kernel allows it.
 
-    It is kept where asked for, or if the log evidence rises by more than ½ log(rows) for each
-    number that it has more than one correlation.
+    It is kept where asked for, or if the log evidence rises by more than one for each number that
+    it has more than one correlation: Akaike's criterion.
     """
     for path, column in _pairable(learned.kernel):
         if late():
             break
-        kernel = _with_factor(data, learned, path, column)
-        part = _part(kernel, path)
-        again = replace(noise, start=learned.noise)
-        paired = maximise(first_rows(data), kernel, again, f"{learned.family}, pairs", late=late)
-        paired = second_stage(data, paired, again, late)
-        rows = float(data.weights.sum())
-        gain = (paired.evidence_per_row - learned.evidence_per_row) * rows
-        further = _free_numbers(*part.factors[column].shape) - 1
-        stages = learned.stages + paired.stages
-        if part.correlations == "pairs" or gain > 0.5 * further * np.log(rows):
-            learned = replace(paired, family=learned.family, stages=stages)
-        else:
-            learned = replace(learned, stages=stages)
+        learned = _with_pairs(data, learned, path, column, noise, late)
     return learned
+
+
+def _with_pairs(
+    data: Evidence,
+    learned: Learned,
+    path: str,
+    column: int,
+    noise: NoiseRange,
+    late: Callable[[], bool],
+) -> Learned:
+    """What is learned with a factor for one column, or what was learned before."""
+    again = replace(noise, start=learned.noise)
+    first, asked = first_rows(data), _part(learned.kernel, path).correlations == "pairs"
+    paired = _best_rank(first, learned, path, column, again, late)
+    stages = learned.stages + paired.stages
+    penalty = _penalty(paired, path, column)
+    if not asked:
+        # More rows may raise the gain in proportion to their number, but hardly further.
+        before = first.value_and_gradient(learned.kernel, learned.noise)
+        gain = paired.evidence_per_row * _rows(first) - (-np.inf if before is None else before[0])
+        if gain * _rows(data) / _rows(first) <= penalty:
+            return replace(learned, stages=stages)
+    paired = second_stage(data, replace(paired, stages=stages), again, late)
+    gain = (paired.evidence_per_row - learned.evidence_per_row) * _rows(data)
+    if asked or gain > penalty:
+        return replace(paired, family=learned.family)
+    return replace(learned, stages=paired.stages)
+
+
+def _best_rank(
+    first: Evidence,
+    learned: Learned,
+    path: str,
+    column: int,
+    noise: NoiseRange,
+    late: Callable[[], bool],
+) -> Learned:
+    """A factor of the rank asked for, or of 2, 3, … as long as Akaike's criterion rises."""
+    part = _part(learned.kernel, path)
+    most = len(part.levels[column]) - 1
+    ranks = range(min(2, most), min(_MOST_RANK, most) + 1)
+    if part.rank is not None:
+        ranks = range(min(part.rank, most), min(part.rank, most) + 1)
+    best, stages = None, []
+    for rank in ranks:
+        kernel = _with_factor(first, learned, path, column, rank)
+        tried = maximise(first, kernel, noise, f"{learned.family}, pairs", late=late)
+        stages += tried.stages
+        if best is not None and _score(tried, first, path, column) <= _score(
+            best, first, path, column
+        ):
+            break
+        best = tried
+        if late():
+            break
+    assert best is not None
+    return replace(best, stages=stages)
+
+
+def _score(learned: Learned, data: Evidence, path: str, column: int) -> float:
+    return learned.evidence_per_row * _rows(data) - _penalty(learned, path, column)
+
+
+def _penalty(learned: Learned, path: str, column: int) -> float:
+    """How many numbers a column has beyond one correlation."""
+    return _free_numbers(*_part(learned.kernel, path).factors[column].shape) - 1.0
+
+
+def _rows(data: Evidence) -> float:
+    return float(data.weights.sum())
 
 
 def _free_numbers(n_levels: int, rank: int) -> int:
@@ -126,11 +186,10 @@ def _part(kernel: Any, path: str) -> Any:
     return kernel.get_params()[path] if path else kernel
 
 
-def _with_factor(data: Evidence, learned: Learned, path: str, column: int) -> Any:
+def _with_factor(data: Evidence, learned: Learned, path: str, column: int, rank: int) -> Any:
     """The learned kernel, with a factor for one column that starts from the data."""
     part = _part(learned.kernel, path)
     codes: Floats = np.asarray(part.levels[column], dtype=np.float64)
-    rank = max(1, min(part.rank, len(codes) - 1))
     position = _position(learned.kernel, path, column)
     correlations = _level_correlations(data, learned, position, codes)
     changed = part.with_factor(column, _factor(correlations, rank))
@@ -157,7 +216,7 @@ def _level_correlations(data: Evidence, learned: Learned, position: int, codes: 
     Means over some rows x of E f_i(x)f_j(x), where f_i(x) is f at x with level i: the first step of
     expectation maximisation over the correlations.
     """
-    X, y, weights = (part[:_PROBED_ROWS] for part in (data.X, data.y, data.weights))
+    X, y, weights = data.X, data.y, data.weights
     kernel = compile_kernel(learned.kernel)[0]
     C = kernel.tile(X, X)
     C[np.diag_indices_from(C)] += learned.noise / weights

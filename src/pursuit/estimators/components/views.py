@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
-from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
 from pursuit import limits
@@ -22,10 +21,12 @@ from pursuit.estimators.components.subspace import WEIGHTED
 from pursuit.estimators.inputs import (
     as_source,
     check_symmetric,
+    column_names,
     counting_kernel,
     holds_objects,
     is_precomputed,
     reads_matrix,
+    resolved_kernel,
     validate_items,
 )
 from pursuit.estimators.kernel_model import lazily
@@ -63,6 +64,10 @@ class View(BaseEstimator):
         self.kernel = kernel
         self.params = params
 
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_frame"}
+
     def rows(self, items: Any, *, reset: bool) -> tuple[RowSource, Any]:
         """The items as rows, and the validated items; ``reset`` is for those of a fit."""
         items = self._validated(items, reset=reset)
@@ -79,7 +84,7 @@ class View(BaseEstimator):
 
     def compiled(self, items: Any) -> CountingKernel:
         """The kernel on items like these."""
-        kernel = clone(self.kernel) if isinstance(self.kernel, SklearnKernel) else self.kernel
+        kernel = resolved_kernel(self.kernel, column_names(self))
         if is_precomputed(kernel) and self.params:
             raise ValueError(
                 f"kernel_params_{self.name.lower()} has no effect on a precomputed kernel: leave "
@@ -102,6 +107,8 @@ class View(BaseEstimator):
 
     def _validated(self, items: Any, *, reset: bool) -> Any:
         if self.name == "X" or as_source(items) is not None:
+            return validate_items(self, items, reset=reset)
+        if hasattr(items, "columns"):
             return validate_items(self, items, reset=reset)
         if not holds_objects(self.kernel, items) and np.asarray(items).ndim == 1:
             items = np.asarray(items).reshape(-1, 1)

@@ -271,13 +271,17 @@ class RowIndex:
     def build(
         cls, kept: NearRows, kernel: Kernel, points: Any, whitener: Floats, workers: Workers
     ) -> RowIndex:
-        """By scaled distance where the kernel has length scales, else by the kernel's own."""
+        """By scaled distance where the kernel has length scales, else by the kernel's own.
+
+        The kernel's own distance compares categories, too.
+        """
         scales = kernel.length_scales
-        if scales is None or not isinstance(kept.items, np.ndarray):
+        by_distance = scales is not None and not np.isnan(scales).any()
+        if not by_distance or not isinstance(kept.items, np.ndarray):
             rows = as_rows(kept.items)
             R = invert_lower(whitener)
             return cls(nearest_in_features(rows, kernel, points, R, workers), None)
-        per_feature = np.broadcast_to(np.asarray(scales, dtype=float), kept.items.shape[1:])
+        per_feature = np.broadcast_to(np.asarray(scales, dtype=np.float64), kept.items.shape[1:])
         cells = placed(points, per_feature) if len_items(points) else None
         where = placed(kept.items, per_feature)
         return cls(nearest_in_space(where, cells, workers), per_feature)

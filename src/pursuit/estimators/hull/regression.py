@@ -452,7 +452,7 @@ class HullRegressor(
         self, sample: Sample, X: Any, search: Search, run: FitRun
     ) -> tuple[CountingKernel, Pool]:
         """The kernel, and the first pool of its functions."""
-        self.kernel_ = self.kernel
+        self.kernel_ = self._given_kernel()
         kernels = self._compiled_kernels(X)
         self._freeze_parameters()
         n, m = len(kernels), sample.n_rows

@@ -17,7 +17,6 @@ from sklearn.base import (
     MultiOutputMixin,
     RegressorMixin,
     _fit_context,
-    clone,
 )
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -186,8 +185,8 @@ class MatchingPursuitModel(CallbackSupportMixin, BasisModel, ReportedModel, Base
             sample = sample.take(present)
         self._level, self._n_outputs = level, sample.n_outputs
         several = isinstance(self.kernel, list | tuple)
-        given = self.kernel if several else [self.kernel]
-        self._set_kernels([clone(k) if isinstance(k, SklearnKernel) else k for k in given], several)
+        given = self._given_kernel()
+        self._set_kernels(given if several else [given], several)
         kernels = self._compiled_kernels(X)
         with FitRun(self, sample, present, n_stages=3) as run:
             run.same_matrix(X)
