@@ -92,8 +92,10 @@ class Collection:
         ]
         if other:
             raise ValueError(
-                f"{self.name} has columns that are not numbers: {listed(other)}. Encode them, for "
-                "instance with categorize() and dask.dataframe.get_dummies, or leave them out."
+                f"{self.name} has columns that are not numbers: {listed(other)}. Take some rows "
+                "into a data frame, whose categories kernel=None and pursuit.Categorical compare; "
+                "or encode them, for instance with categorize() and dask.dataframe.get_dummies; or "
+                "leave them out."
             )
 
 

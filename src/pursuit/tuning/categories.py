@@ -118,9 +118,15 @@ def _with_pairs(
             return replace(learned, stages=stages)
     paired = second_stage(data, replace(paired, stages=stages), again, late)
     gain = (paired.evidence_per_row - learned.evidence_per_row) * _rows(data)
-    if asked or gain > penalty:
-        return replace(paired, family=learned.family)
-    return replace(learned, stages=paired.stages)
+    if not asked and gain <= penalty:
+        return replace(learned, stages=paired.stages)
+    return replace(
+        learned,
+        kernel=paired.kernel,
+        noise=paired.noise,
+        evidence_per_row=paired.evidence_per_row,
+        stages=paired.stages,
+    )
 
 
 def _best_rank(

@@ -197,8 +197,10 @@ def learn(
     core, _ = without_white(kernel)
     if any(isinstance(term, Additive) for term in terms_of(core)):
         power = target_power(sample)
-        return grow_additive(data, core, deviations, power, noise, **search)
-    return learn_pairs(data, learn_given(data, expanded(core), noise, **search), noise, late)
+        learned = grow_additive(data, core, deviations, power, noise, **search)
+    else:
+        learned = learn_given(data, expanded(core), noise, **search)
+    return learn_pairs(data, learned, noise, late)
 
 
 def _number_scales(deviations: Floats, known: ColumnNames) -> Floats:

@@ -461,8 +461,9 @@ class HullRegressor(
         size = search.pool_size or 2 * self.n_terms + 1000
         atoms = RowAtoms(sample, kernel, n, size, run.workers)
         if search.own_points or search.candidates == "kmeans":
+            search = with_checked_points(self, search)
             if search.own_points:
-                points, name = with_checked_points(self, search).candidates, "points given"
+                points, name = search.candidates, "points given"
             else:
                 points = cluster_centres(sample, min(size, m), run.rng)
                 name = "cluster centres"

@@ -48,6 +48,7 @@ from pursuit.estimators.maps.landmarks import (
     project,
 )
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.span.search import refuse_centres
 from pursuit.gram import kernel_features
 from pursuit.greedy import Path
 from pursuit.kernels import CountingKernel
@@ -300,6 +301,7 @@ class GreedyFeatureMap(
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         rows, X = _rows(self, X, fitting=True)
         sample, present = weighted_sample(rows, sample_weight)
+        refuse_centres(self, plan.search)
         if plan.search.own_points:
             points = own_points(self, plan.search.candidates, rows.n_rows)
             plan = replace(plan, search=replace(plan.search, candidates=points))

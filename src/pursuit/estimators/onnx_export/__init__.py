@@ -47,7 +47,8 @@ def to_onnx(
         A fitted sparse or exact Gaussian process, `SparseKernelRidge`, kernel matching pursuit,
         support vector or LP machine, `GreedyFeatureMap` or `SparseKernelPCA`. Its kernel may be an
         RBF, Matérn, RationalQuadratic, DotProduct or polynomial kernel, a constant, or a sum,
-        product or power of these.
+        product or power of these, also on some of the columns, and of categories. Columns of text
+        are columns of codes in the graph: positions in ``model.categories_``.
     path : path-like, optional
         Also write the graph to this file.
     return_std : bool, default False

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from pursuit._types import Floats
 from pursuit.kernels import Dot, Kernel
+from pursuit.kernels.categorical import CategoryColumn, OneCorrelation, PairCorrelations
 from pursuit.kernels.compose import Constant, Mapped, Power, Product, Sum
 from pursuit.kernels.matern import LARGEST, Matern, half_integer, is_half_integer
 from pursuit.kernels.metrics import AdditiveChiSquared, ChiSquared, Cosine, Laplacian
@@ -144,6 +145,12 @@ def block(graph: Graph, X: str, kernel: Kernel, Z: Floats) -> tuple[str, float]:
         if isinstance(kernel, AdditiveChiSquared):
             return sums, -1.0
         return graph.node("Exp", _scaled(graph, sums, -kernel.gamma)), 1.0
+    if isinstance(kernel, OneCorrelation):
+        equal = _are_equal(graph, X, kernel, kernel.codes(Z))
+        varying = graph.node("Mul", equal, graph.constant(1.0 - kernel.rho))
+        return graph.node("Add", varying, graph.constant(kernel.rho)), 1.0
+    if isinstance(kernel, PairCorrelations):
+        return _looked_up(graph, X, kernel, Z), 1.0
     return _combined(graph, kernel, [block(graph, X, part, Z) for part in _parts(kernel)])
 
 
@@ -173,7 +180,7 @@ def _same_everywhere(kernel: Kernel) -> float | None:
         return kernel.variance
     if isinstance(kernel, Constant):
         return kernel.value
-    if isinstance(kernel, Laplacian | ChiSquared):
+    if isinstance(kernel, CategoryColumn | Laplacian | ChiSquared):
         return 1.0
     return 0.0 if isinstance(kernel, AdditiveChiSquared) else None
 
@@ -226,6 +233,24 @@ def _parts(kernel: Kernel) -> tuple[Kernel, ...]:
         "DotProduct, PairwiseKernel, constants, their sums, products and powers, on_columns, or a "
         "kernel given by name."
     )
+
+
+def _are_equal(graph: Graph, X: str, kernel: CategoryColumn, codes: Floats) -> str:
+    """1 where the code of a row is that of a column, else 0."""
+    from onnx import TensorProto
+
+    column = graph.node("Gather", X, graph.constant([kernel.position], np.int64), axis=1)
+    equal = graph.node("Equal", column, graph.constant(codes[None]))
+    return graph.node("Cast", equal, to=TensorProto.DOUBLE)
+
+
+def _looked_up(graph: Graph, X: str, kernel: PairCorrelations, Z: Floats) -> str:
+    """Correlations of levels; the last row of the table is for codes that are no level."""
+    table = kernel.table()[:, kernel.numbers(Z)]
+    levels = _are_equal(graph, X, kernel, kernel.levels)
+    unknown = graph.node("Sub", graph.constant(1.0), graph.row_sums(levels))
+    known = graph.node("MatMul", levels, graph.constant(table[:-1]))
+    return graph.node("Add", known, graph.node("MatMul", unknown, graph.constant(table[-1:])))
 
 
 def _combined(graph: Graph, kernel: Kernel, parts: list[tuple[str, float]]) -> tuple[str, float]:

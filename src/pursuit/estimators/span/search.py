@@ -94,8 +94,20 @@ def estimator_search(estimator: Any, allowed: Mapping[str, Collection[str]]) -> 
     return search
 
 
+def refuse_centres(estimator: Any, search: Search) -> None:
+    """Refuse centres of clusters of rows that have categories: means of levels are no levels."""
+    if isinstance(search.candidates, str) and search.candidates == "kmeans":
+        categories = list(vars(estimator).get("categories_", {}))
+        if categories:
+            raise ValueError(
+                f"candidates='kmeans' averages rows, and columns hold categories: {categories}. "
+                "Use candidates='rows', or points of your own."
+            )
+
+
 def with_checked_points(estimator: Any, search: Search) -> Search:
     """Validate the user's own candidate points; X has been validated before."""
+    refuse_centres(estimator, search)
     if not search.own_points:
         return search
     points = validate_items(estimator, search.candidates, reset=False, name="candidates")
