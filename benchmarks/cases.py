@@ -37,6 +37,7 @@ from benchmarks.hull_cases import (
     hull_mixture,
     hull_mixture_bic,
 )
+from benchmarks.kernel_search_cases import kernel_search
 from benchmarks.landmark_cases import landmarks, landmarks_elsewhere, pipeline
 from benchmarks.learning_cases import evidence, large, learned, time_limit
 from benchmarks.lp_cases import lp_machine
@@ -268,6 +269,7 @@ CASES: dict[str, Case] = {
     "large": large,
     "categories": categories,
     "time-limit": time_limit,
+    "kernel-search": kernel_search,
     "full-scale-kin40k": full_scale_kin40k,
     "full-scale-protein": full_scale_protein,
     "full-scale-time": full_scale_time,

@@ -11,6 +11,7 @@ This room imports NumPy, SciPy and scikit-learn, and no other room.
 from pursuit.kernels.additive import (
     Additive,
     Part,
+    columns_used,
     described,
     expanded,
     holds_additive,
@@ -58,6 +59,7 @@ __all__ = [
     "RandomFeatures",
     "ScaledKernel",
     "as_dot",
+    "columns_used",
     "compared_columns",
     "compile_kernel",
     "described",

@@ -16,6 +16,7 @@ from pursuit._types import Floats
 from pursuit.kernels.base import Vector
 from pursuit.kernels.on_columns import AroundKernel, ColumnNames, Columns, ColumnsKernel
 
+_MATERN = {0.5: "12", 1.5: "32", 2.5: "52"}
 MOST_TERMS = 10_000
 """Most terms of an additive kernel. More: learning tries them all, for minutes at every step."""
 
@@ -243,9 +244,7 @@ def parts_of(kernel: gp.Kernel) -> list[Part]:
         while name in names:
             name, again = f"{described(term)} ({again})", again + 1
         names.append(name)
-    return [
-        Part(term, name, _columns_used(term)) for term, name in zip(kernels, names, strict=True)
-    ]
+    return [Part(term, name, columns_used(term)) for term, name in zip(kernels, names, strict=True)]
 
 
 def is_constant(kernel: gp.Kernel) -> bool:
@@ -279,7 +278,8 @@ def described(kernel: gp.Kernel, columns: Sequence[str] | None = None) -> str:
     if isinstance(kernel, ColumnsKernel):
         return described(kernel.kernel, _column_names(kernel))
     shown = "" if columns is None else f"({', '.join(columns)})"
-    return f"{type(kernel).__name__}{shown}"
+    smoothness = _MATERN.get(kernel.nu, "") if type(kernel) is gp.Matern else ""
+    return f"{type(kernel).__name__}{smoothness}{shown}"
 
 
 def _column_names(kernel: ColumnsKernel) -> list[str]:
@@ -290,14 +290,14 @@ def _column_names(kernel: ColumnsKernel) -> list[str]:
     return [f"x{one}" if isinstance(one, int | np.integer) else str(one) for one in several]
 
 
-def _columns_used(kernel: gp.Kernel) -> list[int] | None:
+def columns_used(kernel: gp.Kernel) -> list[int] | None:
     """Positions of the columns that a kernel looks at; None for all of them."""
     if isinstance(kernel, gp.KernelOperator):
-        used = [_columns_used(one) for one in (kernel.k1, kernel.k2) if not is_constant(one)]
+        used = [columns_used(one) for one in (kernel.k1, kernel.k2) if not is_constant(one)]
         known = [columns for columns in used if columns is not None]
         return sorted(set().union(*known)) if len(known) == len(used) else None
     if isinstance(kernel, gp.Exponentiation):
-        return _columns_used(kernel.kernel)
+        return columns_used(kernel.kernel)
     if isinstance(kernel, ColumnsKernel):
         return sorted(int(j) for j in kernel.columns)  # type: ignore[union-attr]
     return None

@@ -128,6 +128,11 @@ def _compile_name(
             "kernel='precomputed' has no formula to compile: pass the matrix to the estimator, or "
             "use PrecomputedKernel(matrix)."
         )
+    if name == "search":
+        raise ValueError(
+            "kernel='search' is for SparseGPRegressor, ExactGPRegressor and FullScaleGPRegressor, "
+            "which learn: give this estimator a kernel, such as kernel_ of one of those."
+        )
     if name not in KERNEL_PARAMS:
         raise ValueError(
             f"kernel={name!r} is not a known name{_suggestion(name)}: use one of "

@@ -22,7 +22,7 @@ from pursuit.tuning.calibration import (
 )
 from pursuit.tuning.categories import learn_mixed, learn_pairs, mixed_kernel
 from pursuit.tuning.evidence import NOISE_FLOOR, Evidence, learn_noise
-from pursuit.tuning.growth import grow_additive
+from pursuit.tuning.growth import grow_additive, search_kernel
 from pursuit.tuning.learning import (
     Learned,
     LearningReport,
@@ -87,5 +87,6 @@ __all__ = [
     "never",
     "noise_limits",
     "raise_ridge",
+    "search_kernel",
     "tune_near_rows",
 ]

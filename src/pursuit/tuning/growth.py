@@ -15,6 +15,7 @@ from pursuit._types import Floats
 from pursuit.kernels import (
     Additive,
     ColumnsKernel,
+    columns_used,
     compile_kernel,
     described,
     expanded,
@@ -38,10 +39,10 @@ from pursuit.tuning.learning import (
 
 _WIDTHS = 0.3, 1.0, 3.0
 """Length scales that a new term is tried with, in deviations of its features."""
-_TESTING_WORK = 2e10
+_TESTING_WORK = 1e10
 """Operations of one round of score tests. Fewer: tests on fewer rows, of less power."""
 _TESTING_ROWS = 100, 500  # Fewest and most rows of a score test.
-_GROWING_STEPS = 12  # Steps of L-BFGS after a term is added or dropped; more at the end.
+_GROWING_STEPS = 20  # Steps of L-BFGS after a term is added or dropped; more at the end.
 _PATIENCE = 3  # Candidates that are tried before a search ends.
 _SHARES = 0.01, 1.0  # Range of the first variance of a new term, in units of the targets'.
 _CONSTANT_RANGE = np.exp(-9.0), np.exp(12.0)  # Bounds of its variance, in the same units.
@@ -49,20 +50,25 @@ _CONSTANT_RANGE = np.exp(-9.0), np.exp(12.0)  # Bounds of its variance, in the s
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A term that may be added, without its constant.
+    """A term that may be added, or a factor that a present term may be multiplied with.
 
     Attributes
     ----------
     variants : sequence of kernels
-        The term with several starting values of its hyper-parameters.
+        The kernel with several starting values of its hyper-parameters, without a constant. A sum
+        stands for several terms that are added at once.
+    onto : int or None, default None
+        Number of the term that it multiplies; None if it is added.
     """
 
     variants: Sequence[gp.Kernel]
+    onto: int | None = None
 
     @property
     def n_parameters(self) -> int:
-        """Hyper-parameters of the term, its constant included."""
-        return len(self.variants[0].theta) + 1
+        """Hyper-parameters that it brings, constants included."""
+        constants = len(terms_of(self.variants[0])) if self.onto is None else 0
+        return len(self.variants[0].theta) + constants
 
 
 class ScoreTest:
@@ -130,6 +136,11 @@ class Growth:
         Whether time is over.
     model : Learned
         The present kernel; it is None where all is noise.
+    terms : list of kernels
+        Its terms.
+    worth : float, optional
+        What the evidence per row must rise by with every step. By default ½ log(number of target
+        values) per hyper-parameter, divided by the rows.
     """
 
     data: Evidence
@@ -138,6 +149,7 @@ class Growth:
     late: Callable[[], bool]
     model: Learned
     terms: list[gp.Kernel] = field(default_factory=list)
+    worth: float | None = None
 
     @classmethod
     def start(
@@ -164,7 +176,9 @@ class Growth:
         return " + ".join(described(term) or "constant" for term in self.terms) or "noise"
 
     def penalty(self, n_parameters: int) -> float:
-        """What the evidence per row must rise by for so many hyper-parameters: ½ log(values)."""
+        """What the evidence per row must rise by for so many hyper-parameters."""
+        if self.worth is not None:
+            return self.worth
         rows = float(self.data.weights.sum())
         values = max(rows * self.data.y.shape[1], 2.0)
         return 0.5 * n_parameters * float(np.log(values)) / rows
@@ -174,13 +188,14 @@ class Growth:
 
         A kernel needs a term: to noise alone the best candidate is added in any case.
         """
-        for candidate, kernel in self._ranked(candidates)[:_PATIENCE]:
+        for candidate, kernel, factor in self._ranked(candidates)[:_PATIENCE]:
             if self.terms and self.late():
                 return False
-            trial = self._learned([*self.terms, kernel])
+            terms, change = self._changed(candidate, kernel, factor)
+            trial = self._learned(terms)
             least = self.model.evidence_per_row + self.penalty(candidate.n_parameters)
             accepted = not self.terms or trial.evidence_per_row > least
-            self._note(f"+ {described(kernel)}", trial, accepted)
+            self._note(change, trial, accepted)
             if accepted:
                 candidates.remove(candidate)
                 return True
@@ -217,27 +232,49 @@ class Growth:
         kernel = sum_of_terms(terms)
         return maximise(self.data, kernel, noise, "grown", steps=_GROWING_STEPS, late=self.late)
 
-    def _ranked(self, candidates: list[Candidate]) -> list[tuple[Candidate, gp.Kernel]]:
-        """Candidates with their best variants times a constant, best first; only if they gain."""
+    def _changed(
+        self, candidate: Candidate, kernel: gp.Kernel, factor: float
+    ) -> tuple[list[gp.Kernel], str]:
+        """The terms with a candidate, and the change in words."""
+        if candidate.onto is not None:
+            term = self.terms[candidate.onto]
+            changed = [*self.terms]
+            changed[candidate.onto] = _multiplied(term, kernel, self.data.X)
+            return changed, f"{described(term)} -> {described(changed[candidate.onto])}"
+        added = terms_of(kernel)
+        low, high = (self.power * share / len(added) for share in _SHARES)
+        bounds = tuple(self.power * end for end in _CONSTANT_RANGE)
+        constant = float(np.clip(factor, low, high))
+        terms = [gp.ConstantKernel(constant, bounds) * one for one in added]
+        return [*self.terms, *terms], f"+ {described(kernel)}"
+
+    def _ranked(self, candidates: list[Candidate]) -> list[tuple[Candidate, gp.Kernel, float]]:
+        """Candidates with their best variants and factors, best first; only if they gain."""
         count = max(sum(len(candidate.variants) for candidate in candidates), 1)
         rows = int(np.clip((_TESTING_WORK / (2.0 * count)) ** (1 / 3), *_TESTING_ROWS))
         data = self.data
         some = Evidence(data.X[:rows], data.y[:rows], data.weights[:rows], data.workers)
         test = ScoreTest(some, self.terms, self.model.noise)
-        best: list[tuple[float, Candidate, gp.Kernel]] = []
+        best: list[tuple[float, Candidate, gp.Kernel, float]] = []
         for candidate in candidates:
-            results = [test(kernel) for kernel in candidate.variants]
+            term = None if candidate.onto is None else self.terms[candidate.onto]
+            tested = [one if term is None else term * one for one in candidate.variants]
+            results = [test(kernel) for kernel in tested]
             i = int(np.argmax([gain for gain, _ in results]))
             gain, factor = results[i]
             if gain > 0.0 or not self.terms:
-                best.append((gain, candidate, self._term(factor, candidate.variants[i])))
+                best.append((gain, candidate, candidate.variants[i], factor))
         best.sort(key=lambda one: -one[0])
-        return [(candidate, kernel) for _, candidate, kernel in best]
+        return [(candidate, kernel, factor) for _, candidate, kernel, factor in best]
 
-    def _term(self, factor: float, kernel: gp.Kernel) -> gp.Kernel:
-        low, high = (self.power * share for share in _SHARES)
-        bounds = tuple(self.power * end for end in _CONSTANT_RANGE)
-        return gp.ConstantKernel(float(np.clip(factor, low, high)), bounds) * kernel
+
+def _multiplied(term: gp.Kernel, factor: gp.Kernel, X: Floats) -> gp.Kernel:
+    """A constant times a kernel and the factor, the constant being such that the size stays."""
+    size = float(np.mean(compile_kernel(factor, n_features=X.shape[1])[0].diag(X)))
+    constant = term.k1
+    low, high = constant.constant_value_bounds
+    value = float(np.clip(constant.constant_value / size, low, high))
+    return gp.ConstantKernel(value, (low, high)) * (term.k2 * factor)
 
 
 def grow_additive(
@@ -321,6 +358,8 @@ SEARCH_ROWS = 1000
 """Rows on which a search compares kernels. More: structure that is harder to see, slower."""
 _BUDGET = 10.0
 """What a search may cost, in units of what the fixed family costs. More: longer searches."""
+_WORTH = 0.003
+"""What a step of a search must add to the evidence per row. Less: longer searches."""
 _STRETCHES = 1 / 3, 1.0, 3.0
 """Length scales of a further kernel of all columns, in units of those of the first."""
 
@@ -334,7 +373,7 @@ def search_kernel(
     late: Callable[[], bool] = never,
     **search: Any,
 ) -> Learned:
-    """Grow sums and products of kernels, from the best of the fixed families and from noise.
+    """Grow sums and products of kernels from the best of the fixed families.
 
     What was grown is taken if its errors are smaller than those of the best family by more than a
     standard error, and its density is not lower: on ``others``, rows with no part in learning, or
@@ -343,35 +382,26 @@ def search_kernel(
     scales = deviations * np.sqrt(len(deviations))
     winner = best_family(first_rows(data), scales, power, noise, late, **search)
     fixed = second_stage(data, winner, noise, late)
-    fixed.path = [SearchStep(f"fixed: {winner.family}", fixed.evidence_per_row, True)]
     n = SEARCH_ROWS
     rows = Evidence(data.X[:n], data.y[:n], data.weights[:n], data.workers)
+    growth = Growth.start(rows, power, replace(noise, start=fixed.noise), late, fixed.kernel)
+    growth.worth = _WORTH
     most = _BUDGET * _cost(fixed)
-    best, judged = fixed, judge(fixed, data, others)
-    stages, path = fixed.stages, fixed.path
-    for start in (fixed.kernel, None):
-        if late():
-            break
-        growth = Growth.start(rows, power, noise, late, start)
-        _search(growth, fixed.kernel, deviations, most / 2)
-        grown = second_stage(data, replace(growth.model, family="search"), noise, late)
-        errors = judge(grown, data, others)
-        better = errors.better_than(judged)
-        end = SearchStep(f"= {growth.expression} ({errors})", grown.evidence_per_row, better)
-        stages, path = stages + grown.stages, [*path, *grown.path, end]
-        if better:
-            best, judged = grown, errors
-    return replace(best, stages=stages, path=path)
-
-
-def _search(growth: Growth, first: gp.Kernel, deviations: Floats, most: float) -> None:
-    """Add and drop terms until nothing is worth it, or the cost is at its most."""
-    while _cost(growth.model) < most:
-        candidates = search_candidates(growth.terms, first, deviations)
-        if not growth.extend(candidates):
-            break
+    while _cost(growth.model) < most and growth.extend(
+        search_candidates(growth.terms, fixed.kernel, deviations)
+    ):
         while growth.shorten():
             pass
+    grown = second_stage(data, replace(growth.model, family="search"), noise, late)
+    before, after = judge(fixed, data, others), judge(grown, data, others)
+    better = after.better_than(before)
+    path = [
+        *grown.path,
+        SearchStep(f"fixed family ({before})", fixed.evidence_per_row, not better),
+        SearchStep(f"{growth.expression} ({after})", grown.evidence_per_row, better),
+    ]
+    best = grown if better else fixed
+    return replace(best, stages=fixed.stages + grown.stages, path=path)
 
 
 def _cost(learned: Learned) -> float:
@@ -382,31 +412,38 @@ def _cost(learned: Learned) -> float:
 def search_candidates(
     terms: Sequence[gp.Kernel], first: gp.Kernel, deviations: Floats
 ) -> list[Candidate]:
-    """Kernels of all columns and of single columns, and products of the latter with terms."""
+    """Kernels of all columns and of single columns, and factors of single columns for terms."""
     scales = np.asarray(first.k2.length_scale)
     candidates = [
         Candidate([family_kernel(family, scales, 1.0, scales * s).k2 for s in _STRETCHES])
         for family in FAMILIES
     ]
-    columns = [_of_column(j, float(deviation)) for j, deviation in enumerate(deviations)]
-    if len(deviations) > 1:
-        candidates += [candidate for column in columns for candidate in column]
-    for term in terms:
-        core = term.k2 if isinstance(term, gp.Product) else term
+    n = len(deviations)
+    linear = [_linear(j, deviations[j]) for j in range(n)]
+    smooth = [[_smooth(j, width, deviations[j]) for width in _WIDTHS] for j in range(n)]
+    candidates += [Candidate([one]) for one in linear]
+    if n > 1:
+        candidates += [Candidate(variants) for variants in smooth]
+        candidates.append(Candidate([sum_of_terms(some) for some in zip(*smooth, strict=True)]))
+    for onto, term in enumerate(terms):
+        used = columns_used(term)
+        candidates += [Candidate([one], onto) for one in linear]
         candidates += [
-            Candidate([clone(core) * factor for factor in candidate.variants])
-            for column in columns
-            for candidate in column
+            Candidate(smooth[j], onto) for j in range(n) if used is not None and j not in used
         ]
     return candidates
 
 
-def _of_column(j: int, deviation: float) -> list[Candidate]:
-    """Kernels of one column."""
-    bounds = deviation * np.exp(-4.0), deviation * np.exp(5.0)
-    smooth = [ColumnsKernel(gp.RBF(width * deviation, bounds), [j]) for width in _WIDTHS]
-    linear = gp.DotProduct(deviation, (deviation * np.exp(-5.0), deviation * np.exp(5.0)))
-    return [Candidate(smooth), Candidate([ColumnsKernel(linear, [j])])]
+def _linear(j: int, deviation: float) -> gp.Kernel:
+    """A linear function of one column."""
+    bounds = float(deviation * np.exp(-5.0)), float(deviation * np.exp(5.0))
+    return ColumnsKernel(gp.DotProduct(float(deviation), bounds), [j])
+
+
+def _smooth(j: int, width: float, deviation: float) -> gp.Kernel:
+    """A smooth function of one column, its length scale in units of the deviation."""
+    bounds = float(deviation * np.exp(-4.0)), float(deviation * np.exp(5.0))
+    return ColumnsKernel(gp.RBF(float(width * deviation), bounds), [j])
 
 
 @dataclass(frozen=True)

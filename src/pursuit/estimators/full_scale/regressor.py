@@ -117,7 +117,7 @@ class FullScaleGPRegressor(
     Parameters
     ----------
     kernel : kernel object, str, callable or None, default None
-        As in :class:`SparseGPRegressor`; not ``"precomputed"``.
+        As in :class:`SparseGPRegressor`, also ``"search"``; not ``"precomputed"``.
     n_basis : int or "auto", default 512
         Largest number of basis functions of the global part.
     n_neighbors : int or "auto", default "auto"

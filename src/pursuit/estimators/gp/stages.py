@@ -70,8 +70,15 @@ from pursuit.tuning import (
     loss_curve,
     mixed_kernel,
     never,
+    search_kernel,
 )
 
+SEARCH = "search"
+"""What ``kernel`` is where its form is searched for."""
+_SEARCH_JUDGES = 2000
+"""Most rows, beside those that learn, that judge what a search has found."""
+_FEWEST_JUDGES = 200
+"""Fewer rows beside those that learn do not judge; those that learn are left out in turn."""
 _LEARNING_SHARE = 0.3
 """What learning may use of the time that a fit has."""
 _LIGHT = 0.1
@@ -102,18 +109,19 @@ def _nothing_to_learn(kernel: Any, n_features: int | None) -> str:
     """Why the evidence has nothing to learn of a kernel; empty if it has."""
     if is_precomputed(kernel):
         return "a matrix of kernel values has no hyper-parameters that the evidence could learn"
-    if isinstance(kernel, str):
+    if isinstance(kernel, str) and not is_search(kernel):
         return (
             f"the evidence learns kernel objects of sklearn.gaussian_process.kernels, and "
             f"{kernel!r} is a name"
         )
-    if kernel is not None and not isinstance(kernel, SklearnKernel):
+    built = kernel is None or is_search(kernel)
+    if not built and not isinstance(kernel, SklearnKernel):
         return "a function has no hyper-parameters that the evidence could learn"
     if n_features is None:
         return "the evidence learns from rows of numbers only"
     if n_features > _DENSE_FEATURES:
         return f"the evidence learns from at most {_DENSE_FEATURES:,} features"
-    if kernel is None:
+    if built:
         return ""
     core, _ = without_white(_one_for_all(kernel))
     if core is None or len(core.theta) == 0:
@@ -131,6 +139,11 @@ def why_kept(optimizer: Any, kernel: Any, n_features: int | None, power: float) 
     if reason or power > 0:
         return reason
     return "the targets are all equal"
+
+
+def is_search(kernel: Any) -> bool:
+    """Whether the form of the kernel is searched for."""
+    return isinstance(kernel, str) and kernel == SEARCH
 
 
 def _one_for_all(kernel: Any) -> Any:
@@ -181,11 +194,14 @@ def learn(
     so far is taken.
     """
     rows = rng.permutation(draw_rows(sample.n_rows, options.rows, rng))
-    subset = sample.take(rows)
-    items = subset.rows.take(np.arange(len(rows)))
-    X = np.asarray(dense(items), dtype=np.float64)
-    data = tuning.Evidence(X, subset.targets, subset.weights, workers)
+    data = _evidence(sample, rows, workers)
     search: dict[str, Any] = {"restarts": options.restarts, "rng": rng, "late": late}
+    if is_search(kernel):
+        others = np.setdiff1d(np.arange(sample.n_rows), rows)
+        others = others[draw_rows(len(others), _SEARCH_JUDGES, rng)]
+        judges = _evidence(sample, others, workers) if len(others) >= _FEWEST_JUDGES else None
+        power = target_power(sample)
+        return search_kernel(data, judges, deviations, power, noise, **search)
     if kernel is None and known.levels:
         scales = _number_scales(deviations, known)
         return learn_mixed(data, known, scales, target_power(sample), noise, **search)
@@ -215,6 +231,13 @@ def _default_kernel(deviations: Floats, power: float, known: ColumnNames) -> Any
     scales = _number_scales(deviations, known)
     kernel = ConstantKernel(power if power > 0 else 1.0) * RBF(scales)
     return mixed_kernel(kernel, known) if known.levels else kernel
+
+
+def _evidence(sample: Sample, rows: Indices, workers: Workers) -> tuning.Evidence:
+    """Some rows, with their targets."""
+    subset = sample.take(rows)
+    X = np.asarray(dense(subset.rows.take(np.arange(len(rows)))), dtype=np.float64)
+    return tuning.Evidence(X, subset.targets, subset.weights, workers)
 
 
 def warn_of_light_rows(
@@ -298,9 +321,11 @@ def _learn_or_take(
     """What the evidence says, or what is given; the kernel has counted what this has evaluated."""
     kernel, power = estimator._given_kernel(expand=False), target_power(sample)
     known = estimator._known_columns()
-    if kernel is None:
-        _refuse_named_parameters(estimator)
     width = n_features(X)
+    if kernel is None or is_search(kernel):
+        _refuse_named_parameters(estimator)
+    if is_search(kernel):
+        _check_search(estimator, width, classes)
     numeric = width is not None and not is_precomputed(kernel)
     deviations = feature_deviations(sample, rng) if numeric or kernel is None else None
     units = None if deviations is None else or_one(deviations)
@@ -309,7 +334,7 @@ def _learn_or_take(
     kept = why_kept(estimator.optimizer, kernel, width, power)
     learns = not kept
     kernel = kernel if learns else expanded(kernel)
-    if kernel is not None and learns:
+    if kernel is not None and learns and not is_search(kernel):
         estimator._compile(_one_for_all(kernel), X)  # what is wrong is said before it is learned
     family, stages, path = LearningReport().family, [], []
     notes = _idle_warnings(estimator.optimizer, kept)
@@ -331,7 +356,7 @@ def _learn_or_take(
         family, stages, path = learned.family, learned.stages, learned.path
         notes += [] if classes else _floor_warnings(noise, power)
         notes += ["max_time ended the learning of kernel and noise early"] if late() else []
-    elif kernel is None:
+    elif kernel is None or is_search(kernel):
         assert units is not None
         kernel = _default_kernel(units, power, known)
     compiled, white = estimator._compile(kernel, X)
@@ -360,9 +385,27 @@ def _refuse_named_parameters(estimator: Any) -> None:
     for name in KERNEL:
         if getattr(estimator, name) is not None:
             raise ValueError(
-                f"{name} belongs to kernels given by name, and kernel is None: give a name such as "
-                f"kernel='rbf', or leave {name} out."
+                f"{name} belongs to kernels given by name, and kernel is {estimator.kernel!r}: "
+                f"give a name such as kernel='rbf', or leave {name} out."
             )
+
+
+def _check_search(estimator: Any, width: int | None, classes: bool) -> None:
+    if classes:
+        raise ValueError(
+            "kernel='search' compares errors of regressors, and this is a classifier: use "
+            "kernel=None, or give a kernel, which is learned."
+        )
+    if width is None or width > _DENSE_FEATURES:
+        raise ValueError(
+            f"kernel='search' is for rows of at most {_DENSE_FEATURES} numbers: give a kernel for "
+            "these items."
+        )
+    if estimator.optimizer is None:
+        raise ValueError(
+            "kernel='search' learns, and optimizer=None does not: use optimizer='evidence', or "
+            "give a kernel."
+        )
 
 
 def _keep_noise(
