@@ -195,27 +195,6 @@ def terms_of(kernel: gp.Kernel) -> list[gp.Kernel]:
     return [kernel]
 
 
-def holds_additive(kernel: Any) -> bool:
-    """Whether a kernel is, or is built from, an additive kernel."""
-    if not isinstance(kernel, gp.Kernel):
-        return False
-    return any(isinstance(part, Additive) for part in (kernel, *kernel.get_params().values()))
-
-
-def expanded(kernel: Any) -> Any:
-    """Return a kernel with plain sums in place of resolved additive kernels."""
-    if not holds_additive(kernel):
-        return kernel
-    if isinstance(kernel, Additive):
-        return sum_of_terms(kernel.terms())
-    if isinstance(kernel, gp.KernelOperator):
-        return type(kernel)(expanded(kernel.k1), expanded(kernel.k2))
-    if isinstance(kernel, gp.Exponentiation):
-        return gp.Exponentiation(expanded(kernel.kernel), kernel.exponent)
-    assert isinstance(kernel, ColumnsKernel)
-    return ColumnsKernel(expanded(kernel.kernel), kernel.columns, kernel.names)
-
-
 @dataclass(frozen=True)
 class Part:
     """A term of a sum that is not a constant.

@@ -18,7 +18,7 @@ from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics.pairwise import KERNEL_PARAMS
 
 from pursuit._types import Indices
-from pursuit.kernels.additive import Additive, expanded
+from pursuit.kernels.additive import Additive, sum_of_terms
 from pursuit.kernels.base import Kernel, Vector
 from pursuit.kernels.callable import CallableKernel, ObjectKernel, function_name
 from pursuit.kernels.categorical import Categorical
@@ -311,6 +311,27 @@ def compared_columns(kernel: Any, known: ColumnNames) -> ComparedColumns:
         inner = compared_columns(kernel.kernel, known.of_columns(positions))
         return ComparedColumns(*(frozenset(positions[i] for i in part) for part in inner))
     return ComparedColumns(nothing, frozenset(range(known.n_columns)))
+
+
+def holds_additive(kernel: Any) -> bool:
+    """Whether a kernel is, or is built from, an additive kernel."""
+    if not isinstance(kernel, gp.Kernel):
+        return False
+    return any(isinstance(part, Additive) for part in (kernel, *kernel.get_params().values()))
+
+
+def expanded(kernel: Any) -> Any:
+    """Return a kernel with plain sums in place of resolved additive kernels."""
+    if not holds_additive(kernel):
+        return kernel
+    if isinstance(kernel, Additive):
+        return sum_of_terms(kernel.terms())
+    if isinstance(kernel, gp.KernelOperator):
+        return type(kernel)(expanded(kernel.k1), expanded(kernel.k2))
+    if isinstance(kernel, gp.Exponentiation):
+        return gp.Exponentiation(expanded(kernel.kernel), kernel.exponent)
+    assert isinstance(kernel, ColumnsKernel)
+    return ColumnsKernel(expanded(kernel.kernel), kernel.columns, kernel.names)
 
 
 def _compile_gp(kernel: gp.Kernel, n_features: int | None) -> tuple[Kernel, float]:

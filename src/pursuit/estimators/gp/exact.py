@@ -96,9 +96,9 @@ class ExactGPRegressor(
     Parameters
     ----------
     kernel : kernel object, str, callable or None, default None
-        As in :class:`SparseGPRegressor`, also ``"search"``. None compares a constant times RBF, Matérn 5/2, 3/2 and
-        1/2 with a length scale for each feature by evidence on 2 000 rows; the free
-        hyper-parameters of kernel objects are learned in the same way; named, callable and
+        As in :class:`SparseGPRegressor`, also ``"search"``. None compares a constant times RBF,
+        Matérn 5/2, 3/2 and 1/2 with a length scale for each feature by evidence on 2 000 rows; the
+        free hyper-parameters of kernel objects are learned in the same way; named, callable and
         precomputed kernels are used as given.
     noise : float or "learn", default "learn"
         Noise variance σ².
