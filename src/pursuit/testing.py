@@ -1,4 +1,4 @@
-"""Conformance checks for people who add a row source or an objective.
+"""Conformance checks for people who add a kernel, a row source or an objective.
 
 Each check raises AssertionError with a sentence that says what is wrong. Nothing in this package
 imports this module; at import it needs numpy only.
@@ -15,11 +15,18 @@ from numpy.typing import NDArray
 from pursuit._types import Floats, Indices
 
 if TYPE_CHECKING:
+    from pursuit.kernels import Kernel
     from pursuit.objectives import Objective
     from pursuit.rows import Items, RowSource
 
 _ROUNDING = 1e-8
 """Numbers that differ by less than this share of the largest one count as equal."""
+
+_SLOPES = 1e-6
+"""The same for derivatives, which are compared with differences."""
+
+_STEP = 1e-4
+"""Step of these differences, in units of the logarithm or of the spread of the points."""
 
 
 def check_row_source(source: RowSource, items: Items) -> None:
@@ -85,6 +92,142 @@ def check_objective(
             _check_add(_replayed(make_objective, chosen), candidate, score, scale)
         chosen.append(int(free[scores.argmax()]))
     _check_dependent(make_objective, *duplicates)
+
+
+def check_kernel(kernel: Any, items: Items) -> None:
+    """Check that a kernel fulfils the contract of `pursuit.kernels.Kernel`.
+
+    Parameters
+    ----------
+    kernel : scikit-learn GP kernel or Kernel
+        The kernel: an object that users pass, or a node of `pursuit.kernels`. Derivatives by
+        hyper-parameters can be compared with differences for the former only.
+    items : ndarray of shape (n_items, n_features), or list
+        At least four different items. Derivatives are checked for arrays.
+
+    Raises
+    ------
+    AssertionError
+        If tiles are not symmetric, differ from the diagonal, from tiles of other types or from
+        blocks `among` items; if a kernel that says that it is positive definite is not; or if
+        `theta`, `evaluated`, `points` or `diag_points` differ from differences of the values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from pursuit.testing import check_kernel
+    >>> check_kernel(2.0 * RBF([0.5, 1.0]), np.random.default_rng(0).normal(size=(8, 2)))
+    """
+    # Imported here, so that importing this module stays cheap.
+    from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
+
+    from pursuit.kernels import compile_kernel, kernel_gradient
+
+    n = _length(items)
+    _require(n >= 4, "items must hold at least four items for this check")
+    given = isinstance(kernel, SklearnKernel)
+    rows = items.astype(np.float64) if isinstance(items, np.ndarray) else None
+    features = None if rows is None else rows.shape[1]
+    node = compile_kernel(kernel, n_features=features)[0] if given else kernel
+    _check_values(node, items, n)
+    if rows is None:
+        return
+    A, B = rows[: n // 2], rows[n // 2 :]
+    W = np.random.default_rng(0).standard_normal((len(A), len(B)))
+    mirror = kernel_gradient(kernel) if given else node
+    if mirror is not None and mirror.has_theta:
+        theta = mirror.theta(A, B, W)
+        if given:
+            _check_theta(kernel, theta, A, B, W)
+        _check_evaluated(mirror, theta, A, B, W)
+    if node.has_points:
+        _check_points(node, A, B, W)
+
+
+def _check_values(kernel: Kernel, items: Items, n: int) -> None:
+    whole = kernel.tile(items, items)
+    _require(whole.shape == (n, n), f"a tile has shape {whole.shape}, expected {(n, n)}")
+    _require(whole.dtype == np.float64, f"a tile is of type {whole.dtype}, expected float64")
+    scale = float(np.abs(whole).max())
+    _require(_near(whole.T, whole, scale), "k(a, b) differs from k(b, a)")
+    _require(_near(kernel.diag(items), np.diag(whole), scale), "diag differs from the tile")
+    half = items[: n // 2]
+    bound = kernel.columns(half)
+    out = np.empty((n, n // 2))
+    _require(bound(items, out) is out, "a tile is not written into `out`")
+    _require(_near(out, whole[:, : n // 2], scale), "a smaller tile has other values")
+    single = kernel.columns(half, np.float32)(items)
+    _require(single.dtype == np.float32, f"a float32 tile is of type {single.dtype}")
+    _require(bool(np.all(np.abs(single - out) <= 1e-3 * scale)), "a float32 tile has other values")
+    pairs = kernel.among(items[: n - n % 2], 2)
+    expected = [whole[i : i + 2, i : i + 2] for i in range(0, n - n % 2, 2)]
+    _require(_near(pairs, np.stack(expected), scale), "blocks among items differ from the tile")
+    if kernel.positive_definite:
+        lowest = float(np.linalg.eigvalsh(whole)[0])
+        _require(
+            lowest >= -_ROUNDING * scale * n,
+            f"positive_definite is True, and an eigenvalue is {lowest:g}",
+        )
+
+
+def _check_theta(kernel: Any, found: Floats, A: Floats, B: Floats, W: Floats) -> None:
+    from pursuit.kernels import compile_kernel
+
+    free = len(kernel.theta)
+    _require(found.shape == (free,), f"theta returns shape {found.shape}, expected {(free,)}")
+
+    def value(theta: Floats) -> float:
+        moved = compile_kernel(kernel.clone_with_theta(theta), n_features=A.shape[1])[0]
+        return float(np.vdot(W, moved.tile(A, B)))
+
+    _check_slopes("theta", found, _differences(value, np.asarray(kernel.theta), _STEP))
+
+
+def _check_evaluated(kernel: Kernel, theta: Floats, A: Floats, B: Floats, W: Floats) -> None:
+    rows = np.vstack([A, B])
+    values, pullback = kernel.evaluated(rows)
+    scale = float(np.abs(values).max())
+    _require(_near(values, kernel.tile(rows, rows), scale), "evaluated differs from the tile")
+    weights = np.zeros((len(rows), len(rows)))
+    weights[: len(A), len(A) :] = W
+    _check_slopes("evaluated", pullback(weights), theta)
+
+
+def _check_points(kernel: Kernel, A: Floats, B: Floats, W: Floats) -> None:
+    step = _STEP * float(np.std(np.vstack([A, B])))
+    expected = _differences(lambda moved: float(np.vdot(W, kernel.tile(A, moved))), B, step)
+    _check_slopes("points", kernel.points(A, B, W), expected)
+    weights = W[0]
+    expected = _differences(lambda moved: float(weights @ kernel.diag(moved)), B, step)
+    scale = float(np.abs(weights @ kernel.diag(B))) / float(np.std(B))
+    _check_slopes("diag_points", kernel.diag_points(B, weights), expected, scale)
+
+
+def _differences(function: Callable[[Floats], float], x: Floats, step: float) -> Floats:
+    """Return central differences in every entry of x, extrapolated to fourth order."""
+    slopes = np.empty(x.shape)
+    for entry in np.ndindex(x.shape):
+        values = []
+        for multiple in (-2, -1, 1, 2):
+            moved = x.copy()
+            moved[entry] += multiple * step
+            values.append(function(moved))
+        fine, coarse = values[2] - values[1], values[3] - values[0]
+        slopes[entry] = (8.0 * fine - coarse) / (12.0 * step)
+    return slopes
+
+
+def _check_slopes(name: str, found: Floats, expected: Floats, scale: float = 0.0) -> None:
+    _require(
+        found.shape == expected.shape, f"{name} returns {found.shape}, expected {expected.shape}"
+    )
+    scale = max(scale, float(np.abs(expected).max(initial=0.0)))
+    error = float(np.abs(found - expected).max(initial=0.0))
+    _require(
+        error <= _SLOPES * scale,
+        f"{name} differs from differences of the values by {error:g}, of {scale:g} at most",
+    )
 
 
 def _replayed(make_objective: Callable[[], Objective], chosen: list[int]) -> Objective:

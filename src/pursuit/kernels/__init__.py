@@ -1,9 +1,21 @@
 """Kernels: any kernel a user passes becomes an object with tiles, and most with derivatives.
 
 A kernel returns dense blocks, `tile(A, B)`, and its diagonal, `diag(A)`; `columns(Z)` binds it to a
-fixed set of items for the many tiles of a pass. `kernel_gradient` gives derivatives by points and
-by hyper-parameters; a new one is a pair of methods, `theta` and `points`, of its node. Dense and
-sparse rows of numbers, lists of objects and row numbers of a matrix are told apart here only.
+fixed set of items for the many tiles of a pass. `kernel_gradient` gives the node of a kernel that
+knows its derivatives by hyper-parameters, `theta`, and by points, `points` and `diag_points`; all
+are contracted with weights, so that none needs an array of tile size times the number of features.
+
+- `stationary` and `matern`: functions of the distance, among them periods
+- `linear`: inner products; `compose`: constants, sums, products, powers, and tanh of kernels
+- `metrics`: the other kernels of scikit-learn's `pairwise_kernels`
+- `on_columns`: any kernel of some columns; `categorical`, `additive`: kernels of categories and of
+  all features one by one
+- `callable`: functions, and users' kernel classes, whose derivatives come from `eval_gradient`
+- `precomputed`: a matrix
+
+A new kernel is a node with these methods, and one line in `compile`; `pursuit.testing.check_kernel`
+checks it. Dense and sparse rows of numbers, lists of objects and row numbers of a matrix are told
+apart here only.
 
 This room imports NumPy, SciPy and scikit-learn, and no other room.
 """
