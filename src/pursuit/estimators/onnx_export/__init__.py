@@ -47,9 +47,9 @@ def to_onnx(
         A fitted sparse or exact Gaussian process, `SparseKernelRidge`, kernel matching pursuit,
         support vector or LP machine, `GreedyFeatureMap` or `SparseKernelPCA`. Its kernel may be an
         RBF, Matérn (nu 0.5, 1.5, 2.5, …), RationalQuadratic, ExpSineSquared, DotProduct or
-        PairwiseKernel, a kernel given by name, a constant, or a sum, product or power of these, also
-        on some of the columns, and of categories. Columns of text are columns of codes in the
-        graph: positions in ``model.categories_``.
+        PairwiseKernel, a kernel given by name, a constant, or a sum, product or power of these,
+        also on some of the columns, and of categories. Columns of text are columns of codes in
+        the graph: positions in ``model.categories_``.
     path : path-like, optional
         Also write the graph to this file.
     return_std : bool, default False
