@@ -18,7 +18,9 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
     WhiteKernel,
 )
+from sklearn.metrics.pairwise import rbf_kernel
 
+from pursuit import Evidence as EvidenceOptions
 from pursuit import SparseGPRegressor, limits
 from pursuit.datasets import make_robot_arm
 from pursuit.tuning import Evidence
@@ -210,6 +212,85 @@ def test_no_optimizer_learns_nothing(waves):
     np.testing.assert_allclose(model.kernel_.k2.length_scale, data.X.std(axis=0) * np.sqrt(2))
     assert model.learning_report_.stages == []
     assert model.calibration_ is None
+
+
+KEPT = {
+    "no optimizer": ({"optimizer": None}, "optimizer=None keeps the kernel"),
+    "fixed": ({"kernel": RBF(0.7, "fixed")}, "all its hyper-parameters are fixed"),
+    "only noise is free": (
+        {"kernel": RBF(0.7, "fixed") + WhiteKernel(0.1)},
+        "all its hyper-parameters are fixed",
+    ),
+    "name": ({"kernel": "rbf"}, "'rbf' is a name"),
+    "function": ({"kernel": rbf_kernel}, "a function has no hyper-parameters"),
+    "matrix": ({"kernel": "precomputed"}, "a matrix of kernel values has no hyper-parameters"),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_the_report_says_why_a_kernel_is_kept(waves, name):
+    data = waves(100)
+    options, reason = KEPT[name]
+    X = rbf_kernel(data.X) if options.get("kernel") == "precomputed" else data.X
+    report = quick_gp(n_basis=20, **options).fit(X, data.y).learning_report_
+    assert report.family == "given"
+    assert reason in report.kept
+    assert f"kernel family: given ({report.kept})" in str(report)
+    assert report.warnings == []
+
+
+def test_targets_and_features_that_nothing_is_learned_from(waves):
+    data = waves(60)
+    equal = quick_gp(n_basis=20).fit(data.X, np.full(60, 3.0)).learning_report_
+    assert equal.kept == "the targets are all equal"
+    wide = sparse.random(30, 4100, density=0.01, format="csr", random_state=0)
+    many = quick_gp(n_basis=5).fit(wide, data.y[:30]).learning_report_
+    assert many.kept == "the evidence learns from at most 4,096 features"
+    words = ["ab", "abc", "b", "cc", "bca", "a"]
+
+    def shared(A, B):
+        return np.array([[len(set(a) & set(b)) for b in B] for a in A], dtype=float)
+
+    told = quick_gp(shared, n_basis=3).fit(words, np.arange(6.0)).learning_report_
+    assert told.kept.startswith("a function has no hyper-parameters")
+
+
+def test_a_learned_kernel_is_not_kept(waves):
+    data = waves(100)
+    for kernel, families in ((None, tuning.FAMILIES), (RBF(), ["learned"])):
+        report = quick_gp(kernel, n_basis=20).fit(data.X, data.y).learning_report_
+        assert report.kept == ""
+        assert report.family in families
+        assert str(report).splitlines()[0] == f"kernel family: {report.family}"
+
+
+def test_options_of_the_evidence_that_nothing_uses_are_noted(waves):
+    data = waves(100)
+    options = EvidenceOptions(restarts=3)
+    model = quick_gp(RBF(0.7, "fixed"), n_basis=20, optimizer=options).fit(data.X, data.y)
+    [note] = model.learning_report_.warnings
+    assert note.startswith("optimizer=Evidence(restarts=3, rows=2000) has no effect, since")
+    assert model.learning_report_.kept in note
+    used = quick_gp(RBF(0.7), n_basis=20, optimizer=options).fit(data.X, data.y)
+    assert not any("no effect" in note for note in used.learning_report_.warnings)
+
+
+def test_a_constant_column_is_of_no_relevance(waves):
+    data = waves(100)
+    model = quick_gp(n_basis=20).fit(np.column_stack([data.X, np.full(100, 7.0)]), data.y)
+    assert model.feature_relevance_[2] == 0
+    assert np.all(model.feature_relevance_[:2] > 0)
+
+
+def test_fine_detail_is_found():
+    """Waves of which 13 fit into the square: taken for noise, nothing of them would be explained."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(2500, 2))
+    f = np.sin(40 * X[:, 0]) * np.sin(40 * X[:, 1])
+    y = f + 0.1 * rng.standard_normal(len(X))
+    options = EvidenceOptions(rows=1000)
+    model = quick_gp(n_basis=400, optimizer=options, refine=False).fit(X[:2000], y[:2000])
+    assert np.mean((model.predict(X[2000:]) - f[2000:]) ** 2) < 0.5 * np.var(f)
 
 
 # What does not matter

@@ -317,6 +317,47 @@ def test_at_bounds_names_what_sits_there():
     assert at_bounds(RBF(1.0)) == []
 
 
+def fine_detail(m, workers, coarse=0.0):
+    """Waves far shorter than the square they are on, which look like noise in rows far apart."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(m, 2))
+    f = np.sin(40 * X[:, 0]) * np.sin(40 * X[:, 1]) + coarse * np.sin(3 * X[:, 0])
+    y = f + 0.1 * rng.standard_normal(m)
+    return Evidence(X, ((y - y.mean()) / y.std())[:, None], np.ones(m), workers)
+
+
+def test_fine_detail_is_not_taken_for_noise(workers):
+    data = fine_detail(500, workers)
+    scales = data.X.std(axis=0) * np.sqrt(2)
+    common = maximise(data, family_kernel("rbf", scales, 1.0), NOISE, "rbf")
+    assert common.noise > 0.9, "the common start is good enough"
+    found = learn_family(data, scales, 1.0, NOISE)
+    assert found.noise < 0.1
+    assert np.all(found.kernel.k2.length_scale < 0.06)
+    assert [stage.family for stage in found.stages[-4:]] == list(learning.FAMILIES)
+    again = learn_family(data, scales, 1.0, NOISE)
+    np.testing.assert_array_equal(found.kernel.theta, again.kernel.theta)
+
+
+def test_detail_too_fine_for_the_first_rows_shows_on_more(workers, monkeypatch):
+    monkeypatch.setattr(learning, "FIRST_ROWS", 150)
+    data = fine_detail(900, workers, coarse=2.0)
+    scales = data.X.std(axis=0) * np.sqrt(2)
+    first = learning.best_family(learning.first_rows(data), scales, 1.0, NOISE)
+    assert first.kernel.k2.length_scale.min() > 0.2, "the first rows tell"
+    found = learn_family(data, scales, 1.0, NOISE)
+    assert [stage.n_rows for stage in found.stages][-2:] == [900, 900]
+    assert found.evidence_per_row == found.stages[-1].evidence_per_row
+    assert found.evidence_per_row > found.stages[-2].evidence_per_row + 0.05
+    assert np.all(found.kernel.k2.length_scale < 0.1)
+
+
+def test_short_scales_are_left_alone_where_the_rest_explains_more(workers):
+    data = subset(workers, 200)
+    learned = maximise(data, family_kernel("rbf", np.ones(2), 1.0), NOISE, "rbf")
+    assert learning.short_scales(data, learned, np.ones(2), 1.0, NOISE) is None
+
+
 class After:
     """It is late after so many questions."""
 

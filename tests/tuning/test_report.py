@@ -2,15 +2,28 @@
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Matern,
+    WhiteKernel,
+)
 
-from pursuit.estimators.gp.stages import feature_relevance
+from pursuit import on_columns
+from pursuit.estimators.gp.stages import feature_relevance, length_units
 from pursuit.linalg import PredictiveVariance
 from pursuit.tuning import Calibration, LearningReport, Stage
 
 
 def test_empty_report():
     assert str(LearningReport()).splitlines()[:2] == ["kernel family: given", "basis: not moved"]
+
+
+def test_a_kept_kernel_comes_with_the_reason():
+    text = str(LearningReport(kept="optimizer=None keeps the kernel"))
+    assert text.splitlines()[0] == "kernel family: given (optimizer=None keeps the kernel)"
 
 
 def test_full_report():
@@ -61,6 +74,13 @@ DEVIATIONS = np.array([1.0, 10.0, 0.1])
         (RBF([1.0, 5.0, 1.0]) + RBF(0.1), [1.0, 2.0, 0.1]),
         (RBF(1.0), None),
         (DotProduct(), None),
+        (RBF([1.0, 5.0, 1.0]) + DotProduct(), [1.0, 2.0, 0.1]),
+        (on_columns(RBF(0.5), [1]), [0.0, 20.0, 0.0]),
+        (ConstantKernel() * on_columns(RBF([2.0, 0.5]), [2, 0]) + WhiteKernel(), [2.0, 0.0, 0.05]),
+        (on_columns(on_columns(Matern(5.0), [1]), [0, 1]) ** 2, [0.0, 2.0, 0.0]),
+        (on_columns(RBF(0.5), [1]) + on_columns(DotProduct(), [0]), None),
+        (on_columns(RBF(0.5), [1]) + on_columns(RBF(1.0), [0, 2]), None),
+        (on_columns(ExpSineSquared(2.0, np.pi), [0]), [1.0, 0.0, 0.0]),
     ],
 )
 def test_relevance(kernel, expected):
@@ -69,3 +89,27 @@ def test_relevance(kernel, expected):
         assert found is None
     else:
         np.testing.assert_allclose(found, expected)
+
+
+def test_a_constant_feature_has_no_relevance():
+    found = feature_relevance(RBF([1.0, 2.0]), np.array([3.0, 0.0]))
+    np.testing.assert_array_equal(found, [3.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "expected"),
+    [
+        (RBF(0.5), [0.5, 0.5, 0.5]),
+        (RBF([1.0, 5.0, 1.0]) + Matern([2.0, 1.0, 0.1]), [1.0, 1.0, 0.1]),
+        (DotProduct(), [1.0, 10.0, 0.1]),
+        (on_columns(RBF(0.5), [1]), [1.0, 0.5, 0.1]),
+        (on_columns(ExpSineSquared(2.0, np.pi), [2]) + RBF(3.0), [3.0, 3.0, 1.0]),
+    ],
+)
+def test_units_in_which_points_move(kernel, expected):
+    np.testing.assert_allclose(length_units(kernel, DEVIATIONS), expected)
+
+
+def test_a_constant_feature_has_a_unit():
+    units = length_units(DotProduct(), np.array([2.0, 0.0]))
+    np.testing.assert_array_equal(units, [2.0, 1.0])

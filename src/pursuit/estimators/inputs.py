@@ -523,7 +523,10 @@ class TargetScale:
         mean = share @ y
         scale = np.sqrt(share @ (y - mean) ** 2)
         rounding = 10 * np.finfo(float).eps * np.maximum(np.abs(mean), np.abs(y).max(axis=0))
-        return cls(mean, np.where(scale > rounding, scale, 1.0))
+        varies = scale > rounding
+        # The mean of equal numbers has a rounding error, which would be all that is left of them.
+        mean = np.where(varies, mean, y[np.argmax(weights)])
+        return cls(mean, np.where(varies, scale, 1.0))
 
     def normalize(self, y: Floats) -> Floats:
         """To zero mean and unit variance."""

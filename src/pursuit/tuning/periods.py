@@ -84,17 +84,14 @@ def candidate_periods(data: Evidence, part: PeriodicPart) -> list[float]:
     if shortest >= longest:
         return []
     waves = _Waves.between(t - t.mean(), span, 1.0 / longest, 1.0 / shortest)
-    level, trend = _residuals(data, part.column)
+    level, rest = _residuals(data, part.column)
+    frequencies = waves.peaks(rest, data.weights, [False] * _PEAKS + [True] * _PEAKS)
     found: list[float] = []
-    for rest, contrasts in ((trend, [False] * _PEAKS + [True] * _PEAKS), (level, [False])):
-        for k, contrast in enumerate(contrasts):
-            frequency = waves.highest_peak(waves.power(data.weights[:, None] * rest), contrast)
-            if frequency is None:
-                break
-            rest = _less(rest, _wave(waves.t, frequency), data.weights)
-            multiples = (1, *_MULTIPLES) if k % _PEAKS == 0 else (1,)
-            periods = [min(max(factor / frequency, shortest), longest) for factor in multiples]
-            found += [one for one in periods if _is_new(one, found, span)]
+    for k, frequency in enumerate(frequencies + waves.peaks(level, data.weights, [False])):
+        for factor in (1, *_MULTIPLES) if k % _PEAKS == 0 else (1,):
+            period = min(max(factor / frequency, shortest), longest)
+            if _is_new(period, found, span):
+                found.append(period)
     return found
 
 
@@ -155,18 +152,37 @@ class _Waves:
         powers = [np.abs((self.coarse * target) @ self.fine) ** 2 for target in y.T]
         return np.asarray(np.sum(powers, axis=0)).ravel()[: self.n]
 
-    def highest_peak(self, power: Floats, contrast: bool) -> float | None:
-        """The frequency of the highest peak, or of that which stands out most from those around."""
-        inner = power[1:-1]
-        peaks = 1 + np.flatnonzero((inner >= power[:-2]) & (inner > power[2:]))
-        if len(peaks) == 0:
-            return None
-        height = power
-        if contrast:
-            around = median_filter(power, min(_BACKGROUND, self.n), mode="nearest")
-            height = power / np.maximum(around, 1e-12 * power.max())
-        top = int(peaks[np.argmax(height[peaks])])
-        # The vertex of a parabola through the peak and its neighbours.
-        left, middle, right = power[top - 1 : top + 2]
-        shift = 0.5 * (left - right) / (left - 2.0 * middle + right)
-        return self.first + self.step * (top + float(shift))
+    def peaks(self, y: Floats, weights: Floats, contrasts: list[bool]) -> list[float]:
+        """Frequencies of the highest peaks; each wave is subtracted before the next is found.
+
+        With contrast a peak is as high as it stands out from the frequencies around it. Only waves
+        that are sampled twice or more are compared so: noise has many others.
+        """
+        frequencies = []
+        for contrast in contrasts:
+            power = self.power(weights[:, None] * y)
+            height = power
+            if contrast:
+                around = median_filter(power, min(_BACKGROUND, self.n), mode="nearest")
+                height = power / np.maximum(around, 1e-12 * power.max() + 1e-300)
+                sampled = (len(self.t) / (2.0 * np.ptp(self.t)) - self.first) / self.step
+                height = height[: max(3, int(sampled))]
+            top = _highest(height)
+            if top is not None:
+                frequencies.append(self.first + self.step * _vertex(power, top))
+                y = _less(y, _wave(self.t, frequencies[-1]), weights)
+        return frequencies
+
+
+def _highest(power: Floats) -> int | None:
+    """Position of the highest local maximum; None if there is none."""
+    inner = power[1:-1]
+    peaks = 1 + np.flatnonzero((inner >= power[:-2]) & (inner > power[2:]))
+    return int(peaks[np.argmax(power[peaks])]) if len(peaks) else None
+
+
+def _vertex(power: Floats, top: int) -> float:
+    """Position of the vertex of a parabola through a peak and its neighbours."""
+    left, middle, right = power[top - 1 : top + 2]
+    curvature = left - 2.0 * middle + right
+    return top + float(0.5 * (left - right) / curvature) if curvature < 0 else float(top)
