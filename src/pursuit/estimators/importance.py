@@ -16,13 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats
 from pursuit.estimators.inputs import (
-    VALUE_ROUNDING,
     NoGradientError,
     as_source,
     category_columns,
-    column_deviations,
+    column_variances,
     dense,
     feature_names,
+    is_flat,
     known_columns,
     reads_matrix,
     validate_items,
@@ -239,15 +239,16 @@ def _by_gradient(
             f"{error} kind='permutation' and kind='sobol' need no gradient."
         ) from error
     X = np.asarray(validate_items(model, rows, reset=False), dtype=np.float64)
-    n = len(X)
-    squares = (gradient * column_deviations(X)[:, None]) ** 2
-    drawn = rng.multinomial(n, np.full(n, 1.0 / n), size=n_repeats) / n
+    # The first weighting is that of the rows, the others are bootstrap samples.
+    share = np.full(len(X), 1.0 / len(X))
+    shares = np.vstack([share, rng.multinomial(len(X), share, size=n_repeats) / len(X)])
     with single_threaded_blas():
-        resampled = np.sqrt(np.tensordot(drawn, squares, axes=1))
+        means = np.tensordot(shares, gradient**2, axes=1)
+        figures = np.sqrt(means * column_variances(X, shares)[:, :, None])
     found = {
-        "mean": np.sqrt(squares.mean(axis=0)),
-        "std": resampled.std(axis=0, ddof=1),
-        "deviation": column_deviations(values(rows), rounding=VALUE_ROUNDING),
+        "mean": figures[0],
+        "std": figures[1:].std(axis=0, ddof=1),
+        "deviation": np.sqrt(_variance(values(rows))),
     }
     categories = category_columns(model)
     if categories:
@@ -278,7 +279,7 @@ def _by_permutation(
     return {
         "mean": np.sqrt(halves.mean(axis=0)),
         "std": np.sqrt(resampled).std(axis=0, ddof=1),
-        "deviation": column_deviations(f, rounding=VALUE_ROUNDING),
+        "deviation": np.sqrt(_variance(f)),
     }
 
 
@@ -297,7 +298,7 @@ def _by_sobol(
         A, B = _independent(rows, rng), _independent(rows, rng)
         at_a, at_b = values(A), values(B)
         both = np.concatenate([at_a, at_b])
-        variances.append(column_deviations(both, rounding=VALUE_ROUNDING) ** 2)
+        variances.append(_variance(both))
         changes = np.stack(
             [values(_with_column(A, j, B)) - at_a for j in range(rows.shape[1])], axis=1
         )
@@ -315,6 +316,11 @@ def _by_sobol(
         "first_order": first.mean(axis=0) / whole,
         "first_order_std": (first / unit).std(axis=0, ddof=1),
     }
+
+
+def _variance(values: Floats) -> Floats:
+    """Variance of each output, 0 for one that is constant to rounding."""
+    return np.where(is_flat(values), 0.0, values.var(axis=0))
 
 
 def _independent(rows: Any, rng: np.random.Generator) -> Any:

@@ -566,15 +566,20 @@ def or_one(deviations: Floats) -> Floats:
     return np.where(deviations > 0, deviations, 1.0)
 
 
-def column_deviations(X: Floats, weights: Floats | None = None, *, rounding: float = 0.0) -> Floats:
-    """Weighted standard deviation of each column, exactly 0 where all rows have the same.
+def column_variances(X: Floats, shares: Floats) -> Floats:
+    """Variance of each column under weightings of the rows: shape (n_weightings, n_columns).
 
-    Numbers that differ by no more than the share ``rounding`` of the largest are the same.
+    ``shares`` has one row per weighting, which sums to 1. Exactly 0 where all rows have the same.
     """
-    share = np.full(len(X), 1.0 / len(X)) if weights is None else weights / weights.sum()
-    deviation: Floats = np.sqrt(share @ (X - share @ X) ** 2)
-    least = rounding * np.abs(X).max(axis=0, initial=0.0)
-    return np.where(np.ptp(X, axis=0) > least, deviation, 0.0)
+    centred = np.where(np.ptp(X, axis=0) > 0, X - X.mean(axis=0), 0.0)
+    variances: Floats = shares @ centred**2 - (shares @ centred) ** 2
+    return np.maximum(variances, 0.0)
+
+
+def is_flat(values: Floats) -> NDArray[np.bool_]:
+    """Whether predictions, one column per output, are constant to rounding."""
+    least = VALUE_ROUNDING * np.abs(values).max(axis=0)
+    return np.asarray(np.ptp(values, axis=0) <= least)
 
 
 VALUE_ROUNDING = 1e-12

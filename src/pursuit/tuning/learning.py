@@ -587,7 +587,7 @@ class LearningReport:
         deviation, on some of the rows (see the method ``importance``). None for rows that are not
         of numbers, and for more than 2 000 features.
     importance_std : array of shape (n_features,), optional
-        Its standard error, from the variation of these rows.
+        Its standard deviation over bootstrap samples of these rows.
     feature_names : list of str
         Names to print both with.
     moved : str

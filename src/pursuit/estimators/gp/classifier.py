@@ -332,7 +332,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
                 else:
                     notes.append(NO_TIME_TO_CERTIFY)
             beta = self.dual_coef_.reshape(self.n_basis_, -1)
-            report = with_importance(learned.report, self, problem, self._points, beta)
+            report = with_importance(learned, self, problem, self._points, beta)
         self.learning_report_ = replace(
             report,
             moved=moved,

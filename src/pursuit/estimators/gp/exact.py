@@ -67,9 +67,6 @@ from pursuit.rows import IndexRows, Sample, SelectedRows, as_rows, len_items
 DIRECT_ROWS = 3000
 """Up to this many rows ``solver="auto"`` factors the kernel matrix."""
 
-_EXPLAINED, _EXPLAINED_SHARE = 50, 10
-"""Without learning, importance is found on a tenth of the rows, at least 50."""
-
 _STD_TOL = 0.01
 _LATENT_FLOOR = 0.01
 
@@ -319,9 +316,7 @@ class ExactGPRegressor(
                 solved = run.keep("solve", self._solve(problem, run))
             v, self.path_, self._factor = solved
             points = self.train_indices_ if self.X_train_ is None else self.X_train_
-            # Each row takes the values of all others, which is much beside a mere factorisation.
-            some = {} if learned.learns else {"n_rows": max(_EXPLAINED, len(v) // _EXPLAINED_SHARE)}
-            report = with_importance(learned.report, self, problem, points, v, **some)
+            report = with_importance(learned, self, problem, points, v)
         self._freeze_parameters()
         self.dual_coef_ = v[:, 0] if self._single_output else v
         iterations, certificates = self.path_.iterations, self.path_.certificates

@@ -16,13 +16,13 @@ from pursuit._types import Floats, Indices
 from pursuit.estimators.arguments import KERNEL, Evidence
 from pursuit.estimators.fit_run import FitRun, warn
 from pursuit.estimators.inputs import (
-    VALUE_ROUNDING,
     category_columns,
     check_positive_definite,
-    column_deviations,
+    column_variances,
     dense,
     feature_deviations,
     feature_names,
+    is_flat,
     is_precomputed,
     n_features,
     or_one,
@@ -634,65 +634,63 @@ def calibrate_fit(
 
 _EXPLAINED_ROWS, _EXPLAINED_FEATURES = 1000, 2000
 """Importance is found on at most so many rows, and for no more features."""
-_SHARE_PERMUTED = 20
-"""A kernel without derivatives is evaluated for one in so many rows, each with one feature
-permuted; with more features than that is good for, there is no importance."""
-_FEWEST_PERMUTED = 20
+_SHARE_EXPLAINED, _FEWEST_EXPLAINED, _FEWEST_PERMUTED = 20, 50, 20
+"""Where nothing is learned, one in 20 rows must do, but at least 50: a fit is fast then. A kernel
+without derivatives is evaluated for one in 20 rows in all, with one feature permuted in each, and
+for less than 20 rows per feature not at all."""
+_BOOTSTRAPS = 30
+"""Samples of the rows for the errors of importance. More: errors known more exactly."""
 
 
 def with_importance(
-    report: LearningReport,
-    estimator: Any,
-    problem: Problem,
-    points: Any,
-    coefficients: Floats,
-    n_rows: int = _EXPLAINED_ROWS,
+    learned: LearnedKernel, estimator: Any, problem: Problem, points: Any, coefficients: Floats
 ) -> LearningReport:
     """The report with the importance of the features, relative to the predictions' deviation.
 
-    It is what the method ``importance`` finds on at most ``n_rows`` of the rows, by gradients or,
-    where there are none, by permutations. It has random numbers of its own.
+    It is what the method ``importance`` finds on some of the rows, by gradients or, where there are
+    none, by permutations. It has random numbers of its own.
     """
-    sample, kernel = problem.sample, problem.kernel
+    report, sample, kernel = learned.report, problem.sample, problem.kernel
     width = getattr(estimator, "n_features_in_", None)
     if width is None or width > _EXPLAINED_FEATURES or reads_matrix(estimator):
         return report
+    few = sample.n_rows // _SHARE_EXPLAINED
     permuted = category_columns(estimator)
+    n_rows = _EXPLAINED_ROWS if learned.learns else max(few, _FEWEST_EXPLAINED)
     if not kernel.has_points:
-        permuted = list(range(width))
-        n_rows = min(n_rows, sample.n_rows // (_SHARE_PERMUTED * width))
+        permuted, n_rows = list(range(width)), few // width
         if n_rows < _FEWEST_PERMUTED:
             return report
     rng = seeded(0)
-    some = draw_rows(sample.n_rows, n_rows, rng)
+    some = draw_rows(sample.n_rows, min(n_rows, _EXPLAINED_ROWS), rng)
     X = np.asarray(dense(sample.rows.take(some)), dtype=np.float64)
-    weights = sample.weights[some]
-    share = weights / weights.sum()
+    share = sample.weights[some] / sample.weights[some].sum()
 
     def values(rows: Floats) -> Floats:
         return kernel_times(as_rows(rows), kernel, points, coefficients, problem.workers)
 
-    f = values(X)
-    scale = getattr(estimator, "_scale", None)
-    shown = f if scale is None else scale.restore(f)
-    flat = column_deviations(shown, rounding=VALUE_ROUNDING) == 0
-    unit = np.where(flat, np.inf, column_deviations(f, weights))
-    squares = np.zeros(X.shape)
+    f, scale = values(X), getattr(estimator, "_scale", None)
+    squares = np.zeros((*X.shape, f.shape[1]))
     if kernel.has_points:
-        known = as_rows(X), kernel, dense(points), coefficients / unit, problem.workers
-        scaled = expansion_gradient(*known) * column_deviations(X, weights)[:, None]
-        squares = (scaled**2).mean(axis=2)
+        known = as_rows(X), kernel, dense(points), coefficients, problem.workers
+        squares = expansion_gradient(*known) ** 2
     for j in permuted:
         moved = X.copy()
         moved[:, j] = X[rng.permutation(len(X)), j]
-        squares[:, j] = 0.5 * (((values(moved) - f) / unit) ** 2).mean(axis=1)
-    means = share @ squares
-    error = np.sqrt(share**2 @ (squares - means) ** 2)
-    twice = 2.0 * np.sqrt(np.where(means > 0, means, np.inf))  # √ changes by error / 2√
+        squares[:, j] = 0.5 * (values(moved) - f) ** 2
+    # The first weighting is that of the rows, the others are bootstrap samples.
+    drawn = rng.multinomial(len(X), share, size=_BOOTSTRAPS) / len(X)
+    shares = np.concatenate([share[None], drawn])
+    spread = column_variances(X, shares)
+    spread[:, permuted] = 1.0
+    variance = column_variances(f, shares)
+    flat = is_flat(f if scale is None else scale.restore(f)) | (variance == 0.0)
+    means = np.tensordot(shares, squares, axes=1) * spread[:, :, None]
+    figures = np.sqrt((means / np.where(flat, np.inf, variance)[:, None]).mean(axis=2))
     return replace(
         report,
-        importance=np.sqrt(means),
-        importance_std=error / twice,
+        importance=figures[0],
+        importance_std=figures[1:].std(axis=0, ddof=1),
         feature_names=feature_names(estimator, width),
     )
 
