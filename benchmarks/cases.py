@@ -15,6 +15,7 @@ from benchmarks.classifier_cases import gp_classifier
 from benchmarks.component_cases import components, denoising, novelty
 from benchmarks.dask_cases import dask_pass
 from benchmarks.data import kin40k, protein, robot_arm
+from benchmarks.draw_cases import sample_functions
 from benchmarks.evidence_cases import evidence_speed
 from benchmarks.exact_cases import exact_distance_case, exact_gp_case
 from benchmarks.file_cases import flight_delays, parquet
@@ -270,6 +271,7 @@ CASES: dict[str, Case] = {
     "categories": categories,
     "time-limit": time_limit,
     "kernel-search": kernel_search,
+    "sample-functions": sample_functions,
     "full-scale-kin40k": full_scale_kin40k,
     "full-scale-protein": full_scale_protein,
     "full-scale-time": full_scale_time,
