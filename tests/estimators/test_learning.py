@@ -283,7 +283,7 @@ def test_a_constant_column_is_of_no_relevance(waves):
 
 
 def test_fine_detail_is_found():
-    """Waves of which 13 fit into the square: taken for noise, nothing of them would be explained."""
+    """13 waves fit into the square: taken for noise, nothing of them would be explained."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(2500, 2))
     f = np.sin(40 * X[:, 0]) * np.sin(40 * X[:, 1])
