@@ -283,7 +283,7 @@ def test_a_constant_column_is_of_no_relevance(waves):
 
 
 def test_fine_detail_is_found():
-    """13 waves fit into the square: taken for noise, nothing of them would be explained."""
+    """Waves of which 40 fit into the square: taken for noise, nothing of them is explained."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(2500, 2))
     f = np.sin(40 * X[:, 0]) * np.sin(40 * X[:, 1])
@@ -291,6 +291,7 @@ def test_fine_detail_is_found():
     options = EvidenceOptions(rows=1000)
     model = quick_gp(n_basis=400, optimizer=options, refine=False).fit(X[:2000], y[:2000])
     assert np.mean((model.predict(X[2000:]) - f[2000:]) ** 2) < 0.5 * np.var(f)
+    assert model.learning_report_.family == "rbf", "a rough kernel does for a smooth function"
 
 
 # What does not matter

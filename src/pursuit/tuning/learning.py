@@ -36,6 +36,7 @@ _ENOUGH = 1e-5  # Relative decrease, and largest slope, at which L-BFGS stops.
 _GIVEN_ENOUGH, _AGAIN_ENOUGH = 1e-8, 1e-6  # For a given kernel: it may rise slowly for long.
 _AT_BOUND = 1e-3  # Distance in the logarithm that counts as on the bound.
 _NOTHING = 0.1  # Evidence per row above noise below which single features are tried.
+_PROBED = "matern52"  # The family by which starts are judged.
 _PROBES, _PROBE_WIDTHS, _LONG = 20, (0.3, 1.0), 10.0
 _SHORT = 8.0, 16.0, 32.0  # Parts of the common length scales tried against fine detail.
 _JUDGING_ROWS = 500  # Rows needed to compare shapes by their log loss.
@@ -162,7 +163,9 @@ def best_family(
     if evidence < noise_evidence(first) + _NOTHING and not late():
         compare(probe_features(first, scales, variance, noise))
     if not late():
-        best = max(learned, key=lambda one: one.evidence_per_row)
+        # A rough family finds some of the detail from any start, and would hide the better one.
+        smooth = [candidate for candidate in learned if candidate.family == _PROBED]
+        best = max(smooth, key=lambda one: one.evidence_per_row)
         starts = short_scales(first, best, scales, variance, noise)
         if starts is not None:
             compare(starts)
@@ -198,7 +201,7 @@ def probe_features(data: Evidence, scales: Floats, variance: float, noise: Noise
             trial = scales * _LONG
             trial[feature] = scales[feature] / shared * width
             evaluated = data.value_and_gradient(
-                family_kernel("matern52", scales, variance, trial), noise.start
+                family_kernel(_PROBED, scales, variance, trial), noise.start
             )
             if evaluated is not None and evaluated[0] > best:
                 best, starts = evaluated[0], trial
