@@ -161,12 +161,13 @@ def encoded(estimator: Any, X: Any, *, reset: bool) -> Any:
     if reset:
         levels = _levels_at_fit(estimator, X, columns)
     else:
+        _check_feature_names(estimator, X, reset=False)
         levels = {j: found for j, (_, found) in categories_by_position(estimator).items()}
-        _refuse_new_text(estimator, columns, levels)
+        _refuse_new_text(columns, levels)
     if not any(map(is_coded, levels.values())):
         return X
-    columns.check_names()
-    _check_feature_names(estimator, X, reset=reset)
+    if reset:
+        _check_feature_names(estimator, X, reset=True)
     _check_n_features(estimator, np.empty((1, len(columns.labels))), reset=reset)
     if reset:
         _set_categories(estimator, levels)
@@ -240,11 +241,11 @@ def refuse_text(estimator: Any, X: Any) -> None:
         )
 
 
-def _refuse_new_text(estimator: Any, columns: Columns, known: Mapping[int, Levels]) -> None:
+def _refuse_new_text(columns: Columns, known: Mapping[int, Levels]) -> None:
     """Refuse text in columns that held numbers in training."""
-    new = [j for j in columns.text if j not in known]
-    for j in new:
-        _numbers(columns, j)
+    for j in columns.text:
+        if j not in known or not is_coded(known[j]):
+            _numbers(columns, j)
 
 
 def _set_categories(estimator: Any, found: Mapping[int, Levels]) -> None:

@@ -27,7 +27,7 @@ from pursuit.kernels.base import (
     is_sparse,
     n_items,
 )
-from pursuit.kernels.on_columns import ColumnNames, Columns
+from pursuit.kernels.on_columns import ColumnNames, Columns, same_values
 
 MOST_PAIRED = 30
 """Most levels of a column that may have a correlation for each pair of them."""
@@ -207,8 +207,9 @@ class Categorical(gp.Kernel):
                 lengths[j] = np.exp(entries[0])
             else:
                 factors[j] = entries.reshape(u.shape)
-        rho = np.exp(-1.0 / lengths)
-        self.correlation = rho if np.ndim(self.correlation) or len(rho) > 1 else float(rho[0])
+        if any(u is None for u in factors):
+            rho = np.exp(-1.0 / lengths)
+            self.correlation = rho if np.ndim(self.correlation) or len(rho) > 1 else float(rho[0])
         self.factors = None if all(u is None for u in factors) else factors
 
     @property
@@ -262,6 +263,8 @@ class Categorical(gp.Kernel):
             raise ValueError(
                 f"rank must be a whole number of at least 1, or None, got {self.rank!r}."
             )
+        if not self._fixed:
+            self._range_bounds()
 
     def resolved(self, known: ColumnNames) -> Categorical:
         """Return the kernel with columns by position, and with their levels where they are known.
@@ -330,10 +333,7 @@ class Categorical(gp.Kernel):
         return False
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Categorical):
-            return False
-        pairs = zip(self.get_params().values(), other.get_params().values(), strict=True)
-        return all(_same(one, another) for one, another in pairs)
+        return type(self) is type(other) and same_values(self.get_params(), other.get_params())
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -350,15 +350,6 @@ class Categorical(gp.Kernel):
             ]
             what = f"pairs of levels of {', '.join(paired)}"
         return f"Categorical({columns!r}, {what})"
-
-
-def _same(one: Any, another: Any) -> bool:
-    """Return whether two parameters are equal, arrays and lists of them included."""
-    if isinstance(one, np.ndarray) or isinstance(another, np.ndarray):
-        return bool(np.array_equal(one, another))
-    if isinstance(one, list | tuple) and isinstance(another, list | tuple):
-        return len(one) == len(another) and all(map(_same, one, another))
-    return bool(one == another)
 
 
 @dataclass(frozen=True, eq=False)

@@ -95,7 +95,7 @@ class AroundKernel(gp.Kernel):
         return np.asarray(self._inner.bounds)
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.get_params() == other.get_params()
+        return type(self) is type(other) and same_values(self.get_params(), other.get_params())
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -147,6 +147,17 @@ class ColumnsKernel(AroundKernel):
     def __repr__(self) -> str:
         columns = self.columns if self.names is None else list(self.names)
         return f"on_columns({self.kernel!r}, {columns!r})"
+
+
+def same_values(one: Any, another: Any) -> bool:
+    """Return whether two parameters are equal, also arrays, and lists and dicts of them."""
+    if isinstance(one, np.ndarray) or isinstance(another, np.ndarray):
+        return bool(np.array_equal(one, another))
+    if isinstance(one, list | tuple) and isinstance(another, list | tuple):
+        return len(one) == len(another) and all(map(same_values, one, another))
+    if isinstance(one, dict) and isinstance(another, dict):
+        return one.keys() == another.keys() and all(same_values(one[k], another[k]) for k in one)
+    return bool(one == another)
 
 
 @dataclass(frozen=True)
