@@ -196,15 +196,15 @@ def learn(
     rows = rng.permutation(draw_rows(sample.n_rows, options.rows, rng))
     data = _evidence(sample, rows, workers)
     search: dict[str, Any] = {"restarts": options.restarts, "rng": rng, "late": late}
+    if (kernel is None or is_search(kernel)) and known.levels:
+        scales = _number_scales(deviations, known)
+        return learn_mixed(data, known, scales, target_power(sample), noise, **search)
     if is_search(kernel):
         others = np.setdiff1d(np.arange(sample.n_rows), rows)
         others = others[draw_rows(len(others), _SEARCH_JUDGES, rng)]
         judges = _evidence(sample, others, workers) if len(others) >= _FEWEST_JUDGES else None
         power = target_power(sample)
         return search_kernel(data, judges, deviations, power, noise, **search)
-    if kernel is None and known.levels:
-        scales = _number_scales(deviations, known)
-        return learn_mixed(data, known, scales, target_power(sample), noise, **search)
     if kernel is None:
         if classes:
             return learn_shape(data, deviations, target_power(sample), noise, **search)
