@@ -194,8 +194,8 @@ def _levels_at_fit(estimator: Any, X: Any, columns: Columns) -> dict[int, Levels
     known = ColumnNames.of(X) if hasattr(X, "columns") else ColumnNames(len(columns.labels))
     compared = reduce(or_, [compared_columns(kernel, known) for kernel in kernels])
     wrong = [j for j in columns.text if j in compared.numbers and is_coded(levels[j])]
-    if wrong or not kernels:
-        raise ValueError(_remedy(estimator, columns, wrong, known.names is not None))
+    if wrong:
+        raise ValueError(_remedy(estimator, columns, wrong))
     return {j: found for j, found in levels.items() if j not in compared.numbers}
 
 
@@ -210,7 +210,7 @@ def builds_kernel(kernel: Any) -> bool:
     return kernel is None or (isinstance(kernel, str) and kernel == "search")
 
 
-def _remedy(estimator: Any, columns: Columns, wrong: list[int], named: bool) -> str:
+def _remedy(estimator: Any, columns: Columns, wrong: list[int]) -> str:
     """What is wrong with text where numbers are compared, and what to do."""
     labels = [columns.labels[j] for j in wrong]
     numbers = [label for j, label in enumerate(columns.labels) if j not in columns.text]

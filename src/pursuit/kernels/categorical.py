@@ -81,7 +81,7 @@ class Categorical(gp.Kernel):
     >>> city = rng.choice(["Bonn", "Lund", "Oslo"], 300)
     >>> hours = rng.uniform(0, 6, 300)
     >>> y = np.sin(hours) * np.where(city == "Oslo", -1, 1)
-    >>> X = np.column_stack([hours, city]).astype(object)
+    >>> X = np.column_stack([hours.astype(object), city])
     >>> kernel = 1.0 * on_columns(Matern(nu=2.5), [0]) * Categorical([1])
     >>> model = SparseGPRegressor(kernel, random_state=0).fit(X, y)
     >>> model.categories_
