@@ -10,7 +10,13 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats
-from pursuit.estimators.inputs import TargetScale, prediction_rows, reads_matrix
+from pursuit.estimators.inputs import (
+    TargetScale,
+    held,
+    prediction_rows,
+    reads_matrix,
+    validate_items,
+)
 from pursuit.estimators.kernel_model import Expansion, lazily
 from pursuit.gram import kernel_times
 from pursuit.kernels import (
@@ -22,9 +28,12 @@ from pursuit.kernels import (
     terms_of,
 )
 from pursuit.linalg import Workers
+from pursuit.rows import RowSource, as_rows, len_items, take_items
 
 CONSTANT = "constant"
 """Name of the last part."""
+_CENTER_ROWS = 1000
+"""Most rows over which parts have mean 0. More: a mean that hardly changes, slower."""
 
 
 class PartsModel:
@@ -51,7 +60,7 @@ class PartsModel:
         return [single if one.columns is None else one.columns for one in self._terms()] + [[]]
 
     @lazily
-    def predict_parts(self, X: Any) -> Floats:
+    def predict_parts(self, X: Any, *, center: Any = None) -> Floats:
         """Predict one function for each term of the kernel, where the kernel is a sum.
 
         With k = Σ_t k_t, the parts are Σ_j k_t(x, z_j) c_j for the same z_j and c_j. Terms are
@@ -62,6 +71,9 @@ class PartsModel:
         ----------
         X : items of n_rows rows
             As in :meth:`predict`.
+        center : items, optional
+            Rows over which every part is to have mean 0; the constant takes their means. Of more
+            than 1 000 rows as many are used, evenly spaced.
 
         Returns
         -------
@@ -69,7 +81,7 @@ class PartsModel:
             Columns in the order of ``part_names_``, in units of y; the last is the constant. They
             add up to :meth:`predict`.
         """
-        return self._single_part(self._part_means(X))
+        return self._single_part(self._part_means(X, self._center_rows(center)))
 
     def _terms(self) -> list[Part]:
         """The terms of the kernel; a kernel that is not an object of scikit-learn is one."""
@@ -82,19 +94,45 @@ class PartsModel:
         """Values without an axis for outputs, where the model was fitted to a vector."""
         return values[..., 0] if self._expansion().single else values
 
-    def _part_means(self, X: Any) -> Floats:
+    def _center_rows(self, center: Any) -> Any:
+        """At most 1 000 of the rows over which parts are to have mean 0."""
+        check_is_fitted(self)
+        if center is None:
+            return None
+        if reads_matrix(self):
+            raise ValueError(
+                "center takes rows, and kernel='precomputed' has none: leave it out, or fit with a "
+                "callable kernel."
+            )
+        items = held(self, validate_items(self, center, reset=False))
+        n = len_items(items)
+        return take_items(items, np.unique(np.linspace(0, n - 1, min(n, _CENTER_ROWS), dtype=int)))
+
+    def _part_means(self, X: Any, center: Any = None) -> Floats:
         """Values of the parts: shape (n_rows, n_terms + 1, n_outputs)."""
         check_is_fitted(self)
         expansion = self._expansion()
         coefficients = expansion.coefficients
         rows, items = prediction_rows(self, X)
         kernels = self._compiled_terms(items)
-        values = np.zeros((rows.n_rows, len(kernels) + 1, coefficients.shape[1]))
+        terms = self._term_values(rows, kernels, coefficients)
+        constant = expansion.offset + self._constant() * coefficients.sum(axis=0)
+        values = np.concatenate([terms, np.tile(constant, (rows.n_rows, 1, 1))], axis=1)
+        if center is not None and len(kernels):
+            means = self._term_values(as_rows(center), kernels, coefficients).mean(axis=0)
+            values[:, :-1] -= means
+            values[:, -1] += means.sum(axis=0)
+        return values
+
+    def _term_values(
+        self, rows: RowSource, kernels: list[CountingKernel], coefficients: Floats
+    ) -> Floats:
+        """Values of the terms: shape (n_rows, n_terms, n_outputs)."""
+        values = np.zeros((rows.n_rows, len(kernels), coefficients.shape[1]))
         if len(coefficients):
             with Workers(self.n_jobs) as workers:
                 for t, kernel in enumerate(kernels):
                     values[:, t] = kernel_times(rows, kernel, self._points, coefficients, workers)
-        values[:, -1] = expansion.offset + self._constant() * coefficients.sum(axis=0)
         return values
 
     def _compiled_terms(self, items: Any) -> list[CountingKernel]:
@@ -114,7 +152,7 @@ class PartsOfProcess(PartsModel):
     _scale: TargetScale
 
     @lazily
-    def predict_parts(self, X: Any, return_std: bool = False) -> Any:
+    def predict_parts(self, X: Any, return_std: bool = False, *, center: Any = None) -> Any:
         """Predict one function for each term of the kernel, where the kernel is a sum.
 
         The process with kernel k = Σ_t k_t is a sum of independent processes with kernels k_t, and
@@ -129,6 +167,11 @@ class PartsOfProcess(PartsModel):
         return_std : bool, default False
             Also return the standard deviation of each part, without noise. Their squares do not add
             up to the variance of the sum, since the rows tell the sum better than its parts.
+        center : items, optional
+            Rows over which every part is to have mean 0; the constant takes their means. The level
+            of a part is often known much worse than its shape, since another part could have it:
+            standard deviations are then those of the part less its mean. Of more than 1 000 rows as
+            many are used, evenly spaced.
 
         Returns
         -------
@@ -153,7 +196,8 @@ class PartsOfProcess(PartsModel):
         >>> bool(np.allclose(parts.sum(axis=1), model.predict(X)))
         True
         """
-        means = self._single_part(self._part_means(X))
+        rows = self._center_rows(center)
+        means = self._single_part(self._part_means(X, rows))
         if not return_std:
             return means
         if reads_matrix(self):
@@ -161,11 +205,11 @@ class PartsOfProcess(PartsModel):
                 "return_std needs k(x, x), which a precomputed matrix of k(x, training rows) does "
                 "not hold: fit with a callable kernel instead."
             )
-        variances = self._part_variances(X)
+        variances = self._part_variances(X, rows)
         nothing = np.zeros((len(variances), 1))
         std = np.sqrt(np.concatenate([variances, nothing], axis=1))
         return means, self._single_part(std[:, :, None] * self._scale.scale)
 
-    def _part_variances(self, X: Any) -> Floats:
-        """Variances of the terms in normalised units: shape (n_rows, n_terms)."""
+    def _part_variances(self, X: Any, center: Any) -> Floats:
+        """Variances of the terms in normalised units, less their means over the rows ``center``."""
         raise NotImplementedError

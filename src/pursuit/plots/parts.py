@@ -112,8 +112,9 @@ class PartsDisplay:
     ) -> Self:
         """Compute the parts over the range of their features, and draw them.
 
-        A part does not depend on features that its term of the kernel does not look at, so these
-        need no values. Parts of more than two features are not drawn.
+        Each is drawn less its mean over the rows of X. A part does not depend on features that its
+        term of the kernel does not look at, so these need no values. Parts of more than two
+        features are not drawn.
 
         Parameters
         ----------
@@ -153,7 +154,7 @@ class PartsDisplay:
             resolution = grid_resolution or (_CURVE_POINTS if len(columns) == 1 else _MAP_POINTS)
             grid = [np.linspace(*_range(each), resolution) for each in values]
             mesh = np.meshgrid(*grid, indexing="ij")
-            mean, std = _parts_at(estimator, _with_columns(X, columns, mesh))
+            mean, std = _parts_at(estimator, _with_columns(X, columns, mesh), X)
             shape = mesh[0].shape
             grids.append(grid)
             means.append(mean[:, number].reshape(shape))
@@ -271,12 +272,12 @@ def _with_columns(X: Any, columns: list[int], mesh: Sequence[Floats]) -> Any:
     return frame
 
 
-def _parts_at(estimator: Any, rows: Any) -> tuple[Floats, Floats | None]:
-    """The parts and, where there are any, their standard deviations."""
+def _parts_at(estimator: Any, rows: Any, X: Any) -> tuple[Floats, Floats | None]:
+    """The parts less their means over X and, where there are any, their standard deviations."""
     try:
-        means, stds = estimator.predict_parts(rows, return_std=True)
+        means, stds = estimator.predict_parts(rows, return_std=True, center=X)
     except (TypeError, ValueError):  # models without, and those with near rows
-        means, stds = estimator.predict_parts(rows), None
+        means, stds = estimator.predict_parts(rows, center=X), None
     if means.ndim != 2:
         raise ValueError(f"parts can be drawn for one output, and there are {means.shape[2]}")
     return means, stds

@@ -360,6 +360,13 @@ _BUDGET = 10.0
 """What a search may cost, in units of what the fixed family costs. More: longer searches."""
 _WORTH = 0.003
 """What a step of a search must add to the evidence per row. Less: longer searches."""
+_LEAST_WORTH = 3.0
+"""What it must add to the evidence of all rows, where they are few."""
+_JUDGING_SHARE = 4
+"""Where no other rows judge, one in so many of those that learn does."""
+_SURE = 2.0
+"""Standard errors by which the grown kernel must be better. Fewer: worse choices, more often."""
+_LAST_STEPS = 15  # Steps of L-BFGS on all rows, once the form is known.
 _STRETCHES = 1 / 3, 1.0, 3.0
 """Length scales of a further kernel of all columns, in units of those of the first."""
 
@@ -375,33 +382,65 @@ def search_kernel(
 ) -> Learned:
     """Grow sums and products of kernels from the best of the fixed families.
 
-    What was grown is taken if its errors are smaller than those of the best family by more than a
-    standard error, and its density is not lower: on ``others``, rows with no part in learning, or
-    by leave-one-out if there are none.
+    What was grown is taken if its errors are smaller than those of the best family by more than two
+    standard errors, and its density is not lower: on ``others``, rows with no part in learning. If
+    there are none, the last quarter of the rows judges what was learned from the first three, and
+    the hyper-parameters of what is taken are then learned from all.
     """
     scales = deviations * np.sqrt(len(deviations))
     winner = best_family(first_rows(data), scales, power, noise, late, **search)
     fixed = second_stage(data, winner, noise, late)
-    n = SEARCH_ROWS
-    rows = Evidence(data.X[:n], data.y[:n], data.weights[:n], data.workers)
-    growth = Growth.start(rows, power, replace(noise, start=fixed.noise), late, fixed.kernel)
-    growth.worth = _WORTH
-    most = _BUDGET * _cost(fixed)
+    seen, judges, before = data, others, fixed
+    if judges is None:
+        cut = max(len(data.X) - len(data.X) // _JUDGING_SHARE, 1)
+        seen, judges = _part(data, slice(cut)), _part(data, slice(cut, None))
+        if len(judges.X) == 0:
+            return fixed
+        before = maximise(seen, fixed.kernel, _at(noise, fixed), winner.family, late=late)
+    rows = _part(seen, slice(SEARCH_ROWS))
+    growth = Growth.start(rows, power, _at(noise, before), late, before.kernel)
+    growth.worth = max(_WORTH, _LEAST_WORTH / float(rows.weights.sum()))
+    most = _BUDGET * max(_cost(fixed), 1.0)
     while _cost(growth.model) < most and growth.extend(
         search_candidates(growth.terms, fixed.kernel, deviations)
     ):
         while growth.shorten():
             pass
-    grown = second_stage(data, replace(growth.model, family="search"), noise, late)
-    before, after = judge(fixed, data, others), judge(grown, data, others)
-    better = after.better_than(before)
+    grown = replace(growth.model, family="search")
+    if len(seen.X) > SEARCH_ROWS:
+        grown = _with_more_rows(grown, seen, noise, late)
+    errors, errors_before = judge(grown, seen, judges), judge(before, seen, judges)
+    better = len(growth.terms) > 1 and errors.better_than(errors_before)
     path = [
         *grown.path,
-        SearchStep(f"fixed family ({before})", fixed.evidence_per_row, not better),
-        SearchStep(f"{growth.expression} ({after})", grown.evidence_per_row, better),
+        SearchStep(f"fixed family ({errors_before})", before.evidence_per_row, not better),
+        SearchStep(f"{growth.expression} ({errors})", grown.evidence_per_row, better),
     ]
+    if better and others is None:
+        grown = _with_more_rows(grown, data, noise, late)
     best = grown if better else fixed
     return replace(best, stages=fixed.stages + grown.stages, path=path)
+
+
+def _at(noise: NoiseRange, learned: Learned) -> NoiseRange:
+    """The range with the start that was learned."""
+    return replace(noise, start=learned.noise)
+
+
+def _part(data: Evidence, rows: slice) -> Evidence:
+    return replace(data, X=data.X[rows], y=data.y[rows], weights=data.weights[rows])
+
+
+def _with_more_rows(
+    learned: Learned, data: Evidence, noise: NoiseRange, late: Callable[[], bool]
+) -> Learned:
+    """The same kernel with hyper-parameters learned from more rows."""
+    if late():
+        return learned
+    again = maximise(
+        data, learned.kernel, _at(noise, learned), learned.family, steps=_LAST_STEPS, late=late
+    )
+    return replace(again, stages=learned.stages + again.stages, path=learned.path)
 
 
 def _cost(learned: Learned) -> float:
@@ -456,46 +495,37 @@ class Judged:
         Squared errors and negative log densities, on average over the outputs.
     weights : array of shape (n_rows,)
         Weights of the rows.
-    source : str
-        Which rows these are.
     """
 
     squares: Floats
     surprise: Floats
     weights: Floats
-    source: str
 
     def __str__(self) -> str:
         error = np.sqrt(np.average(self.squares, weights=self.weights))
         density = np.average(self.surprise, weights=self.weights)
-        return f"{self.source}: RMSE {error:.4g}, negative log density {density:.4g}"
+        n = len(self.weights)
+        return f"RMSE {error:.4g}, negative log density {density:.4g} on {n} rows left out"
 
     def better_than(self, other: Judged) -> bool:
-        """Whether errors are smaller by more than a standard error, and density not lower."""
+        """Whether errors are smaller by two standard errors, and the density is not lower."""
         gain = other.squares - self.squares
         share = self.weights / self.weights.sum()
         mean = float(share @ gain)
         error = float(np.sqrt(share**2 @ (gain - mean) ** 2))
-        return mean > error and float(share @ (other.surprise - self.surprise)) >= 0.0
+        return mean > _SURE * error and float(share @ (other.surprise - self.surprise)) >= 0.0
 
 
-def judge(learned: Learned, data: Evidence, others: Evidence | None) -> Judged:
-    """Errors of the exact process of some rows: on other rows, or on each row left out in turn."""
-    kernel = compile_kernel(learned.kernel, n_features=data.X.shape[1])[0]
-    C = kernel.tile(data.X, data.X)
-    C[np.diag_indices_from(C)] += learned.noise / data.weights
+def judge(learned: Learned, seen: Evidence, others: Evidence) -> Judged:
+    """Errors on other rows of the exact process of the rows seen."""
+    kernel = compile_kernel(learned.kernel, n_features=seen.X.shape[1])[0]
+    C = kernel.tile(seen.X, seen.X)
+    C[np.diag_indices_from(C)] += learned.noise / seen.weights
     factor = cho_factor(C, lower=True)
-    a = cho_solve(factor, data.y)
-    if others is None:
-        precision = np.diag(cho_solve(factor, np.eye(len(C))))
-        error, variance = a / precision[:, None], 1.0 / precision
-        source, weights = f"{len(C)} rows left out in turn", data.weights
-    else:
-        K = kernel.tile(others.X, data.X)
-        error = others.y - K @ a
-        explained = np.einsum("ij,ji->i", K, cho_solve(factor, K.T))
-        variance = np.maximum(kernel.diag(others.X) - explained, 0.0) + learned.noise
-        source, weights = f"{len(K)} other rows", others.weights
+    K = kernel.tile(others.X, seen.X)
+    error = others.y - K @ cho_solve(factor, seen.y)
+    explained = np.einsum("ij,ji->i", K, cho_solve(factor, K.T))
+    variance = np.maximum(kernel.diag(others.X) - explained, 0.0) + learned.noise
     squares = (error**2).mean(axis=1)
     surprise = 0.5 * (np.log(2 * np.pi * variance) + squares / variance)
-    return Judged(squares, surprise, weights, source)
+    return Judged(squares, surprise, others.weights)

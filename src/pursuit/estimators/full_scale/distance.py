@@ -250,7 +250,7 @@ class ExactProcess:
     def bounds(self, queries: Any, linear: LinearMap | None) -> PointBounds:
         """Bounds at the queries, a batch at a time, from the weights of a linear map or from 0."""
         problem, parts = self.problem, []
-        for where, kappa, prior in query_batches(problem, problem.kernel, queries):
+        for where, kappa, prior in query_batches(problem, queries):
             start = np.zeros_like(kappa)
             if linear is not None:
                 start = linear.columns(queries[where], problem.workers) / system_root(problem)

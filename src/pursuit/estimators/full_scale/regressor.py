@@ -462,7 +462,7 @@ class FullScaleGPRegressor(
         return [*terms, None, constant]
 
     @lazily
-    def predict_parts(self, X: Any, return_std: bool = False) -> Floats:
+    def predict_parts(self, X: Any, return_std: bool = False, *, center: Any = None) -> Floats:
         """Predict one function for each term of the kernel, and what near rows add to them.
 
         The terms are those of the global part: see :meth:`SparseGPRegressor.predict_parts`. Near
@@ -476,6 +476,8 @@ class FullScaleGPRegressor(
         return_std : bool, default False
             Refused: standard deviations are those of the global part,
             ``without_neighbors().predict_parts(X, return_std=True)``.
+        center : items, optional
+            Rows over which every term is to have mean 0; the constant takes their means.
 
         Returns
         -------
@@ -489,7 +491,7 @@ class FullScaleGPRegressor(
                 "parts of a model with near rows have no standard deviations: use "
                 "without_neighbors().predict_parts(X, return_std=True) for those of its basis."
             )
-        parts: Floats = self.global_.predict_parts(X)
+        parts: Floats = self.global_.predict_parts(X, center=center)
         near = self.predict(X) - parts.sum(axis=1)
         return np.concatenate([parts[:, :-1], near[:, None], parts[:, -1:]], axis=1)
 

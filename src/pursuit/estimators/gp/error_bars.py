@@ -247,15 +247,16 @@ def part_variances(
     solution: SpanSolution,
     spread: PredictiveVariance,
     workers: Workers,
+    center: Any = None,
 ) -> Floats:
     """Variance of the process of each term of a kernel: shape (n_rows, n_terms).
 
     With q = k_t(x, Z), V_t = R⁻¹q and U_t = L⁻¹V_t it is k_t(x,x) - ‖V_t‖² + noise·‖U_t‖². The
     difference is what f(Z) leaves of f_t(x). As much of it as f(x) would explain has the calibrated
     factor of what the basis misses of f; the rest, which no rows can tell from other terms, has
-    none.
+    none. With ``center`` it is the variance of f_t(x) less its mean over these items.
     """
-    task = partial(_part_variances, terms, points, solution, spread)
+    task = partial(_part_variances, terms, points, solution, spread, center)
     return row_pass(rows, kernel, task, workers)
 
 
@@ -264,28 +265,53 @@ def _part_variances(
     points: Any,
     solution: SpanSolution,
     spread: PredictiveVariance,
+    center: Any,
     kernel: Kernel,
     workers: Workers,
 ) -> Block[NDArray[Any]]:
     columns = kernel.columns(points)
-    columns_of = [term.columns(points) for term in terms]
+    covariances = [TermCovariance(term, points, center) for term in terms]
 
     def part(items: Any) -> Floats:
         V, prior = solution.features(columns(items)), kernel.diag(items)
         missed = np.maximum(prior - column_dots(V, V), 0.0)
         factor = spread.factor(missed, prior)
         variances = np.empty((len(prior), len(terms)))
-        for t, (term, bound) in enumerate(zip(terms, columns_of, strict=True)):
-            V_t, prior_t = solution.features(bound(items)), term.diag(items)
+        for t, covariance in enumerate(covariances):
+            q, with_sum, own = covariance(items)
+            V_t = solution.features(q)
             U_t = solution.rotated(V_t)
-            left = np.maximum(prior_t - column_dots(V_t, V_t), 0.0)
-            shared = prior_t - column_dots(V_t, V)
+            left = np.maximum(own - column_dots(V_t, V_t), 0.0)
+            shared = with_sum - column_dots(V_t, V)
             known = np.divide(shared**2, missed, out=np.zeros_like(left), where=missed > 0)
             left += (factor - 1.0) * np.minimum(known, left)
             variances[:, t] = left + spread.noise * column_dots(U_t, U_t)
         return variances
 
     return chunked(part, _ROWS, workers, combine=np.concatenate)
+
+
+class TermCovariance:
+    """Prior covariances of g = f_t(x), or of g = f_t(x) less its mean over some items.
+
+    Called with rows x it returns the covariances of g with f at the points, those of g with f(x),
+    and the variances of g.
+    """
+
+    def __init__(self, term: Kernel, points: Any, center: Any) -> None:
+        self._term, self._columns = term, term.columns(points)
+        self._center = None if center is None else term.columns(center)
+        if self._center is not None:
+            self._mean = self._columns(center).mean(axis=0)
+            self._mean_square = float(self._center(center).mean())
+
+    def __call__(self, items: Any) -> tuple[Floats, Floats, Floats]:
+        """Return the three."""
+        q, prior = self._columns(items), self._term.diag(items)
+        if self._center is None:
+            return q, prior, prior
+        across = self._center(items).mean(axis=1)
+        return q - self._mean, prior - across, prior - 2.0 * across + self._mean_square
 
 
 def latent_covariance(

@@ -30,12 +30,14 @@ from pursuit.estimators.arguments import (
     Evidence,
 )
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
-from pursuit.estimators.gp.error_bars import std_gradient
+from pursuit.estimators.gp.error_bars import TermCovariance, std_gradient
 from pursuit.estimators.gp.exact_system import (
     DirectSystem,
     ExactSystem,
     IterativeSystem,
     explained_derivatives,
+    query_batches,
+    query_slices,
     system_root,
 )
 from pursuit.estimators.gp.function_draws import FunctionDraws, rows_draws
@@ -401,8 +403,11 @@ class ExactGPRegressor(
         with Workers(self.n_jobs) as workers:
             nothing = self._sample(np.zeros((len(self._weights), 1)))
             system = self._system(self._problem(nothing, kernel, workers))
-            least, most = system.explained(queries, kernel, width, offset, self.max_iter)
-            prior = kernel.diag(queries)
+            bounds = [
+                (prior, *system.explained(kappa, prior, width, offset, self.max_iter))
+                for _, kappa, prior in query_batches(system.problem, queries)
+            ]
+        prior, least, most = (np.concatenate(part) for part in zip(*bounds, strict=True))
         # No function varies less than not at all; rounding cannot swap the bounds.
         upper = np.maximum(prior - least, 0.0)
         lower = np.clip(prior - most, 0.0, upper)
@@ -415,10 +420,10 @@ class ExactGPRegressor(
                 stacklevel=2,
             )
         noise = self.noise_ if include_noise else 0.0
-        bounds = [np.sqrt(part + noise)[:, None] * self._scale.scale for part in (lower, upper)]
-        if self._single_output:
-            bounds = [part[:, 0] for part in bounds]
-        return bounds[0], bounds[1]
+        lower, upper = (
+            np.sqrt(part + noise)[:, None] * self._scale.scale for part in (lower, upper)
+        )
+        return (lower[:, 0], upper[:, 0]) if self._single_output else (lower, upper)
 
     def _std_gradient(self, X: Any, include_noise: bool) -> Floats:
         """Gradients of the standard deviation: shape (n_rows, n_features, n_outputs)."""
@@ -436,18 +441,32 @@ class ExactGPRegressor(
             gradient = std_gradient(rows, kernel, points, derivatives, noise, workers)
         return gradient[:, :, None] * self._scale.scale
 
-    def _part_variances(self, X: Any) -> Floats:
+    def _part_variances(self, X: Any, center: Any) -> Floats:
         """Variances of the terms in normalised units: shape (n_rows, n_terms)."""
         queries = held(self, validate_items(self, X, reset=False))
-        offset, width = self.noise_ * _LATENT_FLOOR, (1.0 + _STD_TOL) ** 2 - 1.0
         variances = []
         with Workers(self.n_jobs) as workers:
             nothing = self._sample(np.zeros((len(self._weights), 1)))
             system = self._system(self._problem(nothing, self._compiled(queries), workers))
             for term in self._compiled_terms(queries):
-                least, most = system.explained(queries, term, width, offset, self.max_iter)
-                variances.append(np.maximum(term.diag(queries) - 0.5 * (least + most), 0.0))
+                covariance = TermCovariance(term, self._points, center)
+                variances.append(
+                    np.concatenate(
+                        [
+                            self._left_of(system, covariance, queries[where])
+                            for where in query_slices(system.problem, queries)
+                        ]
+                    )
+                )
         return np.stack(variances, axis=1) if variances else np.empty((len_items(queries), 0))
+
+    def _left_of(self, system: ExactSystem, covariance: TermCovariance, queries: Any) -> Floats:
+        """What the rows leave of the variance of a term."""
+        q, _, prior = covariance(queries)
+        kappa = system_root(system.problem) * q.T
+        offset, width = self.noise_ * _LATENT_FLOOR, (1.0 + _STD_TOL) ** 2 - 1.0
+        least, most = system.explained(kappa, prior, width, offset, self.max_iter)
+        return np.maximum(prior - 0.5 * (least + most), 0.0)
 
     @property
     def _points(self) -> Any:

@@ -15,7 +15,6 @@ from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
 from pursuit.gram import kernel_diagonal, kernel_features, kernel_product, kernel_times
 from pursuit.greedy import Path, Problem, block_pivots, kernel_matrix
-from pursuit.kernels import Kernel
 from pursuit.linalg import (
     EPS,
     INDEFINITE,
@@ -23,6 +22,7 @@ from pursuit.linalg import (
     LowRankPlusDiagonal,
     NotPositiveDefiniteError,
     Refined,
+    Workers,
     column_dots,
     invert_lower,
     refined_gradients,
@@ -123,6 +123,11 @@ _QUERY_NUMBERS = 1 << 23
 class ExactSystem(Protocol):
     """A way to solve for all rows."""
 
+    @property
+    def problem(self) -> Problem:
+        """Rows, kernel and noise."""
+        ...
+
     def solve(
         self, tol: float, max_iter: int, stop: Callable[[], str | None]
     ) -> tuple[Floats, Path]:
@@ -130,13 +135,12 @@ class ExactSystem(Protocol):
         ...
 
     def explained(
-        self, queries: Any, kernel: Kernel, tol: float, offset: float, max_iter: int
+        self, kappa: Floats, prior: Floats, tol: float, offset: float, max_iter: int
     ) -> tuple[Floats, Floats]:
-        """Lower and upper bounds on k'(K + σ²W⁻¹)⁻¹k for the queries.
+        """Lower and upper bounds on κ'B⁻¹κ = k'(K + σ²W⁻¹)⁻¹k for columns κ = W^½k.
 
-        k = kernel(rows, x) for the kernel of K, or for a term of it. The distance of the bounds is
-        at most ``tol`` times what is left of k(x, x) plus ``offset``; more where ``max_iter``
-        iterations do not suffice.
+        Their distance is at most ``tol`` times what is left of ``prior``, the variance that k
+        belongs to, plus ``offset``; more where ``max_iter`` iterations do not suffice.
         """
         ...
 
@@ -211,27 +215,18 @@ class IterativeSystem:
         return root * found.v, recorder.path(found.stop_reason)
 
     def explained(
-        self, queries: Any, kernel: Kernel, tol: float, offset: float, max_iter: int
+        self, kappa: Floats, prior: Floats, tol: float, offset: float, max_iter: int
     ) -> tuple[Floats, Floats]:
-        """Bounds on k'(K + σ²W⁻¹)⁻¹k, a batch of queries at a time."""
-        parts = [
-            self._bracket(k, prior, tol, offset, max_iter)
-            for _, k, prior in query_batches(self.problem, kernel, queries)
-        ]
-        lower, upper = (np.concatenate(bounds) for bounds in zip(*parts, strict=True))
-        return lower, upper
+        """Bounds on κ'B⁻¹κ."""
 
-    def _bracket(
-        self, k: Floats, prior: Floats, tol: float, offset: float, max_iter: int
-    ) -> tuple[Floats, Floats]:
         def lower(columns: Any, v: Floats, residual: Floats) -> Floats:
-            return column_dots(k[:, columns] + residual, v)
+            return column_dots(kappa[:, columns] + residual, v)
 
         def done(now: Iterate) -> NDArray[np.bool_]:
             left = prior[now.columns] - lower(now.columns, now.v, now.residual) - now.energy
             return np.asarray(now.energy <= tol * (np.maximum(left, 0.0) + offset))
 
-        found = self.approximate(k, done, max_iter)
+        found = self.approximate(kappa, done, max_iter)
         least = lower(slice(None), found.v, found.residual)
         return least, least + found.energy
 
@@ -343,14 +338,11 @@ class DirectSystem:
         return Refined(x, residual, energy, 1, "direct")
 
     def explained(
-        self, queries: Any, kernel: Kernel, tol: float, offset: float, max_iter: int
+        self, kappa: Floats, prior: Floats, tol: float, offset: float, max_iter: int
     ) -> tuple[Floats, Floats]:
         """‖L⁻¹κ‖², twice."""
-        parts = []
-        for _, k, _ in query_batches(self.problem, kernel, queries):
-            half = solve_triangular(self.L, k, lower=True, overwrite_b=True)
-            parts.append(column_dots(half, half))
-        explained = np.concatenate(parts)
+        half = solve_triangular(self.L, kappa, lower=True)
+        explained = column_dots(half, half)
         return explained, explained
 
     def _solve_factors(self, rhs: Floats) -> Floats:
@@ -390,14 +382,16 @@ def system_product(problem: Problem, vectors: Floats, dtype: DTypeLike = np.floa
     return root * product + problem.noise * vectors
 
 
-def query_batches(
-    problem: Problem, kernel: Kernel, queries: Any
-) -> Iterator[tuple[slice, Floats, Floats]]:
-    """Some of the queries at a time, with κ = W^½k(x) and k(x, x) of the kernel or a term of it."""
-    rows = problem.sample.rows
-    batch = max(16, _QUERY_NUMBERS // rows.n_rows)
-    for start in range(0, len_items(queries), batch):
-        where = slice(start, start + batch)
+def query_slices(problem: Problem, queries: Any) -> list[slice]:
+    """Which queries are worked on at a time."""
+    batch = max(16, _QUERY_NUMBERS // problem.sample.n_rows)
+    return Workers.slices(len_items(queries), batch)
+
+
+def query_batches(problem: Problem, queries: Any) -> Iterator[tuple[slice, Floats, Floats]]:
+    """Some of the queries at a time, with κ = W^½k(x) and k(x, x)."""
+    rows, kernel = problem.sample.rows, problem.kernel
+    for where in query_slices(problem, queries):
         some = queries[where]
         k = kernel_features(rows, kernel, some, problem.workers, scale=system_root(problem)[:, 0])
         yield where, k, kernel.diag(some)

@@ -457,12 +457,13 @@ class SparseGPRegressor(
             gradient = std_gradient(rows, kernel, points, derivatives, noise, workers)
         return gradient[:, :, None] * self._scale.scale
 
-    def _part_variances(self, X: Any) -> Floats:
+    def _part_variances(self, X: Any, center: Any) -> Floats:
         """Variances of the terms in normalised units: shape (n_rows, n_terms)."""
         rows, X = prediction_rows(self, X)
         known = self._points, self._solution, self._spread
         with Workers(self.n_jobs) as workers:
-            return part_variances(rows, self._compiled(X), self._compiled_terms(X), *known, workers)
+            kernel, terms = self._compiled(X), self._compiled_terms(X)
+            return part_variances(rows, kernel, terms, *known, workers, center)
 
     def sample_functions(
         self, n: int = 1, random_state: Any = 0, *, n_features: int = 1024
