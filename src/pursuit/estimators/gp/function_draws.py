@@ -37,7 +37,7 @@ GROUP = 16
 """Draws that share random features. With fewer, the covariance of many draws has less error, and
 evaluating them takes more cosines."""
 
-_ROWS = 512
+_ROWS = 256
 """Rows that are evaluated at a time."""
 
 
