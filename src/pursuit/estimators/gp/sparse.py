@@ -104,7 +104,8 @@ class SparseGPRegressor(
         these, and takes them if they predict rows left out better; it takes some ten times as long
         to learn. The free hyper-parameters of kernel objects are learned within their bounds, and
         the terms of :class:`Additive` kernels are chosen by evidence; named, callable and
-        precomputed kernels are used as given.
+        precomputed kernels are used as given. Periods of one column are also started from peaks of
+        a periodogram. ``learning_report_.kept`` says why a kernel was not learned.
     noise : float or "learn", default "learn"
         Noise variance σ². ``"learn"`` maximises the exact evidence on a subset of the rows, with
         the kernel's hyper-parameters or, where these are not learned, over σ² alone; a White term
@@ -181,10 +182,11 @@ class SparseGPRegressor(
     noise_ : float
         σ² in use, after learning and calibration.
     learning_report_ : LearningReport
-        Families and their evidence, times, importance and relevance of the features, warnings;
-        print it.
+        Families and their evidence, why the kernel was kept if it was, times, importance and
+        relevance of the features, warnings; print it.
     feature_relevance_ : array of shape (n_features,) or None
-        Standard deviation of each feature over its length scale.
+        Standard deviation of each feature over its length scale: 0 where the feature is constant
+        or not looked at. None where the kernel has no length scale for each feature.
     calibration_ : Calibration or None
         What leave-one-out changed.
     path_ : Path
