@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import time
-import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from types import TracebackType
@@ -15,6 +13,7 @@ import numpy as np
 from pursuit._types import Indices
 from pursuit.estimators.checkpoint import Checkpoint
 from pursuit.estimators.inputs import indefinite, reads_matrix, seeds
+from pursuit.estimators.warning import warn
 from pursuit.greedy import Clock, CostMeter, Interrupted, Problem, catch_interrupt
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import NotPositiveDefiniteError, Workers, single_threaded_blas
@@ -125,7 +124,6 @@ class Progress:
 
 T = TypeVar("T")
 
-_OWN_PACKAGES = ("pursuit", "sklearn", "contextlib")
 _CHOOSING_SHARE = 0.8
 """Share of ``max_time`` after which a choice ends; the rest is for the model of what was chosen."""
 
@@ -300,19 +298,7 @@ def _ended_by_time(result: Any) -> bool:
     return getattr(path, "stop_reason", None) in ("time", "max_time")
 
 
-def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn with the line of the user's code that called into this package."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and _is_own(frame.f_globals.get("__name__", "")):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level + 1)
-
-
 def interrupt(what_is_held: str) -> NoReturn:
     """Warn what an interrupted fit has kept, and raise KeyboardInterrupt."""
     warn(f"fit was interrupted: the model holds {what_is_held}.")
     raise KeyboardInterrupt
-
-
-def _is_own(module: str) -> bool:
-    return module.partition(".")[0] in _OWN_PACKAGES

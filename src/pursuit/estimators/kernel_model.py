@@ -434,6 +434,10 @@ class BasisModel(KernelModel):
         else:
             rows, _ = prediction_rows(self, X)
             values = np.zeros((rows.n_rows, beta.shape[1]))
+        return self._restored(values)
+
+    def _restored(self, values: Floats) -> Floats:
+        """Values of the expansion, with its offset and in units of y."""
         values += getattr(self, "intercept_", 0.0)
         scale: TargetScale | None = getattr(self, "_scale", None)
         return values if scale is None else scale.restore(values)

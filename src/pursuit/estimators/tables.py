@@ -7,7 +7,6 @@ values are the levels of a category.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -21,6 +20,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from pursuit._types import Floats
+from pursuit.estimators.warning import warn
 from pursuit.kernels import ColumnNames, compared_columns
 from pursuit.rows import RowSource, as_rows
 
@@ -314,9 +314,7 @@ def warn_of_new_levels(label: Any, values: Sequence[Any]) -> None:
         return
     shown = ", ".join(repr(value) for value in values[:_SHOWN])
     more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
-    warnings.warn(
+    warn(
         f"column {label!r} holds values that did not occur in training: {shown}{more}. They count "
-        "as one new level, which is correlated with all others.",
-        UserWarning,
-        stacklevel=2,
+        "as one new level, which is correlated with all others."
     )

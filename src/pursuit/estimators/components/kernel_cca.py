@@ -26,7 +26,7 @@ from pursuit.estimators.arguments import CHECKPOINT, EXECUTION, MAX_TIME, Search
 from pursuit.estimators.components.kernel_pca import SEARCH_FIELDS
 from pursuit.estimators.components.subspace import check_sizes, default_pool_size
 from pursuit.estimators.components.views import Disagreements, SpannedPairs, View
-from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
+from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, with_callbacks
 from pursuit.estimators.inputs import (
     check_positive_definite,
     is_precomputed,
@@ -34,6 +34,7 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.warning import warn
 from pursuit.gram import KernelMatrix
 from pursuit.greedy import (
     PATIENCE,

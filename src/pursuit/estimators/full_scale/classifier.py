@@ -28,7 +28,7 @@ from pursuit.estimators.arguments import (
     Search,
 )
 from pursuit.estimators.classes import largest_class
-from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
+from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, with_callbacks
 from pursuit.estimators.full_scale.class_fit import LocalClassModel
 from pursuit.estimators.full_scale.gains import JudgedRows, near_rows_added
 from pursuit.estimators.full_scale.model import (
@@ -42,6 +42,7 @@ from pursuit.estimators.gp.classifier import SparseGPClassifier
 from pursuit.estimators.inputs import held, named_columns
 from pursuit.estimators.kernel_model import lazily
 from pursuit.estimators.reporting import Addition, microseconds
+from pursuit.estimators.warning import warn
 from pursuit.gram import kernel_times
 from pursuit.linalg import Workers, invert_lower
 from pursuit.rows import take_items

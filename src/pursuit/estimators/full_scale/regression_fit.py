@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from pursuit._types import Floats
-from pursuit.estimators.fit_run import FitRun, warn
+from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.full_scale.local_fit import (
     LocalModel,
     WhitenedSums,
@@ -18,6 +18,7 @@ from pursuit.estimators.full_scale.local_fit import (
 from pursuit.estimators.full_scale.model import FEWEST_JUDGING, NOTHING_MISSED
 from pursuit.estimators.full_scale.near_rows import LeavingRows, NearRows
 from pursuit.estimators.gp.sparse import SparseGPRegressor
+from pursuit.estimators.warning import warn
 from pursuit.linalg import PredictiveVariance, Workers
 from pursuit.tuning import (
     LeftOut,

@@ -27,7 +27,7 @@ from pursuit.estimators.arguments import (
     Evidence,
     Search,
 )
-from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
+from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, with_callbacks
 from pursuit.estimators.gp.class_model import LatentClassModel
 from pursuit.estimators.gp.laplace import (
     LaplaceFit,
@@ -56,6 +56,7 @@ from pursuit.estimators.span.search import (
     timed,
     with_checked_points,
 )
+from pursuit.estimators.warning import warn
 from pursuit.greedy import Problem, SpanFit
 from pursuit.tuning import LearningReport
 

@@ -29,7 +29,7 @@ from pursuit.estimators.arguments import (
     OPTIMIZER,
     Evidence,
 )
-from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
+from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, with_callbacks
 from pursuit.estimators.gp.error_bars import TermCovariance, std_gradient
 from pursuit.estimators.gp.exact_system import (
     DirectSystem,
@@ -60,6 +60,7 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.kernel_model import Expansion, KernelModel, ScoredRows, lazily
 from pursuit.estimators.parts import PartsOfProcess
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.warning import warn
 from pursuit.gram import kernel_times
 from pursuit.greedy import CostMeter, Path, Problem
 from pursuit.kernels import CountingKernel

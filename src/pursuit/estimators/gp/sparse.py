@@ -73,6 +73,7 @@ from pursuit.estimators.span.search import (
     smallest_within,
     timed,
 )
+from pursuit.gram import kernel_times
 from pursuit.greedy import SpanFit
 from pursuit.linalg import PredictiveVariance, SpanSolution, Workers, single_threaded_blas
 from pursuit.tuning import Calibration
@@ -420,9 +421,9 @@ class SparseGPRegressor(
                 "return_std and return_cov cannot both be true: the diagonal of the covariance is "
                 "the square of the standard deviation."
             )
-        mean = self._as_fitted(self._values(X))
+        check_is_fitted(self)
         if not (return_std or return_cov):
-            return mean
+            return self._as_fitted(self._values(X))
         if reads_matrix(self):
             raise ValueError(
                 "return_std and return_cov need k(x, x), which a precomputed matrix of "
@@ -434,20 +435,21 @@ class SparseGPRegressor(
             with single_threaded_blas():
                 variance = self._spread.variance(self._solution, bound(X), bound.kernel.diag(X))
             spread = self._scale.scale * np.sqrt(variance + noise)[:, None]
-            return mean, self._as_fitted(spread)
+            return self._as_fitted(self._values(X)), self._as_fitted(spread)
         rows, X = prediction_rows(self, X)
         kernel = self._compiled(X)
+        beta = self.dual_coef_.reshape(self.n_basis_, -1)
         known = kernel, self._points, self._solution, self._spread
-        if return_std:
-            with Workers(self.n_jobs) as workers:
+        with Workers(self.n_jobs) as workers:
+            values = kernel_times(rows, kernel, self._points, beta, workers)
+            if return_std:
                 variance = latent_variance(rows, *known, workers)
-            spread = self._scale.scale * np.sqrt(variance + noise)[:, None]
-        else:
-            with Workers(self.n_jobs):
+                spread = self._scale.scale * np.sqrt(variance + noise)[:, None]
+            else:
                 covariance = latent_covariance(rows, *known)
-            covariance[np.diag_indices_from(covariance)] += noise
-            spread = covariance[:, :, None] * self._scale.scale**2
-        return mean, self._as_fitted(spread)
+                covariance[np.diag_indices_from(covariance)] += noise
+                spread = covariance[:, :, None] * self._scale.scale**2
+        return self._as_fitted(self._restored(values)), self._as_fitted(spread)
 
     def _std_gradient(self, X: Any, include_noise: bool) -> Floats:
         """Gradients of the standard deviation: shape (n_rows, n_features, n_outputs)."""

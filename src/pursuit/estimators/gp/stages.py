@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from pursuit import limits, tuning
 from pursuit._types import Floats, Indices
 from pursuit.estimators.arguments import KERNEL, Evidence
-from pursuit.estimators.fit_run import FitRun, warn
+from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.inputs import (
     category_columns,
     check_positive_definite,
@@ -30,6 +30,7 @@ from pursuit.estimators.inputs import (
     seeded,
 )
 from pursuit.estimators.span.search import Chosen, RowSplit
+from pursuit.estimators.warning import warn
 from pursuit.gram import expansion_gradient, kernel_times
 from pursuit.greedy import Choice, Pool, Problem, SpanFit, refit, solve_in_span
 from pursuit.kernels import (

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.estimators.arguments import CHECKPOINT, EXECUTION, MAX_TIME
-from pursuit.estimators.fit_run import FitRun, interrupt, warn
+from pursuit.estimators.fit_run import FitRun, interrupt
 from pursuit.estimators.hull.mixture_atoms import GaussianAtoms, Searched
 from pursuit.estimators.hull.pursue import (
     ResumablePursuit,
@@ -27,6 +27,7 @@ from pursuit.estimators.hull.pursue import (
 from pursuit.estimators.inputs import named_columns, seeded, validate_held, validate_weights
 from pursuit.estimators.kernel_model import lazily
 from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.warning import warn
 from pursuit.greedy import CostMeter, Path, Pursuit
 from pursuit.linalg import Workers, single_threaded_blas
 from pursuit.rows import Sample, as_rows, draw_rows

@@ -30,7 +30,7 @@ from pursuit.estimators.arguments import (
     resolve_search,
 )
 from pursuit.estimators.classes import against_rest, class_weights, distinct_classes
-from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
+from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, with_callbacks
 from pursuit.estimators.gradients import GradientModel
 from pursuit.estimators.inputs import (
     check_lengths,
@@ -45,6 +45,7 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.kernel_model import BasisModel, ScoredRows, lazily
 from pursuit.estimators.lp.growth import POOL, Growth
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.warning import warn
 from pursuit.greedy import Path
 from pursuit.kernels import CountingKernel
 from pursuit.rows import RowSource, Sample, SelectedRows, draw_rows, source_numbers

@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, sampled_total
 from pursuit.estimators.arguments import CHECKPOINT, DTYPE, EXECUTION, KERNEL, MAX_TIME, Search
-from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
+from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, with_callbacks
 from pursuit.estimators.inputs import (
     check_positive_definite,
     is_precomputed,
@@ -49,6 +49,7 @@ from pursuit.estimators.maps.landmarks import (
 )
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.span.search import refuse_centres
+from pursuit.estimators.warning import warn
 from pursuit.gram import kernel_features
 from pursuit.greedy import Path
 from pursuit.kernels import CountingKernel

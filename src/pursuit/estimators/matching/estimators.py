@@ -27,7 +27,7 @@ from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound
 from pursuit.estimators.arguments import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME, Search
 from pursuit.estimators.classes import distinct_classes, largest_class
-from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn, with_callbacks
+from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, with_callbacks
 from pursuit.estimators.gradients import GradientModel
 from pursuit.estimators.inputs import (
     TargetScale,
@@ -47,6 +47,7 @@ from pursuit.estimators.matching.fit import Judge, MarginJudge, MissJudge, fit_m
 from pursuit.estimators.matching.search import MatchingModels, MatchingPlan, atoms_of
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.span.search import estimator_search, with_checked_points
+from pursuit.estimators.warning import warn
 from pursuit.gram import kernel_times
 from pursuit.greedy import Path
 from pursuit.kernels import AtomKernel

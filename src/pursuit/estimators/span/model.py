@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate, CertificatePath
 from pursuit.estimators.arguments import Search, resolve_search
-from pursuit.estimators.fit_run import FitRun, interrupt, warn
+from pursuit.estimators.fit_run import FitRun, interrupt
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
@@ -49,6 +49,7 @@ from pursuit.estimators.span.search import (
     with_checked_points,
 )
 from pursuit.estimators.span.steps import StepFit
+from pursuit.estimators.warning import warn
 from pursuit.gram import GramStatistics
 from pursuit.greedy import (
     Clock,

@@ -28,7 +28,7 @@ from pursuit.estimators.arguments import (
     REFINE,
     Search,
 )
-from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, warn
+from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt
 from pursuit.estimators.gp.stages import length_units
 from pursuit.estimators.inputs import (
     check_positive_definite,
@@ -56,6 +56,7 @@ from pursuit.estimators.span.search import (
     with_checked_points,
 )
 from pursuit.estimators.svm.problem import MachineProblem, MachineSolution
+from pursuit.estimators.warning import warn
 from pursuit.gram import kernel_times, kernel_transpose_times
 from pursuit.greedy import CostMeter, MaxSize, Path, Pool, Problem, Pursuit, kernel_matrix
 from pursuit.kernels import KernelGradient, kernel_gradient, without_white
