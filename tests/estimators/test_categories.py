@@ -343,6 +343,7 @@ def test_ids_are_one_correlation():
     kernel = product(categories=["city"]) + 0.1 * Categorical(["id"])
     model = SparseGPRegressor(kernel, random_state=0, certificate=None, n_basis=50).fit(table, Y)
     assert len(model.categories_["id"]) == len(Y)
+    assert any("'id' has 150 levels in 150 rows" in one for one in model.learning_report_.warnings)
     assert model.kernel_.k2.k2.factors is None
     assert np.isfinite(model.predict(table)).all()
 

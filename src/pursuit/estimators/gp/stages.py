@@ -82,6 +82,8 @@ _FEWEST_JUDGES = 200
 """Fewer rows beside those that learn do not judge; those that learn are left out in turn."""
 _LEARNING_SHARE = 0.3
 """What learning may use of the time that a fit has."""
+_FEW_LEVELS = 30
+"""Up to this many levels a column is never taken for one that numbers the rows."""
 _LIGHT = 0.1
 """Weights that are all below this are taken for parts of a whole, not for numbers of copies."""
 _DENSE_FEATURES = 4096
@@ -360,6 +362,7 @@ def _learn_or_take(
     elif kernel is None or is_search(kernel):
         assert units is not None
         kernel = _default_kernel(units, power, known)
+    notes += _id_warnings(known, sample.n_rows)
     compiled, white = estimator._compile(kernel, X)
     check_positive_definite(compiled, sample, rng)
     if not learns:
@@ -441,6 +444,16 @@ def _idle_warnings(optimizer: Any, kept: str) -> list[str]:
     if not kept or not isinstance(optimizer, Evidence):
         return []
     return [f"optimizer={optimizer!r} has no effect, since the kernel is kept: {kept}"]
+
+
+def _id_warnings(known: ColumnNames, n_rows: int) -> list[str]:
+    """Notes on category columns that hardly repeat a level."""
+    return [
+        f"column {j if known.names is None else known.names[j]!r} has {len(levels)} levels in "
+        f"{n_rows} rows: it says little about new rows, leave it out if it numbers them"
+        for j, levels in (known.levels or {}).items()
+        if len(levels) > max(_FEW_LEVELS, n_rows // 2)
+    ]
 
 
 def _floor_warnings(noise: float, power: float) -> list[str]:
