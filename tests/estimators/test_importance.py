@@ -8,6 +8,7 @@ from sklearn.inspection import permutation_importance
 
 import pursuit
 from pursuit import (
+    Categorical,
     ExactGPRegressor,
     FullScaleGPClassifier,
     FullScaleGPRegressor,
@@ -19,12 +20,11 @@ from pursuit import (
     LPMachineClassifier,
     SparseGPClassifier,
     SparseGPRegressor,
-    SparseKernelRidge,
+    on_columns,
 )
 from pursuit.estimators.importance import Importance, _by_sobol
 
 KINDS = ["gradient", "permutation", "sobol"]
-LINEAR = {"kernel": DotProduct(1.0), "noise": 1e-6, "optimizer": None}
 
 
 def table(m=400, seed=0):
@@ -59,16 +59,17 @@ def test_the_order_is_that_of_permutations_and_a_constant_has_none(fitted, kind)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_linear_function_has_weight_times_deviation(kind):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(2000, 4)) * [1.0, 10.0, 0.1, 3.0] + [5.0, 0.0, -2.0, 1.0]
-    weights = np.array([2.0, -0.1, 30.0, 0.0])
-    model = SparseKernelRidge("linear", alpha=1e-8, n_basis=10).fit(X, X @ weights)
+    X = rng.normal(size=(2000, 5)) * [1.0, 10.0, 0.1, 3.0, 0.0] + [5.0, 0.0, -2.0, 1.0, 0.1]
+    weights = np.array([2.0, -0.1, 30.0, 0.0, 70.0])
+    model = SparseGPRegressor("linear", noise=1e-8, optimizer=None).fit(X, X @ weights)
     found = model.importance(X, kind, n_repeats=20)
     expected = np.abs(weights) * X.std(axis=0)
     # A mean of 2 000 half squares of differences of normal numbers has an error of √(3/2 000),
     # and their root half of it; that of 20 repeats is a little smaller. Four such errors.
     rtol = 1e-4 if kind == "gradient" else 4 * 0.5 * np.sqrt(3 / 2000)
     np.testing.assert_allclose(found.mean, expected, rtol=rtol, atol=1e-4)
-    assert found.mean.shape == found.std.shape == (4,)
+    assert found.mean[4] == found.std[4] == 0.0
+    assert found.mean.shape == found.std.shape == (5,)
     np.testing.assert_allclose(found.deviation, np.sqrt((expected**2).sum()), rtol=0.1)
     np.testing.assert_allclose(found.relative, found.mean / found.deviation)
 
@@ -396,6 +397,32 @@ def test_rows_of_weight_w_are_w_rows(monkeypatch):
     np.testing.assert_allclose(found.importance, expected.importance, rtol=1e-6)
     unweighted = model.importance(X).relative
     assert (np.abs(unweighted - found.importance)[:2] > 1e-3).all(), "and not w times one row"
+
+
+def test_rows_of_hardly_any_weight_count_for_nothing(monkeypatch):
+    monkeypatch.setattr("pursuit.estimators.gp.stages._SHARE_EXPLAINED", 1)
+    X, y = table(400)
+    X[200:, 0] *= 8.0
+    options = {"kernel": DotProduct(1.0), "noise": 0.1, "optimizer": None, "normalize_y": False}
+    light = np.where(np.arange(400) < 200, 1.0, 1e-9)
+    found = ExactGPRegressor(**options).fit(X, y, light).learning_report_
+    expected = ExactGPRegressor(**options).fit(X[:200], y[:200]).learning_report_
+    np.testing.assert_allclose(found.importance, expected.importance, rtol=1e-5)
+    # The logarithm of a deviation over 30 bootstrap samples has an error of 1/√58.
+    ratio = found.importance_std[:2] / expected.importance_std[:2]
+    assert (np.abs(np.log(ratio)) < 4 * np.sqrt(2 / 58)).all()
+
+
+def test_columns_of_codes_are_permuted_whatever_the_codes():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=1500), 1000.0 * rng.integers(0, 3, size=1500)])
+    y = X[:, 0] + X[:, 1] / 1000.0
+    kernel = on_columns(RBF(1.0), [0]) * Categorical([1])
+    model = SparseGPRegressor(kernel, noise=1e-3, optimizer=None, n_basis=60, random_state=0)
+    report = model.fit(X, y).learning_report_
+    expected = model.importance(X, "permutation").relative
+    assert (np.abs(report.importance - expected) <= 4 * report.importance_std).all()
+    np.testing.assert_allclose(model.importance(X).relative, expected, rtol=0.1)
 
 
 def test_many_rows_are_sampled_and_the_fit_does_not_notice(monkeypatch):

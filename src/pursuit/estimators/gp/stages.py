@@ -693,8 +693,8 @@ def with_importance(
         moved[:, j] = X[rng.permutation(len(X)), j]
         squares[:, j] = 0.5 * (values(moved) - f) ** 2
     # The first weighting is that of the rows, the others are bootstrap samples.
-    drawn = rng.multinomial(len(X), share, size=_BOOTSTRAPS) / len(X)
-    shares = np.concatenate([share[None], drawn])
+    size = round(1.0 / float(share @ share))  # as many rows of equal weight are as sure
+    shares = np.vstack([share, rng.multinomial(size, share, size=_BOOTSTRAPS) / size])
     spread = column_variances(X, shares)
     spread[:, permuted] = 1.0
     variance = column_variances(f, shares)
