@@ -280,3 +280,33 @@ def test_white_terms_have_no_entry_in_theta():
     A, B, W = blocks()
     assert len(whites) == 1
     assert_close(kernel_gradient(kernel).theta(A, B, W), theta_difference(kernel, A, B, W), 1e-5)
+
+
+FALLS = {
+    "gaussian": (RBF, {}, lambda r2: np.exp(-r2 / 2)),
+    "matern 1/2": (Matern, {"nu": 0.5}, lambda r2: np.exp(-np.sqrt(r2)) / np.sqrt(r2)),
+    "matern 3/2": (Matern, {"nu": 1.5}, lambda r2: 3 * np.exp(-np.sqrt(3 * r2))),
+    "rational quadratic": (RationalQuadratic, {"alpha": 2.0}, lambda r2: (1 + r2 / 4) ** -3.0),
+}
+"""Kernels, and -2 times their derivative by r²."""
+
+
+@pytest.mark.parametrize("name", FALLS)
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+@pytest.mark.parametrize("n_features", [1, 3])
+def test_length_scales_that_are_tiny_or_huge_beside_the_data(name, scale, n_features):
+    kind, parameters, fall = FALLS[name]
+    kernel = kind(scale, **parameters)
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((6, n_features))
+    B = A[:5] + 0.5 * min(scale, 1.0) * rng.standard_normal((5, n_features))
+    W = rng.standard_normal((6, 5))
+    differences = A.astype(np.longdouble)[:, None] - B.astype(np.longdouble)
+    squares = (differences**2).sum(axis=2) / np.longdouble(scale) ** 2
+    M = W * fall(squares)
+    node = kernel_gradient(kernel)
+    by_points = np.einsum("ij,ijf->jf", M, differences) / np.longdouble(scale) ** 2
+    found = node.points(A, B, W)
+    assert np.abs(found - by_points).max() <= 1e-9 * np.abs(by_points).max()
+    by_scale = node.theta(A, B, W)[node.free.index("length_scale")]
+    assert abs(by_scale - (M * squares).sum()) <= 1e-9 * np.abs(M * squares).sum()

@@ -51,8 +51,8 @@ TOLERATED = {8: 1e-8, 4: 1e-2}
 DIFFERENCES = 1 << 20
 """Numbers held at a time when distances are recomputed from differences."""
 
-ZERO_DISTANCE = 1e-12
-"""Share of the squared norms below which r² counts as 0 in derivatives."""
+LARGE_ALPHA = 32.0
+"""α of a rational quadratic from which r²/(2α) is kept without the 1 that is added to it."""
 
 
 class Profile(Protocol):
@@ -130,7 +130,7 @@ class Matern12(Profile):
     def fall(self, D: Floats) -> Floats:
         """Return exp(-r)/r, and 0 at r = 0: there it is multiplied by x - z = 0."""
         r = np.sqrt(D)
-        return np.divide(np.exp(-r), r, out=np.zeros_like(r), where=r > ZERO_DISTANCE**0.5)
+        return np.divide(np.exp(-r), r, out=np.zeros_like(r), where=r > 0.0)
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class Matern52(Profile):
 
 @dataclass(frozen=True)
 class RationalQuadratic(Profile):
-    """(1 + r²/(2α))^(-α), from u = 1 + r²/(2α)."""
+    """(1 + r²/(2α))^(-α), from u = 1 + r²/(2α), or from r²/(2α) where α is large."""
 
     alpha: float
     kinked: ClassVar[bool] = False
@@ -192,17 +192,22 @@ class RationalQuadratic(Profile):
         """1/(2α)."""
         return 0.5 / self.alpha
 
+    @property
+    def _is_large(self) -> bool:
+        """Whether α times the rounding of 1 + r²/(2α) would show; log1p is slower in float32."""
+        return self.alpha > LARGE_ALPHA
+
     def intercept(self, variance: float) -> float:
-        """Return 1."""
-        return 1.0
+        """Return 1, and 0 where α is large."""
+        return 0.0 if self._is_large else 1.0
 
     def apply(self, u: Tile, variance: float) -> None:
-        """Take variance · u^(-α)."""
+        """Take variance · (1 + r²/(2α))^(-α)."""
         if self.alpha == 1.0:
             np.divide(variance, u, out=u)
             return
         # Twice as fast as a power, and as accurate: |α log u| is small wherever the result is not.
-        np.log(u, out=u)
+        (np.log1p if self._is_large else np.log)(u, out=u)
         u *= -self.alpha
         u += float(np.log(variance))
         np.exp(u, out=u)
@@ -421,17 +426,24 @@ class Stationary(Kernel):
         norms = np.einsum("ij,ij->i", a, a), np.einsum("ij,ij->i", b, b)
         D += norms[0][:, None]
         D += norms[1]
-        # What cancellation leaves of a zero distance is not a distance.
-        share = max(ZERO_DISTANCE, 8.0 * float(np.finfo(D.dtype).eps))
-        if self.profile.kinked:
-            share = max(share, CANCELLED)
-        spoilt = np.add.outer(share * norms[0], share * norms[1]) > D
-        if self.profile.kinked:
+        if self.profile.kinked or cancels(*norms, D.dtype):
+            spoilt = ~(np.add.outer(CANCELLED * norms[0], CANCELLED * norms[1]) < D)
             for rows, columns, differences in spoilt_differences(spoilt, a, b):
                 D[rows, columns] = squared_norms(differences)
-        else:
-            D[spoilt] = 0.0
-        return a, b, D
+        return a, b, np.maximum(D, 0.0, out=D)
+
+
+def cancels(left: Vector, right: Vector, dtype: npt.DTypeLike) -> bool:
+    """Return whether the error of r², about eps N, matters somewhere whatever the profile.
+
+    It does where points lie thousands of length scales from the mean: far outliers, features that
+    are not scaled, sparse rows with a large constant in them. Both sides are |x̃|² of some points.
+    """
+    if not len(left) or not len(right):
+        return False
+    limits = np.finfo(dtype)
+    error = float(left.max() + right.max()) * float(limits.eps)
+    return not error <= TOLERATED[limits.dtype.itemsize]
 
 
 def spoilt_differences(
@@ -517,7 +529,7 @@ class StationaryColumns(Tiles):
             left[:, -2] = norms
             left[:, -1] = 1.0
             np.matmul(left, self._right, out=out)
-        restored = self._profile.kinked or self._cancels(norms)
+        restored = self._profile.kinked or cancels(norms, self._Z_norms, self.dtype)
         for rows in self._pieces(len(out)):
             u = out[rows]
             if restored:
@@ -572,17 +584,6 @@ class StationaryColumns(Tiles):
         out += terms.astype(self.dtype)
         out += (self._sign * norms).astype(self.dtype)[:, np.newaxis]
         return norms
-
-    def _cancels(self, norms: Vector) -> bool:
-        """Return whether the error of r², about eps N, matters somewhere whatever the profile.
-
-        It does where points lie thousands of length scales from the mean: far outliers, features
-        that are not scaled, sparse rows with a large constant in them.
-        """
-        if not len(norms) or not self.n_columns:
-            return False
-        largest = float(norms.max() + self._Z_norms.max())
-        return not largest * float(np.finfo(self.dtype).eps) <= TOLERATED[self.dtype.itemsize]
 
     def _restore(self, u: Tile, placed: Any, norms: Vector) -> None:
         """Recompute from differences the entries of `u` that cancellation has spoilt."""
