@@ -1,22 +1,25 @@
 """Growth of kernels by evidence: score tests beside dense algebra, and what is grown."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
 from pursuit import (
     Additive,
+    Categorical,
     ExactGPRegressor,
     FullScaleGPRegressor,
     SparseGPClassifier,
     SparseGPRegressor,
     SparseKernelRidge,
+    load,
     on_columns,
 )
-from pursuit.kernels import described, terms_of
+from pursuit.kernels import ColumnNames, described, terms_of
 from pursuit.linalg import Workers
-from pursuit.tuning import Evidence, NoiseRange, grow_additive, search_kernel
-from pursuit.tuning import growth as growth_module
+from pursuit.tuning import Evidence, Learned, NoiseRange, grow_additive, search_kernel
+from pursuit.tuning import search as search_module
 from pursuit.tuning.growth import ScoreTest
 
 NOISE = NoiseRange(0.1, 1e-4, 10.0)
@@ -141,6 +144,20 @@ def test_classifiers_grow_additive_kernels():
     assert model.score(X, y) > 0.95
 
 
+def test_categories_are_no_part_of_additive_kernels(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"size": rng.uniform(-2, 2, 200), "city": rng.choice(["a", "b"], 200)})
+    y = np.sin(2 * frame["size"]) + (frame["city"] == "a") + 0.1 * rng.standard_normal(200)
+    model = SparseGPRegressor(Additive(RBF()) + Categorical(["city"]), random_state=0)
+    model.fit(frame, y)
+    assert set(model.part_names_) == {"RBF(size)", "Categorical(city)", "constant"}
+    model.save(tmp_path / "model.pursuit")
+    again = load(tmp_path / "model.pursuit")
+    assert again.kernel == model.kernel
+    assert again.learning_report_.search_path == model.learning_report_.search_path
+    np.testing.assert_array_equal(again.predict_parts(frame), model.predict_parts(frame))
+
+
 # kernel="search"
 
 
@@ -182,11 +199,35 @@ def test_a_search_is_reproducible(searched, two_scales):
     assert again.learning_report_.search_path == searched.learning_report_.search_path
 
 
+def test_a_search_finds_trend_and_season(workers):
+    rng = np.random.default_rng(0)
+    t = np.arange(240) / 12.0
+    y = 0.2 * t + np.sin(2 * np.pi * t) + 0.2 * rng.standard_normal(240)
+    model = ExactGPRegressor("search", random_state=0).fit(t[:, None], y)
+    periods = [
+        value for name, value in model.kernel_.get_params().items() if name.endswith("periodicity")
+    ]
+    assert periods == [pytest.approx(1.0, abs=0.01)]
+    later = np.arange(240, 300) / 12.0
+    truth = 0.2 * later + np.sin(2 * np.pi * later)
+    assert np.abs(model.predict(later[:, None]) - truth).max() < 0.3
+
+
+def test_a_search_multiplies_with_categories(workers):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"size": rng.uniform(-2, 2, 300), "city": rng.choice(["a", "b"], 300)})
+    sign = np.where(frame["city"] == "a", 1, -1)
+    y = sign * np.sin(2 * frame["size"]) + frame["size"] + 0.05 * rng.standard_normal(300)
+    model = ExactGPRegressor("search", random_state=0).fit(frame, y)
+    assert model.learning_report_.search_path[0].expression == "RBF(size) * Categorical(city)"
+    assert model.score(frame, y) > 0.99
+
+
 def test_nothing_is_grown_on_noise(workers):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((200, 3)), rng.standard_normal(200)
     data = evidence_of(X, y, workers)
-    learned = search_kernel(data, None, np.ones(3), 1.0, NOISE)
+    learned = search_kernel(data, None, ColumnNames(3), np.ones(3), 1.0, NOISE)
     assert learned.family != "search"
     assert len(terms_of(learned.kernel)) == 1
 
@@ -196,18 +237,18 @@ def test_other_rows_judge_where_there_are_any(two_scales, workers, monkeypatch):
     y = (y - y.mean()) / y.std()
     seen, others = (evidence_of(X[s], y[s], workers) for s in (slice(200), slice(200, 400)))
     judged = []
-    judge = growth_module.judge
+    judge = search_module.judge
 
     def noted(learned, rows, left_out):
         judged.append((rows, left_out))
         return judge(learned, rows, left_out)
 
-    monkeypatch.setattr(growth_module, "judge", noted)
-    search_kernel(seen, others, X.std(axis=0), 1.0, NOISE)
+    monkeypatch.setattr(search_module, "judge", noted)
+    search_kernel(seen, others, ColumnNames(2), X.std(axis=0), 1.0, NOISE)
     assert all(rows is seen and left_out is others for rows, left_out in judged)
     assert len(judged) == 2
     judged.clear()
-    search_kernel(seen, None, X.std(axis=0), 1.0, NOISE)
+    search_kernel(seen, None, ColumnNames(2), X.std(axis=0), 1.0, NOISE)
     rows, left_out = judged[0]
     np.testing.assert_array_equal(np.concatenate([rows.X, left_out.X]), seen.X)
     assert len(left_out.X) == 50
@@ -221,8 +262,8 @@ def test_the_judge_is_the_exact_process(workers):
         evidence_of(X[s], y[s], workers, weights[s]) for s in (slice(40), slice(40, 60))
     )
     kernel, noise = 1.5 * RBF(1.1), 0.3
-    learned = growth_module.Learned(kernel, noise, 0.0)
-    judged = growth_module.judge(learned, seen, others)
+    learned = Learned(kernel, noise, 0.0)
+    judged = search_module.judge(learned, seen, others)
     C = kernel(X[:40]) + np.diag(noise / weights[:40])
     K = kernel(X[40:], X[:40])
     error = y[40:] - K @ np.linalg.solve(C, y[:40])
@@ -234,11 +275,11 @@ def test_the_judge_is_the_exact_process(workers):
 
 def test_better_means_two_standard_errors():
     ones = np.ones(100)
-    base = growth_module.Judged(ones, ones, ones)
+    base = search_module.Judged(ones, ones, ones)
     gains = np.where(np.arange(100) % 2, 0.5, -0.3)  # mean 0.1, standard error 0.04
-    assert growth_module.Judged(1 - gains, ones, ones).better_than(base)
-    assert not growth_module.Judged(1 - gains + 0.03, ones, ones).better_than(base)
-    assert not growth_module.Judged(1 - gains, 1.01 * ones, ones).better_than(base)
+    assert search_module.Judged(1 - gains, ones, ones).better_than(base)
+    assert not search_module.Judged(1 - gains + 0.03, ones, ones).better_than(base)
+    assert not search_module.Judged(1 - gains, 1.01 * ones, ones).better_than(base)
 
 
 @pytest.mark.parametrize(

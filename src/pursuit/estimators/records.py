@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.gaussian_process import kernels as gp
 
-from pursuit.kernels import Categorical, ColumnsKernel
+from pursuit.kernels import Additive, Categorical, ColumnsKernel
 from pursuit.store import StoreError
 
 Array = NDArray[Any]
@@ -47,6 +47,7 @@ _KERNEL_NAMES = (
 )
 KERNELS: dict[str, type[gp.Kernel]] = {
     **{name: getattr(gp, name) for name in _KERNEL_NAMES.split()},
+    "Additive": Additive,
     "Categorical": Categorical,
     "ColumnsKernel": ColumnsKernel,
 }
@@ -133,6 +134,7 @@ def records() -> dict[str, type]:
         tuning.LeftOut,
         tuning.NearChoice,
         tuning.Replicates,
+        tuning.SearchStep,
     ]
     return {record.__name__: record for record in classes}
 
@@ -428,7 +430,7 @@ class Decoder:
         made = _classes()[_one_of(_classes(), tree.get("class"), where)]
         fields = self.fields(tree.get("fields"), made, where)
         if issubclass(made, gp.Kernel):
-            inner = ("k1", "k2", "kernel")
+            inner = ("k1", "k2", "kernel", "base")
             if any(_is_kernel(fields[name]) != (name in inner) for name in fields):
                 _damaged(where)
         elif not dataclasses.is_dataclass(made):

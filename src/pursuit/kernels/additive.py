@@ -14,6 +14,7 @@ from sklearn.gaussian_process import kernels as gp
 
 from pursuit._types import Floats
 from pursuit.kernels.base import Vector
+from pursuit.kernels.categorical import Categorical
 from pursuit.kernels.on_columns import AroundKernel, ColumnNames, Columns, ColumnsKernel
 
 _MATERN = {0.5: "12", 1.5: "32", 2.5: "52"}
@@ -40,7 +41,7 @@ class Additive(AroundKernel):
     order : int, default 1
         Most features per term. There are at most 10 000 terms.
     columns : name, position, list of either, slice, mask, selector or None, default None
-        The features, as in :func:`on_columns`; None for all of them.
+        The features, as in :func:`on_columns`; None for all that are not categories.
     names : sequence of str or None, default None
         Their names, to print; a fit fills them in.
 
@@ -75,7 +76,9 @@ class Additive(AroundKernel):
 
     def resolved(self, known: ColumnNames) -> Additive:
         """The same with positions of columns, after a check of base, order and number of terms."""
-        columns = slice(None) if self.columns is None else self.columns
+        columns: Any = self.columns
+        if columns is None:
+            columns = [j for j in range(known.n_columns) if j not in (known.levels or {})]
         positions = known.positions(columns, "Additive")
         self._check(len(positions))
         names = self.names if known.names is None else [known.names[j] for j in positions]
@@ -256,12 +259,13 @@ def described(kernel: gp.Kernel, columns: Sequence[str] | None = None) -> str:
         return f"({described(kernel.kernel, columns)}) ** {kernel.exponent}"
     if isinstance(kernel, ColumnsKernel):
         return described(kernel.kernel, _column_names(kernel))
+    columns = _column_names(kernel) if isinstance(kernel, Categorical) else columns
     shown = "" if columns is None else f"({', '.join(columns)})"
     smoothness = _MATERN.get(kernel.nu, "") if type(kernel) is gp.Matern else ""
     return f"{type(kernel).__name__}{smoothness}{shown}"
 
 
-def _column_names(kernel: ColumnsKernel) -> list[str]:
+def _column_names(kernel: ColumnsKernel | Categorical) -> list[str]:
     if kernel.names is not None:
         return [str(name) for name in kernel.names]
     columns: Any = kernel.columns
@@ -277,6 +281,6 @@ def columns_used(kernel: gp.Kernel) -> list[int] | None:
         return sorted(set().union(*known)) if len(known) == len(used) else None
     if isinstance(kernel, gp.Exponentiation):
         return columns_used(kernel.kernel)
-    if isinstance(kernel, ColumnsKernel):
+    if isinstance(kernel, ColumnsKernel | Categorical):
         return sorted(int(j) for j in kernel.columns)  # type: ignore[union-attr]
     return None

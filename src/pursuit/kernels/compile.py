@@ -303,6 +303,9 @@ def compared_columns(kernel: Any, known: ColumnNames) -> ComparedColumns:
         return compared_columns(kernel.k1, known) | compared_columns(kernel.k2, known)
     if isinstance(kernel, gp.Exponentiation):
         return compared_columns(kernel.kernel, known)
+    if isinstance(kernel, Additive):
+        numbers = [] if kernel.columns is None else known.positions(kernel.columns, "Additive")
+        return ComparedColumns(nothing, frozenset(numbers))
     if isinstance(kernel, Categorical):
         positions = known.positions(kernel.columns, "Categorical")
         return ComparedColumns(frozenset(positions), nothing)

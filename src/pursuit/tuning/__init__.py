@@ -22,7 +22,7 @@ from pursuit.tuning.calibration import (
 )
 from pursuit.tuning.categories import learn_mixed, learn_pairs, mixed_kernel
 from pursuit.tuning.evidence import NOISE_FLOOR, Evidence, learn_noise
-from pursuit.tuning.growth import grow_additive, search_kernel
+from pursuit.tuning.growth import grow_additive
 from pursuit.tuning.learning import (
     Learned,
     LearningReport,
@@ -45,6 +45,7 @@ from pursuit.tuning.near_rows import (
     tune_near_rows,
 )
 from pursuit.tuning.refine import BATCH_ROWS, Mover
+from pursuit.tuning.search import search_kernel
 
 __all__ = [
     "BATCH_ROWS",

@@ -1,4 +1,4 @@
-"""Kernels grown by evidence, term by term: the terms of an additive kernel, and kernel="search"."""
+"""Kernels grown by evidence, term by term; the terms of an additive kernel that stay."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from pursuit._types import Floats
 from pursuit.kernels import (
     Additive,
     ColumnsKernel,
-    columns_used,
     compile_kernel,
     described,
     expanded,
@@ -24,12 +23,9 @@ from pursuit.kernels import (
 )
 from pursuit.tuning.evidence import Evidence
 from pursuit.tuning.learning import (
-    FAMILIES,
     Learned,
     NoiseRange,
     SearchStep,
-    best_family,
-    family_kernel,
     first_rows,
     maximise,
     never,
@@ -37,7 +33,7 @@ from pursuit.tuning.learning import (
     second_stage,
 )
 
-_WIDTHS = 0.3, 1.0, 3.0
+WIDTHS = 0.3, 1.0, 3.0
 """Length scales that a new term is tried with, in deviations of its features."""
 _TESTING_WORK = 1e10
 """Operations of one round of score tests. Fewer: tests on fewer rows, of less power."""
@@ -55,8 +51,7 @@ class Candidate:
     Attributes
     ----------
     variants : sequence of kernels
-        The kernel with several starting values of its hyper-parameters, without a constant. A sum
-        stands for several terms that are added at once.
+        The kernel with several starting values of its hyper-parameters, without a constant.
     onto : int or None, default None
         Number of the term that it multiplies; None if it is added.
     """
@@ -66,9 +61,8 @@ class Candidate:
 
     @property
     def n_parameters(self) -> int:
-        """Hyper-parameters that it brings, constants included."""
-        constants = len(terms_of(self.variants[0])) if self.onto is None else 0
-        return len(self.variants[0].theta) + constants
+        """Hyper-parameters that it brings, its constant included."""
+        return n_free(self.variants[0]) + (1 if self.onto is None else 0)
 
 
 class ScoreTest:
@@ -138,9 +132,6 @@ class Growth:
         The present kernel; it is None where all is noise.
     terms : list of kernels
         Its terms.
-    worth : float, optional
-        What the evidence per row must rise by with every step. By default ½ log(number of target
-        values) per hyper-parameter, divided by the rows.
     """
 
     data: Evidence
@@ -149,7 +140,6 @@ class Growth:
     late: Callable[[], bool]
     model: Learned
     terms: list[gp.Kernel] = field(default_factory=list)
-    worth: float | None = None
 
     @classmethod
     def start(
@@ -176,9 +166,7 @@ class Growth:
         return " + ".join(described(term) or "constant" for term in self.terms) or "noise"
 
     def penalty(self, n_parameters: int) -> float:
-        """What the evidence per row must rise by for so many hyper-parameters."""
-        if self.worth is not None:
-            return self.worth
+        """What the evidence per row must rise by for so many hyper-parameters: ½ log(values)."""
         rows = float(self.data.weights.sum())
         values = max(rows * self.data.y.shape[1], 2.0)
         return 0.5 * n_parameters * float(np.log(values)) / rows
@@ -211,12 +199,10 @@ class Growth:
         rests = [self.terms[:i] + self.terms[i + 1 :] for i in range(n_kept, len(self.terms))]
         values = [self.data.value_and_gradient(sum_of_terms(r), self.model.noise) for r in rests]
         evidences = [-np.inf if value is None else value[0] for value in values]
-        least = int(np.argmax(evidences))
-        dropped = self.terms[n_kept + least]
-        trial = self._learned(rests[least])
-        accepted = trial.evidence_per_row > self.model.evidence_per_row - self.penalty(
-            len(dropped.theta)
-        )
+        i = int(np.argmax(evidences))
+        dropped, trial = self.terms[n_kept + i], self._learned(rests[i])
+        least = self.model.evidence_per_row - self.penalty(n_free(dropped))
+        accepted = trial.evidence_per_row > least
         self._note(f"- {described(dropped)}", trial, accepted)
         return accepted
 
@@ -232,6 +218,13 @@ class Growth:
         kernel = sum_of_terms(terms)
         return maximise(self.data, kernel, noise, "grown", steps=_GROWING_STEPS, late=self.late)
 
+    def residual(self) -> Evidence:
+        """The rows with what the present kernel leaves of their targets: σ²W⁻¹(K + σ²W⁻¹)⁻¹y."""
+        data, noise = self.data, self.model.noise / self.data.weights
+        C = np.diag(noise) + sum(_matrix(term, data.X) for term in self.terms)
+        left = noise[:, None] * cho_solve(cho_factor(C, lower=True), data.y)
+        return replace(data, y=left)
+
     def _changed(
         self, candidate: Candidate, kernel: gp.Kernel, factor: float
     ) -> tuple[list[gp.Kernel], str]:
@@ -241,12 +234,10 @@ class Growth:
             changed = [*self.terms]
             changed[candidate.onto] = _multiplied(term, kernel, self.data.X)
             return changed, f"{described(term)} -> {described(changed[candidate.onto])}"
-        added = terms_of(kernel)
-        low, high = (self.power * share / len(added) for share in _SHARES)
+        low, high = (self.power * share for share in _SHARES)
         bounds = tuple(self.power * end for end in _CONSTANT_RANGE)
-        constant = float(np.clip(factor, low, high))
-        terms = [gp.ConstantKernel(constant, bounds) * one for one in added]
-        return [*self.terms, *terms], f"+ {described(kernel)}"
+        added = gp.ConstantKernel(float(np.clip(factor, low, high)), bounds) * kernel
+        return [*self.terms, added], f"+ {described(kernel)}"
 
     def _ranked(self, candidates: list[Candidate]) -> list[tuple[Candidate, gp.Kernel, float]]:
         """Candidates with their best variants and factors, best first; only if they gain."""
@@ -266,6 +257,11 @@ class Growth:
                 best.append((gain, candidate, candidate.variants[i], factor))
         best.sort(key=lambda one: -one[0])
         return [(candidate, kernel, factor) for _, candidate, kernel, factor in best]
+
+
+def n_free(kernel: gp.Kernel) -> int:
+    """Number of free hyper-parameters; an array of length scales counts as one."""
+    return sum(not parameter.fixed for parameter in kernel.hyperparameters)
 
 
 def _multiplied(term: gp.Kernel, factor: gp.Kernel, X: Floats) -> gp.Kernel:
@@ -319,7 +315,7 @@ def _variants(term: gp.Kernel, deviations: Floats) -> Iterator[gp.Kernel]:
     yield _product([clone(factor) for factor in factors])
     if not any(_free_scales(factor) for factor in factors):
         return
-    for width in _WIDTHS:
+    for width in WIDTHS:
         yield _product([with_length(f, width * float(deviations[_column(f)])) for f in factors])
 
 
@@ -352,180 +348,3 @@ def _free_scales(kernel: gp.Kernel) -> dict[str, Any]:
         for parameter in kernel.hyperparameters
         if parameter.name.endswith("length_scale") and not parameter.fixed
     }
-
-
-SEARCH_ROWS = 1000
-"""Rows on which a search compares kernels. More: structure that is harder to see, slower."""
-_BUDGET = 10.0
-"""What a search may cost, in units of what the fixed family costs. More: longer searches."""
-_WORTH = 0.003
-"""What a step of a search must add to the evidence per row. Less: longer searches."""
-_LEAST_WORTH = 3.0
-"""What it must add to the evidence of all rows, where they are few."""
-_JUDGING_SHARE = 4
-"""Where no other rows judge, one in so many of those that learn does."""
-_SURE = 2.0
-"""Standard errors by which the grown kernel must be better. Fewer: worse choices, more often."""
-_LAST_STEPS = 15  # Steps of L-BFGS on all rows, once the form is known.
-_STRETCHES = 1 / 3, 1.0, 3.0
-"""Length scales of a further kernel of all columns, in units of those of the first."""
-
-
-def search_kernel(
-    data: Evidence,
-    others: Evidence | None,
-    deviations: Floats,
-    power: float,
-    noise: NoiseRange,
-    late: Callable[[], bool] = never,
-    **search: Any,
-) -> Learned:
-    """Grow sums and products of kernels from the best of the fixed families.
-
-    What was grown is taken if its errors are smaller than those of the best family by more than two
-    standard errors, and its density is not lower: on ``others``, rows with no part in learning. If
-    there are none, the last quarter of the rows judges what was learned from the first three, and
-    the hyper-parameters of what is taken are then learned from all.
-    """
-    scales = deviations * np.sqrt(len(deviations))
-    winner = best_family(first_rows(data), scales, power, noise, late, **search)
-    fixed = second_stage(data, winner, noise, late)
-    seen, judges, before = data, others, fixed
-    if judges is None:
-        cut = max(len(data.X) - len(data.X) // _JUDGING_SHARE, 1)
-        seen, judges = _part(data, slice(cut)), _part(data, slice(cut, None))
-        if len(judges.X) == 0:
-            return fixed
-        before = maximise(seen, fixed.kernel, _at(noise, fixed), winner.family, late=late)
-    rows = _part(seen, slice(SEARCH_ROWS))
-    growth = Growth.start(rows, power, _at(noise, before), late, before.kernel)
-    growth.worth = max(_WORTH, _LEAST_WORTH / float(rows.weights.sum()))
-    most = _BUDGET * max(_cost(fixed), 1.0)
-    while _cost(growth.model) < most and growth.extend(
-        search_candidates(growth.terms, fixed.kernel, deviations)
-    ):
-        while growth.shorten():
-            pass
-    grown = replace(growth.model, family="search")
-    if len(seen.X) > SEARCH_ROWS:
-        grown = _with_more_rows(grown, seen, noise, late)
-    errors, errors_before = judge(grown, seen, judges), judge(before, seen, judges)
-    better = len(growth.terms) > 1 and errors.better_than(errors_before)
-    path = [
-        *grown.path,
-        SearchStep(f"fixed family ({errors_before})", before.evidence_per_row, not better),
-        SearchStep(f"{growth.expression} ({errors})", grown.evidence_per_row, better),
-    ]
-    if better and others is None:
-        grown = _with_more_rows(grown, data, noise, late)
-    best = grown if better else fixed
-    return replace(best, stages=fixed.stages + grown.stages, path=path)
-
-
-def _at(noise: NoiseRange, learned: Learned) -> NoiseRange:
-    """The range with the start that was learned."""
-    return replace(noise, start=learned.noise)
-
-
-def _part(data: Evidence, rows: slice) -> Evidence:
-    return replace(data, X=data.X[rows], y=data.y[rows], weights=data.weights[rows])
-
-
-def _with_more_rows(
-    learned: Learned, data: Evidence, noise: NoiseRange, late: Callable[[], bool]
-) -> Learned:
-    """The same kernel with hyper-parameters learned from more rows."""
-    if late():
-        return learned
-    again = maximise(
-        data, learned.kernel, _at(noise, learned), learned.family, steps=_LAST_STEPS, late=late
-    )
-    return replace(again, stages=learned.stages + again.stages, path=learned.path)
-
-
-def _cost(learned: Learned) -> float:
-    """Evaluations of the evidence, each in proportion to the cube of its rows."""
-    return float(sum(s.n_evaluations * (s.n_rows / SEARCH_ROWS) ** 3 for s in learned.stages))
-
-
-def search_candidates(
-    terms: Sequence[gp.Kernel], first: gp.Kernel, deviations: Floats
-) -> list[Candidate]:
-    """Kernels of all columns and of single columns, and factors of single columns for terms."""
-    scales = np.asarray(first.k2.length_scale)
-    candidates = [
-        Candidate([family_kernel(family, scales, 1.0, scales * s).k2 for s in _STRETCHES])
-        for family in FAMILIES
-    ]
-    n = len(deviations)
-    linear = [_linear(j, deviations[j]) for j in range(n)]
-    smooth = [[_smooth(j, width, deviations[j]) for width in _WIDTHS] for j in range(n)]
-    candidates += [Candidate([one]) for one in linear]
-    if n > 1:
-        candidates += [Candidate(variants) for variants in smooth]
-        candidates.append(Candidate([sum_of_terms(some) for some in zip(*smooth, strict=True)]))
-    for onto, term in enumerate(terms):
-        used = columns_used(term)
-        candidates += [Candidate([one], onto) for one in linear]
-        candidates += [
-            Candidate(smooth[j], onto) for j in range(n) if used is not None and j not in used
-        ]
-    return candidates
-
-
-def _linear(j: int, deviation: float) -> gp.Kernel:
-    """A linear function of one column."""
-    bounds = float(deviation * np.exp(-5.0)), float(deviation * np.exp(5.0))
-    return ColumnsKernel(gp.DotProduct(float(deviation), bounds), [j])
-
-
-def _smooth(j: int, width: float, deviation: float) -> gp.Kernel:
-    """A smooth function of one column, its length scale in units of the deviation."""
-    bounds = float(deviation * np.exp(-4.0)), float(deviation * np.exp(5.0))
-    return ColumnsKernel(gp.RBF(float(width * deviation), bounds), [j])
-
-
-@dataclass(frozen=True)
-class Judged:
-    """Errors of a kernel on rows that it has not seen.
-
-    Attributes
-    ----------
-    squares, surprise : arrays of shape (n_rows,)
-        Squared errors and negative log densities, on average over the outputs.
-    weights : array of shape (n_rows,)
-        Weights of the rows.
-    """
-
-    squares: Floats
-    surprise: Floats
-    weights: Floats
-
-    def __str__(self) -> str:
-        error = np.sqrt(np.average(self.squares, weights=self.weights))
-        density = np.average(self.surprise, weights=self.weights)
-        n = len(self.weights)
-        return f"RMSE {error:.4g}, negative log density {density:.4g} on {n} rows left out"
-
-    def better_than(self, other: Judged) -> bool:
-        """Whether errors are smaller by two standard errors, and the density is not lower."""
-        gain = other.squares - self.squares
-        share = self.weights / self.weights.sum()
-        mean = float(share @ gain)
-        error = float(np.sqrt(share**2 @ (gain - mean) ** 2))
-        return mean > _SURE * error and float(share @ (other.surprise - self.surprise)) >= 0.0
-
-
-def judge(learned: Learned, seen: Evidence, others: Evidence) -> Judged:
-    """Errors on other rows of the exact process of the rows seen."""
-    kernel = compile_kernel(learned.kernel, n_features=seen.X.shape[1])[0]
-    C = kernel.tile(seen.X, seen.X)
-    C[np.diag_indices_from(C)] += learned.noise / seen.weights
-    factor = cho_factor(C, lower=True)
-    K = kernel.tile(others.X, seen.X)
-    error = others.y - K @ cho_solve(factor, seen.y)
-    explained = np.einsum("ij,ji->i", K, cho_solve(factor, K.T))
-    variance = np.maximum(kernel.diag(others.X) - explained, 0.0) + learned.noise
-    squares = (error**2).mean(axis=1)
-    surprise = 0.5 * (np.log(2 * np.pi * variance) + squares / variance)
-    return Judged(squares, surprise, others.weights)

@@ -79,7 +79,7 @@ SEARCH = "search"
 _SEARCH_JUDGES = 2000
 """Most rows, beside those that learn, that judge what a search has found."""
 _FEWEST_JUDGES = 200
-"""Fewer rows beside those that learn do not judge; those that learn are left out in turn."""
+"""Fewer rows beside those that learn do not judge; then some of those that learn do."""
 _LEARNING_SHARE = 0.3
 """What learning may use of the time that a fit has."""
 _FEW_LEVELS = 30
@@ -199,15 +199,13 @@ def learn(
     rows = rng.permutation(draw_rows(sample.n_rows, options.rows, rng))
     data = _evidence(sample, rows, workers)
     search: dict[str, Any] = {"restarts": options.restarts, "rng": rng, "late": late}
-    if (kernel is None or is_search(kernel)) and known.levels:
+    if is_search(kernel):
+        judges = _judges(sample, rows, workers)
+        power = target_power(sample)
+        return search_kernel(data, judges, known, deviations, power, noise, **search)
+    if kernel is None and known.levels:
         scales = _number_scales(deviations, known)
         return learn_mixed(data, known, scales, target_power(sample), noise, **search)
-    if is_search(kernel):
-        others = np.setdiff1d(np.arange(sample.n_rows), rows)
-        others = others[draw_rows(len(others), _SEARCH_JUDGES, rng)]
-        judges = _evidence(sample, others, workers) if len(others) >= _FEWEST_JUDGES else None
-        power = target_power(sample)
-        return search_kernel(data, judges, deviations, power, noise, **search)
     if kernel is None:
         if classes:
             return learn_shape(data, deviations, target_power(sample), noise, **search)
@@ -241,6 +239,15 @@ def _evidence(sample: Sample, rows: Indices, workers: Workers) -> tuning.Evidenc
     subset = sample.take(rows)
     X = np.asarray(dense(subset.rows.take(np.arange(len(rows)))), dtype=np.float64)
     return tuning.Evidence(X, subset.targets, subset.weights, workers)
+
+
+def _judges(sample: Sample, learning: Indices, workers: Workers) -> tuning.Evidence | None:
+    """Rows beside those that learn, evenly spaced; None if there are too few."""
+    others = np.setdiff1d(np.arange(sample.n_rows), learning)
+    if len(others) < _FEWEST_JUDGES:
+        return None
+    count = min(len(others), _SEARCH_JUDGES)
+    return _evidence(sample, others[np.linspace(0, len(others) - 1, count, dtype=int)], workers)
 
 
 def warn_of_light_rows(
