@@ -588,4 +588,5 @@ def test_every_kernel_of_scikit_learn_can_be_saved():
         for name, one in vars(module).items()
         if inspect.isclass(one) and issubclass(one, Kernel) and one.__module__ == module.__name__
     }
-    assert set(KERNELS) == own - abstract
+    ours = {"Additive", "Categorical", "ColumnsKernel"}
+    assert set(KERNELS) == (own - abstract) | ours
