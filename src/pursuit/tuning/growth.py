@@ -54,10 +54,14 @@ class Candidate:
         The kernel with several starting values of its hyper-parameters, without a constant.
     onto : int or None, default None
         Number of the term that it multiplies; None if it is added.
+    choices : int, default 1
+        Of how many kernels these are the best, by another look at the targets: what they are worth
+        has to rise by the logarithm of this number.
     """
 
     variants: Sequence[gp.Kernel]
     onto: int | None = None
+    choices: int = 1
 
     @property
     def n_parameters(self) -> int:
@@ -165,11 +169,14 @@ class Growth:
         """The present kernel in words."""
         return " + ".join(described(term) or "constant" for term in self.terms) or "noise"
 
-    def penalty(self, n_parameters: int) -> float:
-        """What the evidence per row must rise by for so many hyper-parameters: ½ log(values)."""
+    def penalty(self, n_parameters: int, choices: int = 1) -> float:
+        """What the evidence per row must rise by: ½ log(values) per hyper-parameter, log(choices).
+
+        Values are the targets of all rows and outputs.
+        """
         rows = float(self.data.weights.sum())
         values = max(rows * self.data.y.shape[1], 2.0)
-        return 0.5 * n_parameters * float(np.log(values)) / rows
+        return (0.5 * n_parameters * float(np.log(values)) + float(np.log(choices))) / rows
 
     def extend(self, candidates: list[Candidate]) -> bool:
         """Add the best candidate, and take it out of the list; False if none is worth it.
@@ -181,7 +188,9 @@ class Growth:
                 return False
             terms, change = self._changed(candidate, kernel, factor)
             trial = self._learned(terms)
-            least = self.model.evidence_per_row + self.penalty(candidate.n_parameters)
+            least = self.model.evidence_per_row + self.penalty(
+                candidate.n_parameters, candidate.choices
+            )
             accepted = not self.terms or trial.evidence_per_row > least
             self._note(change, trial, accepted)
             if accepted:

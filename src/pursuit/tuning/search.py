@@ -141,27 +141,24 @@ def search_candidates(
     column that the term does not look at.
     """
     numbers = [j for j in range(known.n_columns) if j not in (known.levels or {})]
-    smooth = {j: [_smooth(j, width, deviations[j]) for width in WIDTHS] for j in numbers}
-    others = {j: [[_linear(j, deviations[j])]] for j in numbers}
     residual = growth.residual()
+    singles = {j: [Candidate([Categorical([j], "one")])] for j in known.levels or {}}
     for j in numbers:
-        others[j] += [periodic] if (periodic := _periodic(j, residual)) else []
-    for j in known.levels or {}:
-        others[j] = [[Categorical([j], "one")]]
-    added = _of_all(fixed, numbers, known)
-    added += [variants for column in others.values() for variants in column]
-    if known.n_columns > 1:
-        added += smooth.values()
-    candidates = [Candidate([_named(one, known) for one in variants]) for variants in added]
+        singles[j] = [Candidate([_linear(j, deviations[j])]), *_periodic(j, residual)]
+    smooth = {j: Candidate([_smooth(j, width, deviations[j]) for width in WIDTHS]) for j in numbers}
+    candidates = [Candidate(variants) for variants in _of_all(fixed, numbers, known)]
+    candidates += [candidate for column in singles.values() for candidate in column]
+    candidates += smooth.values() if known.n_columns > 1 else []
     for onto, term in enumerate(growth.terms):
         used = columns_used(term)
-        new = [] if used is None else [j for j in range(known.n_columns) if j not in used]
-        factors = [v for j, column in others.items() if j in numbers or j in new for v in column]
+        new = [] if used is None else [j for j in singles if j not in used]
+        factors = [one for j in singles if j in numbers or j in new for one in singles[j]]
         factors += [smooth[j] for j in numbers if j in new]
-        candidates += [
-            Candidate([_named(one, known) for one in variants], onto) for variants in factors
-        ]
-    return candidates
+        candidates += [replace(one, onto=onto) for one in factors]
+    return [
+        replace(one, variants=[_named(kernel, known) for kernel in one.variants])
+        for one in candidates
+    ]
 
 
 def _named(kernel: gp.Kernel, known: ColumnNames) -> gp.Kernel:
@@ -197,7 +194,7 @@ def _smooth(j: int, width: float, deviation: float) -> gp.Kernel:
     return ColumnsKernel(gp.RBF(float(width * deviation), bounds), [j])
 
 
-def _periodic(j: int, residual: Evidence) -> list[gp.Kernel]:
+def _periodic(j: int, residual: Evidence) -> list[Candidate]:
     """A periodic function of one column, at periods that the residual suggests."""
     span = float(np.ptp(residual.X[:, j]))
     most = min(len(residual.X) // _ROWS_PER_CYCLE, _MOST_CYCLES)
@@ -206,7 +203,10 @@ def _periodic(j: int, residual: Evidence) -> list[gp.Kernel]:
     bounds = span / most, span / _FEWEST_CYCLES
     kernel = ColumnsKernel(gp.ExpSineSquared(1.0, bounds[1], (0.1, 100.0), bounds), [j])
     [part] = periodic_parts(kernel, residual.X.shape[1])
-    return [at_period(kernel, part, p) for p in candidate_periods(residual, part)[:_PERIODS]]
+    periods = candidate_periods(residual, part)[:_PERIODS]
+    # Numbers of cycles that differ by half a cycle are periods that can be told apart.
+    variants = [at_period(kernel, part, period) for period in periods]
+    return [Candidate(variants, choices=2 * most)] if variants else []
 
 
 @dataclass(frozen=True)
