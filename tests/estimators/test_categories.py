@@ -353,3 +353,23 @@ def test_matern_of_all_numbers_is_refused_by_position():
         ValueError, match=r"on_columns\(Matern\(\), \[0, 2\]\) \* Categorical\(\[1\]\)"
     ):
         given(kernel=Matern()).fit(frame(TABLE, "array"), Y)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_categories_that_are_numbers_are_not_compared_as_numbers(missing):
+    table = columns()
+    levels = pd.Series([30, 7, 12, 5])[table["city"]].reset_index(drop=True)
+    shown = levels.mask(levels.index < 5) if missing else levels
+    numbers = pd.DataFrame({"hour": table["hour"], "size": shown}).astype({"size": "category"})
+    y = target(table)
+    model = SparseGPRegressor(random_state=0, certificate=None, n_basis=50).fit(numbers, y)
+    assert model.categories_ == {"size": [5, 7, 12, 30] + [None] * missing}
+    assert model.kernel_.k2.k2.columns == [1]
+    # The names of the levels say nothing: others give the same model.
+    named = numbers.assign(
+        size=numbers["size"].cat.rename_categories(
+            dict(zip([5, 7, 12, 30], ["a", "b", "c", "d"], strict=True))
+        )
+    )
+    same = SparseGPRegressor(random_state=0, certificate=None, n_basis=50).fit(named, y)
+    assert np.allclose(model.predict(numbers), same.predict(named), rtol=0, atol=1e-8)

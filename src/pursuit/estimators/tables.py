@@ -80,6 +80,10 @@ class Columns:
         more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
         return ", ".join(map(repr, labels[:_SHOWN])) + more
 
+    def levels(self, j: int) -> Levels:
+        """The distinct values of a column, in the order of their codes."""
+        return _ordered(_distinct(self.values(j).tolist(), self.labels[j]).values())
+
     def check_names(self) -> None:
         """Refuse names that occur twice."""
         twice = [j for j, label in enumerate(self.labels) if label in self.labels[:j]]
@@ -107,10 +111,10 @@ def _is_missing(value: Any) -> bool:
     )
 
 
-def _distinct(values: NDArray[Any], label: Any) -> dict[Any, Any]:
+def _distinct(values: list[Any], label: Any) -> dict[Any, Any]:
     """The distinct values of a column, and what stands for each of them in ``categories_``."""
     try:
-        found = dict.fromkeys(values.tolist())
+        found = dict.fromkeys(values)
     except TypeError as error:
         raise ValueError(
             f"column {label!r} holds values that cannot be levels of a category ({error}): "
@@ -164,7 +168,8 @@ def encoded(estimator: Any, X: Any, *, reset: bool) -> Any:
         _check_feature_names(estimator, X, reset=False)
         levels = {j: found for j, (_, found) in categories_by_position(estimator).items()}
         _refuse_new_text(columns, levels)
-    if not any(map(is_coded, levels.values())):
+    # A fit sets the levels of categories that are numbers, too; later these columns stay numbers.
+    if not (levels if reset else any(map(is_coded, levels.values()))):
         return X
     if reset:
         _check_feature_names(estimator, X, reset=True)
@@ -185,9 +190,7 @@ def _levels_at_fit(estimator: Any, X: Any, columns: Columns) -> dict[int, Levels
     if not columns.text:
         return {}
     columns.check_names()
-    levels = {
-        j: _ordered(_distinct(columns.values(j), columns.labels[j]).values()) for j in columns.text
-    }
+    levels = {j: columns.levels(j) for j in columns.text}
     kernels = kernels_of(estimator)
     if any(builds_kernel(kernel) for kernel in kernels):
         return levels
@@ -228,11 +231,7 @@ def refuse_text(estimator: Any, X: Any) -> None:
     columns = Columns.of(X)
     if columns is None:
         return
-    text = [
-        j
-        for j in columns.text
-        if is_coded(_ordered(_distinct(columns.values(j), columns.labels[j]).values()))
-    ]
+    text = [j for j in columns.text if is_coded(columns.levels(j))]
     if text:
         raise ValueError(
             f"{type(estimator).__name__} takes numbers, and columns of X hold text or categories: "
@@ -290,12 +289,13 @@ def warn_of_new_numbers(estimator: Any, X: NDArray[Any]) -> None:
 
 def _codes(columns: Columns, j: int, levels: Levels) -> Floats:
     """The numbers of a column's levels."""
-    values, number = columns.values(j), {level: float(i) for i, level in enumerate(levels)}
+    # One list for all look-ups: a NaN is found as the object that it is.
+    values, number = columns.values(j).tolist(), {level: float(i) for i, level in enumerate(levels)}
     standing = _distinct(values, columns.labels[j])
     unknown = float(len(levels))
     code = {value: number.get(level, unknown) for value, level in standing.items()}
     warn_of_new_levels(columns.labels[j], [v for v in standing if code[v] == unknown])
-    return np.array([code[value] for value in values.tolist()])
+    return np.array([code[value] for value in values])
 
 
 def _numbers(columns: Columns, j: int) -> Floats:

@@ -47,9 +47,9 @@ class Categorical(gp.Kernel):
     .. math:: R_{ij} = u_i'u_j / \sqrt{(1 + |u_i|^2)(1 + |u_j|^2)} \quad (i \ne j), \qquad
               R_{ii} = 1.
 
-    Columns of a data frame may hold text, categories or numbers; missing values are a level if they
-    occur in training. Levels that did not occur in training count as one further level. Its
-    correlation with all others is ρ, or that of the mean of all u.
+    Columns of a data frame may hold text, categories or numbers; missing values of text and of
+    categories are a level if they occur in training. Levels that did not occur in training count as
+    one further level. Its correlation with all others is ρ, or that of the mean of all u.
 
     Parameters
     ----------
