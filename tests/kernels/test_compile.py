@@ -357,3 +357,9 @@ def block_function(A, B):
 def test_nonsense_is_refused(kernel, options, error, message):
     with pytest.raises(error, match=message):
         compile_kernel(kernel, **options)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", np.dot, RBF])
+def test_on_columns_takes_kernel_objects(kernel):
+    with pytest.raises(TypeError, match="on_columns takes a kernel object"):
+        on_columns(kernel, [0])

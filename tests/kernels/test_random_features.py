@@ -91,6 +91,14 @@ def test_finite_kernels_are_exact(points, name):
     np.testing.assert_allclose(found, kernel.tile(points, points), rtol=1e-12, atol=1e-12)
 
 
+def test_a_periodic_kernel_at_the_lower_bound_of_its_length_scale():
+    kernel = compile_kernel(ExpSineSquared(1e-5, 2.5), n_features=1)[0]
+    X = 2.5 * 2e-6 * np.arange(6.0)[:, None]
+    phi = random_features(kernel, 1, 4096, np.random.default_rng(0))(X)
+    # Standard error at most .02; values between .3 and 1.
+    np.testing.assert_allclose(phi @ phi.T, kernel.tile(X, X), rtol=0, atol=0.05)
+
+
 @pytest.mark.parametrize("name", RANDOM)
 def test_the_mean_over_draws_is_the_kernel(points, name):
     kernel = compiled(RANDOM[name])

@@ -51,6 +51,11 @@ def on_columns(kernel: gp.Kernel, columns: Columns) -> ColumnsKernel:
     >>> on_columns(RBF(2.0), ["rain", "wind"]) + on_columns(DotProduct(), [0])
     on_columns(RBF(length_scale=2), ['rain', 'wind']) + on_columns(DotProduct(sigma_0=1), [0])
     """
+    if not isinstance(kernel, gp.Kernel):
+        raise TypeError(
+            "on_columns takes a kernel object such as those of sklearn.gaussian_process.kernels, "
+            f"got {kernel!r}."
+        )
     return ColumnsKernel(kernel, columns)
 
 

@@ -50,6 +50,11 @@ SMALLEST = 1e-200
 """Probabilities and variances below count as this number: none of them can be drawn."""
 
 
+NARROW = 1e-4
+"""Width of a periodic kernel below which its coefficients are those of a normal distribution, to
+1e-8 of the largest; Bessel functions of so large a number are not evaluated."""
+
+
 class NoFunctionsError(ValueError):
     """Functions cannot be drawn from a process: its kernel has no random features."""
 
@@ -305,7 +310,11 @@ class Harmonics(Factor):
     def _coefficients(self) -> Vector:
         """Return those of j = 0, 1, …, until they are below rounding."""
         j = np.arange(int(9.0 / self.width) + 20)
-        coefficients = special.ive(j, self.width**-2.0)
+        if self.width < NARROW:
+            scaled = self.width * j
+            coefficients = self.width / np.sqrt(2.0 * np.pi) * np.exp(-0.5 * scaled**2)
+        else:
+            coefficients = special.ive(j, self.width**-2.0)
         return np.asarray(coefficients[coefficients > EPS])
 
     @property

@@ -101,12 +101,13 @@ class SparseGPRegressor(
         A `sklearn.gaussian_process.kernels` object, a name of `pairwise_kernels`,
         ``"precomputed"``, or a function k(A, B) of two blocks of items. White terms are read as
         noise. None compares a constant times RBF, Matérn 5/2, 3/2 and 1/2 with a length scale for
-        each feature, by evidence. ``"search"`` grows sums and products of kernels from the best of
-        these, and takes them if they predict rows left out better; it takes some ten times as long
-        to learn. The free hyper-parameters of kernel objects are learned within their bounds, and
-        the terms of :class:`Additive` kernels are chosen by evidence; named, callable and
-        precomputed kernels are used as given. Periods of one column are also started from peaks of
-        a periodogram. ``learning_report_.kept`` says why a kernel was not learned.
+        each feature, by evidence; columns of text or categories get a :class:`Categorical` factor.
+        ``"search"`` grows sums and products of kernels from the best of these, and takes them if
+        they predict rows left out better; it takes some ten times as long to learn. The free
+        hyper-parameters of kernel objects are learned within their bounds, and the terms of
+        :class:`Additive` kernels are chosen by evidence; named, callable and precomputed kernels
+        are used as given. Periods of one column are also started from peaks of a periodogram.
+        ``learning_report_.kept`` says why a kernel was not learned.
     noise : float or "learn", default "learn"
         Noise variance σ². ``"learn"`` maximises the exact evidence on a subset of the rows, with
         the kernel's hyper-parameters or, where these are not learned, over σ² alone; a White term

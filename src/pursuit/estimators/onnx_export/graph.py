@@ -229,9 +229,9 @@ def _parts(kernel: Kernel) -> tuple[Kernel, ...]:
         return (kernel.base,)
     raise ValueError(
         f"{getattr(kernel, 'name', type(kernel).__name__)} is a Python function, which ONNX "
-        "cannot call: use RBF, Matern (nu 0.5, 1.5, 2.5), RationalQuadratic, ExpSineSquared, "
-        "DotProduct, PairwiseKernel, constants, their sums, products and powers, on_columns, or a "
-        "kernel given by name."
+        "cannot call: use RBF, Matern (nu 0.5, 1.5, 2.5, …), RationalQuadratic, ExpSineSquared, "
+        "DotProduct, PairwiseKernel, Categorical, constants, their sums, products and powers, "
+        "on_columns, or a kernel given by name."
     )
 
 
