@@ -8,11 +8,19 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.gaussian_process.tests._mini_sequence_kernel import MiniSeqKernel
 from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
 
-from pursuit import Search, SparseGPRegressor, pairwise
+from pursuit import (
+    Additive,
+    Categorical,
+    Search,
+    SparseGPRegressor,
+    SparseKernelPCA,
+    on_columns,
+    pairwise,
+)
 from pursuit.estimators.inputs import feature_deviations
 from pursuit.rows import Sample, as_rows
 
@@ -338,3 +346,40 @@ def test_a_far_outlier_leaves_the_learned_kernel_alone(waves):
     coded = SparseGPRegressor(n_basis=30, random_state=0).fit(X, data.y)
     plain = SparseGPRegressor(n_basis=30, random_state=0).fit(data.X, data.y)
     np.testing.assert_allclose(coded.predict(data.new), plain.predict(data.new), atol=0.2)
+
+
+def _readings(n=120):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n)})
+    frame["kind"] = rng.choice(["u", "v"], n)
+    return frame, np.sin(frame.a) + frame.b + 2.0 * (frame.kind == "u")
+
+
+def test_an_additive_kernel_of_some_columns_stands_beside_categories():
+    X, y = _readings()
+    kernel = Additive(RBF(), columns=["a", "b"]) + ConstantKernel() * Categorical("kind")
+    model = SparseGPRegressor(kernel + WhiteKernel(0.01), random_state=0).fit(X, y)
+    assert sorted(model.part_names_) == ["Categorical(kind)", "RBF(a)", "RBF(b)", "constant"]
+    assert model.part_columns_[model.part_names_.index("Categorical(kind)")] == [2]
+    assert model.score(X, y) > 0.99
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("beside", [[], ["a"], ["a", "kind"]])
+def test_dates_are_refused_by_name(frame, beside):
+    X, y = _readings()
+    X["day"] = pd.date_range("2020-01-01", periods=len(X))
+    X["late"] = X.day - X.day.min()
+    X = X[[*beside, "day", "late"]]
+    X = X if frame is pd.DataFrame else pl.from_pandas(X)
+    with pytest.raises(ValueError, match="'day', 'late'\\. Turn them into numbers in a unit"):
+        SparseGPRegressor().fit(X, y)
+    with pytest.raises(ValueError, match="'day', 'late'\\. Turn them into numbers in a unit"):
+        SparseKernelPCA().fit(X)
+
+
+@pytest.mark.parametrize("columns", [None, 0.5, [0.5]])
+def test_columns_are_names_or_positions(columns):
+    X, y = _readings()
+    with pytest.raises(TypeError, match="on_columns takes names or positions of columns, got"):
+        SparseGPRegressor(on_columns(RBF(), columns)).fit(X[["a", "b"]], y)

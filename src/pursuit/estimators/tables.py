@@ -29,6 +29,8 @@ Levels: TypeAlias = "list[str | int | float | bool | None]"
 
 _TEXT = ("cat", "enum", "str", "utf8", "large_string", "dictionary")
 """How types of columns of text or categories begin, in lower case."""
+_TIMES = ("date", "time", "duration", "period")
+"""How types of columns of dates, times and durations begin, in lower case."""
 _SHOWN = 5
 """Columns or values that a message names."""
 
@@ -45,11 +47,14 @@ class Columns:
         The values of a column, by position, as an array.
     text : list of int
         Positions of those that hold text or categories.
+    times : list of int
+        Positions of those that hold dates, times or durations.
     """
 
     labels: list[Any]
     values: Callable[[int], NDArray[Any]]
     text: list[int]
+    times: list[int]
 
     @classmethod
     def of(cls, X: Any) -> Columns | None:
@@ -72,7 +77,8 @@ class Columns:
         cls, labels: list[Any], values: Callable[[int], NDArray[Any]], dtypes: Sequence[Any]
     ) -> Columns:
         text = [j for j, dtype in enumerate(dtypes) if _is_text(dtype, partial(values, j))]
-        return cls(labels, values, text)
+        times = [j for j, dtype in enumerate(dtypes) if str(dtype).lower().startswith(_TIMES)]
+        return cls(labels, values, text, times)
 
     def named(self, positions: Iterable[int]) -> str:
         """Columns in words."""
@@ -89,6 +95,15 @@ class Columns:
         twice = [j for j, label in enumerate(self.labels) if label in self.labels[:j]]
         if twice:
             raise ValueError(f"X has several columns of the same name: {self.named(twice)}.")
+
+    def check_times(self) -> None:
+        """Refuse times, which have no unit in which a length scale or a period could be given."""
+        if self.times:
+            raise ValueError(
+                f"columns of X hold dates or times: {self.named(self.times)}. Turn them into "
+                "numbers in a unit of your choice, for instance days since the first of them: "
+                "(X[name] - X[name].min()) / np.timedelta64(1, 'D') in pandas."
+            )
 
 
 def _has_text(row: Any) -> bool:
@@ -162,6 +177,7 @@ def encoded(estimator: Any, X: Any, *, reset: bool) -> Any:
     columns = Columns.of(X)
     if columns is None:
         return X
+    columns.check_times()
     if reset:
         levels = _levels_at_fit(estimator, X, columns)
     else:
@@ -231,6 +247,7 @@ def refuse_text(estimator: Any, X: Any) -> None:
     columns = Columns.of(X)
     if columns is None:
         return
+    columns.check_times()
     text = [j for j in columns.text if is_coded(columns.levels(j))]
     if text:
         raise ValueError(

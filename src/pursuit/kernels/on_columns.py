@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -218,7 +218,8 @@ class ColumnNames:
             stop = ends[1] + 1 if by_name and ends[1] is not None else ends[1]
             found = list(range(*slice(ends[0], stop, columns.step).indices(self.n_columns)))
         else:
-            several = [columns] if isinstance(columns, str | int | np.integer) else list(columns)
+            single = isinstance(columns, str) or not isinstance(columns, Iterable)
+            several = [columns] if single else list(columns)
             if several and all(isinstance(one, bool | np.bool_) for one in several):
                 if len(several) != self.n_columns:
                     raise ValueError(

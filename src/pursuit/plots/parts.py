@@ -114,7 +114,7 @@ class PartsDisplay:
 
         Each is drawn less its mean over the rows of X. A part does not depend on features that its
         term of the kernel does not look at, so these need no values. Parts of more than two
-        features are not drawn.
+        features, or of categories, are not drawn.
 
         Parameters
         ----------
@@ -123,7 +123,8 @@ class PartsDisplay:
         X : array or data frame of shape (n_rows, n_features)
             Rows that determine the ranges.
         parts : sequence of str, optional
-            Names of the parts to draw, of ``part_names_``; by default all of one or two features.
+            Names of the parts to draw, of ``part_names_``; by default all of one or two
+            features of numbers.
         grid_resolution : int, optional
             Number of values of each feature; 200 for curves and 50 for maps by default.
         coverage : float, default 0.95
@@ -228,19 +229,31 @@ class PartsDisplay:
 def _drawable(estimator: Any, parts: Sequence[str] | None) -> list[tuple[int, list[int]]]:
     """Numbers and columns of the parts to draw."""
     names, columns = estimator.part_names_, estimator.part_columns_
-    few = [i for i, used in enumerate(columns) if used is not None and len(used) in (1, 2)]
+    categories = set(_category_columns(estimator))
+    few = [
+        i
+        for i, used in enumerate(columns)
+        if used is not None and len(used) in (1, 2) and not categories.intersection(used)
+    ]
     for name in parts or []:
         if name not in names:
             raise ValueError(f"parts: {name!r} is not one of {', '.join(names)}")
         if names.index(name) not in few:
-            raise ValueError(f"parts: {name!r} is not a function of one or two features")
+            raise ValueError(f"parts: {name!r} is not a function of one or two features of numbers")
     chosen = few if parts is None else [names.index(name) for name in parts]
     if not chosen:
         raise ValueError(
-            "no part is a function of one or two features: use a sum of kernels of few columns, "
-            "such as Additive(RBF())"
+            "no part is a function of one or two features of numbers: use a sum of kernels of few "
+            "columns, such as Additive(RBF())"
         )
     return [(i, list(columns[i])) for i in chosen]
+
+
+def _category_columns(estimator: Any) -> list[int]:
+    """Positions of the columns that hold categories."""
+    names = list(getattr(estimator, "feature_names_in_", []))
+    labels = getattr(estimator, "categories_", {})
+    return [names.index(label) if isinstance(label, str) else label for label in labels]
 
 
 def _column(X: Any, j: int) -> Floats:
