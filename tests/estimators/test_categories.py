@@ -373,3 +373,22 @@ def test_categories_that_are_numbers_are_not_compared_as_numbers(missing):
     )
     same = SparseGPRegressor(random_state=0, certificate=None, n_basis=50).fit(named, y)
     assert np.allclose(model.predict(numbers), same.predict(named), rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_error_bars_of_a_new_level_are_as_wide_as_its_errors(seed):
+    rng = np.random.default_rng(seed)
+    phase, level, x = (
+        rng.uniform(0, 2 * np.pi, 7),
+        rng.integers(7, size=500),
+        rng.uniform(0, 6, 500),
+    )
+    y = np.sin(x + phase[level]) + 0.1 * rng.standard_normal(500)
+    X, new = np.column_stack([x, level]), level == 6
+    kernel = 1.0 * on_columns(RBF(), [0]) * Categorical([1], "pairs", rank=2)
+    model = SparseGPRegressor(kernel, random_state=0, certificate=None, n_basis=60)
+    model.fit(X[~new], y[~new])
+    with pytest.warns(UserWarning, match="did not occur in training"):
+        mean, std = model.predict(X[new], return_std=True)
+    # One level is one draw: its errors in units of the error bars may well be 2, not 4.
+    assert 0.2 < np.sqrt(np.mean(((y[new] - mean) / std) ** 2)) < 3.0

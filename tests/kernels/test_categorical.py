@@ -47,8 +47,9 @@ def correlation(kernel, column, a, b):
     if u is None:
         return np.broadcast_to(kernel.correlation, len(kernel.columns))[column]
     known = list(kernel.levels[column])
-    x, z = (u[known.index(code)] if code in known else u.mean(axis=0) for code in (a, b))
-    return x @ z / np.sqrt((1 + x @ x) * (1 + z @ z))
+    v = [row / np.sqrt(1 + row @ row) for row in np.asarray(u)]
+    x, z = (v[known.index(code)] if code in known else np.mean(v, axis=0) for code in (a, b))
+    return x @ z
 
 
 def looped(kernel, A, B):

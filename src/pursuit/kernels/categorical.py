@@ -49,7 +49,8 @@ class Categorical(gp.Kernel):
 
     Columns of a data frame may hold text, categories or numbers; missing values of text and of
     categories are a level if they occur in training. Levels that did not occur in training count as
-    one further level. Its correlation with all others is ρ, or that of the mean of all u.
+    one further level. Its correlation with all others is ρ, or with each of them the mean that this
+    one has with the levels.
 
     Parameters
     ----------
@@ -442,7 +443,8 @@ class OneCorrelation(CategoryColumn):
 class PairCorrelations(CategoryColumn):
     """v_i'v_j for levels i ≠ j with v = u/√(1 + |u|²), and 1 for equal levels.
 
-    Codes that are not among the levels are one further level, whose u is the mean of all others.
+    Codes that are not among the levels are one further level, whose v is the mean of all others: it
+    is correlated with them as a level drawn at random would be.
 
     Attributes
     ----------
@@ -463,10 +465,10 @@ class PairCorrelations(CategoryColumn):
         return np.where(self.levels[at] == codes, at, len(self.levels))
 
     def _directions(self) -> tuple[Floats, Floats]:
-        """Return v of every level and of unknown ones, and √(1 + |u|²)."""
-        u = np.vstack([self.factor, self.factor.mean(axis=0)])
-        roots = np.sqrt(1.0 + (u**2).sum(axis=1, keepdims=True))
-        return u / roots, roots
+        """Return v of every level and, last, of unknown ones; √(1 + |u|²) of every level."""
+        roots = np.sqrt(1.0 + (self.factor**2).sum(axis=1, keepdims=True))
+        v = self.factor / roots
+        return np.vstack([v, v.mean(axis=0)]), roots
 
     def table(self) -> Floats:
         """Return the correlations of all levels; unknown ones are last."""
@@ -497,9 +499,9 @@ class PairCorrelations(CategoryColumn):
         v, roots = self._directions()
         both = G + G.T
         np.fill_diagonal(both, 0.0)
-        by_v = both @ v
-        by_u = (by_v - v * (v * by_v).sum(axis=1, keepdims=True)) / roots
-        return np.asarray(by_u[:-1] + by_u[-1] / len(self.levels))
+        by_all, v = both @ v, v[:-1]
+        by_v = by_all[:-1] + by_all[-1] / len(v)
+        return np.asarray((by_v - v * (v * by_v).sum(axis=1, keepdims=True)) / roots)
 
     def slopes(self, A: Floats, B: Floats) -> Iterator[Tile]:
         """Yield the derivative of the block by each hyper-parameter."""
