@@ -495,6 +495,21 @@ def test_saved_truncated_and_full_scale_models_keep_it(tmp_path):
     assert cut.importance(X).mean[2] == 0.0
 
 
+@pytest.mark.parametrize("scale", [0.05, 0.3, 3.0])
+def test_a_flag_matters_however_short_the_length_scale(scale):
+    # Between 0 and 1 a function may jump with no slope at either.
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 2, 300), rng.uniform(-1, 1, 300)]).astype(float)
+    y = 2.0 * X[:, 0] + X[:, 1]
+    kernel = RBF([scale, 2.0])
+    model = SparseGPRegressor(kernel, noise=1e-4, optimizer=None, random_state=0).fit(X, y)
+    expected = np.array([2.0 * X[:, 0].std(), X[:, 1].std()])
+    found, report = model.importance(X), model.learning_report_
+    assert np.all(np.abs(found.mean - expected) < 4 * found.std)
+    error = np.abs(report.importance - expected / y.std())
+    assert np.all(error < 4 * report.importance_std)
+
+
 def test_the_report_page_shows_importance_first(tmp_path):
     X, y = table(200)
     model = SparseGPRegressor(n_basis=20, random_state=0).fit(X, y)

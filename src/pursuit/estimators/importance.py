@@ -25,6 +25,7 @@ from pursuit.estimators.inputs import (
     is_flat,
     known_columns,
     reads_matrix,
+    stepped_columns,
     validate_items,
 )
 from pursuit.linalg import single_threaded_blas
@@ -127,7 +128,8 @@ class ExplainedModel:
 
         - ``"gradient"``: the root mean square of ∂f/∂x_j over the rows, times the standard
           deviation of x_j. One pass over the rows; says how steep f is. Columns of categories have
-          no gradient and are permuted instead. For kernels that have derivatives.
+          no gradient, and columns of at most ten values may have none where they have values:
+          these are permuted instead. For kernels that have derivatives.
         - ``"permutation"``: the root of half the mean square change of f when the column is
           permuted. Costs ``n_repeats`` predictions of all rows for every column.
         - ``"sobol"``: the root of the total variance of Sobol, with every column drawn
@@ -250,11 +252,11 @@ def _by_gradient(
         "std": figures[1:].std(axis=0, ddof=1),
         "deviation": np.sqrt(_variance(values(rows))),
     }
-    categories = category_columns(model)
-    if categories:
-        permuted = _by_permutation(values, rows, categories, n_repeats, rng)
+    steps = sorted({*category_columns(model), *stepped_columns(X)})
+    if steps:
+        permuted = _by_permutation(values, rows, steps, n_repeats, rng)
         for name in ("mean", "std"):
-            found[name][categories] = permuted[name][categories]
+            found[name][steps] = permuted[name][steps]
     return found
 
 

@@ -228,6 +228,11 @@ def category_columns(estimator: Any) -> list[int]:
     return [names.index(label) if isinstance(label, str) else int(label) for label in labels]
 
 
+def stepped_columns(X: Floats) -> list[int]:
+    """Positions of the columns of few values, whose steps may be longer than a gradient sees."""
+    return [j for j in range(X.shape[1]) if 2 <= len(np.unique(X[:, j])) <= _FEW_VALUES]
+
+
 def in_memory_if_small(source: RowSource) -> Any:
     """All rows of a small table as an array; other sources as they are."""
     if isinstance(source, DistributedRows) or not isinstance(source, Table):
@@ -262,6 +267,8 @@ def held(estimator: Any, X: Any, dtype: DTypeLike = np.float64) -> Any:
     return X.take(np.arange(X.n_rows))
 
 
+_FEW_VALUES = 10
+"""Up to so many values a column goes by steps: flags, counts, codes."""
 _SCALE_ROWS = 10_000
 _FAR = 100.0
 _NORMAL_99 = 2.326

@@ -28,6 +28,7 @@ from pursuit.estimators.inputs import (
     or_one,
     reads_matrix,
     seeded,
+    stepped_columns,
 )
 from pursuit.estimators.span.search import Chosen, RowSplit
 from pursuit.estimators.warning import warn
@@ -659,6 +660,11 @@ _SHARE_EXPLAINED, _FEWEST_EXPLAINED, _FEWEST_PERMUTED = 20, 50, 20
 """Where nothing is learned, one in 20 rows must do, but at least 50: a fit is fast then. A kernel
 without derivatives is evaluated for one in 20 rows in all, with one feature permuted in each, and
 for less than 20 rows per feature not at all."""
+_LONG_STEP = 0.5
+"""Columns of few values are permuted where they range over more length scales than this: gradients
+say little of steps then. Lower: more predictions, and hardly another result."""
+_MOST_STEPPED = 100
+"""Most columns of few values that are permuted. More: importance takes longer than the fit."""
 _BOOTSTRAPS = 30
 """Samples of the rows for the errors of importance. More: errors known more exactly."""
 
@@ -686,6 +692,8 @@ def with_importance(
     some = draw_rows(sample.n_rows, min(n_rows, _EXPLAINED_ROWS), rng)
     X = np.asarray(dense(sample.rows.take(some)), dtype=np.float64)
     share = sample.weights[some] / sample.weights[some].sum()
+    if kernel.has_points:
+        permuted = sorted({*permuted, *_long_steps(X, kernel)})
 
     def values(rows: Floats) -> Floats:
         return kernel_times(as_rows(rows), kernel, points, coefficients, problem.workers)
@@ -714,6 +722,15 @@ def with_importance(
         importance_std=figures[1:].std(axis=0, ddof=1),
         feature_names=feature_names(estimator, width),
     )
+
+
+def _long_steps(X: Floats, kernel: CountingKernel) -> list[int]:
+    """Columns of few values, some of them far from each other for the kernel."""
+    columns, scales = stepped_columns(X), kernel.length_scales
+    if scales is not None:
+        ratios = np.ptp(X, axis=0) / scales
+        columns = [j for j in columns if ratios[j] > _LONG_STEP]
+    return columns if len(columns) <= _MOST_STEPPED else []
 
 
 def length_units(kernel: Any, deviations: Floats) -> Floats:
