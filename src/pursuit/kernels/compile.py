@@ -309,8 +309,6 @@ def compared_columns(kernel: Any, known: ColumnNames) -> ComparedColumns:
     if isinstance(kernel, Categorical):
         positions = known.positions(kernel.columns, "Categorical")
         return ComparedColumns(frozenset(positions), nothing)
-    if isinstance(kernel, Additive):
-        return ComparedColumns(nothing, frozenset(kernel.resolved(known).columns))
     if isinstance(kernel, ColumnsKernel):
         positions = known.positions(kernel.columns, "on_columns")
         inner = compared_columns(kernel.kernel, known.of_columns(positions))

@@ -218,8 +218,11 @@ class ColumnNames:
             stop = ends[1] + 1 if by_name and ends[1] is not None else ends[1]
             found = list(range(*slice(ends[0], stop, columns.step).indices(self.n_columns)))
         else:
-            single = isinstance(columns, str) or not isinstance(columns, Iterable)
-            several = [columns] if single else list(columns)
+            several: list[Any]
+            if isinstance(columns, str) or not isinstance(columns, Iterable):
+                several = [columns]
+            else:
+                several = list(columns)
             if several and all(isinstance(one, bool | np.bool_) for one in several):
                 if len(several) != self.n_columns:
                     raise ValueError(
