@@ -428,13 +428,12 @@ class BasisModel(KernelModel):
     def _values(self, X: Any) -> Floats:
         """The expansion at the rows in units of y, one column per output."""
         check_is_fitted(self)
-        beta = self.dual_coef_ if self.dual_coef_.ndim == 2 else self.dual_coef_[:, None]
-        if len(beta):
-            values = self._expanded(X, beta)
-        else:
-            rows, _ = prediction_rows(self, X)
-            values = np.zeros((rows.n_rows, beta.shape[1]))
-        return self._restored(values)
+        return self._restored(self._expanded(X, self._coefficient_columns))
+
+    @property
+    def _coefficient_columns(self) -> Floats:
+        """β, one column per output."""
+        return self.dual_coef_ if self.dual_coef_.ndim == 2 else self.dual_coef_[:, None]
 
     def _restored(self, values: Floats) -> Floats:
         """Values of the expansion, with its offset and in units of y."""

@@ -439,10 +439,9 @@ class SparseGPRegressor(
             return self._as_fitted(self._values(X)), self._as_fitted(spread)
         rows, X = prediction_rows(self, X)
         kernel = self._compiled(X)
-        beta = self.dual_coef_.reshape(self.n_basis_, -1)
         known = kernel, self._points, self._solution, self._spread
         with Workers(self.n_jobs) as workers:
-            values = kernel_times(rows, kernel, self._points, beta, workers)
+            values = kernel_times(rows, kernel, self._points, self._coefficient_columns, workers)
             if return_std:
                 variance = latent_variance(rows, *known, workers)
                 spread = self._scale.scale * np.sqrt(variance + noise)[:, None]
