@@ -29,7 +29,7 @@ LEARNED, KEPT, PERIODS = "learned", "given", "periods"
 
 FIRST_ROWS = 500  # Rows on which families are compared. More: a safer choice, slower.
 _FIRST_STEPS, _SECOND_STEPS = 25, 15  # Most steps of L-BFGS. More: slower, hardly better.
-_GIVEN_STEPS, _GIVEN_AGAIN = 300, 40  # The same for a given kernel, on the first and on all rows.
+_GIVEN_STEPS, _GIVEN_AGAIN = 300, 40  # The same for a given kernel, on few and on more rows.
 _TIE = 1e-3  # Evidence per row within which families are ties.
 _BRIEF_STEPS, _BEAM = 4, 3  # Steps from every period tried; how many of them are learned from.
 _ENOUGH = 1e-5  # Relative decrease, and largest slope, at which L-BFGS stops.
@@ -251,11 +251,14 @@ def learn_given(
     Where it is periodic, periods that a periodogram suggests are further starts.
     """
     first = first_rows(data)
-    options: dict[str, Any] = {"enough": _GIVEN_ENOUGH, "late": late}
-    learned = [maximise(first, kernel, noise, LEARNED, steps=_GIVEN_STEPS, **options, **search)]
+    # A term that few rows do not need would be lost to more rows, if it were learned to its end.
+    options: dict[str, Any] = {"late": late}
+    if len(data.X) <= FIRST_ROWS:
+        options |= {"steps": _GIVEN_STEPS, "enough": _GIVEN_ENOUGH}
+    learned = [maximise(first, kernel, noise, LEARNED, **options, **search)]
     for start in starts_at_periods(first, kernel, noise, late):
         again = replace(noise, start=start.noise)
-        found = maximise(first, start.kernel, again, LEARNED, steps=_GIVEN_STEPS, **options)
+        found = maximise(first, start.kernel, again, LEARNED, **options)
         learned.append(replace(found, stages=start.stages + found.stages))
     best = max(learned, key=lambda one: one.evidence_per_row)
     best = replace(best, stages=[stage for one in learned for stage in one.stages])
