@@ -18,6 +18,7 @@ from pursuit.plots import (
     BoundDisplay,
     CertificateDisplay,
     CorrelationDisplay,
+    PartsDisplay,
     PathDisplay,
     PredictionDisplay,
     RelevanceDisplay,
@@ -77,7 +78,20 @@ def prediction_maps():
     return PredictionDisplay([x, y], mean, 0.1 + mean**2, names=["x", "y"], target="z").plot()
 
 
-DISPLAYS = [path, certificate, bound, correlation, relevance, prediction, prediction_maps]
+def parts():
+    x, y = np.linspace(0.0, 6.0, 80), np.linspace(-1.0, 1.0, 20)
+    return PartsDisplay(
+        [[x], [x, y]],
+        [np.sin(x), np.sin(x)[:, None] * y],
+        [0.1 + 0.02 * x, np.zeros((80, 20))],
+        names=["RBF(x)", "RBF(x) * RBF(y)"],
+        features=[["x"], ["x", "y"]],
+        rows=[x[::4], None],
+        target="z",
+    ).plot()
+
+
+DISPLAYS = [path, certificate, bound, correlation, relevance, parts, prediction, prediction_maps]
 
 
 def draw(display, target):

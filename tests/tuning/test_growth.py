@@ -3,7 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Matern,
+    WhiteKernel,
+)
 
 from pursuit import (
     Additive,
@@ -101,6 +108,26 @@ def test_products_are_found(workers):
     resolved = Additive(RBF(), 2, columns=[0, 1, 2, 3])
     learned = grow_additive(evidence_of(X, y, workers), resolved, X.std(axis=0), 1.0, NOISE)
     assert [described(term) for term in terms_of(learned.kernel)] == ["RBF(x1) * RBF(x3)"]
+
+
+def test_main_effects_come_before_products(workers):
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-2, 2, size=(300, 3))
+    y = X[:, 0] ** 2 + np.sin(2 * X[:, 1]) + 0.1 * rng.standard_normal(300)
+    resolved = Additive(RBF(), 2, columns=[0, 1, 2])
+    learned = grow_additive(evidence_of(X, y, workers), resolved, X.std(axis=0), 1.0, NOISE)
+    assert {described(term) for term in terms_of(learned.kernel)} == {"RBF(x0)", "RBF(x1)"}
+
+
+def test_periods_are_tried(workers):
+    rng = np.random.default_rng(5)
+    X = rng.uniform(0, 30, size=(300, 2))
+    y = np.sign(np.sin(2 * np.pi * X[:, 1] / 3.7)) + 0.1 * rng.standard_normal(300)
+    resolved = Additive(ExpSineSquared(1.0, 1.0), columns=[0, 1])
+    learned = grow_additive(evidence_of(X, y, workers), resolved, X.std(axis=0), 1.0, NOISE)
+    [term] = terms_of(learned.kernel)
+    assert described(term) == "ExpSineSquared(x1)"
+    assert term.k2.kernel.periodicity == pytest.approx(3.7, rel=0.01)
 
 
 def test_given_terms_stay_and_noise_gets_one_term(workers):

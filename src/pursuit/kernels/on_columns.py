@@ -72,7 +72,7 @@ class AroundKernel(gp.Kernel):
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters, and with ``deep`` those of the inner kernel after its name."""
         params: dict[str, Any] = super().get_params(deep=False)
-        if deep:
+        if deep and isinstance(self._inner, gp.Kernel):  # else the error is said by a fit
             inner = self._inner.get_params().items()
             params.update((f"{self._inner_name}__{name}", value) for name, value in inner)
         return params

@@ -18,6 +18,7 @@ from pursuit.kernels import (
     compile_kernel,
     described,
     expanded,
+    leaves,
     sum_of_terms,
     terms_of,
 )
@@ -32,9 +33,12 @@ from pursuit.tuning.learning import (
     noise_evidence,
     second_stage,
 )
+from pursuit.tuning.periods import at_period, candidate_periods, periodic_parts
 
 WIDTHS = 0.3, 1.0, 3.0
 """Length scales that a new term is tried with, in deviations of its features."""
+PERIODS = 4
+"""How many periods are tried, of those that a periodogram suggests."""
 _TESTING_WORK = 1e10
 """Operations of one round of score tests. Fewer: tests on fewer rows, of less power."""
 _TESTING_ROWS = 100, 500  # Fewest and most rows of a score test.
@@ -178,20 +182,20 @@ class Growth:
         values = max(rows * self.data.y.shape[1], 2.0)
         return (0.5 * n_parameters * float(np.log(values)) + float(np.log(choices))) / rows
 
-    def extend(self, candidates: list[Candidate]) -> bool:
+    def extend(self, candidates: list[Candidate], *, in_any_case: bool = False) -> bool:
         """Add the best candidate, and take it out of the list; False if none is worth it.
 
-        A kernel needs a term: to noise alone the best candidate is added in any case.
+        A kernel needs a term: ``in_any_case`` adds one even if it is not worth it.
         """
-        for candidate, kernel, factor in self._ranked(candidates)[:_PATIENCE]:
-            if self.terms and self.late():
+        for candidate, kernel, factor in self._ranked(candidates, in_any_case)[:_PATIENCE]:
+            if self.late() and not in_any_case:
                 return False
             terms, change = self._changed(candidate, kernel, factor)
             trial = self._learned(terms)
             least = self.model.evidence_per_row + self.penalty(
                 candidate.n_parameters, candidate.choices
             )
-            accepted = not self.terms or trial.evidence_per_row > least
+            accepted = in_any_case or trial.evidence_per_row > least
             self._note(change, trial, accepted)
             if accepted:
                 candidates.remove(candidate)
@@ -248,8 +252,10 @@ class Growth:
         added = gp.ConstantKernel(float(np.clip(factor, low, high)), bounds) * kernel
         return [*self.terms, added], f"+ {described(kernel)}"
 
-    def _ranked(self, candidates: list[Candidate]) -> list[tuple[Candidate, gp.Kernel, float]]:
-        """Candidates with their best variants and factors, best first; only if they gain."""
+    def _ranked(
+        self, candidates: list[Candidate], in_any_case: bool
+    ) -> list[tuple[Candidate, gp.Kernel, float]]:
+        """Candidates with their best variants and factors, best first; as a rule if they gain."""
         count = max(sum(len(candidate.variants) for candidate in candidates), 1)
         rows = int(np.clip((_TESTING_WORK / (2.0 * count)) ** (1 / 3), *_TESTING_ROWS))
         data = self.data
@@ -262,7 +268,7 @@ class Growth:
             results = [test(kernel) for kernel in tested]
             i = int(np.argmax([gain for gain, _ in results]))
             gain, factor = results[i]
-            if gain > 0.0 or not self.terms:
+            if gain > 0.0 or in_any_case:
                 best.append((gain, candidate, candidate.variants[i], factor))
         best.sort(key=lambda one: -one[0])
         return [(candidate, kernel, factor) for _, candidate, kernel, factor in best]
@@ -294,38 +300,50 @@ def grow_additive(
     """Learn which terms of additive kernels stay, beside the other terms of a sum, and learn them.
 
     Terms are added as long as the evidence on the first rows rises by ½ log(rows) per
-    hyper-parameter; then those that are not worth as much are dropped.
+    hyper-parameter: those of one feature first, then those of two, and so on. Then terms that are
+    not worth as much are dropped.
     """
-    terms = terms_of(kernel)
+    first, terms = first_rows(data), terms_of(kernel)
     others = [expanded(term) for term in terms if not isinstance(term, Additive)]
+    additives = [term for term in terms if isinstance(term, Additive)]
     candidates = [
-        Candidate(list(_variants(term, deviations)))
-        for additive in terms
-        if isinstance(additive, Additive)
+        Candidate(list(_variants(term, deviations, first)))
+        for additive in additives
         for term in additive.terms()
     ]
-    first = first_rows(data)
     given = sum_of_terms(others) if others else None
     growth = Growth.start(first, power, noise, late, given, **search)
-    while candidates and growth.extend(candidates):
-        pass
+    for order in range(1, max(additive.order for additive in additives) + 1):
+        of_order = [one for one in candidates if len(_factors(one.variants[0])) == order]
+        while of_order and growth.extend(of_order):
+            pass
+    if not growth.terms:
+        growth.extend(candidates, in_any_case=True)
     n_given = 0 if given is None else len(terms_of(given))
     while growth.shorten(n_given):
         pass
     return second_stage(data, replace(growth.model, family="additive"), noise, late)
 
 
-def _variants(term: gp.Kernel, deviations: Floats) -> Iterator[gp.Kernel]:
-    """A term of an additive kernel without its constant, for several length scales."""
-    factors: list[ColumnsKernel] = []
-    while isinstance(term, gp.Product):
-        factors.insert(0, term.k2)
-        term = term.k1
-    yield _product([clone(factor) for factor in factors])
-    if not any(_free_scales(factor) for factor in factors):
-        return
-    for width in WIDTHS:
-        yield _product([with_length(f, width * float(deviations[_column(f)])) for f in factors])
+def _variants(term: gp.Kernel, deviations: Floats, first: Evidence) -> Iterator[gp.Kernel]:
+    """A term of an additive kernel without its constant, for several length scales or periods."""
+    factors = _factors(term)[1:]
+    kernel = _product(factors)
+    yield clone(kernel)
+    if any(_free_scales(factor) for factor in factors):
+        for width in WIDTHS:
+            yield _product([with_length(f, width * float(deviations[_column(f)])) for f in factors])
+    parts = periodic_parts(kernel, len(deviations))
+    if len(parts) == 1:
+        for period in candidate_periods(first, parts[0])[:PERIODS]:
+            yield at_period(kernel, parts[0], period)
+
+
+def _factors(kernel: gp.Kernel) -> list[Any]:
+    """The factors of a product, also of products within it."""
+    if type(kernel) is gp.Product:
+        return _factors(kernel.k1) + _factors(kernel.k2)
+    return [kernel]
 
 
 def _column(kernel: ColumnsKernel) -> int:
@@ -341,7 +359,7 @@ def _product(factors: list[gp.Kernel]) -> gp.Kernel:
     return kernel
 
 
-def with_length(kernel: gp.Kernel, length: float) -> gp.Kernel:
+def with_length(kernel: ColumnsKernel, length: float) -> gp.Kernel:
     """A copy whose free length scales are the given one, or the bound that is next to it."""
     scales = {
         name: float(np.clip(length, *np.ravel(bounds)))
@@ -350,10 +368,12 @@ def with_length(kernel: gp.Kernel, length: float) -> gp.Kernel:
     return clone(kernel).set_params(**scales)
 
 
-def _free_scales(kernel: gp.Kernel) -> dict[str, Any]:
-    """Names of the length scales that are not fixed, with their bounds."""
+def _free_scales(kernel: ColumnsKernel) -> dict[str, Any]:
+    """Names of the length scales in units of the column that are not fixed, with their bounds."""
     return {
-        parameter.name: parameter.bounds
-        for parameter in kernel.hyperparameters
-        if parameter.name.endswith("length_scale") and not parameter.fixed
+        f"kernel__{prefix}length_scale": leaf.hyperparameter_length_scale.bounds
+        for prefix, leaf, _ in leaves(kernel.kernel, 1)
+        if hasattr(leaf, "hyperparameter_length_scale")
+        and type(leaf) is not gp.ExpSineSquared
+        and not leaf.hyperparameter_length_scale.fixed
     }

@@ -22,7 +22,7 @@ from pursuit.kernels import (
 )
 from pursuit.tuning.categories import learn_mixed
 from pursuit.tuning.evidence import Evidence
-from pursuit.tuning.growth import WIDTHS, Candidate, Growth
+from pursuit.tuning.growth import PERIODS, WIDTHS, Candidate, Growth
 from pursuit.tuning.learning import (
     FAMILIES,
     Learned,
@@ -44,8 +44,8 @@ _JUDGING_SHARE = 4
 _SURE = 2.0
 """Standard errors by which the grown kernel must be better. Fewer: worse choices, more often."""
 _LAST_STEPS = 15  # Steps of L-BFGS on all rows, once the form is known.
-_FEWEST_CYCLES, _MOST_CYCLES, _ROWS_PER_CYCLE, _PERIODS = 2, 200, 4, 4
-"""Cycles in the range of a column, rows for each, and how many periods are tried."""
+_FEWEST_CYCLES, _MOST_CYCLES, _ROWS_PER_CYCLE = 2, 200, 4
+"""Cycles in the range of a column that are looked for, and rows for each."""
 _STRETCHES = 1 / 3, 1.0, 3.0
 """Length scales of a further kernel of all columns, in units of those of the first."""
 
@@ -203,7 +203,7 @@ def _periodic(j: int, residual: Evidence) -> list[Candidate]:
     bounds = span / most, span / _FEWEST_CYCLES
     kernel = ColumnsKernel(gp.ExpSineSquared(1.0, bounds[1], (0.1, 100.0), bounds), [j])
     [part] = periodic_parts(kernel, residual.X.shape[1])
-    periods = candidate_periods(residual, part)[:_PERIODS]
+    periods = candidate_periods(residual, part)[:PERIODS]
     # Numbers of cycles that differ by half a cycle are periods that can be told apart.
     variants = [at_period(kernel, part, period) for period in periods]
     return [Candidate(variants, choices=2 * most)] if variants else []
