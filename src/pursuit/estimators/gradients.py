@@ -39,8 +39,8 @@ class GradientModel:
         >>> import numpy as np
         >>> from pursuit import SparseKernelRidge
         >>> X = np.linspace(0, 3, 50)[:, None]
-        >>> model = SparseKernelRidge(gamma=1.0, alpha=1e-6).fit(X, X[:, 0] ** 2)
-        >>> model.predict_gradient([[1.0], [2.0]]).round(2)
+        >>> model = SparseKernelRidge(alpha=1e-6, refit=True).fit(X, X[:, 0] ** 2)
+        >>> model.predict_gradient([[1.0], [2.0]]).round(1)
         array([[2.],
                [4.]])
         """

@@ -332,7 +332,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
                     self._certify_fit(problem)
                 else:
                     notes.append(NO_TIME_TO_CERTIFY)
-            beta = self.dual_coef_.reshape(self.n_basis_, -1)
+            beta = self.dual_coef_.reshape(self.n_basis_, self._columns)
             report = with_importance(learned, self, problem, self._points, beta)
         self.learning_report_ = replace(
             report,
