@@ -333,7 +333,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
                 else:
                     notes.append(NO_TIME_TO_CERTIFY)
             beta = self.dual_coef_.reshape(self.n_basis_, self._columns)
-            report = with_importance(learned, self, problem, self._points, beta)
+            report = with_importance(learned, self, problem, self._points, beta, run)
         self.learning_report_ = replace(
             report,
             moved=moved,

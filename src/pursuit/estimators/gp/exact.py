@@ -319,7 +319,7 @@ class ExactGPRegressor(
                 solved = run.keep("solve", self._solve(problem, run))
             v, self.path_, self._factor = solved
             points = self.train_indices_ if self.X_train_ is None else self.X_train_
-            report = with_importance(learned, self, problem, points, v)
+            report = with_importance(learned, self, problem, points, v, run)
         self._freeze_parameters()
         self.dual_coef_ = v[:, 0] if self._single_output else v
         iterations, certificates = self.path_.iterations, self.path_.certificates

@@ -368,7 +368,7 @@ class SparseGPRegressor(
             elif not run.stopping:
                 notes.append(NO_TIME_TO_CERTIFY)
             beta = fitted.solution.coefficients()
-            report = with_importance(learned, self, problem, self._points, beta)
+            report = with_importance(learned, self, problem, self._points, beta, run)
         self.learning_report_ = replace(
             report,
             moved=moved,

@@ -670,13 +670,21 @@ _BOOTSTRAPS = 30
 
 
 def with_importance(
-    learned: LearnedKernel, estimator: Any, problem: Problem, points: Any, coefficients: Floats
+    learned: LearnedKernel,
+    estimator: Any,
+    problem: Problem,
+    points: Any,
+    coefficients: Floats,
+    run: FitRun,
 ) -> LearningReport:
     """The report with the importance of the features, relative to the predictions' deviation.
 
     It is what the method ``importance`` finds on some of the rows, by gradients or, where there are
-    none, by permutations. It has random numbers of its own.
+    none, by permutations. It has random numbers of its own. An interrupted fit does without.
     """
+    recorded: LearningReport | None = run.finished("importance")
+    if recorded is not None or run.stopping:
+        return recorded or learned.report
     report, sample, kernel = learned.report, problem.sample, problem.kernel
     width = getattr(estimator, "n_features_in_", None)
     if width is None or width > _EXPLAINED_FEATURES or reads_matrix(estimator):
@@ -716,12 +724,13 @@ def with_importance(
     flat = is_flat(f if scale is None else scale.restore(f)) | (variance == 0.0)
     means = np.tensordot(shares, squares, axes=1) * spread[:, :, None]
     figures = np.sqrt((means / np.where(flat, np.inf, variance)[:, None]).mean(axis=2))
-    return replace(
+    found = replace(
         report,
         importance=figures[0],
         importance_std=figures[1:].std(axis=0, ddof=1),
         feature_names=feature_names(estimator, width),
     )
+    return run.keep("importance", found)
 
 
 def _long_steps(X: Floats, kernel: CountingKernel) -> list[int]:
