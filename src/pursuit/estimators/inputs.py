@@ -405,8 +405,8 @@ def validate_held(
     """Validate like scikit-learn's `validate_data`, for estimators that keep all rows in memory."""
     source = as_source(X)
     if source is None:
-        refuse_text(estimator, X)
         X = X if reset else known_columns(estimator, X)
+        refuse_text(estimator, X)
         return validate_data(estimator, X, y, reset=reset, **checks)
     rows = held(estimator, validate_source(estimator, source, reset=reset))
     if isinstance(y, str) and y == "no_validation":
