@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -42,9 +42,10 @@ PERIODS = 4
 _TESTING_WORK = 1e10
 """Operations of one round of score tests. Fewer: tests on fewer rows, of less power."""
 _TESTING_ROWS = 100, 500  # Fewest and most rows of a score test.
-_GROWING_STEPS = 20  # Steps of L-BFGS after a term is added or dropped; more at the end.
+_GROWING_STEPS = 30  # Steps of L-BFGS after a term is added or dropped; more at the end.
 _PATIENCE = 3  # Candidates that are tried before a search ends.
-_SHARES = 0.01, 1.0  # Range of the first variance of a new term, in units of the targets'.
+_SHARES = 0.2, 1.0
+"""First variance of a new term, in units of the targets'. Lower: it may hardly move."""
 _CONSTANT_RANGE = np.exp(-9.0), np.exp(12.0)  # Bounds of its variance, in the same units.
 
 
@@ -71,6 +72,22 @@ class Candidate:
     def n_parameters(self) -> int:
         """Hyper-parameters that it brings, its constant included."""
         return n_free(self.variants[0]) + (1 if self.onto is None else 0)
+
+
+class Choice(NamedTuple):
+    """One variant of a candidate, and the factor that it starts with."""
+
+    candidate: Candidate
+    kernel: gp.Kernel
+    factor: float
+
+
+class Trial(NamedTuple):
+    """A change in words, what is learned with it, and what that gains beyond what it must."""
+
+    change: str
+    learned: Learned
+    gain: float
 
 
 class ScoreTest:
@@ -187,20 +204,36 @@ class Growth:
 
         A kernel needs a term: ``in_any_case`` adds one even if it is not worth it.
         """
-        for candidate, kernel, factor in self._ranked(candidates, in_any_case)[:_PATIENCE]:
+        for choice in self.ranked(candidates, in_any_case)[:_PATIENCE]:
             if self.late() and not in_any_case:
                 return False
-            terms, change = self._changed(candidate, kernel, factor)
-            trial = self._learned(terms)
-            least = self.model.evidence_per_row + self.penalty(
-                candidate.n_parameters, candidate.choices
-            )
-            accepted = in_any_case or trial.evidence_per_row > least
-            self._note(change, trial, accepted)
+            trial = self._tried(choice)
+            accepted = in_any_case or trial.gain > 0
+            self._note(trial.change, trial.learned, accepted)
             if accepted:
-                candidates.remove(candidate)
+                candidates.remove(choice.candidate)
                 return True
         return False
+
+    def take_best(self, choices: list[Choice]) -> bool:
+        """Try all, and go on from the best one; False if none is worth it."""
+        trials: list[Trial] = []
+        for choice in choices:
+            if self.late():
+                break
+            trials.append(self._tried(choice))
+        best = max((trial.gain for trial in trials), default=0.0)
+        for trial in trials:
+            self._note(trial.change, trial.learned, 0.0 < best == trial.gain)
+        return best > 0.0
+
+    def _tried(self, choice: Choice) -> Trial:
+        """What is learned with a change, and what it gains beyond what it must."""
+        terms, change = self._changed(choice)
+        learned = self._learned(terms)
+        needed = self.penalty(choice.candidate.n_parameters, choice.candidate.choices)
+        gain = learned.evidence_per_row - self.model.evidence_per_row - needed
+        return Trial(change, learned, gain)
 
     def shorten(self, n_kept: int = 0) -> bool:
         """Drop the term that is missed least, if it is not worth its hyper-parameters.
@@ -238,30 +271,26 @@ class Growth:
         left = noise[:, None] * cho_solve(cho_factor(C, lower=True), data.y)
         return replace(data, y=left)
 
-    def _changed(
-        self, candidate: Candidate, kernel: gp.Kernel, factor: float
-    ) -> tuple[list[gp.Kernel], str]:
+    def _changed(self, choice: Choice) -> tuple[list[gp.Kernel], str]:
         """The terms with a candidate, and the change in words."""
-        if candidate.onto is not None:
-            term = self.terms[candidate.onto]
+        kernel, factor, onto = choice.kernel, choice.factor, choice.candidate.onto
+        if onto is not None:
             changed = [*self.terms]
-            changed[candidate.onto] = _multiplied(term, kernel, self.data.X)
-            return changed, f"{described(term)} -> {described(changed[candidate.onto])}"
+            changed[onto] = _multiplied(self.terms[onto], kernel, self.data.X)
+            return changed, f"{described(self.terms[onto])} -> {described(changed[onto])}"
         low, high = (self.power * share for share in _SHARES)
         bounds = tuple(self.power * end for end in _CONSTANT_RANGE)
         added = gp.ConstantKernel(float(np.clip(factor, low, high)), bounds) * kernel
         return [*self.terms, added], f"+ {described(kernel)}"
 
-    def _ranked(
-        self, candidates: list[Candidate], in_any_case: bool
-    ) -> list[tuple[Candidate, gp.Kernel, float]]:
+    def ranked(self, candidates: list[Candidate], in_any_case: bool = False) -> list[Choice]:
         """Candidates with their best variants and factors, best first; as a rule if they gain."""
         count = max(sum(len(candidate.variants) for candidate in candidates), 1)
         rows = int(np.clip((_TESTING_WORK / (2.0 * count)) ** (1 / 3), *_TESTING_ROWS))
         data = self.data
         some = Evidence(data.X[:rows], data.y[:rows], data.weights[:rows], data.workers)
         test = ScoreTest(some, self.terms, self.model.noise)
-        best: list[tuple[float, Candidate, gp.Kernel, float]] = []
+        best: list[tuple[float, Choice]] = []
         for candidate in candidates:
             term = None if candidate.onto is None else self.terms[candidate.onto]
             tested = [one if term is None else term * one for one in candidate.variants]
@@ -269,9 +298,9 @@ class Growth:
             i = int(np.argmax([gain for gain, _ in results]))
             gain, factor = results[i]
             if gain > 0.0 or in_any_case:
-                best.append((gain, candidate, candidate.variants[i], factor))
+                best.append((gain, Choice(candidate, candidate.variants[i], factor)))
         best.sort(key=lambda one: -one[0])
-        return [(candidate, kernel, factor) for _, candidate, kernel, factor in best]
+        return [choice for _, choice in best]
 
 
 def n_free(kernel: gp.Kernel) -> int:

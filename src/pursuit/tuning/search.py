@@ -22,9 +22,8 @@ from pursuit.kernels import (
 )
 from pursuit.tuning.categories import learn_mixed
 from pursuit.tuning.evidence import Evidence
-from pursuit.tuning.growth import PERIODS, WIDTHS, Candidate, Growth
+from pursuit.tuning.growth import PERIODS, WIDTHS, Candidate, Choice, Growth
 from pursuit.tuning.learning import (
-    FAMILIES,
     Learned,
     NoiseRange,
     SearchStep,
@@ -46,8 +45,10 @@ _SURE = 2.0
 _LAST_STEPS = 15  # Steps of L-BFGS on all rows, once the form is known.
 _FEWEST_CYCLES, _MOST_CYCLES, _ROWS_PER_CYCLE = 2, 200, 4
 """Cycles in the range of a column that are looked for, and rows for each."""
-_STRETCHES = 1 / 3, 1.0, 3.0
-"""Length scales of a further kernel of all columns, in units of those of the first."""
+_FURTHER = ("rbf", 1 / 3), ("matern32", 1.0), ("matern12", 1.0)
+"""Further kernels of all columns, with their length scales in units of those of the first."""
+_SHORT = 2
+"""Kernels of one column that are learned in every round, of those added and of factors each."""
 
 
 def search_kernel(
@@ -83,8 +84,8 @@ def search_kernel(
     rows = _part(seen, slice(SEARCH_ROWS))
     growth = Growth.start(rows, power, _at(noise, before), late, before.kernel)
     most = _BUDGET * max(_cost(fixed), 1.0)
-    while _cost(growth.model) < most and growth.extend(
-        search_candidates(growth, fixed.kernel, known, deviations)
+    while _cost(growth.model) < most and growth.take_best(
+        shortlist(growth, fixed.kernel, known, deviations)
     ):
         while growth.shorten():
             pass
@@ -132,13 +133,14 @@ def _cost(learned: Learned) -> float:
     return float(sum(s.n_evaluations * (s.n_rows / SEARCH_ROWS) ** 3 for s in learned.stages))
 
 
-def search_candidates(
+def shortlist(
     growth: Growth, fixed: gp.Kernel, known: ColumnNames, deviations: Floats
-) -> list[Candidate]:
-    """Kernels of all columns of numbers and of single columns, and factors for the terms.
+) -> list[Choice]:
+    """Kernels of all columns of numbers, and the best of one column: added, and as factors.
 
     A factor of one column is a linear or periodic function, a category, or a smooth function of a
-    column that the term does not look at.
+    column that the term does not look at. Score tests compare kernels of one column. For those of
+    all columns they mean little: their best factors and length scales are far from the start.
     """
     numbers = [j for j in range(known.n_columns) if j not in (known.levels or {})]
     residual = growth.residual()
@@ -146,40 +148,42 @@ def search_candidates(
     for j in numbers:
         singles[j] = [Candidate([_linear(j, deviations[j])]), *_periodic(j, residual)]
     smooth = {j: Candidate([_smooth(j, width, deviations[j]) for width in WIDTHS]) for j in numbers}
-    candidates = [Candidate(variants) for variants in _of_all(fixed, numbers, known)]
-    candidates += [candidate for column in singles.values() for candidate in column]
-    candidates += smooth.values() if known.n_columns > 1 else []
+    added = [candidate for column in singles.values() for candidate in column]
+    added += smooth.values() if known.n_columns > 1 else []
+    factors: list[Candidate] = []
     for onto, term in enumerate(growth.terms):
         used = columns_used(term)
         new = [] if used is None else [j for j in singles if j not in used]
-        factors = [one for j in singles if j in numbers or j in new for one in singles[j]]
-        factors += [smooth[j] for j in numbers if j in new]
-        candidates += [replace(one, onto=onto) for one in factors]
-    return [
-        replace(one, variants=[_named(kernel, known) for kernel in one.variants])
-        for one in candidates
+        some = [one for j in singles if j in numbers or j in new for one in singles[j]]
+        some += [smooth[j] for j in numbers if j in new]
+        factors += [replace(one, onto=onto) for one in some]
+    best = [
+        choice
+        for kind in (added, factors)
+        for choice in growth.ranked([_named(one, known) for one in kind])[:_SHORT]
     ]
+    return [*_of_all(fixed, numbers, known), *best]
 
 
-def _named(kernel: gp.Kernel, known: ColumnNames) -> gp.Kernel:
-    """A copy of a kernel with the names and levels of its columns."""
-    copied: gp.Kernel = resolve_columns(clone(kernel), known)
-    return copied
+def _named(candidate: Candidate, known: ColumnNames) -> Candidate:
+    """The same with names and levels of the columns."""
+    variants = [resolve_columns(clone(kernel), known) for kernel in candidate.variants]
+    return replace(candidate, variants=variants)
 
 
-def _of_all(fixed: gp.Kernel, numbers: list[int], known: ColumnNames) -> list[list[gp.Kernel]]:
-    """Kernels of all columns of numbers, of every family."""
+def _of_all(fixed: gp.Kernel, numbers: list[int], known: ColumnNames) -> list[Choice]:
+    """Further kernels of all columns of numbers."""
     if not numbers:
         return []
     parameters = fixed.get_params().items()
     scales = np.asarray(next(v for name, v in parameters if name.endswith("length_scale")))
-    return [
-        [
-            ColumnsKernel(kernel, numbers) if known.levels else kernel
-            for kernel in (family_kernel(family, scales, 1.0, scales * s).k2 for s in _STRETCHES)
-        ]
-        for family in FAMILIES
-    ]
+    choices = []
+    for family, stretch in _FURTHER:
+        kernel = family_kernel(family, scales, 1.0, scales * stretch).k2
+        candidate = Candidate([ColumnsKernel(kernel, numbers) if known.levels else kernel])
+        candidate = _named(candidate, known)
+        choices.append(Choice(candidate, candidate.variants[0], 0.0))
+    return choices
 
 
 def _linear(j: int, deviation: float) -> gp.Kernel:
