@@ -302,11 +302,17 @@ def test_the_judge_is_the_exact_process(workers):
 
 def test_better_means_two_standard_errors():
     ones = np.ones(100)
-    base = search_module.Judged(ones, ones, ones)
     gains = np.where(np.arange(100) % 2, 0.5, -0.3)  # mean 0.1, standard error 0.04
-    assert search_module.Judged(1 - gains, ones, ones).better_than(base)
-    assert not search_module.Judged(1 - gains + 0.03, ones, ones).better_than(base)
-    assert not search_module.Judged(1 - gains, 1.01 * ones, ones).better_than(base)
+
+    def better(squares, surprise):
+        base = search_module.Judged(ones, ones, ones)
+        return search_module.Judged(1 - squares, 1 - surprise, ones).better_than(base)
+
+    assert better(gains, 0.0 * ones)
+    assert better(0.0 * ones, gains)
+    assert not better(gains - 0.03, gains - 0.03)
+    assert not better(gains, -0.01 * ones)
+    assert not better(-0.01 * ones, gains)
 
 
 @pytest.mark.parametrize(

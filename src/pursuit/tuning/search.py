@@ -45,6 +45,8 @@ _SURE = 2.0
 _LAST_STEPS = 15  # Steps of L-BFGS on all rows, once the form is known.
 _FEWEST_CYCLES, _MOST_CYCLES, _ROWS_PER_CYCLE = 2, 200, 4
 """Cycles in the range of a column that are looked for, and rows for each."""
+_SINE = 3.0
+"""First length scale of a periodic kernel: nearly a sine. Shorter ones fit at multiples as well."""
 _FURTHER = ("rbf", 1 / 3), ("matern32", 1.0), ("matern12", 1.0)
 """Further kernels of all columns, with their length scales in units of those of the first."""
 _SHORT = 2
@@ -63,10 +65,10 @@ def search_kernel(
 ) -> Learned:
     """Grow sums and products of kernels from the best of the fixed families.
 
-    What was grown is taken if its errors are smaller than those of the best family by more than two
-    standard errors, and its density is not lower: on ``others``, rows with no part in learning. If
-    there are none, the last quarter of the rows judges what was learned from the first three, and
-    the hyper-parameters of what is taken are then learned from all.
+    What was grown is taken if squared errors or log densities are better than those of the best
+    family by more than two standard errors, and neither is worse: on ``others``, rows with no part
+    in learning. If there are none, the last quarter of the rows judges what was learned from the
+    first three, and the hyper-parameters of what is taken are then learned from all.
     """
     numbers = [j for j in range(known.n_columns) if j not in (known.levels or {})]
     scales = deviations[numbers] * np.sqrt(len(numbers))
@@ -143,10 +145,10 @@ def shortlist(
     all columns they mean little: their best factors and length scales are far from the start.
     """
     numbers = [j for j in range(known.n_columns) if j not in (known.levels or {})]
-    residual = growth.residual()
+    looks = growth.residual(), growth.data
     singles = {j: [Candidate([Categorical([j], "one")])] for j in known.levels or {}}
     for j in numbers:
-        singles[j] = [Candidate([_linear(j, deviations[j])]), *_periodic(j, residual)]
+        singles[j] = [Candidate([_linear(j, deviations[j])]), *_periodic(j, looks)]
     smooth = {j: Candidate([_smooth(j, width, deviations[j]) for width in WIDTHS]) for j in numbers}
     added = [candidate for column in singles.values() for candidate in column]
     added += smooth.values() if known.n_columns > 1 else []
@@ -198,16 +200,20 @@ def _smooth(j: int, width: float, deviation: float) -> gp.Kernel:
     return ColumnsKernel(gp.RBF(float(width * deviation), bounds), [j])
 
 
-def _periodic(j: int, residual: Evidence) -> list[Candidate]:
-    """A periodic function of one column, at periods that the residual suggests."""
-    span = float(np.ptp(residual.X[:, j]))
-    most = min(len(residual.X) // _ROWS_PER_CYCLE, _MOST_CYCLES)
+def _periodic(j: int, looks: tuple[Evidence, ...]) -> list[Candidate]:
+    """A periodic function of one column, at periods that the residual or the targets suggest.
+
+    A smooth kernel may follow a wave so well that nothing is left of it in the residual.
+    """
+    X = looks[0].X
+    span = float(np.ptp(X[:, j]))
+    most = min(len(X) // _ROWS_PER_CYCLE, _MOST_CYCLES)
     if span == 0.0 or most < _FEWEST_CYCLES:
         return []
     bounds = span / most, span / _FEWEST_CYCLES
-    kernel = ColumnsKernel(gp.ExpSineSquared(1.0, bounds[1], (0.1, 100.0), bounds), [j])
-    [part] = periodic_parts(kernel, residual.X.shape[1])
-    periods = candidate_periods(residual, part)[:PERIODS]
+    kernel = ColumnsKernel(gp.ExpSineSquared(_SINE, bounds[1], (0.1, 100.0), bounds), [j])
+    [part] = periodic_parts(kernel, X.shape[1])
+    periods = [period for look in looks for period in candidate_periods(look, part)[:PERIODS]]
     # Numbers of cycles that differ by half a cycle are periods that can be told apart.
     variants = [at_period(kernel, part, period) for period in periods]
     return [Candidate(variants, choices=2 * most)] if variants else []
@@ -236,12 +242,16 @@ class Judged:
         return f"RMSE {error:.4g}, negative log density {density:.4g} on {n} rows left out"
 
     def better_than(self, other: Judged) -> bool:
-        """Whether errors are smaller by two standard errors, and the density is not lower."""
-        gain = other.squares - self.squares
+        """Whether squares or log densities are better by two standard errors, and neither worse."""
         share = self.weights / self.weights.sum()
-        mean = float(share @ gain)
-        error = float(np.sqrt(share**2 @ (gain - mean) ** 2))
-        return mean > _SURE * error and float(share @ (other.surprise - self.surprise)) >= 0.0
+        gains = other.squares - self.squares, other.surprise - self.surprise
+        means = [float(share @ gain) for gain in gains]
+        errors = [
+            float(np.sqrt(share**2 @ (gain - mean) ** 2))
+            for gain, mean in zip(gains, means, strict=True)
+        ]
+        sure = any(mean > _SURE * error for mean, error in zip(means, errors, strict=True))
+        return sure and min(means) >= 0.0
 
 
 def judge(learned: Learned, seen: Evidence, others: Evidence) -> Judged:
