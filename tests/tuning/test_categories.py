@@ -36,7 +36,7 @@ def given(n_levels, **options):
 
 
 def correlations(kernel):
-    [node] = kernel.nodes()
+    [(_, node)] = kernel.nodes()
     return node.table()[:-1, :-1]
 
 

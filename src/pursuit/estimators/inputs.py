@@ -40,6 +40,7 @@ from pursuit.kernels import (
     Kernel,
     PrecomputedKernel,
     compile_kernel,
+    holds,
     resolve_columns,
 )
 from pursuit.linalg import INDEFINITE, NotPositiveDefiniteError
@@ -223,9 +224,9 @@ def feature_names(estimator: Any, n: int) -> list[str]:
 
 def category_columns(estimator: Any) -> list[int]:
     """Positions of the columns that hold categories, whose codes no derivative can be taken by."""
-    names = [str(name) for name in getattr(estimator, "feature_names_in_", [])]
-    labels = vars(estimator).get("categories_", {})
-    return [names.index(label) if isinstance(label, str) else int(label) for label in labels]
+    if "categories_" not in vars(estimator):
+        return []
+    return list(categories_by_position(estimator))
 
 
 def stepped_columns(X: Floats) -> list[int]:
@@ -377,9 +378,7 @@ def compares_categories(kernel: Any) -> bool:
     """Whether a kernel, or one of several, has a categorical part."""
     if isinstance(kernel, list | tuple):
         return any(map(compares_categories, kernel))
-    if not isinstance(kernel, SklearnKernel):
-        return False
-    return any(isinstance(part, Categorical) for part in (kernel, *kernel.get_params().values()))
+    return holds(kernel, Categorical)
 
 
 def column_names(estimator: Any) -> ColumnNames:

@@ -15,7 +15,13 @@ from sklearn.gaussian_process import kernels as gp
 from pursuit._types import Floats
 from pursuit.kernels.base import Vector
 from pursuit.kernels.categorical import Categorical
-from pursuit.kernels.on_columns import AroundKernel, ColumnNames, Columns, ColumnsKernel
+from pursuit.kernels.on_columns import (
+    AroundKernel,
+    ColumnNames,
+    Columns,
+    ColumnsKernel,
+    resolved_positions,
+)
 
 _MATERN = {0.5: "12", 1.5: "32", 2.5: "52"}
 MOST_TERMS = 10_000
@@ -76,12 +82,10 @@ class Additive(AroundKernel):
 
     def resolved(self, known: ColumnNames) -> Additive:
         """The same with positions of columns, after a check of base, order and number of terms."""
-        columns: Any = self.columns
-        if columns is None:
-            columns = [j for j in range(known.n_columns) if j not in (known.levels or {})]
+        columns = known.numbers if self.columns is None else self.columns
         positions = known.positions(columns, "Additive")
         self._check(len(positions))
-        names = self.names if known.names is None else [known.names[j] for j in positions]
+        names = known.names_of(positions, self.names)
         return Additive(self.base, self.order, positions, names)
 
     def _check(self, n_features: int) -> None:
@@ -126,7 +130,7 @@ class Additive(AroundKernel):
 
     @property
     def _positions(self) -> list[int]:
-        return list(self.columns)  # type: ignore[arg-type]
+        return list(map(int, resolved_positions(self.columns)))
 
     def _term(self, chosen: tuple[int, ...]) -> gp.Kernel:
         term: gp.Kernel = gp.ConstantKernel(1.0 / n_terms(len(self._positions), self.order))
@@ -282,5 +286,5 @@ def columns_used(kernel: gp.Kernel) -> list[int] | None:
     if isinstance(kernel, gp.Exponentiation):
         return columns_used(kernel.kernel)
     if isinstance(kernel, ColumnsKernel | Categorical):
-        return sorted(int(j) for j in kernel.columns)  # type: ignore[union-attr]
+        return sorted(map(int, resolved_positions(kernel.columns)))
     return None

@@ -153,13 +153,15 @@ class ObjectKernel(CallableKernel):
     asked for as seldom as possible.
     """
 
+    function: Any
+
     has_theta = True
     in_blocks = False
 
     @property
     def n_free(self) -> int:
         """How many hyper-parameters are free."""
-        return len(self.function.theta)  # type: ignore[attr-defined]
+        return len(self.function.theta)
 
     def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
         """Return ΣW∘∂k/∂θ, for two blocks from all pairs of both."""
@@ -189,7 +191,7 @@ class ObjectKernel(CallableKernel):
         )
         remedy = "Give its hyper-parameters the bounds 'fixed' to keep them."
         try:
-            values, slopes = self.function(X, eval_gradient=True)  # type: ignore[call-arg]
+            values, slopes = self.function(X, eval_gradient=True)
         except Exception as error:
             raise TypeError(f"{wanted}; it failed: {error}. {remedy}") from error
         slopes = np.asarray(slopes)

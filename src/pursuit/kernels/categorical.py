@@ -225,8 +225,8 @@ class Categorical(gp.Kernel):
 
     # Values, through the nodes
 
-    def nodes(self, n_features: int | None = None) -> list[OneCorrelation | PairCorrelations]:
-        """Return a node for each column, which must be given by position."""
+    def nodes(self) -> list[tuple[int, OneCorrelation | PairCorrelations]]:
+        """Return the position and the node of each column, which must be given by position."""
         self._check()
         columns = np.atleast_1d(np.asarray(self.columns))
         if columns.dtype.kind != "i":
@@ -235,20 +235,20 @@ class Categorical(gp.Kernel):
                 "pass a data frame, or give positions."
             )
         parts = zip(columns, self._ranges(), self._factors(), self._levels(), strict=True)
-        return [self._node(int(j), n_features, *part) for j, *part in parts]
+        return [(int(j), self._node(int(j), *part)) for j, *part in parts]
 
     def _node(
-        self, position: int, n_features: int | None, length: float, u: Any, levels: Any
+        self, position: int, length: float, u: Any, levels: Any
     ) -> OneCorrelation | PairCorrelations:
         if u is None:
-            return OneCorrelation(position, n_features, not self._fixed, float(length))
+            return OneCorrelation(not self._fixed, float(length))
         codes = np.arange(float(len(u))) if levels is None else np.asarray(levels, dtype=float)
         if u.ndim != 2 or len(codes) != len(u):
             raise ValueError(
                 f"factors of column {position} must be an array with a row for each of its "
                 f"{len(codes)} levels, got shape {u.shape}."
             )
-        return PairCorrelations(position, n_features, not self._fixed, codes, u)
+        return PairCorrelations(not self._fixed, codes, u)
 
     def _levels(self) -> Sequence[Any]:
         return [None] * self._column_count() if self.levels is None else self.levels
@@ -274,7 +274,6 @@ class Categorical(gp.Kernel):
         """
         self._check()
         positions = known.positions(self.columns, "Categorical")
-        names = self.names if known.names is None else [known.names[j] for j in positions]
         levels = self.levels
         if known.levels is not None and all(j in known.levels for j in positions):
             levels = [known.levels[j] for j in positions]
@@ -287,7 +286,7 @@ class Categorical(gp.Kernel):
             correlation_bounds=self.correlation_bounds,
             factors=self.factors,
             levels=levels,
-            names=names,
+            names=known.names_of(positions, self.names),
         )
 
     def pairable(self) -> list[int]:
@@ -310,16 +309,16 @@ class Categorical(gp.Kernel):
         """Return k(X, Y), and with ``eval_gradient`` its derivative by θ."""
         if Y is not None and eval_gradient:
             raise ValueError("Gradient can only be evaluated when Y is None.")
-        nodes = self._placed(X).nodes()
         A, B = np.asarray(X), np.asarray(X if Y is None else Y)
-        tiles = [node.tile(A, B) for node in nodes]
+        parts = [(node, A[:, [j]], B[:, [j]]) for j, node in self._placed(X).nodes()]
+        tiles = [node.tile(a, b) for node, a, b in parts]
         K = np.prod(tiles, axis=0)
         if not eval_gradient:
             return K
         slopes = []
-        for j, node in enumerate(nodes):
+        for j, (node, a, b) in enumerate(parts):
             others = np.prod(tiles[:j] + tiles[j + 1 :], axis=0) if len(tiles) > 1 else 1.0
-            slopes += [others * slope for slope in node.slopes(A, B)]
+            slopes += [others * slope for slope in node.slopes(a, b)]
         return K, np.stack(slopes, axis=2) if slopes else np.empty((*K.shape, 0))
 
     def _placed(self, X: Any) -> Categorical:
@@ -355,20 +354,14 @@ class Categorical(gp.Kernel):
 
 @dataclass(frozen=True, eq=False)
 class CategoryColumn(Kernel):
-    """A kernel of the codes in one column.
+    """A kernel of the codes in the one column that it is given: see `OnColumns`.
 
     Attributes
     ----------
-    position : int
-        The column.
-    n_features : int, optional
-        Number of all columns, where it is known.
     free : bool
         Whether there are hyper-parameters.
     """
 
-    position: int
-    n_features: int | None
     free: bool
 
     has_theta = has_points = True
@@ -380,10 +373,8 @@ class CategoryColumn(Kernel):
 
     def codes(self, items: Items) -> Floats:
         """Return the codes of the items."""
-        points = as_points(items)
-        if self.n_features is not None:
-            check_same_features(points, self.n_features)
-        column = points[:, [self.position]]
+        column = as_points(items)
+        check_same_features(column, 1)
         dense = column.toarray() if is_sparse(column) else column
         return np.asarray(dense[:, 0], dtype=np.float64)
 
@@ -393,12 +384,8 @@ class CategoryColumn(Kernel):
 
     @property
     def length_scales(self) -> float | Vector | None:
-        """NaN for this column, infinite for the others."""
-        if self.n_features is None:
-            return float("nan")
-        scales = np.full(self.n_features, np.inf)
-        scales[self.position] = np.nan
-        return scales
+        """NaN: levels have no distance."""
+        return float("nan")
 
     def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
         """Return zeros: levels do not move."""

@@ -26,7 +26,12 @@ from pursuit.kernels.compose import Constant, Power, Product, ScaledKernel, Sum,
 from pursuit.kernels.linear import Dot
 from pursuit.kernels.matern import Matern
 from pursuit.kernels.metrics import AdditiveChiSquared, ChiSquared, Cosine, Laplacian
-from pursuit.kernels.on_columns import ColumnNames, ColumnsKernel, OnColumns
+from pursuit.kernels.on_columns import (
+    ColumnNames,
+    ColumnsKernel,
+    OnColumns,
+    resolved_positions,
+)
 from pursuit.kernels.stationary import (
     Gaussian,
     Matern12,
@@ -241,18 +246,22 @@ def without_white(kernel: Any) -> tuple[Any, list[Any]]:
 
 def resolve_columns(kernel: Any, known: ColumnNames) -> Any:
     """Return a kernel whose columns are positions; anything else unchanged."""
-    if isinstance(kernel, gp.KernelOperator):
-        return type(kernel)(*(resolve_columns(part, known) for part in (kernel.k1, kernel.k2)))
-    if isinstance(kernel, gp.Exponentiation):
-        return gp.Exponentiation(resolve_columns(kernel.kernel, known), kernel.exponent)
     if isinstance(kernel, Additive | Categorical):
         return kernel.resolved(known)
-    if not isinstance(kernel, ColumnsKernel):
-        return kernel
-    positions = known.positions(kernel.columns, "on_columns")
-    inner = resolve_columns(kernel.kernel, known.of_columns(positions))
-    names = kernel.names if known.names is None else [known.names[j] for j in positions]
-    return ColumnsKernel(inner, positions, names)
+    if isinstance(kernel, ColumnsKernel):
+        positions = known.positions(kernel.columns, "on_columns")
+        inner = resolve_columns(kernel.kernel, known.of_columns(positions))
+        return ColumnsKernel(inner, positions, known.names_of(positions, kernel.names))
+    return _with_parts(kernel, partial(resolve_columns, known=known))
+
+
+def _with_parts(kernel: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a sum, product or power of changed kernels; a kernel without parts unchanged."""
+    if isinstance(kernel, gp.KernelOperator):
+        return type(kernel)(change(kernel.k1), change(kernel.k2))
+    if isinstance(kernel, gp.Exponentiation):
+        return gp.Exponentiation(change(kernel.kernel), kernel.exponent)
+    return kernel
 
 
 class Leaf(NamedTuple):
@@ -275,11 +284,10 @@ def _leaves(kernel: Any, prefix: str, columns: Indices) -> Iterator[Leaf]:
     elif isinstance(kernel, gp.Exponentiation):
         yield from _leaves(kernel.kernel, f"{prefix}kernel__", columns)
     elif isinstance(kernel, ColumnsKernel):
-        positions = np.atleast_1d(np.asarray(kernel.columns, dtype=np.intp))
-        yield from _leaves(kernel.kernel, f"{prefix}kernel__", columns[positions])
+        here = columns[resolved_positions(kernel.columns)]
+        yield from _leaves(kernel.kernel, f"{prefix}kernel__", here)
     elif isinstance(kernel, Categorical):
-        positions = np.atleast_1d(np.asarray(kernel.columns, dtype=np.intp))
-        yield Leaf(prefix, kernel, columns[positions])
+        yield Leaf(prefix, kernel, columns[resolved_positions(kernel.columns)])
     else:
         yield Leaf(prefix, kernel, columns)
 
@@ -316,25 +324,22 @@ def compared_columns(kernel: Any, known: ColumnNames) -> ComparedColumns:
     return ComparedColumns(nothing, frozenset(range(known.n_columns)))
 
 
-def holds_additive(kernel: Any) -> bool:
-    """Whether a kernel is, or is built from, an additive kernel."""
+def holds(kernel: Any, *kinds: type) -> bool:
+    """Whether a kernel object is, or is built from, one of these kinds."""
     if not isinstance(kernel, gp.Kernel):
         return False
-    return any(isinstance(part, Additive) for part in (kernel, *kernel.get_params().values()))
+    return any(isinstance(part, kinds) for part in (kernel, *kernel.get_params().values()))
 
 
 def expanded(kernel: Any) -> Any:
     """Return a kernel with plain sums in place of resolved additive kernels."""
-    if not holds_additive(kernel):
+    if not holds(kernel, Additive):
         return kernel
     if isinstance(kernel, Additive):
         return sum_of_terms(kernel.terms())
-    if isinstance(kernel, gp.KernelOperator):
-        return type(kernel)(expanded(kernel.k1), expanded(kernel.k2))
-    if isinstance(kernel, gp.Exponentiation):
-        return gp.Exponentiation(expanded(kernel.kernel), kernel.exponent)
-    assert isinstance(kernel, ColumnsKernel)
-    return ColumnsKernel(expanded(kernel.kernel), kernel.columns, kernel.names)
+    if isinstance(kernel, ColumnsKernel):
+        return ColumnsKernel(expanded(kernel.kernel), kernel.columns, kernel.names)
+    return _with_parts(kernel, expanded)
 
 
 def _compile_gp(kernel: gp.Kernel, n_features: int | None) -> tuple[Kernel, float]:
@@ -412,7 +417,7 @@ def _on_columns(kernel: ColumnsKernel, n_features: int | None) -> _Parts:
 
 def _categorical(kernel: Categorical, n_features: int | None) -> Kernel:
     known = kernel if n_features is None else kernel.resolved(ColumnNames(n_features))
-    nodes = tuple(known.nodes(n_features))
+    nodes = tuple(OnColumns(node, np.array([j]), n_features) for j, node in known.nodes())
     return nodes[0] if len(nodes) == 1 else Product(nodes)
 
 

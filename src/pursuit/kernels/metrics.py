@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.spatial.distance import cdist
-from sklearn.metrics.pairwise import additive_chi2_kernel, laplacian_kernel
+from sklearn.metrics.pairwise import additive_chi2_kernel, manhattan_distances
 from sklearn.preprocessing import normalize
 
 from pursuit._types import Floats
@@ -35,8 +35,8 @@ from pursuit.kernels.callable import CallableColumns
 
 
 @dataclass(frozen=True)
-class Laplacian(Kernel):
-    """exp(-γ Σ_j |x_j - z_j|).
+class ExponentialKernel(Kernel):
+    """exp(-γ d(x, z)) for a distance d that is a sum over the features.
 
     Parameters
     ----------
@@ -51,17 +51,21 @@ class Laplacian(Kernel):
 
     has_theta = has_points = positive_definite = True
 
+    def distances(self, A: Any, B: Any) -> Tile:
+        """Return d(A, B) of points with the same features, in a new array."""
+        raise NotImplementedError
+
+    def slope(self, a: Floats, b: Floats) -> Floats:
+        """Return -∂d/∂b of one feature."""
+        raise NotImplementedError
+
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> CallableColumns:
         """Bind the kernel to the points Z."""
         return CallableColumns(self, as_points(Z), dtype)
 
     def block(self, A: Items, B: Items) -> Tile:
-        """Return the block k(A, B); rows in CSR form are left to scikit-learn."""
-        A, B = _compared(A, B)
-        if is_sparse(A) or is_sparse(B):
-            return np.asarray(laplacian_kernel(A, B, gamma=self.gamma))
-        block: Tile = cdist(A, B, "cityblock")
-        block *= -self.gamma
+        """Return the block k(A, B)."""
+        block = self._exponents(A, B)
         return np.exp(block, out=block)
 
     def diag(self, A: Items) -> Vector:
@@ -69,15 +73,35 @@ class Laplacian(Kernel):
         return np.ones(n_items(as_points(A)))
 
     def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
-        """Return -ΣW∘k γ Σ|a - b|."""
-        exponents = cdist(A, B, "cityblock")
-        exponents *= -self.gamma
+        """Return -ΣW∘k γ d."""
+        exponents = self._exponents(A, B)
         total = float(np.vdot(W * np.exp(exponents), exponents)) if self.free else 0.0
         return np.full(len(self.free), total)
 
     def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
-        """Return γ Σ W∘k sign(a - b)."""
-        return self.gamma * by_feature(A, B, W * self.block(A, B), lambda a, b: np.sign(a - b))
+        """Return -γ Σ W∘k ∂d/∂b."""
+        return self.gamma * by_feature(A, B, W * self.block(A, B), self.slope)
+
+    def _exponents(self, A: Items, B: Items) -> Tile:
+        exponents = self.distances(*_compared(A, B))
+        exponents *= -self.gamma
+        return exponents
+
+
+@dataclass(frozen=True)
+class Laplacian(ExponentialKernel):
+    """exp(-γ Σ_j |x_j - z_j|)."""
+
+    def distances(self, A: Any, B: Any) -> Tile:
+        """Return Σ|a - b|; rows in CSR form are left to scikit-learn."""
+        if is_sparse(A) or is_sparse(B):
+            return np.asarray(manhattan_distances(A, B), dtype=np.float64)
+        distances: Tile = cdist(A, B, "cityblock")
+        return distances
+
+    def slope(self, a: Floats, b: Floats) -> Floats:
+        """Return sign(a - b)."""
+        return np.sign(a - b)
 
 
 @dataclass(frozen=True)
@@ -123,48 +147,16 @@ def _chi_slope(a: Floats, b: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class ChiSquared(Kernel):
-    """exp(-γ Σ_j (x_j - z_j)² / (x_j + z_j)) of rows without negative entries.
+class ChiSquared(ExponentialKernel):
+    """exp(-γ Σ_j (x_j - z_j)² / (x_j + z_j)) of rows without negative entries."""
 
-    Parameters
-    ----------
-    gamma : float
-        γ.
-    free : tuple of str, default ()
-        ("gamma",) when log γ is a hyper-parameter.
-    """
+    def distances(self, A: Any, B: Any) -> Tile:
+        """Return Σ(a - b)²/(a + b)."""
+        return -np.asarray(additive_chi2_kernel(A, B), dtype=np.float64)
 
-    gamma: float
-    free: tuple[str, ...] = field(default=(), compare=False, repr=False)
-
-    has_theta = has_points = positive_definite = True
-
-    def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> CallableColumns:
-        """Bind the kernel to the points Z."""
-        return CallableColumns(self, as_points(Z), dtype)
-
-    def block(self, A: Items, B: Items) -> Tile:
-        """Return the block k(A, B)."""
-        block = self._exponents(A, B)
-        return np.exp(block, out=block)
-
-    def diag(self, A: Items) -> Vector:
-        """Return ones."""
-        return np.ones(n_items(as_points(A)))
-
-    def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
-        """Return -ΣW∘k γ Σ(a - b)²/(a + b)."""
-        exponents = self._exponents(A, B)
-        return np.full(len(self.free), float(np.vdot(W * np.exp(exponents), exponents)))
-
-    def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
-        """Return γ Σ W∘k (a - b)(3a + b)/(a + b)²."""
-        return self.gamma * by_feature(A, B, W * self.block(A, B), _chi_slope)
-
-    def _exponents(self, A: Items, B: Items) -> Tile:
-        exponents = AdditiveChiSquared().block(A, B).astype(np.float64, copy=False)
-        exponents *= self.gamma
-        return exponents
+    def slope(self, a: Floats, b: Floats) -> Floats:
+        """Return (a - b)(3a + b)/(a + b)²."""
+        return _chi_slope(a, b)
 
 
 @dataclass(frozen=True)

@@ -203,6 +203,17 @@ class ColumnNames:
         levels = {i: known[j] for i, j in enumerate(positions) if j in known}
         return ColumnNames(len(positions), names, frame, levels)
 
+    @property
+    def numbers(self) -> list[int]:
+        """Positions of the columns that are no categories."""
+        return [j for j in range(self.n_columns) if j not in (self.levels or {})]
+
+    def names_of(
+        self, positions: Sequence[int], otherwise: Sequence[str] | None
+    ) -> Sequence[str] | None:
+        """Names of some columns; others where none are known."""
+        return otherwise if self.names is None else [self.names[j] for j in positions]
+
     def positions(self, columns: Columns, owner: str) -> list[int]:
         """Return the positions of what a user calls columns, or say what is wrong with them."""
         if callable(columns):
@@ -262,6 +273,11 @@ class ColumnNames:
                 f"0 to {self.n_columns - 1}."
             )
         return int(column) % self.n_columns
+
+
+def resolved_positions(columns: Any) -> Indices:
+    """Return the columns of a resolved kernel object, which are positions, as an array."""
+    return np.atleast_1d(np.asarray(columns, dtype=np.intp))
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ functions (`random_functions.py`). A new node is one more function under `kernel
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce, singledispatch
 from itertools import product
 from typing import Any
@@ -183,14 +183,12 @@ def _harmonics(kernel: Stationary, width: float, columns: Indices) -> Harmonics:
 
 @kernel_terms.register
 def _of_equal_levels(kernel: OneCorrelation, columns: Indices) -> list[Term]:
-    placed = replace(kernel, position=int(columns[kernel.position]), n_features=None)
-    return [Term(1.0, (EqualLevels(placed),))]
+    return [Term(1.0, (EqualLevels(kernel, columns),))]
 
 
 @kernel_terms.register
 def _of_levels(kernel: PairCorrelations, columns: Indices) -> list[Term]:
-    placed = replace(kernel, position=int(columns[kernel.position]), n_features=None)
-    return [Term(1.0, (Levels(placed),))]
+    return [Term(1.0, (Levels(kernel, columns),))]
 
 
 @kernel_terms.register

@@ -97,13 +97,14 @@ class Signs(Amplitude):
     """1, or -1 or 1 for each code of a column, by a hash of the code and a key of the function."""
 
     kernel: OneCorrelation
+    column: Indices
     keys: npt.NDArray[np.uint64]
     same: npt.NDArray[np.bool_]
     """Which functions are 1 for all codes."""
 
     def __call__(self, X: Any) -> Floats:
         """Return the values."""
-        codes, numbers = np.unique(self.kernel.codes(X), return_inverse=True)
+        codes, numbers = np.unique(self.kernel.codes(X[:, self.column]), return_inverse=True)
         bits = (codes + 0.0).view(np.uint64)[:, None] ^ self.keys  # -0.0 is 0.0
         # The last steps of SplitMix64 (Steele, Lea and Flood 2014).
         bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -113,7 +114,7 @@ class Signs(Amplitude):
 
     def taken(self, numbers: Indices) -> Signs:
         """Some of the functions."""
-        return Signs(self.kernel, self.keys[numbers], self.same[numbers])
+        return Signs(self.kernel, self.column, self.keys[numbers], self.same[numbers])
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,15 +122,16 @@ class LevelValues(Amplitude):
     """A value for each level of a column: ``table`` has the shape (n_levels + 1, n_functions)."""
 
     kernel: PairCorrelations
+    column: Indices
     table: Floats
 
     def __call__(self, X: Any) -> Floats:
         """Return the values."""
-        return self.table[self.kernel.numbers(X)]
+        return self.table[self.kernel.numbers(X[:, self.column])]
 
     def taken(self, numbers: Indices) -> LevelValues:
         """Some of the functions."""
-        return LevelValues(self.kernel, self.table[:, numbers])
+        return LevelValues(self.kernel, self.column, self.table[:, numbers])
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,11 +350,12 @@ class EqualLevels(Factor):
     per_function = 1
 
     kernel: OneCorrelation
+    column: Indices
 
     def drawn(self, n: int, n_columns: int, rng: np.random.Generator) -> Functions:
         """The constant 1 for a share ρ of the functions, random signs of the codes for others."""
         keys = rng.integers(np.iinfo(np.uint64).max, size=n, dtype=np.uint64)
-        signs = Signs(self.kernel, keys, stratified(n, rng) < self.kernel.rho)
+        signs = Signs(self.kernel, self.column, keys, stratified(n, rng) < self.kernel.rho)
         return Functions(np.full(n, n**-0.5), (signs,))
 
 
@@ -363,6 +366,7 @@ class Levels(Factor):
     per_function = 1
 
     kernel: PairCorrelations
+    column: Indices
 
     @property
     def n_exact(self) -> int:
@@ -381,7 +385,7 @@ class Levels(Factor):
     def _values(self, U: Floats) -> Functions:
         eigenvalues, vectors = np.linalg.eigh(self.kernel.table())
         root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
-        return Functions(np.ones(len(U)), (LevelValues(self.kernel, root @ U.T),))
+        return Functions(np.ones(len(U)), (LevelValues(self.kernel, self.column, root @ U.T),))
 
 
 def _placed(part: Floats, columns: Indices, n_columns: int) -> Floats:

@@ -20,7 +20,13 @@ from pursuit.tuning.calibration import (
     log_loss,
     loss_curve,
 )
-from pursuit.tuning.categories import learn_mixed, learn_pairs, mixed_kernel
+from pursuit.tuning.categories import (
+    first_scales,
+    learn_fixed,
+    learn_mixed,
+    learn_pairs,
+    mixed_kernel,
+)
 from pursuit.tuning.evidence import NOISE_FLOOR, Evidence, learn_noise
 from pursuit.tuning.growth import grow_additive
 from pursuit.tuning.learning import (
@@ -73,10 +79,12 @@ __all__ = [
     "choose_near_classes",
     "choose_near_rows",
     "error_curve",
+    "first_scales",
     "fit_confidence",
     "flat_size",
     "grow_additive",
     "learn_family",
+    "learn_fixed",
     "learn_given",
     "learn_mixed",
     "learn_noise",

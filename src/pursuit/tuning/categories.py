@@ -27,6 +27,7 @@ from pursuit.tuning.learning import (
     NoiseRange,
     family_kernel,
     first_rows,
+    learn_family,
     maximise,
     never,
     roughest,
@@ -48,12 +49,35 @@ def mixed_kernel(kernel: Any, known: ColumnNames) -> Any:
 
     ``kernel`` is a constant times a kernel of as many columns as there are of numbers.
     """
-    categories = sorted(known.levels or {})
-    numbers = [j for j in range(known.n_columns) if j not in categories]
-    levels = resolve_columns(Categorical(categories), known)
-    if not numbers:
+    levels = resolve_columns(Categorical(sorted(known.levels or {})), known)
+    if not known.numbers:
         return kernel.k1 * levels
-    return kernel.k1 * (resolve_columns(on_columns(kernel.k2, numbers), known) * levels)
+    return kernel.k1 * (resolve_columns(on_columns(kernel.k2, known.numbers), known) * levels)
+
+
+def first_scales(deviations: Floats, known: ColumnNames) -> Floats:
+    """Where the length scales of the d columns of numbers start: sd·√d."""
+    scales: Floats = deviations[known.numbers] * np.sqrt(len(known.numbers))
+    return scales
+
+
+def learn_fixed(
+    data: Evidence,
+    known: ColumnNames,
+    deviations: Floats,
+    variance: float,
+    noise: NoiseRange,
+    late: Callable[[], bool] = never,
+    **search: Any,
+) -> Learned:
+    """Learn the best of the fixed families, multiplied by Categorical where there are categories.
+
+    ``deviations`` are those of all columns.
+    """
+    scales = first_scales(deviations, known)
+    if known.levels:
+        return learn_mixed(data, known, scales, variance, noise, late, **search)
+    return learn_family(data, scales, variance, noise, late, **search)
 
 
 def learn_mixed(

@@ -20,7 +20,7 @@ from pursuit.kernels import (
     compile_kernel,
     resolve_columns,
 )
-from pursuit.tuning.categories import learn_mixed
+from pursuit.tuning.categories import learn_fixed
 from pursuit.tuning.evidence import Evidence
 from pursuit.tuning.growth import PERIODS, WIDTHS, Candidate, Choice, Growth
 from pursuit.tuning.learning import (
@@ -28,7 +28,6 @@ from pursuit.tuning.learning import (
     NoiseRange,
     SearchStep,
     family_kernel,
-    learn_family,
     maximise,
     never,
 )
@@ -70,12 +69,7 @@ def search_kernel(
     in learning. If there are none, the last quarter of the rows judges what was learned from the
     first three, and the hyper-parameters of what is taken are then learned from all.
     """
-    numbers = [j for j in range(known.n_columns) if j not in (known.levels or {})]
-    scales = deviations[numbers] * np.sqrt(len(numbers))
-    if known.levels:
-        fixed = learn_mixed(data, known, scales, power, noise, late, **search)
-    else:
-        fixed = learn_family(data, scales, power, noise, late, **search)
+    fixed = learn_fixed(data, known, deviations, power, noise, late, **search)
     seen, judges, before = data, others, fixed
     if judges is None:
         cut = max(len(data.X) - len(data.X) // _JUDGING_SHARE, 1)
@@ -144,7 +138,7 @@ def shortlist(
     column that the term does not look at. Score tests compare kernels of one column. For those of
     all columns they mean little: their best factors and length scales are far from the start.
     """
-    numbers = [j for j in range(known.n_columns) if j not in (known.levels or {})]
+    numbers = known.numbers
     looks = growth.residual(), growth.data
     singles = {j: [Candidate([Categorical([j], "one")])] for j in known.levels or {}}
     for j in numbers:

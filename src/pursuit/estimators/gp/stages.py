@@ -39,7 +39,7 @@ from pursuit.kernels import (
     ColumnNames,
     CountingKernel,
     expanded,
-    holds_additive,
+    holds,
     kernel_gradient,
     leaves,
     sum_of_terms,
@@ -61,11 +61,11 @@ from pursuit.tuning import (
     at_bounds,
     calibrate,
     error_curve,
+    first_scales,
     flat_size,
     grow_additive,
-    learn_family,
+    learn_fixed,
     learn_given,
-    learn_mixed,
     learn_noise,
     learn_pairs,
     learn_shape,
@@ -152,7 +152,7 @@ def is_search(kernel: Any) -> bool:
 
 def _one_for_all(kernel: Any) -> Any:
     """The kernel with one term of each additive kernel in a sum: the others are of its form."""
-    if not holds_additive(kernel):
+    if not holds(kernel, Additive):
         return kernel
     terms = [one.first_term() if isinstance(one, Additive) else one for one in terms_of(kernel)]
     return expanded(sum_of_terms(terms))
@@ -199,39 +199,26 @@ def learn(
     """
     rows = rng.permutation(draw_rows(sample.n_rows, options.rows, rng))
     data = _evidence(sample, rows, workers)
+    power = target_power(sample)
     search: dict[str, Any] = {"restarts": options.restarts, "rng": rng, "late": late}
     if is_search(kernel):
         judges = _judges(sample, rows, workers)
-        power = target_power(sample)
         return search_kernel(data, judges, known, deviations, power, noise, **search)
-    if kernel is None and known.levels:
-        scales = _number_scales(deviations, known)
-        return learn_mixed(data, known, scales, target_power(sample), noise, **search)
+    if kernel is None and classes and not known.levels:
+        return learn_shape(data, deviations, power, noise, **search)
     if kernel is None:
-        if classes:
-            return learn_shape(data, deviations, target_power(sample), noise, **search)
-        scales = deviations * np.sqrt(len(deviations))
-        return learn_family(data, scales, target_power(sample), noise, **search)
+        return learn_fixed(data, known, deviations, power, noise, **search)
     core, _ = without_white(kernel)
     if any(isinstance(term, Additive) for term in terms_of(core)):
-        power = target_power(sample)
         learned = grow_additive(data, core, deviations, power, noise, **search)
     else:
         learned = learn_given(data, expanded(core), noise, **search)
     return learn_pairs(data, learned, noise, late)
 
 
-def _number_scales(deviations: Floats, known: ColumnNames) -> Floats:
-    """First length scales sd·√d of the d columns that are not categories."""
-    numbers = [j for j in range(len(deviations)) if j not in (known.levels or {})]
-    scales: Floats = deviations[numbers] * np.sqrt(len(numbers))
-    return scales
-
-
 def _default_kernel(deviations: Floats, power: float, known: ColumnNames) -> Any:
     """The kernel of an estimator that is given none and learns none."""
-    scales = _number_scales(deviations, known)
-    kernel = ConstantKernel(power if power > 0 else 1.0) * RBF(scales)
+    kernel = ConstantKernel(power if power > 0 else 1.0) * RBF(first_scales(deviations, known))
     return mixed_kernel(kernel, known) if known.levels else kernel
 
 
@@ -377,8 +364,7 @@ def _learn_or_take(
         noise = _keep_noise(estimator.noise, white, sample, compiled, rng, workers)
     relevance, names = None, []
     if deviations is not None and isinstance(kernel, SklearnKernel):
-        default_names = [f"x{j}" for j in range(len(deviations))]
-        names = [str(name) for name in getattr(estimator, "feature_names_in_", default_names)]
+        names = feature_names(estimator, len(deviations))
         relevance = feature_relevance(kernel, deviations)
     report = LearningReport(
         family=family,

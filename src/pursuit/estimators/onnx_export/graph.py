@@ -146,7 +146,7 @@ def block(graph: Graph, X: str, kernel: Kernel, Z: Floats) -> tuple[str, float]:
             return sums, -1.0
         return graph.node("Exp", _scaled(graph, sums, -kernel.gamma)), 1.0
     if isinstance(kernel, OneCorrelation):
-        equal = _are_equal(graph, X, kernel, kernel.codes(Z))
+        equal = _are_equal(graph, X, kernel.codes(Z))
         varying = graph.node("Mul", equal, graph.constant(1.0 - kernel.rho))
         return graph.node("Add", varying, graph.constant(kernel.rho)), 1.0
     if isinstance(kernel, PairCorrelations):
@@ -235,19 +235,18 @@ def _parts(kernel: Kernel) -> tuple[Kernel, ...]:
     )
 
 
-def _are_equal(graph: Graph, X: str, kernel: CategoryColumn, codes: Floats) -> str:
-    """1 where the code of a row is that of a column, else 0."""
+def _are_equal(graph: Graph, X: str, codes: Floats) -> str:
+    """1 where the code of a row, its one number, is that of a column, else 0."""
     from onnx import TensorProto
 
-    column = graph.node("Gather", X, graph.constant([kernel.position], np.int64), axis=1)
-    equal = graph.node("Equal", column, graph.constant(codes[None]))
+    equal = graph.node("Equal", X, graph.constant(codes[None]))
     return graph.node("Cast", equal, to=TensorProto.DOUBLE)
 
 
 def _looked_up(graph: Graph, X: str, kernel: PairCorrelations, Z: Floats) -> str:
     """Correlations of levels; the last row of the table is for codes that are no level."""
     table = kernel.table()[:, kernel.numbers(Z)]
-    levels = _are_equal(graph, X, kernel, kernel.levels)
+    levels = _are_equal(graph, X, kernel.levels)
     unknown = graph.node("Sub", graph.constant(1.0), graph.row_sums(levels))
     known = graph.node("MatMul", levels, graph.constant(table[:-1]))
     return graph.node("Add", known, graph.node("MatMul", unknown, graph.constant(table[-1:])))
