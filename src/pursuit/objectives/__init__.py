@@ -18,25 +18,28 @@ from pursuit.objectives.base import Objective, SpanObjective
 from pursuit.objectives.correlation import CorrelationPursuit
 from pursuit.objectives.evidence import GramEvidence, SpanEvidence
 from pursuit.objectives.hull import HullObjective
-from pursuit.objectives.l1 import L1BallRegression, LassoPursuit, triangle_step
-from pursuit.objectives.losses import (
-    Exponential,
+from pursuit.objectives.hull_losses import (
     ExponentialLoss,
     HuberLoss,
-    HuberRows,
     HullLoss,
     LogExpLoss,
     LogisticLoss,
-    LogisticRows,
     MeanLoss,
     NegativeLogLikelihood,
+    SquaredLoss,
+    check_exponent,
+)
+from pursuit.objectives.l1 import L1BallRegression, LassoPursuit, triangle_step
+from pursuit.objectives.losses import (
+    Exponential,
+    HuberRows,
+    LogisticRows,
     PinballRows,
+    PoissonRows,
     RowLoss,
     SquaredEpsilonInsensitive,
     SquaredHinge,
-    SquaredLoss,
     SquaredRows,
-    check_exponent,
 )
 from pursuit.objectives.matching import (
     BackfitPursuit,
@@ -98,6 +101,7 @@ __all__ = [
     "Pick",
     "PinballRows",
     "PlanePursuit",
+    "PoissonRows",
     "PrefitPursuit",
     "Project",
     "ProjectionName",

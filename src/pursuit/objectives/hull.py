@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pursuit._types import Floats, Indices
 from pursuit.linalg import line_search
 from pursuit.objectives.atoms import Atoms
-from pursuit.objectives.losses import HullLoss
+from pursuit.objectives.hull_losses import HullLoss
 
 STEPS = ("corrective", "joint", "frank-wolfe")
 

@@ -1,7 +1,6 @@
-"""Convex losses: one class per loss of a prediction, and what hulls make of them.
+"""Convex losses: one class per loss ℓ(f, y) of a prediction f for a target y.
 
-**A new loss is one subclass of** :class:`RowLoss`, the loss ℓ(f, y) of a prediction f for a target
-y. It must define
+**A new loss is one subclass of** :class:`RowLoss`. It must define
 
 - ``value(f, y)``, ``gradient(f, y)`` and ``curvature(f, y)``: ℓ and its first two derivatives in f,
   for arrays of one shape;
@@ -11,15 +10,17 @@ and it should define, where it differs from what is inherited,
 
 - ``checked(y)``: refuses targets for which ℓ is not defined (finite numbers are the default;
   :class:`MarginLoss` wants -1 and 1);
-- ``largest_curvature(reach)``: the largest curvature for |f| ≤ reach, where that is finite;
+- ``slopes(y)``: the smallest and the largest slope that ℓ(·, y) comes near to, between which the
+  conjugate is finite;
 - ``conjugate(slope, y)``: max_f sf - ℓ(f, y), from which dual bounds are made;
+- ``predicted(f)``: what the loss elicits of y where f is best: the mean, a quantile, an expectile;
+- ``largest_curvature(reach)``: the largest curvature for |f| ≤ reach, where that is finite;
 - ``derivatives(f, y)``: gradient and curvature together, where they share an expensive part;
 - ``piecewise_quadratic = True``, where Newton's method ends after finitely many steps.
 
-Newton's method, matching pursuit, support vector machines and regression over an l1 ball take a
-`RowLoss` as it is. Hulls and boosting minimise a :class:`HullLoss`, a function of all predictions
-at once; :class:`MeanLoss` is the weighted mean of a row loss, so that a public hull loss needs no
-more than a constructor.
+Newton's method, matching pursuit, support vector machines, generalised linear models and regression
+over an l1 ball take a `RowLoss` as it is. Hulls and boosting minimise a function of all predictions
+at once, made of row losses by `objectives.hull_losses`.
 """
 
 from __future__ import annotations
@@ -30,11 +31,9 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit
+from scipy.special import expit, xlogy
 
 from pursuit._types import Floats
-
-_LARGEST_EXPONENT = 700.0
 
 
 class RowLoss(ABC):
@@ -63,8 +62,16 @@ class RowLoss(ABC):
         """The largest curvature of all predictions with |f| ≤ reach."""
         return self.most_curved
 
+    def slopes(self, y: Floats) -> tuple[Floats, Floats]:
+        """Infimum and supremum of ℓ'(·, y), between which the conjugate is finite."""
+        return np.full_like(y, -np.inf), np.full_like(y, np.inf)
+
+    def predicted(self, f: Floats) -> Floats:
+        """What is predicted of y at f; f itself, unless the loss has a link."""
+        return f
+
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
-        """ℓ*(s, y) = max_f sf - ℓ(f, y), for slopes s that ℓ has."""
+        """ℓ*(s, y) = max_f sf - ℓ(f, y), for slopes s between those of :meth:`slopes`."""
         raise NotImplementedError(f"the conjugate of {type(self).__name__} is not known.")
 
     def checked(self, y: ArrayLike) -> Floats:
@@ -190,6 +197,52 @@ class SquaredEpsilonInsensitive(RowLoss):
         return np.where(np.abs(y - f) > self.epsilon, 2.0, 0.0)
 
 
+class PoissonRows(RowLoss):
+    """exp(f) - yf for counts y ≥ 0; f is the logarithm of their mean."""
+
+    most_curved = np.inf
+
+    def value(self, f: Floats, y: Floats) -> Floats:
+        """exp(f) - yf."""
+        return np.asarray(np.exp(f) - y * f)
+
+    def gradient(self, f: Floats, y: Floats) -> Floats:
+        """exp(f) - y."""
+        return np.asarray(np.exp(f) - y)
+
+    def curvature(self, f: Floats, y: Floats) -> Floats:
+        """exp(f)."""
+        return np.asarray(np.exp(f))
+
+    def largest_curvature(self, reach: float) -> float:
+        """exp(reach); infinite where that overflows."""
+        with np.errstate(over="ignore"):
+            return float(np.exp(reach))
+
+    def slopes(self, y: Floats) -> tuple[Floats, Floats]:
+        """-y and ∞."""
+        return -y, np.full_like(y, np.inf)
+
+    def conjugate(self, slope: Floats, y: Floats) -> Floats:
+        """(s + y) log(s + y) - s - y."""
+        mean = slope + y
+        return np.asarray(xlogy(mean, mean) - mean)
+
+    def predicted(self, f: Floats) -> Floats:
+        """exp(f), the mean."""
+        return np.asarray(np.exp(f))
+
+    def checked(self, y: ArrayLike) -> Floats:
+        """Counts, or rates: none of them negative."""
+        array = super().checked(y)
+        if array.min() < 0:
+            raise ValueError(
+                f"y must not be negative for the Poisson loss, got {array.min():g}: it is for "
+                "counts. Use loss='huber' or SparseGPRegressor for numbers of any sign."
+            )
+        return array
+
+
 class MarginLoss(RowLoss):
     """A loss of the margin yf, for classes y = ±1."""
 
@@ -270,305 +323,3 @@ class SquaredHinge(MarginLoss):
     def curvature(self, f: Floats, y: Floats) -> Floats:
         """2 where yf < 1, else 0."""
         return np.where(y * f < 1.0, 2.0, 0.0)
-
-
-class HullLoss(ABC):
-    """f(v), a convex and differentiable function of a vector with one value per row.
-
-    A loss of your own defines :meth:`value`, :meth:`gradient` and :meth:`curvature`. Override
-    :meth:`slope` where a second derivative is cheap, which saves evaluations in line searches, and
-    :meth:`second` where f is a sum over rows with few pieces, so that corrective steps can be
-    Newton's.
-    """
-
-    @abstractmethod
-    def value(self, v: Floats) -> float:
-        """f(v)."""
-
-    @abstractmethod
-    def gradient(self, v: Floats) -> Floats:
-        """∇f(v), one entry per row."""
-
-    @abstractmethod
-    def curvature(self, vertices: Floats) -> float:
-        """An upper bound on M = sup v'∇²f(v')v over v, v' in the hull (Z02 Lemma 3.1).
-
-        The hull is that of the columns of ``vertices``; Z02 is Zhang 2002.
-        """
-
-    def slope(self, v: Floats, direction: Floats, t: float) -> tuple[float, float | None]:
-        """First and, if known, second derivative of f(v + t direction) in t."""
-        return float(self.gradient(v + t * direction) @ direction), None
-
-    def second(self, v: Floats) -> Floats | None:
-        """Second derivatives per row, where ∇²f is diagonal and Newton's steps are wanted."""
-        return None
-
-
-class MeanLoss(HullLoss):
-    """The weighted mean of a row loss, Σ_i w_i ℓ(A v_i, y_i) with Σw = 1.
-
-    M is at most A² max mean p² times the largest curvature that ℓ has on the hull.
-
-    Parameters
-    ----------
-    row_loss : RowLoss
-        ℓ.
-    y : array of shape (n_rows,)
-        Targets.
-    scale : float
-        A, by which the points of the hull are multiplied.
-    sample_weight : array of shape (n_rows,), optional
-        Weights of the rows; they are divided by their sum.
-    """
-
-    def __init__(
-        self, row_loss: RowLoss, y: ArrayLike, scale: float, sample_weight: ArrayLike | None
-    ) -> None:
-        self.row_loss, self.y = row_loss, row_loss.checked(y)
-        self.scale = _positive("scale", scale)
-        self.weights = mean_weights(len(self.y), sample_weight)
-
-    def value(self, v: Floats) -> float:
-        """Mean loss."""
-        return float(self.weights @ self.row_loss.value(self.scale * v, self.y))
-
-    def gradient(self, v: Floats) -> Floats:
-        """A w ℓ'."""
-        return self.scale * self.weights * self.row_loss.gradient(self.scale * v, self.y)
-
-    def curvature(self, vertices: Floats) -> float:
-        """A² max ℓ'' max mean p²."""
-        bend = self.row_loss.largest_curvature(self.scale * float(np.abs(vertices).max()))
-        return bend * self.scale**2 * float((self.weights @ vertices**2).max())
-
-    def slope(self, v: Floats, direction: Floats, t: float) -> tuple[float, float]:
-        """Both derivatives along a line."""
-        step = self.scale * direction
-        first, second = self.row_loss.derivatives(self.scale * (v + t * direction), self.y)
-        weighted = self.weights * step
-        return float(weighted @ first), float((weighted * step) @ second)
-
-    def second(self, v: Floats) -> Floats | None:
-        """A² w ℓ'' of a piecewise quadratic loss."""
-        if not self.row_loss.piecewise_quadratic:
-            return None
-        bend = self.row_loss.curvature(self.scale * v, self.y)
-        return np.asarray(self.scale**2 * self.weights * bend)
-
-    def derivatives(self, v: Floats) -> tuple[float, Floats, Floats]:
-        """The value, and the first and second derivatives per row."""
-        f = self.scale * v
-        first, second = self.row_loss.derivatives(f, self.y)
-        value = float(self.weights @ self.row_loss.value(f, self.y))
-        weights = self.scale * self.weights
-        return value, weights * first, self.scale * weights * second
-
-
-class SquaredLoss(MeanLoss):
-    """Mean of (y - Av)² (Z02 §4.1); M = 2A² max mean p².
-
-    Parameters
-    ----------
-    y : array of shape (n_rows,)
-        Targets.
-    sample_weight : array of shape (n_rows,), optional
-        Weights of the rows.
-    scale : float, default 1.0
-        A, by which the points of the hull are multiplied.
-    """
-
-    def __init__(
-        self, y: ArrayLike, sample_weight: ArrayLike | None = None, scale: float = 1.0
-    ) -> None:
-        super().__init__(SquaredRows(), y, scale, sample_weight)
-
-
-class HuberLoss(MeanLoss):
-    """Mean of ½u² where u = abs(y - v) ≤ δ, else δu - ½δ²; M = max mean p².
-
-    Parameters
-    ----------
-    y : array of shape (n_rows,)
-        Targets.
-    delta : float, default 1.0
-        δ, beyond which errors count linearly.
-    sample_weight : array of shape (n_rows,), optional
-        Weights of the rows.
-    """
-
-    def __init__(
-        self, y: ArrayLike, delta: float = 1.0, sample_weight: ArrayLike | None = None
-    ) -> None:
-        self.delta = _positive("delta", delta)
-        super().__init__(HuberRows(self.delta), y, 1.0, sample_weight)
-
-
-class LogisticLoss(MeanLoss):
-    """Mean of ln(1 + exp(-A y v)); M ≤ ¼A² max mean p².
-
-    Parameters
-    ----------
-    y : array of shape (n_rows,)
-        Classes, -1 or 1.
-    scale : float, default 1.0
-        A.
-    sample_weight : array of shape (n_rows,), optional
-        Weights of the rows.
-    """
-
-    def __init__(
-        self, y: ArrayLike, scale: float = 1.0, sample_weight: ArrayLike | None = None
-    ) -> None:
-        super().__init__(LogisticRows(), y, scale, sample_weight)
-
-
-class ExponentialLoss(MeanLoss):
-    """Mean of exp(-A y v), the loss of AdaBoost; M ≤ A² exp(A max abs p) max mean p².
-
-    Its logarithm is :class:`LogExpLoss`, which has the same minimum and a far smaller M.
-
-    Parameters
-    ----------
-    y : array of shape (n_rows,)
-        Classes, -1 or 1.
-    scale : float, default 1.0
-        A, at most 700.
-    sample_weight : array of shape (n_rows,), optional
-        Weights of the rows.
-    """
-
-    def __init__(
-        self, y: ArrayLike, scale: float = 1.0, sample_weight: ArrayLike | None = None
-    ) -> None:
-        super().__init__(Exponential(), y, scale, sample_weight)
-        check_exponent(self.scale)
-
-
-class LogExpLoss(MeanLoss):
-    """ln mean exp(-A y v), the loss of boosting (Z02 equation 3); M ≤ A² max p².
-
-    Parameters
-    ----------
-    y : array of shape (n_rows,)
-        Classes, -1 or 1.
-    scale : float, default 1.0
-        A. The minimum is finite whatever the data, because the hull is bounded.
-    sample_weight : array of shape (n_rows,), optional
-        Weights of the rows.
-    """
-
-    def __init__(
-        self, y: ArrayLike, scale: float = 1.0, sample_weight: ArrayLike | None = None
-    ) -> None:
-        super().__init__(Exponential(), y, scale, sample_weight)
-        self._slopes = -self.scale * self.y
-        self._last: tuple[Floats, tuple[Floats, float]] | None = None
-
-    def _at(self, v: Floats) -> tuple[Floats, float]:
-        """What :meth:`_tilted` gives; value, gradient and slope at one point compute it once."""
-        if self._last is None or not np.array_equal(self._last[0], v):
-            self._last = np.array(v), self._tilted(v)
-        return self._last[1]
-
-    def _tilted(self, v: Floats) -> tuple[Floats, float]:
-        """q ∝ w exp(-A y v), which sums to one, and the logarithm of what it was divided by."""
-        q = self._slopes * v
-        shift = float(q.max())
-        q -= shift
-        np.exp(q, out=q)
-        q *= self.weights
-        total = float(q.sum())
-        q /= total
-        return q, shift + float(np.log(total))
-
-    def value(self, v: Floats) -> float:
-        """Log of the mean exponential, without overflow."""
-        return self._at(v)[1]
-
-    def gradient(self, v: Floats) -> Floats:
-        """-A q y, q being the weights of boosting."""
-        return self._at(v)[0] * self._slopes
-
-    def curvature(self, vertices: Floats) -> float:
-        """A² max p²."""
-        return self.scale**2 * float((vertices**2).max())
-
-    def slope(self, v: Floats, direction: Floats, t: float) -> tuple[float, float]:
-        """-A E_q[y d] and A² Var_q[y d]."""
-        q, _ = self._tilted(v + t * direction) if t else self._at(v)
-        step = self._slopes * direction
-        weighted = q * step
-        first = float(weighted.sum())
-        return first, max(float(weighted @ step) - first**2, 0.0)
-
-
-class NegativeLogLikelihood(HullLoss):
-    """-mean ln v for atoms that are densities at the rows (Z02 §4.3).
-
-    M is the largest mean of p²/q² over pairs of atoms, which is beyond all use unless the
-    densities are bounded below.
-
-    Parameters
-    ----------
-    n_rows : int
-        Number of rows.
-    sample_weight : array of shape (n_rows,), optional
-        Weights of the rows.
-    """
-
-    def __init__(self, n_rows: int, sample_weight: ArrayLike | None = None) -> None:
-        self.weights = mean_weights(n_rows, sample_weight)
-
-    def value(self, v: Floats) -> float:
-        """-mean ln v; infinite where a density vanishes."""
-        seen = self.weights > 0
-        if not np.all(v[seen] > 0):
-            return np.inf
-        return -float(self.weights[seen] @ np.log(v[seen]))
-
-    def gradient(self, v: Floats) -> Floats:
-        """-w/v."""
-        return -np.divide(self.weights, v, out=np.zeros_like(v), where=v > 0)
-
-    def curvature(self, vertices: Floats) -> float:
-        """Max over pairs of mean p²/q²: the supremum over the hull is attained at its corners."""
-        seen = self.weights > 0
-        squares = vertices[seen] ** 2
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            pairs = (squares.T * self.weights[seen]) @ (1.0 / squares)
-        return float(np.nan_to_num(pairs, nan=np.inf).max())
-
-    def slope(self, v: Floats, direction: Floats, t: float) -> tuple[float, float]:
-        """-mean d/v and mean (d/v)²."""
-        now = v + t * direction
-        ratio = np.divide(direction, now, out=np.zeros_like(v), where=now > 0)
-        return -float(self.weights @ ratio), float(self.weights @ ratio**2)
-
-
-def mean_weights(n_rows: int, sample_weight: ArrayLike | None) -> Floats:
-    """Weights that sum to one; equal ones for None."""
-    if sample_weight is None:
-        return np.full(n_rows, 1.0 / n_rows)
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n_rows,) or not np.all(weights >= 0) or not weights.sum() > 0:
-        raise ValueError(
-            f"sample_weight must hold {n_rows} non-negative numbers, one per row, not all zero."
-        )
-    return np.asarray(weights / weights.sum())
-
-
-def _positive(name: str, value: float) -> float:
-    if not 0 < value < np.inf:
-        raise ValueError(f"{name} must be a positive number, got {value!r}.")
-    return float(value)
-
-
-def check_exponent(scale: float) -> None:
-    """Refuse a scale at which the exponential loss overflows."""
-    if scale > _LARGEST_EXPONENT:
-        raise ValueError(
-            f"scale must be at most {_LARGEST_EXPONENT:g} for the exponential loss, got {scale!r}: "
-            "beyond, its values overflow. The log-exp loss has the same minimum and takes any "
-            "scale."
-        )
