@@ -85,11 +85,6 @@ def test_conjugates_are_largest_differences(loss, seed):
         assert value == pytest.approx(-search.fun, rel=1e-6, abs=1e-6)
 
 
-def test_a_conjugate_that_is_not_known_says_so():
-    with pytest.raises(NotImplementedError, match="conjugate of LogisticRows is not known"):
-        LogisticRows().conjugate(np.zeros(1), np.ones(1))
-
-
 def test_targets_are_checked_by_the_loss():
     with pytest.raises(ValueError, match="-1 and 1 only"):
         LogisticRows().checked([0.0, 1.0])

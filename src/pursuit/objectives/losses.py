@@ -12,11 +12,17 @@ and it should define, where it differs from what is inherited,
   :class:`MarginLoss` wants -1 and 1);
 - ``slopes(y)``: the smallest and the largest slope that ℓ(·, y) comes near to, between which the
   conjugate is finite;
-- ``conjugate(slope, y)``: max_f sf - ℓ(f, y), from which dual bounds are made;
+- ``conjugate(slope, y)``: max_f sf - ℓ(f, y), from which dual bounds are made, infinite outside
+  ``slopes``; the one that is inherited is numeric, and rounded upwards;
 - ``predicted(f)``: what the loss elicits of y where f is best: the mean, a quantile, an expectile;
 - ``largest_curvature(reach)``: the largest curvature for |f| ≤ reach, where that is finite;
 - ``derivatives(f, y)``: gradient and curvature together, where they share an expensive part;
-- ``piecewise_quadratic = True``, where Newton's method ends after finitely many steps.
+- ``constant(y, weights, offset)``: the best prediction that is the same for all rows, where there
+  is a formula;
+- ``piecewise_quadratic = True``, where Newton's method ends after finitely many steps;
+- ``kinked = True``, where ℓ is piecewise linear, so that Newton's method cannot be used.
+
+`pursuit.testing.check_loss` checks all of it.
 
 Newton's method, matching pursuit, support vector machines, generalised linear models and regression
 over an l1 ball take a `RowLoss` as it is. Hulls and boosting minimise a function of all predictions
@@ -26,14 +32,21 @@ at once, made of row losses by `objectives.hull_losses`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.special import expit, xlogy
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.special import expit, exprel, xlog1py, xlogy
 
 from pursuit._types import Floats
+from pursuit.objectives.conjugates import conjugate_above
+
+_TIED = 1e-12
+"""Shares of the weights that differ by less than this count as equal."""
 
 
 class RowLoss(ABC):
@@ -41,6 +54,7 @@ class RowLoss(ABC):
 
     most_curved: float
     piecewise_quadratic: ClassVar[bool] = False
+    kinked: ClassVar[bool] = False
 
     @abstractmethod
     def value(self, f: Floats, y: Floats) -> Floats:
@@ -71,15 +85,105 @@ class RowLoss(ABC):
         return f
 
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
-        """ℓ*(s, y) = max_f sf - ℓ(f, y), for slopes s between those of :meth:`slopes`."""
-        raise NotImplementedError(f"the conjugate of {type(self).__name__} is not known.")
+        """ℓ*(s, y) = max_f sf - ℓ(f, y); infinite for slopes s outside those of :meth:`slopes`.
+
+        Here it is found by a search, and rounded upwards: dual bounds stay bounds.
+        """
+        return self._inside(
+            slope,
+            y,
+            conjugate_above(lambda f: (self.value(f, y), *self.derivatives(f, y)), slope),
+        )
+
+    def _inside(self, slope: Floats, y: Floats, conjugate: NDArray[Any]) -> Floats:
+        """The conjugate, made infinite outside its domain."""
+        low, high = self.slopes(y)
+        return np.where((slope >= low) & (slope <= high), conjugate, np.inf)
+
+    def deviance(self, f: Floats, y: Floats) -> Floats:
+        """Twice what ℓ(f, y) exceeds min ℓ(·, y) by: the unit deviance of a likelihood."""
+        least = -self.conjugate(np.zeros_like(y), y)
+        return np.asarray(2.0 * np.maximum(self.value(f, y) - least, 0.0))
+
+    def constant(self, y: Floats, weights: Floats, offset: Floats | float = 0.0) -> float:
+        """The b that minimises Σ_i w_i ℓ(b + o_i, y_i).
+
+        Parameters
+        ----------
+        y, weights : arrays of shape (m,)
+            Targets and weights, one of them positive at least.
+        offset : array of shape (m,) or float, default 0
+            o.
+
+        Returns
+        -------
+        b : float
+
+        Raises
+        ------
+        ValueError
+            If the loss falls for ever as b goes to -∞ or ∞.
+        """
+        used = weights > 0
+        y, w, o = y[used], weights[used], np.broadcast_to(offset, y.shape)[used]
+
+        def slope(b: float) -> float:
+            # Infinite slopes have the right sign, which is all that a bracket needs.
+            with np.errstate(over="ignore"):
+                return float(np.clip(w @ self.gradient(b + o, y), -1e300, 1e300))
+
+        low, high = self.slopes(y)
+        if w @ low >= 0:
+            raise ValueError(self._no_constant(y, "-∞"))
+        if w @ high <= 0:
+            raise ValueError(self._no_constant(y, "∞"))
+        least, largest = _first_beyond(slope, -1.0), _first_beyond(slope, 1.0)
+        if least is None or largest is None:
+            raise ValueError(self._no_constant(y, "-∞" if least is None else "∞"))
+        return float(brentq(slope, least, largest, xtol=1e-300, rtol=1e-15, maxiter=500))
+
+    def _no_constant(self, y: Floats, where: str) -> str:
+        targets = f"all targets are {y[0]:g}" if np.all(y == y[0]) else "the targets are extreme"
+        return (
+            f"{type(self).__name__} has no best constant: the loss falls for ever as f goes to "
+            f"{where}, since {targets}. Add rows with other targets."
+        )
 
     def checked(self, y: ArrayLike) -> Floats:
         """The targets as an array, refused where the loss is not defined for them."""
-        array = np.asarray(y, dtype=np.float64)
-        if array.ndim != 1 or not len(array) or not np.isfinite(array).all():
-            raise ValueError(f"y must be a vector of finite numbers, got shape {array.shape}.")
+        given = np.asarray(y)
+        if given.dtype.kind not in "iuf":
+            given = _as_numbers(given)
+        if given.ndim != 1 or not len(given):
+            raise ValueError(f"y must be a vector of finite numbers, got shape {given.shape}.")
+        array = given.astype(np.float64)
+        if not np.isfinite(array).all():
+            raise ValueError("y must be finite numbers, got NaN or ∞: leave these rows out.")
         return array
+
+
+def _as_numbers(y: NDArray[Any]) -> NDArray[Any]:
+    """Numbers that are stored as objects; labels are refused."""
+    if y.dtype.kind == "O" and all(map(_is_number, y.flat)):
+        return y.astype(np.float64)
+    raise ValueError(
+        f"y must hold numbers, got labels of type {y.dtype}: use SparseGPClassifier for classes, "
+        "or loss='logistic' for probabilities between 0 and 1."
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+
+
+def _first_beyond(slope: Callable[[float], float], side: float) -> float | None:
+    """A point on one side where the slope points back; None if there is none."""
+    reach = 1.0
+    while reach < 1e300:
+        if side * slope(side * reach) >= 0:
+            return side * reach
+        reach *= 4.0
+    return None
 
 
 @dataclass(frozen=True)
@@ -129,9 +233,13 @@ class HuberRows(RowLoss):
         """1 where the error is below δ, else 0."""
         return np.where(np.abs(y - f) < self.delta, 1.0, 0.0)
 
+    def slopes(self, y: Floats) -> tuple[Floats, Floats]:
+        """-δ and δ."""
+        return np.full_like(y, -self.delta), np.full_like(y, self.delta)
+
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
         """Returns sy + ½s², for |s| ≤ δ."""
-        return slope * y + 0.5 * np.square(slope)
+        return self._inside(slope, y, slope * y + 0.5 * np.square(slope))
 
 
 @dataclass(frozen=True)
@@ -145,6 +253,7 @@ class PinballRows(RowLoss):
     high: float
 
     most_curved = np.inf
+    kinked = True
 
     @classmethod
     def absolute(cls) -> PinballRows:
@@ -154,6 +263,7 @@ class PinballRows(RowLoss):
     @classmethod
     def of_quantile(cls, quantile: float) -> PinballRows:
         """τu for u ≥ 0, (τ - 1)u for u < 0."""
+        _check_level("quantile", quantile)
         return cls(quantile - 1.0, quantile)
 
     def value(self, f: Floats, y: Floats) -> Floats:
@@ -169,9 +279,61 @@ class PinballRows(RowLoss):
         """0, but at the kink."""
         return np.zeros_like(f)
 
+    def slopes(self, y: Floats) -> tuple[Floats, Floats]:
+        """-high and -low."""
+        return np.full_like(y, -self.high), np.full_like(y, -self.low)
+
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
         """Returns sy, for slopes s between -high and -low."""
-        return slope * y
+        return self._inside(slope, y, slope * y)
+
+    def constant(self, y: Floats, weights: Floats, offset: Floats | float = 0.0) -> float:
+        """The weighted quantile of y - o; the middle of the interval if there are several."""
+        values = y - offset
+        order = np.argsort(values, kind="stable")
+        share = np.cumsum(weights[order])
+        share /= share[-1]
+        level = self.high / (self.high - self.low)
+        least = values[order[int(np.argmax(share >= level - _TIED))]]
+        largest = values[order[int(np.argmax(share > level + _TIED))]]
+        return float(0.5 * (least + largest))
+
+
+@dataclass(frozen=True)
+class ExpectileRows(RowLoss):
+    """τu² of u = y - f ≥ 0, and (1 - τ)u² of u < 0; for τ = ½ it is ½u²."""
+
+    level: float
+
+    piecewise_quadratic = True
+
+    def __post_init__(self) -> None:
+        _check_level("level", self.level)
+
+    @property
+    def most_curved(self) -> float:  # type: ignore[override]
+        """2 max(τ, 1 - τ)."""
+        return 2.0 * max(self.level, 1.0 - self.level)
+
+    def _share(self, above: NDArray[np.bool_]) -> Floats:
+        """τ where the target is above the prediction, else 1 - τ."""
+        return np.where(above, self.level, 1.0 - self.level)
+
+    def value(self, f: Floats, y: Floats) -> Floats:
+        """τu² or (1 - τ)u²."""
+        return np.asarray(self._share(y > f) * np.square(y - f))
+
+    def gradient(self, f: Floats, y: Floats) -> Floats:
+        """-2τu or -2(1 - τ)u."""
+        return np.asarray(2.0 * self._share(y > f) * (f - y))
+
+    def curvature(self, f: Floats, y: Floats) -> Floats:
+        """2τ or 2(1 - τ)."""
+        return 2.0 * self._share(y > f)
+
+    def conjugate(self, slope: Floats, y: Floats) -> Floats:
+        """Returns sy + s²/(4τ) for s < 0, and sy + s²/(4(1 - τ)) for s > 0."""
+        return np.asarray(slope * y + 0.25 * np.square(slope) / self._share(slope < 0))
 
 
 @dataclass(frozen=True)
@@ -196,28 +358,88 @@ class SquaredEpsilonInsensitive(RowLoss):
         """2 where |y - f| > ε, else 0."""
         return np.where(np.abs(y - f) > self.epsilon, 2.0, 0.0)
 
+    def conjugate(self, slope: Floats, y: Floats) -> Floats:
+        """Returns sy + ε|s| + s²/4."""
+        return np.asarray(slope * y + self.epsilon * np.abs(slope) + 0.25 * np.square(slope))
 
-class PoissonRows(RowLoss):
-    """exp(f) - yf for counts y ≥ 0; f is the logarithm of their mean."""
+
+class LogLinkRows(RowLoss):
+    """A loss of targets y ≥ 0 whose mean is exp(f)."""
 
     most_curved = np.inf
+    _name: ClassVar[str]
+
+    def predicted(self, f: Floats) -> Floats:
+        """exp(f), the mean."""
+        return _exp(f)
+
+    def checked(self, y: ArrayLike) -> Floats:
+        """Targets, none of them negative."""
+        array = super().checked(y)
+        if array.min() < 0:
+            raise ValueError(
+                f"y must not be negative for the {self._name} loss, got {array.min():g}. "
+                "Use loss='huber' or SparseGPRegressor for numbers of any sign."
+            )
+        return array
+
+    def _positive(self, y: ArrayLike) -> Floats:
+        """Targets, all of them positive."""
+        array = LogLinkRows.checked(self, y)
+        if array.min() == 0:
+            raise ValueError(
+                f"y must be positive for the {self._name} loss, got 0. Use loss='tweedie' with a "
+                "power between 1 and 2 for amounts with zeros, or loss='poisson' for counts."
+            )
+        return array
+
+
+def _exp(x: Floats) -> Floats:
+    """exp(x); infinite, without a warning, where that overflows."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(x))
+
+
+def _product(y: Floats, terms: Floats) -> Floats:
+    """y times terms that may be infinite; 0 where y = 0."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.where(y == 0, 0.0, y * terms)
+
+
+def _negative_entropy(p: Floats, q: Floats) -> Floats:
+    """p log p + q log q for p + q = 1, also where one of them is tiny."""
+    terms = [
+        np.where(own < 0.5, xlogy(own, own), xlog1py(own, -other))
+        for own, other in ((p, q), (q, p))
+    ]
+    return np.asarray(terms[0] + terms[1])
+
+
+def _check_level(name: str, level: float) -> None:
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"{name} must be between 0 and 1, got {level}: 0.9 is the 90 % one.")
+
+
+class PoissonRows(LogLinkRows):
+    """exp(f) - yf for counts y ≥ 0; f is the logarithm of their mean."""
+
+    _name = "Poisson"
 
     def value(self, f: Floats, y: Floats) -> Floats:
         """exp(f) - yf."""
-        return np.asarray(np.exp(f) - y * f)
+        return np.asarray(_exp(f) - y * f)
 
     def gradient(self, f: Floats, y: Floats) -> Floats:
         """exp(f) - y."""
-        return np.asarray(np.exp(f) - y)
+        return np.asarray(_exp(f) - y)
 
     def curvature(self, f: Floats, y: Floats) -> Floats:
         """exp(f)."""
-        return np.asarray(np.exp(f))
+        return _exp(f)
 
     def largest_curvature(self, reach: float) -> float:
         """exp(reach); infinite where that overflows."""
-        with np.errstate(over="ignore"):
-            return float(np.exp(reach))
+        return float(_exp(np.array(reach)))
 
     def slopes(self, y: Floats) -> tuple[Floats, Floats]:
         """-y and ∞."""
@@ -226,25 +448,193 @@ class PoissonRows(RowLoss):
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
         """(s + y) log(s + y) - s - y."""
         mean = slope + y
-        return np.asarray(xlogy(mean, mean) - mean)
+        return self._inside(slope, y, xlogy(mean, mean) - mean)
 
-    def predicted(self, f: Floats) -> Floats:
-        """exp(f), the mean."""
-        return np.asarray(np.exp(f))
+
+class GammaRows(LogLinkRows):
+    """y exp(-f) + f for amounts y > 0; f is the logarithm of their mean."""
+
+    _name = "gamma"
+
+    def value(self, f: Floats, y: Floats) -> Floats:
+        """y exp(-f) + f."""
+        return np.asarray(y * _exp(-f) + f)
+
+    def gradient(self, f: Floats, y: Floats) -> Floats:
+        """1 - y exp(-f)."""
+        return np.asarray(1.0 - y * _exp(-f))
+
+    def curvature(self, f: Floats, y: Floats) -> Floats:
+        """y exp(-f)."""
+        return np.asarray(y * _exp(-f))
+
+    def slopes(self, y: Floats) -> tuple[Floats, Floats]:
+        """-∞ and 1."""
+        return np.full_like(y, -np.inf), np.ones_like(y)
+
+    def conjugate(self, slope: Floats, y: Floats) -> Floats:
+        """(1 - s) log((1 - s) / y) - (1 - s)."""
+        rest = 1.0 - slope
+        return self._inside(slope, y, xlogy(rest, rest) - rest * (np.log(y) + 1.0))
 
     def checked(self, y: ArrayLike) -> Floats:
-        """Counts, or rates: none of them negative."""
-        array = super().checked(y)
-        if array.min() < 0:
+        """Amounts, all of them positive."""
+        return self._positive(y)
+
+
+@dataclass(frozen=True)
+class TweedieRows(LogLinkRows):
+    """y (exp((1-p)f) - 1)/(p - 1) + (exp((2-p)f) - 1)/(2 - p) for amounts y ≥ 0 and 1 ≤ p ≤ 2.
+
+    f is the logarithm of the mean, and the variance is a multiple of its power p. For p = 1 it is
+    the Poisson loss, for p = 2 the gamma loss, up to constants.
+    """
+
+    power: float
+
+    _name = "Tweedie"
+
+    def __post_init__(self) -> None:
+        if not 1.0 <= self.power <= 2.0:
             raise ValueError(
-                f"y must not be negative for the Poisson loss, got {array.min():g}: it is for "
-                "counts. Use loss='huber' or SparseGPRegressor for numbers of any sign."
+                f"power must be between 1 and 2, got {self.power}: with a logarithmic link the "
+                "loss is convex only there."
+            )
+
+    def value(self, f: Floats, y: Floats) -> Floats:
+        """-yf exprel((1-p)f) + f exprel((2-p)f), exprel x being (exp x - 1)/x."""
+        down, up = self._rates
+        return np.asarray(f * exprel(up * f) - _product(y, f * exprel(-down * f)))
+
+    def gradient(self, f: Floats, y: Floats) -> Floats:
+        """exp((2-p)f) - y exp((1-p)f)."""
+        down, up = self._rates
+        return np.asarray(_exp(up * f) - _product(y, _exp(-down * f)))
+
+    def curvature(self, f: Floats, y: Floats) -> Floats:
+        """(2 - p) exp((2-p)f) + (p - 1) y exp((1-p)f)."""
+        down, up = self._rates
+        return np.asarray(up * _exp(up * f) + down * _product(y, _exp(-down * f)))
+
+    @property
+    def _rates(self) -> tuple[float, float]:
+        """p - 1 and 2 - p."""
+        return self.power - 1.0, 2.0 - self.power
+
+    def slopes(self, y: Floats) -> tuple[Floats, Floats]:
+        """-∞ (-y for p = 1, 0 for y = 0) and ∞ (1 for p = 2)."""
+        low = -y if self.power == 1.0 else np.where(y > 0, -np.inf, 0.0)
+        return low, np.full_like(y, 1.0 if self.power == 2.0 else np.inf)
+
+    def conjugate(self, slope: Floats, y: Floats) -> Floats:
+        """By a formula for p = 1 and p = 2, else by a search."""
+        if self.power == 1.0:
+            return PoissonRows().conjugate(slope, y) + 1.0
+        if self.power == 2.0:
+            return GammaRows().conjugate(slope, y) + y
+        return super().conjugate(slope, y)
+
+    def checked(self, y: ArrayLike) -> Floats:
+        """Amounts; none negative, and for p = 2 none 0."""
+        return self._positive(y) if self.power == 2.0 else super().checked(y)
+
+
+@dataclass(frozen=True)
+class NegativeBinomialRows(LogLinkRows):
+    """(y + k) log(1 + exp(f)/k) - yf for counts y ≥ 0 with mean μ = exp(f), variance μ + μ²/k.
+
+    For k → ∞ it is the Poisson loss.
+    """
+
+    shape: float
+
+    _name = "negative binomial"
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.shape < np.inf:
+            raise ValueError(f"shape must be positive and finite, got {self.shape}.")
+
+    def value(self, f: Floats, y: Floats) -> Floats:
+        """(y + k) log(1 + exp(f)/k) - yf, without overflow."""
+        return np.asarray((y + self.shape) * np.logaddexp(0.0, f - np.log(self.shape)) - y * f)
+
+    def gradient(self, f: Floats, y: Floats) -> Floats:
+        """(y + k) p - y for p = μ / (μ + k)."""
+        return self.derivatives(f, y)[0]
+
+    def curvature(self, f: Floats, y: Floats) -> Floats:
+        """(y + k) p (1 - p)."""
+        return self.derivatives(f, y)[1]
+
+    def derivatives(self, f: Floats, y: Floats) -> tuple[Floats, Floats]:
+        """Both from the same shares."""
+        shift = f - np.log(self.shape)
+        p, q = expit(shift), expit(-shift)
+        # (y + k)p - y, written so that it does not cancel for large y.
+        return np.asarray(self.shape * p - y * q), np.asarray((y + self.shape) * p * q)
+
+    def slopes(self, y: Floats) -> tuple[Floats, Floats]:
+        """-y and k."""
+        return -y, np.full_like(y, self.shape)
+
+    def conjugate(self, slope: Floats, y: Floats) -> Floats:
+        """(s + y) log((s + y) k / (y + k)) + (k - s) log((k - s) / (y + k))."""
+        total, mean, rest = y + self.shape, slope + y, self.shape - slope
+        # The second logarithm is near 0 for large k, and far from it for s near k.
+        last = np.where(mean < 0.5 * total, xlog1py(rest, -mean / total), xlogy(rest, rest / total))
+        return self._inside(slope, y, xlogy(mean, mean * (self.shape / total)) + last)
+
+
+class LogitRows(RowLoss):
+    """log(1 + exp(f)) - yf for probabilities y between 0 and 1; f is the log-odds."""
+
+    most_curved = 0.25
+
+    def value(self, f: Floats, y: Floats) -> Floats:
+        """(1 - y) log(1 + exp(f)) + y log(1 + exp(-f)), which does not cancel."""
+        return np.asarray((1.0 - y) * np.logaddexp(0.0, f) + y * np.logaddexp(0.0, -f))
+
+    def gradient(self, f: Floats, y: Floats) -> Floats:
+        """p - y for p = 1 / (1 + exp(-f)), written so that it does not cancel for y = 0 and 1."""
+        return np.asarray((1.0 - y) * expit(f) - y * expit(-f))
+
+    def curvature(self, f: Floats, y: Floats) -> Floats:
+        """p (1 - p)."""
+        return np.asarray(expit(f) * expit(-f))
+
+    def slopes(self, y: Floats) -> tuple[Floats, Floats]:
+        """-y and 1 - y."""
+        return -y, 1.0 - y
+
+    def conjugate(self, slope: Floats, y: Floats) -> Floats:
+        """p log p + (1 - p) log(1 - p) for p = s + y."""
+        return self._inside(slope, y, _negative_entropy(slope + y, 1.0 - y - slope))
+
+    def predicted(self, f: Floats) -> Floats:
+        """p, the mean."""
+        return np.asarray(expit(f))
+
+    def checked(self, y: ArrayLike) -> Floats:
+        """Probabilities between 0 and 1, or False and True."""
+        given = np.asarray(y)
+        array = super().checked(given.astype(np.float64) if given.dtype == np.bool_ else given)
+        if array.min() < 0 or array.max() > 1:
+            raise ValueError(
+                f"y must lie between 0 and 1 for the logistic loss, got {array.min():g} to "
+                f"{array.max():g}: give shares or probabilities, or use SparseGPClassifier for "
+                "classes."
             )
         return array
 
 
 class MarginLoss(RowLoss):
-    """A loss of the margin yf, for classes y = ±1."""
+    """A loss of the margin yf, for classes y = ±1, that falls with it."""
+
+    steepest: ClassVar[float] = np.inf
+
+    def slopes(self, y: Floats) -> tuple[Floats, Floats]:
+        """-steepest and 0 for y = 1; 0 and steepest for y = -1."""
+        return np.where(y > 0, -self.steepest, 0.0), np.where(y > 0, 0.0, self.steepest)
 
     def checked(self, y: ArrayLike) -> Floats:
         """Classes, -1 and 1 only."""
@@ -258,6 +648,7 @@ class LogisticRows(MarginLoss):
     """log(1 + exp(-yf)); f is the log-odds of y = 1."""
 
     most_curved = 0.25
+    steepest = 1.0
 
     def value(self, f: Floats, y: Floats) -> Floats:
         """log(1 + exp(-yf)), without overflow."""
@@ -276,6 +667,11 @@ class LogisticRows(MarginLoss):
         """Both from the same probabilities."""
         p = expit(-y * f)
         return np.asarray(-y * p), np.asarray(p * (1.0 - p))
+
+    def conjugate(self, slope: Floats, y: Floats) -> Floats:
+        """p log p + (1 - p) log(1 - p) for p = -sy."""
+        p = -slope * y
+        return self._inside(slope, y, _negative_entropy(p, 1.0 - p))
 
 
 class Exponential(MarginLoss):

@@ -385,21 +385,11 @@ def huber_width(y: Floats, weights: Floats) -> float:
     If more than half of the targets are equal, the standard deviation itself is used; if all are
     equal, the width is 1.
     """
-    deviation = _NORMAL * _median(np.abs(y - _median(y, weights)), weights)
+    median = PinballRows.absolute().constant
+    deviation = _NORMAL * median(np.abs(y - median(y, weights)), weights)
     if not deviation > 0:
         deviation = float(np.sqrt(np.cov(y, aweights=weights, ddof=0)))
     return _EFFICIENT * deviation if deviation > 0 else 1.0
-
-
-def _median(values: Floats, weights: Floats) -> float:
-    """The weighted median; for whole weights it is the median of copies."""
-    order = np.argsort(values, kind="stable")
-    share = np.cumsum(weights[order])
-    share /= share[-1]
-    rounding = 1e-12
-    low = values[order[int(np.argmax(share >= 0.5 - rounding))]]
-    high = values[order[int(np.argmax(share > 0.5 + rounding))]]
-    return float(0.5 * (low + high))
 
 
 @dataclass(frozen=True)
