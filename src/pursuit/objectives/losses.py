@@ -45,6 +45,7 @@ from scipy.special import expit, exprel, xlog1py, xlogy
 from pursuit._types import Floats
 from pursuit.objectives.conjugates import conjugate_above
 
+_ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
 _TIED = 1e-12
 """Shares of the weights that differ by less than this count as equal."""
 
@@ -89,16 +90,22 @@ class RowLoss(ABC):
 
         Here it is found by a search, and rounded upwards: dual bounds stay bounds.
         """
-        return self._inside(
-            slope,
-            y,
-            conjugate_above(lambda f: (self.value(f, y), *self.derivatives(f, y)), slope),
-        )
 
-    def _inside(self, slope: Floats, y: Floats, conjugate: NDArray[Any]) -> Floats:
-        """The conjugate, made infinite outside its domain."""
-        low, high = self.slopes(y)
-        return np.where((slope >= low) & (slope <= high), conjugate, np.inf)
+        def derivatives(f: Floats) -> tuple[Floats, Floats, Floats]:
+            return self.value(f, y), *self.derivatives(f, y)
+
+        return self._inside(slope, y, lambda s: conjugate_above(derivatives, s))
+
+    def _inside(
+        self, slope: Floats, y: Floats, formula: Callable[[Floats], NDArray[Any]]
+    ) -> Floats:
+        """A formula of the conjugate, infinite outside its domain.
+
+        A slope that rounding has moved out counts as the end of the domain.
+        """
+        nearest = np.clip(slope, *self.slopes(y))
+        outside = np.abs(slope - nearest) > _ROUNDING * np.abs(nearest)
+        return np.where(outside, np.inf, formula(nearest))
 
     def deviance(self, f: Floats, y: Floats) -> Floats:
         """Twice what ℓ(f, y) exceeds min ℓ(·, y) by: the unit deviance of a likelihood."""
@@ -156,7 +163,7 @@ class RowLoss(ABC):
             given = _as_numbers(given)
         if given.ndim != 1 or not len(given):
             raise ValueError(f"y must be a vector of finite numbers, got shape {given.shape}.")
-        array = given.astype(np.float64)
+        array = np.asarray(given, dtype=np.float64)
         if not np.isfinite(array).all():
             raise ValueError("y must be finite numbers, got NaN or ∞: leave these rows out.")
         return array
@@ -239,7 +246,7 @@ class HuberRows(RowLoss):
 
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
         """Returns sy + ½s², for |s| ≤ δ."""
-        return self._inside(slope, y, slope * y + 0.5 * np.square(slope))
+        return self._inside(slope, y, lambda s: s * y + 0.5 * np.square(s))
 
 
 @dataclass(frozen=True)
@@ -285,7 +292,7 @@ class PinballRows(RowLoss):
 
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
         """Returns sy, for slopes s between -high and -low."""
-        return self._inside(slope, y, slope * y)
+        return self._inside(slope, y, lambda s: s * y)
 
     def constant(self, y: Floats, weights: Floats, offset: Floats | float = 0.0) -> float:
         """The weighted quantile of y - o; the middle of the interval if there are several."""
@@ -447,8 +454,7 @@ class PoissonRows(LogLinkRows):
 
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
         """(s + y) log(s + y) - s - y."""
-        mean = slope + y
-        return self._inside(slope, y, xlogy(mean, mean) - mean)
+        return self._inside(slope, y, lambda s: xlogy(s + y, s + y) - (s + y))
 
 
 class GammaRows(LogLinkRows):
@@ -474,8 +480,9 @@ class GammaRows(LogLinkRows):
 
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
         """(1 - s) log((1 - s) / y) - (1 - s)."""
-        rest = 1.0 - slope
-        return self._inside(slope, y, xlogy(rest, rest) - rest * (np.log(y) + 1.0))
+        return self._inside(
+            slope, y, lambda s: xlogy(1.0 - s, 1.0 - s) - (1.0 - s) * (np.log(y) + 1.0)
+        )
 
     def checked(self, y: ArrayLike) -> Floats:
         """Amounts, all of them positive."""
@@ -579,10 +586,15 @@ class NegativeBinomialRows(LogLinkRows):
 
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
         """(s + y) log((s + y) k / (y + k)) + (k - s) log((k - s) / (y + k))."""
-        total, mean, rest = y + self.shape, slope + y, self.shape - slope
-        # The second logarithm is near 0 for large k, and far from it for s near k.
-        last = np.where(mean < 0.5 * total, xlog1py(rest, -mean / total), xlogy(rest, rest / total))
-        return self._inside(slope, y, xlogy(mean, mean * (self.shape / total)) + last)
+
+        def formula(s: Floats) -> Floats:
+            total, mean, rest = y + self.shape, s + y, self.shape - s
+            # The second logarithm is near 0 for large k, and far from it for s near k.
+            near = mean < 0.5 * total
+            last = np.where(near, xlog1py(rest, -mean / total), xlogy(rest, rest / total))
+            return np.asarray(xlogy(mean, mean * (self.shape / total)) + last)
+
+        return self._inside(slope, y, formula)
 
 
 class LogitRows(RowLoss):
@@ -608,7 +620,7 @@ class LogitRows(RowLoss):
 
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
         """p log p + (1 - p) log(1 - p) for p = s + y."""
-        return self._inside(slope, y, _negative_entropy(slope + y, 1.0 - y - slope))
+        return self._inside(slope, y, lambda s: _negative_entropy(s + y, 1.0 - y - s))
 
     def predicted(self, f: Floats) -> Floats:
         """p, the mean."""
@@ -670,8 +682,7 @@ class LogisticRows(MarginLoss):
 
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
         """p log p + (1 - p) log(1 - p) for p = -sy."""
-        p = -slope * y
-        return self._inside(slope, y, _negative_entropy(p, 1.0 - p))
+        return self._inside(slope, y, lambda s: _negative_entropy(-s * y, 1.0 + s * y))
 
 
 class Exponential(MarginLoss):
