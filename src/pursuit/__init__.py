@@ -55,6 +55,7 @@ from pursuit.objectives import (
     LogExpLoss,
     LogisticLoss,
     NegativeLogLikelihood,
+    RowLoss,
     SigmoidAtoms,
     SquaredLoss,
 )
@@ -114,6 +115,7 @@ __all__ = [
     "PredictionDisplay",
     "QuadraticSolution",
     "RelevanceDisplay",
+    "RowLoss",
     "Search",
     "SigmoidAtoms",
     "SpanNeighbors",

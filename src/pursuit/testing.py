@@ -1,4 +1,4 @@
-"""Conformance checks for people who add a kernel, a row source or an objective.
+"""Conformance checks for people who add a kernel, a row source, an objective or a loss.
 
 Each check raises AssertionError with a sentence that says what is wrong. Nothing in this package
 imports this module; at import it needs numpy only.
@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pursuit._types import Floats, Indices
 
 if TYPE_CHECKING:
     from pursuit.kernels import Kernel
-    from pursuit.objectives import Objective
+    from pursuit.objectives import Objective, RowLoss
     from pursuit.rows import Items, RowSource
 
 _ROUNDING = 1e-8
@@ -143,6 +143,197 @@ def check_kernel(kernel: Any, items: Items) -> None:
         _check_evaluated(mirror, theta, A, B, W)
     if node.has_points:
         _check_points(node, A, B, W)
+
+
+def check_loss(loss: RowLoss, y: ArrayLike) -> None:
+    """Check that a loss fulfils the contract of `pursuit.RowLoss`.
+
+    Parameters
+    ----------
+    loss : RowLoss
+        The loss to check.
+    y : array of shape (n_rows,)
+        At least four targets for which it is defined, not all of them equal.
+
+    Raises
+    ------
+    AssertionError
+        If the loss is not convex; if derivatives differ from differences; if a slope is outside
+        ``slopes``, or these are not its limits; if the conjugate is not the largest difference
+        sf - ℓ(f, y), or not infinite outside ``slopes``; if ``constant`` is not best, ``predicted``
+        falls somewhere, or targets that are not finite are accepted.
+
+    Examples
+    --------
+    >>> from pursuit.objectives import HuberRows
+    >>> from pursuit.testing import check_loss
+    >>> check_loss(HuberRows(1.5), [0.3, -2.0, 1.0, 4.0])
+    """
+    targets = _check_targets(loss, y)
+    for name in ("value", "gradient", "curvature"):
+        shape = getattr(loss, name)(np.zeros_like(targets), targets).shape
+        _require(shape == targets.shape, f"{name} returns shape {shape}, not {targets.shape}")
+    centre = loss.constant(targets, np.ones(len(targets)))
+    spread = float(np.std(targets)) if loss.predicted(np.array([7.0]))[0] == 7.0 else 1.0
+    rng = np.random.default_rng(0)
+    points = np.sort(centre + spread * rng.uniform(-3.0, 3.0, (24, len(targets))), axis=0)
+    grid = np.broadcast_to(targets, points.shape)
+    _check_convex(loss, points, grid)
+    _check_curvature(loss, points, grid, 1e-4 * spread)
+    _check_slope_limits(loss, points, grid, centre, spread)
+    _check_conjugate(loss, points, grid)
+    _check_constant(loss, targets, centre, spread)
+    predicted = loss.predicted(points)
+    _require(bool(np.all(np.diff(predicted, axis=0) >= 0)), "predicted falls where f rises")
+
+
+def _check_targets(loss: RowLoss, y: ArrayLike) -> Floats:
+    given = np.asarray(y, dtype=np.float64)
+    _require(
+        given.ndim == 1 and len(given) >= 4 and bool(np.ptp(given) > 0),
+        "y must hold at least four targets for this check, not all of them equal",
+    )
+    targets = loss.checked(given)
+    _require(
+        targets.dtype == np.float64 and bool(np.array_equal(targets, given)),
+        "checked(y) does not return the targets in float64",
+    )
+    for wrong in (np.nan, np.inf):
+        try:
+            loss.checked(np.append(given, wrong))
+        except ValueError:
+            continue
+        raise AssertionError(f"checked accepts {wrong} as a target; it must raise ValueError")
+    return targets
+
+
+def _check_convex(loss: RowLoss, points: Floats, y: Floats) -> None:
+    """Values, slopes and their order, from inequalities that hold at kinks as well."""
+    value, gradient = loss.value(points, y), loss.gradient(points, y)
+    for name, found in (("value", value), ("gradient", gradient)):
+        _require(bool(np.isfinite(found).all()), f"{name} is not finite near the targets")
+    tolerance = _ROUNDING * (np.abs(gradient).max() + np.abs(value).max() / np.ptp(points))
+    chords = np.diff(value, axis=0) / np.diff(points, axis=0)
+    _require(
+        bool(np.all(np.diff(chords, axis=0) >= -tolerance / np.diff(points, axis=0)[1:])),
+        "the loss is not convex: a slope between two points exceeds one further up",
+    )
+    near = points + 1e-6 * np.ptp(points)
+    chord = (loss.value(near, y) - value) / (near - points)
+    # Differences of values lose digits to the step.
+    tolerance = 1e-9 * np.abs(value).max() / (1e-6 * np.ptp(points)) + tolerance
+    fits = (chord >= gradient - tolerance) & (chord <= loss.gradient(near, y) + tolerance)
+    _require(bool(fits.all()), "gradient differs from differences of the values")
+
+
+def _check_curvature(loss: RowLoss, points: Floats, y: Floats, step: float) -> None:
+    curvature = loss.curvature(points, y)
+    at, up, down = (loss.gradient(points + k * step, y) for k in (0, 1, -1))
+    ahead, behind = (up - at) / step, (at - down) / step
+    scale = float(np.maximum(np.abs(ahead), np.abs(behind)).max())
+    # A kink of the slope lies between the points where both sides differ.
+    smooth = np.abs(ahead - behind) <= 0.01 * scale
+    _require(bool(smooth.mean() > 0.5), "the slope jumps between most points")
+    error = np.abs(curvature - 0.5 * (ahead + behind))[smooth].max()
+    _require(error <= 1e-4 * scale, f"curvature differs from differences by {error:g} of {scale:g}")
+    both = loss.derivatives(points, y)
+    largest = float(np.abs(both[0]).max())
+    _require(
+        _near(both[0], loss.gradient(points, y), largest) and _near(both[1], curvature, scale),
+        "derivatives differs from gradient and curvature",
+    )
+    reach = float(np.abs(points).max())
+    limit = min(loss.most_curved, loss.largest_curvature(reach)) * (1.0 + _ROUNDING)
+    _require(bool(curvature.max() <= limit), "a curvature exceeds most_curved or largest_curvature")
+    _require(not (loss.kinked and curvature.any()), "kinked is True, and the curvature is not 0")
+
+
+def _check_slope_limits(
+    loss: RowLoss, points: Floats, y: Floats, centre: float, spread: float
+) -> None:
+    low, high = loss.slopes(y)
+    gradient = loss.gradient(points, y)
+    room = _ROUNDING * np.abs(gradient)
+    _require(
+        bool(np.all((gradient >= low - room) & (gradient <= high + room))),
+        "a gradient is outside slopes(y)",
+    )
+    for side, ends in ((-1.0, low[0]), (1.0, high[0])):
+        finite = np.isfinite(ends)
+        _check_finite_ends(loss, y[0][finite], ends[finite], side, centre + side * 1e6 * spread)
+        _check_infinite_ends(loss, y[0][~finite], side, centre, spread)
+
+
+def _check_finite_ends(loss: RowLoss, y: Floats, ends: Floats, side: float, far: float) -> None:
+    near = 1e-3 * (1.0 + np.abs(ends))
+    gradient = _far_gradient(loss, y, far)
+    _require(
+        bool(np.all(np.abs(gradient - ends) <= near)),
+        f"slopes(y) ends at {ends[:1]}, and the gradient at f = {far:g} is far from it",
+    )
+    _require(
+        bool(np.all(loss.conjugate(ends + side * near, y) == np.inf)),
+        "the conjugate must be infinite outside slopes(y)",
+    )
+
+
+def _check_infinite_ends(
+    loss: RowLoss, y: Floats, side: float, centre: float, spread: float
+) -> None:
+    far, farther = (
+        side * _far_gradient(loss, y, centre + side * reach * spread) for reach in (1e3, 1e6)
+    )
+    grows = np.isinf(farther) | (farther > 1.001 * np.abs(far))
+    _require(
+        bool(grows.all()),
+        f"slopes(y) is infinite, and the gradient stays near {far[:1]}: define slopes",
+    )
+
+
+def _far_gradient(loss: RowLoss, y: Floats, f: float) -> Floats:
+    with np.errstate(over="ignore"):
+        gradient = loss.gradient(np.full_like(y, f), y)
+    _require(not np.isnan(gradient).any(), f"gradient is NaN at f = {f:g}: avoid the overflow")
+    return gradient
+
+
+def _check_conjugate(loss: RowLoss, points: Floats, y: Floats) -> None:
+    """Slopes between those of two neighbours, whose maximiser lies between the two."""
+    ends = loss.gradient(points, y)
+    slope = 0.5 * (ends[:-1] + ends[1:])
+    found = loss.conjugate(slope, y[1:])
+    low, high = points[:-1].copy(), points[1:].copy()
+
+    def gain(f: Floats) -> Floats:
+        return slope * f - loss.value(f, y[1:])
+
+    for _ in range(100):
+        third, other = (2.0 * low + high) / 3.0, (low + 2.0 * high) / 3.0
+        rises = gain(third) < gain(other)
+        low, high = np.where(rises, third, low), np.where(rises, high, other)
+    expected = gain(0.5 * (low + high))
+    scale = float(
+        (np.abs(slope) * np.abs(points[1:]) + np.abs(loss.value(points[1:], y[1:]))).max()
+    )
+    _require(
+        bool(np.all(found >= expected - _ROUNDING * scale)),
+        "the conjugate is below sf - ℓ(f, y) for some f: dual bounds would be wrong",
+    )
+    _require(
+        bool(np.all(found <= expected + _ROUNDING * scale)),
+        "the conjugate is above the largest sf - ℓ(f, y): dual bounds would be loose",
+    )
+
+
+def _check_constant(loss: RowLoss, targets: Floats, centre: float, spread: float) -> None:
+    def total(b: float) -> float:
+        return float(loss.value(np.full_like(targets, b), targets).sum())
+
+    best = total(centre)
+    others = [total(centre + step * spread) for step in (-0.1, -1e-3, 1e-3, 0.1)]
+    _require(
+        best <= min(others) + _ROUNDING * (abs(best) + 1e-300), "constant is not the best constant"
+    )
 
 
 def _check_values(kernel: Kernel, items: Items, n: int) -> None:

@@ -13,14 +13,16 @@ Derivatives = Callable[[Floats], tuple[Floats, Floats, Floats]]
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _ROUNDING = 8.0 * _EPSILON
-"""Values and slopes are trusted to this share of their size; conjugates are raised by as much."""
+"""Values and slopes are trusted to this share of their sizes; conjugates are raised by as much."""
 _REACHES = tuple(2.0 ** (2.0**k) for k in range(10)) + (1e300,)
 """Distances from 0 at which a slope on the other side of the wanted one is looked for."""
 _STEPS = 160
 """Most evaluations after that. Every second one halves a bracket of asinh f, at most 1400 wide."""
 
 
-def conjugate_above(derivatives: Derivatives, slope: Floats) -> Floats:
+def conjugate_above(
+    derivatives: Derivatives, size: Callable[[Floats], Floats], slope: Floats
+) -> Floats:
     """An upper bound of max_f sf - ℓ(f) for every s, tight up to rounding.
 
     If l ≤ f* ≤ h holds for a maximiser f*, then a convex ℓ lies above its tangent at any t in
@@ -32,6 +34,9 @@ def conjugate_above(derivatives: Derivatives, slope: Floats) -> Floats:
     derivatives : callable
         ℓ, ℓ' and ℓ'' at an array of the shape of `slope`. A kink is allowed: any slope between its
         two sides will do there.
+    size : callable
+        The size of the terms that ℓ is a sum of, at such an array. They may cancel in ℓ, and their
+        rounding does not.
     slope : array
         s.
 
@@ -46,7 +51,7 @@ def conjugate_above(derivatives: Derivatives, slope: Floats) -> Floats:
         high = _reached(derivatives, slope, 1.0)
         closed = np.isfinite(low) & np.isfinite(high)
         low, high = np.where(closed, low, 0.0), np.where(closed, high, 0.0)
-        return np.where(closed, _least_bound(derivatives, slope, low, high), np.inf)
+        return np.where(closed, _least_bound(derivatives, size, slope, low, high), np.inf)
 
 
 def _reached(derivatives: Derivatives, slope: Floats, side: float) -> Floats:
@@ -67,14 +72,20 @@ def _margin(first: Floats, slope: Floats) -> Floats:
     return np.where(np.isfinite(size), _ROUNDING * size, 0.0)
 
 
-def _least_bound(derivatives: Derivatives, slope: Floats, low: Floats, high: Floats) -> Floats:
+def _least_bound(
+    derivatives: Derivatives,
+    size: Callable[[Floats], Floats],
+    slope: Floats,
+    low: Floats,
+    high: Floats,
+) -> Floats:
     """The smallest bound by tangents inside brackets of the maximisers."""
     bound, reached = np.full_like(slope, np.inf), np.full_like(slope, -np.inf)
     t = ahead = _middle(low, high)
     for step in range(_STEPS):
         value, first, second = derivatives(t)
         margin = _margin(first, slope)
-        gain, rounding = slope * t - value, _ROUNDING * (np.abs(slope * t) + np.abs(value))
+        gain, rounding = slope * t - value, _ROUNDING * (np.abs(slope * t) + size(t))
         excess = (np.abs(slope - first) + margin) * np.maximum(high - t, t - low)
         # Where the value overflows, comparisons with NaN are false and the bound stays.
         better = gain + rounding + excess < bound

@@ -46,6 +46,7 @@ from pursuit._types import Floats
 from pursuit.objectives.conjugates import conjugate_above
 
 _ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
+_SHIFT = 1e-6
 _TIED = 1e-12
 """Shares of the weights that differ by less than this count as equal."""
 
@@ -94,7 +95,13 @@ class RowLoss(ABC):
         def derivatives(f: Floats) -> tuple[Floats, Floats, Floats]:
             return self.value(f, y), *self.derivatives(f, y)
 
-        return self._inside(slope, y, lambda s: conjugate_above(derivatives, s))
+        def size(f: Floats) -> Floats:
+            # |ℓ| + |y dℓ/dy|: what rounding of y changes in ℓ shows terms that cancel in it.
+            value = self.value(f, y)
+            change = (value - self.value(f, (1.0 - _SHIFT) * y)) / _SHIFT
+            return np.asarray(np.abs(value) + np.abs(change))
+
+        return self._inside(slope, y, lambda s: conjugate_above(derivatives, size, s))
 
     def _inside(
         self, slope: Floats, y: Floats, formula: Callable[[Floats], NDArray[Any]]
@@ -427,6 +434,7 @@ def _check_level(name: str, level: float) -> None:
         raise ValueError(f"{name} must be between 0 and 1, got {level}: 0.9 is the 90 % one.")
 
 
+@dataclass(frozen=True)
 class PoissonRows(LogLinkRows):
     """exp(f) - yf for counts y ≥ 0; f is the logarithm of their mean."""
 
@@ -457,6 +465,7 @@ class PoissonRows(LogLinkRows):
         return self._inside(slope, y, lambda s: xlogy(s + y, s + y) - (s + y))
 
 
+@dataclass(frozen=True)
 class GammaRows(LogLinkRows):
     """y exp(-f) + f for amounts y > 0; f is the logarithm of their mean."""
 
@@ -562,8 +571,10 @@ class NegativeBinomialRows(LogLinkRows):
             raise ValueError(f"shape must be positive and finite, got {self.shape}.")
 
     def value(self, f: Floats, y: Floats) -> Floats:
-        """(y + k) log(1 + exp(f)/k) - yf, without overflow."""
-        return np.asarray((y + self.shape) * np.logaddexp(0.0, f - np.log(self.shape)) - y * f)
+        """(y + k) log(1 + exp(f)/k) - yf, written so that it cancels little and never overflows."""
+        x = f - np.log(self.shape)
+        falls = y * (np.logaddexp(0.0, -x) - np.log(self.shape))
+        return np.asarray(self.shape * np.logaddexp(0.0, x) + falls)
 
     def gradient(self, f: Floats, y: Floats) -> Floats:
         """(y + k) p - y for p = μ / (μ + k)."""
@@ -597,6 +608,7 @@ class NegativeBinomialRows(LogLinkRows):
         return self._inside(slope, y, formula)
 
 
+@dataclass(frozen=True)
 class LogitRows(RowLoss):
     """log(1 + exp(f)) - yf for probabilities y between 0 and 1; f is the log-odds."""
 
