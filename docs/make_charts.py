@@ -59,6 +59,7 @@ ROOMS = {
     "store": "files",
     "plots": "pictures",
     "datasets": "examples",
+    "metrics": "scores of distributions",
     "limits": "sizes that decide how work is done",
     "_types": "names of array types",
 }
