@@ -61,12 +61,14 @@ from pursuit.objectives import (
 )
 from pursuit.plots import (
     BoundDisplay,
+    CalibrationDisplay,
     CertificateDisplay,
     CorrelationDisplay,
     PartsDisplay,
     PathDisplay,
     PredictionDisplay,
     RelevanceDisplay,
+    ResidualDisplay,
 )
 from pursuit.rows import open_table
 
@@ -76,6 +78,7 @@ __all__ = [
     "Additive",
     "Bound",
     "BoundDisplay",
+    "CalibrationDisplay",
     "Categorical",
     "Certificate",
     "CertificateDisplay",
@@ -115,6 +118,7 @@ __all__ = [
     "PredictionDisplay",
     "QuadraticSolution",
     "RelevanceDisplay",
+    "ResidualDisplay",
     "RowLoss",
     "Search",
     "SigmoidAtoms",

@@ -13,15 +13,14 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats
-from pursuit.plots.axes import COLOURS, prepare_axes
+from pursuit.metrics import mean_and_std
+from pursuit.plots.axes import COLOURS, drawn_rows, prepare_axes, prepare_row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
 
-_MOST_POINTS = 2000
-"""Maximum number of rows drawn as dots."""
 _LEVELS = 12
 """Number of contour levels of a map."""
 
@@ -130,18 +129,15 @@ class PredictionDisplay:
         -------
         PredictionDisplay
         """
-        try:
-            check_is_fitted(estimator)
-        except TypeError as error:
-            raise NotFittedError(f"{estimator!r} is not a fitted estimator") from error
+        check_fitted(estimator)
         if not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}")
-        names = _names(X)
+        names = feature_names(X)
         values = np.asarray(X, dtype=float)
         if values.ndim != 2:
             raise ValueError(f"X must have rows and features, got shape {values.shape}")
         names = names or [f"x{j}" for j in range(values.shape[1])]
-        chosen = _chosen(features, names)
+        chosen = chosen_features(features, names)
         resolution = grid_resolution or (200 if len(chosen) == 1 else 60)
         axes = [np.linspace(*_range(values[:, j]), resolution) for j in chosen]
         mesh = np.meshgrid(*axes, indexing="ij")
@@ -150,7 +146,7 @@ class PredictionDisplay:
             rows[:, j] = part.ravel()
         mean, std = _predict(estimator, rows if not hasattr(X, "iloc") else _frame(X, rows))
         shape = mesh[0].shape
-        some = np.unique(np.linspace(0, len(values) - 1, _MOST_POINTS).astype(int))
+        some = drawn_rows(len(values))
         points: tuple[Floats, ...] | None = tuple(values[some, j] for j in chosen)
         classes = getattr(estimator, "classes_", None)
         if len(chosen) == 1:
@@ -215,15 +211,7 @@ class PredictionDisplay:
         shown = [(self.target, self.mean, "viridis")]
         if self.std is not None:
             shown.append((f"Standard deviation of {_lowered(self.target)}", self.std, "cividis"))
-        if ax is None:
-            prepare_axes(None).figure.clear()
-            from matplotlib import pyplot
-
-            figure = pyplot.gcf()
-            figure.set_size_inches(4.8 * len(shown), 4.0)
-            axes = list(figure.subplots(1, len(shown), squeeze=False)[0])
-        else:
-            axes = list(np.ravel(np.asarray(ax, dtype=object)))
+        axes = prepare_row(ax, len(shown))
         shown = shown[: len(axes)]
         for each, (title, values, colours) in zip(axes, shown, strict=False):
             filled = each.contourf(*self.grid, values.T, levels=_LEVELS, cmap=colours)
@@ -235,7 +223,8 @@ class PredictionDisplay:
         return axes
 
 
-def _names(X: Any) -> list[str] | None:
+def feature_names(X: Any) -> list[str] | None:
+    """Names of the columns of a data frame."""
     columns = getattr(X, "columns", None)
     return None if columns is None else [str(name) for name in columns]
 
@@ -245,7 +234,7 @@ def _frame(X: Any, rows: Floats) -> Any:
     return type(X)(rows, columns=X.columns)
 
 
-def _chosen(features: Any, names: list[str]) -> list[int]:
+def chosen_features(features: Any, names: list[str]) -> list[int]:
     """Numbers of the one or two features asked for."""
     asked = [features] if isinstance(features, str | Integral) else list(features)
     if len(asked) not in (1, 2):
@@ -279,14 +268,27 @@ def _predict(estimator: Any, rows: Any) -> tuple[Floats, Floats | None]:
                 f"{len(estimator.classes_)}"
             )
         return np.asarray(estimator.predict_proba(rows))[:, 1], None
+    return mean_and_spread(estimator, rows)
+
+
+def mean_and_spread(estimator: Any, rows: Any) -> tuple[Floats, Floats | None]:
+    """Predictions of one output and, where there is one, their standard deviation."""
+    std: Floats | None
     try:
-        mean, std = estimator.predict(rows, return_std=True)
+        mean, std = mean_and_std(estimator, rows)
     except TypeError:
-        mean, std = estimator.predict(rows), None
-    mean = np.asarray(mean, dtype=float)
+        mean, std = np.asarray(estimator.predict(rows), dtype=np.float64), None
     if mean.ndim != 1:
         raise ValueError(f"a prediction can be drawn for one output, and there are {mean.shape[1]}")
     return mean, std
+
+
+def check_fitted(estimator: Any) -> None:
+    """Raise scikit-learn's error for what is not a fitted estimator."""
+    try:
+        check_is_fitted(estimator)
+    except TypeError as error:
+        raise NotFittedError(f"{estimator!r} is not a fitted estimator") from error
 
 
 def _lowered(text: str) -> str:
