@@ -16,12 +16,14 @@ import pytest
 from pursuit import Bound
 from pursuit.plots import (
     BoundDisplay,
+    CalibrationDisplay,
     CertificateDisplay,
     CorrelationDisplay,
     PartsDisplay,
     PathDisplay,
     PredictionDisplay,
     RelevanceDisplay,
+    ResidualDisplay,
 )
 
 matplotlib.use("agg")
@@ -91,13 +93,34 @@ def parts():
     ).plot()
 
 
-DISPLAYS = [path, certificate, bound, correlation, relevance, parts, prediction, prediction_maps]
+def calibration():
+    return CalibrationDisplay((np.arange(200) / 200.0) ** 1.3).plot()
+
+
+def residual():
+    x = np.linspace(0.0, 6.0, 200)
+    return ResidualDisplay.from_predictions(x * np.sin(40.0 * x), np.zeros(200), 2.0, against=x)
+
+
+DISPLAYS = [
+    path,
+    certificate,
+    bound,
+    correlation,
+    relevance,
+    parts,
+    prediction,
+    prediction_maps,
+    calibration,
+    residual,
+]
+WIDE = [prediction_maps, calibration]
 
 
 def draw(display, target):
     with plt.style.context("default"):
         figure = display().figure_
-        figure.set_size_inches(3.2 if display is not prediction_maps else 6.4, 2.4)
+        figure.set_size_inches(6.4 if display in WIDE else 3.2, 2.4)
         remove_ticks_and_titles(figure)
         for ax in figure.axes:
             ax.set(xlabel="", ylabel="", title="")

@@ -26,7 +26,7 @@ _GROUPS = 10
 """Number of groups of rows whose mean and spread are drawn."""
 _LEAST_PER_GROUP = 8
 """Groups are not drawn if they have fewer rows."""
-_INSET = (0.74, 0.68, 0.25, 0.3)
+_INSET = (0.73, 0.63, 0.25, 0.29)
 """Place of the inset in the axes: left, bottom, width, height."""
 _ROOM_FOR_INSET = 0.6
 """Room above the residuals, as a share of their range."""
@@ -38,10 +38,10 @@ class ResidualDisplay:
     Make one with :meth:`from_estimator` or :meth:`from_predictions`, for rows that the model was
     not fitted to. Where the estimator predicts standard deviations, residuals are divided by
     them, and 95 % of those of a calibrated model lie between the dashed lines. The coloured lines
-    show mean and spread of each tenth of the rows. Spread lines that are apart from the dashed
-    ones in some places and within them in others show noise that varies, a mean line that is not
-    flat shows what the model has missed. The inset compares the residuals with normal quantiles:
-    ends that leave the diagonal show outliers or heavy tails.
+    show mean and spread of each tenth of the rows. If the spread is wider than the dashed lines in
+    some places and narrower in others, the noise varies. If the mean is not flat, the model has
+    missed something. The inset compares the residuals with normal quantiles: ends that leave the
+    diagonal show outliers or heavy tails.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ class ResidualDisplay:
         inset.plot(normal[[0, -1]], normal[[0, -1]], color="0.35", linestyle="--", linewidth=0.8)
         inset.plot(normal[some], ordered[some], ".", color=COLOURS[0], markersize=2)
         inset.tick_params(labelsize="x-small", length=2, pad=1)
-        inset.set_title("Quantiles: normal, observed", fontsize="x-small", pad=2)
+        inset.set_title("Observed against normal quantiles", fontsize="x-small", pad=3)
         return inset
 
 
