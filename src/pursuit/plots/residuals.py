@@ -29,7 +29,7 @@ _LEAST_PER_GROUP = 8
 _INSET = (0.73, 0.63, 0.25, 0.29)
 """Place of the inset in the axes: left, bottom, width, height."""
 _ROOM_FOR_INSET = 0.6
-"""Room above the residuals, as a share of their range."""
+"""Room above the data, as a share of their range."""
 
 
 class ResidualDisplay:
@@ -230,9 +230,8 @@ class ResidualDisplay:
         ax.set_ylabel(
             "Residual / predicted standard deviation" if self.standardized else "Residual"
         )
-        low, high = residuals[some].min(), residuals[some].max()
-        margin = 0.05 * (high - low or 1.0)
-        ax.set_ylim(low - margin, high + margin + _ROOM_FOR_INSET * (high - low))
+        low, high = ax.get_ylim()
+        ax.set_ylim(low, high + _ROOM_FOR_INSET * (high - low))
         self.inset_ = self._draw_quantiles(ax, residuals) if self.quantiles else None
         self.ax_ = ax
         self.figure_ = ax.figure
@@ -251,7 +250,7 @@ class ResidualDisplay:
         inset.plot(normal[[0, -1]], normal[[0, -1]], color="0.35", linestyle="--", linewidth=0.8)
         inset.plot(normal[some], ordered[some], ".", color=COLOURS[0], markersize=2)
         inset.tick_params(labelsize="x-small", length=2, pad=1)
-        inset.set_title("Observed against normal quantiles", fontsize="x-small", pad=3)
+        inset.set_title("Normal Q–Q plot", fontsize="x-small", pad=3)
         return inset
 
 
