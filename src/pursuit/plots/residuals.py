@@ -29,7 +29,7 @@ _LEAST_PER_GROUP = 8
 _INSET = (0.73, 0.63, 0.25, 0.29)
 """Place of the inset in the axes: left, bottom, width, height."""
 _ROOM_FOR_INSET = 0.6
-"""Room above the data, as a share of their range."""
+"""Room above the data for inset and legend, as a share of their range."""
 
 
 class ResidualDisplay:
@@ -230,8 +230,9 @@ class ResidualDisplay:
         ax.set_ylabel(
             "Residual / predicted standard deviation" if self.standardized else "Residual"
         )
-        low, high = ax.get_ylim()
-        ax.set_ylim(low, high + _ROOM_FOR_INSET * (high - low))
+        low, high = ax.dataLim.intervaly
+        span = (high - low) or 1.0
+        ax.set_ylim(low - 0.05 * span, high + _ROOM_FOR_INSET * span)
         self.inset_ = self._draw_quantiles(ax, residuals) if self.quantiles else None
         self.ax_ = ax
         self.figure_ = ax.figure
