@@ -339,6 +339,14 @@ def test_quantiles_may_be_what_an_estimator_predicts(rows):
     )
     np.testing.assert_allclose(scores, plain)
 
+    class Both(WithIntervals):
+        def predict(self, X):
+            return super().predict(X)[:, None] + [0.0, 1.0]
+
+    quantiles = np.tile([y.mean(), y.mean() + 1.0], (300, 1))
+    found = metrics.quantile_scorer([0.4, 0.9], "predict")(Both().fit(X, y), X, y)
+    assert found == pytest.approx(-metrics.crps_from_quantiles(y, quantiles, [0.4, 0.9]))
+
 
 def test_a_scorer_says_what_an_estimator_lacks(rows):
     X, y = rows

@@ -432,7 +432,7 @@ class _QuantileScorer:
     def __call__(
         self, estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> float:
-        if hasattr(estimator, "predict_quantile"):
+        if hasattr(estimator, "predict_quantile") and self.method != "predict":
             found = estimator.predict_quantile(X, np.array(self.levels), method=self.method)
         else:
             found = estimator.predict(X)
@@ -512,9 +512,10 @@ def quantile_scorer(levels: ArrayLike, method: str = "gaussian") -> _QuantileSco
     ----------
     levels : array-like of shape (n_levels,)
         Levels of the quantiles, between 0 and 1 and increasing.
-    method : {"gaussian", "conformal"}, default "gaussian"
-        Passed to ``predict_quantile``. For an estimator without this method ``predict`` must
-        return the quantiles of these levels, one column for each.
+    method : {"gaussian", "conformal", "predict"}, default "gaussian"
+        The first two are passed to ``predict_quantile``. ``"predict"``, or any method of an
+        estimator without ``predict_quantile``: ``predict`` returns the quantiles of these levels,
+        one column for each.
 
     Returns
     -------
