@@ -2,15 +2,15 @@
 Can the error bars be trusted?
 ==============================
 
-A prediction with an error bar makes two promises: it is close, and it says how close. Scores such as
-the root mean squared error test only the first. Here are pictures and scores for the second, for three
-models: one that is right, one that is too sure of itself, and one whose noise is not the same
+A prediction with an error bar makes two promises: it is close, and it says how close. Scores such
+as the root mean squared error test only the first. Here are pictures and scores for the second, for
+three models: one that is right, one that is too sure of itself, and one whose noise is not the same
 everywhere.
 """
 
 # %%
-# A function of two features with normal noise of .2. The first model learns the noise. The second has
-# the same kernel, and is told that the variance of the noise is a tenth of what it is.
+# A function of two features with normal noise of .2. The first model learns the noise. The second
+# has the same kernel, and is told that the variance of the noise is a tenth of what it is.
 
 import numpy as np
 
@@ -81,8 +81,8 @@ CalibrationDisplay.from_estimator(one_noise, X[test], y_halves[test])
 plt.show()
 
 # %%
-# Where does it go wrong? The residuals, divided by the error bars and drawn against a feature, should
-# fill the space between the dashed lines evenly. They do not along the first feature, and
+# Where does it go wrong? The residuals, divided by the error bars and drawn against a feature,
+# should fill the space between the dashed lines evenly. They do not along the first feature, and
 # ``noise="varying"`` is made for such data.
 
 from pursuit import ResidualDisplay

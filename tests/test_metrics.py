@@ -108,6 +108,8 @@ def test_interval_score_and_coverage_by_hand():
     # Widths 2, 3, 2, 1, and 2 / 0.2 times the distances 0, 2, 2, 0.
     assert metrics.interval_score(y, lower, upper, level=0.8) == pytest.approx((8 + 40) / 4)
     assert metrics.coverage(y, lower, upper) == 0.5
+    many = np.zeros(1000)
+    assert metrics.coverage(many, many, many) == 1.0, "not a bit more"
     assert metrics.coverage(y, lower, upper, sample_weight=[1, 3, 0, 4]) == pytest.approx(5 / 8)
 
 

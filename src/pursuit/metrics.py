@@ -372,9 +372,9 @@ def calibration_error(
     0.0835
     """
     error, spread = _errors(y, mean, std)
-    shares = _weights(sample_weight, len(error))
+    weights = _weights(sample_weight, len(error))
     columns = ndtr(error / spread).T
-    values = np.array([_distance_from_uniform(column, shares) for column in columns])
+    values = np.array([_distance_from_uniform(column, weights) for column in columns])
     return _over_outputs(values, multioutput)
 
 
@@ -606,13 +606,12 @@ def _columns(
 
 
 def _weights(sample_weight: ArrayLike | None, rows: int) -> Floats:
-    """Weights of the rows, with sum 1."""
+    """Weights of the rows; ones when None."""
     weights: Floats = _check_sample_weight(
         sample_weight, np.empty((rows, 1)), dtype=np.float64, ensure_non_negative=True
     )
     if not weights.sum() > 0.0:
         raise ValueError("sample_weight is zero for every row: at least one must be positive")
-    weights /= weights.sum()
     return weights
 
 
@@ -621,7 +620,8 @@ def _averaged(values: Floats, sample_weight: ArrayLike | None, multioutput: Any)
     weights = _weights(sample_weight, len(values))
     # Rows of weight 0 do not count, even if their score is infinite.
     counted = weights > 0.0
-    return _over_outputs(weights[counted] @ values[counted], multioutput)
+    means: Floats = np.average(values[counted], axis=0, weights=weights[counted])
+    return _over_outputs(means, multioutput)
 
 
 def _over_outputs(values: Floats, multioutput: Any) -> float | Floats:
@@ -640,10 +640,10 @@ def _over_outputs(values: Floats, multioutput: Any) -> float | Floats:
     return float(weights @ values / weights.sum())
 
 
-def _distance_from_uniform(values: Floats, shares: Floats) -> float:
+def _distance_from_uniform(values: Floats, weights: Floats) -> float:
     """∫ |Q(u) - u| du, where Q is the quantile function of the weighted values."""
     order = np.argsort(values)
-    ends = np.concatenate([[0.0], np.cumsum(shares[order])])
+    ends = np.concatenate([[0.0], np.cumsum(weights[order]) / weights.sum()])
     # (u - z) |u - z| / 2 is an antiderivative of |u - z|.
     above, below = ends[1:] - values[order], ends[:-1] - values[order]
     return float(np.sum(above * np.abs(above) - below * np.abs(below)) / 2.0)
