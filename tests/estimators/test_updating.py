@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
-from pursuit import SparseGPRegressor, SparseKernelRidge
+from pursuit import FullScaleGPRegressor, Search, SparseGPRegressor, SparseKernelRidge
 
 
 def waves(m, seed=0, outputs=None):
@@ -49,6 +49,109 @@ def test_partial_fit_is_the_ridge_of_all_rows_in_the_span(cut, weighted, seed):
     assert head.path_.value[-1] == pytest.approx(primal, rel=1e-8)
     assert head.truncated(5).path_.value[-1] >= primal
     assert head.certificate_ is None
+
+
+@pytest.mark.parametrize("outputs", [None, 2])
+def test_decay_is_a_fit_with_lighter_rows(outputs):
+    X, y = waves(260, outputs=outputs)
+    first = process().fit(X[:100], y[:100])
+    stream = first.emptied().partial_fit(X[:100], y[:100])
+    stream.partial_fit(X[100:180], y[100:180], np.full(80, 2.0), decay=0.5)
+    stream.partial_fit(X[180:], y[180:], decay=0.8)
+    w = np.repeat([0.4, 1.6, 1.0], [100, 80, 80])
+    weighted = first.emptied().partial_fit(X, y, w)
+    for model, other in ((stream, weighted), (stream.truncated(6), weighted.truncated(6))):
+        for one, two in zip(
+            model.predict(X, return_std=True), other.predict(X, return_std=True), strict=True
+        ):
+            np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(model.path_.value, other.path_.value, rtol=1e-9)
+        np.testing.assert_allclose(
+            model.log_evidence_bounds_, other.log_evidence_bounds_, rtol=1e-9
+        )
+    assert stream.certify(X, y, w).upper == pytest.approx(stream.path_.value[-1], rel=1e-9)
+    with pytest.warns(UserWarning, match="none is passed"):
+        stream.certify(X, y)
+    # A stream that forgets nothing is another model.
+    kept = first.emptied().partial_fit(X, y)
+    assert np.abs(stream.predict(X) - kept.predict(X)).max() > 1e-3
+
+
+def test_decay_of_1_changes_no_bit():
+    X, y = waves(200)
+    models = [
+        process().fit(X[:90], y[:90]).partial_fit(X[90:], y[90:], **given)
+        for given in ({}, {"decay": 1.0})
+    ]
+    np.testing.assert_array_equal(*[model.dual_coef_ for model in models])
+    assert models[0].log_evidence_bounds_ == models[1].log_evidence_bounds_
+
+
+def test_a_stream_that_forgets_follows_a_drift():
+    X, y = waves(1000)
+    drift = np.repeat(np.arange(10), 100)
+    y = y + drift
+    remember, forget = process().fit(X[:100], y[:100]), process().fit(X[:100], y[:100])
+    for part in range(1, 10):
+        rows = drift == part
+        remember.partial_fit(X[rows], y[rows])
+        forget.partial_fit(X[rows], y[rows], decay=0.3)
+    new, target = waves(300, seed=1)
+    errors = [np.sqrt(np.mean((m.predict(new) - target - 9) ** 2)) for m in (forget, remember)]
+    # Parts of weight 1, .3, .09, … lag behind by .3/.7 of a step, all parts by 4.5. Both
+    # also miss what the first part's basis cannot say of a level 9 above that part's mean.
+    last = remember.emptied().partial_fit(X[900:], y[900:])
+    unavoidable = np.sqrt(np.mean((last.predict(new) - target - 9) ** 2))
+    assert errors[0] < unavoidable + 0.6
+    assert errors[1] > unavoidable + 2.5
+
+
+@pytest.mark.parametrize("decay", [0, -0.5, 1.1, np.nan, "half", None, [0.5]])
+def test_impossible_decays_are_refused(decay):
+    X, y = waves(60)
+    for model in (process(), process().fit(X, y)):
+        with pytest.raises(ValueError, match="decay must be a number above 0 and at most 1"):
+            model.partial_fit(X, y, decay=decay)
+
+
+@pytest.mark.parametrize("n_neighbors", [0, 8])
+def test_full_scale_models_forget_by_the_weights_of_the_rows_they_keep(n_neighbors):
+    X, y = waves(200)
+    X[150:160] = X[:10]
+    options = {
+        "kernel": RBF(0.8),
+        "noise": 0.05,
+        "n_neighbors": n_neighbors,
+        "search": Search("pooled", candidates=X[:20]),
+        "optimizer": None,
+        "calibration": None,
+        "normalize_y": False,
+        "random_state": 0,
+    }
+    decayed = FullScaleGPRegressor(**options).fit(X[:100], y[:100])
+    decayed.partial_fit(X[100:], y[100:], decay=0.25)
+    weighted = FullScaleGPRegressor(**options).fit(X[:100], y[:100], np.full(100, 0.25))
+    weighted.partial_fit(X[100:], y[100:])
+    queries = waves(50, seed=3)[0]
+    for one, two in zip(
+        decayed.predict(queries, return_std=True),
+        weighted.predict(queries, return_std=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, two, rtol=1e-7, atol=1e-8)
+    plain = FullScaleGPRegressor(**options).fit(X[:100], y[:100]).partial_fit(X[100:], y[100:])
+    assert np.abs(plain.predict(queries) - decayed.predict(queries)).max() > 1e-3
+
+
+def test_whitened_sums_cannot_forget():
+    X, y = waves(200)
+    model = FullScaleGPRegressor(
+        RBF(0.8), noise=0.05, n_basis=10, n_neighbors=8, coupling="full", optimizer=None
+    ).fit(X[:150], y[:150])
+    before = model.predict(X)
+    with pytest.raises(ValueError, match=r"Fit with coupling='late'"):
+        model.partial_fit(X[150:], y[150:], decay=0.5)
+    np.testing.assert_array_equal(model.predict(X), before)
 
 
 def test_the_first_partial_fit_is_a_fit():

@@ -476,6 +476,17 @@ def validate_weights(sample_weight: Any, n_rows: int) -> Floats:
     return weights
 
 
+def validate_decay(decay: Any) -> float:
+    """What earlier weights are multiplied by, checked."""
+    if not isinstance(decay, numbers.Real) or not 0 < float(decay) <= 1:
+        raise ValueError(
+            f"decay must be a number above 0 and at most 1, got {decay!r}: 1 keeps earlier rows as "
+            "they are, and 0.9 multiplies their weights by 0.9. To forget all of them, use "
+            "emptied()."
+        )
+    return float(decay)
+
+
 def weighted_sample(rows: RowSource, sample_weight: Any) -> tuple[Sample, Indices]:
     """The rows that have weight, without targets, and their numbers among all rows."""
     weights = validate_weights(sample_weight, rows.n_rows)

@@ -70,7 +70,8 @@ from pursuit.greedy import (
     size_grid,
     subset_size,
 )
-from pursuit.linalg import StepwiseSolution, Workers
+from pursuit.linalg import PredictiveVariance, StepwiseSolution, Workers
+from pursuit.tuning import LeftOut
 
 _SEARCH = {"greedy": "full", "kappa": "fresh", "random": "pooled", "subspace": "full"}
 """The kind of search that each method is."""
@@ -337,6 +338,12 @@ class SparseKernelRidge(
         y : array of shape (n_rows,) or (n_rows, n_outputs)
         """
         return self._as_fitted(self._values(X))
+
+    def _left_out_variance(self, left: LeftOut) -> Floats:
+        """That of the process with noise α, times what its left-out errors say of its scale."""
+        variance = left.variance(PredictiveVariance(self.noise_))[:, None]
+        weights = left.weights if left.weights.any() else np.ones_like(left.weights)
+        return variance * (weights @ left.error**2) / (weights @ variance)
 
     @property
     def n_steps_(self) -> int:

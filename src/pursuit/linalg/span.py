@@ -135,6 +135,11 @@ class SpanSolution:
         own_gram, own_cross = self.whitened()
         return SpanSolution.from_whitened(self.R, own_gram + gram, own_cross + cross, self.noise)
 
+    def scaled(self, share: float) -> SpanSolution:
+        """The solution with the weights of all rows multiplied by a number."""
+        gram, cross = self.whitened()
+        return SpanSolution.from_whitened(self.R, share * gram, share * cross, self.noise)
+
     def emptied(self) -> SpanSolution:
         """The solution without any rows."""
         nothing = np.zeros_like(self.L)

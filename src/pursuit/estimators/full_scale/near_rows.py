@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,15 @@ class NearRows:
     n_copies: int = 0
     log_weights: float = 0.0
     conflicts: Replicates = NO_REPLICATES
+
+    def lightened(self, share: float) -> NearRows:
+        """The same rows, all weights multiplied by a number."""
+        return replace(
+            self,
+            weights=share * self.weights,
+            scatter=share * self.scatter,
+            log_weights=self.log_weights + self.n_copies * float(np.log(share)),
+        )
 
     @property
     def n_rows(self) -> int:

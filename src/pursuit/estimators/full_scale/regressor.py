@@ -68,6 +68,7 @@ from pursuit.estimators.inputs import (
     named_columns,
     positive,
     training_rows,
+    validate_decay,
     validate_items,
     validate_targets,
     validate_weights,
@@ -527,12 +528,14 @@ class FullScaleGPRegressor(
         """Predictions of training rows by all the others, in units of y.
 
         Each row in turn leaves the near rows and, with ``coupling="late"``, the sums of the global
-        part. Basis, kernel, noise and error bars stay as they are.
+        part. Basis, kernel, noise and error bars stay as they are. A model without near rows is its
+        global part: see :meth:`SparseGPRegressor.leave_one_out`.
 
         Parameters
         ----------
         X, y, sample_weight
-            Some or all of the training rows, as they were passed to :meth:`fit`.
+            Some or all of the training rows, as they were passed to :meth:`fit`. A row of weight 0
+            is predicted as any new row.
 
         Returns
         -------
@@ -542,10 +545,8 @@ class FullScaleGPRegressor(
         """
         check_is_fitted(self)
         if self._kept is None:
-            raise AttributeError(
-                "leave_one_out needs the training rows, and a model without near rows does not "
-                "keep them: set n_neighbors to a number of at least 1."
-            )
+            found: tuple[Floats, Floats] = self.global_.leave_one_out(X, y, sample_weight)
+            return found
         with Workers(self.n_jobs) as workers:
             local = self._merged(workers)
             leaving = self._leaving(X, y, sample_weight, local.kept)
@@ -557,9 +558,14 @@ class FullScaleGPRegressor(
             ]
         error = np.concatenate([part.error for part in parts])
         variance = np.concatenate([part.variance(self._spread) for part in parts])
-        mean = self._scale.restore(leaving.targets - error)
-        std = self._scale.scale * np.sqrt(variance)[:, None]
-        return self._as_fitted(mean), self._as_fitted(std)
+        mean = self._as_fitted(self._scale.restore(leaving.targets - error))
+        std = self._as_fitted(self._scale.scale * np.sqrt(variance)[:, None])
+        present = validate_weights(sample_weight, len(np.asarray(y))) > 0
+        if present.all():
+            return mean, std
+        means, stds = self.predict(X, return_std=True)
+        means[present], stds[present] = mean, std
+        return means, stds
 
     def _merged(self, workers: Workers) -> LocalModel:
         """The rows, also those that partial_fit has appended, identical ones as one."""
@@ -617,6 +623,7 @@ class FullScaleGPRegressor(
         *,
         target: str | Sequence[str] | None = None,
         weight: str | None = None,
+        decay: float = 1.0,
     ) -> Self:
         """Take in further rows: by their sums in the global part, and as rows that may be near.
 
@@ -627,24 +634,34 @@ class FullScaleGPRegressor(
         ----------
         X, y, sample_weight, target, weight
             New rows, as in :meth:`fit`.
+        decay : float, default 1.0
+            What the weights of all earlier rows are multiplied by before the new rows come in: a
+            number above 0 and at most 1. All rows are kept, those of low weight as well. For
+            ``coupling="late"`` only.
 
         Returns
         -------
         self : the model
         """
+        share = validate_decay(decay)
         if not hasattr(self, "global_"):
             fitted: Self = self.fit(X, y, sample_weight, target=target, weight=weight)
             return fitted
+        if self._sums is not None and share < 1.0:
+            raise ValueError(
+                f"decay={decay:g} is for coupling='late': the whitened sums of coupling='full' "
+                "depend on the weights of all rows at once. Fit with coupling='late'."
+            )
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         if self._kept is None:
-            self.global_.partial_fit(X, y, sample_weight)
+            self.global_.partial_fit(X, y, sample_weight, decay=share)
             return self
         items, Y, weights = self._more_rows(X, y, sample_weight)
         new = distinct(items, Y, weights, row_numbers(items))
-        self.global_.partial_fit(X, y, sample_weight)
+        self.global_.partial_fit(X, y, sample_weight, decay=share)
         with Workers(self.n_jobs) as workers:
             if self._sums is None:
-                kept = joined(self._kept, new)
+                kept = joined(self._kept.lightened(share), new)
                 part = self._late_part(self.global_)
                 local = self._local_model(kept, part, workers)
             else:

@@ -36,6 +36,7 @@ from pursuit.estimators.gp.exact_system import (
     ExactSystem,
     IterativeSystem,
     explained_derivatives,
+    inverse_diagonal,
     query_batches,
     query_slices,
     system_root,
@@ -48,10 +49,12 @@ from pursuit.estimators.inputs import (
     check_lengths,
     dense,
     held,
+    n_rows,
     named_columns,
     positive,
     prediction_rows,
     reads_matrix,
+    rows_again,
     training_rows,
     validate_items,
     validate_targets,
@@ -65,7 +68,7 @@ from pursuit.gram import kernel_times
 from pursuit.greedy import CostMeter, Path, Problem
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
-from pursuit.rows import IndexRows, Sample, SelectedRows, as_rows, len_items
+from pursuit.rows import IndexRows, Sample, SelectedRows, as_rows, len_items, take_items
 
 DIRECT_ROWS = 3000
 """Up to this many rows ``solver="auto"`` factors the kernel matrix."""
@@ -425,6 +428,81 @@ class ExactGPRegressor(
             np.sqrt(part + noise)[:, None] * self._scale.scale for part in (lower, upper)
         )
         return (lower[:, 0], upper[:, 0]) if self._single_output else (lower, upper)
+
+    def leave_one_out(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None
+    ) -> tuple[Floats, Floats]:
+        """Predictions of training rows by all the others, in units of y.
+
+        Kernel, noise and units of the targets stay as they are. No model is fitted again: with
+        C = K + σ²W⁻¹ the error of row i without it is (C⁻¹y)_i/(C⁻¹)_ii. It takes the factor of C,
+        which a model has that was solved by Cholesky.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            The training data, all rows in the order of :meth:`fit`. A row of weight 0 is predicted
+            as any new row.
+
+        Returns
+        -------
+        mean : array of shape (n_rows,) or (n_rows, n_outputs)
+        std : array of the same shape
+            Standard deviation of an observation.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from pursuit import ExactGPRegressor
+        >>> X = np.linspace(0, 6, 60)[:, None]
+        >>> y = np.sin(X[:, 0])
+        >>> model = ExactGPRegressor("rbf", gamma=0.5, noise=0.01).fit(X, y)
+        >>> mean, std = model.leave_one_out(X, y)
+        >>> bool(np.all(np.abs(mean - y) < 3 * std))
+        True
+        """
+        check_is_fitted(self)
+        if self._factor is None:
+            raise AttributeError(
+                "leave_one_out needs the factor of the kernel matrix, and this model was solved by "
+                f"conjugate gradients (solver_={self.solver_!r}): fit with solver='cholesky', or "
+                "use SparseGPRegressor, whose leave_one_out takes one pass over the rows."
+            )
+        items, Y = self._training_data(X, y, sample_weight)
+        v = self._solved(Y, self._compiled(items))
+        precision = inverse_diagonal(self._factor)
+        left = 1.0 / (self._weights * precision)
+        variance = left - self.noise_ / self._weights + self.noise_
+        mean = self._scale.restore(Y - left[:, None] * v)
+        std = self._scale.scale * np.sqrt(variance)[:, None]
+        if self._single_output:
+            mean, std = mean[:, 0], std[:, 0]
+        if len(mean) == n_rows(items):
+            return mean, std
+        means, stds = self.predict(X, return_std=True)
+        means[self.train_indices_], stds[self.train_indices_] = mean, std
+        return means, stds
+
+    def _training_data(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> tuple[Any, Floats]:
+        """The training rows passed again, and the normalised targets of those that have weight."""
+        X, y, sample_weight = named_columns(X, y, sample_weight)
+        items = held(self, rows_again(self, X)[1])
+        targets = validate_targets(y)
+        check_lengths(items, targets)
+        Y = targets.reshape(len(targets), -1)
+        weights = validate_weights(sample_weight, len(Y))
+        present, same = np.flatnonzero(weights), Y.shape[1] == len(self._scale.mean)
+        same = same and np.array_equal(present, self.train_indices_)
+        same = same and np.array_equal(weights[present], self._weights)
+        if same and self.X_train_ is not None:
+            pairs = zip(dense(take_items(items, present)), dense(self.X_train_), strict=True)
+            same = all(np.array_equal(one, other) for one, other in pairs)
+        if not same:
+            raise ValueError(
+                "leave_one_out takes all training rows, targets and weights as they were passed to "
+                "fit, in the same order, and these are others: predict is for new rows."
+            )
+        return items, self._scale.normalize(Y[present])
 
     def _std_gradient(self, X: Any, include_noise: bool) -> Floats:
         """Gradients of the standard deviation: shape (n_rows, n_features, n_outputs)."""

@@ -116,6 +116,9 @@ _KERNEL_ROUNDING = 32.0
 """Relative error of kernel values and of their sums, in units of the kernel's rounding. Larger
 values loosen the upper bound on the minimum where landmarks are nearly dependent."""
 
+_INVERSE_COLUMNS = 256
+"""Columns of an inverse that are held at once."""
+
 _QUERY_NUMBERS = 1 << 23
 """Numbers in each of the few arrays (64 MB) that a batch of new points needs."""
 
@@ -349,6 +352,16 @@ class DirectSystem:
         half = solve_triangular(self.L, rhs, lower=True)
         solution: Floats = solve_triangular(self.L, half, lower=True, trans="T")
         return solution
+
+
+def inverse_diagonal(L: Floats) -> Floats:
+    """Diagonal of (LL')⁻¹: the squared columns of L⁻¹, some at a time."""
+    diagonal = np.empty(len(L))
+    for some in Workers.slices(len(L), _INVERSE_COLUMNS):
+        unit = np.eye(len(L) - some.start, some.stop - some.start)
+        columns = solve_triangular(L[some.start :, some.start :], unit, lower=True)
+        diagonal[some] = column_dots(columns, columns)
+    return diagonal
 
 
 @single_threaded_blas()

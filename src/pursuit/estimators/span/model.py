@@ -34,6 +34,7 @@ from pursuit.estimators.inputs import (
     rows_again,
     size_on_path,
     training_rows,
+    validate_decay,
     validate_items,
     validate_targets,
     validate_weights,
@@ -41,6 +42,7 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.kernel_model import BasisModel
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.span.certify import Certifier, check_kind
+from pursuit.estimators.span.left_out import left_out
 from pursuit.estimators.span.search import (
     GAUSSIAN_SEARCH,
     SearchPlan,
@@ -62,6 +64,7 @@ from pursuit.greedy import (
     SpanFit,
     size_grid,
 )
+from pursuit.kernels import CountingKernel
 from pursuit.linalg import (
     PredictiveVariance,
     SpanSolution,
@@ -72,7 +75,7 @@ from pursuit.linalg import (
 )
 from pursuit.objectives import gram_pursuit
 from pursuit.rows import Sample
-from pursuit.tuning import Calibration
+from pursuit.tuning import Calibration, LeftOut
 
 _AUTO_CERTIFICATE_ROWS = 10_000, 50_000
 _CERTIFYING_SHARE = 1 / 3
@@ -153,10 +156,11 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
 
     @property
     def _rows_refused(self) -> str:
-        """Why rows cannot be added, where they cannot."""
+        """Why rows cannot be added or left out, where they cannot."""
         return (
-            "rows can be added to a model that is the best in its span, and this one is made of "
-            f"steps: {type(self).__name__} needs refit=True, or method='random' or 'subspace'."
+            "rows can be added to, or left out of, a model that is the best in its span, and this "
+            f"one is made of steps: {type(self).__name__} needs refit=True, or method='random' or "
+            "'subspace'."
         )
 
     @available_if(has_truncations)
@@ -352,6 +356,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         *,
         target: str | Sequence[str] | None = None,
         weight: str | None = None,
+        decay: float = 1.0,
     ) -> Self:
         """Take in further rows, exactly: the fit to all rows so far in the span of the basis.
 
@@ -362,11 +367,16 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         ----------
         X, y, sample_weight, target, weight
             New rows, as in :meth:`fit`.
+        decay : float, default 1.0
+            What the weights of all earlier rows are multiplied by before the new rows come in: a
+            number above 0 and at most 1. With parts of equal size and ``decay=γ`` the model knows
+            about 1/(1 - γ) parts; the rest is forgotten.
 
         Returns
         -------
         self : the model
         """
+        share = validate_decay(decay)
         if not hasattr(self, "_solution"):
             fitted: Self = self.fit(X, y, sample_weight, target=target, weight=weight)
             return fitted
@@ -375,10 +385,72 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             problem = self._problem(X, y, sample_weight, workers)
             whitener = invert_lower(self._factors.R)
             added = problem.statistics(self._points, whitener=whitener)
+        if share < 1.0:
+            self._forget(share)
         logs = float(np.log(problem.sample.weights).sum())
         self._weighted |= bool(np.any(problem.sample.weights != 1.0))
         self._absorb(added, logs)
         return self
+
+    @available_if(_takes_rows)
+    def leave_one_out(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None
+    ) -> tuple[Floats, Floats]:
+        """Predictions of training rows by all the others, in units of y.
+
+        Each row in turn leaves the sums over rows, with all its weight. Basis, kernel, noise, units
+        of the targets and error bars stay as they are, also where the row is a basis point. No
+        model is fitted again: one pass over the rows gives the leverage h of each, and the error
+        without it is its error divided by 1 - h.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Some or all of the rows that the model was fitted to, as they were passed to
+            :meth:`fit`. A row of weight 0 is predicted as any new row.
+
+        Returns
+        -------
+        mean : array of shape (n_rows,) or (n_rows, n_outputs)
+        std : array of the same shape
+            Standard deviation of an observation. :class:`SparseKernelRidge` has no error bars of
+            its own: there it is that of the process with noise ``alpha``, times one number per
+            output, by which the left-out errors have the size that they have.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from pursuit import SparseGPRegressor
+        >>> from pursuit.datasets import make_robot_arm
+        >>> arm = make_robot_arm(500, random_state=0)
+        >>> model = SparseGPRegressor(n_basis=50, random_state=0).fit(arm.data, arm.target)
+        >>> mean, std = model.leave_one_out(arm.data, arm.target)
+        >>> fitted = model.predict(arm.data)
+        >>> bool(np.std(arm.target - mean) > np.std(arm.target - fitted))
+        True
+        """
+        check_is_fitted(self)
+        self._warn_without_weights(sample_weight)
+        sample, kernel = self._rows_passed(X, y, sample_weight)
+        self._check_number(sample)
+        with Workers(self.n_jobs) as workers:
+            left = left_out(sample, kernel, self._points, self._factors, workers)
+        mean = self._scale.restore(sample.targets - left.error)
+        std = self._scale.scale * np.sqrt(self._left_out_variance(left))
+        return self._as_fitted(mean), self._as_fitted(std)
+
+    def _check_number(self, sample: Sample) -> None:
+        """Refuse more rows than the model knows."""
+        known, passed = self._sums["n_rows"], int(np.count_nonzero(sample.weights))
+        if passed > known:
+            raise ValueError(
+                f"{passed} rows are passed, and the model was fitted to {known}: leave_one_out "
+                "takes rows that the model was fitted to; predict is for new ones."
+            )
+
+    def _left_out_variance(self, left: LeftOut) -> Floats:
+        """Variance of an observation of each row by all the others, in normalised units."""
+        return left.variance(self._spread)[:, None]
 
     @available_if(_takes_rows)
     def merge(self, *others: Any) -> Self:
@@ -481,6 +553,16 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         self, X: Any, y: Any, sample_weight: ArrayLike | None, workers: Workers
     ) -> Problem:
         """The problem that given rows pose to the fitted kernel and noise."""
+        sample, kernel = self._rows_passed(X, y, sample_weight)
+        if not np.all(sample.weights > 0):
+            sample = sample.take(np.flatnonzero(sample.weights > 0))
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        return Problem(sample, kernel, self.noise_, workers, CostMeter(kernel), rng)
+
+    def _rows_passed(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None
+    ) -> tuple[Sample, CountingKernel]:
+        """Rows that are passed to the fitted model, also those of weight 0, and its kernel."""
         X, y, sample_weight = named_columns(X, y, sample_weight)
         rows, X = rows_again(self, X)
         weights = validate_weights(sample_weight, rows.n_rows)
@@ -494,13 +576,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             raise ValueError(
                 f"y has {targets.shape[1]} outputs, but the model was fitted with {outputs}."
             )
-        Y = self._scale.normalize(targets)
-        sample = Sample(rows, Y, weights)
-        if not np.all(weights > 0):
-            sample = sample.take(np.flatnonzero(weights > 0))
-        kernel = self._compiled(X)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        return Problem(sample, kernel, self.noise_, workers, CostMeter(kernel), rng)
+        return Sample(rows, self._scale.normalize(targets), weights), self._compiled(X)
 
     def _warn_without_weights(self, sample_weight: ArrayLike | None) -> None:
         if self._weighted and sample_weight is None:
@@ -636,6 +712,18 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         model.path_ = copy.deepcopy(self.path_)
         model.certificate_ = None
         return model
+
+    def _forget(self, share: float) -> None:
+        """Multiply the weights of all rows so far."""
+        sums = self._sums
+        self._sums = {
+            **sums,
+            "target_norms": share * sums["target_norms"],
+            "trace": share * sums["trace"],
+            "sum_log_weights": sums["sum_log_weights"] + sums["n_rows"] * np.log(share),
+        }
+        self._weighted |= sums["n_rows"] > 0
+        self._update(self._factors.scaled(share))
 
     def _absorb(self, added: GramStatistics, sum_log_weights: float) -> None:
         """Add statistics, in whitened coordinates, of rows that are not counted yet."""
