@@ -9,7 +9,7 @@ import hashlib
 import os
 import re
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
+from pursuit._types import Indices
 from pursuit.estimators.records import decode, encode, stand_ins
 from pursuit.gram import GramStatistics, PassCheckpoint
 from pursuit.greedy import Interrupted
@@ -198,6 +199,27 @@ class FilePassCheckpoint:
         """Replace the file; a kill at any moment leaves the sums before or after."""
         tree, arrays = encode(list(sums))
         write(self._path, {"sums": tree}, arrays, sync=False)
+
+
+def drawn_once(folder: str, name: str, n_rows: int, draw: Callable[[], Indices]) -> Indices:
+    """Row numbers that the first run of a fit has drawn: from its folder, or drawn and written now.
+
+    A fit that is resumed may have another random state, and must take the same rows.
+    """
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, f"{name}{_SUFFIX}")
+    try:
+        header, arrays = read(path)
+    except FileNotFoundError:
+        index = draw()
+        write(path, {"rows": n_rows}, {"index": index})
+        return index
+    if header.get("rows") != n_rows:
+        raise ValueError(
+            f"checkpoint {folder!r} was begun with {header.get('rows')} rows, and {n_rows} are "
+            "passed now: pass what it was begun with, or another folder."
+        )
+    return arrays["index"]
 
 
 def fingerprint(sample: Sample) -> list[str]:

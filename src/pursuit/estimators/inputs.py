@@ -22,7 +22,7 @@ from sklearn.utils import (
     column_or_1d,
 )
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight, _num_samples, validate_data
 
 from pursuit._types import Floats, Indices
 from pursuit.estimators.tables import (
@@ -96,6 +96,12 @@ def n_rows(X: Any) -> int:
     if isinstance(X, RowSource):
         return X.n_rows
     return len(X) if isinstance(X, list) else int(X.shape[0])
+
+
+def count_rows(X: Any) -> int:
+    """Number of rows of anything that can be passed as X."""
+    source = as_source(X)
+    return int(_num_samples(X)) if source is None else source.n_rows
 
 
 def named_columns(

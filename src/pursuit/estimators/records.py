@@ -75,6 +75,7 @@ def records() -> dict[str, type]:
     from pursuit.estimators.hull.mixture import GrowthRound
     from pursuit.estimators.hull.pools import PoolRound
     from pursuit.estimators.inputs import TargetScale
+    from pursuit.estimators.intervals import CoverageGuarantee
     from pursuit.estimators.maps.landmarks import Landmarks, Projection
     from pursuit.estimators.maps.neighbors import SearchCost
     from pursuit.estimators.matching.search import MatchingModels
@@ -89,6 +90,7 @@ def records() -> dict[str, type]:
         Booster,
         ChosenPairs,
         BoostRounds,
+        CoverageGuarantee,
         Diagonal,
         Disagreements,
         Evidence,

@@ -44,6 +44,7 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
+from pursuit.estimators.intervals import IntervalModel
 from pursuit.estimators.kernel_model import ScoredRows, lazily
 from pursuit.estimators.parts import PartsModel
 from pursuit.estimators.span.certify import KINDS
@@ -78,7 +79,13 @@ _SEARCH = {"greedy": "full", "kappa": "fresh", "random": "pooled", "subspace": "
 
 
 class SparseKernelRidge(
-    CallbackSupportMixin, ScoredRows, GradientModel, PartsModel, RegressorMixin, SpanModel
+    CallbackSupportMixin,
+    ScoredRows,
+    GradientModel,
+    PartsModel,
+    IntervalModel,
+    RegressorMixin,
+    SpanModel,
 ):
     """Kernel ridge regression with few kernel functions, by four algorithms with proved rates.
 
@@ -171,6 +178,9 @@ class SparseKernelRidge(
     certificate_ : Certificate or None
         Upper and lower value of the minimum; for ``penalty="l1"`` that over all coefficient vectors
         on all rows.
+    coverage_guarantee_ : CoverageGuarantee or None
+        What :meth:`predict_interval` guarantees, after :meth:`conformalize`; None before, and after
+        anything that changes the model.
     rate_bound_ : Bound or None
         Z03's Theorem 5.1 for every size, from what the fit knows; None for ``penalty="l1"``, for
         which Z03 proves no rate.

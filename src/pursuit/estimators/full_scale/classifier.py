@@ -40,6 +40,7 @@ from pursuit.estimators.full_scale.near_rows import LeavingRows, NearRows, disti
 from pursuit.estimators.gp.class_model import ClassModel
 from pursuit.estimators.gp.classifier import SparseGPClassifier
 from pursuit.estimators.inputs import held, named_columns
+from pursuit.estimators.intervals import set_aside
 from pursuit.estimators.kernel_model import lazily
 from pursuit.estimators.reporting import Addition, microseconds
 from pursuit.estimators.warning import warn
@@ -88,10 +89,12 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
         How hyper-parameters are learned, as in :class:`SparseGPClassifier`.
     refine : int, "auto" or False, default "auto"
         Gradient steps that move the basis, as in :class:`SparseGPClassifier`.
-    calibration : {"loo", None}, default "loo"
+    calibration : {"loo", "conformal", None}, default "loo"
         ``"loo"`` sets by the log loss of reserved rows, each left out in turn, how much of the
-        variance of the log-odds counts. None keeps Laplace's approximation as it stands; then
-        ``n_neighbors`` must be a number.
+        variance of the log-odds counts. ``"conformal"`` first sets a fifth of the rows aside (at
+        least 100, at most 2 000, at most half) for sets of classes that are guaranteed to cover,
+        and goes on like ``"loo"``; rows aside are never near rows. None keeps Laplace's
+        approximation as it stands; then ``n_neighbors`` must be a number.
     certificate : {"auto", "exact", None}, default None
         Whether the fit bounds the distance of its global part to the full kernel's latent
         functions, ``global_.certificate_``.
@@ -130,6 +133,11 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
         The kernel in use.
     calibration_ : Confidence or None
         What reserved rows chose; ``log_loss_before`` is that of the sparse model.
+    coverage_guarantee_ : CoverageGuarantee or None
+        What :meth:`predict_set` guarantees, on which rows and assumptions; None without rows set
+        aside.
+    conformal_rows_ : array of int
+        Numbers of the rows that ``calibration="conformal"`` has set aside.
     learning_report_ : LearningReport
         What was learned and chosen, and the time of each stage; print it.
     n_features_in_ : int
@@ -194,7 +202,7 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
         "search": SEARCH,
         "optimizer": OPTIMIZER,
         "refine": REFINE,
-        "calibration": [None, StrOptions({"loo"})],
+        "calibration": [None, StrOptions({"loo", "conformal"})],
         "certificate": [None, StrOptions({"auto", "exact"})],
         "memory": [StrOptions({"auto", "stored", "on-demand"})],
         **KERNEL,
@@ -283,6 +291,9 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
         """
         self._check_arguments()
         given, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
+        aside = None
+        if self.calibration == "conformal":
+            given, y, sample_weight, aside = set_aside(self, given, y, sample_weight)
         X, sample, present = self._take_in(given, y, sample_weight)
         items = held(self, X, np.float32)
         self._tell_memory(items)
@@ -297,6 +308,8 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
             judges = self._judges_of(items, sample.targets, sample.weights, present, number)
             sentence = self._fit_near(kept, judges, run)
         self._complete_report(sentence, run.seconds)
+        if aside is not None:
+            self._keep_aside(aside)
         if run.stopping:
             interrupt(f"{self.n_neighbors_} near rows beside the {self.global_.n_basis_} functions")
         return self

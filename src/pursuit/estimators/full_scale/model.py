@@ -165,6 +165,8 @@ class FullScaleModel(KernelModel, ReportedModel):
     def _fit_global(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Fit the sparse model; an interrupted fit keeps as much of it as there is."""
         model = self._global_class(**{name: getattr(self, name) for name in self._shared})
+        if self.calibration == "conformal":  # rows are aside already
+            model.calibration = "loo"
         if self.max_time is not None:
             model.max_time = self.max_time * (1.0 if self.n_neighbors == 0 else _GLOBAL_SHARE)
         if self.checkpoint is not None:

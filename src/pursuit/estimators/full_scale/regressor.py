@@ -73,6 +73,7 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
+from pursuit.estimators.intervals import ProcessIntervals, set_aside
 from pursuit.estimators.kernel_model import SampledRows, ScoredRows, lazily
 from pursuit.estimators.reporting import Addition, microseconds
 from pursuit.estimators.span.certify import KINDS
@@ -103,6 +104,7 @@ class FullScaleGPRegressor(
     MultiOutputMixin,
     ScoredRows,
     SampledRows,
+    ProcessIntervals,
     RegressorMixin,
     FullScaleModel,
     BaseEstimator,
@@ -141,10 +143,12 @@ class FullScaleGPRegressor(
         How hyper-parameters are learned, as in :class:`SparseGPRegressor`.
     refine : int, "auto" or False, default "auto"
         Gradient steps that move the basis, as in :class:`SparseGPRegressor`.
-    calibration : {"loo", None}, default "loo"
+    calibration : {"loo", "conformal", None}, default "loo"
         ``"loo"`` sets the noise of near rows and the error bars by the density of reserved rows,
-        each left out in turn. None keeps the noise and the model's own error bars; then
-        ``n_neighbors`` must be a number.
+        each left out in turn. ``"conformal"`` first sets a fifth of the rows aside (at least 100,
+        at most 2 000, at most half) for intervals that are guaranteed to cover, and goes on like
+        ``"loo"``; rows aside are never near rows. None keeps the noise and the model's own error
+        bars; then ``n_neighbors`` must be a number.
     normalize_y : bool, default True
         Centre and scale the targets of each output first, by their weighted mean and deviation.
         ``noise``, ``kernel_`` and the calibration are in these units; predictions are not.
@@ -186,6 +190,11 @@ class FullScaleGPRegressor(
         σ² of the near rows; that of ``global_`` without any.
     calibration_ : Calibration or None
         What reserved rows chose; ``before`` is the sparse model.
+    coverage_guarantee_ : CoverageGuarantee or None
+        What :meth:`predict_interval` guarantees, on which rows and assumptions; None without rows
+        set aside, and after anything that changes the model.
+    conformal_rows_ : array of int
+        Numbers of the rows that ``calibration="conformal"`` has set aside.
     learning_report_ : LearningReport
         What was learned and chosen, and the time of each stage; print it.
     log_evidence_ : float or None
@@ -254,7 +263,7 @@ class FullScaleGPRegressor(
         "search": SEARCH,
         "optimizer": OPTIMIZER,
         "refine": REFINE,
-        "calibration": [None, StrOptions({"loo"})],
+        "calibration": [None, StrOptions({"loo", "conformal"})],
         "normalize_y": ["boolean"],
         "certificate": [None, StrOptions({"auto", *KINDS})],
         "memory": [StrOptions({"auto", "stored", "on-demand"})],
@@ -346,6 +355,9 @@ class FullScaleGPRegressor(
         """
         self._check_arguments()
         given, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
+        aside = None
+        if self.calibration == "conformal":
+            given, y, sample_weight, aside = set_aside(self, given, y, sample_weight)
         items, targets, weights = self._take_in(given, y, sample_weight)
         present = np.flatnonzero(weights > 0)
         items, weights = take_items(items, present), weights[present]
@@ -363,6 +375,8 @@ class FullScaleGPRegressor(
                 kept, judges = judges_last(kept, judges, run.rng)
             sentence = self._fit_near(kept, judges if len(judges) else None, run)
         self._complete_report(sentence, run.seconds)
+        if aside is not None:
+            self._keep_aside(aside)
         if run.stopping:
             interrupt(f"{self.n_neighbors_} near rows beside the {self.global_.n_basis_} functions")
         return self
@@ -653,6 +667,7 @@ class FullScaleGPRegressor(
                 "depend on the weights of all rows at once. Fit with coupling='late'."
             )
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
+        self.coverage_guarantee_ = None
         if self._kept is None:
             self.global_.partial_fit(X, y, sample_weight, decay=share)
             return self
@@ -698,6 +713,7 @@ class FullScaleGPRegressor(
         check_is_fitted(self)
         small = self.global_.truncated(n)
         model = copy.copy(self)
+        model.coverage_guarantee_ = None
         model._keep_global(small)
         if self._kept is None:
             return model

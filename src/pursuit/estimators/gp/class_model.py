@@ -35,6 +35,7 @@ from pursuit.estimators.inputs import (
     validate_labels,
     validate_weights,
 )
+from pursuit.estimators.intervals import SetModel
 from pursuit.estimators.kernel_model import BasisModel, ScoredRows, lazily
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.span.features import exact_certificate
@@ -111,7 +112,7 @@ def _knows_itself(model: Any) -> bool:
     return True
 
 
-class ClassModel(ScoredRows, ClassifierMixin):
+class ClassModel(ScoredRows, SetModel, ClassifierMixin):
     """A classifier with one latent function per class, or a single one for two classes."""
 
     class_weight: Mapping[Any, float] | str | None
@@ -300,7 +301,7 @@ class LatentClassModel(ClassModel, BasisModel, ReportedModel, BaseEstimator):
         model.basis_ = None if self.basis_ is None else self.basis_[:n]
         model.basis_indices_ = self.basis_indices_[:n]
         model.path_ = self.path_.truncated(n)
-        model.certificate_ = None
+        model.certificate_ = model.coverage_guarantee_ = None
         model._set_latents(self._laplace.truncated(n), self._whitener[:n, :n].copy())
         return model
 

@@ -46,6 +46,7 @@ from pursuit.estimators.gp.stages import (
     with_importance,
 )
 from pursuit.estimators.inputs import named_columns, positive, reads_matrix
+from pursuit.estimators.intervals import set_aside
 from pursuit.estimators.span.model import AUTO_BASIS, NO_TIME_TO_CERTIFY, time_to_certify
 from pursuit.estimators.span.search import (
     GAUSSIAN_SEARCH,
@@ -102,11 +103,13 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
     refine : int, "auto" or False, default "auto"
         Gradient steps that move the chosen points, kept if rows left out gain by them. ``"auto"``
         is 100 when the kernel is learned from more than 2 000 rows, else 0.
-    calibration : {"auto", "loo", None}, default "auto"
+    calibration : {"auto", "loo", "conformal", None}, default "auto"
         ``"loo"`` sets by leave-one-out log loss how large the log-odds are and how much of their
         variance counts, on rows reserved from the choice (all rows up to 2 000). ``"auto"`` does
-        so unless ``optimizer=None`` and ``n_basis`` is a number. None: Laplace's approximation as
-        it stands, in which all that the basis misses counts as doubt.
+        so unless ``optimizer=None`` and ``n_basis`` is a number. ``"conformal"`` first sets a fifth
+        of the rows aside (at least 100, at most 2 000, at most half) for sets of classes that are
+        guaranteed to cover, and goes on like ``"auto"``. None: Laplace's approximation as it
+        stands, in which all that the basis misses counts as doubt.
     certificate : {"auto", "exact", None}, default "auto"
         ``"exact"`` bounds the distance to the latent functions of the full kernel, by one pass over
         all pairs of rows. ``"auto"`` does so up to 10 000 rows; :meth:`certify` does it later.
@@ -157,6 +160,11 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         Standard deviation of each feature over its length scale.
     calibration_ : Confidence or None
         What leave-one-out changed.
+    coverage_guarantee_ : CoverageGuarantee or None
+        What :meth:`predict_set` guarantees, on which rows and assumptions; None without rows set
+        aside, and of a truncated model.
+    conformal_rows_ : array of int
+        Numbers of the rows that ``calibration="conformal"`` has set aside.
     path_ : Path
         What each step of the choice brought and cost, and why it ended; ``value`` is the objective
         of the regression on ±1, and the last ``gap`` that of the certificate.
@@ -202,7 +210,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         "search": SEARCH,
         "optimizer": OPTIMIZER,
         "refine": REFINE,
-        "calibration": [None, StrOptions({"auto", "loo"})],
+        "calibration": [None, StrOptions({"auto", "loo", "conformal"})],
         "certificate": [None, StrOptions({"auto", "exact"})],
         **KERNEL,
         "max_time": MAX_TIME,
@@ -286,6 +294,9 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
             positive("scale", self.scale)
         search = estimator_search(self, GAUSSIAN_SEARCH)
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
+        aside = None
+        if self.calibration == "conformal":
+            X, y, sample_weight, aside = set_aside(self, X, y, sample_weight)
         X, sample, present = self._take_in(X, y, sample_weight)
         if self.optimizer is not None:
             warn_of_light_rows(self, sample, X, "give the kernel and set optimizer=None")
@@ -341,6 +352,8 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
             warnings=notes,
             seconds=run.seconds,
         )
+        if aside is not None:
+            self._keep_aside(aside)
         if not laplace.converged:
             warn(
                 "Newton's method did not find the mode of the latent functions: the kernel may be "
@@ -355,7 +368,8 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         if reads_matrix(self):
             return False
         learns = self.optimizer is not None or self.n_basis == "auto"
-        return self.calibration == "loo" or (self.calibration == "auto" and learns)
+        auto = self.calibration in ("auto", "conformal")
+        return self.calibration == "loo" or (auto and learns)
 
     def _certifies(self, n_rows: int) -> bool:
         return self.certificate == "exact" or (

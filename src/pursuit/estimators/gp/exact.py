@@ -60,6 +60,7 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
+from pursuit.estimators.intervals import ProcessIntervals, set_aside
 from pursuit.estimators.kernel_model import Expansion, KernelModel, ScoredRows, lazily
 from pursuit.estimators.parts import PartsOfProcess
 from pursuit.estimators.reporting import ReportedModel
@@ -83,6 +84,7 @@ class ExactGPRegressor(
     ScoredRows,
     GradientProcess,
     PartsOfProcess,
+    ProcessIntervals,
     RegressorMixin,
     KernelModel,
     ReportedModel,
@@ -118,6 +120,9 @@ class ExactGPRegressor(
     optimizer : {"evidence", None} or Evidence, default "evidence"
         How hyper-parameters are learned. An :class:`Evidence` sets the number of restarts and of
         rows; None keeps the kernel as it is.
+    calibration : {None, "conformal"}, default None
+        ``"conformal"`` sets a fifth of the rows aside before anything else (at least 100, at most
+        2 000, at most half), for intervals that are guaranteed to cover.
     normalize_y : bool, default True
         Centre and scale the targets of each output first, by their weighted mean and deviation.
         ``noise``, ``kernel_``, ``dual_coef_`` and the certificate are in these units; predictions
@@ -163,6 +168,11 @@ class ExactGPRegressor(
         Iterations taken; 1 for Cholesky.
     certificate_ : Certificate
         Upper and lower value of the minimum, from float64 products.
+    coverage_guarantee_ : CoverageGuarantee or None
+        What :meth:`predict_interval` guarantees, on which rows and assumptions; None without rows
+        set aside.
+    conformal_rows_ : array of int
+        Numbers of the rows that ``calibration="conformal"`` has set aside.
     path_ : Path
         Residual and certificate at every iteration, and why the last was the last.
     learning_report_ : LearningReport
@@ -205,6 +215,7 @@ class ExactGPRegressor(
             Interval(numbers.Integral, 0, None, closed="left"),
         ],
         "optimizer": OPTIMIZER,
+        "calibration": [None, StrOptions({"conformal"})],
         "normalize_y": ["boolean"],
         **KERNEL,
         "max_time": MAX_TIME,
@@ -223,6 +234,7 @@ class ExactGPRegressor(
         max_iter: int = 1000,
         preconditioner_size: int | str = "auto",
         optimizer: str | Evidence | None = "evidence",
+        calibration: str | None = None,
         normalize_y: bool = True,
         gamma: float | None = None,
         coef0: float | None = None,
@@ -242,6 +254,7 @@ class ExactGPRegressor(
         self.max_iter = max_iter
         self.preconditioner_size = preconditioner_size
         self.optimizer = optimizer
+        self.calibration = calibration
         self.normalize_y = normalize_y
         self.gamma = gamma
         self.coef0 = coef0
@@ -295,6 +308,9 @@ class ExactGPRegressor(
                 "solver='cg', or leave it at 'auto'."
             )
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
+        aside = None
+        if self.calibration == "conformal":
+            X, y, sample_weight, aside = set_aside(self, X, y, sample_weight)
         X = held(self, training_rows(self, X)[1])
         rows = IndexRows(len(X)) if reads_matrix(self) else as_rows(X)
         targets = validate_targets(y)
@@ -332,6 +348,8 @@ class ExactGPRegressor(
         self.certificate_: Certificate = certificates[-1]
         self.feature_relevance_ = learned.report.relevance
         self.learning_report_ = replace(report, moved="all rows", seconds=run.seconds)
+        if aside is not None:
+            self._keep_aside(aside)
         self._report_end()
         return self
 

@@ -60,6 +60,7 @@ from pursuit.estimators.inputs import (
     reads_matrix,
     validate_items,
 )
+from pursuit.estimators.intervals import ProcessIntervals, set_aside
 from pursuit.estimators.kernel_model import SampledRows, ScoredRows, lazily
 from pursuit.estimators.parts import PartsOfProcess
 from pursuit.estimators.span.certify import KINDS
@@ -86,6 +87,7 @@ class SparseGPRegressor(
     SampledRows,
     GradientProcess,
     PartsOfProcess,
+    ProcessIntervals,
     RegressorMixin,
     SpanModel,
 ):
@@ -132,11 +134,13 @@ class SparseGPRegressor(
         Number of gradient steps that move the chosen points. The moved points are kept if they
         lower the error on rows left out. ``"auto"``
         is 100 when hyper-parameters are learned from more than 2 000 rows, else 0.
-    calibration : {"auto", "loo", None}, default "auto"
+    calibration : {"auto", "loo", "conformal", None}, default "auto"
         ``"loo"`` sets the ridge by leave-one-out error and the error bars by leave-one-out density,
         on rows that had no part in the choice. Up to 2 000 rows none are reserved: each row is left
         out in turn, with its basis function if it has one, and only the error bars are set.
-        ``"auto"`` does this when hyper-parameters are learned.
+        ``"auto"`` does this when hyper-parameters are learned. ``"conformal"`` first sets a fifth
+        of the rows aside (at least 100, at most 2 000, at most half) for intervals that are
+        guaranteed to cover, and goes on like ``"auto"`` with the others.
     normalize_y : bool, default True
         Centre and scale the targets of each output first, by their weighted mean and deviation.
         ``noise``, ``kernel_``, ``dual_coef_``, ``path_`` and the certificate are in these units;
@@ -191,6 +195,11 @@ class SparseGPRegressor(
         or not looked at. None where the kernel has no length scale for each feature.
     calibration_ : Calibration or None
         What leave-one-out changed.
+    coverage_guarantee_ : CoverageGuarantee or None
+        What :meth:`predict_interval` guarantees, on which rows and assumptions; None without rows
+        set aside, and after anything that changes the model.
+    conformal_rows_ : array of int
+        Numbers of the rows that ``calibration="conformal"`` has set aside.
     path_ : Path
         What each step brought and cost, and why the choice ended.
     certificate_ : Certificate or None
@@ -231,7 +240,7 @@ class SparseGPRegressor(
         "search": SEARCH,
         "optimizer": OPTIMIZER,
         "refine": REFINE,
-        "calibration": [None, StrOptions({"auto", "loo"})],
+        "calibration": [None, StrOptions({"auto", "loo", "conformal"})],
         "normalize_y": ["boolean"],
         "certificate": [None, StrOptions({"auto", *KINDS})],
         **KERNEL,
@@ -324,6 +333,9 @@ class SparseGPRegressor(
         self._check_tol()
         pooled = estimator_search(self, GAUSSIAN_SEARCH).kind == "pooled"
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
+        aside = None
+        if self.calibration == "conformal":
+            X, y, sample_weight, aside = set_aside(self, X, y, sample_weight)
         X, sample, present = self._take_in(X, y, sample_weight, normalize=self.normalize_y)
         warn_of_light_rows(self, sample, X)
         m = sample.n_rows
@@ -334,7 +346,8 @@ class SparseGPRegressor(
             self.feature_relevance_ = learned.report.relevance
             problem = run.problem(kernel, self.noise_)
             steps = moving_steps(self.refine, learned, m)
-            calibrates = self.calibration == "loo" or (self.calibration == "auto" and self._learned)
+            auto = self.calibration in ("auto", "conformal")
+            calibrates = self.calibration == "loo" or (auto and self._learned)
             auto_size = self.n_basis == "auto"
             split = split_rows(m, run.rng, moves=steps > 0, judged=calibrates or auto_size)
             self._reserved_rows = present[split.reserved]
@@ -376,6 +389,8 @@ class SparseGPRegressor(
             warnings=notes,
             seconds=run.seconds,
         )
+        if aside is not None:
+            self._keep_aside(aside)
         self._report_end(run, present)
         return self
 
@@ -560,7 +575,7 @@ class SparseGPRegressor(
             number of its two pursuits; 0 where the model's own were enough.
         """
         check_is_fitted(self)
-        self._warn_without_weights(sample_weight)
+        self._warn_without_weights(sample_weight, X_train)
         return self._std_bounds(X_new, X_train, sample_weight, tol)
 
     def _std_bounds(
@@ -655,7 +670,7 @@ class SparseGPRegressor(
             raise ValueError(
                 f"tol must be a share of P(0) - P_min strictly between 0 and 1, got {tol!r}."
             )
-        self._warn_without_weights(sample_weight)
+        self._warn_without_weights(sample_weight, X)
         with Workers(self.n_jobs) as workers:
             problem = self._problem(X, y, sample_weight, workers)
             check_dense("rate_bound", problem.sample.n_rows)

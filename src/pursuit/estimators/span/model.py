@@ -27,6 +27,7 @@ from pursuit.estimators.fit_run import FitRun, interrupt
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
+    count_rows,
     dense,
     n_rows,
     named_columns,
@@ -134,6 +135,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
     dual_coef_: Floats
     path_: Path
     certificate_: Certificate | None
+    coverage_guarantee_: Any
     calibration_: Calibration | None
     _scale: TargetScale
     _single_output: bool
@@ -198,7 +200,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         """
         check_is_fitted(self)
         check_kind(kind, options)
-        self._warn_without_weights(sample_weight)
+        self._warn_without_weights(sample_weight, X)
         with Workers(self.n_jobs) as workers:
             problem = self._problem(X, y, sample_weight, workers)
             model = span_model(self._points, self._solution)
@@ -235,7 +237,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         """
         check_is_fitted(self)
         check_kind(kind, options)
-        self._warn_without_weights(sample_weight)
+        self._warn_without_weights(sample_weight, X)
         grid = np.unique(size_grid(self.n_basis_) if sizes is None else np.asarray(sizes))
         whole = len(grid) > 0 and grid.dtype.kind in "iu"
         if not whole or grid[0] < 1 or grid[-1] > self.n_basis_:
@@ -279,7 +281,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             model._keep_bound_basis(self._bound.kernel)
         model.basis_indices_ = self.basis_indices_[:n]
         model.path_ = self.path_.truncated(n)
-        model.certificate_ = None
+        model.certificate_ = model.coverage_guarantee_ = None
         return model
 
     @available_if(_grows)
@@ -332,7 +334,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
                     "to choose others from."
                 )
             return self._in_order_of_worth(int(size))
-        self._warn_without_weights(sample_weight)
+        self._warn_without_weights(sample_weight, X)
         weights = validate_weights(sample_weight, n_rows(validate_items(self, X, reset=False)))
         present = np.flatnonzero(weights > 0)
         plan = replace(self._plan(len(present)), n_basis=int(size))
@@ -578,11 +580,19 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             )
         return Sample(rows, self._scale.normalize(targets), weights), self._compiled(X)
 
-    def _warn_without_weights(self, sample_weight: ArrayLike | None) -> None:
-        if self._weighted and sample_weight is None:
+    def _warn_without_weights(self, sample_weight: ArrayLike | None, X: Any = None) -> None:
+        if sample_weight is not None:
+            return
+        if self._weighted:
             warn(
                 "the model was fitted with sample_weight, and none is passed: this is about "
                 "the unweighted problem."
+            )
+        aside = vars(self).get("conformal_rows_", ())
+        if len(aside) and X is not None and count_rows(X) == self._sums["n_rows"] + len(aside):
+            warn(
+                "the fit has set the rows conformal_rows_ aside, and X seems to hold them too: "
+                "this is about all rows of X. Leave them out, or give them sample_weight 0."
             )
 
     def _positions(self, present: Indices, sample: Sample) -> Indices:
@@ -710,7 +720,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
     def _copied(self) -> Self:
         model = copy.copy(self)
         model.path_ = copy.deepcopy(self.path_)
-        model.certificate_ = None
+        model.certificate_ = model.coverage_guarantee_ = None
         return model
 
     def _forget(self, share: float) -> None:
@@ -743,7 +753,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         value = half_norm - np.cumsum(solution.gains().sum(axis=1))
         gap = np.full(len(value), np.nan)
         self.path_ = replace(self.path_, value=value, gap=gap)
-        self.certificate_ = None
+        self.certificate_ = self.coverage_guarantee_ = None
 
     def _check_same_span(self, other: Any) -> None:
         """Whether the statistics of another model add to those of this one."""
