@@ -13,6 +13,7 @@ from sklearn.gaussian_process.kernels import RBF
 from benchmarks.category_cases import categories
 from benchmarks.classifier_cases import gp_classifier
 from benchmarks.component_cases import components, denoising, novelty
+from benchmarks.conformal_cases import conformal
 from benchmarks.dask_cases import dask_pass
 from benchmarks.data import kin40k, protein, robot_arm
 from benchmarks.draw_cases import sample_functions
@@ -269,6 +270,7 @@ CASES: dict[str, Case] = {
     "learned": learned,
     "large": large,
     "categories": categories,
+    "conformal": conformal,
     "time-limit": time_limit,
     "kernel-search": kernel_search,
     "sample-functions": sample_functions,

@@ -221,7 +221,8 @@ def set_aside(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any,
     stand_in[chosen] = np.setdiff1d(present, chosen)[0]
     if y is not None and _num_samples(y) == n:
         y = _safe_indexing(y, stand_in)
-    if hasattr(X, "iloc") or (not isinstance(X, RowSource) and compares_categories(model.kernel)):
+    levels = hasattr(X, "columns") or compares_categories(model.kernel)
+    if levels and not isinstance(X, RowSource):
         X = _rows_at(X, stand_in)
     return X, y, weights, aside
 
