@@ -45,7 +45,7 @@ class NewtonSolution:
     converged : bool
         Whether the decrease that another step promises is below the tolerance in every column.
     fitted : array of shape (m, n_outputs)
-        Fβ.
+        Fβ + o.
     """
 
     coefficients: Floats
@@ -64,10 +64,11 @@ def newton(
     start: Floats,
     ridge: Floats,
     workers: Workers,
+    offset: Floats | None = None,
     max_steps: int = 200,
     tol: float = 1e-10,
 ) -> NewtonSolution:
-    """Minimise Σ_i w_i ℓ((Fβ)_i, y_i) + ½Σ_j ρ_j β_j² over β, each column of y by itself.
+    """Minimise Σ_i w_i ℓ((Fβ + o)_i, y_i) + ½Σ_j ρ_j β_j² over β, each column of y by itself.
 
     A step solves (F'DF + ρ)δ = gradient with D = diag(w ℓ''), and goes to the minimum of the
     objective in this direction, which takes no pass over F. For a piecewise quadratic loss finitely
@@ -92,11 +93,13 @@ def newton(
         ρ; positive, or F of full column rank and a minimum that is attained.
     workers : Workers
         Threads; their number does not change a bit of the result.
+    offset : array of shape (m,), optional
+        o; 0 by default.
     max_steps : int
         Most steps.
     tol : float
         A column has converged when half its squared Newton decrement, the predicted decrease of
-        another step, is at most ``tol`` times its objective.
+        another step, is at most ``tol`` times the size of its objective.
 
     Returns
     -------
@@ -114,6 +117,7 @@ def newton(
             np.array(start[:, columns], dtype=np.float64),
             ridge,
             workers,
+            offset,
             max_steps,
             tol,
         )
@@ -138,6 +142,7 @@ def _minimise(
     beta: Floats,
     ridge: Floats,
     workers: Workers,
+    offset: Floats | None,
     max_steps: int,
     tol: float,
 ) -> NewtonSolution:
@@ -158,12 +163,16 @@ def _minimise(
 
         def slope(t: float) -> tuple[float, float]:
             moved = f + t * g
-            bend = float(along_twice @ loss.curvature(moved, y)) + second
-            return float(along @ loss.gradient(moved, y)) + first + t * second, bend
+            # The bracket closes in on points where an exponential does not overflow.
+            with np.errstate(over="ignore", invalid="ignore"):
+                bend = float(along_twice @ loss.curvature(moved, y)) + second
+                return float(along @ loss.gradient(moved, y)) + first + t * second, bend
 
         return line_search(slope, _FARTHEST, guess=1.0, tolerance=_LINE_TOLERANCE)
 
     fitted = passes.times(beta)
+    if offset is not None:
+        fitted += offset[:, None]
     value = objective(fitted, beta)
     open_columns = np.arange(targets.shape[1])
     last = np.full(targets.shape[1], np.inf)
@@ -180,7 +189,7 @@ def _minimise(
         )
         direction[:, open_columns] = np.column_stack(solved)
         promise[open_columns] = -np.einsum("ij,ij->j", direction[:, open_columns], gradient)
-        open_columns = open_columns[0.5 * promise[open_columns] > tol * value[open_columns]]
+        open_columns = open_columns[0.5 * promise[open_columns] > tol * np.abs(value[open_columns])]
         if not len(open_columns):
             return NewtonSolution(beta, value, step, True, fitted)
         ahead = passes.times(direction)

@@ -1,0 +1,1 @@
+"""Generalised linear models in a span of kernel functions."""

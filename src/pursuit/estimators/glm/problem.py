@@ -1,0 +1,318 @@
+"""The convex problem of a generalised linear model, and its solution in a span of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from pursuit._types import Floats, Indices
+from pursuit.bounds import balanced
+from pursuit.estimators.span.features import SpanFeatures
+from pursuit.linalg import TallMatrix, Workers
+from pursuit.objectives import PinballRows, RowLoss
+from pursuit.solvers import InteriorPointSolution, LinearLosses, interior_point, newton
+
+_PRECISE_GAP, _ROUGH_GAP = 1e-11, 1e-4
+"""Relative gaps at which interior point stops, with float64 and with float32 features."""
+_MAX_STEPS = 80
+"""Steps after which interior point gives up and the fit warns."""
+_GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
+_NARROWINGS = 60
+"""Steps of the search for the best multiple of a dual point: each leaves 62 % of the interval."""
+
+
+@dataclass(frozen=True)
+class GLMSolution:
+    """The best function in a span.
+
+    Attributes
+    ----------
+    coordinates : array of shape (n, n_outputs)
+        u, on the orthonormal functions of the span: ‖f‖² = ‖u‖².
+    intercepts : array of shape (n_outputs,)
+        b.
+    fitted : array of shape (n_rows, n_outputs)
+        f + b at the rows, without the offset.
+    dual : array of shape (n_rows, n_outputs)
+        a of the dual problem with VV' in place of K.
+    steps : int
+        Number of steps of the solver, the largest of all columns.
+    converged : bool
+        Whether the solver met its tolerance.
+    """
+
+    coordinates: Floats
+    intercepts: Floats
+    fitted: Floats
+    dual: Floats
+    steps: int
+    converged: bool
+
+    @property
+    def squared_norms(self) -> Floats:
+        """‖f‖² per column."""
+        norms: Floats = (self.coordinates**2).sum(axis=0)
+        return norms
+
+
+@dataclass(frozen=True)
+class GLMProblem:
+    """Minimise Σ_i w_i ℓ(f(x_i) + b + o_i, y_i) + ½α‖f‖² over f and b, separately for each column.
+
+    Its dual: maximise D(a) = -Σ_i w_i ℓ*(-a_i/w_i, y_i) - o'a - a'Ka/2α over a with 1'a = 0. At the
+    minimum a = -wℓ', and f = Ka/α at the rows.
+
+    Attributes
+    ----------
+    losses : sequence of RowLoss
+        ℓ of each column.
+    targets : array of shape (n_rows, n_outputs)
+        y.
+    weights : array of shape (n_rows,)
+        w, positive.
+    offset : array of shape (n_rows,)
+        o, part of the prediction that is given.
+    alpha : float, or array of shape (n_outputs,)
+        α.
+    """
+
+    losses: Sequence[RowLoss]
+    targets: Floats
+    weights: Floats
+    offset: Floats
+    alpha: float | Floats
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of columns."""
+        return int(self.targets.shape[1])
+
+    @property
+    def over(self) -> str:
+        """What the minimum is taken over, in words."""
+        return "all functions of the kernel and all intercepts"
+
+    @property
+    def alphas(self) -> Floats:
+        """α of each column."""
+        return np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), self.n_outputs)
+
+    def take(self, rows: Indices) -> GLMProblem:
+        """The problem on some of the rows."""
+        parts = {name: getattr(self, name)[rows] for name in ("targets", "weights", "offset")}
+        return replace(self, **parts)
+
+    def solve(
+        self, features: SpanFeatures, workers: Workers, start: Floats | None = None
+    ) -> GLMSolution:
+        """The best function in the span: Newton's method, or interior point for losses with kinks.
+
+        ``start`` holds coordinates and, in its last row, intercepts from which Newton's method
+        begins; the best constants by default.
+        """
+        if start is None:
+            start = np.vstack([np.zeros((features.n, self.n_outputs)), self.constants()])
+        columns = [
+            _interior_in_span(self, column, features, workers)
+            if _kinked(loss)
+            else _newton_in_span(self, column, features, workers, start[:, [column]])
+            for column, loss in enumerate(self.losses)
+        ]
+        return GLMSolution(
+            np.hstack([column.coordinates for column in columns]),
+            np.concatenate([column.intercepts for column in columns]),
+            np.hstack([column.fitted for column in columns]),
+            np.hstack([column.dual for column in columns]),
+            max(column.steps for column in columns),
+            all(column.converged for column in columns),
+        )
+
+    def value(self, fitted: Floats, squared_norms: Floats) -> Floats:
+        """P per column, from f + b at the rows and ‖f‖²."""
+        total = fitted + self.offset[:, None]
+        columns = zip(self.losses, total.T, self.targets.T, strict=True)
+        losses = np.array([float(self.weights @ loss.value(f, y)) for loss, f, y in columns])
+        return losses + 0.5 * self.alphas * squared_norms
+
+    def constants(self) -> Floats:
+        """The best intercept of each column without any function."""
+        return self.intercepts(np.zeros_like(self.targets))
+
+    def intercepts(self, values: Floats) -> Floats:
+        """The b of least loss for each column, given the values of f at the rows."""
+        columns = zip(self.losses, values.T, self.targets.T, strict=True)
+        return np.array(
+            [_best_constant(loss, y, self.weights, self.offset + f) for loss, f, y in columns]
+        )
+
+    def zero_value(self) -> Floats:
+        """P of the best constant."""
+        fitted = np.broadcast_to(self.constants(), self.targets.shape)
+        return self.value(fitted, np.zeros(self.n_outputs))
+
+    def dual_point(self, fitted: Floats) -> Floats:
+        """The dual point -wℓ'(f + b + o) of smooth losses, feasible up to 1'a = 0."""
+        total = fitted + self.offset[:, None]
+        columns = zip(self.losses, total.T, self.targets.T, strict=True)
+        slopes = np.column_stack([loss.gradient(f, y) for loss, f, y in columns])
+        return np.asarray(-self.weights[:, None] * slopes)
+
+    def feasible(self, a: Floats) -> Floats:
+        """A dual point clipped into the domain of the conjugates, and balanced."""
+        bounds = [self._bounds(column) for column in range(self.n_outputs)]
+        lower, upper = (np.column_stack(ends) for ends in zip(*bounds, strict=True))
+        return balanced(np.clip(a, lower, upper))
+
+    def lower_bound(self, a: Floats, quadratic: Floats) -> Floats:
+        """The largest D(ta) over 0 ≤ t ≤ 1 for a feasible a, from a'Ka or an upper bound of it.
+
+        D(ta) is concave in t, and every t gives a true bound. At a minimum in a span the best t is
+        at most 1.
+        """
+        columns = enumerate(zip(a.T, quadratic, strict=True))
+        return np.array([_largest(partial(self._dual_value, j, *both)) for j, both in columns])
+
+    def _dual_value(self, column: int, a: Floats, quadratic: float, t: float) -> float:
+        """D(ta)."""
+        loss, y = self.losses[column], self.targets[:, column]
+        # Rounding must not move the slopes out of the conjugate's domain.
+        slopes = np.clip(-t * a / self.weights, *_slopes(loss, y))
+        conjugates = float(self.weights @ loss.conjugate(slopes, y))
+        curved = max(quadratic, 0.0) / (2.0 * float(self.alphas[column]))
+        return -conjugates - t * float(self.offset @ a) - t**2 * curved
+
+    def _bounds(self, column: int) -> tuple[Floats, Floats]:
+        """Least and largest a for which the conjugate is finite."""
+        least, most = _slopes(self.losses[column], self.targets[:, column])
+        return -self.weights * most, -self.weights * least
+
+    def _linear_losses(self, column: int) -> LinearLosses:
+        """A loss with kinks, as one that is linear on either side of y - o."""
+        lower, upper = self._bounds(column)
+        gain = self.targets[:, column] - self.offset
+        return LinearLosses(gain[None], lower[None], upper[None])
+
+
+def _newton_in_span(
+    problem: GLMProblem, column: int, features: SpanFeatures, workers: Workers, start: Floats
+) -> GLMSolution:
+    """The solution of a column with a smooth loss."""
+    n = features.n
+    solution = newton(
+        features,
+        problem.losses[column],
+        problem.targets[:, [column]],
+        problem.weights,
+        start=start,
+        ridge=np.append(np.full(n, problem.alphas[column]), 0.0),
+        workers=workers,
+        offset=problem.offset,
+    )
+    slopes = problem.losses[column].gradient(solution.fitted, problem.targets[:, [column]])
+    return GLMSolution(
+        solution.coefficients[:n],
+        solution.coefficients[n],
+        solution.fitted - problem.offset[:, None],
+        -problem.weights[:, None] * slopes,
+        solution.steps,
+        solution.converged,
+    )
+
+
+def _interior_in_span(
+    problem: GLMProblem, column: int, features: SpanFeatures, workers: Workers
+) -> GLMSolution:
+    """The solution of a column whose loss has kinks: min ½c'VV'c - (y - o)'c over 1'c = 0.
+
+    c = a/α lies between the slopes of the loss, times w/α. The intercept is the best one for f, not
+    the multiplier of 1'c = 0, of which there are many where no row lies on the kink.
+    """
+    m, alpha = features.n_rows, float(problem.alphas[column])
+    losses = problem._linear_losses(column)
+    scaled = losses.times(1.0 / alpha).balanced()
+    V = TallMatrix(features.span_rows(np.arange(m)), m, workers)
+    gain = scaled.gain[0]
+    precise = np.dtype(features.dtype) == np.float64
+    # A constant makes no difference where 1'c = 0, but would cost digits.
+    solution = interior_point(
+        V,
+        0.0,
+        float(np.median(gain)) - gain,
+        scaled.lower[0],
+        scaled.upper[0],
+        equality=np.ones(m),
+        tol=_PRECISE_GAP if precise else _ROUGH_GAP,
+        max_steps=_MAX_STEPS,
+        workers=workers,
+        dtype=features.dtype,
+    )
+    values = V.times(solution.coordinates[:, None])
+    intercept = losses.intercept(values[:, 0])
+    return GLMSolution(
+        solution.coordinates[:, None],
+        np.array([intercept]),
+        values + intercept,
+        alpha * solution.a[:, None],
+        solution.steps,
+        _close_enough(solution),
+    )
+
+
+def _close_enough(solution: InteriorPointSolution) -> bool:
+    """Whether interior point has converged; rounding may end it before the last digits."""
+    gap = abs(solution.primal - solution.dual)
+    return solution.converged or gap <= _ROUGH_GAP * abs(solution.primal)
+
+
+def _largest(concave: Callable[[float], float]) -> float:
+    """The largest value of a concave function on [0, 1] by golden section; 1 is looked at first."""
+    low, high = 0.0, 1.0
+    left, right = 1.0 - _GOLDEN, _GOLDEN
+    at_left, at_right = concave(left), concave(right)
+    best = max(concave(1.0), at_left, at_right)
+    for _ in range(_NARROWINGS):
+        if at_left > at_right:
+            high, right, at_right = right, left, at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = concave(left)
+            best = max(best, at_left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = concave(right)
+            best = max(best, at_right)
+    return float(best)
+
+
+def _kinked(loss: RowLoss) -> bool:
+    return isinstance(loss, PinballRows)
+
+
+def _slopes(loss: RowLoss, y: Floats) -> tuple[Floats, Floats]:
+    if isinstance(loss, PinballRows):
+        return np.full_like(y, -loss.high), np.full_like(y, -loss.low)
+    return loss.slopes(y)
+
+
+def _best_constant(loss: RowLoss, y: Floats, weights: Floats, offset: Floats) -> float:
+    """The b of least Σwℓ(b + o, y)."""
+    if isinstance(loss, PinballRows):
+        losses = LinearLosses.pinball(y - offset, weights, loss.low, loss.high)
+        return losses.intercept(np.zeros_like(y))
+
+    def slope(b: float) -> float:
+        with np.errstate(over="ignore"):
+            return float(weights @ loss.gradient(b + offset, y))
+
+    size, b = 1.0, -float(np.average(offset, weights=weights))
+    falls = slope(b) < 0
+    while (slope(b + size if falls else b - size) < 0) == falls and size < 1e300:
+        size *= 2.0
+    low, high = (b, b + size) if falls else (b - size, b)
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
+    return 0.5 * (low + high)
