@@ -189,6 +189,7 @@ class FitRun:
         self._folder = getattr(estimator, "checkpoint", None) if resumes else None
         self._checkpoint: Checkpoint | None = None
         self._contexts = ExitStack()
+        self._round = ""
 
     def __enter__(self) -> Self:
         estimator = self._estimator
@@ -246,11 +247,15 @@ class FitRun:
 
     def begin(self, name: str, ticks: int = 1, rows: int = 0) -> Callable[[int], None]:
         """Announce a stage; returns a function to call with 1, 2, … ticks."""
-        return self._progress.begin(name, ticks, rows)
+        return self._progress.begin(name + self._round, ticks, rows)
+
+    def begin_round(self, name: str) -> None:
+        """Add this to the names of the stages from now on, where a fit goes through them again."""
+        self._round = f"-{name}" if name else ""
 
     def finished(self, name: str) -> Any:
         """The result of a stage that the checkpoint holds, or None where it has to be computed."""
-        return None if self._checkpoint is None else self._checkpoint.recorded(name)
+        return None if self._checkpoint is None else self._checkpoint.recorded(name + self._round)
 
     def resume(self, name: str) -> Any:
         """Announce a stage; returns its recorded result, or None where it has to be computed."""
@@ -263,7 +268,7 @@ class FitRun:
         What ``max_time`` has cut short is not recorded: a fit with more time does it again.
         """
         if self._checkpoint is not None and not (self.clock.has_ended or _ended_by_time(result)):
-            self._checkpoint.record(name, result)
+            self._checkpoint.record(name + self._round, result)
         return result
 
     def same_data(self, name: str, items: Any) -> None:

@@ -1,4 +1,4 @@
-"""Laplace's approximation for classifiers: the mode, its posterior, and how a fit finds them."""
+"""Laplace's approximation: the mode, its posterior, and how a fit finds them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pursuit.estimators.gp.stages import (
 from pursuit.estimators.span.features import Span, SpanFeatures
 from pursuit.greedy import Problem, SpanFit
 from pursuit.linalg import SpanSolution, Workers, invert_lower
-from pursuit.objectives import LogisticRows
+from pursuit.objectives import LogisticRows, RowLoss
 from pursuit.rows import draw_rows
 from pursuit.solvers import newton
 from pursuit.tuning import Confidence, HeldOut, Latents, fit_confidence
@@ -33,15 +33,17 @@ _SCALES = np.log(1e-3), np.log(1e6)
 _NOTHING = 1e-3
 """Evidence a row below which a larger or smaller scale is not worth a further step."""
 _ROUGHLY = 1e-7
+_LOGISTIC = LogisticRows()
 
 
 @dataclass(frozen=True)
 class LaplaceFit:
-    """Posterior of f_c = Vb_c, b_c ~ N(0, sI), for targets ±1 (Rasmussen & Williams, 3.4).
+    """Posterior of f_c = Vb_c, b_c ~ N(0, sI), for a loss ℓ (Rasmussen & Williams, 3.4).
 
-    The mode minimises Σw log(1 + exp(-yf)) + ½‖b‖²/s; with D = diag(w p(1 - p)) there, the
-    covariance of b is (V'DV + I/s)⁻¹ = (LL')⁻¹. V = K_S R⁻ᵀ are the coordinates of the span of S,
-    so that b are those of the prior s·k projected on it (Formulas §1).
+    The mode minimises Σwℓ(f, y) + ½‖b‖²/s; with D = diag(wℓ'') there, the covariance of b is
+    (V'DV + I/s)⁻¹ = (LL')⁻¹. V = K_S R⁻ᵀ are the coordinates of the span of S, so that b are those
+    of the prior s·k projected on it (Formulas §1). The loss of a classifier is log(1 + exp(-yf))
+    for y = ±1.
 
     Attributes
     ----------
@@ -52,7 +54,7 @@ class LaplaceFit:
     factors : array of shape (n_columns, n, n)
         L of every column.
     log_evidence : array of shape (n_columns,)
-        -Σw log(1 + exp(-yf)) - ½‖b‖²/s - ½ log|I + sV'DV|.
+        -Σwℓ(f, y) - ½‖b‖²/s - ½ log|I + sV'DV|.
     converged : bool
         Whether Newton's method found the mode.
     """
@@ -70,7 +72,7 @@ class LaplaceFit:
         return Latents(features.T @ self.mode, variance, self.scale * missed, self.scale * prior)
 
     def left_out(self, rows: HeldOut) -> Latents:
-        """At rows of the fit, each time without the row and all that are identical to it.
+        """At rows of a classifier's fit, each without the row and all that are identical to it.
 
         A basis point leaves the basis, too: without its function f has the mean f' = U'L'b and the
         variance v = ‖U‖², for the U of :meth:`~pursuit.tuning.HeldOut.rotated`. With g =
@@ -123,21 +125,27 @@ def fit_laplace(
     scale: float,
     workers: Workers,
     *,
+    loss: RowLoss = _LOGISTIC,
+    offset: Floats | None = None,
     start: Floats | None = None,
     tol: float = 1e-14,
 ) -> LaplaceFit:
-    """Find the mode by Newton's method, and the curvature there; every column by itself."""
+    """Find the mode by Newton's method, and the curvature there; every column by itself.
+
+    ``offset`` is added to f at the rows.
+    """
     found = newton(
         features,
-        LogisticRows(),
+        loss,
         targets,
         weights,
         start=np.zeros((n, targets.shape[1])) if start is None else start,
         ridge=np.full(n, 1.0 / scale),
         workers=workers,
+        offset=offset,
         tol=tol,
     )
-    bends = weights[:, None] * LogisticRows().curvature(found.fitted, targets)
+    bends = weights[:, None] * loss.curvature(found.fitted, targets)
     factors = np.empty((targets.shape[1], n, n))
     for column, bend in enumerate(bends.T):
         curved = _weighted_gram(features, n, bend, workers)
@@ -155,6 +163,8 @@ def learn_scale(
     weights: Floats,
     start: float,
     workers: Workers,
+    loss: RowLoss = _LOGISTIC,
+    offset: Floats | None = None,
 ) -> LaplaceFit:
     """The scale with most evidence: steps of a factor 4 uphill, then the top of a parabola.
 
@@ -169,6 +179,8 @@ def learn_scale(
             weights,
             float(np.exp(log_scale)),
             workers,
+            loss=loss,
+            offset=offset,
             start=None if before is None else before.mode,
             tol=_ROUGHLY,
         )

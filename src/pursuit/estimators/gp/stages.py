@@ -291,19 +291,25 @@ def learn_or_keep(
     run: FitRun,
     *,
     classes: bool = False,
+    noise: float | str | None = None,
+    options: Evidence | None = None,
 ) -> tuple[LearnedKernel, CountingKernel]:
     """Learn, or take as given, the kernel and noise of an estimator; also the kernel compiled.
 
     The estimator has the parameters kernel, noise, optimizer, gamma, coef0, degree and
-    kernel_params. With ``classes`` the targets are ±1, and the noise only serves the choice of a
-    basis. Learning ends after its share of the fit's time, and the report says so. The counter of
+    kernel_params; ``noise`` and ``options`` of the evidence may be given in place of its own. With
+    ``classes`` the targets are ±1, and the noise only serves the choice of a basis. Learning ends after its share of the fit's time, and the report says so. The counter of
     the compiled kernel starts at 0: what learning has evaluated is not a cost of the choice.
     """
     learned: LearnedKernel | None = run.resume("learn")
     if learned is not None:
         return learned, estimator._compile(learned.kernel, X)[0]
     late = partial(run.clock.over, _LEARNING_SHARE)
-    learned, compiled = _learn_or_take(estimator, sample, X, rng, run.workers, classes, late)
+    noise = estimator.noise if noise is None else noise
+    options = evidence_options(estimator.optimizer) if options is None else options
+    learned, compiled = _learn_or_take(
+        estimator, sample, X, rng, run.workers, classes, late, noise, options
+    )
     return run.keep("learn", learned), CountingKernel(compiled.kernel)
 
 
@@ -315,6 +321,8 @@ def _learn_or_take(
     workers: Workers,
     classes: bool,
     late: Callable[[], bool],
+    given_noise: float | str,
+    options: Evidence,
 ) -> tuple[LearnedKernel, CountingKernel]:
     """What the evidence says, or what is given; the kernel has counted what this has evaluated."""
     kernel, power = estimator._given_kernel(expand=False), target_power(sample)
@@ -328,7 +336,7 @@ def _learn_or_take(
     deviations = feature_deviations(sample, rng) if numeric or kernel is None else None
     units = None if deviations is None else or_one(deviations)
     floor = _CLASS_FLOOR if classes else NOISE_FLOOR
-    given = noise_range(kernel, estimator.noise, power, floor)
+    given = noise_range(kernel, given_noise, power, floor)
     kept = why_kept(estimator.optimizer, kernel, width, power)
     learns = not kept
     kernel = kernel if learns else expanded(kernel)
@@ -342,7 +350,7 @@ def _learn_or_take(
             sample,
             np.asarray(units),
             given,
-            options=evidence_options(estimator.optimizer),
+            options=options,
             rng=rng,
             workers=workers,
             known=known,
@@ -361,7 +369,7 @@ def _learn_or_take(
     compiled, white = estimator._compile(kernel, X)
     check_positive_definite(compiled, sample, rng)
     if not learns:
-        noise = _keep_noise(estimator.noise, white, sample, compiled, rng, workers)
+        noise = _keep_noise(given_noise, white, sample, compiled, rng, workers)
     relevance, names = None, []
     if deviations is not None and isinstance(kernel, SklearnKernel):
         names = feature_names(estimator, len(deviations))
