@@ -12,7 +12,7 @@ from pursuit._types import Floats, Indices
 from pursuit.bounds import balanced
 from pursuit.estimators.span.features import SpanFeatures
 from pursuit.linalg import TallMatrix, Workers
-from pursuit.objectives import PinballRows, RowLoss
+from pursuit.objectives import RowLoss
 from pursuit.solvers import InteriorPointSolution, LinearLosses, interior_point, newton
 
 _PRECISE_GAP, _ROUGH_GAP = 1e-11, 1e-4
@@ -20,7 +20,7 @@ _PRECISE_GAP, _ROUGH_GAP = 1e-11, 1e-4
 _MAX_STEPS = 80
 """Steps after which interior point gives up and the fit warns."""
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
-_NARROWINGS = 60
+_NARROWINGS = 30
 """Steps of the search for the best multiple of a dual point: each leaves 62 % of the interval."""
 
 
@@ -105,6 +105,15 @@ class GLMProblem:
         parts = {name: getattr(self, name)[rows] for name in ("targets", "weights", "offset")}
         return replace(self, **parts)
 
+    def column(self, column: int) -> GLMProblem:
+        """The problem of one column."""
+        return replace(
+            self,
+            losses=(self.losses[column],),
+            targets=self.targets[:, [column]],
+            alpha=float(self.alphas[column]),
+        )
+
     def solve(
         self, features: SpanFeatures, workers: Workers, start: Floats | None = None
     ) -> GLMSolution:
@@ -117,7 +126,7 @@ class GLMProblem:
             start = np.vstack([np.zeros((features.n, self.n_outputs)), self.constants()])
         columns = [
             _interior_in_span(self, column, features, workers)
-            if _kinked(loss)
+            if loss.kinked
             else _newton_in_span(self, column, features, workers, start[:, [column]])
             for column, loss in enumerate(self.losses)
         ]
@@ -144,9 +153,7 @@ class GLMProblem:
     def intercepts(self, values: Floats) -> Floats:
         """The b of least loss for each column, given the values of f at the rows."""
         columns = zip(self.losses, values.T, self.targets.T, strict=True)
-        return np.array(
-            [_best_constant(loss, y, self.weights, self.offset + f) for loss, f, y in columns]
-        )
+        return np.array([loss.constant(y, self.weights, self.offset + f) for loss, f, y in columns])
 
     def zero_value(self) -> Floats:
         """P of the best constant."""
@@ -179,14 +186,14 @@ class GLMProblem:
         """D(ta)."""
         loss, y = self.losses[column], self.targets[:, column]
         # Rounding must not move the slopes out of the conjugate's domain.
-        slopes = np.clip(-t * a / self.weights, *_slopes(loss, y))
+        slopes = np.clip(-t * a / self.weights, *loss.slopes(y))
         conjugates = float(self.weights @ loss.conjugate(slopes, y))
         curved = max(quadratic, 0.0) / (2.0 * float(self.alphas[column]))
         return -conjugates - t * float(self.offset @ a) - t**2 * curved
 
     def _bounds(self, column: int) -> tuple[Floats, Floats]:
         """Least and largest a for which the conjugate is finite."""
-        least, most = _slopes(self.losses[column], self.targets[:, column])
+        least, most = self.losses[column].slopes(self.targets[:, column])
         return -self.weights * most, -self.weights * least
 
     def _linear_losses(self, column: int) -> LinearLosses:
@@ -285,34 +292,3 @@ def _largest(concave: Callable[[float], float]) -> float:
             at_right = concave(right)
             best = max(best, at_right)
     return float(best)
-
-
-def _kinked(loss: RowLoss) -> bool:
-    return isinstance(loss, PinballRows)
-
-
-def _slopes(loss: RowLoss, y: Floats) -> tuple[Floats, Floats]:
-    if isinstance(loss, PinballRows):
-        return np.full_like(y, -loss.high), np.full_like(y, -loss.low)
-    return loss.slopes(y)
-
-
-def _best_constant(loss: RowLoss, y: Floats, weights: Floats, offset: Floats) -> float:
-    """The b of least Σwℓ(b + o, y)."""
-    if isinstance(loss, PinballRows):
-        losses = LinearLosses.pinball(y - offset, weights, loss.low, loss.high)
-        return losses.intercept(np.zeros_like(y))
-
-    def slope(b: float) -> float:
-        with np.errstate(over="ignore"):
-            return float(weights @ loss.gradient(b + offset, y))
-
-    size, b = 1.0, -float(np.average(offset, weights=weights))
-    falls = slope(b) < 0
-    while (slope(b + size if falls else b - size) < 0) == falls and size < 1e300:
-        size *= 2.0
-    low, high = (b, b + size) if falls else (b - size, b)
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
-    return 0.5 * (low + high)
