@@ -6,6 +6,7 @@ from pursuit.estimators.components.kernel_pca import SparseKernelPCA
 from pursuit.estimators.full_scale.classifier import FullScaleGPClassifier
 from pursuit.estimators.full_scale.distance import ExactDistance
 from pursuit.estimators.full_scale.regressor import FullScaleGPRegressor
+from pursuit.estimators.glm.estimator import SparseKernelGLM
 from pursuit.estimators.gp.classifier import SparseGPClassifier
 from pursuit.estimators.gp.exact import ExactGPRegressor
 from pursuit.estimators.gp.sparse import SparseGPRegressor
@@ -52,6 +53,7 @@ __all__ = [
     "SparseGPClassifier",
     "SparseGPRegressor",
     "SparseKernelCCA",
+    "SparseKernelGLM",
     "SparseKernelPCA",
     "SparseKernelRidge",
     "load",
