@@ -14,14 +14,14 @@ import numpy as np
 
 from pursuit._types import Floats
 from pursuit.bounds import Certificate
-from pursuit.estimators.glm.problem import GLMProblem
-from pursuit.estimators.span.features import DualPass, SpanFeatures, exact_certificate
-from pursuit.gram import kernel_diagonal, kernel_product
+from pursuit.estimators.glm.problem import GLMProblem, interior_in_span
+from pursuit.estimators.span.features import DualPass, exact_certificate
 from pursuit.greedy import CostMeter, kernel_matrix
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import (
     CGSolution,
     LowRankPlusDiagonal,
+    PivotedCholesky,
     TallMatrix,
     Workers,
     column_dots,
@@ -31,18 +31,20 @@ from pursuit.linalg import (
 from pursuit.objectives import RowLoss
 from pursuit.rows import RowSource
 
-IMPROVED_ROWS = 4096
-"""With more rows than this, the dual point is that of the span: products with K cost too much."""
-_STORED_ROWS = 2048
-"""K of at most this many rows is kept, 32 MB; otherwise each product computes it again."""
-_ROUNDS, _INNER_STEPS, _INNER_TOL = 8, 12, 1e-3
-"""Newton steps, and conjugate gradients in each. More of them give tighter certificates."""
+IMPROVED_ROWS = 3000
+"""With more rows than this, the dual point is that of the span. K of so many rows takes 72 MB."""
+_ROUNDS, _INNER_STEPS, _INNER_TOL = 20, 60, 1e-6
+"""Most Newton steps, most conjugate gradients in each, and the residual at which these end. More of
+them give tighter certificates."""
+_FACTOR_COLUMNS = 512
+"""Columns of the preconditioner. More of them take longer, and save conjugate gradients."""
 _TIGHT = 1.25
 """The gap is improved until it is proved to be at most this multiple of P(f) - P_min."""
 _NEGLIGIBLE = 1e-9
 """A gap below this share of P(best constant) - P(f) is not improved."""
-_NARROWER = 0.3
-"""Factor by which kinks are smoothed less in each round."""
+_SMOOTHING = 0.3
+"""Kinks are smoothed as far as this share of the gap allows. Less smoothing takes more steps and
+can give a tighter certificate."""
 _LINE_TOLERANCE = 1e-3
 
 
@@ -51,7 +53,6 @@ def glm_certificate(
     fitted: Floats,
     squared_norms: Floats,
     dual: Floats,
-    features: SpanFeatures,
     rows: RowSource,
     kernel: CountingKernel,
     workers: Workers,
@@ -69,8 +70,6 @@ def glm_certificate(
         ‖f‖².
     dual : array of shape (n_rows, n_outputs)
         Dual point of the best function in the span.
-    features : SpanFeatures
-        The span, which preconditions systems in K.
     rows : RowSource
         x.
     kernel : CountingKernel
@@ -85,7 +84,9 @@ def glm_certificate(
     )
     if rows.n_rows > IMPROVED_ROWS:
         return plain, product
-    matrix = _FullKernel(rows, kernel, features, workers, meter)
+    matrix = _FullKernel(rows, kernel, workers)
+    if meter is not None:
+        meter.passes += 1.0
     bounds = [
         _improved(
             problem.column(j),
@@ -101,50 +102,53 @@ def glm_certificate(
     return replace(plain, lower_per_output=lower, minimum_upper_per_output=least), product
 
 
+@dataclass(frozen=True)
+class _Function:
+    """Any function: its values at the rows, with intercept and offset, and its squared norm."""
+
+    values: Floats
+    squared_norm: float
+
+
 class _FullKernel:
-    """Products with K, and systems in K that the span preconditions."""
+    """K of all rows, and systems in K, preconditioned by a pivoted Cholesky factor."""
 
-    def __init__(
-        self,
-        rows: RowSource,
-        kernel: CountingKernel,
-        features: SpanFeatures,
-        workers: Workers,
-        meter: CostMeter | None,
-    ) -> None:
-        self._rows, self._kernel, self._workers, self._meter = rows, kernel, workers, meter
-        self._features = features
-        self._missed: Floats | None = None
-        self._stored: Floats | None = None
+    def __init__(self, rows: RowSource, kernel: CountingKernel, workers: Workers) -> None:
+        self.K = kernel_matrix(kernel, rows.take(np.arange(rows.n_rows)), workers)
+        self._workers = workers
+        factor = PivotedCholesky(np.diag(self.K), _FACTOR_COLUMNS, workers)
+        while factor.rank < _FACTOR_COLUMNS and factor.available.any():
+            pivot = int(np.argmax(np.where(factor.available, factor.residual, -np.inf)))
+            row = factor.scaled_row(pivot, self.K[pivot] - factor.rows[:, pivot] @ factor.rows)
+            if row is not None:
+                factor.append(pivot, row)
+        self._L = np.ascontiguousarray(factor.rows.T)
+        self._missed = np.maximum(factor.residual, 0.0)
 
-    def times(self, vectors: Floats) -> Floats:
-        """K @ vectors."""
-        if self._stored is not None:
-            return np.asarray(self._stored @ vectors)
-        if self._meter is not None:
-            self._meter.passes += 1.0
-        m = self._rows.n_rows
-        if m <= _STORED_ROWS:
-            items = self._rows.take(np.arange(m))
-            self._stored = kernel_matrix(self._kernel, items, self._workers)
-            return np.asarray(self._stored @ vectors)
-        return kernel_product(self._rows, self._kernel, vectors, self._workers)
+    def lower_bound(self, problem: GLMProblem, dual: Floats) -> float:
+        """The bound that a dual point gives once it is feasible."""
+        a = problem.feasible(dual[:, None])
+        return float(problem.lower_bound(a, column_dots(a, self.K @ a))[0])
+
+    def best_in_span(self, problem: GLMProblem) -> tuple[_Function, Floats]:
+        """The best function in the span of the pivots for a loss with kinks, and its dual point."""
+        V = TallMatrix(self._L, len(self._L), self._workers)
+        best = interior_in_span(problem, V, self._workers, np.float64)
+        values = best.fitted[:, 0] + problem.offset
+        return _Function(values, float(best.squared_norms[0])), best.dual[:, 0]
 
     def solve(self, diagonal: Floats, rhs: Floats) -> Floats:
         """(K + diag δ)⁻¹ rhs on the rows where δ is finite, roughly; 0 on others."""
         free = np.flatnonzero(np.isfinite(diagonal))
         delta = diagonal[free, None]
-        V = self._features.span_rows(free)
         inverse = LowRankPlusDiagonal(
-            TallMatrix(V, len(free), self._workers),
-            diagonal[free] + self._missed_diagonal()[free],
-            self._workers,
+            self._L[free], diagonal[free] + self._missed[free], self._workers
         )
 
         def product(vectors: Floats) -> Floats:
-            whole = np.zeros((self._rows.n_rows, vectors.shape[1]))
+            whole = np.zeros((len(self.K), vectors.shape[1]))
             whole[free] = vectors
-            return np.asarray(self.times(whole)[free] + delta * vectors)
+            return np.asarray((self.K @ whole)[free] + delta * vectors)
 
         right = rhs[free]
         start = CGSolution(np.zeros_like(right), right, 0)
@@ -154,21 +158,6 @@ class _FullKernel:
         result = np.zeros_like(rhs)
         result[free] = found.v
         return result
-
-    def _missed_diagonal(self) -> Floats:
-        """The diagonal of K - VV'."""
-        if self._missed is None:
-            prior = kernel_diagonal(self._rows, self._kernel)
-            self._missed = np.maximum(prior - self._features.squares(self._workers), 0.0)
-        return self._missed
-
-
-@dataclass(frozen=True)
-class _Function:
-    """Any function: its values at the rows, with intercept and offset, and its squared norm."""
-
-    values: Floats
-    squared_norm: float
 
 
 @dataclass(frozen=True)
@@ -213,22 +202,23 @@ def _improved(
     """A lower and an upper bound on the minimum of a single column over all functions."""
     lower, value = bounds
     least = value
-    loss = problem.losses[0]
-    width = 0.0
-    if loss.kinked:
-        steepest = np.maximum(*np.abs(loss.slopes(problem.targets[:, 0])))
-        width = 2.0 * (value - lower) / float(problem.weights @ steepest**2)
+    loss, width = problem.losses[0], 0.0
     function = _Function(fitted + problem.offset, squared_norm)
+    if loss.kinked and value - lower > negligible:
+        function, dual = matrix.best_in_span(problem)
+        least = min(least, _value(problem, function))
+        lower = max(lower, matrix.lower_bound(problem, dual))
+        steepest = np.maximum(*np.abs(loss.slopes(problem.targets[:, 0])))
+        width = 2.0 * _SMOOTHING * (value - lower) / float(problem.weights @ steepest**2)
     for _ in range(_ROUNDS):
         if value - lower <= max(_TIGHT * (value - least), negligible):
             break
         smooth = _Smoothed(loss, width) if loss.kinked else loss
-        function = _step(problem, smooth, matrix, function)
-        slopes = smooth.gradient(function.values, problem.targets[:, 0])
-        a = problem.feasible((-problem.weights * slopes)[:, None])
+        function, c = _step(problem, smooth, matrix, function)
         least = min(least, _value(problem, function))
-        lower = max(lower, float(problem.lower_bound(a, column_dots(a, matrix.times(a)))[0]))
-        width *= _NARROWER
+        slopes = smooth.gradient(function.values, problem.targets[:, 0])
+        for dual in (c, -problem.weights * slopes):
+            lower = max(lower, matrix.lower_bound(problem, dual))
     return lower, least
 
 
@@ -241,12 +231,12 @@ def _value(problem: GLMProblem, function: _Function) -> float:
 
 def _step(
     problem: GLMProblem, loss: RowLoss, matrix: _FullKernel, function: _Function
-) -> _Function:
+) -> tuple[_Function, Floats]:
     """A step of Newton's method over all functions.
 
     Where c = a - D(f⁺ + b⁺ - f - b) with D = wℓ'' and a = -wℓ', Newton's function is f⁺ = Kc/α: on
     rows with curvature, (K + αD⁻¹)c = α(D⁻¹a + f + b - b⁺), elsewhere c = a. The best function
-    between f and f⁺ is taken.
+    between f and f⁺ is returned, and c.
     """
     y, w, alpha = problem.targets[:, 0], problem.weights, float(problem.alphas[0])
     g = function.values
@@ -254,7 +244,7 @@ def _step(
     bends = w * loss.curvature(g, y)
     curved = bends > 0
     fixed = np.where(curved, 0.0, a)
-    shift = matrix.times(fixed[:, None])[:, 0] / alpha if fixed.any() else 0.0
+    shift = matrix.K @ fixed / alpha
     inverse = np.divide(1.0, bends, out=np.full_like(a, np.inf), where=curved)
     aim = np.where(curved, inverse * a + g - problem.offset - shift, 0.0)
     solved = alpha * matrix.solve(
@@ -263,7 +253,7 @@ def _step(
     total, unit = solved.sum(axis=0)
     intercept = (total + fixed.sum()) / unit if unit > 0 else 0.0
     c = fixed + solved[:, 0] - intercept * solved[:, 1]
-    product = matrix.times(c[:, None])[:, 0] / alpha
+    product = matrix.K @ c / alpha
     ahead = product + intercept + problem.offset - g
     # ‖f + t(f⁺ - f)‖² from the inner products of f and f⁺.
     old, mixed, new = (
@@ -281,4 +271,4 @@ def _step(
         return first + alpha * (mixed - old + t * bend), second + alpha * bend
 
     t = line_search(slope, 1.0, guess=1.0, tolerance=_LINE_TOLERANCE)
-    return _Function(g + t * ahead, old + 2.0 * t * (mixed - old) + t * t * bend)
+    return _Function(g + t * ahead, old + 2.0 * t * (mixed - old) + t * t * bend), c

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import balanced
 from pursuit.estimators.span.features import SpanFeatures
-from pursuit.linalg import TallMatrix, Workers
+from pursuit.linalg import Factor, TallMatrix, Workers
 from pursuit.objectives import RowLoss
 from pursuit.solvers import InteriorPointSolution, LinearLosses, interior_point, newton
 
@@ -124,8 +125,9 @@ class GLMProblem:
         """
         if start is None:
             start = np.vstack([np.zeros((features.n, self.n_outputs)), self.constants()])
+        V = TallMatrix(features.span_rows(np.arange(features.n_rows)), features.n_rows, workers)
         columns = [
-            _interior_in_span(self, column, features, workers)
+            interior_in_span(self.column(column), V, workers, features.dtype)
             if loss.kinked
             else _newton_in_span(self, column, features, workers, start[:, [column]])
             for column, loss in enumerate(self.losses)
@@ -169,7 +171,7 @@ class GLMProblem:
 
     def feasible(self, a: Floats) -> Floats:
         """A dual point clipped into the domain of the conjugates, and balanced."""
-        bounds = [self._bounds(column) for column in range(self.n_outputs)]
+        bounds = [self.bounds(column) for column in range(self.n_outputs)]
         lower, upper = (np.column_stack(ends) for ends in zip(*bounds, strict=True))
         return balanced(np.clip(a, lower, upper))
 
@@ -191,16 +193,10 @@ class GLMProblem:
         curved = max(quadratic, 0.0) / (2.0 * float(self.alphas[column]))
         return -conjugates - t * float(self.offset @ a) - t**2 * curved
 
-    def _bounds(self, column: int) -> tuple[Floats, Floats]:
+    def bounds(self, column: int) -> tuple[Floats, Floats]:
         """Least and largest a for which the conjugate is finite."""
         least, most = self.losses[column].slopes(self.targets[:, column])
         return -self.weights * most, -self.weights * least
-
-    def _linear_losses(self, column: int) -> LinearLosses:
-        """A loss with kinks, as one that is linear on either side of y - o."""
-        lower, upper = self._bounds(column)
-        gain = self.targets[:, column] - self.offset
-        return LinearLosses(gain[None], lower[None], upper[None])
 
 
 def _newton_in_span(
@@ -229,32 +225,32 @@ def _newton_in_span(
     )
 
 
-def _interior_in_span(
-    problem: GLMProblem, column: int, features: SpanFeatures, workers: Workers
+def interior_in_span(
+    problem: GLMProblem, V: Factor, workers: Workers, dtype: DTypeLike
 ) -> GLMSolution:
-    """The solution of a column whose loss has kinks: min ½c'VV'c - (y - o)'c over 1'c = 0.
+    """The solution of a single column whose loss has kinks: min ½c'VV'c - (y - o)'c over 1'c = 0.
 
-    c = a/α lies between the slopes of the loss, times w/α. The intercept is the best one for f, not
-    the multiplier of 1'c = 0, of which there are many where no row lies on the kink.
+    c = a/α lies between the slopes of the loss, times -w/α. The intercept is the best one for f,
+    not the multiplier of 1'c = 0, of which there are many where no row lies on the kink.
     """
-    m, alpha = features.n_rows, float(problem.alphas[column])
-    losses = problem._linear_losses(column)
+    alpha = float(problem.alphas[0])
+    lower, upper = problem.bounds(0)
+    gain = problem.targets[:, 0] - problem.offset
+    losses = LinearLosses(gain[None], lower[None], upper[None])
     scaled = losses.times(1.0 / alpha).balanced()
-    V = TallMatrix(features.span_rows(np.arange(m)), m, workers)
-    gain = scaled.gain[0]
-    precise = np.dtype(features.dtype) == np.float64
-    # A constant makes no difference where 1'c = 0, but would cost digits.
+    precise = np.dtype(dtype) == np.float64
     solution = interior_point(
         V,
         0.0,
+        # A constant makes no difference where 1'c = 0, but would cost digits.
         float(np.median(gain)) - gain,
         scaled.lower[0],
         scaled.upper[0],
-        equality=np.ones(m),
+        equality=np.ones(len(gain)),
         tol=_PRECISE_GAP if precise else _ROUGH_GAP,
         max_steps=_MAX_STEPS,
         workers=workers,
-        dtype=features.dtype,
+        dtype=dtype,
     )
     values = V.times(solution.coordinates[:, None])
     intercept = losses.intercept(values[:, 0])
