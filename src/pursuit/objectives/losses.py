@@ -573,8 +573,9 @@ class NegativeBinomialRows(LogLinkRows):
     def value(self, f: Floats, y: Floats) -> Floats:
         """(y + k) log(1 + exp(f)/k) - yf, written so that it cancels little and never overflows."""
         x = f - np.log(self.shape)
-        falls = y * (np.logaddexp(0.0, -x) - np.log(self.shape))
-        return np.asarray(self.shape * np.logaddexp(0.0, x) + falls)
+        rise = np.logaddexp(0.0, x)
+        fall = np.where(x < 0, rise - f, np.logaddexp(0.0, -x) - np.log(self.shape))
+        return np.asarray(self.shape * rise + y * fall)
 
     def gradient(self, f: Floats, y: Floats) -> Floats:
         """(y + k) p - y for p = μ / (μ + k)."""
