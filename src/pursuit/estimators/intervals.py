@@ -239,8 +239,8 @@ def _rows_at(X: Any, index: Indices) -> Any:
 class ConformalModel:
     """A model whose predictions may be calibrated by rows that had no part in its fit."""
 
-    coverage_guarantee_: CoverageGuarantee | None = None
-    """Set by rows that had no part in the fit; None as soon as the model is another one."""
+    coverage_guarantee_: CoverageGuarantee | None
+    conformal_rows_: Indices
 
     def conformalize(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Take rows for guaranteed intervals: rows that the model has not been fitted to.
@@ -303,7 +303,9 @@ class ConformalModel:
     def _guaranteed(self, otherwise: str = "") -> CoverageGuarantee:
         """The guarantee, or an error that says how to get one."""
         check_is_fitted(self)
-        if self.coverage_guarantee_ is None:
+        # A file of an earlier version has a model without this attribute.
+        guarantee = getattr(self, "coverage_guarantee_", None)
+        if guarantee is None:
             ways = "call conformalize(X, y) with rows that the model was not fitted to"
             if "calibration" in self._get_param_names():  # type: ignore[attr-defined]
                 ways = f"fit with calibration='conformal', which sets rows aside, or {ways}"
@@ -311,7 +313,7 @@ class ConformalModel:
                 "coverage is guaranteed by rows that had no part in the model, and it has none "
                 f"(partial_fit, merge, grow and truncated make another model): {ways}{otherwise}."
             )
-        return self.coverage_guarantee_
+        return guarantee
 
 
 class IntervalModel(ConformalModel):

@@ -55,6 +55,7 @@ class FullScaleModel(KernelModel, ReportedModel):
     global_: Any
     n_neighbors_: int
     calibration_: Any
+    coverage_guarantee_: Any
     learning_report_: LearningReport
     _kept: NearRows | None
     _local: Any = None
@@ -182,7 +183,7 @@ class FullScaleModel(KernelModel, ReportedModel):
     def _keep_global(self, model: Any) -> None:
         """The sparse model, for the time being without near rows."""
         self.global_, self.kernel_ = model, model.kernel_
-        self.n_neighbors_ = 0
+        self.n_neighbors_, self.coverage_guarantee_ = 0, None
         self.calibration_, self.learning_report_ = model.calibration_, model.learning_report_
         self._kept = self._local = None
         self._freeze_parameters()

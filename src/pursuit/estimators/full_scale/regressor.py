@@ -713,7 +713,6 @@ class FullScaleGPRegressor(
         check_is_fitted(self)
         small = self.global_.truncated(n)
         model = copy.copy(self)
-        model.coverage_guarantee_ = None
         model._keep_global(small)
         if self._kept is None:
             return model

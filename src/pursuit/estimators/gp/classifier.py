@@ -393,7 +393,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         self.basis_indices_ = as_passed(fitted.pool.index)
         self.path_ = replace(fitted.path, index=as_passed(fitted.path.index))
         self._n_rows = len(present)
-        self.certificate_ = None
+        self.certificate_ = self.coverage_guarantee_ = None
         self._set_latents(laplace, whitener)
 
     def _certify_fit(self, problem: Problem) -> None:

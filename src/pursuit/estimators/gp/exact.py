@@ -348,6 +348,7 @@ class ExactGPRegressor(
         self.certificate_: Certificate = certificates[-1]
         self.feature_relevance_ = learned.report.relevance
         self.learning_report_ = replace(report, moved="all rows", seconds=run.seconds)
+        self.coverage_guarantee_ = None
         if aside is not None:
             self._keep_aside(aside)
         self._report_end()

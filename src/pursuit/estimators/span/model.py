@@ -634,7 +634,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         self._keep_bound_basis(problem.kernel)
         self.basis_indices_ = as_passed(fitted.pool.index)
         self.path_ = replace(fitted.path, index=as_passed(fitted.path.index))
-        self.certificate_ = None
+        self.certificate_ = self.coverage_guarantee_ = None
         self._sums = {
             "target_norms": problem.sample.target_norms(),
             "trace": fitted.trace,
