@@ -124,6 +124,54 @@ def test_predictions_are_those_of_the_model(houses, model, tmp_path):
     assert np.sqrt(np.mean((mean - table.column("price").to_numpy()) ** 2)) < 20.0
 
 
+def test_bounds_are_guaranteed_if_rows_were_set_aside(houses, tmp_path):
+    path, out = tmp_path / "model.pursuit", tmp_path / "out.csv"
+    data = houses / "houses.csv"
+    done = run(
+        "fit", data, "-t", "price", "--drop", "kind", "-o", path, "--n-basis", 12, "--conformal"
+    )
+    assert done.exit_code == 0, done.output
+    assert "split conformal on 100 rows" in done.stdout
+    loaded = pursuit.load(path)
+    encoding = Encoding.from_json(loaded.table_)
+    table = pa.csv.read_csv(data)
+    X, _ = encoding.encode(table)
+    named = pa.table({name: X[:, j] for j, name in enumerate(encoding.features)})
+    assert run("predict", path, data, "--interval", 0.8, "-o", out).exit_code == 0
+    lower, upper = loaded.predict_interval(named, 0.8)
+    found = pa.csv.read_csv(out)
+    assert found.column_names == ["prediction", "lower", "upper"]
+    np.testing.assert_allclose(found["lower"].to_numpy(), lower, rtol=1e-12)
+    np.testing.assert_allclose(found["upper"].to_numpy(), upper, rtol=1e-12)
+    facts = json.loads(run("inspect", path, "--json").stdout)
+    assert facts["coverage"] == str(loaded.coverage_guarantee_)
+    page = tmp_path / "report.html"
+    assert run("report", path, data, "-o", page).exit_code == 0
+    assert "Guaranteed coverage" in page.read_text(encoding="utf-8")
+    assert run("predict", path, data, "--interval", 0.999, "-o", tmp_path / "no.csv").exit_code == 1
+
+
+def test_sets_of_classes(houses, tmp_path):
+    path, plain, out = (tmp_path / name for name in ("kind.pursuit", "plain.pursuit", "out.csv"))
+    words = ["fit", houses / "houses.csv", "-t", "kind", "--drop", "price"]
+    words += ["--task", "classification", *SMALL]
+    assert run(*words, "-o", path, "--conformal").exit_code == 0
+    assert run(*words, "-o", plain).exit_code == 0
+    predict = ["predict", path, houses / "houses.csv", "--set", 0.99, "--proba", "-o", out]
+    assert run(*predict).exit_code == 0
+    found = pa.csv.read_csv(out)
+    assert found.column_names == ["prediction", "set", "p(cheap)", "p(dear)"]
+    sets, kinds = found["set"].to_pylist(), pa.csv.read_csv(houses / "houses.csv")["kind"]
+    assert {"cheap", "dear"} <= set(sets) <= {"cheap", "dear", "cheap dear"}
+    assert (
+        np.mean([kind.as_py() in one.split() for one, kind in zip(sets, kinds, strict=True)]) > 0.9
+    )
+    predict[1] = plain
+    assert refused(*predict, "--force").endswith("use pursuit fit --conformal.")
+    predict[4] = 90
+    assert "--set must be between 0 and 1" in refused(*predict, "--force")
+
+
 def test_predict_to_standard_output_and_beside_the_input(houses, model, tmp_path):
     command = [sys.executable, "-m", "pursuit.cli", "predict", model, houses / "houses.csv"]
     done = subprocess.run([*command, "-o", "-"], capture_output=True, text=True, check=True)
@@ -154,7 +202,7 @@ def test_classes(houses, tmp_path):
     right = np.mean([a == b for a, b in zip(found["prediction"].to_pylist(), truth, strict=True)])
     assert right > 0.9
     line = refused("predict", path, houses / "houses.csv", "--std", "-o", out, "--force")
-    assert line.endswith("predicts classes: ask for --proba.")
+    assert line.endswith("predicts classes: ask for --proba or --set.")
 
 
 def test_near_rows(houses, tmp_path):

@@ -24,6 +24,7 @@ from pursuit import (
     SparseKernelRidge,
 )
 from pursuit.estimators.intervals import CoverageGuarantee
+from pursuit.estimators.reporting import describe
 
 FIXED = {"kernel": RBF(0.7), "optimizer": None, "random_state": 0}
 REGRESSORS = [
@@ -492,6 +493,28 @@ def test_a_resumed_fit_sets_the_same_rows_aside(rows, tmp_path):
         made(REGRESSORS[1], **options).fit(X[:300], y[:300])
     near = made(REGRESSORS[3], random_state=None, checkpoint=tmp_path / "near")
     assert np.array_equal(near.fit(X, y).predict_interval(X), near.fit(X, y).predict_interval(X))
+
+
+def test_the_report_tells_what_is_covered(rows, labelled):
+    new = draw(np.random.default_rng(1), 500)
+    model = made(REGRESSORS[0]).fit(*rows)
+    [panel] = describe(model, *new).panels
+    assert panel.text == str(model.coverage_guarantee_)
+    lower, upper = model.predict_interval(new[0], 0.9)
+    inside = np.mean((lower <= new[1]) & (new[1] <= upper))
+    low, high = model.coverage_guarantee_.likely_coverage(0.9)
+    assert ["90%", f"{low:.1%} to {high:.1%}", f"{inside:.1%}"] in panel.table.rows
+    [panel] = describe(model).panels
+    assert ["90%", f"{low:.1%} to {high:.1%}"] in panel.table.rows
+    new = draw_classes(np.random.default_rng(1), 500)
+    model = made(CLASSIFIERS[0]).fit(*labelled)
+    sets = model.predict_set(new[0], 0.8)
+    inside = np.mean(
+        [label in model.classes_[one] for label, one in zip(new[1], sets, strict=True)]
+    )
+    [panel] = describe(model, *new).panels
+    assert f"{inside:.1%}" in [row[2] for row in panel.table.rows if row[0] == "80%"]
+    assert describe(model.truncated(9)).panels == ()
 
 
 # Bad input

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -108,6 +107,13 @@ def fit(
             "--near-rows", help="Also use near training rows: more accurate, and keeps the rows."
         ),
     ] = False,
+    conformal: Annotated[
+        bool,
+        typer.Option(
+            "--conformal",
+            help="Set a fifth of the rows aside, to guarantee what --interval and --set cover.",
+        ),
+    ] = False,
     max_time: Annotated[
         float | None, typer.Option(min=0.001, help="Seconds that the fit may take.")
     ] = None,
@@ -141,7 +147,8 @@ def fit(
             raise WrongCallError("--auto chooses the number of functions: leave --n-basis out.")
         kind = _estimator(task, near_rows)
         size = "auto" if auto else n_basis
-        given = {} if size is None else {"n_basis": size}
+        given: dict[str, Any] = {} if size is None else {"n_basis": size}
+        given |= {"calibration": "conformal"} if conformal else {}
         model = kind(max_time=max_time, checkpoint=checkpoint, random_state=seed, **given)
         wanted = _Wanted(data, target, weight, features or [], drop or [], impute, task)
         started = time.perf_counter()
@@ -317,6 +324,9 @@ def _say_result(model: Any, rows: int, seconds: float, output: Path, quiet: bool
     certificate = getattr(global_part(model), "certificate_", None)
     if certificate is not None:
         say(str(certificate), quiet=quiet)
+    guarantee = _guarantee(model)
+    if guarantee is not None:
+        say(str(guarantee), quiet=quiet)
     say(f"next: pursuit predict {output} NEW.csv -o out.csv, pursuit inspect {output}", quiet=quiet)
 
 
@@ -343,6 +353,10 @@ def predict(
     proba: Annotated[
         bool, typer.Option("--proba", help="Add the probability of each class.")
     ] = False,
+    classes: Annotated[
+        float | None,
+        typer.Option("--set", help="Add sets of classes that contain the true one this often."),
+    ] = None,
     with_input: Annotated[
         bool, typer.Option("--with-input", help="Write the columns of the table as well.")
     ] = False,
@@ -354,8 +368,9 @@ def predict(
     with ending(debug):
         if output != "-":
             refuse_existing(Path(output), force, [model, data])
-        if interval is not None and not 0.0 < interval < 1.0:
-            raise WrongCallError(f"--interval must be between 0 and 1, got {interval:g}.")
+        for option, level in (("--interval", interval), ("--set", classes)):
+            if level is not None and not 0.0 < level < 1.0:
+                raise WrongCallError(f"{option} must be between 0 and 1, got {level:g}.")
         from pursuit.cli.columns import named
         from pursuit.cli.files import Output, encoding_of, load_model, open_for
 
@@ -363,9 +378,14 @@ def predict(
         encoding = encoding_of(loaded, model)
         if hasattr(loaded, "classes_"):
             if std or interval is not None:
-                raise WrongCallError(f"{model} predicts classes: ask for --proba.")
-        elif proba:
+                raise WrongCallError(f"{model} predicts classes: ask for --proba or --set.")
+            if classes is not None and _guarantee(loaded) is None:
+                raise WrongCallError(
+                    f"{model} has no rows to guarantee a level by: use pursuit fit --conformal."
+                )
+        elif proba or classes is not None:
             raise WrongCallError(f"{model} predicts numbers: ask for --std or --interval.")
+        asked = _Asked(std, interval, proba, classes)
         to, table = Output(output), open_for(encoding, data)
         if not table.n_rows:
             raise WrongCallError(f"{data} has no rows to predict.")
@@ -373,7 +393,7 @@ def predict(
         with to:
             for piece in table.pieces(table.columns if with_input else encoding.names):
                 X, unknown = encoding.encode(piece)
-                answer = _predictions(loaded, named(X, encoding.features), std, interval, proba)
+                answer = _predictions(loaded, named(X, encoding.features), asked)
                 to.write(_joined(piece, answer) if with_input else answer)
                 unseen += unknown
         if unseen:
@@ -381,25 +401,50 @@ def predict(
         tell(f"{output}: {table.n_rows:,} rows", quiet=quiet or output == "-")
 
 
-def _predictions(model: Any, X: Any, std: bool, interval: float | None, proba: bool) -> pa.Table:
+@dataclass(frozen=True)
+class _Asked:
+    """What to write beside the predictions."""
+
+    std: bool
+    interval: float | None
+    proba: bool
+    classes: float | None
+
+
+def _guarantee(model: Any) -> Any:
+    return getattr(model, "coverage_guarantee_", None)
+
+
+def _predictions(model: Any, X: Any, asked: _Asked) -> pa.Table:
     """Predictions and what was asked for beside them, as columns."""
     import pyarrow as pa
 
-    if proba:
-        chances = model.predict_proba(X)
-        columns = {"prediction": model.classes_[chances.argmax(axis=1)]}
-        columns |= {f"p({name})": chances[:, j] for j, name in enumerate(model.classes_)}
-    elif not std and interval is None:
-        columns = {"prediction": model.predict(X)}
-    else:
+    if hasattr(model, "classes_"):
+        columns = _class_columns(model, X, asked)
+    elif asked.std:
         mean, deviation = model.predict(X, return_std=True)
-        columns = {"prediction": mean}
-        if std:
-            columns["std"] = deviation
-        if interval is not None:
-            width = NormalDist().inv_cdf(0.5 + 0.5 * interval) * deviation
-            columns |= {"lower": mean - width, "upper": mean + width}
+        columns = {"prediction": mean, "std": deviation}
+    else:
+        columns = {"prediction": model.predict(X)}
+    if asked.interval is not None:
+        method = "gaussian" if _guarantee(model) is None else "conformal"
+        lower, upper = model.predict_interval(X, asked.interval, method)
+        columns |= {"lower": lower, "upper": upper}
     return pa.table({name: pa.array(values.tolist()) for name, values in columns.items()})
+
+
+def _class_columns(model: Any, X: Any, asked: _Asked) -> dict[str, Any]:
+    """The class, its set and the probabilities of all classes."""
+    import numpy as np
+
+    columns = {"prediction": model.predict(X)}
+    if asked.classes is not None:
+        sets = model.predict_set(X, asked.classes)
+        columns["set"] = np.array([" ".join(map(str, model.classes_[one])) for one in sets])
+    if asked.proba:
+        chances = model.predict_proba(X)
+        columns |= {f"p({name})": chances[:, j] for j, name in enumerate(model.classes_)}
+    return columns
 
 
 def _joined(piece: pa.Table, answer: pa.Table) -> pa.Table:
@@ -463,6 +508,9 @@ def _facts(model: Any) -> dict[str, Any]:
         facts["stopped by"] = path.stop_reason
     certificate = getattr(part, "certificate_", None)
     facts["certificate"] = None if certificate is None else str(certificate)
+    guarantee = _guarantee(model)
+    if guarantee is not None:
+        facts["coverage"] = str(guarantee)
     learned = getattr(model, "learning_report_", None)
     if learned is not None and table is not None:
         from pursuit.cli.columns import Encoding

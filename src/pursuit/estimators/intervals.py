@@ -304,7 +304,7 @@ class ConformalModel:
         """The guarantee, or an error that says how to get one."""
         check_is_fitted(self)
         # A file of an earlier version has a model without this attribute.
-        guarantee = getattr(self, "coverage_guarantee_", None)
+        guarantee: CoverageGuarantee | None = getattr(self, "coverage_guarantee_", None)
         if guarantee is None:
             ways = "call conformalize(X, y) with rows that the model was not fitted to"
             if "calibration" in self._get_param_names():  # type: ignore[attr-defined]

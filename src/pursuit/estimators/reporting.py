@@ -29,6 +29,8 @@ from pursuit.store import replacing
 _JUDGED_ROWS = 2000
 _SHOWN_BASIS, _SHOWN_FEATURES = 50, 8
 _LEVELS = (0.1, 0.25, 0.5, 0.68, 0.8, 0.9, 0.95, 0.99)
+_GUARANTEED = (0.5, 0.8, 0.9, 0.95, 0.99)
+"""Levels of which the panel on guaranteed coverage tells."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ def describe(
         cost=_seconds(model),
         notes=_notes(model),
         caption="" if added is None else added.caption,
-        panels=() if added is None else added.panels,
+        panels=(*_guarantee(model, judged), *(() if added is None else added.panels)),
     )
 
 
@@ -272,6 +274,32 @@ def _coverage(model: Any, X: Any, y: NDArray[Any]) -> list[tuple[float, float]]:
     return [
         (level, float(np.mean(score <= normal.inv_cdf(0.5 + 0.5 * level)))) for level in _LEVELS
     ]
+
+
+def _guarantee(model: Any, judged: tuple[Any, NDArray[Any]] | None) -> list[Panel]:
+    """What is guaranteed of intervals or sets of classes, and what the given rows say of it."""
+    guarantee = getattr(model, "coverage_guarantee_", None)
+    if guarantee is None:
+        return []
+    rows = []
+    for level in _GUARANTEED:
+        low, high = guarantee.likely_coverage(level)
+        if high < 1.0:
+            found = "" if judged is None else f"{_covered(model, level, *judged):.1%}"
+            rows.append([f"{level:.0%}", f"{low:.1%} to {high:.1%}", found])
+    columns = ["level", "of this model, 9 in 10 times", "of the rows it is judged by"]
+    if judged is None:
+        columns, rows = columns[:2], [row[:2] for row in rows]
+    return [Panel("Guaranteed coverage", str(guarantee), Table(columns, rows))]
+
+
+def _covered(model: Any, level: float, X: Any, y: NDArray[Any]) -> float:
+    """Share of the rows that their intervals, or sets of classes, contain."""
+    if hasattr(model, "classes_"):
+        sets = model.predict_set(X, level)
+        return float(np.mean((sets & (model.classes_ == np.asarray(y)[:, None])).any(axis=1)))
+    lower, upper = model.predict_interval(X, level)
+    return float(np.mean((lower <= y) & (y <= upper)))
 
 
 def _summary(model: Any, added: Addition | None) -> str:
