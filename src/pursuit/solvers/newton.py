@@ -21,6 +21,9 @@ _GRAM_BLOCK = 4096
 _WAVE = 16
 _FARTHEST = 8.0
 """Longest step, in multiples of the Newton step."""
+_LONGEST = 50.0
+"""Most that a step changes a value of Fβ if the curvature has no bound: Newton's step from where an
+exponential is flat leads to where it overflows."""
 _LINE_TOLERANCE = 1e-4
 _PATIENCE, _FALLS = 8, 0.1
 """After 8 steps, the predicted decrease must shrink tenfold per step. Otherwise the matrices are
@@ -168,7 +171,10 @@ def _minimise(
                 bend = float(along_twice @ loss.curvature(moved, y)) + second
                 return float(along @ loss.gradient(moved, y)) + first + t * second, bend
 
-        return line_search(slope, _FARTHEST, guess=1.0, tolerance=_LINE_TOLERANCE)
+        end = _FARTHEST
+        if not np.isfinite(loss.most_curved):
+            end = min(end, _LONGEST / float(np.abs(g).max()))
+        return line_search(slope, end, guess=1.0, tolerance=_LINE_TOLERANCE)
 
     fitted = passes.times(beta)
     if offset is not None:

@@ -16,6 +16,9 @@ from pursuit.linalg import Factor, TallMatrix, Workers
 from pursuit.objectives import RowLoss
 from pursuit.solvers import InteriorPointSolution, LinearLosses, interior_point, newton
 
+_NEWTON_TOL = 1e-14
+"""Newton's method ends where another step promises less than this share of the objective, since
+the dual point -wℓ' is right to the root of that share only."""
 _PRECISE_GAP, _ROUGH_GAP = 1e-11, 1e-4
 """Relative gaps at which interior point stops, with float64 and with float32 features."""
 _MAX_STEPS = 80
@@ -213,6 +216,7 @@ def _newton_in_span(
         ridge=np.append(np.full(n, problem.alphas[column]), 0.0),
         workers=workers,
         offset=problem.offset,
+        tol=_NEWTON_TOL,
     )
     slopes = problem.losses[column].gradient(solution.fitted, problem.targets[:, [column]])
     return GLMSolution(

@@ -1,0 +1,329 @@
+"""The problem of a generalised linear model in a span, against solvers that are not ours."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from certificates.glms import LOSSES, minimum, objective
+from scipy.optimize import minimize
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+from pursuit.estimators.glm import certify
+from pursuit.estimators.glm.certify import glm_certificate
+from pursuit.estimators.glm.problem import GLMProblem
+from pursuit.estimators.span.features import Span, SpanFeatures, exact_certificate
+from pursuit.greedy import CostMeter, Pool, Problem
+from pursuit.kernels import CountingKernel, compile_kernel
+from pursuit.linalg import Workers
+from pursuit.objectives import PinballRows, PoissonRows, RowLoss
+from pursuit.rows import Sample, as_rows
+
+SMOOTH = [name for name in LOSSES if name not in ("absolute", "quantile")]
+
+
+class Setting:
+    """A drawn problem on m rows, with its dense kernel matrix."""
+
+    def __init__(self, name, seed, m=None, alpha=None, kernel=None):
+        self.rng = rng = np.random.default_rng([seed, list(LOSSES).index(name)])
+        m = int(rng.integers(8, 46)) if m is None else m
+        self.X = rng.normal(size=(m, int(rng.integers(1, 4))))
+        smooth = RBF(float(rng.uniform(0.4, 1.5)))
+        rough = Matern(float(rng.uniform(0.4, 1.5)), nu=float(rng.choice([0.5, 1.5, 2.5])))
+        self.kernel = kernel or (smooth if rng.random() < 0.4 else rough)
+        self.K = self.kernel(self.X)
+        self.case = LOSSES[name](rng)
+        signal = np.sin(2.0 * self.X[:, 0]) + 0.5 * self.X[:, -1]
+        self.o = rng.normal(size=m) * 0.4 if rng.random() < 0.5 else np.zeros(m)
+        self.y = self.case.draw(rng, signal + self.o)
+        self.y[0] = max(self.y[0], 0.5)  # counts of 0 alone have no best constant
+        self.w = 10.0 ** rng.uniform(-1, 1, m) if rng.random() < 0.5 else np.ones(m)
+        self.alpha = float(10.0 ** rng.uniform(-2, 1)) if alpha is None else alpha
+        self.problem = GLMProblem((self.case.rows,), self.y[:, None], self.w, self.o, self.alpha)
+        self.workers = Workers(1)
+        self.counted = CountingKernel(compile_kernel(self.kernel, n_features=self.X.shape[1])[0])
+        self.sample = Sample(as_rows(self.X), self.y[:, None], self.w)
+
+    @property
+    def truth(self):
+        return minimum(self.case, self.K, self.y, self.w, self.o, self.alpha)
+
+    def features(self, rows, dtype="auto"):
+        """The span of some rows."""
+        chooser = Problem(
+            self.sample, self.counted, 1.0, self.workers, CostMeter(self.counted), self.rng
+        )
+        span = Span.of(Pool.of_rows(self.sample, np.asarray(rows)), chooser)
+        return SpanFeatures(self.sample.rows, self.counted, span, self.workers, dtype)
+
+    def solve(self, rows):
+        return self.problem.solve(self.features(rows), self.workers)
+
+    def certificates(self, solution):
+        """The plain one, and the one that is improved with the full kernel."""
+        arguments = (
+            self.problem,
+            solution.fitted,
+            solution.squared_norms,
+            solution.dual,
+            self.sample.rows,
+            self.counted,
+            self.workers,
+        )
+        return exact_certificate(*arguments)[0], glm_certificate(*arguments)[0]
+
+    def scale(self, value):
+        """The objective counted from what every row alone would have at best."""
+        f = np.linspace(-30.0, 30.0, 6001)
+        best = [self.case.value(f, np.full_like(f, y)).min() for y in self.y]
+        return value - float(self.w @ np.array(best))
+
+
+def by_scipy(setting):
+    """The minimum over all functions in coordinates of K's eigenvectors, by trust regions."""
+    case, w, y, o, alpha = setting.case, setting.w, setting.y, setting.o, setting.alpha
+    values, vectors = np.linalg.eigh(setting.K)
+    F = np.column_stack([vectors * np.sqrt(np.maximum(values, 0.0)), np.ones(len(y))])
+    ridge = np.append(np.full(len(y), alpha), 0.0)
+
+    def value(u):
+        with np.errstate(over="ignore"):
+            return float(w @ case.value(F @ u + o, y)) + 0.5 * float(ridge @ u**2)
+
+    def slope(u):
+        return F.T @ (w * case.slope(F @ u + o, y)) + ridge * u
+
+    def bend(u):
+        return (F.T * (w * case.bend(F @ u + o, y))) @ F + np.diag(ridge)
+
+    start = np.append(np.zeros(len(y)), setting.problem.constants()[0])
+    rough = minimize(value, start, jac=slope, method="L-BFGS-B", options={"maxiter": 500})
+    options = {"gtol": 1e-9, "maxiter": 500}
+    return minimize(value, rough.x, jac=slope, hess=bend, method="trust-exact", options=options).fun
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_full_basis_has_the_minimum_over_all_functions(name, size):
+    for seed in range(size(5, 60)):
+        setting = Setting(name, seed)
+        solution = setting.solve(np.arange(len(setting.X)))
+        assert solution.converged
+        value = float(setting.problem.value(solution.fitted, solution.squared_norms)[0])
+        truth = setting.truth
+        small = 1e-7 * setting.scale(truth.upper)
+        assert truth.upper - truth.lower <= small, seed
+        assert truth.lower - small <= value <= truth.upper + small, seed
+        if name in SMOOTH:
+            assert abs(value - by_scipy(setting)) <= small, seed
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_solution_is_what_it_says(name):
+    """P, ‖f‖², fitted values and dual point, from coefficients on the kernel functions."""
+    setting = Setting(name, 3, m=30)
+    rows = np.arange(0, 30, 3)
+    features = setting.features(rows)
+    solution = setting.problem.solve(features, setting.workers)
+    V = features(slice(0, 30))[:, :-1]
+    np.testing.assert_allclose(V @ V.T, nystroem(setting.K, rows), atol=1e-9)
+    f = V @ solution.coordinates[:, 0]
+    np.testing.assert_allclose(solution.fitted[:, 0], f + solution.intercepts[0], atol=1e-12)
+    a = solution.dual[:, 0]
+    size = np.abs(a).sum()
+    u = setting.alpha * solution.coordinates[:, 0]
+    np.testing.assert_allclose(V.T @ a, u, atol=1e-6 * size)
+    assert abs(a.sum()) <= 1e-6 * size
+    by_hand = setting.w @ setting.case.value(f + solution.intercepts[0] + setting.o, setting.y)
+    by_hand += 0.5 * setting.alpha * (solution.coordinates**2).sum()
+    found = setting.problem.value(solution.fitted, solution.squared_norms)
+    assert found[0] == pytest.approx(by_hand, rel=1e-12)
+
+
+def nystroem(K, rows):
+    return K[:, rows] @ np.linalg.solve(K[np.ix_(rows, rows)], K[rows])
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_span_has_no_better_function(name):
+    """Random directions in the span, and the intercept, do not lower P."""
+    setting = Setting(name, 5, m=40)
+    features = setting.features(np.arange(0, 40, 4))
+    solution = setting.problem.solve(features, setting.workers)
+    V = features(slice(0, 40))
+    u = np.vstack([solution.coordinates, solution.intercepts])
+
+    def value(u):
+        return setting.problem.value(V @ u, (u[:-1] ** 2).sum(axis=0))[0]
+
+    least = value(u)
+    slack = 1e-9 * setting.scale(least)
+    for length in (1e-4, 1e-2, 1.0):
+        for _ in range(20):
+            step = setting.rng.normal(size=u.shape) * length
+            assert value(u + step) >= least - slack
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_best_constant_is_the_empty_span(name):
+    setting = Setting(name, 7)
+    constant = setting.problem.constants()[0]
+    zero = setting.problem.zero_value()[0]
+    none = np.zeros_like(setting.K)
+    c = np.zeros(len(setting.y))
+    at = [
+        objective(setting.case, none, setting.y, setting.w, setting.o, 1.0, c, constant + d)
+        for d in (-1e-3, 0.0, 1e-3)
+    ]
+    assert zero == pytest.approx(at[1], rel=1e-12)
+    assert at[1] <= min(at) + 1e-12 * abs(at[1])
+
+
+def test_columns_have_losses_and_alphas_of_their_own():
+    setting = Setting("quantile", 1, m=40)
+    features = setting.features(np.arange(0, 40, 3))
+    losses = tuple(PinballRows.of_quantile(q) for q in (0.1, 0.5, 0.9))
+    alphas = np.array([0.1, 1.0, 0.3])
+    targets = np.column_stack([setting.y, setting.y, 2.0 * setting.y])
+    together = GLMProblem(losses, targets, setting.w, setting.o, alphas)
+    found = together.solve(features, setting.workers)
+    for j in range(3):
+        alone = together.column(j).solve(features, setting.workers)
+        np.testing.assert_array_equal(found.coordinates[:, [j]], alone.coordinates)
+        np.testing.assert_array_equal(found.dual[:, [j]], alone.dual)
+        assert together.column(j).alpha == alphas[j]
+
+
+def test_a_weight_is_a_number_of_copies():
+    setting = Setting("poisson", 2, m=30)
+    counts = setting.rng.integers(1, 4, 30)
+    weighted = replace(setting.problem, weights=counts.astype(float))
+    rows = np.repeat(np.arange(30), counts)
+    features = setting.features(np.arange(0, 30, 3))
+    V = features(slice(0, 30))
+    found = weighted.solve(features, setting.workers)
+    copies = replace(setting.problem.take(rows), weights=np.ones(len(rows)))
+    u = np.vstack([found.coordinates, found.intercepts])
+    value = copies.value(V[rows] @ u, found.squared_norms)
+    assert value == pytest.approx(weighted.value(found.fitted, found.squared_norms), rel=1e-12)
+
+
+def test_huge_and_tiny_counts():
+    """Newton's method does not overflow on its way, from whatever constant."""
+    for unit in (1e-9, 1e9):
+        setting = Setting("poisson", 4, m=40, alpha=1e-3)
+        y = unit * (setting.y + 0.1)
+        problem = replace(setting.problem, targets=y[:, None], weights=setting.w / unit)
+        solution = problem.solve(setting.features(np.arange(0, 40, 2)), setting.workers)
+        assert solution.converged
+        assert solution.steps < 40
+        assert problem.value(solution.fitted, solution.squared_norms) < problem.zero_value()
+
+
+def test_a_bad_start_does_not_matter():
+    setting = Setting("poisson", 6, m=40)
+    features = setting.features(np.arange(0, 40, 2))
+    good = setting.problem.solve(features, setting.workers)
+    for shift in (-40.0, 30.0):
+        start = np.zeros((features.n + 1, 1))
+        start[-1] = shift
+        other = setting.problem.solve(features, setting.workers, start)
+        np.testing.assert_allclose(other.fitted, good.fitted, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_any_vector_becomes_a_feasible_dual_point(name):
+    """Noise of any size is clipped and balanced, and its bound is below the minimum."""
+    setting = Setting(name, 9)
+    truth = setting.truth
+    for size in (1e-3, 1.0, 1e3):
+        a = setting.problem.feasible(setting.rng.normal(size=(len(setting.y), 1)) * size)
+        assert abs(a.sum()) <= 1e-12 * np.abs(a).sum()
+        quadratic = np.einsum("io,io->o", a, setting.K @ a)
+        assert setting.problem.lower_bound(a, quadratic)[0] <= truth.upper + truth.slack
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("alpha", [1e-2, 1.0])
+def test_certified_is_at_most_twice_the_true_gap(name, alpha):
+    """At the first size with a gap of 1 %; plain dual points may say several times as much."""
+    setting = Setting(name, 11, m=150, alpha=alpha, kernel=Matern(1.0, nu=2.5))
+    truth = setting.truth
+    order = setting.rng.permutation(150)
+    for n in range(5, 150, 5):
+        solution = setting.solve(order[:n])
+        plain, better = setting.certificates(solution)
+        assert better.lower <= truth.upper + truth.slack
+        assert better.gap <= plain.gap
+        if better.relative_gap <= 0.01:
+            break
+    exact = better.upper - truth.upper
+    assert better.gap <= 2.0 * exact
+    assert better.gap_at_least <= exact + truth.slack + (truth.upper - truth.lower)
+
+
+def test_improving_matters_where_the_span_misses_much():
+    """Without the full kernel the same certificate is many times too large."""
+    setting = Setting("poisson", 11, m=150, alpha=1e-3, kernel=RBF(1.0))
+    truth = setting.truth
+    solution = setting.solve(np.arange(5))
+    plain, better = setting.certificates(solution)
+    exact = better.upper - truth.upper
+    assert plain.gap > 3.0 * exact
+    assert better.gap <= certify._TIGHT * exact
+
+
+def test_many_rows_keep_the_plain_point(monkeypatch):
+    monkeypatch.setattr(certify, "IMPROVED_ROWS", 20)
+    setting = Setting("gamma", 1, m=40)
+    plain, same = setting.certificates(setting.solve([0, 7, 20]))
+    assert same == plain
+
+
+class WrongConjugate(PoissonRows):
+    """Its conjugate is too small, so that its bounds are too high."""
+
+    def conjugate(self, slope, y):
+        return super().conjugate(slope, y) - 0.01
+
+
+class OwnLoss(RowLoss):
+    """log cosh(y - f), as a user would write it: no conjugate, no link."""
+
+    most_curved = 1.0
+
+    def value(self, f, y):
+        return np.logaddexp(f - y, y - f) - np.log(2.0)
+
+    def gradient(self, f, y):
+        return np.tanh(f - y)
+
+    def curvature(self, f, y):
+        return 1.0 / np.cosh(np.clip(f - y, -300.0, 300.0)) ** 2
+
+    def slopes(self, y):
+        return np.full_like(y, -1.0), np.full_like(y, 1.0)
+
+
+def test_a_wrong_conjugate_is_caught():
+    setting = Setting("poisson", 1, m=40)
+    truth = setting.truth
+    setting.problem = replace(setting.problem, losses=(WrongConjugate(),))
+    plain, better = setting.certificates(setting.solve(np.arange(40)))
+    assert plain.lower > truth.upper + truth.slack
+    assert better.lower > truth.upper + truth.slack
+
+
+def test_a_loss_of_ones_own():
+    """Solved and certified from values and derivatives alone."""
+    setting = Setting("huber", 2, m=60)
+    own = OwnLoss()
+    setting.case = replace(
+        setting.case, rows=own, value=own.value, slope=own.gradient, bend=own.curvature
+    )
+    setting.problem = replace(setting.problem, losses=(own,))
+    truth = setting.truth
+    plain, better = setting.certificates(setting.solve(np.arange(0, 60, 3)))
+    for found in (plain, better):
+        assert found.lower <= truth.upper + truth.slack
+        assert found.upper >= truth.lower - truth.slack
+    assert better.gap <= 2.0 * (better.upper - truth.upper)
