@@ -25,6 +25,7 @@ from pursuit import (
     SparseGPClassifier,
     SparseGPRegressor,
     SparseKernelCCA,
+    SparseKernelGLM,
     SparseKernelPCA,
     SparseKernelRidge,
 )
@@ -81,6 +82,10 @@ CONFIGURATIONS = [
     SparseKernelCCA(),
     SparseKernelCCA(search="fresh", n_basis=10),
     SparseKernelCCA(kernel_x="precomputed", kernel_y="linear"),
+    SparseKernelGLM(),
+    SparseKernelGLM(loss="huber", optimizer=None, alpha=0.1),
+    SparseKernelGLM(loss="quantile", quantile=[0.1, 0.9], search="fresh"),
+    SparseKernelGLM(kernel="precomputed"),
     SparseKernelPCA(),
     SparseKernelPCA(n_basis=8, search="fresh"),
     SparseKernelPCA(kernel="precomputed"),

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
-
-from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.estimators.glm.problem import GLMProblem
 from pursuit.estimators.span.features import Span

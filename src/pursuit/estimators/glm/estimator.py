@@ -30,9 +30,9 @@ from pursuit.estimators.arguments import (
     Search,
 )
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, with_callbacks
+from pursuit.estimators.glm.certify import glm_certificate
 from pursuit.estimators.glm.fit import GLMFit, Rows, certified, fit_glm
 from pursuit.estimators.glm.named import POSITIVE, GivenLoss
-from pursuit.estimators.glm.problem import GLMProblem
 from pursuit.estimators.glm.working import dispersions
 from pursuit.estimators.gp.stages import warn_of_light_rows, with_importance
 from pursuit.estimators.inputs import (
@@ -48,7 +48,7 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.kernel_model import BasisModel, ScoredRows, lazily
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.estimators.span.features import Span, SpanFeatures, exact_certificate
+from pursuit.estimators.span.features import Span, SpanFeatures
 from pursuit.estimators.span.model import NO_TIME_TO_CERTIFY, time_to_certify
 from pursuit.estimators.span.search import (
     GAUSSIAN_SEARCH,
@@ -417,8 +417,8 @@ class SparseKernelGLM(
         for loss, f in zip(self._given().rows(), values.T, strict=True):
             targets = loss.checked(column_or_1d(computed(y)))
             constant = loss.constant(targets, weights, shift)
-            left = weights @ loss.deviance(f + shift, targets)
-            whole = weights @ loss.deviance(constant + shift, targets)
+            left = float(weights @ loss.deviance(f + shift, targets))
+            whole = float(weights @ loss.deviance(constant + shift, targets))
             scores.append(1.0 - left / whole if whole > 0 else float(left == 0))
         return float(np.mean(scores))
 
@@ -461,11 +461,11 @@ class SparseKernelGLM(
                 rng = seeded(self.random_state)
                 chooser = Problem(rows.sample, kernel, 1.0, workers, CostMeter(kernel), rng)
                 span = Span.of(Pool(self._points, self.basis_indices_), chooser)
-                dual = problem.solve(SpanFeatures(rows.sample.rows, kernel, span, workers), workers)
-                a = dual.dual
+                features = SpanFeatures(rows.sample.rows, kernel, span, workers)
+                a = problem.solve(features, workers).dual
             else:
                 a = problem.dual_point(values)
-            found, _ = exact_certificate(
+            found, _ = glm_certificate(
                 problem, values, self._squared_norms, a, rows.sample.rows, kernel, workers
             )
         return found

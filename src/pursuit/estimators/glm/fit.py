@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
 from pursuit.estimators.arguments import Evidence
 from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.glm.alpha import tuned_alpha
+from pursuit.estimators.glm.certify import glm_certificate
 from pursuit.estimators.glm.named import GivenLoss
 from pursuit.estimators.glm.problem import GLMProblem, GLMSolution
-from pursuit.estimators.glm.working import Working, dispersions, located, working
+from pursuit.estimators.glm.working import Working, located, working
 from pursuit.estimators.gp.stages import (
     LearnedKernel,
     evidence_options,
@@ -24,11 +24,10 @@ from pursuit.estimators.gp.stages import (
     moving_steps,
     split_rows,
 )
-from pursuit.estimators.span.features import Span, SpanFeatures, exact_certificate
+from pursuit.estimators.span.features import Span, SpanFeatures
 from pursuit.estimators.span.search import RowSplit, SearchPlan, choose_basis, timed
 from pursuit.gram import kernel_times
-from pursuit.greedy import CostMeter, Path, Pool, Problem
-from pursuit.kernels import CountingKernel
+from pursuit.greedy import CostMeter, Path, Problem
 from pursuit.rows import Sample, draw_rows
 
 _PILOT_BASIS = 128
@@ -155,9 +154,7 @@ def _pilot(
     if kinked:
         near = Working(located(sample.targets, sample.weights, offset, sample.rows), np.ones(1))
     else:
-        near = working(
-            problem.losses, start, problem.targets, sample.weights, offset, sample.rows
-        )
+        near = working(problem.losses, start, problem.targets, sample.weights, offset, sample.rows)
     options = evidence_options(estimator.optimizer)
     options = replace(options, rows=min(options.rows, _PILOT_EVIDENCE))
     learned, chooser = _learn(estimator, X, near, run, options)
@@ -171,9 +168,7 @@ def _pilot(
     beta = span.coefficients(solution.coordinates)
     fitted = np.zeros((m, len(problem.losses)))
     if len(span):
-        fitted = kernel_times(
-            rows.sample.rows, chooser.kernel, span.pool.items, beta, run.workers
-        )
+        fitted = kernel_times(rows.sample.rows, chooser.kernel, span.pool.items, beta, run.workers)
     fitted += solution.intercepts + rows.offset[:, None]
     return given, fitted
 
@@ -182,7 +177,7 @@ def _learn(
     estimator: Any, X: Any, near: Working, run: FitRun, options: Evidence | None = None
 ) -> tuple[LearnedKernel, Problem]:
     """Kernel and noise of a working response, and the least squares that they pose."""
-    noise = "learn"
+    noise: float | str = "learn"
     if estimator.alpha != "learn":
         noise = float(estimator.alpha) / float(near.curvature.mean())
     learned, kernel = learn_or_keep(
@@ -217,10 +212,10 @@ def _solve(
 
 
 def certified(fit: GLMFit, run: FitRun) -> Certificate:
-    """The exact-pass certificate of a fit."""
+    """The certificate of a fit against all functions of the kernel."""
     run.begin("certify")
     chooser, solution = fit.chooser, fit.solution
-    found, _ = exact_certificate(
+    found, _ = glm_certificate(
         fit.problem,
         solution.fitted,
         solution.squared_norms,

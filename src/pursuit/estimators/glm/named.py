@@ -103,8 +103,13 @@ class GivenLoss:
             return [TweedieRows(self.power)]
         if loss == "expectile":
             return [ExpectileRows(level)]
-        plain = {"poisson": PoissonRows, "gamma": GammaRows, "logistic": LogitRows}
-        return [PinballRows.absolute() if loss == "absolute" else plain[loss]()]
+        plain: dict[str, RowLoss] = {
+            "poisson": PoissonRows(),
+            "gamma": GammaRows(),
+            "logistic": LogitRows(),
+            "absolute": PinballRows.absolute(),
+        }
+        return [plain[loss]]
 
     @property
     def learns(self) -> bool:

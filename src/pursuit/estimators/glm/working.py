@@ -61,9 +61,9 @@ def _density(residuals: Floats, weights: Floats, loss: PinballRows) -> float:
     half = min(wide * count ** (-1 / 3), 0.9 * level, 0.9 * (1.0 - level))
     low, high = (weighted_quantile(residuals, weights, level + s * half) for s in (-1.0, 1.0))
     if high > low:
-        return 2.0 * half / (high - low)
+        return float(2.0 * half / (high - low))
     scale = robust_scale(residuals, weights)
-    return float(norm.pdf(z)) / scale if scale > 0.0 else 1.0
+    return float(norm.pdf(z) / scale) if scale > 0.0 else 1.0
 
 
 def dispersions(
@@ -73,16 +73,10 @@ def dispersions(
     columns = zip(losses, fitted.T, targets.T, strict=True)
     return np.array(
         [
-            np.average(
-                _slopes(loss, f, y) ** 2 / curvatures(loss, f, y, weights), weights=weights
-            )
+            np.average(loss.gradient(f, y) ** 2 / curvatures(loss, f, y, weights), weights=weights)
             for loss, f, y in columns
         ]
     )
-
-
-def _slopes(loss: RowLoss, f: Floats, y: Floats) -> Floats:
-    return loss.gradient(f, y)
 
 
 def working(
@@ -102,7 +96,7 @@ def working(
     heavy = weights
     for j, loss in enumerate(losses):
         f, y = fitted[:, j], targets[:, j]
-        h, slopes = curvatures(loss, f, y, weights), _slopes(loss, f, y)
+        h, slopes = curvatures(loss, f, y, weights), loss.gradient(f, y)
         by_column[j] = float(weights @ h) / total
         z = f - offset - slopes / h
         heavy = weights * h / by_column[j]
