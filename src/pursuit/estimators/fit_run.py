@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
@@ -270,6 +270,15 @@ class FitRun:
         if self._checkpoint is not None and not (self.clock.has_ended or _ended_by_time(result)):
             self._checkpoint.record(name + self._round, result)
         return result
+
+    @contextmanager
+    def unrecorded(self) -> Iterator[None]:
+        """Stages within this context are not recorded: a resumed fit does them again."""
+        checkpoint, self._checkpoint = self._checkpoint, None
+        try:
+            yield
+        finally:
+            self._checkpoint = checkpoint
 
     def same_data(self, name: str, items: Any) -> None:
         """Refuse a checkpoint that was begun with other items, beside the rows of the sample.

@@ -145,7 +145,7 @@ class SampledRows:
                     ) from error
             else:
                 values: Floats = functions(X)
-                return _observed(self, values, rng) if include_noise else values
+                return self._observed(X, values, rng) if include_noise else values
         return self._drawn_jointly(X, n_samples, rng, include_noise)
 
     def _drawn_jointly(self, X: Any, n_samples: int, rng: Any, include_noise: bool) -> Floats:
@@ -162,12 +162,13 @@ class SampledRows:
             )
         return draws[:, 0] if single else draws
 
-
-def _observed(model: Any, values: Floats, rng: Any) -> Floats:
-    """Values of functions, with the noise of the model added."""
-    scale = np.sqrt(model._spread.noise) * model._scale.scale
-    values += (scale[:, None] if values.ndim == 3 else scale) * rng.standard_normal(values.shape)
-    return values
+    def _observed(self: Any, X: Any, values: Floats, rng: Any) -> Floats:
+        """Values of functions, with the noise of the model added."""
+        scale = np.sqrt(self._spread.noise) * self._scale.scale
+        values += (scale[:, None] if values.ndim == 3 else scale) * rng.standard_normal(
+            values.shape
+        )
+        return values
 
 
 def _called(method: Method, model: Any, args: Any, options: Any, block: Any) -> Any:

@@ -70,7 +70,10 @@ def records() -> dict[str, type]:
     from pursuit.estimators.full_scale.local_fit import GlobalPart, WhitenedSums
     from pursuit.estimators.full_scale.near_rows import LeavingRows, NearRows
     from pursuit.estimators.gp.laplace import LaplaceFit
+    from pursuit.estimators.gp.outliers import StudentNoise
+    from pursuit.estimators.gp.reweighting import OwnWeights
     from pursuit.estimators.gp.stages import LearnedKernel
+    from pursuit.estimators.gp.varying_noise import VaryingNoise
     from pursuit.estimators.hull.boosting import Booster, BoostRounds
     from pursuit.estimators.hull.mixture import GrowthRound
     from pursuit.estimators.hull.pools import PoolRound
@@ -103,6 +106,7 @@ def records() -> dict[str, type]:
         MachineSolution,
         Mixture,
         NearRows,
+        OwnWeights,
         PoolRound,
         Projection,
         Search,
@@ -110,8 +114,10 @@ def records() -> dict[str, type]:
         SigmoidAtoms,
         Stage,
         StepFit,
+        StudentNoise,
         Subspace,
         TargetScale,
+        VaryingNoise,
         View,
         WhitenedSums,
         bounds.Bound,

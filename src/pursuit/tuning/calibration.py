@@ -90,6 +90,9 @@ class HeldOut:
         R⁻¹e_j for a row that is the j-th basis point, 0 for other rows. A function of the span does
         not use k(·, x_j) if its coordinates are orthogonal to R⁻¹e_j. None if no row is a basis
         point.
+    ratio : array of shape (r,), optional
+        Noise variance of each row relative to the spread's, where it varies; the weights are the
+        user's divided by it.
     """
 
     features: Floats
@@ -98,13 +101,12 @@ class HeldOut:
     prior: Floats
     group: Indices
     leaving: Floats | None = None
+    ratio: Floats | float = 1.0
 
     def truncated(self, n: int) -> HeldOut:
         """For the first n basis functions."""
         leaving = None if self.leaving is None else self.leaving[:n]
-        return HeldOut(
-            self.features[:n], self.targets, self.weights, self.prior, self.group, leaving
-        )
+        return replace(self, features=self.features[:n], leaving=leaving)
 
     def group_means(self) -> tuple[Floats, Floats]:
         """Weight and mean target of each row's group."""
@@ -208,6 +210,8 @@ class LeftOut:
         As those of `HeldOut`.
     replicates : Replicates
         What identical rows say about the noise.
+    ratio : array of shape (n_rows,), optional
+        As that of `HeldOut`.
     """
 
     error: Floats
@@ -217,12 +221,13 @@ class LeftOut:
     weights: Floats
     group: Indices
     replicates: Replicates = NO_REPLICATES
+    ratio: Floats | float = 1.0
 
     @classmethod
     def of(cls, rows: HeldOut, missed: Floats, solution: SpanSolution) -> LeftOut:
         """Each row left out of the solution in turn."""
         error, q = rows.leave_out(solution)
-        return cls(error, missed, q, rows.prior, rows.weights, rows.group)
+        return cls(error, missed, q, rows.prior, rows.weights, rows.group, ratio=rows.ratio)
 
     def with_others(self, some: Indices, others: LeftOut) -> LeftOut:
         """The same rows, some of them left out in another way."""
@@ -232,13 +237,21 @@ class LeftOut:
 
     def mean_square(self) -> float:
         """Weighted mean of the squared errors."""
-        return _mean_square(self.error, self.weights)
+        return _mean_square(self.error, self.counts)
+
+    @property
+    def counts(self) -> Floats:
+        """The weight of each row in averages: as given, whatever the noise of the row."""
+        return self.weights * self.ratio
 
     def variance(self, spread: PredictiveVariance) -> Floats:
         """Variance of an observation; a weight counts copies, each with its own noise."""
-        missed = spread.factor(self.missed, self.prior) * self.missed
-        variance: Floats = spread.noise * (1.0 + self.q) + missed
+        variance: Floats = spread.noise * (self.ratio + self.q) + self.missed_variance(spread)
         return variance
+
+    def missed_variance(self, spread: PredictiveVariance) -> Floats:
+        """What the basis misses of the variance of f."""
+        return spread.factor(self.missed, self.prior) * self.missed
 
     def surprise(self, spread: PredictiveVariance) -> Floats:
         """Negative log density of each row, on average over the outputs."""
@@ -255,7 +268,9 @@ class LeftOut:
         variance = self.variance(spread)
         by_variance = 0.5 * self._share * (1.0 - self._squares / variance) / variance
         by_missed = spread.slope(self.missed, self.prior) * self.missed
-        return np.array([by_variance @ (spread.noise * (1.0 + self.q)), by_variance @ by_missed])
+        return np.array(
+            [by_variance @ (spread.noise * (self.ratio + self.q)), by_variance @ by_missed]
+        )
 
     @cached_property
     def _squares(self) -> Floats:
@@ -265,7 +280,7 @@ class LeftOut:
     @cached_property
     def _share(self) -> Floats:
         """The weight of each row in an average."""
-        return np.asarray(self.weights / self.weights.sum())
+        return np.asarray(self.counts / self.counts.sum())
 
 
 def calibrate(
@@ -314,8 +329,8 @@ def fit_spread(errors: LeftOut, *, start: float) -> PredictiveVariance:
     factor stays near 1 and the noise near the ridge: the prior of their logarithms is N(0, log² 10)
     with the weight of one group of rows.
     """
-    weights = errors.weights
-    noise = max(errors.mean_square() / float(np.average(1.0 + errors.q, weights=weights)), 1e-300)
+    per_noise = float(np.average(errors.ratio + errors.q, weights=errors.counts))
+    noise = max(errors.mean_square() / per_noise, 1e-300)
     low, high = np.log(np.array(_LIMITS)).T + np.array([np.log(noise), 0.0])
     expected = np.array([np.log(start), 0.0])
     n_groups = errors.group.max() + 1

@@ -606,6 +606,8 @@ class LearningReport:
         Possible problems, and what to do about them.
     search_path : list of SearchStep
         Kernels that ``kernel="search"`` or an additive kernel has tried, in this order.
+    noise : str
+        What ``noise="varying"`` or ``likelihood="student-t"`` has found.
     """
 
     family: str = KEPT
@@ -621,6 +623,7 @@ class LearningReport:
     calibration: Calibration | Confidence | None = None
     warnings: list[str] = field(default_factory=list)
     search_path: list[SearchStep] = field(default_factory=list)
+    noise: str = ""
 
     def __str__(self) -> str:
         lines = [f"kernel family: {self.family}" + (f" ({self.kept})" if self.kept else "")]
@@ -651,6 +654,8 @@ class LearningReport:
                 for j in np.argsort(-self.relevance)[:20]
             ]
         lines.append(f"basis: {self.moved}")
+        if self.noise:
+            lines.append(f"noise: {self.noise}")
         if self.near_rows:
             lines.append(f"near rows: {self.near_rows}")
         if self.calibration is not None:

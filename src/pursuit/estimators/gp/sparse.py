@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
-from pursuit.bounds import Bound, EvidenceBounds, evidence_bounds
+from pursuit.bounds import Bound, Certificate, EvidenceBounds, evidence_bounds
 from pursuit.estimators.arguments import (
     CHECKPOINT,
     DTYPE,
@@ -39,6 +39,8 @@ from pursuit.estimators.gp.error_bars import (
     variance_bounds_to_tolerance,
 )
 from pursuit.estimators.gp.function_draws import FunctionDraws, span_draws
+from pursuit.estimators.gp.outliers import StudentNoise, first_weights, robust_units
+from pursuit.estimators.gp.reweighting import OwnWeights, last_rounds, left_out
 from pursuit.estimators.gp.stages import (
     calibrate_fit,
     choose_size,
@@ -49,6 +51,7 @@ from pursuit.estimators.gp.stages import (
     warn_of_light_rows,
     with_importance,
 )
+from pursuit.estimators.gp.varying_noise import VaryingNoise, check_varying, search_noise
 from pursuit.estimators.gradients import GradientProcess
 from pursuit.estimators.inputs import (
     dense,
@@ -68,6 +71,7 @@ from pursuit.estimators.span.dense import check_dense, step_bound
 from pursuit.estimators.span.model import NO_TIME_TO_CERTIFY, SpanModel
 from pursuit.estimators.span.search import (
     GAUSSIAN_SEARCH,
+    RowSplit,
     choose_basis,
     estimator_search,
     fit_basis,
@@ -75,8 +79,10 @@ from pursuit.estimators.span.search import (
     timed,
 )
 from pursuit.gram import kernel_times
-from pursuit.greedy import SpanFit
+from pursuit.greedy import Problem, SpanFit
+from pursuit.kernels import CountingKernel
 from pursuit.linalg import PredictiveVariance, SpanSolution, Workers, single_threaded_blas
+from pursuit.rows import RowSource, Sample, as_rows
 from pursuit.tuning import Calibration
 
 
@@ -110,10 +116,14 @@ class SparseGPRegressor(
         :class:`Additive` kernels are chosen by evidence; named, callable and precomputed kernels
         are used as given. Periods of one column are also started from peaks of a periodogram.
         ``learning_report_.kept`` says why a kernel was not learned.
-    noise : float or "learn", default "learn"
+    noise : float, "learn" or "varying", default "learn"
         Noise variance σ². ``"learn"`` maximises the exact evidence on a subset of the rows, with
         the kernel's hyper-parameters or, where these are not learned, over σ² alone; a White term
-        of a kernel that is kept is kept too.
+        of a kernel that is kept is kept too. ``"varying"`` lets the noise depend on the inputs: a
+        second sparse process for the logarithm of its variance is fitted to leave-one-out errors,
+        and its inverse weighs the rows. It is used if it raises the log density of rows left out,
+        else the fit is that of ``"learn"``; ``learning_report_.noise`` says which. Such a fit takes
+        two to three times as long.
     n_basis : int or "auto", default 512
         Largest number of basis functions; ``path_.stop_reason`` says why the choice ended with
         fewer. ``"auto"`` takes as many as lower the error on rows left out, at most 2048.
@@ -141,8 +151,14 @@ class SparseGPRegressor(
         ``"auto"`` does this when hyper-parameters are learned. ``"conformal"`` first sets a fifth
         of the rows aside (at least 100, at most 2 000, at most half) for intervals that are
         guaranteed to cover, and goes on like ``"auto"`` with the others.
+    likelihood : {"gaussian", "student-t"}, default "gaussian"
+        ``"student-t"`` is for targets with outliers: the noise is Student's t, whose degrees of
+        freedom are learned, and each row gets a weight by how well the others predict it. This
+        problem is not convex; the certificate is about the Gaussian process with the weights of the
+        last round. ``outliers_`` lists rows of low weight.
     normalize_y : bool, default True
-        Centre and scale the targets of each output first, by their weighted mean and deviation.
+        Centre and scale the targets of each output first, by their weighted mean and deviation,
+        with ``"student-t"`` by those of targets clipped at four robust deviations.
         ``noise``, ``kernel_``, ``dual_coef_``, ``path_`` and the certificate are in these units;
         predictions are not.
     certificate : {"auto", None, "published", "dense", "scaled", "hybrid", "two-level", "pcg"}, \
@@ -186,7 +202,15 @@ class SparseGPRegressor(
     kernel_ : kernel
         The kernel in use, without White terms' effect on predictions of the latent function.
     noise_ : float
-        σ² in use, after learning and calibration.
+        σ² in use, after learning and calibration: where the noise varies, the weighted harmonic
+        mean of its variance over the rows, and for Student's t its squared scale.
+    degrees_of_freedom_ : float
+        Those of Student's t, with ``likelihood="student-t"``.
+    outliers_ : array of int
+        With ``likelihood="student-t"``: numbers of the rows with an error beyond four deviations of
+        the noise, when predicted from the other rows.
+    outlier_weights_ : array of float
+        Their weights in the last round, relative to other rows; a Gaussian would give them 1.
     learning_report_ : LearningReport
         Families and their evidence, why the kernel was kept if it was, times, importance and
         relevance of the features, warnings; print it.
@@ -226,12 +250,14 @@ class SparseGPRegressor(
     """
 
     _solution: SpanSolution
+    _noise_model: VaryingNoise | StudentNoise | None = None
+    """Noise that is not the same Gaussian for all rows."""
     _reserved_rows: Indices
     """Numbers of the rows that had no part in the choice, for those who judge it."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [None, str, callable, SklearnKernel],
-        "noise": [numbers.Real, StrOptions({"learn"})],
+        "noise": [numbers.Real, StrOptions({"learn", "varying"})],
         "n_basis": [
             StrOptions({"auto"}),
             Interval(numbers.Integral, 1, None, closed="left"),
@@ -241,6 +267,7 @@ class SparseGPRegressor(
         "optimizer": OPTIMIZER,
         "refine": REFINE,
         "calibration": [None, StrOptions({"auto", "loo", "conformal"})],
+        "likelihood": [StrOptions({"gaussian", "student-t"})],
         "normalize_y": ["boolean"],
         "certificate": [None, StrOptions({"auto", *KINDS})],
         **KERNEL,
@@ -261,6 +288,7 @@ class SparseGPRegressor(
         optimizer: str | Evidence | None = "evidence",
         refine: int | str | bool = "auto",
         calibration: str | None = "auto",
+        likelihood: str = "gaussian",
         normalize_y: bool = True,
         certificate: str | None = "auto",
         gamma: float | None = None,
@@ -282,6 +310,7 @@ class SparseGPRegressor(
         self.optimizer = optimizer
         self.refine = refine
         self.calibration = calibration
+        self.likelihood = likelihood
         self.normalize_y = normalize_y
         self.certificate = certificate
         self.gamma = gamma
@@ -328,8 +357,9 @@ class SparseGPRegressor(
         -------
         self : SparseGPRegressor
         """
-        if self.noise != "learn":
+        if not isinstance(self.noise, str):
             positive("noise", self.noise)
+        self._check_likelihood()
         self._check_tol()
         pooled = estimator_search(self, GAUSSIAN_SEARCH).kind == "pooled"
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
@@ -339,12 +369,17 @@ class SparseGPRegressor(
         X, sample, present = self._take_in(X, y, sample_weight, normalize=self.normalize_y)
         warn_of_light_rows(self, sample, X)
         m = sample.n_rows
+        if self.likelihood == "student-t" and self.normalize_y:
+            sample, self._scale = robust_units(sample, self._scale)
         with FitRun(self, sample, present) as run:
             run.same_matrix(X)
+            own = self._own_weights(sample, X, run)
+            if own is not None:
+                sample = replace(sample, weights=own.counts / own.ratio)
             learned, kernel = learn_or_keep(self, sample, X, run.rng, run)
             self.kernel_, self.noise_, self._learned = learned.kernel, learned.noise, learned.learns
             self.feature_relevance_ = learned.report.relevance
-            problem = run.problem(kernel, self.noise_)
+            problem = replace(run.problem(kernel, self.noise_), sample=sample)
             steps = moving_steps(self.refine, learned, m)
             auto = self.calibration in ("auto", "conformal")
             calibrates = self.calibration == "loo" or (auto and self._learned)
@@ -362,11 +397,19 @@ class SparseGPRegressor(
             if calibrates and all_read:
                 run.begin("calibrate")
                 fitted, calibrations = calibrate_fit(
-                    fitted, problem, split.reserved, keep_ridge=learned.noise_is_given
+                    fitted,
+                    problem,
+                    split.reserved,
+                    keep_ridge=learned.noise_is_given,
+                    ratio=None if own is None else own.ratio,
                 )
             self._set_calibration(calibrations, fitted, problem.noise)
             if self.noise_ != problem.noise:
                 problem, certificate = replace(problem, noise=self.noise_), None
+            if own is not None:
+                run.begin("noise")
+                own, fitted, problem = self._find_noise(own, fitted, problem, split, X, present)
+                certificate = None
             kind = self._certificate_kind(m)
             if self.tol is not None and kind and pooled and not run.stopping:
                 run.begin("size")
@@ -388,11 +431,154 @@ class SparseGPRegressor(
             calibration=self.calibration_,
             warnings=notes,
             seconds=run.seconds,
+            noise="" if own is None else own.sentence,
         )
         if aside is not None:
             self._keep_aside(aside)
         self._report_end(run, present)
         return self
+
+    def _check_likelihood(self) -> None:
+        if self.likelihood == "student-t" and self.noise == "varying":
+            raise ValueError(
+                "likelihood='student-t' and noise='varying' both set the weights of the rows: use "
+                "one of them."
+            )
+
+    def _own_weights(self, sample: Sample, X: Any, run: FitRun) -> OwnWeights | None:
+        """Weights that outliers or varying noise give the rows; None where there are none."""
+        self._noise_model = None
+        if self.likelihood == "student-t":
+            return first_weights(self, sample, X, run)
+        if self.noise != "varying":
+            return None
+        check_varying(self, X)
+        return search_noise(self, sample, X, run)
+
+    def _find_noise(
+        self,
+        own: OwnWeights,
+        fitted: SpanFit,
+        problem: Problem,
+        split: RowSplit,
+        X: Any,
+        present: Indices,
+    ) -> tuple[OwnWeights, SpanFit, Problem]:
+        """The noise, fit and error bars by the errors of the final basis."""
+        if fitted.n_rows is None and own.noise is not None and fitted.solution.size:
+            own, fitted, problem = last_rounds(self, own, fitted, problem, X)
+            if self.calibration_ is not None:
+                fitted, calibrations = calibrate_fit(
+                    fitted, problem, split.reserved, keep_ridge=True, ratio=own.ratio
+                )
+                self._set_calibration(calibrations, fitted, problem.noise)
+        self._noise_model = own.noise
+        if isinstance(own.noise, StudentNoise):
+            own = self._list_outliers(own, own.noise, fitted, problem, present)
+        return own, fitted, problem
+
+    def _list_outliers(
+        self,
+        own: OwnWeights,
+        noise: StudentNoise,
+        fitted: SpanFit,
+        problem: Problem,
+        present: Indices,
+    ) -> OwnWeights:
+        """Keep which rows are outliers; the sentence says how many."""
+        errors = left_out(fitted, problem, np.arange(problem.sample.n_rows), own.ratio)
+        rows = noise.outliers(errors, self._spread)
+        self.degrees_of_freedom_ = noise.degrees
+        self.outliers_, self.outlier_weights_ = present[rows], 1.0 / own.ratio[rows]
+        return replace(
+            own,
+            sentence=f"Student's t with {noise.degrees:.3g} degrees of freedom; {len(rows)} rows "
+            "beyond four deviations",
+        )
+
+    def noise_at(self, X: Any) -> Floats:
+        """Standard deviation of the noise at each row, in units of y.
+
+        Parameters
+        ----------
+        X : items of n_rows rows
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        std : array of shape (n_rows,) or (n_rows, n_outputs)
+            The same number for all rows unless ``noise="varying"`` has found that it varies. For
+            ``likelihood="student-t"`` half the width of the central 68 % of the noise, since
+            Student's t with 2 degrees of freedom or less has no finite variance.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from pursuit import SparseGPRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(0, 6, (1000, 1))
+        >>> y = np.sin(X[:, 0]) + np.where(X[:, 0] < 3, 0.05, 0.5) * rng.standard_normal(1000)
+        >>> model = SparseGPRegressor(noise="varying", random_state=0).fit(X, y)
+        >>> model.noise_at([[1.0], [5.0]]).round(1)
+        array([0. , 0.5])
+        """
+        check_is_fitted(self)
+        rows, X = prediction_rows(self, X)
+        with Workers(self.n_jobs) as workers:
+            variance = self._noise_variance(rows, X, workers)
+        return self._as_fitted(self._scale.scale * np.sqrt(variance)[:, None])
+
+    def _noise_variance(self, rows: RowSource, X: Any, workers: Workers) -> Floats:
+        """Noise variance of new observations in normalised units."""
+        ratio = self._noise_ratio(rows, X, workers)
+        return np.asarray(self._spread.noise * np.broadcast_to(ratio, rows.n_rows))
+
+    def _noise_ratio(self, rows: RowSource, X: Any, workers: Workers) -> Floats | float:
+        """Noise variance of new observations relative to that of the spread."""
+        noise = self._noise_model
+        return 1.0 if noise is None else noise.ratio(rows, self._noise_kernel(X), workers)
+
+    def _noise_kernel(self, X: Any) -> CountingKernel | None:
+        """The kernel of varying noise, as tiles."""
+        noise = self._noise_model
+        return self._compile(noise.kernel, X)[0] if isinstance(noise, VaryingNoise) else None
+
+    def _row_ratio(
+        self, rows: RowSource, X: Any, targets: Floats, workers: Workers
+    ) -> Floats | None:
+        """Noise variance of rows with targets relative to ``noise_``, if it is not all the same."""
+        noise = self._noise_model
+        if isinstance(noise, StudentNoise):
+            kernel, points = self._compiled(X), self._points
+            f = kernel_times(rows, kernel, points, self._coefficient_columns, workers)
+            variance = latent_variance(rows, kernel, points, self._solution, self._spread, workers)
+            return 1.0 / noise.weights(targets - f, self._spread.noise + variance)
+        return None if noise is None else noise.ratio(rows, self._noise_kernel(X), workers)
+
+    def _same_noise(self, other: Any) -> bool:
+        """Whether the noise of another model of this class varies in the same way."""
+        noise = self._noise_model
+        return other._noise_model is None if noise is None else noise.same_as(other._noise_model)
+
+    def _about(self, found: Certificate) -> Certificate:
+        """The certificate, with words on the weights that the model has set."""
+        return found if self._noise_model is None else replace(found, over=self._noise_model.over)
+
+    def _drawn_jointly(self, X: Any, n_samples: int, rng: Any, include_noise: bool) -> Floats:
+        if self._noise_model is None or not include_noise:
+            return super()._drawn_jointly(X, n_samples, rng, include_noise)
+        return self._observed(X, super()._drawn_jointly(X, n_samples, rng, False), rng)
+
+    def _observed(self, X: Any, values: Floats, rng: Any) -> Floats:
+        """Values of functions, with noise of its own distribution added."""
+        noise = self._noise_model
+        if noise is None:
+            return super()._observed(X, values, rng)
+        scale, draws = self.noise_at(X), rng.standard_normal(values.shape)
+        if isinstance(noise, StudentNoise):
+            draws = rng.standard_t(noise.degrees, values.shape) / noise.deviation
+        values += scale[..., None] * draws
+        return values
 
     def _set_calibration(
         self, calibrations: dict[int, Calibration], fitted: SpanFit, noise: float
@@ -445,9 +631,10 @@ class SparseGPRegressor(
                 "return_std and return_cov need k(x, x), which a precomputed matrix of "
                 "k(x, training rows) does not hold: fit with a callable kernel instead."
             )
-        noise = self._spread.noise if include_noise else 0.0
+        noise: Floats | float = self._spread.noise if include_noise else 0.0
+        varies = include_noise and self._noise_model is not None
         bound = self._fitted_basis
-        if return_std and bound is not None and self._is_plain(X):
+        if return_std and bound is not None and not varies and self._is_plain(X):
             with single_threaded_blas():
                 variance = self._spread.variance(self._solution, bound(X), bound.kernel.diag(X))
             spread = self._scale.scale * np.sqrt(variance + noise)[:, None]
@@ -457,6 +644,8 @@ class SparseGPRegressor(
         known = kernel, self._points, self._solution, self._spread
         with Workers(self.n_jobs) as workers:
             values = kernel_times(rows, kernel, self._points, self._coefficient_columns, workers)
+            if varies:
+                noise = self._noise_variance(rows, X, workers)
             if return_std:
                 variance = latent_variance(rows, *known, workers)
                 spread = self._scale.scale * np.sqrt(variance + noise)[:, None]
@@ -470,10 +659,23 @@ class SparseGPRegressor(
         """Gradients of the standard deviation: shape (n_rows, n_features, n_outputs)."""
         rows, [kernel] = self._differentiable(X)
         derivatives = partial(self._spread.derivatives, self._solution)
-        noise = self._spread.noise if include_noise else 0.0
         points = dense(self.basis_)
+        model = self._noise_model
         with Workers(self.n_jobs) as workers:
-            gradient = std_gradient(rows, kernel, points, derivatives, noise, workers)
+            if model is None or not include_noise:
+                noise = self._spread.noise if include_noise else 0.0
+                gradient = std_gradient(rows, kernel, points, derivatives, noise, workers)
+            else:
+                # ∂v = 2√v ∂√v for the variance v of f, and ∂exp(h) = exp(h) ∂h for the noise.
+                latent = std_gradient(rows, kernel, points, derivatives, 0.0, workers)
+                known = kernel, points, self._solution, self._spread
+                variance = latent_variance(rows, *known, workers)
+                observed = self._noise_variance(rows, points, workers)
+                gradient = np.sqrt(variance)[:, None] * latent
+                if isinstance(model, VaryingNoise):
+                    slope = model.gradient(rows, self._noise_kernel(points), workers)
+                    gradient += 0.5 * observed[:, None] * slope
+                gradient /= np.sqrt(variance + observed)[:, None]
         return gradient[:, :, None] * self._scale.scale
 
     def _part_variances(self, X: Any, center: Any) -> Floats:
@@ -607,7 +809,14 @@ class SparseGPRegressor(
             else:
                 begin = (self._points, self.n_basis_) if own_basis else ()
                 found = variance_bounds_to_tolerance(problem, queries, tol, *begin)
+            more: Floats | float = 0.0  # beyond noise_, with which both are bounded
+            if self._noise_model is not None:
+                ratio = self._noise_model.ratio(
+                    as_rows(queries), self._noise_kernel(queries), workers
+                )
+                more = self.noise_ * (ratio - 1.0)
         lower, upper, *counts = found
+        lower, upper = lower + more, upper + more
         lower = self._scale.scale * np.sqrt(lower)[:, None]
         upper = self._scale.scale * np.sqrt(upper)[:, None]
         if self._single_output:

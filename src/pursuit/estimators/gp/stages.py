@@ -163,7 +163,7 @@ def noise_range(
 ) -> NoiseRange:
     """Range of the noise: fixed, the bounds of a White term, or wide."""
     whites = without_white(kernel)[1] if isinstance(kernel, SklearnKernel) else []
-    if noise != "learn":
+    if not isinstance(noise, str):
         total = float(noise) + float(sum(white.noise_level for white in whites))
         return NoiseRange(total, total, total, fixed=True)
     if not whites:
@@ -250,7 +250,7 @@ def warn_of_light_rows(
         estimator._given_kernel(expand=False), n_features(X)
     )
     heaviest, total = float(sample.weights.max()), float(sample.weights.sum())
-    if heaviest >= _LIGHT or not (free or estimator.noise == "learn"):
+    if heaviest >= _LIGHT or not (free or isinstance(estimator.noise, str)):
         return
     warn(
         f"sample_weight is at most {heaviest:.2g} and adds up to {total:.3g}: a row of weight w "
@@ -423,7 +423,7 @@ def _keep_noise(
     workers: Workers,
 ) -> float:
     """The given noise, that of White terms, or the best for the given kernel."""
-    if noise != "learn":
+    if not isinstance(noise, str):
         return float(noise) + white
     if white > 0:
         return white
@@ -505,8 +505,18 @@ def moving_steps(refine: Any, learned: LearnedKernel, n_rows: int) -> int:
     return steps
 
 
-def held_out(problem: Problem, pool: Pool, solution: SpanSolution, rows: Indices) -> HeldOut:
-    """Numbers that leave-one-out needs of some rows, given in ascending order."""
+def held_out(
+    problem: Problem,
+    pool: Pool,
+    solution: SpanSolution,
+    rows: Indices,
+    ratio: Floats | None = None,
+) -> HeldOut:
+    """Numbers that leave-one-out needs of some rows, given in ascending order.
+
+    ``ratio`` is the noise variance of every row of the problem relative to the model's, where it
+    varies.
+    """
     sample = problem.sample.take(rows)
     items = sample.rows.take(np.arange(len(rows)))
     group = row_groups([items], len(rows))
@@ -517,6 +527,7 @@ def held_out(problem: Problem, pool: Pool, solution: SpanSolution, rows: Indices
         problem.kernel.diag(items),
         group,
         _leaving(pool, solution, rows, group),
+        1.0 if ratio is None else ratio[rows],
     )
 
 
@@ -623,17 +634,22 @@ def _reserved_error(judge: Problem, problem: Problem, points: Any, reserved: Ind
 
 
 def calibrate_fit(
-    fitted: SpanFit, problem: Problem, reserved: Indices, *, keep_ridge: bool
+    fitted: SpanFit,
+    problem: Problem,
+    reserved: Indices,
+    *,
+    keep_ridge: bool,
+    ratio: Floats | None = None,
 ) -> tuple[SpanFit, dict[int, Calibration]]:
     """Ridge and error bars by leave-one-out, for the model and for n/2, n/4, … basis functions.
 
     Rows that have had a part in the choice of the basis think too well of a small ridge: where none
-    are reserved, the ridge stays.
+    are reserved, the ridge stays. ``ratio`` is that of :func:`held_out`.
     """
     if fitted.solution.size == 0:
         return fitted, {}
     chosen = reserved if len(reserved) else np.arange(problem.sample.n_rows)
-    rows = held_out(problem, fitted.pool, fitted.solution, chosen)
+    rows = held_out(problem, fitted.pool, fitted.solution, chosen, ratio)
     keep_ridge = keep_ridge or len(reserved) == 0
     solution, found = calibrate(fitted.solution, rows, keep_ridge=keep_ridge)
     by_size = {fitted.solution.size: found}

@@ -75,7 +75,7 @@ from pursuit.linalg import (
     reordered,
 )
 from pursuit.objectives import gram_pursuit
-from pursuit.rows import Sample
+from pursuit.rows import RowSource, Sample
 from pursuit.tuning import Calibration, LeftOut
 
 _AUTO_CERTIFICATE_ROWS = 10_000, 50_000
@@ -151,6 +151,24 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         """Why the model cannot be cut, certified again or grown; None where it can."""
         return None
 
+    def _same_noise(self, other: Any) -> bool:
+        """Whether the noise of another model of this class varies in the same way."""
+        return True
+
+    def _about(self, found: Certificate) -> Certificate:
+        """The certificate, with words on what it is about."""
+        return found
+
+    def _row_ratio(
+        self, rows: RowSource, X: Any, targets: Floats, workers: Workers
+    ) -> Floats | None:
+        """Noise variance of each row relative to ``noise_``; None where it is the same for all."""
+        return None
+
+    def _noise_ratio(self, rows: RowSource, X: Any, workers: Workers) -> Floats | float:
+        """Noise variance of new observations relative to that of the spread."""
+        return 1.0
+
     @property
     def _refits(self) -> bool:
         """Whether the model is the best in its span, and so known by its statistics."""
@@ -205,7 +223,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             problem = self._problem(X, y, sample_weight, workers)
             model = span_model(self._points, self._solution)
             [found] = Certifier(problem).certify([model], kind, **options)
-        return found
+        return self._about(found)
 
     @available_if(has_truncations)
     def certify_path(
@@ -249,7 +267,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             again = replace(problem, rng=copy.deepcopy(problem.rng))
             found = Certifier(problem).certify(models, kind, **options)
             lowest = Certifier(again).published_floor(models[-1], grid) if floor else None
-        return CertificatePath(grid, found, lowest)
+        return CertificatePath(grid, [self._about(one) for one in found], lowest)
 
     @available_if(has_truncations)
     def truncated(self, n: int) -> Self:
@@ -390,7 +408,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         if share < 1.0:
             self._forget(share)
         logs = float(np.log(problem.sample.weights).sum())
-        self._weighted |= bool(np.any(problem.sample.weights != 1.0))
+        self._weighted |= sample_weight is not None and bool(np.any(np.asarray(sample_weight) != 1))
         self._absorb(added, logs)
         return self
 
@@ -433,10 +451,11 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         """
         check_is_fitted(self)
         self._warn_without_weights(sample_weight)
-        sample, kernel = self._rows_passed(X, y, sample_weight)
-        self._check_number(sample)
         with Workers(self.n_jobs) as workers:
+            X, sample, kernel = self._rows_passed(X, y, sample_weight, workers)
+            self._check_number(sample)
             left = left_out(sample, kernel, self._points, self._factors, workers)
+            left = replace(left, ratio=self._noise_ratio(sample.rows, X, workers))
         mean = self._scale.restore(sample.targets - left.error)
         std = self._scale.scale * np.sqrt(self._left_out_variance(left))
         return self._as_fitted(mean), self._as_fitted(std)
@@ -555,15 +574,15 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         self, X: Any, y: Any, sample_weight: ArrayLike | None, workers: Workers
     ) -> Problem:
         """The problem that given rows pose to the fitted kernel and noise."""
-        sample, kernel = self._rows_passed(X, y, sample_weight)
+        _, sample, kernel = self._rows_passed(X, y, sample_weight, workers)
         if not np.all(sample.weights > 0):
             sample = sample.take(np.flatnonzero(sample.weights > 0))
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         return Problem(sample, kernel, self.noise_, workers, CostMeter(kernel), rng)
 
     def _rows_passed(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None
-    ) -> tuple[Sample, CountingKernel]:
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, workers: Workers
+    ) -> tuple[Any, Sample, CountingKernel]:
         """Rows that are passed to the fitted model, also those of weight 0, and its kernel."""
         X, y, sample_weight = named_columns(X, y, sample_weight)
         rows, X = rows_again(self, X)
@@ -578,7 +597,10 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             raise ValueError(
                 f"y has {targets.shape[1]} outputs, but the model was fitted with {outputs}."
             )
-        return Sample(rows, self._scale.normalize(targets), weights), self._compiled(X)
+        Y = self._scale.normalize(targets)
+        ratio = self._row_ratio(rows, X, Y, workers)
+        sample = Sample(rows, Y, weights if ratio is None else weights / ratio)
+        return X, sample, self._compiled(X)
 
     def _warn_without_weights(self, sample_weight: ArrayLike | None, X: Any = None) -> None:
         if sample_weight is not None:
@@ -679,7 +701,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
                 if run is not None:
                     run.keep("certify", certified)
             [found] = certified
-        self.certificate_ = found
+        self.certificate_ = self._about(found)
         path, meter = self.path_, problem.meter
         path.gap[-1], path.seconds[-1] = found.relative_gap, meter.seconds
         path.entries[-1], path.passes[-1] = meter.entries, meter.passes
@@ -772,6 +794,8 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             raise ValueError(f"merge needs models with the same basis in the same order: {advice}")
         if self.noise_ != other.noise_ or repr(self.kernel_) != repr(other.kernel_):
             raise ValueError(f"merge needs models with the same kernel_ and noise_: {advice}")
+        if not self._same_noise(other):
+            raise ValueError(f"merge needs models whose noise varies alike: {advice}")
         scales = (self._scale.mean, self._scale.scale), (other._scale.mean, other._scale.scale)
         if any(not np.array_equal(a, b) for a, b in zip(*scales, strict=True)):
             raise ValueError(f"merge needs models that scale the targets alike: {advice}")

@@ -1,0 +1,150 @@
+"""Outliers: noise of Student's t, whose rows are weighted by how well the other rows predict them.
+
+Student's t is a scale mixture: given a weight u the noise is Gaussian of variance s²/u, and given
+an error e of squared scale v the expected weight is (ν + k)/(ν + Σe²/v) for k outputs. Fits with
+these weights and weights from their errors take turns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import gammaln, ndtr
+from scipy.stats import t as student
+
+from pursuit._types import Floats, Indices
+from pursuit.estimators.fit_run import FitRun
+from pursuit.estimators.gp.reweighting import OwnWeights, first_fit, left_out, refitted
+from pursuit.estimators.inputs import TargetScale
+from pursuit.greedy import Problem, SpanFit
+from pursuit.linalg import PredictiveVariance
+from pursuit.rows import RowSource, Sample
+from pursuit.tuning import LeftOut
+
+OVER = "all functions, for the weights of the last round (Student's t itself is not convex)"
+"""What a certificate of a reweighted fit is about."""
+_CLIPPED = 4.0
+"""The first fit sees targets within this many robust deviations of their median."""
+_NORMAL = 1.4826
+"""A standard deviation over the median absolute deviation, for Gaussian numbers."""
+_FIRST_ROUNDS = 4
+_DEGREES = 1.0, 200.0
+"""Range of ν. Beyond its end the noise is Gaussian for all purposes."""
+_FAR = 4.0
+"""Rows whose error is beyond so many deviations of the noise are listed as outliers."""
+
+
+@dataclass(frozen=True)
+class StudentNoise:
+    """Student's t with ν degrees of freedom; its scale s² is the noise of the model's spread."""
+
+    degrees: float
+
+    rounds: ClassVar[int] = 3
+    over: ClassVar[str] = OVER
+
+    @property
+    def deviation(self) -> float:
+        """Half the width of the central 68 % of the noise, relative to its scale: 1 if Gaussian."""
+        return float(student.ppf(ndtr(1.0), self.degrees))
+
+    def weights(self, error: Floats, squared_scale: Floats) -> Floats:
+        """Expected weight of each row, from its errors in a fit without it."""
+        squares = (error**2).sum(axis=1) / squared_scale
+        return np.asarray((self.degrees + error.shape[1]) / (self.degrees + squares))
+
+    def ratio(self, rows: RowSource, kernel: Any, workers: Any) -> Floats:
+        """Squared deviation of the noise of new observations, relative to its squared scale."""
+        return np.full(rows.n_rows, self.deviation**2)
+
+    def again(
+        self, fitted: SpanFit, problem: Problem, own: OwnWeights, compiled: Any
+    ) -> OwnWeights:
+        """Degrees of freedom and weights from the errors of a fit."""
+        rows = np.arange(problem.sample.n_rows)
+        errors = left_out(fitted, problem, rows, own.ratio)
+        noise, spread = learn_student(errors, problem.noise)
+        return replace(own, noise=noise, ratio=_ratio(noise, errors, spread))
+
+    def same_as(self, other: Any) -> bool:
+        """Whether both are the same noise."""
+        return isinstance(other, StudentNoise) and self.degrees == other.degrees
+
+    def outliers(self, errors: LeftOut, spread: PredictiveVariance) -> Indices:
+        """Rows with an error beyond four deviations of the noise."""
+        worst = np.abs(errors.error).max(axis=1)
+        return np.flatnonzero(worst > _FAR * self.deviation * np.sqrt(_scale(errors, spread)))
+
+
+def _ratio(noise: StudentNoise, errors: LeftOut, spread: PredictiveVariance) -> Floats:
+    return 1.0 / noise.weights(errors.error, _scale(errors, spread))
+
+
+def _scale(errors: LeftOut, spread: PredictiveVariance) -> Floats:
+    """Squared scale of the error of a new observation."""
+    return spread.noise * (1.0 + errors.q) + errors.missed_variance(spread)
+
+
+def robust_units(sample: Sample, scale: TargetScale) -> tuple[Sample, TargetScale]:
+    """Targets in units of their inner part, so that outliers do not set the units."""
+    inner = TargetScale.fit(_clipped(sample.targets), sample.weights, normalize=True)
+    units = TargetScale(scale.mean + scale.scale * inner.mean, scale.scale * inner.scale)
+    return Sample(sample.rows, inner.normalize(sample.targets), sample.weights), units
+
+
+def _clipped(targets: Floats) -> Floats:
+    """Targets moved to within four robust deviations of their median."""
+    median = np.median(targets, axis=0)
+    deviation = _NORMAL * np.median(np.abs(targets - median), axis=0)
+    reach = np.where(deviation > 0, _CLIPPED * deviation, np.abs(targets - median).max(axis=0))
+    return np.clip(targets, median - reach, median + reach)
+
+
+def first_weights(estimator: Any, sample: Sample, X: Any, run: FitRun) -> OwnWeights:
+    """Weights from the errors of a fit of moderate size, which begins with clipped targets."""
+    recorded: OwnWeights | None = run.resume("noise")
+    if recorded is not None:
+        return recorded
+    with run.unrecorded():
+        clipped = Sample(sample.rows, _clipped(sample.targets), sample.weights)
+        fitted, problem = first_fit(estimator, clipped, X, run)
+        run.begin("noise")
+        rows = np.arange(sample.n_rows)
+        errors = left_out(fitted, problem, rows)
+        errors.error[:] += sample.targets - clipped.targets
+        noise, spread = learn_student(errors, problem.noise)
+        own = OwnWeights(noise, _ratio(noise, errors, spread), sample.weights)
+        for _ in range(_FIRST_ROUNDS):
+            problem = own.posed(problem, sample.targets)
+            fitted = refitted(fitted, problem)
+            own = own.noise.again(fitted, problem, own, None)
+    return run.keep("noise", own)
+
+
+def learn_student(errors: LeftOut, start: float) -> tuple[StudentNoise, PredictiveVariance]:
+    """Degrees of freedom and spread that give rows left out the largest density."""
+    k = errors.error.shape[1]
+    squares = (errors.error**2).sum(axis=1)
+    share = errors.counts / errors.counts.sum()
+    robust = (_NORMAL * np.median(np.abs(errors.error))) ** 2
+
+    def at(point: Floats) -> tuple[float, PredictiveVariance]:
+        low, high = np.log(_DEGREES)
+        degrees = float(np.exp(np.clip(point[0], low, high)))
+        return degrees, PredictiveVariance(float(np.exp(point[1])), float(np.exp(min(point[2], 0))))
+
+    def surprise(point: Floats) -> float:
+        degrees, spread = at(point)
+        scale = _scale(errors, spread)
+        constant = gammaln(0.5 * degrees) - gammaln(0.5 * (degrees + k)) + 0.5 * k * np.log(degrees)
+        tail = 0.5 * (degrees + k) * np.log1p(squares / (degrees * scale))
+        return float(constant + share @ (0.5 * k * np.log(scale) + tail))
+
+    first = np.array([np.log(4.0), np.log(robust if robust > 0 else start), -1.0])
+    options = {"maxiter": 300, "xatol": 1e-3, "fatol": 1e-7}
+    found = minimize(surprise, first, method="Nelder-Mead", options=options)
+    degrees, spread = at(found.x)
+    return StudentNoise(degrees), spread

@@ -1,0 +1,117 @@
+"""What fits share whose rows get weights from the model itself: varying noise, and outliers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pursuit._types import Floats, Indices
+from pursuit.estimators.arguments import resolve_search
+from pursuit.estimators.fit_run import FitRun
+from pursuit.estimators.gp.stages import held_out, learn_or_keep
+from pursuit.estimators.span.search import (
+    GAUSSIAN_SEARCH,
+    RowSplit,
+    SearchPlan,
+    choose_basis,
+    fit_basis,
+    with_checked_points,
+)
+from pursuit.greedy import Problem, SpanFit
+from pursuit.linalg import SpanSolution, invert_lower
+from pursuit.rows import Sample
+from pursuit.tuning import LeftOut
+
+_FIRST_BASIS = 256
+"""Most basis functions of the first fit, whose errors say how weights begin. More: it takes longer.
+"""
+_BLOCK = 4096
+"""Rows that are left out together, in memory."""
+
+
+@dataclass(frozen=True)
+class OwnWeights:
+    """Noise that a model has found, and what it makes of the weights.
+
+    Attributes
+    ----------
+    noise : VaryingNoise, StudentNoise or None
+        None where it is the same for all rows.
+    ratio : array of shape (n_rows,)
+        Noise variance of each row relative to the model's.
+    counts : array of shape (n_rows,)
+        Weights as given.
+    sentence : str
+        What the report says of it.
+    """
+
+    noise: Any
+    ratio: Floats
+    counts: Floats
+    sentence: str = ""
+
+    def posed(self, problem: Problem, targets: Floats | None = None) -> Problem:
+        """The problem with these weights; a checkpoint does not hold its sums."""
+        sample = replace(problem.sample, weights=self.counts / self.ratio)
+        if targets is not None:
+            sample = replace(sample, targets=targets)
+        return replace(problem, sample=sample, ledgers=None)
+
+
+def last_rounds(
+    estimator: Any, own: OwnWeights, fitted: SpanFit, problem: Problem, X: Any
+) -> tuple[OwnWeights, SpanFit, Problem]:
+    """Find the noise again by the errors of the final basis, and fit with its weights."""
+    kernel = getattr(own.noise, "kernel", None)
+    compiled = None if kernel is None else estimator._compile(kernel, X)[0]
+    for _ in range(own.noise.rounds):
+        own = own.noise.again(fitted, problem, own, compiled)
+        problem = own.posed(problem)
+        fitted = refitted(fitted, problem)
+    return own, fitted, problem
+
+
+def first_fit(estimator: Any, sample: Sample, X: Any, run: FitRun) -> tuple[SpanFit, Problem]:
+    """A fit of moderate size to the weights as given, without moves."""
+    learned, kernel = learn_or_keep(estimator, sample, X, run.rng, run)
+    problem = replace(run.problem(kernel, learned.noise), sample=sample)
+    search = with_checked_points(estimator, resolve_search(estimator.search, GAUSSIAN_SEARCH))
+    size = _FIRST_BASIS if estimator.n_basis == "auto" else min(estimator.n_basis, _FIRST_BASIS)
+    plan = SearchPlan(n_basis=size, search=search)
+    chosen = choose_basis(plan, problem, RowSplit.none_reserved(sample.n_rows), run)
+    return fit_basis(chosen, problem, np.float64, run)[0], problem
+
+
+def refitted(fitted: SpanFit, problem: Problem) -> SpanFit:
+    """The fit to a problem in the span of the same functions, in the same order."""
+    R = fitted.solution.R
+    sums = problem.statistics(fitted.pool.items, whitener=invert_lower(R))
+    solution = SpanSolution.from_whitened(R, sums.gram, sums.cross, problem.noise)
+    half_norm = 0.5 * float(problem.sample.target_norms().sum())
+    value = half_norm - np.cumsum(solution.gains().sum(axis=1))
+    path = replace(fitted.path, value=value)
+    return replace(fitted, solution=solution, path=path, trace=sums.trace, exact=True)
+
+
+def left_out(
+    fitted: SpanFit, problem: Problem, rows: Indices, ratio: Floats | None = None
+) -> LeftOut:
+    """Errors of the given rows, ascending, each left out of the fit in turn.
+
+    A row leaves together with rows identical to it, as far as they are in the same block of 4 096.
+    """
+    parts = []
+    for start in range(0, len(rows), _BLOCK):
+        some = held_out(problem, fitted.pool, fitted.solution, rows[start : start + _BLOCK], ratio)
+        parts.append(LeftOut.of(some, some.missed(), fitted.solution))
+    offsets = np.cumsum([0] + [int(part.group.max()) + 1 for part in parts[:-1]])
+    return LeftOut(
+        *(
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("error", "missed", "q", "prior", "weights")
+        ),
+        np.concatenate([part.group + offset for part, offset in zip(parts, offsets, strict=True)]),
+        ratio=1.0 if ratio is None else ratio[rows],
+    )
