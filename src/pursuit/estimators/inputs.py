@@ -56,6 +56,7 @@ from pursuit.rows import (
     check_columns,
     computed,
     draw_rows,
+    has_gaps,
     is_dask,
     is_path,
     open_table,
@@ -419,8 +420,11 @@ def validate_held(
     return check_X_y(rows, y, estimator=estimator, **checks)
 
 
-def validate_targets(y: Any) -> Floats:
-    """Y as a finite float array of one or two dimensions."""
+def validate_targets(y: Any, *, gaps: bool = False) -> Floats:
+    """Y as a finite float array of one or two dimensions.
+
+    With ``gaps``, NaN in one of several columns is a target that was not observed.
+    """
     if y is None:
         raise ValueError(
             "requires y to be passed, but the target y is None: pass the targets as fit(X, y), or "
@@ -432,14 +436,38 @@ def validate_targets(y: Any) -> Floats:
             f"y holds times ({y.dtype}): pass numbers in a unit of your choice, for instance hours "
             "since some day."
         )
+    several = gaps and np.ndim(y) == 2
     y = check_array(
-        y, ensure_2d=False, dtype=np.float64, allow_nd=True, input_name="y", ensure_min_samples=0
+        y,
+        ensure_2d=False,
+        dtype=np.float64,
+        allow_nd=True,
+        input_name="y",
+        ensure_min_samples=0,
+        ensure_all_finite="allow-nan" if several else True,
     )
     if y.ndim == 1:
         return np.asarray(column_or_1d(y))
     if y.ndim != 2:
         raise ValueError(f"y must have one or two dimensions, got shape {y.shape}.")
     return np.asarray(y)
+
+
+def check_observed(targets: Floats, weights: Floats, *, every_output: bool = True) -> None:
+    """Refuse rows of positive weight without a target and, in a fit, outputs without any."""
+    observed = ~np.isnan(targets)
+    nothing = np.flatnonzero((weights > 0) & ~observed.any(axis=1))
+    if len(nothing):
+        raise ValueError(
+            f"y contains NaN in every output of row {nothing[0]}, so that nothing is known of it: "
+            "leave such rows out, or give them weight 0."
+        )
+    empty = np.flatnonzero(~(observed & (weights > 0)[:, None]).any(axis=0))
+    if every_output and len(empty):
+        raise ValueError(
+            f"y contains NaN in every row of output {empty[0]}: leave out an output that was never "
+            "observed."
+        )
 
 
 def validate_labels(y: Any) -> NDArray[Any]:
@@ -542,6 +570,8 @@ class TargetScale:
         """Weighted mean and standard deviation; a constant output is only centred."""
         if not normalize:
             return cls(np.zeros(y.shape[1]), np.ones(y.shape[1]))
+        if has_gaps(y):
+            return cls._of_observed(y, weights)
         share = weights / weights.sum()
         mean = share @ y
         scale = np.sqrt(share @ (y - mean) ** 2)
@@ -550,6 +580,21 @@ class TargetScale:
         # The mean of equal numbers has a rounding error, which would be all that is left of them.
         mean = np.where(varies, mean, y[np.argmax(weights)])
         return cls(mean, np.where(varies, scale, 1.0))
+
+    @classmethod
+    def _of_observed(cls, y: Floats, weights: Floats) -> TargetScale:
+        """Moments of each output over the rows where it was observed."""
+        seen = ~np.isnan(y) & (weights > 0)[:, None]
+        each = [
+            cls.fit(y[rows, j : j + 1], weights[rows], normalize=True)
+            for j, rows in enumerate(seen.T)
+        ]
+        means, scales = ([one.mean for one in each], [one.scale for one in each])
+        return cls(np.concatenate(means), np.concatenate(scales))
+
+    def taken(self, columns: Indices) -> TargetScale:
+        """Of some of the outputs."""
+        return TargetScale(self.mean[columns], self.scale[columns])
 
     def normalize(self, y: Floats) -> Floats:
         """To zero mean and unit variance."""

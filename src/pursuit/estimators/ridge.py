@@ -55,6 +55,7 @@ from pursuit.estimators.span.dense import (
     reference_bound,
     reference_vectors,
 )
+from pursuit.estimators.span.gaps import filled, fit_groups
 from pursuit.estimators.span.model import SpanModel, has_truncations
 from pursuit.estimators.span.search import (
     FULL_LIMIT,
@@ -72,6 +73,7 @@ from pursuit.greedy import (
     subset_size,
 )
 from pursuit.linalg import PredictiveVariance, StepwiseSolution, Workers
+from pursuit.rows import has_gaps
 from pursuit.tuning import LeftOut
 
 _SEARCH = {"greedy": "full", "kappa": "fresh", "random": "pooled", "subspace": "full"}
@@ -289,7 +291,8 @@ class SparseKernelRidge(
             Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``. Whatever
             :func:`open_table` takes is read in blocks.
         y : array of shape (n_rows,) or (n_rows, n_outputs)
-            Targets; several outputs need a method that refits.
+            Targets; several outputs need a method that refits. NaN in some of them is a target
+            that was not observed: each output is fitted to the rows that have it.
         sample_weight : array of shape (n_rows,), optional
             Weights of the squared errors. A row of weight 0 is absent.
         target : str or list of str, optional
@@ -324,12 +327,22 @@ class SparseKernelRidge(
             run.same_matrix(X)
             problem = run.problem(kernel, self.noise_)
             check_positive_definite(kernel, sample, run.rng)
+            gaps = has_gaps(sample.targets)
+            if gaps:
+                self._refuse_tol()
+                problem = filled(problem)
             fitted, certificate = run.stage("choose", lambda: self._search(problem, run, per_step))
             self._calibrations = {}
             problem = self._as_far_as_read(fitted, problem)
             self._store(fitted, present, problem)
             self._largest = _largest(problem)
-            if certificate is not None or self._may_certify(run):
+            if gaps:
+                assert isinstance(fitted, SpanFit)
+                problem = run.problem(kernel, self.noise_)
+                self._store_groups(fit_groups(fitted, problem))
+                if self._may_certify(run):
+                    self._certify_groups(problem)
+            elif certificate is not None or self._may_certify(run):
                 self._certify_fit(fitted, certificate, problem, run)
         self._report_end(run, present)
         return self
@@ -372,7 +385,7 @@ class SparseKernelRidge(
         methods, but not for the minimum of eq. (2) itself.
         """
         check_is_fitted(self)
-        if self._of_fit("penalty") == "l1":
+        if self._of_fit("penalty") == "l1" or self._parts:
             return None
         lower = 0.0 if self.certificate_ is None else max(self.certificate_.lower, 0.0)
         return self._rate_bound(self._value, lower)
@@ -425,6 +438,7 @@ class SparseKernelRidge(
         >>> bool(beside.value[-1] < 0.2 * beside.value[0])
         True
         """
+        self._refuse_gaps("rate_bounds")
         X, y, sample_weight = named_columns(X, y, sample_weight)
         vectors = self._references(reference, y, sample_weight)
         found = self.certify(X, y, sample_weight, kind="pcg", steps=steps)
@@ -579,7 +593,7 @@ class SparseKernelRidge(
 
     def _targets(self, y: Any) -> Floats:
         """Checked targets; a single column where only one output can be fitted."""
-        targets = validate_targets(y)
+        targets = validate_targets(y, gaps=self._refits)
         if targets.ndim == 1 or self._refits:
             return targets
         if targets.shape[1] > 1 and self.penalty == "l1":

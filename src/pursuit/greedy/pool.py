@@ -27,7 +27,7 @@ from pursuit.linalg import (
     robust_cholesky,
 )
 from pursuit.objectives import GramEvidence, SpanObjective, gram_pursuit
-from pursuit.rows import Sample, concat, draw_rows, len_items, take_items
+from pursuit.rows import OutputGroup, Sample, concat, draw_rows, len_items, take_items
 
 _DEEPENINGS = 4  # Most changes of coordinates in one choice. More: larger rank.
 _INDEPENDENT = 1e-8  # A residual below this part of its diagonal entry is dependent.
@@ -64,6 +64,13 @@ class Problem:
     meter: CostMeter
     rng: np.random.Generator
     ledgers: Callable[[Any, int, DTypeLike, Any], PassCheckpoint | None] | None = None
+
+    def restricted(self, group: OutputGroup) -> Problem:
+        """The problem of a group of outputs at the rows where they were observed."""
+        whole = len(group.columns) == self.sample.n_outputs
+        if whole and len(group.rows) == self.sample.n_rows:
+            return self
+        return replace(self, sample=group.of(self.sample), ledgers=None)
 
     def statistics(
         self, points: Any, rows: Sample | None = None, dtype: DTypeLike = np.float64, **options: Any

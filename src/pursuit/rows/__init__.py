@@ -22,6 +22,7 @@ from pursuit.rows.base import (
 from pursuit.rows.convert import as_rows, as_table, in_memory, is_in_memory, open_table
 from pursuit.rows.dask_collections import map_lazily
 from pursuit.rows.files import file_kind, is_path, open_file
+from pursuit.rows.gaps import OutputGroup, has_gaps, output_groups
 from pursuit.rows.memory import (
     ArrayRows,
     IndexRows,
@@ -48,6 +49,7 @@ __all__ = [
     "Items",
     "ListRows",
     "MatrixTable",
+    "OutputGroup",
     "RowSource",
     "Sample",
     "SelectedRows",
@@ -63,6 +65,7 @@ __all__ = [
     "distinct_rows",
     "draw_rows",
     "file_kind",
+    "has_gaps",
     "in_memory",
     "in_order",
     "in_tree",
@@ -73,6 +76,7 @@ __all__ = [
     "map_lazily",
     "open_file",
     "open_table",
+    "output_groups",
     "read_all",
     "row_groups",
     "source_numbers",

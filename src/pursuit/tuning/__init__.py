@@ -10,8 +10,10 @@ from pursuit.tuning.calibration import (
     Confidence,
     HeldOut,
     Latents,
+    LeavableRows,
     LeftOut,
     Replicates,
+    Ridged,
     averaged_logistic,
     calibrate,
     error_curve,
@@ -28,7 +30,7 @@ from pursuit.tuning.categories import (
     learn_pairs,
     mixed_kernel,
 )
-from pursuit.tuning.evidence import NOISE_FLOOR, Evidence, learn_noise
+from pursuit.tuning.evidence import NOISE_FLOOR, Evidence, learn_noise, target_power
 from pursuit.tuning.growth import grow_additive
 from pursuit.tuning.learning import (
     Learned,
@@ -66,12 +68,14 @@ __all__ = [
     "Latents",
     "Learned",
     "LearningReport",
+    "LeavableRows",
     "LeftOut",
     "LeftOutGroups",
     "Mover",
     "NearChoice",
     "NoiseRange",
     "Replicates",
+    "Ridged",
     "SearchStep",
     "Stage",
     "at_bounds",
@@ -99,5 +103,6 @@ __all__ = [
     "noise_limits",
     "raise_ridge",
     "search_kernel",
+    "target_power",
     "tune_near_rows",
 ]

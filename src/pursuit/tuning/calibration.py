@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -72,6 +73,68 @@ class Calibration:
             f"log density {self.nlpd_before:.4g} -> {self.nlpd:.4g}"
             + (f"; {self.tails}" if self.tails else "")
         )
+
+
+class RidgeSolution(Protocol):
+    """A solution for any ridge and for the first basis functions alone."""
+
+    @property
+    def noise(self) -> float:
+        """σ²."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Number of basis functions."""
+        ...
+
+    def with_noise(self, noise: float) -> Self:
+        """The solution for another σ²."""
+        ...
+
+    def truncated(self, n: int) -> Self:
+        """The solution in the span of the first n basis functions."""
+        ...
+
+
+Ridged = TypeVar("Ridged", bound=RidgeSolution)
+_Left = TypeVar("_Left", contravariant=True)
+
+
+class LeavableRows(Protocol[_Left]):
+    """Rows that leave a solution in turn: see `HeldOut`."""
+
+    @property
+    def weights(self) -> Floats:
+        """Weight of each of them."""
+        ...
+
+    @property
+    def prior(self) -> Floats:
+        """k(x, x)."""
+        ...
+
+    @property
+    def group(self) -> Indices:
+        """Number of the group of identical rows."""
+        ...
+
+    @property
+    def ratio(self) -> Floats | float:
+        """Noise variance of each row relative to the spread's."""
+        ...
+
+    def missed(self) -> Floats:
+        """k(x,x) - ‖V_x‖²."""
+        ...
+
+    def leave_out(self, solution: _Left, /) -> tuple[Floats, Floats]:
+        """Errors of the fit without the row, and V'B⁻¹V of that fit."""
+        ...
+
+    def truncated(self, n: int) -> Self:
+        """For the first n basis functions."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -224,7 +287,7 @@ class LeftOut:
     ratio: Floats | float = 1.0
 
     @classmethod
-    def of(cls, rows: HeldOut, missed: Floats, solution: SpanSolution) -> LeftOut:
+    def of(cls, rows: LeavableRows[Ridged], missed: Floats, solution: Ridged) -> LeftOut:
         """Each row left out of the solution in turn."""
         error, q = rows.leave_out(solution)
         return cls(error, missed, q, rows.prior, rows.weights, rows.group, ratio=rows.ratio)
@@ -284,8 +347,8 @@ class LeftOut:
 
 
 def calibrate(
-    solution: SpanSolution, rows: HeldOut, *, keep_ridge: bool = False
-) -> tuple[SpanSolution, Calibration]:
+    solution: Ridged, rows: LeavableRows[Ridged], *, keep_ridge: bool = False
+) -> tuple[Ridged, Calibration]:
     """Choose the ridge by leave-one-out error and the spread by leave-one-out log density."""
     missed = rows.missed()
     before = LeftOut.of(rows, missed, solution)
@@ -305,7 +368,7 @@ def calibrate(
     )
 
 
-def _best_ridge(solution: SpanSolution, rows: HeldOut) -> SpanSolution:
+def _best_ridge(solution: Ridged, rows: LeavableRows[Ridged]) -> Ridged:
     """Multiply or divide the ridge of the evidence by 4 as long as the error falls."""
     best, error = solution, _mean_square(rows.leave_out(solution)[0], rows.weights)
     for direction in (4.0, 0.25):

@@ -10,11 +10,11 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
 
-from pursuit._types import Floats
+from pursuit._types import Floats, Indices
 from pursuit.greedy import kernel_matrix
 from pursuit.kernels import Kernel, ScaledKernel, compile_kernel, kernel_gradient
 from pursuit.linalg import Workers, invert_spd
-from pursuit.rows import Sample, draw_rows
+from pursuit.rows import OutputGroup, Sample, draw_rows, has_gaps, output_groups
 
 _CHUNK = 128
 
@@ -43,14 +43,60 @@ class Evidence:
         w.
     workers : Workers
         Threads.
+    groups : list of OutputGroup, optional
+        Outputs and the rows where they were observed; y is 0 where it was not. None if there are no
+        gaps.
     """
 
     X: Floats
     y: Floats
     weights: Floats
     workers: Workers
+    groups: list[OutputGroup] | None = None
+
+    @classmethod
+    def of(cls, X: Floats, targets: Floats, weights: Floats, workers: Workers) -> Evidence:
+        """From targets that are NaN where they were not observed."""
+        if not has_gaps(targets):
+            return cls(X, targets, weights, workers)
+        groups = [group for group in output_groups(targets) if len(group.rows)]
+        return cls(X, np.nan_to_num(targets), weights, workers, groups)
+
+    def take(self, rows: Indices | slice) -> Evidence:
+        """The evidence of some of the rows."""
+        targets = self.y
+        for group in self.groups or []:
+            absent = np.setdiff1d(np.arange(len(targets)), group.rows)
+            targets = targets.copy()
+            targets[np.ix_(absent, group.columns)] = np.nan
+        return Evidence.of(self.X[rows], targets[rows], self.weights[rows], self.workers)
+
+    @property
+    def n_values(self) -> float:
+        """Σw over all observed values."""
+        if self.groups is None:
+            return float(self.weights.sum()) * float(self.y.shape[1])
+        weights = (float(self.weights[group.rows].sum()) for group in self.groups)
+        return sum(len(g.columns) * w for g, w in zip(self.groups, weights, strict=True))
 
     def value_and_gradient(self, kernel: Any, noise: float) -> tuple[float, Floats] | None:
+        """Value, and gradient with respect to the kernel's θ and log σ²; None if C is singular.
+
+        Groups of outputs that were observed at other rows have matrices of their own.
+        """
+        if self.groups is None:
+            return self._of_all_rows(kernel, noise)
+        total, slopes = 0.0, np.zeros(len(kernel.theta) + 1)
+        for group in self.groups:
+            y = self.y[np.ix_(group.rows, group.columns)]
+            part = Evidence(self.X[group.rows], y, self.weights[group.rows], self.workers)
+            found = part._of_all_rows(kernel, noise)
+            if found is None:
+                return None
+            total, slopes = total + found[0], slopes + found[1]
+        return total, slopes
+
+    def _of_all_rows(self, kernel: Any, noise: float) -> tuple[float, Floats] | None:
         """Value, and gradient with respect to the kernel's θ and log σ²; None if C is singular.
 
         With C = K + σ²W⁻¹ and a = C⁻¹y, ∂/∂C = ½(aa' - C⁻¹); W below is that matrix. At most three
@@ -134,20 +180,21 @@ def learn_noise(
     """
     size = sample.n_rows if sample.n_rows <= all_rows_up_to else EVIDENCE_ROWS
     subset = sample.take(draw_rows(sample.n_rows, size, rng))
-    root = np.sqrt(subset.weights)
-    items = subset.rows.take(np.arange(subset.n_rows))
-    K = kernel_matrix(kernel, items, workers) * np.outer(root, root)
-    eigenvalues, U = eigh(K, overwrite_a=True, check_finite=False)
-    eigenvalues = np.maximum(eigenvalues, 0.0)
-    squares = ((U.T @ (root[:, None] * subset.targets)) ** 2).sum(axis=1)
-    power = float(sample.target_norms().sum() / (sample.weights.sum() * sample.n_outputs))
-    scale = power if power > 0 else float(eigenvalues.mean()) or 1.0
+    parts = [subset]
+    if has_gaps(subset.targets):
+        parts = [group.of(subset) for group in output_groups(subset.targets) if len(group.rows)]
+    spectra = [_spectrum(part, kernel, workers) for part in parts]
+    power = target_power(sample)
+    scale = power if power > 0 else float(spectra[0][0].mean()) or 1.0
 
     def negative_evidence(log_noise: float) -> float:
-        spectrum = eigenvalues + np.exp(log_noise)
-        copies = (subset.weights.sum() - subset.n_rows) * log_noise
-        logs = np.log(spectrum).sum() + copies
-        return float((squares / spectrum).sum() + sample.n_outputs * logs)
+        total = 0.0
+        for part, (eigenvalues, squares) in zip(parts, spectra, strict=True):
+            spectrum = eigenvalues + np.exp(log_noise)
+            copies = (part.weights.sum() - part.n_rows) * log_noise
+            logs = np.log(spectrum).sum() + copies
+            total += float((squares / spectrum).sum() + part.n_outputs * logs)
+        return total
 
     low, high = np.log(NOISE_FLOOR * scale), np.log(10.0 * scale)
     grid = np.linspace(low, high, 25)
@@ -155,3 +202,22 @@ def learn_noise(
     bracket = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     result = minimize_scalar(negative_evidence, bounds=bracket, method="bounded")
     return float(np.exp(result.x))
+
+
+def _spectrum(sample: Sample, kernel: Kernel, workers: Workers) -> tuple[Floats, Floats]:
+    """Λ, and Σ_o c_io² for each of them."""
+    root = np.sqrt(sample.weights)
+    items = sample.rows.take(np.arange(sample.n_rows))
+    K = kernel_matrix(kernel, items, workers) * np.outer(root, root)
+    eigenvalues, U = eigh(K, overwrite_a=True, check_finite=False)
+    squares = ((U.T @ (root[:, None] * sample.targets)) ** 2).sum(axis=1)
+    return np.maximum(eigenvalues, 0.0), squares
+
+
+def target_power(sample: Sample) -> float:
+    """Weighted mean square of the targets, over those that were observed."""
+    if not has_gaps(sample.targets):
+        return float(sample.target_norms().sum() / (sample.weights.sum() * sample.n_outputs))
+    observed = ~np.isnan(sample.targets)
+    squares = np.where(observed, sample.targets, 0.0) ** 2
+    return float((sample.weights @ squares).sum() / (sample.weights @ observed).sum())

@@ -288,7 +288,7 @@ class Growth:
         count = max(sum(len(candidate.variants) for candidate in candidates), 1)
         rows = int(np.clip((_TESTING_WORK / (2.0 * count)) ** (1 / 3), *_TESTING_ROWS))
         data = self.data
-        some = Evidence(data.X[:rows], data.y[:rows], data.weights[:rows], data.workers)
+        some = data.take(slice(rows))
         test = ScoreTest(some, self.terms, self.model.noise)
         best: list[tuple[float, Choice]] = []
         for candidate in candidates:

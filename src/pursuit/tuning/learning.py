@@ -183,9 +183,9 @@ def roughest(learned: list[Learned]) -> Learned:
 
 def noise_evidence(data: Evidence) -> float:
     """Evidence per row of the best model that explains the targets by noise alone."""
-    power = float(np.average((data.y**2).mean(axis=1), weights=data.weights))
+    power = float((data.weights @ data.y**2).sum() / data.n_values)
     logs = float(np.log(2 * np.pi * max(power, 1e-300))) + 1.0
-    return float(-0.5 * data.y.shape[1] * logs)
+    return float(-0.5 * data.n_values / data.weights.sum() * logs)
 
 
 def probe_features(data: Evidence, scales: Floats, variance: float, noise: NoiseRange) -> Floats:
@@ -317,8 +317,7 @@ def second_stage(
 
 def first_rows(data: Evidence) -> Evidence:
     """The rows on which families are compared."""
-    n = FIRST_ROWS
-    return Evidence(data.X[:n], data.y[:n], data.weights[:n], data.workers)
+    return data.take(slice(FIRST_ROWS))
 
 
 def maximise(

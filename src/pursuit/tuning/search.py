@@ -73,11 +73,11 @@ def search_kernel(
     seen, judges, before = data, others, fixed
     if judges is None:
         cut = max(len(data.X) - len(data.X) // _JUDGING_SHARE, 1)
-        seen, judges = _part(data, slice(cut)), _part(data, slice(cut, None))
+        seen, judges = data.take(slice(cut)), data.take(slice(cut, None))
         if len(judges.X) == 0:
             return fixed
         before = maximise(seen, fixed.kernel, _at(noise, fixed), fixed.family, late=late)
-    rows = _part(seen, slice(SEARCH_ROWS))
+    rows = seen.take(slice(SEARCH_ROWS))
     growth = Growth.start(rows, power, _at(noise, before), late, before.kernel)
     most = _BUDGET * max(_cost(fixed), 1.0)
     while _cost(growth.model) < most and growth.take_best(
@@ -106,10 +106,6 @@ def search_kernel(
 def _at(noise: NoiseRange, learned: Learned) -> NoiseRange:
     """The range with the start that was learned."""
     return replace(noise, start=learned.noise)
-
-
-def _part(data: Evidence, rows: slice) -> Evidence:
-    return replace(data, X=data.X[rows], y=data.y[rows], weights=data.weights[rows])
 
 
 def _with_more_rows(

@@ -302,7 +302,7 @@ def span_draws(model: Any, n: int, n_features: int, random_state: Any) -> Functi
     check_is_fitted(model)
     kernel = kernel_of_draws(model, model.basis_).kernel
     prior, rng = drawn_prior(model, kernel, n, n_features, random_state)
-    update = SpanUpdate.draw(model._solution, model._spread, prior(model.basis_), rng)
+    update = SpanUpdate.draw(model._factors, model._spread, prior(model.basis_), rng)
     return FunctionDraws(copy.copy(model), kernel, model.basis_, prior, update)
 
 

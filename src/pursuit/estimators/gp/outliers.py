@@ -144,7 +144,11 @@ def learn_student(errors: LeftOut, start: float) -> tuple[StudentNoise, Predicti
         return float(constant + share @ (0.5 * k * np.log(scale) + tail))
 
     first = np.array([np.log(4.0), np.log(robust if robust > 0 else start), -1.0])
-    options = {"maxiter": 300, "xatol": 1e-3, "fatol": 1e-7}
-    found = minimize(surprise, first, method="Nelder-Mead", options=options)
+    found = minimize(
+        surprise,
+        first,
+        method="Nelder-Mead",
+        options={"maxiter": 300, "xatol": 1e-3, "fatol": 1e-7},
+    )
     degrees, spread = at(found.x)
     return StudentNoise(degrees), spread

@@ -107,11 +107,13 @@ def left_out(
         some = held_out(problem, fitted.pool, fitted.solution, rows[start : start + _BLOCK], ratio)
         parts.append(LeftOut.of(some, some.missed(), fitted.solution))
     offsets = np.cumsum([0] + [int(part.group.max()) + 1 for part in parts[:-1]])
+    groups = [part.group + offset for part, offset in zip(parts, offsets, strict=True)]
     return LeftOut(
-        *(
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("error", "missed", "q", "prior", "weights")
-        ),
-        np.concatenate([part.group + offset for part, offset in zip(parts, offsets, strict=True)]),
+        np.concatenate([part.error for part in parts]),
+        np.concatenate([part.missed for part in parts]),
+        np.concatenate([part.q for part in parts]),
+        np.concatenate([part.prior for part in parts]),
+        np.concatenate([part.weights for part in parts]),
+        np.concatenate(groups),
         ratio=1.0 if ratio is None else ratio[rows],
     )

@@ -39,9 +39,11 @@ from pursuit.estimators.gp.error_bars import (
     variance_bounds_to_tolerance,
 )
 from pursuit.estimators.gp.function_draws import FunctionDraws, span_draws
+from pursuit.estimators.gp.gaps import calibrate_groups
 from pursuit.estimators.gp.outliers import StudentNoise, first_weights, robust_units
 from pursuit.estimators.gp.reweighting import OwnWeights, last_rounds, left_out
 from pursuit.estimators.gp.stages import (
+    LearnedKernel,
     calibrate_fit,
     choose_size,
     learn_or_keep,
@@ -68,6 +70,7 @@ from pursuit.estimators.kernel_model import SampledRows, ScoredRows, lazily
 from pursuit.estimators.parts import PartsOfProcess
 from pursuit.estimators.span.certify import KINDS
 from pursuit.estimators.span.dense import check_dense, step_bound
+from pursuit.estimators.span.gaps import filled, fit_groups, joined_outputs
 from pursuit.estimators.span.model import NO_TIME_TO_CERTIFY, SpanModel
 from pursuit.estimators.span.search import (
     GAUSSIAN_SEARCH,
@@ -82,7 +85,7 @@ from pursuit.gram import kernel_times
 from pursuit.greedy import Problem, SpanFit
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import PredictiveVariance, SpanSolution, Workers, single_threaded_blas
-from pursuit.rows import RowSource, Sample, as_rows
+from pursuit.rows import RowSource, Sample, as_rows, has_gaps
 from pursuit.tuning import Calibration
 
 
@@ -343,7 +346,8 @@ class SparseGPRegressor(
             Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``. Whatever
             :func:`open_table` takes is read in blocks.
         y : array of shape (n_rows,) or (n_rows, n_outputs)
-            Targets.
+            Targets. NaN in some of several outputs is a target that was not observed: each output
+            is fitted to the rows that have it, all of them with one basis, kernel and noise.
         sample_weight : array of shape (n_rows,), optional
             Weights of the squared errors: noise variance σ²/w. A row of weight 0 is absent. Kernel
             and noise are learned as if a row of weight w were w equal rows: weights should average
@@ -359,7 +363,6 @@ class SparseGPRegressor(
         """
         if not isinstance(self.noise, str):
             positive("noise", self.noise)
-        self._check_likelihood()
         self._check_tol()
         pooled = estimator_search(self, GAUSSIAN_SEARCH).kind == "pooled"
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
@@ -369,6 +372,8 @@ class SparseGPRegressor(
         X, sample, present = self._take_in(X, y, sample_weight, normalize=self.normalize_y)
         warn_of_light_rows(self, sample, X)
         m = sample.n_rows
+        gaps = has_gaps(sample.targets)
+        self._check_likelihood(gaps)
         if self.likelihood == "student-t" and self.normalize_y:
             sample, self._scale = robust_units(sample, self._scale)
         with FitRun(self, sample, present) as run:
@@ -380,6 +385,9 @@ class SparseGPRegressor(
             self.kernel_, self.noise_, self._learned = learned.kernel, learned.noise, learned.learns
             self.feature_relevance_ = learned.report.relevance
             problem = replace(run.problem(kernel, self.noise_), sample=sample)
+            if gaps:
+                self._refuse_tol()
+                problem = filled(problem)
             steps = moving_steps(self.refine, learned, m)
             auto = self.calibration in ("auto", "conformal")
             calibrates = self.calibration == "loo" or (auto and self._learned)
@@ -392,6 +400,13 @@ class SparseGPRegressor(
             if steps > 0 and not run.out_of_time:
                 chosen, moved = move_basis(chosen, problem, learned, steps, split, run)
             fitted, certificate = fit_basis(chosen, problem, self.dtype, run)
+            if gaps:
+                problem = run.problem(kernel, self.noise_)
+                reserved = split.reserved if calibrates else None
+                self._fit_gaps(fitted, present, problem, reserved, learned, moved, run)
+                if aside is not None:
+                    self._keep_aside(aside)
+                return self
             all_read = fitted.n_rows is None  # else few of the reserved rows may have been read
             calibrations: dict[int, Calibration] = {}
             if calibrates and all_read:
@@ -438,7 +453,12 @@ class SparseGPRegressor(
         self._report_end(run, present)
         return self
 
-    def _check_likelihood(self) -> None:
+    def _check_likelihood(self, gaps: bool) -> None:
+        if gaps and (self.likelihood == "student-t" or self.noise == "varying"):
+            raise ValueError(
+                "some targets are NaN, and likelihood='student-t' and noise='varying' set the "
+                "weights of whole rows: fit each output by itself, without its gaps."
+            )
         if self.likelihood == "student-t" and self.noise == "varying":
             raise ValueError(
                 "likelihood='student-t' and noise='varying' both set the weights of the rows: use "
@@ -580,6 +600,41 @@ class SparseGPRegressor(
         values += scale[..., None] * draws
         return values
 
+    def _fit_gaps(
+        self,
+        fitted: SpanFit,
+        present: Indices,
+        problem: Problem,
+        reserved: Indices | None,
+        learned: LearnedKernel,
+        moved: str,
+        run: FitRun,
+    ) -> None:
+        """Fit the observed targets of each output in the span of the basis."""
+        fits = fit_groups(fitted, problem)
+        calibrations: dict[int, Calibration] = {}
+        if reserved is not None and fitted.solution.size:
+            run.begin("calibrate")
+            given = {"keep_ridge": learned.noise_is_given}
+            fits, calibrations = calibrate_groups(fits, fitted.pool, problem, reserved, **given)
+        self._set_calibration(calibrations, fitted, problem.noise)
+        problem = replace(problem, noise=self.noise_)
+        self._store(fitted, present, problem)
+        self._store_groups(fits)
+        notes = list(learned.report.warnings)
+        if self.calibration_ is not None and self.calibration_.tails:
+            notes.append(self.calibration_.tails)
+        if self._may_certify(run):
+            run.begin("certify")
+            self._certify_groups(problem)
+        elif not run.stopping:
+            notes.append(NO_TIME_TO_CERTIFY)
+        report = with_importance(learned, self, problem, self._points, self.dual_coef_, run)
+        self.learning_report_ = replace(
+            report, moved=moved, calibration=self.calibration_, warnings=notes, seconds=run.seconds
+        )
+        self._report_end(run, present)
+
     def _set_calibration(
         self, calibrations: dict[int, Calibration], fitted: SpanFit, noise: float
     ) -> None:
@@ -633,6 +688,16 @@ class SparseGPRegressor(
             )
         noise: Floats | float = self._spread.noise if include_noise else 0.0
         varies = include_noise and self._noise_model is not None
+        if self._parts:
+            options = {"return_std": return_std, "return_cov": return_cov}
+            found = [
+                part.predict(X, **options, include_noise=include_noise) for part in self._parts
+            ]
+            means, spreads = (
+                joined_outputs(part, self._part_columns) for part in zip(*found, strict=True)
+            )
+            return means, spreads
+        noise = self._spread.noise if include_noise else 0.0
         bound = self._fitted_basis
         if return_std and bound is not None and not varies and self._is_plain(X):
             with single_threaded_blas():
@@ -657,6 +722,9 @@ class SparseGPRegressor(
 
     def _std_gradient(self, X: Any, include_noise: bool) -> Floats:
         """Gradients of the standard deviation: shape (n_rows, n_features, n_outputs)."""
+        if self._parts:
+            parts = [part._std_gradient(X, include_noise) for part in self._parts]
+            return joined_outputs(parts, self._part_columns)
         rows, [kernel] = self._differentiable(X)
         derivatives = partial(self._spread.derivatives, self._solution)
         points = dense(self.basis_)
@@ -681,7 +749,7 @@ class SparseGPRegressor(
     def _part_variances(self, X: Any, center: Any) -> Floats:
         """Variances of the terms in normalised units: shape (n_rows, n_terms)."""
         rows, X = prediction_rows(self, X)
-        known = self._points, self._solution, self._spread
+        known = self._points, self._factors, self._spread
         with Workers(self.n_jobs) as workers:
             kernel, terms = self._compiled(X), self._compiled_terms(X)
             return part_variances(rows, kernel, terms, *known, workers, center)
@@ -889,6 +957,10 @@ class SparseGPRegressor(
     def log_evidence_bounds_(self) -> EvidenceBounds:
         """Bounds on the log evidence of the exact Gaussian process, in normalised units."""
         check_is_fitted(self)
+        if self._parts:
+            bounds = [part.log_evidence_bounds_ for part in self._parts]
+            lower, upper = (float(sum(ends)) for ends in zip(*bounds, strict=True))
+            return EvidenceBounds(lower, upper, sum(one.n_values for one in bounds))
         span = self._solution
         rounding = span.rounding(self.dtype)
         return evidence_bounds(span.L, span.z, noise=self.noise_, rounding=rounding, **self._sums)

@@ -47,7 +47,7 @@ from pursuit.kernels import (
     without_white,
 )
 from pursuit.linalg import SpanSolution, Workers
-from pursuit.rows import Sample, as_rows, draw_rows, row_groups
+from pursuit.rows import Sample, as_rows, draw_rows, has_gaps, row_groups
 from pursuit.tuning import (
     BATCH_ROWS,
     LOSS_IS_NOTHING,
@@ -56,8 +56,10 @@ from pursuit.tuning import (
     HeldOut,
     Learned,
     LearningReport,
+    LeavableRows,
     Mover,
     NoiseRange,
+    Ridged,
     at_bounds,
     calibrate,
     error_curve,
@@ -73,6 +75,7 @@ from pursuit.tuning import (
     mixed_kernel,
     never,
     search_kernel,
+    target_power,
 )
 
 SEARCH = "search"
@@ -97,11 +100,6 @@ def evidence_options(optimizer: str | Evidence | None) -> Evidence:
     if isinstance(optimizer, Evidence):
         return optimizer
     return Evidence(rows=limits.EVIDENCE_ROWS)
-
-
-def target_power(sample: Sample) -> float:
-    """Weighted mean square of the targets."""
-    return float(sample.target_norms().sum() / (sample.weights.sum() * sample.n_outputs))
 
 
 def is_learnable(kernel: Any, n_features: int | None) -> bool:
@@ -197,6 +195,8 @@ def learn(
     for all features. ``known`` has the columns of categories. When it is ``late``, the best found
     so far is taken.
     """
+    if has_gaps(sample.targets):
+        _refuse_growth(kernel)
     rows = rng.permutation(draw_rows(sample.n_rows, options.rows, rng))
     data = _evidence(sample, rows, workers)
     power = target_power(sample)
@@ -216,6 +216,15 @@ def learn(
     return learn_pairs(data, learned, noise, late)
 
 
+def _refuse_growth(kernel: Any) -> None:
+    """Refuse to find the form of a kernel from targets with gaps."""
+    if is_search(kernel) or (kernel is not None and holds(kernel, Additive)):
+        raise ValueError(
+            "the form of a kernel is searched for on targets without gaps, and some are NaN: "
+            "search on one output, or on rows that have all of them, and pass its kernel_."
+        )
+
+
 def _default_kernel(deviations: Floats, power: float, known: ColumnNames) -> Any:
     """The kernel of an estimator that is given none and learns none."""
     kernel = ConstantKernel(power if power > 0 else 1.0) * RBF(first_scales(deviations, known))
@@ -226,7 +235,7 @@ def _evidence(sample: Sample, rows: Indices, workers: Workers) -> tuning.Evidenc
     """Some rows, with their targets."""
     subset = sample.take(rows)
     X = np.asarray(dense(subset.rows.take(np.arange(len(rows)))), dtype=np.float64)
-    return tuning.Evidence(X, subset.targets, subset.weights, workers)
+    return tuning.Evidence.of(X, subset.targets, subset.weights, workers)
 
 
 def _judges(sample: Sample, learning: Indices, workers: Workers) -> tuning.Evidence | None:
@@ -298,8 +307,9 @@ def learn_or_keep(
 
     The estimator has the parameters kernel, noise, optimizer, gamma, coef0, degree and
     kernel_params; ``noise`` and ``options`` of the evidence may be given in place of its own. With
-    ``classes`` the targets are ±1, and the noise only serves the choice of a basis. Learning ends after its share of the fit's time, and the report says so. The counter of
-    the compiled kernel starts at 0: what learning has evaluated is not a cost of the choice.
+    ``classes`` the targets are ±1, and the noise only serves the choice of a basis. Learning ends
+    after its share of the fit's time, and the report says so. The counter of the compiled kernel
+    starts at 0: what learning has evaluated is not a cost of the choice.
     """
     learned: LearnedKernel | None = run.resume("learn")
     if learned is not None:
@@ -651,17 +661,23 @@ def calibrate_fit(
     chosen = reserved if len(reserved) else np.arange(problem.sample.n_rows)
     rows = held_out(problem, fitted.pool, fitted.solution, chosen, ratio)
     keep_ridge = keep_ridge or len(reserved) == 0
-    solution, found = calibrate(fitted.solution, rows, keep_ridge=keep_ridge)
-    by_size = {fitted.solution.size: found}
-    n = fitted.solution.size // 2
-    while n >= _SMALLEST_CALIBRATED:
-        _, by_size[n] = calibrate(
-            fitted.solution.truncated(n), rows.truncated(n), keep_ridge=keep_ridge
-        )
-        n //= 2
+    solution, by_size = calibrate_sizes(fitted.solution, rows, keep_ridge=keep_ridge)
     half_norm = 0.5 * float(problem.sample.target_norms().sum())
     value = half_norm - np.cumsum(solution.gains().sum(axis=1))
     return replace(fitted, solution=solution, path=replace(fitted.path, value=value)), by_size
+
+
+def calibrate_sizes(
+    solution: Ridged, rows: LeavableRows[Ridged], *, keep_ridge: bool
+) -> tuple[Ridged, dict[int, Calibration]]:
+    """The calibrated solution, and the calibrations of n, n/2, n/4, … basis functions."""
+    calibrated, found = calibrate(solution, rows, keep_ridge=keep_ridge)
+    by_size = {solution.size: found}
+    n = solution.size // 2
+    while n >= _SMALLEST_CALIBRATED:
+        _, by_size[n] = calibrate(solution.truncated(n), rows.truncated(n), keep_ridge=keep_ridge)
+        n //= 2
+    return calibrated, by_size
 
 
 _EXPLAINED_ROWS, _EXPLAINED_FEATURES = 1000, 2000

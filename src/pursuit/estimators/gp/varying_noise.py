@@ -231,9 +231,9 @@ def _fitted(
     K = kernel_matrix(kernel, noise.points, workers)
     R, _ = robust_cholesky(K, rounding=kernel.rounding)
     items = rows.take(np.arange(rows.n_rows))
-    V = solve_triangular(R, kernel.tile(items, noise.points).T, lower=True).T
+    V: Floats = solve_triangular(R, kernel.tile(items, noise.points).T, lower=True).T
     F = np.column_stack([V, np.ones(len(V))])
-    _, outputs = errors.error.shape
+    outputs = errors.error.shape[-1]
     shape = 0.5 * outputs
     ridge = np.append(np.full(V.shape[1], 1.0 / shape), 0.0)
     u, h = np.zeros((F.shape[1], 1)), start

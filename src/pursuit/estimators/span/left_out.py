@@ -12,7 +12,7 @@ from pursuit._types import Floats
 from pursuit.gram import Block, chunked, row_pass
 from pursuit.kernels import Kernel
 from pursuit.linalg import SpanSolution, Workers, column_dots
-from pursuit.rows import Sample
+from pursuit.rows import OutputGroup, Sample
 from pursuit.tuning import LeftOut
 
 _ROWS = 512
@@ -35,6 +35,15 @@ def left_out(
     error = (sample.targets - fitted) / remaining[:, None]
     number = np.arange(sample.n_rows)
     return LeftOut(error, missed, squares / remaining, prior, sample.weights, number)
+
+
+def with_absent_rows(sample: Sample, group: OutputGroup) -> Sample:
+    """The outputs of a group at all rows, with weight 0 where they were not observed."""
+    if len(group.rows) == sample.n_rows:
+        return group.of(sample)
+    weights = np.zeros_like(sample.weights)
+    weights[group.rows] = sample.weights[group.rows]
+    return Sample(sample.rows, np.nan_to_num(sample.targets[:, group.columns]), weights)
 
 
 def _check_remaining(remaining: Floats) -> None:

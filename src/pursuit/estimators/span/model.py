@@ -27,6 +27,7 @@ from pursuit.estimators.fit_run import FitRun, interrupt
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
+    check_observed,
     count_rows,
     dense,
     n_rows,
@@ -43,7 +44,8 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.kernel_model import BasisModel
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.span.certify import Certifier, check_kind
-from pursuit.estimators.span.left_out import left_out
+from pursuit.estimators.span.gaps import GroupFit, joined_certificate, joined_outputs
+from pursuit.estimators.span.left_out import left_out, with_absent_rows
 from pursuit.estimators.span.search import (
     GAUSSIAN_SEARCH,
     SearchPlan,
@@ -75,7 +77,7 @@ from pursuit.linalg import (
     reordered,
 )
 from pursuit.objectives import gram_pursuit
-from pursuit.rows import RowSource, Sample
+from pursuit.rows import OutputGroup, RowSource, Sample, has_gaps, output_groups
 from pursuit.tuning import Calibration, LeftOut
 
 _AUTO_CERTIFICATE_ROWS = 10_000, 50_000
@@ -141,6 +143,11 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
     _single_output: bool
     _solution: SpanSolution | StepwiseSolution
     _sums: dict[str, Any]
+    _parts: Sequence[Any] = ()
+    """Where targets have gaps, a model for each group of outputs; then the model has no solution of
+    its own."""
+    _part_columns: Sequence[Indices] = ()
+    """Which outputs they are."""
     _weighted: bool
     _learned: bool
     _spread: PredictiveVariance
@@ -220,10 +227,14 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         check_kind(kind, options)
         self._warn_without_weights(sample_weight, X)
         with Workers(self.n_jobs) as workers:
-            problem = self._problem(X, y, sample_weight, workers)
-            model = span_model(self._points, self._solution)
-            [found] = Certifier(problem).certify([model], kind, **options)
-        return self._about(found)
+            problem = self._problem(X, y, sample_weight, workers, gaps=True)
+            found, columns = [], []
+            for group, part in self._by_outputs(problem.sample):
+                own = problem.restricted(group)
+                model = span_model(part._points, part._solution)
+                found += Certifier(own).certify([model], kind, **options)
+                columns.append(group.columns)
+        return self._about(joined_certificate(found, columns))
 
     @available_if(has_truncations)
     def certify_path(
@@ -254,6 +265,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         path : CertificatePath
         """
         check_is_fitted(self)
+        self._refuse_gaps("certify_path")
         check_kind(kind, options)
         self._warn_without_weights(sample_weight, X)
         grid = np.unique(size_grid(self.n_basis_) if sizes is None else np.asarray(sizes))
@@ -286,20 +298,23 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         check_is_fitted(self)
         n = size_on_path(n, self.n_basis_)
         model = copy.copy(self)
-        solution = self._solution.truncated(n)
+        solution = None if self._parts else self._solution.truncated(n)
         sizes = [size for size in self._calibrations if size >= n]
         if sizes:
             model.calibration_ = self._calibrations[min(sizes)]
             model._spread, model.noise_ = model.calibration_.spread, model.calibration_.noise
-            assert isinstance(solution, SpanSolution)
-            solution = solution.with_noise(model.noise_)
-        model._set_solution(solution)
+            if isinstance(solution, SpanSolution):
+                solution = solution.with_noise(model.noise_)
+        if solution is not None:
+            model._set_solution(solution)
         model.basis_ = None if self.basis_ is None else self.basis_[:n]
         if self._bound is not None:
             model._keep_bound_basis(self._bound.kernel)
         model.basis_indices_ = self.basis_indices_[:n]
         model.path_ = self.path_.truncated(n)
         model.certificate_ = model.coverage_guarantee_ = None
+        if self._parts:
+            model._keep_parts(self._part_columns, [part.truncated(n) for part in self._parts])
         return model
 
     @available_if(_grows)
@@ -335,6 +350,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             A new, fitted model. Its ``certificate_`` is None where no rows are passed.
         """
         check_is_fitted(self)
+        self._refuse_gaps("grow")
         least = self.n_basis_ + 1 if keep else 1
         size = self.n_basis_ if n is None and not keep else n
         if not isinstance(size, numbers.Integral) or size < least:
@@ -397,20 +413,32 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         self : the model
         """
         share = validate_decay(decay)
-        if not hasattr(self, "_solution"):
+        if "dual_coef_" not in vars(self):
             fitted: Self = self.fit(X, y, sample_weight, target=target, weight=weight)
             return fitted
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         with Workers(self.n_jobs) as workers:
-            problem = self._problem(X, y, sample_weight, workers)
+            problem = self._problem(X, y, sample_weight, workers, gaps=True)
+            divided = self._by_outputs(problem.sample)
+            for group, part in divided:
+                part._take_rows(problem.restricted(group), share)
+        self._weighted |= sample_weight is not None and bool(np.any(np.asarray(sample_weight) != 1))
+        if len(divided) > 1:
+            self._sums = self._sums | {"n_rows": self._sums["n_rows"] + problem.sample.n_rows}
+            self._keep_parts([group.columns for group, _ in divided], [part for _, part in divided])
+        return self
+
+    def _take_rows(self, problem: Problem, share: float) -> None:
+        """Add the sums of further rows to a share of those so far."""
+        sample = problem.sample
+        added = None
+        if sample.n_rows:
             whitener = invert_lower(self._factors.R)
             added = problem.statistics(self._points, whitener=whitener)
         if share < 1.0:
             self._forget(share)
-        logs = float(np.log(problem.sample.weights).sum())
-        self._weighted |= sample_weight is not None and bool(np.any(np.asarray(sample_weight) != 1))
-        self._absorb(added, logs)
-        return self
+        if added is not None:
+            self._absorb(added, float(np.log(sample.weights).sum()))
 
     @available_if(_takes_rows)
     def leave_one_out(
@@ -451,13 +479,19 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         """
         check_is_fitted(self)
         self._warn_without_weights(sample_weight)
+        means, stds, columns = [], [], []
         with Workers(self.n_jobs) as workers:
-            X, sample, kernel = self._rows_passed(X, y, sample_weight, workers)
+            X, sample, kernel = self._rows_passed(X, y, sample_weight, workers, gaps=True)
             self._check_number(sample)
-            left = left_out(sample, kernel, self._points, self._factors, workers)
-            left = replace(left, ratio=self._noise_ratio(sample.rows, X, workers))
-        mean = self._scale.restore(sample.targets - left.error)
-        std = self._scale.scale * np.sqrt(self._left_out_variance(left))
+            ratio = self._noise_ratio(sample.rows, X, workers)
+            for group, part in self._by_outputs(sample):
+                own = with_absent_rows(sample, group)
+                left = left_out(own, kernel, part._points, part._factors, workers)
+                left = replace(left, ratio=ratio)
+                means.append(part._scale.restore(own.targets - left.error))
+                stds.append(part._scale.scale * np.sqrt(part._left_out_variance(left)))
+                columns.append(group.columns)
+        mean, std = joined_outputs(means, columns), joined_outputs(stds, columns)
         return self._as_fitted(mean), self._as_fitted(std)
 
     def _check_number(self, sample: Sample) -> None:
@@ -491,6 +525,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             A new, fitted model; its ``certificate_`` is None.
         """
         check_is_fitted(self)
+        self._refuse_gaps("merge")
         model = self._copied()
         for other in others:
             self._check_same_span(other)
@@ -515,6 +550,10 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         """
         check_is_fitted(self)
         model = self._copied()
+        if self._parts:
+            model._sums = self._sums | {"n_rows": 0}
+            model._keep_parts(self._part_columns, [part.emptied() for part in self._parts])
+            return model
         model._sums = {
             "target_norms": np.zeros_like(self._sums["target_norms"]),
             "trace": 0.0,
@@ -535,6 +574,9 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         weights = validate_weights(sample_weight, rows.n_rows)
         present = np.flatnonzero(weights > 0)
         Y = targets.reshape(len(targets), -1)
+        check_observed(Y, weights)
+        for name in ("_parts", "_part_columns"):
+            self.__dict__.pop(name, None)
         self._single_output = targets.ndim == 1
         self._weighted = bool(np.any(weights != 1.0))
         self._scale = TargetScale.fit(Y, weights, normalize)
@@ -542,8 +584,8 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         return X, sample.take(present) if len(present) < rows.n_rows else sample, present
 
     def _targets(self, y: Any) -> Floats:
-        """Checked targets."""
-        return validate_targets(y)
+        """Checked targets, NaN where one of several outputs was not observed."""
+        return validate_targets(y, gaps=True)
 
     def _report_end(self, run: FitRun, present: Indices) -> None:
         """Say what the caller should know of the fit to the rows ``present``."""
@@ -571,17 +613,29 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             )
 
     def _problem(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None, workers: Workers
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        workers: Workers,
+        *,
+        gaps: bool = False,
     ) -> Problem:
         """The problem that given rows pose to the fitted kernel and noise."""
-        _, sample, kernel = self._rows_passed(X, y, sample_weight, workers)
+        _, sample, kernel = self._rows_passed(X, y, sample_weight, workers, gaps=gaps)
         if not np.all(sample.weights > 0):
             sample = sample.take(np.flatnonzero(sample.weights > 0))
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         return Problem(sample, kernel, self.noise_, workers, CostMeter(kernel), rng)
 
     def _rows_passed(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None, workers: Workers
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        workers: Workers,
+        *,
+        gaps: bool = False,
     ) -> tuple[Any, Sample, CountingKernel]:
         """Rows that are passed to the fitted model, also those of weight 0, and its kernel."""
         X, y, sample_weight = named_columns(X, y, sample_weight)
@@ -589,9 +643,10 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         weights = validate_weights(sample_weight, rows.n_rows)
         if y is None:
             raise ValueError("y is None: pass the targets of the rows, an array with one per row.")
-        targets = validate_targets(y)
+        targets = validate_targets(y, gaps=gaps)
         check_lengths(X, targets)
         targets = targets.reshape(len(targets), -1)
+        check_observed(targets, weights, every_output=False)
         outputs = len(self._scale.mean)
         if targets.shape[1] != outputs:
             raise ValueError(
@@ -658,7 +713,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         self.path_ = replace(fitted.path, index=as_passed(fitted.path.index))
         self.certificate_ = self.coverage_guarantee_ = None
         self._sums = {
-            "target_norms": problem.sample.target_norms(),
+            "target_norms": np.nan_to_num(problem.sample.target_norms()),
             "trace": fitted.trace,
             "n_rows": problem.sample.n_rows,
             "sum_log_weights": float(np.log(problem.sample.weights).sum()),
@@ -737,13 +792,96 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
     @property
     def _factors(self) -> SpanSolution:
         # No assertion: notebooks and dir() read every property, also of models that do not refit.
+        self._refuse_gaps("this")
         return cast(SpanSolution, self._solution)
 
     def _copied(self) -> Self:
         model = copy.copy(self)
         model.path_ = copy.deepcopy(self.path_)
         model.certificate_ = model.coverage_guarantee_ = None
+        if self._parts:
+            model._parts = [part._copied() for part in self._parts]
         return model
+
+    def _refuse_tol(self) -> None:
+        """Refuse to find the size of a model for targets with gaps by its certificate."""
+        if self.tol is not None:
+            raise ValueError(
+                f"tol={self.tol:g} finds the size of a model for targets without gaps, and some "
+                "are NaN: set tol=None and give n_basis; certificate_ says what it reached."
+            )
+
+    def _refuse_gaps(self, method: str) -> None:
+        """Refuse what takes one set of rows for all outputs."""
+        if self._parts:
+            raise AttributeError(
+                f"{method} is for outputs observed at the same rows, and some targets of this "
+                "model were NaN: fit a model to each output, with the rows that have it."
+            )
+
+    def _by_outputs(self, sample: Sample) -> list[tuple[OutputGroup, Any]]:
+        """Groups of outputs, each observed at the same rows so far and here, and their models."""
+        n_outputs = sample.n_outputs
+        everything = OutputGroup(np.arange(n_outputs), np.arange(sample.n_rows))
+        groups = output_groups(sample.targets) if has_gaps(sample.targets) else [everything]
+        divided: list[tuple[OutputGroup, Any]] = []
+        for columns, part in zip(
+            self._part_columns or [everything.columns], self._parts or [self], strict=True
+        ):
+            for group in groups:
+                common, _, own = np.intersect1d(group.columns, columns, return_indices=True)
+                if len(common):
+                    whole = len(common) == len(columns)
+                    one = part if whole else part._of_outputs(own)
+                    divided.append((OutputGroup(common, group.rows), one))
+        return divided
+
+    def _of_outputs(self, columns: Indices) -> Self:
+        """The model of some of the outputs."""
+        model = self._copied()
+        model._single_output = False
+        model._scale = self._scale.taken(columns)
+        norms = self._sums["target_norms"][columns]
+        model._sums = self._sums | {"target_norms": norms}
+        model._update(replace(self._factors, z=self._factors.z[:, columns]))
+        return model
+
+    def _store_groups(self, fits: list[GroupFit]) -> None:
+        """Keep a model for each group of outputs, after `_store` has kept the basis."""
+        parts = []
+        for fit in fits:
+            part = self._copied()
+            part._scale, part._sums = self._scale.taken(fit.group.columns), fit.sums
+            part._update(fit.solution)
+            parts.append(part)
+        self._keep_parts([fit.group.columns for fit in fits], parts)
+
+    def _keep_parts(self, columns: Sequence[Indices], parts: Sequence[Any]) -> None:
+        """Take the models of groups of outputs for this one."""
+        self.__dict__.pop("_solution", None)
+        self._part_columns, self._parts = list(columns), list(parts)
+        self.n_basis_ = parts[0].n_basis_
+        self.dual_coef_ = joined_outputs([part.dual_coef_ for part in parts], columns)
+        norms = joined_outputs([part._sums["target_norms"] for part in parts], columns)
+        self._sums = self._sums | {"target_norms": norms}
+        self._weighted = any(part._weighted for part in parts)
+        value = np.sum([part.path_.value for part in parts], axis=0)
+        self.path_ = replace(self.path_, value=value, gap=np.full(len(value), np.nan))
+        self.certificate_ = None
+
+    def _certify_groups(self, problem: Problem) -> None:
+        """Store the certificate of the outputs as they were observed."""
+        kind = self._certificate_kind(problem.sample.n_rows)
+        if kind is None or self.n_basis_ == 0:
+            return
+        found, columns = [], []
+        for group, part in self._by_outputs(problem.sample):
+            own = problem.restricted(group)
+            model = span_model(part._points, part._solution, own.sample.target_norms())
+            found += Certifier(own).certify([model], kind)
+            columns.append(group.columns)
+        self.certificate_ = joined_certificate(found, columns)
+        self.path_.gap[-1] = self.certificate_.relative_gap
 
     def _forget(self, share: float) -> None:
         """Multiply the weights of all rows so far."""
