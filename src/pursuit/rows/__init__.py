@@ -22,7 +22,7 @@ from pursuit.rows.base import (
 from pursuit.rows.convert import as_rows, as_table, in_memory, is_in_memory, open_table
 from pursuit.rows.dask_collections import map_lazily
 from pursuit.rows.files import file_kind, is_path, open_file
-from pursuit.rows.gaps import OutputGroup, has_gaps, output_groups
+from pursuit.rows.gaps import OutputGroup, output_groups
 from pursuit.rows.memory import (
     ArrayRows,
     IndexRows,
@@ -34,6 +34,7 @@ from pursuit.rows.memory import (
     TreeSum,
     distinct_rows,
     draw_rows,
+    has_gaps,
     in_order,
     in_tree,
     row_groups,

@@ -31,11 +31,6 @@ class OutputGroup:
         return Sample(observed.rows, observed.targets[:, self.columns], observed.weights)
 
 
-def has_gaps(targets: Floats) -> bool:
-    """Whether some targets are NaN, that is, were not observed."""
-    return bool(np.isnan(targets).any())
-
-
 def output_groups(targets: Floats) -> list[OutputGroup]:
     """Groups of outputs, in the order of their first members."""
     observed = ~np.isnan(targets)

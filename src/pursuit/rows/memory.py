@@ -416,3 +416,16 @@ class Sample:
         """y'Wy for each output."""
         norms: Floats = np.einsum("i,ij,ij->j", self.weights, self.targets, self.targets)
         return norms
+
+    def target_power(self) -> float:
+        """Weighted mean square of the targets, over those that were observed."""
+        if not has_gaps(self.targets):
+            return float(self.target_norms().sum() / (self.weights.sum() * self.n_outputs))
+        observed = ~np.isnan(self.targets)
+        squares = np.where(observed, self.targets, 0.0) ** 2
+        return float((self.weights @ squares).sum() / (self.weights @ observed).sum())
+
+
+def has_gaps(targets: Floats) -> bool:
+    """Whether some targets are NaN, that is, were not observed."""
+    return bool(np.isnan(targets).any())

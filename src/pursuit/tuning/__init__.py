@@ -30,7 +30,7 @@ from pursuit.tuning.categories import (
     learn_pairs,
     mixed_kernel,
 )
-from pursuit.tuning.evidence import NOISE_FLOOR, Evidence, learn_noise, target_power
+from pursuit.tuning.evidence import NOISE_FLOOR, Evidence, learn_noise
 from pursuit.tuning.growth import grow_additive
 from pursuit.tuning.learning import (
     Learned,
@@ -103,6 +103,5 @@ __all__ = [
     "noise_limits",
     "raise_ridge",
     "search_kernel",
-    "target_power",
     "tune_near_rows",
 ]

@@ -75,9 +75,9 @@ class Evidence:
     def n_values(self) -> float:
         """Σw over all observed values."""
         if self.groups is None:
-            return float(self.weights.sum()) * float(self.y.shape[1])
-        weights = (float(self.weights[group.rows].sum()) for group in self.groups)
-        return sum(len(g.columns) * w for g, w in zip(self.groups, weights, strict=True))
+            return float(self.weights.sum() * self.y.shape[1])
+        sums = [len(group.columns) * self.weights[group.rows].sum() for group in self.groups]
+        return float(np.sum(sums))
 
     def value_and_gradient(self, kernel: Any, noise: float) -> tuple[float, Floats] | None:
         """Value, and gradient with respect to the kernel's θ and log σ²; None if C is singular.
@@ -184,7 +184,7 @@ def learn_noise(
     if has_gaps(subset.targets):
         parts = [group.of(subset) for group in output_groups(subset.targets) if len(group.rows)]
     spectra = [_spectrum(part, kernel, workers) for part in parts]
-    power = target_power(sample)
+    power = sample.target_power()
     scale = power if power > 0 else float(spectra[0][0].mean()) or 1.0
 
     def negative_evidence(log_noise: float) -> float:
@@ -212,12 +212,3 @@ def _spectrum(sample: Sample, kernel: Kernel, workers: Workers) -> tuple[Floats,
     eigenvalues, U = eigh(K, overwrite_a=True, check_finite=False)
     squares = ((U.T @ (root[:, None] * sample.targets)) ** 2).sum(axis=1)
     return np.maximum(eigenvalues, 0.0), squares
-
-
-def target_power(sample: Sample) -> float:
-    """Weighted mean square of the targets, over those that were observed."""
-    if not has_gaps(sample.targets):
-        return float(sample.target_norms().sum() / (sample.weights.sum() * sample.n_outputs))
-    observed = ~np.isnan(sample.targets)
-    squares = np.where(observed, sample.targets, 0.0) ** 2
-    return float((sample.weights @ squares).sum() / (sample.weights @ observed).sum())

@@ -75,7 +75,6 @@ from pursuit.tuning import (
     mixed_kernel,
     never,
     search_kernel,
-    target_power,
 )
 
 SEARCH = "search"
@@ -199,7 +198,7 @@ def learn(
         _refuse_growth(kernel)
     rows = rng.permutation(draw_rows(sample.n_rows, options.rows, rng))
     data = _evidence(sample, rows, workers)
-    power = target_power(sample)
+    power = sample.target_power()
     search: dict[str, Any] = {"restarts": options.restarts, "rng": rng, "late": late}
     if is_search(kernel):
         judges = _judges(sample, rows, workers)
@@ -335,7 +334,7 @@ def _learn_or_take(
     options: Evidence,
 ) -> tuple[LearnedKernel, CountingKernel]:
     """What the evidence says, or what is given; the kernel has counted what this has evaluated."""
-    kernel, power = estimator._given_kernel(expand=False), target_power(sample)
+    kernel, power = estimator._given_kernel(expand=False), sample.target_power()
     known = estimator._known_columns()
     width = n_features(X)
     if kernel is None or is_search(kernel):

@@ -43,6 +43,7 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.kernel_model import BasisModel
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.saving import made_of, saved_parts
 from pursuit.estimators.span.certify import Certifier, check_kind
 from pursuit.estimators.span.gaps import GroupFit, joined_certificate, joined_outputs
 from pursuit.estimators.span.left_out import left_out, with_absent_rows
@@ -143,11 +144,13 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
     _single_output: bool
     _solution: SpanSolution | StepwiseSolution
     _sums: dict[str, Any]
-    _parts: Sequence[Any] = ()
+    _parts: tuple[Any, ...] = ()
     """Where targets have gaps, a model for each group of outputs; then the model has no solution of
     its own."""
-    _part_columns: Sequence[Indices] = ()
+    _part_columns: tuple[Indices, ...] = ()
     """Which outputs they are."""
+    _saved_parts: list[Any]
+    _saved_columns: list[Indices]
     _weighted: bool
     _learned: bool
     _spread: PredictiveVariance
@@ -800,8 +803,22 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         model.path_ = copy.deepcopy(self.path_)
         model.certificate_ = model.coverage_guarantee_ = None
         if self._parts:
-            model._parts = [part._copied() for part in self._parts]
+            model._parts = tuple(part._copied() for part in self._parts)
         return model
+
+    def _saved_state(self) -> dict[str, Any]:
+        state = super()._saved_state()
+        if "_parts" in state:
+            state["_saved_parts"] = [saved_parts(part) for part in state.pop("_parts")]
+            state["_saved_columns"] = list(state.pop("_part_columns"))
+        return state
+
+    def _after_loading(self) -> None:
+        super()._after_loading()
+        saved = self.__dict__.pop("_saved_parts", None)
+        if saved is not None:
+            self._parts = tuple(made_of(type(self), part) for part in saved)
+            self._part_columns = tuple(self.__dict__.pop("_saved_columns"))
 
     def _refuse_tol(self) -> None:
         """Refuse to find the size of a model for targets with gaps by its certificate."""
@@ -826,7 +843,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         groups = output_groups(sample.targets) if has_gaps(sample.targets) else [everything]
         divided: list[tuple[OutputGroup, Any]] = []
         for columns, part in zip(
-            self._part_columns or [everything.columns], self._parts or [self], strict=True
+            self._part_columns or (everything.columns,), self._parts or (self,), strict=True
         ):
             for group in groups:
                 common, _, own = np.intersect1d(group.columns, columns, return_indices=True)
@@ -859,7 +876,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
     def _keep_parts(self, columns: Sequence[Indices], parts: Sequence[Any]) -> None:
         """Take the models of groups of outputs for this one."""
         self.__dict__.pop("_solution", None)
-        self._part_columns, self._parts = list(columns), list(parts)
+        self._part_columns, self._parts = tuple(columns), tuple(parts)
         self.n_basis_ = parts[0].n_basis_
         self.dual_coef_ = joined_outputs([part.dual_coef_ for part in parts], columns)
         norms = joined_outputs([part._sums["target_norms"] for part in parts], columns)
