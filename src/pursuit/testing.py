@@ -245,7 +245,13 @@ def _check_curvature(loss: RowLoss, points: Floats, y: Floats, step: float) -> N
     reach = float(np.abs(points).max())
     limit = min(loss.most_curved, loss.largest_curvature(reach)) * (1.0 + _ROUNDING)
     _require(bool(curvature.max() <= limit), "a curvature exceeds most_curved or largest_curvature")
-    _require(not (loss.kinked and curvature.any()), "kinked is True, and the curvature is not 0")
+    if loss.kinked:
+        lines = [slope * (points - y) for slope in loss.slopes(y)]
+        value = loss.value(points, y)
+        _require(
+            _near(value, np.maximum(*lines), float(np.abs(value).max())),
+            "kinked is True, and the loss is not made of two lines that meet at f = y",
+        )
 
 
 def _check_slope_limits(

@@ -153,6 +153,17 @@ def test_numeric_conjugates_are_never_below_fifty_digits(loss):
             assert float(Decimal(value) - truth) <= 1e-12 * size + 1e-12 * abs(target)
 
 
+@pytest.mark.parametrize("loss", ZEROS, ids=repr)
+def test_conjugates_by_iteration_are_never_below_fifty_digits(loss):
+    f, y, slopes = conjugate_cases(loss)
+    found = loss.conjugate(slopes, y)
+    for start, target, slope, value in zip(f, y, slopes, found, strict=True):
+        assert Decimal(value) >= precise_conjugate(loss, slope, target, start)[0]
+    # At s = y = 0 there is no maximiser.
+    zero = np.zeros(1)
+    assert loss.conjugate(zero, zero)[0] == pytest.approx(1 / (2 - loss.power), rel=1e-14)
+
+
 def test_the_comparison_with_fifty_digits_can_fail():
     loss = TweedieRows(1.5)
     f, y, slopes = conjugate_cases(loss, 5)

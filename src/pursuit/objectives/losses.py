@@ -20,7 +20,8 @@ and it should define, where it differs from what is inherited,
 - ``constant(y, weights, offset)``: the best prediction that is the same for all rows, where there
   is a formula;
 - ``piecewise_quadratic = True``, where Newton's method ends after finitely many steps;
-- ``kinked = True``, where ℓ is piecewise linear, so that Newton's method cannot be used.
+- ``kinked = True``, where ℓ consists of two straight lines that meet at f = y, so that Newton's
+  method cannot be used.
 
 `pursuit.testing.check_loss` checks all of it.
 
@@ -47,6 +48,9 @@ from pursuit.objectives.conjugates import conjugate_above
 
 _ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
 _SHIFT = 1e-6
+_SAFE = 8.0 * float(np.finfo(np.float64).eps)
+"""Conjugates that are computed by iteration are raised by this share of their terms."""
+_NEWTON_STEPS = 50
 _TIED = 1e-12
 """Shares of the weights that differ by less than this count as equal."""
 
@@ -543,12 +547,51 @@ class TweedieRows(LogLinkRows):
         return low, np.full_like(y, 1.0 if self.power == 2.0 else np.inf)
 
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
-        """By a formula for p = 1 and p = 2, else by a search."""
+        """By a formula for p = 1 and p = 2; else by Newton's method, and rounded upwards."""
         if self.power == 1.0:
             return PoissonRows().conjugate(slope, y) + 1.0
         if self.power == 2.0:
             return GammaRows().conjugate(slope, y) + y
-        return super().conjugate(slope, y)
+        return self._inside(slope, y, lambda s: self._conjugate_above(s, y))
+
+    def _conjugate_above(self, s: Floats, y: Floats) -> Floats:
+        """sf - ℓ(f) + |s - ℓ'(f)| h, where the maximiser lies within h of f."""
+        # ℓ* is continuous, and has no maximiser at s = y = 0.
+        s = np.where((s == 0) & (y == 0), np.finfo(np.float64).tiny, s)
+        f, distance = self._maximiser(s, y)
+        down, up = self._rates
+        rise, fall = _exp(up * f), _product(y, _exp(-down * f))
+        terms = f * exprel(up * f), _product(y, f * exprel(-down * f))
+        size = np.abs(s * f) + np.abs(terms[0]) + np.abs(terms[1])
+        steep = np.abs(s - (rise - fall)) + _SAFE * (np.abs(s) + rise + fall)
+        return np.asarray(s * f - (terms[0] - terms[1]) + steep * distance + _SAFE * size)
+
+    def _maximiser(self, s: Floats, y: Floats) -> tuple[Floats, Floats]:
+        """The f with ℓ'(f) = s, and a bound on its error.
+
+        It solves (2-p)f = log(s + y exp((1-p)f)) for s ≥ 0, else (p-1)f = log y - log(-s +
+        exp((2-p)f)). Both sides are monotone, their difference G is convex or concave, and its
+        slope is at least 2 - p or p - 1: Newton's method is safe, and |G| bounds the error.
+        """
+        rates = self._rates
+        with np.errstate(divide="ignore"):
+            size, target = np.log(np.abs(s)), np.log(y)
+        rises = s >= 0
+        own, other = np.where(rises, rates[1], rates[0]), np.where(rises, rates[0], rates[1])
+        side = np.where(rises, 1.0, -1.0)
+        constant = np.where(rises, 0.0, target)
+        # In units of `side`, so that one formula does for both signs of s.
+        f = np.maximum((size - constant) / own, side * target)
+        for _ in range(_NEWTON_STEPS):
+            second = np.where(rises, target, 0.0) - other * f
+            total = np.logaddexp(size, second)
+            G = own * f - total + constant
+            step = G / (own + other * np.exp(second - total))
+            if np.all(np.abs(step) <= _SAFE * (1.0 + np.abs(f))):
+                break
+            f = f - step
+        rounding = _SAFE * (np.abs(f) + np.abs(total) + np.abs(constant))
+        return side * f, (np.abs(G) + rounding) / own
 
     def checked(self, y: ArrayLike) -> Floats:
         """Amounts; none negative, and for p = 2 none 0."""
