@@ -11,6 +11,7 @@ from pursuit.bounds import (
     EvidenceBounds,
 )
 from pursuit.estimators import (
+    CoverageGuarantee,
     Evidence,
     ExactDistance,
     ExactGPRegressor,
@@ -85,6 +86,7 @@ __all__ = [
     "CertificateDisplay",
     "CertificatePath",
     "CorrelationDisplay",
+    "CoverageGuarantee",
     "Evidence",
     "EvidenceBounds",
     "ExactDistance",

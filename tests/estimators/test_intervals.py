@@ -149,7 +149,8 @@ def overfitted(seed, calibrate_by_own_rows):
         RBF(0.3), noise=1e-3, n_basis=300, optimizer=None, calibration=asked, random_state=seed
     ).fit(X, y)
     if calibrate_by_own_rows:
-        model.conformalize(X, y)
+        with pytest.warns(UserWarning, match="basis points are among these rows"):
+            model.conformalize(X, y)
     X_new, y_new = draw(rng, 400)
     lower, upper = model.predict_interval(X_new)
     return np.mean((lower <= y_new) & (y_new <= upper))
@@ -283,6 +284,7 @@ def test_scores_are_errors_over_standard_deviations(rows):
 def test_equal_scores_are_inside_their_own_interval():
     X = np.linspace(0, 1, 60)[:, None]
     model = SparseKernelRidge(alpha=0.1).fit(X, np.full(60, 1e5))
+    X = X + 0.001
     y = model.predict(X) + 1 / 3
     lower, upper = model.conformalize(X, y).predict_interval(X)
     assert np.all((lower <= y) & (y <= upper))
@@ -464,7 +466,7 @@ def test_weights_other_than_zero_do_not_choose_rows(rows):
     assert model.coverage_guarantee_.rows == 100
     assert np.all(weights[model.conformal_rows_] > 0)
     kept = weights > 0
-    some = made(REGRESSORS[0], calibration=None).fit(X[:100], y[:100])
+    some = made(REGRESSORS[0], calibration=None).fit(*draw(np.random.default_rng(1), 100))
     one = some.conformalize(X, y, weights).coverage_guarantee_.scores
     other = some.conformalize(X[kept], y[kept]).coverage_guarantee_.scores
     np.testing.assert_allclose(one, other, rtol=1e-10)
@@ -478,6 +480,17 @@ def test_certificates_say_that_rows_are_aside(rows):
     others = np.setdiff1d(np.arange(400), model.conformal_rows_)
     found = model.certify(X[others], y[others])
     assert found.upper == pytest.approx(model.certificate_.upper, rel=1e-9)
+
+
+def test_rows_of_the_fit_are_told_from_others(rows):
+    X, y = rows
+    model = made(REGRESSORS[3], calibration="loo").fit(X, y)
+    with pytest.warns(UserWarning, match="basis points are among these rows"):
+        model.conformalize(X, y)
+    model.conformalize(*draw(np.random.default_rng(1), 400))
+    X = np.round(X)
+    model = made(REGRESSORS[0]).fit(X, y)
+    model.conformalize(np.round(draw(np.random.default_rng(1), 400)[0]), y)
 
 
 def test_a_resumed_fit_sets_the_same_rows_aside(rows, tmp_path):
@@ -560,7 +573,7 @@ def test_what_is_missing_is_named(rows, labelled):
     with pytest.raises(ValueError, match="one target per row"):
         model.conformalize(X, None)
     with pytest.raises(ValueError, match="y has shape"):
-        model.conformalize(X, np.column_stack([y, y]))
+        model.conformalize(X + 0.01, np.column_stack([y, y]))
     with pytest.raises(ValueError, match="90 % needs 9 rows or more"):
         model.conformalize(X[:8], y[:8]).predict_interval(X)
     with pytest.raises(ValueError, match="only 1 row"):

@@ -15,6 +15,7 @@ from pursuit.estimators.hull.mixture import HullMixture
 from pursuit.estimators.hull.pursue import HullSolution, minimize_over_hull
 from pursuit.estimators.hull.regression import HullRegressor
 from pursuit.estimators.importance import Importance
+from pursuit.estimators.intervals import CoverageGuarantee
 from pursuit.estimators.lp.estimators import LPMachineClassifier, LPMachineRegressor
 from pursuit.estimators.maps.feature_map import GreedyFeatureMap
 from pursuit.estimators.maps.neighbors import SpanNeighbors
@@ -29,6 +30,7 @@ from pursuit.estimators.saving import load, trusted_types
 from pursuit.estimators.svm.estimators import LowRankOneClassSVM, LowRankSVC, LowRankSVR
 
 __all__ = [
+    "CoverageGuarantee",
     "Evidence",
     "ExactDistance",
     "ExactGPRegressor",

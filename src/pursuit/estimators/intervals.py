@@ -32,6 +32,7 @@ from pursuit.estimators.inputs import (
     is_precomputed,
     kernel_matrix_of,
     named_columns,
+    prediction_rows,
     reads_matrix,
     seeds,
     validate_labels,
@@ -40,6 +41,7 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.kernel_model import lazily
 from pursuit.estimators.warning import warn
+from pursuit.plots.parts import global_part
 from pursuit.rows import RowSource, SelectedRows, draw_rows
 
 _SHARE_ASIDE = 5
@@ -273,8 +275,26 @@ class ConformalModel:
         present = np.flatnonzero(validate_weights(sample_weight, n) > 0)
         if len(present) < n:
             X, y = _rows_at(X, present), _safe_indexing(y, present)
+        self._warn_of_own_rows(X)
         self._keep_scores(X, y, "and had no part in the fit, which only who passed them can know")
         return self
+
+    def _warn_of_own_rows(self, X: Any) -> None:
+        """Warn if most of the rows that became basis points are among different rows."""
+        part = global_part(self)
+        index = getattr(part, "basis_indices_", np.empty(0))
+        points, items = getattr(part, "basis_", None), prediction_rows(self, X)[1]
+        if not (isinstance(points, np.ndarray) and isinstance(items, np.ndarray)):
+            return
+        own = {point.tobytes() for point in points[index >= 0].astype(items.dtype)}
+        passed = {row.tobytes() for row in items}
+        # Rows that occur twice say that equal rows are nothing strange in such data.
+        if len(passed) == len(items) and len(own & passed) > len(own) // 2:
+            warn(
+                f"{len(own & passed)} of {len(own)} basis points are among these rows, which seem "
+                "to be those of the fit: then intervals cover too little, and nothing is "
+                "guaranteed. Pass rows that the model has not seen."
+            )
 
     def _keep_aside(self, aside: RowsAside) -> None:
         """Calibrate by the rows that this fit has set aside."""
