@@ -433,6 +433,28 @@ def test_intervals_of_rows_from_anywhere_are_the_same(rows, tmp_path):
     assert str(loaded.coverage_guarantee_) == str(plain.coverage_guarantee_)
 
 
+def test_what_is_only_like_an_array_can_be_set_aside(rows):
+    class Like:
+        def __init__(self, values):
+            self.values = values
+
+        def __array__(self, dtype=None, copy=None):
+            return np.array(self.values, dtype=dtype)
+
+    X, y = rows
+    model = made(REGRESSORS[0]).fit(Like(X), Like(y))
+    expected = made(REGRESSORS[0]).fit(X, y).predict_interval(X)
+    assert np.array_equal(model.predict_interval(X), expected)
+    words = [f"{a:.1f} {b:.1f}" for a, b in X]
+
+    def kernel(A, B):
+        numbers = ([[float(one) for one in item.split()] for item in items] for items in (A, B))
+        return RBF(0.7)(*map(np.array, numbers))
+
+    model = made(REGRESSORS[0], kernel=kernel).fit(words, list(y))
+    assert model.predict_interval(words[:9])[0].shape == (9,)
+
+
 def test_intervals_of_dask_rows_are_lazy(rows):
     da = pytest.importorskip("dask.array")
     X, y = rows
@@ -576,5 +598,5 @@ def test_what_is_missing_is_named(rows, labelled):
         model.conformalize(X + 0.01, np.column_stack([y, y]))
     with pytest.raises(ValueError, match="90 % needs 9 rows or more"):
         model.conformalize(X[:8], y[:8]).predict_interval(X)
-    with pytest.raises(ValueError, match="only 1 row"):
+    with pytest.raises(ValueError, match="n_samples=1"):
         made(REGRESSORS[0]).fit(X[:1], y[:1])

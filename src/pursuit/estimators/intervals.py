@@ -198,14 +198,14 @@ def set_aside(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any,
     if is_precomputed(model.kernel):
         model._check_matrix()
         X = kernel_matrix_of(X)
-    X = _with_rows(X)
+    X, y = _with_rows(X), _with_rows(y)
     n = count_rows(X)
     weights = validate_weights(sample_weight, n)
     present = np.flatnonzero(weights > 0)
     if len(present) < 2:
         raise ValueError(
-            "calibration='conformal' sets rows aside, and there is only 1 row of positive weight: "
-            "pass more rows, or use calibration='auto'."
+            "calibration='conformal' sets rows aside, and n_samples=1 is all there is with a "
+            "positive weight: pass more rows, or use another calibration."
         )
 
     def draw() -> Indices:
@@ -230,8 +230,10 @@ def set_aside(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any,
 
 
 def _with_rows(X: Any) -> Any:
-    """X, a sparse matrix in a form that rows can be taken from."""
-    return X.tocsr() if hasattr(X, "tocsr") else X
+    """X in a form that rows can be taken from."""
+    if hasattr(X, "tocsr"):
+        return X.tocsr()
+    return np.asarray(X) if hasattr(X, "__array__") and not hasattr(X, "__getitem__") else X
 
 
 def _rows_at(X: Any, index: Indices) -> Any:
@@ -265,7 +267,7 @@ class ConformalModel:
         check_is_fitted(self)
         X, y, sample_weight = named_columns(X, y, sample_weight)
         X = kernel_matrix_of(X) if reads_matrix(self) else X
-        X = _with_rows(X)
+        X, y = _with_rows(X), _with_rows(y)
         n = count_rows(X)
         if y is None or _num_samples(y) != n:
             raise ValueError(
