@@ -25,6 +25,8 @@ _LONGEST = 50.0
 """Most that a step changes a value of Fβ if the curvature has no bound: Newton's step from where an
 exponential is flat leads to where it overflows."""
 _LINE_TOLERANCE = 1e-4
+_FLAT = 1e-6
+"""Curvature of a coordinate that has none, in units of the largest: shorter steps if larger."""
 _PATIENCE, _FALLS = 8, 0.1
 """After 8 steps, the predicted decrease must shrink tenfold per step. Otherwise the matrices are
 summed in float64."""
@@ -310,7 +312,10 @@ class _CurvedGrams:
 
 def _solve(gram: Floats, ridge: Floats, gradient: Floats) -> Floats:
     """-(F'DF + ρ)⁻¹ gradient, scaled to a unit diagonal first, since ℓ may be flat."""
-    diagonal = np.maximum(np.diag(gram) + ridge, 1e-300)
+    diagonal = np.diag(gram) + ridge
+    # Along a flat coordinate any length will do: the line search finds the right one.
+    flat = _FLAT * float(diagonal.max(initial=1e-290))
+    diagonal = np.where(diagonal > 1e-300, diagonal, flat)
     scale = 1.0 / np.sqrt(diagonal)
     H = gram * np.outer(scale, scale)
     H[np.diag_indices_from(H)] = 1.0

@@ -41,6 +41,9 @@ _WIDTH = 1.345
 """Width of Huber's loss in standard deviations: 95 % efficient where the noise is normal."""
 _NORMAL = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""
+_LEAST_WIDTH = 1e-3
+"""Least width of Huber's loss, in units of that of the targets: exact fits leave no residuals."""
+_ROUNDING = 1e-12
 _SHAPES = 1e-3, 1e6
 """Range of the shape of the negative binomial loss, whose limit is the Poisson loss."""
 
@@ -119,7 +122,9 @@ class GivenLoss:
     def learned(self, fitted: Floats, y: Floats, weights: Floats) -> GivenLoss:
         """The loss with its number learned at the values f of the rows."""
         if self.loss == "huber":
-            return replace(self, width=robust_width(y - fitted, weights))
+            least = _LEAST_WIDTH * robust_scale(y, weights)
+            scale = max(robust_scale(y - fitted, weights), least)
+            return replace(self, width=_WIDTH * scale if scale > 0.0 else 1.0)
         if self.loss == "negative-binomial":
             return replace(self, shape=likely_shape(np.exp(fitted), y, weights))
         return self
@@ -146,18 +151,16 @@ def weighted_quantile(values: Floats, weights: Floats, level: float) -> float:
 
 
 def robust_scale(residuals: Floats, weights: Floats) -> float:
-    """Median absolute deviation, as a standard deviation; that itself if most rows are equal."""
-    centred = np.abs(residuals - weighted_quantile(residuals, weights, 0.5))
-    scale = _NORMAL * weighted_quantile(centred, weights, 0.5)
-    if scale > 0.0:
-        return scale
-    mean = np.average(residuals, weights=weights)
-    return float(np.sqrt(np.average((residuals - mean) ** 2, weights=weights)))
+    """Median absolute deviation, as a standard deviation; that itself if most rows are equal.
 
-
-def robust_width(residuals: Floats, weights: Floats) -> float:
-    """1.345 robust standard deviations; 1 where all residuals are equal."""
-    return _WIDTH * robust_scale(residuals, weights) or 1.0
+    0 where all rows are equal to rounding.
+    """
+    centred = residuals - weighted_quantile(residuals, weights, 0.5)
+    rounding = _ROUNDING * float(np.abs(residuals).max())
+    scale = _NORMAL * weighted_quantile(np.abs(centred), weights, 0.5)
+    if scale <= rounding:
+        scale = float(np.sqrt(np.average(centred**2, weights=weights)))
+    return scale if scale > rounding else 0.0
 
 
 def likely_shape(mean: Floats, y: Floats, weights: Floats) -> float:

@@ -17,6 +17,10 @@ _LEAST_CURVATURE = 1e-3
 """Rows with less curvature, in units of its mean, are taken to have this much."""
 _CLIPPED = 4.0
 """Where a loss has kinks, targets beyond this many robust deviations do not count as they are."""
+_EXACT = 1e-5
+"""Rows with less error than this, in deviations of the targets, lie on the kink of their loss."""
+_LEAST_SPARSITY = 1e-2
+"""Least inverse density, in units of the deviation of the targets."""
 _TAIL = 0.95
 """Normal quantiles that bandwidths of densities are for."""
 
@@ -44,7 +48,7 @@ def curvatures(loss: RowLoss, f: Floats, y: Floats, weights: Floats) -> Floats:
     it is the mean over the rows, or where the loss has kinks the density of y there.
     """
     if isinstance(loss, PinballRows):
-        return np.full_like(f, (loss.high - loss.low) * _density(y - f, weights, loss))
+        return np.full_like(f, (loss.high - loss.low) * _density(f, y, weights, loss))
     predicted = loss.predicted(f)
     if np.array_equal(predicted, f):
         mean = float(np.average(loss.curvature(f, y), weights=weights))
@@ -53,17 +57,16 @@ def curvatures(loss: RowLoss, f: Floats, y: Floats, weights: Floats) -> Floats:
     return np.maximum(found, _LEAST_CURVATURE * np.average(found, weights=weights))
 
 
-def _density(residuals: Floats, weights: Floats, loss: PinballRows) -> float:
-    """Density of the residuals at the level of the loss (Hall and Sheather's bandwidth)."""
-    level = loss.high / (loss.high - loss.low)
-    z, count = norm.ppf(level), len(residuals)
+def _density(f: Floats, y: Floats, weights: Floats, loss: PinballRows) -> float:
+    """Density of y - f at the level of the loss (Hall and Sheather's bandwidth)."""
+    level, residuals = loss.high / (loss.high - loss.low), y - f
+    z = norm.ppf(level)
     wide = norm.ppf(_TAIL) ** (2 / 3) * (1.5 * norm.pdf(z) ** 2 / (2.0 * z**2 + 1.0)) ** (1 / 3)
-    half = min(wide * count ** (-1 / 3), 0.9 * level, 0.9 * (1.0 - level))
+    half = min(wide * float(weights.sum()) ** (-1 / 3), 0.9 * level, 0.9 * (1.0 - level))
     low, high = (weighted_quantile(residuals, weights, level + s * half) for s in (-1.0, 1.0))
-    if high > low:
-        return float(2.0 * half / (high - low))
-    scale = robust_scale(residuals, weights)
-    return float(norm.pdf(z) / scale) if scale > 0.0 else 1.0
+    # An exact fit leaves no residuals whose density could be seen.
+    sparsity = max((high - low) / (2.0 * half), _LEAST_SPARSITY * robust_scale(y, weights))
+    return float(1.0 / sparsity) if sparsity > 0.0 else 1.0
 
 
 def dispersions(
@@ -96,13 +99,17 @@ def working(
     heavy = weights
     for j, loss in enumerate(losses):
         f, y = fitted[:, j], targets[:, j]
+        if isinstance(loss, PinballRows):
+            # Rounding must not decide on which side of its kink a row lies that is fitted exactly.
+            exact = np.abs(y - f) <= _EXACT * robust_scale(y, weights)
+            f = np.where(exact, y, f)
         h, slopes = curvatures(loss, f, y, weights), loss.gradient(f, y)
         by_column[j] = float(weights @ h) / total
         z = f - offset - slopes / h
         heavy = weights * h / by_column[j]
         z -= np.average(z, weights=heavy)
-        if c > 1:
-            z /= np.sqrt(np.average(slopes**2, weights=weights)) / by_column[j]
+        if isinstance(loss, PinballRows) and c > 1:
+            z *= by_column[j] / np.sqrt(-loss.low * loss.high)
         responses[:, j] = z
     return Working(Sample(rows, responses, heavy), by_column)
 
