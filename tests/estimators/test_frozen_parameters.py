@@ -70,6 +70,8 @@ OTHERS = {
     "dtype": "float32",
     "class_weight": "balanced",
     "penalty": "l2",
+    "quantile": 0.9,
+    "power": 1.2,
     "covariance_type": "spherical",
     "random_state": 99,
     "max_time": 1e-9,
@@ -99,6 +101,8 @@ def fitted(model):
     name = type(model).__name__
     if name == "SparseKernelCCA":
         return model.fit(X, X[:, :2]), X
+    if name == "SparseKernelGLM":
+        y = np.exp(y)
     if "Classifier" in name or name == "LowRankSVC":
         y = y > 0
     return model.fit(X, y), X

@@ -48,6 +48,7 @@ from pursuit import (
     SparseGPClassifier,
     SparseGPRegressor,
     SparseKernelCCA,
+    SparseKernelGLM,
     SparseKernelPCA,
     SparseKernelRidge,
 )
@@ -171,6 +172,15 @@ MODELS = {
         FullScaleGPClassifier(RBF(), optimizer=None, n_basis=8, n_neighbors=5, random_state=0),
         m,
         ("a", "b", "c"),
+    ),
+    "glm": lambda m=120: SparseKernelGLM(n_basis=15, optimizer=None, random_state=0).fit(
+        rows(m), np.exp(targets(rows(m)))
+    ),
+    "glm, huber": lambda m=120: regress(
+        SparseKernelGLM(RBF(), loss="huber", alpha=0.1, n_basis=15, random_state=0), m
+    ),
+    "glm, quantiles": lambda m=120: regress(
+        SparseKernelGLM("rbf", loss="quantile", quantile=[0.1, 0.9], n_basis=15, random_state=0), m
     ),
     "mixture": lambda m=120: HullMixture(n_terms=2, random_state=0).fit(
         rows(m) + 8.0 * (np.arange(m) % 2)[:, None]
