@@ -38,6 +38,8 @@ _ROUNDS, _INNER_STEPS, _INNER_TOL = 20, 60, 1e-6
 them give tighter certificates."""
 _FACTOR_COLUMNS = 512
 """Columns of the preconditioner. More of them take longer, and save conjugate gradients."""
+_DAMPING = 1e-12
+"""Least diagonal of the preconditioner, as a share of the largest k(x, x)."""
 _TIGHT = 1.25
 """The gap is improved until it is proved to be at most this multiple of P(f) - P_min."""
 _NEGLIGIBLE = 1e-9
@@ -46,6 +48,7 @@ _SMOOTHING = 0.3
 """Kinks are smoothed as far as this share of the gap allows. Less smoothing takes more steps and
 can give a tighter certificate."""
 _LINE_TOLERANCE = 1e-3
+_EPSILON = float(np.finfo(np.float64).eps)
 
 
 def glm_certificate(
@@ -87,14 +90,15 @@ def glm_certificate(
     matrix = _FullKernel(rows, kernel, workers)
     if meter is not None:
         meter.passes += 1.0
+    total = fitted + problem.offset[:, None]
     bounds = [
         _improved(
             problem.column(j),
             matrix,
-            fitted[:, j],
-            float(squared_norms[j]),
+            _Function(total[:, j], float(squared_norms[j])),
             (float(plain.lower_per_output[j]), float(plain.upper_per_output[j])),
-            _NEGLIGIBLE * float(0.5 * plain.target_norms[j] - plain.lower_per_output[j]),
+            _NEGLIGIBLE * float(0.5 * plain.target_norms[j] - plain.lower_per_output[j])
+            + _EPSILON * float(np.abs(dual[:, j]) @ np.abs(total[:, j])),
         )
         for j in range(problem.n_outputs)
     ]
@@ -141,9 +145,9 @@ class _FullKernel:
         """(K + diag δ)⁻¹ rhs on the rows where δ is finite, roughly; 0 on others."""
         free = np.flatnonzero(np.isfinite(diagonal))
         delta = diagonal[free, None]
-        inverse = LowRankPlusDiagonal(
-            self._L[free], diagonal[free] + self._missed[free], self._workers
-        )
+        # A preconditioner may be rough, but has to be definite.
+        damped = np.maximum(diagonal + self._missed, _DAMPING * float(np.diag(self.K).max()))
+        inverse = LowRankPlusDiagonal(self._L[free], damped[free], self._workers)
 
         def product(vectors: Floats) -> Floats:
             whole = np.zeros((len(self.K), vectors.shape[1]))
@@ -194,8 +198,7 @@ class _Smoothed(RowLoss):
 def _improved(
     problem: GLMProblem,
     matrix: _FullKernel,
-    fitted: Floats,
-    squared_norm: float,
+    function: _Function,
     bounds: tuple[float, float],
     negligible: float,
 ) -> tuple[float, float]:
@@ -203,7 +206,6 @@ def _improved(
     lower, value = bounds
     least = value
     loss, width = problem.losses[0], 0.0
-    function = _Function(fitted + problem.offset, squared_norm)
     if loss.kinked and value - lower > negligible:
         function, dual = matrix.best_in_span(problem)
         least = min(least, _value(problem, function))
@@ -214,12 +216,16 @@ def _improved(
         if value - lower <= max(_TIGHT * (value - least), negligible):
             break
         smooth = _Smoothed(loss, width) if loss.kinked else loss
-        function, c = _step(problem, smooth, matrix, function)
+        step = _step(problem, smooth, matrix, function)
+        if step is None:
+            break
+        function, c = step
         least = min(least, _value(problem, function))
         slopes = smooth.gradient(function.values, problem.targets[:, 0])
         for dual in (c, -problem.weights * slopes):
             lower = max(lower, matrix.lower_bound(problem, dual))
-    return lower, least
+    # Rounding alone can bring one below the other.
+    return lower, max(least, lower)
 
 
 def _value(problem: GLMProblem, function: _Function) -> float:
@@ -231,8 +237,8 @@ def _value(problem: GLMProblem, function: _Function) -> float:
 
 def _step(
     problem: GLMProblem, loss: RowLoss, matrix: _FullKernel, function: _Function
-) -> tuple[_Function, Floats]:
-    """A step of Newton's method over all functions.
+) -> tuple[_Function, Floats] | None:
+    """A step of Newton's method over all functions; None where no row has curvature.
 
     Where c = a - D(f⁺ + b⁺ - f - b) with D = wℓ'' and a = -wℓ', Newton's function is f⁺ = Kc/α: on
     rows with curvature, (K + αD⁻¹)c = α(D⁻¹a + f + b - b⁺), elsewhere c = a. The best function
@@ -243,6 +249,8 @@ def _step(
     a = -w * loss.gradient(g, y)
     bends = w * loss.curvature(g, y)
     curved = bends > 0
+    if not curved.any():
+        return None
     fixed = np.where(curved, 0.0, a)
     shift = matrix.K @ fixed / alpha
     inverse = np.divide(1.0, bends, out=np.full_like(a, np.inf), where=curved)
@@ -251,11 +259,11 @@ def _step(
         alpha * inverse, np.column_stack([aim, np.where(curved, 1.0, 0.0)])
     )
     total, unit = solved.sum(axis=0)
-    intercept = (total + fixed.sum()) / unit if unit > 0 else 0.0
+    intercept = (total + fixed.sum()) / unit
     c = fixed + solved[:, 0] - intercept * solved[:, 1]
     product = matrix.K @ c / alpha
     ahead = product + intercept + problem.offset - g
-    # ‖f + t(f⁺ - f)‖² from the inner products of f and f⁺.
+    # ‖f + t(f⁺ - f)‖² from the inner products of f and f⁺; 1'c = 0, so b makes no difference.
     old, mixed, new = (
         function.squared_norm,
         float(c @ (g - problem.offset)) / alpha,
