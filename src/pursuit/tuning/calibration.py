@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Protocol, Self, TypeVar
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import eigh, solve_triangular
 from scipy.optimize import Bounds, minimize, minimize_scalar
-from scipy.special import erf, expit, logsumexp
+from scipy.special import chdtrc, erf, expit, logsumexp
 
 from pursuit._types import Floats, Indices
 from pursuit.greedy import size_grid
@@ -19,6 +19,13 @@ _STEPS = 4  # Most factors of 4 that the ridge moves.
 _FLAT = 1e-3  # A smaller relative decrease of the error ends the search for a ridge.
 _LIMITS = (1e-6, 1e4), (1e-4, 1e2)
 _TAIL_SDS, _TAIL_SHARE = 5.0, 1e-3  # Share of errors beyond so many deviations that is reported.
+_DIRECTIONS, _ROWS_PER_DIRECTION = 10, 20
+"""Directions in which the size of the errors may vary, and the fewest rows for each. More: finer
+variation is seen, and coarse variation less surely."""
+_RARE = 1e-4
+"""Chance below which errors of equal size everywhere are not believed in."""
+_LEAST_SQUARE = 1e-8
+"""Smaller squares of standardised errors count as this."""
 _DOUBT = np.log(10.0)
 """Prior standard deviation of the logarithms of both factors of the spread. Smaller: factors stay
 nearer to the ridge and to 1."""
@@ -53,6 +60,8 @@ class Calibration:
         Number of rows that were left out in turn.
     tails : str
         A sentence if a Gaussian does not fit the errors, else empty.
+    varying : str
+        A sentence if the size of the errors varies with the inputs, else empty.
     """
 
     noise_before: float
@@ -64,6 +73,7 @@ class Calibration:
     nlpd: float
     n_rows: int
     tails: str
+    varying: str = ""
 
     def __str__(self) -> str:
         return (
@@ -365,6 +375,7 @@ def calibrate(
         nlpd=after.nlpd(spread),
         n_rows=len(rows.weights),
         tails=describe_tails(after, spread),
+        varying=describe_variation(rows.features, after, spread),
     )
 
 
@@ -430,6 +441,37 @@ def describe_tails(errors: LeftOut, spread: PredictiveVariance) -> str:
     return (
         f"{share:.2%} of the errors are beyond {_TAIL_SDS:g} standard deviations (largest "
         f"{scaled.max():.3g}): a few huge errors set the error bars, which are too wide elsewhere"
+    )
+
+
+def describe_variation(features: Floats, errors: LeftOut, spread: PredictiveVariance) -> str:
+    """A sentence if the size of standardised errors varies over the rows, else nothing.
+
+    A score test (Koenker 1981) with log squares in place of squares, which no heavy tail upsets:
+    they are regressed on the leading directions of the features V, and without any relation n R²
+    has the distribution χ² with as many degrees of freedom as there are directions. Identical rows
+    share the error of the mean: one of them stands for all.
+    """
+    _, first = np.unique(errors.group, return_index=True)
+    features = features[:, first]
+    n, r = features.shape
+    k = min(_DIRECTIONS, n, r // _ROWS_PER_DIRECTION)
+    if k == 0:
+        return ""
+    squares = (errors.error**2).mean(axis=1) / errors.variance(spread)
+    logs = np.log(np.maximum(squares[first], _LEAST_SQUARE))
+    _, directions = eigh(features @ features.T, subset_by_index=(n - k, n - 1))
+    D = features.T @ directions
+    D -= D.mean(axis=0)
+    logs -= logs.mean()
+    fitted = D @ np.linalg.lstsq(D, logs, rcond=None)[0]
+    total = float(logs @ logs)
+    chance = float(chdtrc(k, r * float(fitted @ fitted) / total)) if total > 0 else 1.0
+    if chance > _RARE:
+        return ""
+    return (
+        f"the size of the errors varies with the inputs (chance {chance:.1g} if it did not): "
+        "SparseGPRegressor(noise='varying') has error bars that follow it"
     )
 
 

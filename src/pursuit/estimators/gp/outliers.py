@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import gammaln, ndtr
-from scipy.stats import t as student
+from scipy.special import gammaln, ndtr, stdtrit
 
 from pursuit._types import Floats, Indices
 from pursuit.estimators.fit_run import FitRun
@@ -31,8 +30,9 @@ _CLIPPED = 4.0
 _NORMAL = 1.4826
 """A standard deviation over the median absolute deviation, for Gaussian numbers."""
 _FIRST_ROUNDS = 4
-_DEGREES = 1.0, 200.0
-"""Range of ν. Beyond its end the noise is Gaussian for all purposes."""
+_DEGREES = 4.0, 200.0
+"""Range of ν. With fewer degrees of freedom the weights of ordinary rows differ more, and the mean
+loses more than outliers would cost. With more the noise is Gaussian for all purposes."""
 _FAR = 4.0
 """Rows whose error is beyond so many deviations of the noise are listed as outliers."""
 
@@ -49,7 +49,7 @@ class StudentNoise:
     @property
     def deviation(self) -> float:
         """Half the width of the central 68 % of the noise, relative to its scale: 1 if Gaussian."""
-        return float(student.ppf(ndtr(1.0), self.degrees))
+        return float(stdtrit(self.degrees, ndtr(1.0)))
 
     def weights(self, error: Floats, squared_scale: Floats) -> Floats:
         """Expected weight of each row, from its errors in a fit without it."""

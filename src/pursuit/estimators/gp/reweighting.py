@@ -27,6 +27,8 @@ from pursuit.tuning import LeftOut
 _FIRST_BASIS = 256
 """Most basis functions of the first fit, whose errors say how weights begin. More: it takes longer.
 """
+_STREAM = 1
+"""Number of the stream of random numbers of the first fit."""
 _BLOCK = 4096
 """Rows that are left out together, in memory."""
 
@@ -74,9 +76,14 @@ def last_rounds(
 
 
 def first_fit(estimator: Any, sample: Sample, X: Any, run: FitRun) -> tuple[SpanFit, Problem]:
-    """A fit of moderate size to the weights as given, without moves."""
-    learned, kernel = learn_or_keep(estimator, sample, X, run.rng, run)
-    problem = replace(run.problem(kernel, learned.noise), sample=sample)
+    """A fit of moderate size to the weights as given, without moves.
+
+    It has random numbers of its own, so that the stages of the fit that follow are those of a fit
+    without it.
+    """
+    rng = np.random.default_rng([*run.seeds, _STREAM])
+    learned, kernel = learn_or_keep(estimator, sample, X, rng, run)
+    problem = replace(run.problem(kernel, learned.noise), sample=sample, rng=rng)
     search = with_checked_points(estimator, resolve_search(estimator.search, GAUSSIAN_SEARCH))
     size = _FIRST_BASIS if estimator.n_basis == "auto" else min(estimator.n_basis, _FIRST_BASIS)
     plan = SearchPlan(n_basis=size, search=search)
@@ -109,11 +116,11 @@ def left_out(
     offsets = np.cumsum([0] + [int(part.group.max()) + 1 for part in parts[:-1]])
     groups = [part.group + offset for part, offset in zip(parts, offsets, strict=True)]
     return LeftOut(
-        np.concatenate([part.error for part in parts]),
-        np.concatenate([part.missed for part in parts]),
-        np.concatenate([part.q for part in parts]),
-        np.concatenate([part.prior for part in parts]),
-        np.concatenate([part.weights for part in parts]),
-        np.concatenate(groups),
+        error=np.concatenate([part.error for part in parts]),
+        missed=np.concatenate([part.missed for part in parts]),
+        q=np.concatenate([part.q for part in parts]),
+        prior=np.concatenate([part.prior for part in parts]),
+        weights=np.concatenate([part.weights for part in parts]),
+        group=np.concatenate(groups),
         ratio=1.0 if ratio is None else ratio[rows],
     )

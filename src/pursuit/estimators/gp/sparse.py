@@ -434,6 +434,8 @@ class SparseGPRegressor(
             notes = list(learned.report.warnings)
             if self.calibration_ is not None and self.calibration_.tails:
                 notes.append(self.calibration_.tails)
+            if self.calibration_ is not None and self.calibration_.varying and own is None:
+                notes.append(self.calibration_.varying)
             if certificate is not None or self._may_certify(run):
                 self._certify_fit(fitted, certificate, problem, run)
             elif not run.stopping:

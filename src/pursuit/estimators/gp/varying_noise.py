@@ -133,9 +133,9 @@ def search_noise(estimator: Any, sample: Sample, X: Any, run: FitRun) -> OwnWeig
     with run.unrecorded():
         fitted, problem = first_fit(estimator, sample, X, run)
         run.begin("noise")
-        judges = draw_rows(m, min(_JUDGES, m // _SHARE_JUDGED), run.rng)
+        judges = draw_rows(m, min(_JUDGES, m // _SHARE_JUDGED), problem.rng)
         others = np.setdiff1d(np.arange(m), judges)
-        rows = others[draw_rows(len(others), _NOISE_ROWS, run.rng)]
+        rows = others[draw_rows(len(others), _NOISE_ROWS, problem.rng)]
         process, kernel = _process_of(estimator, fitted, problem, rows, X, run)
         own = _at_all_rows(process, kernel, constant, problem)
         weighted = own.posed(problem)
@@ -189,7 +189,7 @@ def _process_of(
         z = np.maximum(np.log(squares), _LEAST_LOG) - (digamma(half) - np.log(half))
     center = float(np.average(z, weights=part.weights))
     sample = Sample(part.rows, (z - center)[:, None], part.weights)
-    units = or_one(feature_deviations(sample, run.rng))
+    units = or_one(feature_deviations(sample, problem.rng))
     scatter = float(polygamma(1, half))
     learned = learn(
         None,
@@ -197,12 +197,12 @@ def _process_of(
         units,
         NoiseRange(scatter, 0.5 * scatter, 4.0 * scatter),
         options=Evidence(rows=limits.EVIDENCE_ROWS),
-        rng=run.rng,
+        rng=problem.rng,
         workers=run.workers,
         known=estimator._known_columns(),
     )
     kernel = CountingKernel(estimator._compile(learned.kernel, X)[0].kernel)
-    chooser = Problem(sample, kernel, learned.noise, run.workers, CostMeter(kernel), run.rng)
+    chooser = Problem(sample, kernel, learned.noise, run.workers, CostMeter(kernel), problem.rng)
     plan = SearchPlan(n_basis=_NOISE_BASIS, search=Search("pooled"))
     chosen = choose_basis(plan, chooser, RowSplit.none_reserved(sample.n_rows), run)
     points, solution = solve_in_span(chooser, chosen.choice.pool.items)
@@ -233,9 +233,8 @@ def _fitted(
     items = rows.take(np.arange(rows.n_rows))
     V: Floats = solve_triangular(R, kernel.tile(items, noise.points).T, lower=True).T
     F = np.column_stack([V, np.ones(len(V))])
-    outputs = errors.error.shape[-1]
-    shape = 0.5 * outputs
-    ridge = np.append(np.full(V.shape[1], 1.0 / shape), 0.0)
+    # Half of the gamma loss for each output is minus the log likelihood.
+    ridge = np.append(np.full(len(R), 2.0 / np.shape(errors.error)[1]), 0.0)
     u, h = np.zeros((F.shape[1], 1)), start
     u[-1] = float(np.average(h, weights=errors.counts))
     for _ in range(_ROUNDS):

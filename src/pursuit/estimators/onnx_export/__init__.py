@@ -11,6 +11,7 @@ from scipy.linalg import solve_triangular
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats
+from pursuit.estimators.gp.outliers import StudentNoise
 from pursuit.estimators.gp.sparse import SparseGPRegressor
 from pursuit.estimators.inputs import dense, reads_matrix
 from pursuit.estimators.kernel_model import Expansion
@@ -184,5 +185,22 @@ def _standard_deviation(
     variance = graph.node(
         "Add", graph.node("Mul", factor, residual), graph.node("Mul", fitted, noise)
     )
-    deviation = graph.node("Sqrt", graph.node("Add", variance, noise))
+    observed = _noise_variance(graph, X, model)
+    deviation = graph.node("Sqrt", graph.node("Add", variance, observed))
     return graph.node("Mul", deviation, graph.constant(model._scale.scale))
+
+
+def _noise_variance(graph: Graph, X: str, model: SparseGPRegressor) -> str:
+    """The variance of the noise in normalised units: a number, or a column where it varies."""
+    noise, level = model._noise_model, model._spread.noise
+    if noise is None:
+        return graph.constant(level)
+    if isinstance(noise, StudentNoise):
+        return graph.constant(level * noise.deviation**2)
+    counter = model._noise_kernel(np.empty((0, model.n_features_in_)))
+    assert counter is not None
+    points = np.asarray(dense(noise.points), dtype=np.float64)
+    values, factor = block(graph, X, counter.kernel, points)
+    h = graph.node("MatMul", values, graph.constant(factor * noise.coefficients))
+    h = graph.node("Add", h, graph.constant(noise.offset + np.log(level)))
+    return graph.node("Exp", h)
