@@ -139,7 +139,7 @@ def test_further_rows_get_weights_of_the_noise_there(data, varying):
 
 
 def test_bounds_of_the_standard_deviation_hold_the_exact_process(data, varying):
-    X, y = data
+    X, _ = data
     at = np.array([[0.2], [0.8]])
     lower, upper = varying.std_bounds(at, X)
     scale = varying._scale.scale[0]
@@ -211,10 +211,8 @@ def test_weights_and_outputs():
     weighted = SparseGPRegressor(noise="varying", **FAST).fit(X, y, weights)
     copied = SparseGPRegressor(noise="varying", **FAST).fit(*twice)
     np.testing.assert_allclose(weighted.noise_at(at), copied.noise_at(at), rtol=0.3)
-    Y = np.column_stack([y, 10 * two_halves(500, 5)[1]])
-    Y[:, 1] = 10 * (
-        np.cos(6 * X[:, 0]) + deviation(X[:, 0]) * np.random.default_rng(6).normal(size=500)
-    )
+    other = np.cos(6 * X[:, 0]) + deviation(X[:, 0]) * np.random.default_rng(6).normal(size=500)
+    Y = np.column_stack([y, 10 * other])
     both = SparseGPRegressor(noise="varying", **FAST).fit(X, Y)
     assert both.noise_at(at).shape == (2, 2)
     np.testing.assert_allclose(both.noise_at(at)[1], [0.5, 5.0], rtol=0.3)

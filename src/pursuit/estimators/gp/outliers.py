@@ -8,7 +8,7 @@ these weights and weights from their errors take turns.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -43,13 +43,13 @@ class StudentNoise:
 
     degrees: float
 
-    rounds: ClassVar[int] = 3
-    over: ClassVar[str] = OVER
+    rounds = 3
+    over = OVER
 
     @property
     def deviation(self) -> float:
         """Half the width of the central 68 % of the noise, relative to its scale: 1 if Gaussian."""
-        return float(stdtrit(self.degrees, ndtr(1.0)))
+        return float(stdtrit(self.degrees, float(ndtr(1.0))))
 
     def weights(self, error: Floats, squared_scale: Floats) -> Floats:
         """Expected weight of each row, from its errors in a fit without it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -69,8 +69,8 @@ class VaryingNoise:
     coefficients: Floats
     offset: float
 
-    rounds: ClassVar[int] = 1
-    over: ClassVar[str] = "all functions, for the weights of the learned noise"
+    rounds = 1
+    over = "all functions, for the weights of the learned noise"
 
     def logarithm(self, rows: RowSource, kernel: Kernel, workers: Workers) -> Floats:
         """h at every row, for the compiled kernel."""
