@@ -224,9 +224,9 @@ def test_learn_says_that_the_noise_varies(constant):
     assert "varies with the inputs" in note
 
 
-def test_learn_does_not_say_so_of_constant_noise(verify):
+def test_learn_does_not_say_so_of_constant_noise(size):
     fired = 0
-    for seed in range(200 if verify else 20):
+    for seed in range(size(20, 200)):
         rng = np.random.default_rng(seed)
         X = rng.uniform(0, 1, (400, 2))
         noise = rng.standard_normal(400) if seed % 2 else rng.standard_t(3, 400)

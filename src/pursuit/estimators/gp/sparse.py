@@ -253,7 +253,7 @@ class SparseGPRegressor(
     """
 
     _solution: SpanSolution
-    _noise_model: VaryingNoise | StudentNoise | None = None
+    _noise_model: VaryingNoise | StudentNoise | None
     """Noise that is not the same Gaussian for all rows."""
     _reserved_rows: Indices
     """Numbers of the rows that had no part in the choice, for those who judge it."""
