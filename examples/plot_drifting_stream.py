@@ -2,15 +2,16 @@
 A stream that drifts
 ====================
 
-A model that adds up all rows it has ever seen answers for their average. If what it measures changes,
-old rows have to be forgotten: ``partial_fit(..., decay=γ)`` multiplies the weights of all earlier rows
-by γ before the new ones come in. The result is exact: it is the fit with these weights in the span of
-the basis.
+A model that adds up all rows it has ever seen answers for their average. If what it measures
+changes, old rows have to be forgotten: ``partial_fit(..., decay=γ)`` multiplies the weights of all
+earlier rows by γ before the new ones come in. The result is exact: it is the fit with these weights
+in the span of the basis.
 """
 
 # %%
-# A sensor is read at random positions, and its response wanders: in 60 batches of 200 readings the wave
-# moves along by a seventh of its length. Kernel, noise and basis come from the first 10 batches.
+# A sensor is read at random positions, and its response wanders: in 60 batches of 200 readings
+# the wave moves along by a seventh of its length. Kernel, noise and basis come from the first 10
+# batches.
 
 import copy
 
@@ -37,8 +38,9 @@ X, y = (np.concatenate(part) for part in zip(*(read(0) for _ in range(10)), stri
 first = SparseGPRegressor(n_basis=30, random_state=0).fit(X, y)
 
 # %%
-# Four models take in the same batches and forget at different rates. Each batch is predicted before it
-# is learned. With batches of equal size, a model with decay γ knows about 1/(1 - γ) of them.
+# Four models take in the same batches and forget at different rates. Each batch is predicted
+# before it is learned. With batches of equal size, a model with decay γ knows about 1/(1 - γ) of
+# them.
 
 rates = [1.0, 0.95, 0.7, 0.2]
 models = {rate: copy.deepcopy(first) for rate in rates}
@@ -63,9 +65,9 @@ axes[1].set(xlabel="position", ylabel="response")
 axes[1].legend(frameon=False)
 
 # %%
-# To remember everything is worst, and to remember only the last batch is not best either: its noise is
-# not averaged. The rate that has predicted best so far is known as the stream goes on, and can be chosen
-# by it.
+# To remember everything is worst, and to remember only the last batch is not best either: its
+# noise is not averaged. The rate that has predicted best so far is known as the stream goes on,
+# and can be chosen by it.
 
 for rate in rates:
     print(f"decay={rate:<4g} mean error over the last 40 batches {np.mean(errors[rate][20:]):.3f}")

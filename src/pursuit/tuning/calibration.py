@@ -130,6 +130,11 @@ class LeavableRows(Protocol[_Left]):
         ...
 
     @property
+    def features(self) -> Floats:
+        """V_x of each of them."""
+        ...
+
+    @property
     def ratio(self) -> Floats | float:
         """Noise variance of each row relative to the spread's."""
         ...

@@ -63,6 +63,11 @@ class GroupHeldOut:
         return column, self._per_value(list(squares))
 
     @cached_property
+    def features(self) -> Floats:
+        """V_x for each value."""
+        return np.hstack([np.tile(rows.features, rows.targets.shape[1]) for rows in self.each])
+
+    @cached_property
     def weights(self) -> Floats:
         """Weight of each value."""
         return self._per_value([rows.weights for rows in self.each])
