@@ -712,6 +712,7 @@ class MarginLoss(RowLoss):
         return array
 
 
+@dataclass(frozen=True)
 class LogisticRows(MarginLoss):
     """log(1 + exp(-yf)); f is the log-odds of y = 1."""
 
@@ -741,6 +742,7 @@ class LogisticRows(MarginLoss):
         return self._inside(slope, y, lambda s: _negative_entropy(-s * y, 1.0 + s * y))
 
 
+@dataclass(frozen=True)
 class Exponential(MarginLoss):
     """exp(-yf), the loss of AdaBoost."""
 
@@ -769,6 +771,7 @@ class Exponential(MarginLoss):
             return float(np.exp(reach))
 
 
+@dataclass(frozen=True)
 class SquaredHinge(MarginLoss):
     """max(0, 1 - yf)²."""
 
