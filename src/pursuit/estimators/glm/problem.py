@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import DTypeLike
+from scipy.optimize import minimize_scalar
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import balanced
@@ -23,9 +24,8 @@ _PRECISE_GAP, _ROUGH_GAP = 1e-11, 1e-4
 """Relative gaps at which interior point stops, with float64 and with float32 features."""
 _MAX_STEPS = 80
 """Steps after which interior point gives up and the fit warns."""
-_GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
-_NARROWINGS = 30
-"""Steps of the search for the best multiple of a dual point: each leaves 62 % of the interval."""
+_NEAR = 1e-4
+"""How near the best multiple of a dual point is looked for: the bound loses its square."""
 
 
 @dataclass(frozen=True)
@@ -275,20 +275,9 @@ def _close_enough(solution: InteriorPointSolution) -> bool:
 
 
 def _largest(concave: Callable[[float], float]) -> float:
-    """The largest value of a concave function on [0, 1] by golden section; 1 is looked at first."""
-    low, high = 0.0, 1.0
-    left, right = 1.0 - _GOLDEN, _GOLDEN
-    at_left, at_right = concave(left), concave(right)
-    best = max(concave(1.0), at_left, at_right)
-    for _ in range(_NARROWINGS):
-        if at_left > at_right:
-            high, right, at_right = right, left, at_left
-            left = high - _GOLDEN * (high - low)
-            at_left = concave(left)
-            best = max(best, at_left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + _GOLDEN * (high - low)
-            at_right = concave(right)
-            best = max(best, at_right)
-    return float(best)
+    """The largest value of a concave function on [0, 1], which may be -∞ far from 1."""
+    with np.errstate(invalid="ignore"):
+        found = minimize_scalar(
+            lambda t: -concave(t), bounds=(0.0, 1.0), method="bounded", options={"xatol": _NEAR}
+        )
+    return max(concave(1.0), -float(found.fun))
