@@ -123,7 +123,7 @@ def fit_glm(
     span = Span.of(chosen.choice.pool, chooser)
     if estimator.alpha == "learn" and len(span):
         run.begin("alpha")
-        alpha = tuned_alpha(replace(problem, alpha=alpha), span, chooser, split.reserved)
+        alpha = tuned_alpha(replace(problem, alpha=alpha), fitted, span, chooser, split.reserved)
     solution, given = _solve(rows, pilot_given, alpha, span, chooser, run)
     return GLMFit(
         learned,

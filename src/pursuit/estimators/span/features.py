@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -123,6 +124,13 @@ class SpanFeatures:
         if everything:
             return self.span_only
         return lambda some: self._computed(rows[some])[:, : self.n]
+
+    def take(self, rows: Indices) -> SpanFeatures:
+        """The features of some of the rows, stored if those of all rows are."""
+        part = copy.copy(self)
+        part.n_rows, part._rows = len(rows), SelectedRows(self._rows, rows)
+        part.stored = None if self.stored is None else self.stored[rows]
+        return part
 
     def squares(self, workers: Workers) -> Floats:
         """‖V_i‖² for every row."""
