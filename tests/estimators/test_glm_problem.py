@@ -291,9 +291,9 @@ def test_extreme_problems_are_certified_as_well(name, size):
         solution = setting.solve(rng.permutation(m)[: int(rng.integers(1, m + 1))])
         assert solution.converged, seed
         zero = float(setting.problem.zero_value()[0])
-        # Equal targets have an objective of 0, up to squares of rounding.
+        # Equal targets have an objective of 0, up to rounding of the values.
         scale = w @ np.abs(setting.case.value(solution.fitted[:, 0] + o, y)) + abs(zero)
-        rounding = 1e-9 * scale + 1e-20
+        rounding = 1e-9 * scale + 1e-15 * float(w @ (np.abs(y) + np.abs(o)))
         for found in setting.certificates(solution):
             assert np.isfinite(found.lower), seed
             assert found.lower <= found.upper + rounding, seed

@@ -104,7 +104,8 @@ def newton(
         Most steps.
     tol : float
         A column has converged when half its squared Newton decrement, the predicted decrease of
-        another step, is at most ``tol`` times the size of its objective.
+        another step, is at most ``tol`` times the size of its objective, or of the rounding of
+        the first one.
 
     Returns
     -------
@@ -182,6 +183,7 @@ def _minimise(
     if offset is not None:
         fitted += offset[:, None]
     value = objective(fitted, beta)
+    least_scale = np.finfo(np.float64).eps * np.abs(value)
     open_columns = np.arange(targets.shape[1])
     last = np.full(targets.shape[1], np.inf)
     for step in range(max_steps):
@@ -197,7 +199,8 @@ def _minimise(
         )
         direction[:, open_columns] = np.column_stack(solved)
         promise[open_columns] = -np.einsum("ij,ij->j", direction[:, open_columns], gradient)
-        open_columns = open_columns[0.5 * promise[open_columns] > tol * np.abs(value[open_columns])]
+        small = tol * np.maximum(np.abs(value), least_scale)
+        open_columns = open_columns[(0.5 * promise > small)[open_columns]]
         if not len(open_columns):
             return NewtonSolution(beta, value, step, True, fitted)
         ahead = passes.times(direction)
