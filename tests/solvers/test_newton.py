@@ -10,7 +10,13 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from pursuit.linalg import Workers
-from pursuit.objectives import LogisticRows, SquaredEpsilonInsensitive, SquaredHinge
+from pursuit.objectives import (
+    ExpectileRows,
+    LogisticRows,
+    PoissonRows,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+)
 from pursuit.solvers import newton
 
 
@@ -269,3 +275,55 @@ def test_features_are_asked_for_by_slices_only():
         )
     assert asked
     assert all(isinstance(rows, slice) for rows in asked)
+
+
+def counts(seed, m=60, n=4):
+    rng = np.random.default_rng(seed)
+    F = np.column_stack([np.ones(m), rng.normal(size=(m, n - 1))])
+    o = rng.normal(size=m)
+    y = rng.poisson(np.exp(F @ rng.normal(size=n) * 0.5 + o)).astype(float)
+    return F, y[:, None], o
+
+
+@given(st.integers(0, 10**6))
+def test_an_offset_is_a_feature_with_coefficient_one(seed):
+    """Poisson regression with an offset, against a general minimiser; the objective is negative."""
+    F, Y, o = counts(seed)
+    w, rho = np.ones(len(Y)), np.full(F.shape[1], 0.1)
+    found = solve(F, Y, w, rho, loss=PoissonRows(), offset=o)
+    assert found.converged
+
+    def value(beta):
+        f = F @ beta + o
+        gradient = F.T @ (np.exp(f) - Y[:, 0]) + rho * beta
+        return float((np.exp(f) - Y[:, 0] * f).sum() + 0.5 * rho @ beta**2), gradient
+
+    other = minimize(value, found.coefficients[:, 0] + 0.1, jac=True, tol=1e-12)
+    at, gradient = value(found.coefficients[:, 0])
+    assert at <= other.fun + 1e-9 * abs(other.fun)
+    assert np.abs(gradient).max() <= 1e-3 * Y.sum()
+    np.testing.assert_allclose(found.fitted[:, 0], F @ found.coefficients[:, 0] + o, atol=1e-12)
+
+
+@pytest.mark.parametrize("intercept", [-700.0, -40.0, 40.0, 300.0])
+def test_a_start_where_an_exponential_is_flat_or_huge(intercept):
+    F, Y, o = counts(1)
+    w, rho = np.ones(len(Y)), np.full(F.shape[1], 0.1)
+    good = solve(F, Y, w, rho, loss=PoissonRows(), offset=o)
+    start = np.zeros((F.shape[1], 1))
+    start[0] = intercept
+    far = solve(F, Y, w, rho, loss=PoissonRows(), offset=o, start=start)
+    assert far.converged
+    np.testing.assert_allclose(far.coefficients, good.coefficients, atol=1e-4)
+
+
+def test_an_objective_of_zero_is_reached():
+    """Where the minimum is 0 no decrease is small beside it; what rounding leaves is enough."""
+    F = np.random.default_rng(0).normal(size=(30, 3))
+    Y = np.zeros((30, 1))
+    w, rho = np.ones(30), np.full(3, 1e-3)
+    start = np.full((3, 1), 5.0)
+    found = solve(F, Y, w, rho, loss=ExpectileRows(0.3), start=start)
+    assert found.converged
+    assert found.steps < 20
+    assert found.value[0] < 1e-25

@@ -27,6 +27,7 @@ exponential is flat leads to where it overflows."""
 _LINE_TOLERANCE = 1e-4
 _FLAT = 1e-6
 """Curvature of a coordinate that has none, in units of the largest: shorter steps if larger."""
+_EPSILON = float(np.finfo(np.float64).eps)
 _PATIENCE, _FALLS = 8, 0.1
 """After 8 steps, the predicted decrease must shrink tenfold per step. Otherwise the matrices are
 summed in float64."""
@@ -104,8 +105,8 @@ def newton(
         Most steps.
     tol : float
         A column has converged when half its squared Newton decrement, the predicted decrease of
-        another step, is at most ``tol`` times the size of its objective, or of the rounding of
-        the first one.
+        another step, is at most ``tol`` times the size of its objective, or when that step
+        changes Fβ by no more than rounding.
 
     Returns
     -------
@@ -183,7 +184,6 @@ def _minimise(
     if offset is not None:
         fitted += offset[:, None]
     value = objective(fitted, beta)
-    least_scale = np.finfo(np.float64).eps * np.abs(value)
     open_columns = np.arange(targets.shape[1])
     last = np.full(targets.shape[1], np.inf)
     for step in range(max_steps):
@@ -199,11 +199,15 @@ def _minimise(
         )
         direction[:, open_columns] = np.column_stack(solved)
         promise[open_columns] = -np.einsum("ij,ij->j", direction[:, open_columns], gradient)
-        small = tol * np.maximum(np.abs(value), least_scale)
-        open_columns = open_columns[(0.5 * promise > small)[open_columns]]
+        open_columns = open_columns[0.5 * promise[open_columns] > tol * np.abs(value[open_columns])]
         if not len(open_columns):
             return NewtonSolution(beta, value, step, True, fitted)
         ahead = passes.times(direction)
+        # An objective of 0 cannot be compared with what a step promises.
+        moved = np.abs(ahead).max(axis=0, initial=0.0) > _EPSILON * np.abs(fitted).max(
+            axis=0, initial=0.0
+        )
+        open_columns = open_columns[moved[open_columns]]
         length = np.zeros(len(value))
         length[open_columns] = workers.map(best_length, open_columns.tolist())
         # Where the objective does not fall, rounding hides the rest of the decrease.
