@@ -157,6 +157,22 @@ def test_a_full_basis_closes_the_gap(name):
     assert model.certificate_.kind == "exact pass"
 
 
+@pytest.mark.parametrize("name", LOSSES)
+def test_certified_is_at_most_twice_the_true_gap(name, size):
+    """Of bases that the estimator chooses, at the first size with a gap of 1 %."""
+    for seed in range(size(1, 20)):
+        case = GLMCase(name, seed, m=100)
+        for n in (1, 2, 4, 6, 9, 13, 19, 28, 40, 60, 90):
+            model = case.model(n_basis=n, search="full")
+            if model.certificate_.relative_gap <= 0.01:
+                break
+        truth = case.truth(model)
+        unsure = truth.slack + truth.upper - truth.lower
+        true = model.certificate_.upper - truth.upper
+        assert model.certificate_.gap <= 2.0 * (true + unsure), (seed, n)
+        assert model.certificate_.gap_at_least <= true + unsure, (seed, n)
+
+
 class TooLow(PoissonRows):
     """A conjugate that is a little too small."""
 
