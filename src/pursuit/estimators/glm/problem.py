@@ -173,16 +173,16 @@ class GLMProblem:
         return np.asarray(-self.weights[:, None] * slopes)
 
     def feasible(self, a: Floats) -> Floats:
-        """A dual point clipped into the domain of the conjugates, and balanced."""
+        """A dual point in the domain of the conjugates with 1'a = 0."""
         bounds = [self.bounds(column) for column in range(self.n_outputs)]
         lower, upper = (np.column_stack(ends) for ends in zip(*bounds, strict=True))
-        return balanced(np.clip(a, lower, upper))
+        return balanced(a, lower, upper)
 
     def lower_bound(self, a: Floats, quadratic: Floats) -> Floats:
         """The largest D(ta) over 0 ≤ t ≤ 1 for a feasible a, from a'Ka or an upper bound of it.
 
-        D(ta) is concave in t, and every t gives a true bound. At a minimum in a span the best t is
-        at most 1.
+        D(ta) is concave in t, and every t gives a true bound; it is -∞ where ta leaves the domain
+        of the conjugates. At a minimum in a span the best t is at most 1.
         """
         columns = enumerate(zip(a.T, quadratic, strict=True))
         return np.array([_largest(partial(self._dual_value, j, *both)) for j, both in columns])
@@ -190,9 +190,7 @@ class GLMProblem:
     def _dual_value(self, column: int, a: Floats, quadratic: float, t: float) -> float:
         """D(ta)."""
         loss, y = self.losses[column], self.targets[:, column]
-        # Rounding must not move the slopes out of the conjugate's domain.
-        slopes = np.clip(-t * a / self.weights, *loss.slopes(y))
-        conjugates = float(self.weights @ loss.conjugate(slopes, y))
+        conjugates = float(self.weights @ loss.conjugate(-t * a / self.weights, y))
         curved = max(quadratic, 0.0) / (2.0 * float(self.alphas[column]))
         return -conjugates - t * float(self.offset @ a) - t**2 * curved
 
