@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -72,7 +73,8 @@ def covered(shape: Shape, seed: int, *, own_rows: bool = False) -> tuple[float, 
         random_state=seed,
     ).fit(X, y)
     if own_rows:
-        model.conformalize(X, y)
+        with warnings.catch_warnings(action="ignore"):
+            model.conformalize(X, y)
     X_new, y_new = shape.draw(rng, TEST_ROWS)
     lower, upper = model.predict_interval(X_new, LEVEL)
     inside = (lower <= y_new) & (y_new <= upper)
