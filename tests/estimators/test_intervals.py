@@ -128,6 +128,11 @@ def test_a_level_needs_so_many_rows(level, needed):
         of_scores(np.arange(needed - 1)).rank(level)
 
 
+def test_the_guarantee_is_told_in_words():
+    assert "covers 85 to 94 % of the rows" in str(of_scores(np.zeros(100)))
+    assert "For 90 % these rows are too few." in str(of_scores(np.zeros(8)))
+
+
 def test_the_coverage_of_one_model_is_between_the_numbers_told(size):
     rng = np.random.default_rng(0)
     guarantee = of_scores(np.zeros(60))
@@ -304,6 +309,19 @@ def test_every_output_has_a_level_of_its_own(rows):
     centre, spread = model.predict(X[:9], return_std=True)
     np.testing.assert_allclose(upper - centre, score * spread, rtol=1e-8)
     assert "for each output by itself" in str(model.coverage_guarantee_)
+
+
+def test_outputs_that_were_not_observed_do_not_count():
+    rng = np.random.default_rng(0)
+    scores = rng.standard_normal((60, 2))
+    scores[:30, 1] = np.nan
+    both = CoverageGuarantee(30, "", "", scores)
+    for level in (0.1, 0.5, 0.9):
+        apart = [of_scores(scores[:, 0]), of_scores(scores[30:, 1])]
+        assert np.array_equal(both.largest(level), [one.largest(level) for one in apart])
+        assert np.array_equal(both.quantile(level), [one.quantile(level) for one in apart])
+    with pytest.raises(ValueError, match=r"98 % needs 49 rows or more .* there are 30"):
+        both.largest(0.98)
 
 
 @pytest.mark.parametrize("q", [0.05, 0.3, 0.5, 0.9])

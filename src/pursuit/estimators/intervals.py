@@ -64,14 +64,15 @@ class CoverageGuarantee:
     Attributes
     ----------
     rows : int
-        Number of rows that the guarantee rests on.
+        Number of rows that the guarantee rests on, of several outputs the least.
     kind : str
         What was done with them.
     assumptions : str
         What has to hold for the guarantee.
     scores : array of shape (rows,) or (rows, n_outputs)
-        Errors of the model at these rows, in units of its standard deviation where it has one; for
-        classes 1 less the probability of the true class, infinite if the model does not know it.
+        Errors of the model at these rows, in units of its standard deviation where it has one, NaN
+        where an output was not observed; for classes 1 less the probability of the true class,
+        infinite if the model does not know it.
     """
 
     rows: int
@@ -82,23 +83,27 @@ class CoverageGuarantee:
     def __str__(self) -> str:
         """One sentence each for what holds, on which rows, and under which assumptions."""
         low, high = (100 * end for end in self.likely_coverage(0.9))
+        likely = (
+            f"Of this one model, a level of 90 % covers {low:.0f} to {high:.0f} % of the rows with "
+            "a probability of 90 %."
+        )
         return (
             "A new row is covered with a probability of at least the level asked for, on average "
-            f"over rows and over such fits ({self.kind} on {self.rows} rows). Of this one model, "
-            f"90 % intervals cover {low:.0f} to {high:.0f} % of the rows with a probability of "
-            f"90 %. Assumed: {self.assumptions}."
+            f"over rows and over such fits ({self.kind} on {self.rows} rows). "
+            f"{likely if low < high else 'For 90 % these rows are too few.'} "
+            f"Assumed: {self.assumptions}."
         )
 
-    def rank(self, level: float) -> int:
+    def rank(self, level: float, rows: int | None = None) -> int:
         """⌈(rows + 1) level⌉, or an error where there are too few rows for the level."""
-        share = _exact(level)
-        rank = math.ceil((self.rows + 1) * share)
-        if rank > self.rows:
+        share, n = _exact(level), self.rows if rows is None else rows
+        rank = math.ceil((n + 1) * share)
+        if rank > n:
             needed = math.ceil(share / (1 - share))
-            most = 100 * self.rows / (self.rows + 1)
+            most = 100 * n / (n + 1)
             raise ValueError(
                 f"{100 * level:g} % needs {needed} rows or more that had no part in the fit, and "
-                f"there are {self.rows}: pass more to conformalize(X, y), or ask for at most "
+                f"there are {n}: pass more to conformalize(X, y), or ask for at most "
                 f"{math.floor(most)} %."
             )
         return rank
@@ -129,19 +134,23 @@ class CoverageGuarantee:
 
     def largest(self, level: float) -> Any:
         """What |score| of a new row does not exceed with this probability, for each output."""
-        return np.sort(np.abs(self.scores), axis=0)[self.rank(level) - 1] * (1.0 + _ROUNDING)
+        return self._ranked(np.abs(self.scores), level)
 
     def quantile(self, q: float) -> Any:
         """What the score of a new row does not exceed with probability q, for each output.
 
         Rounded away from the median: for q < ½ the score falls below it with probability q or less.
         """
-        ordered = np.sort(self.scores, axis=0)
         if q < 0.5:
-            score = ordered[self.rows - self.rank(float(1 - _exact(q)))]
-            return score - _ROUNDING * np.abs(score)
-        score = ordered[self.rank(q) - 1]
-        return score + _ROUNDING * np.abs(score)
+            return -self._ranked(-self.scores, float(1 - _exact(q)))
+        return self._ranked(self.scores, q)
+
+    def _ranked(self, scores: Floats, level: float) -> Any:
+        """The score at the rank of the level, for each output, rounded up."""
+        columns = [column[~np.isnan(column)] for column in scores.reshape(len(scores), -1).T]
+        found = np.array([np.sort(one)[self.rank(level, len(one)) - 1] for one in columns])
+        found = found + _ROUNDING * np.abs(found)
+        return found[0] if scores.ndim == 1 else found
 
 
 def _exact(level: float) -> Fraction:
@@ -149,10 +158,10 @@ def _exact(level: float) -> Fraction:
     return Fraction(repr(float(level)))
 
 
-def _apart(centre: Floats, spread: Floats, factor: Any) -> Floats:
-    """A number of standard deviations from the prediction, rounded outwards."""
-    slack = np.sign(factor) * _UNITS * np.finfo(float).eps * np.abs(centre)
-    return np.asarray(centre + factor * spread + slack)
+def _apart(centre: Floats, spread: Floats, factor: Any, *, up: bool) -> Floats:
+    """A number of standard deviations from the prediction, rounded up or down."""
+    slack = _UNITS * np.finfo(float).eps * np.abs(centre)
+    return np.asarray(centre + factor * spread + (slack if up else -slack))
 
 
 def _check_level(name: str, level: Any) -> float:
@@ -306,12 +315,13 @@ class ConformalModel:
 
     def _keep_scores(self, X: Any, y: Any, origin: str) -> None:
         scores = self._scores(X, y)
+        rows = int((~np.isnan(scores)).sum(axis=0).min())
         each = ", for each output by itself" if scores.ndim == 2 else ""
         self.coverage_guarantee_ = CoverageGuarantee(
-            len(scores),
+            rows,
             f"split conformal{each}",
             f"new rows are exchangeable with these, as rows drawn independently from one source "
-            f"are; these {len(scores)} rows are like new ones {origin}",
+            f"are; these {rows} rows are like new ones {origin}",
             scores,
         )
 
@@ -388,7 +398,8 @@ class IntervalModel(ConformalModel):
             check_is_fitted(self)
             factor = self._quantile_factor(0.5 + 0.5 * level)
         centre, spread = self._centre_and_spread(X)
-        return _apart(centre, spread, -factor), _apart(centre, spread, factor)
+        lower = _apart(centre, spread, -factor, up=False)
+        return lower, _apart(centre, spread, factor, up=True)
 
     @lazily
     def predict_quantile(
@@ -421,7 +432,10 @@ class IntervalModel(ConformalModel):
             check_is_fitted(self)
             factors = [self._quantile_factor(one) for one in levels]
         centre, spread = self._centre_and_spread(X)
-        quantiles = [_apart(centre, spread, factor) for factor in factors]
+        quantiles = [
+            _apart(centre, spread, factor, up=one >= 0.5)
+            for one, factor in zip(levels, factors, strict=True)
+        ]
         return np.stack(quantiles, axis=-1) if several else quantiles[0]
 
     def _is_conformal(self, method: str) -> bool:
