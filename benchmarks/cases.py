@@ -45,6 +45,7 @@ from benchmarks.learning_cases import evidence, large, learned, time_limit
 from benchmarks.lp_cases import lp_machine
 from benchmarks.matching_cases import matching_omp, matching_size
 from benchmarks.neighbor_cases import neighbors_strings, neighbors_usps
+from benchmarks.noise_cases import outliers, varying_noise
 from benchmarks.ridge_cases import kappa
 from benchmarks.solvers import Solver, nystroem_ridge, sparse_gp, subset_gp
 from benchmarks.svm_cases import (
@@ -271,6 +272,8 @@ CASES: dict[str, Case] = {
     "large": large,
     "categories": categories,
     "conformal": conformal,
+    "varying-noise": varying_noise,
+    "outliers": outliers,
     "time-limit": time_limit,
     "kernel-search": kernel_search,
     "sample-functions": sample_functions,

@@ -51,6 +51,10 @@ class StudentNoise:
         """Half the width of the central 68 % of the noise, relative to its scale: 1 if Gaussian."""
         return float(stdtrit(self.degrees, float(ndtr(1.0))))
 
+    def quantile(self, q: float) -> float:
+        """Quantile of the noise, relative to :attr:`deviation`."""
+        return float(stdtrit(self.degrees, q)) / self.deviation
+
     def weights(self, error: Floats, squared_scale: Floats) -> Floats:
         """Expected weight of each row, from its errors in a fit without it."""
         squares = (error**2).sum(axis=1) / squared_scale

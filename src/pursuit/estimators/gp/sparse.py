@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -518,7 +519,8 @@ class SparseGPRegressor(
             "beyond four deviations",
         )
 
-    def noise_at(self, X: Any) -> Floats:
+    @lazily
+    def noise_at(self, X: Any) -> Any:
         """Standard deviation of the noise at each row, in units of y.
 
         Parameters
@@ -585,6 +587,11 @@ class SparseGPRegressor(
     def _about(self, found: Certificate) -> Certificate:
         """The certificate, with words on the weights that the model has set."""
         return found if self._noise_model is None else replace(found, over=self._noise_model.over)
+
+    def _quantile_factor(self, q: float) -> float:
+        """Quantile of an observation, in standard deviations from the prediction."""
+        noise = self._noise_model
+        return noise.quantile(q) if isinstance(noise, StudentNoise) else float(ndtri(q))
 
     def _drawn_jointly(self, X: Any, n_samples: int, rng: Any, include_noise: bool) -> Floats:
         if self._noise_model is None or not include_noise:
@@ -667,7 +674,8 @@ class SparseGPRegressor(
         return_cov : bool, default False
             Also return the joint covariance of the rows.
         include_noise : bool, default True
-            Whether the spread is that of a new observation, or of the function alone.
+            Whether the spread is that of a new observation, or of the function alone. The noise is
+            that of :meth:`noise_at`.
 
         Returns
         -------
