@@ -16,6 +16,8 @@ from pursuit._types import Floats
 LEVEL, WIDTH = 0.9, 1.6448536269514722
 """A nominal level, and half the width of its interval in standard deviations."""
 TENTHS, ROWS_PER_TENTH = 10, 2000
+SIZES = 1.0, 5.0, 50.0
+"""Outliers lie between one and two times these beside the surface, whose noise is .1."""
 
 Deviation = Callable[[Floats, Floats], Floats]
 
@@ -82,7 +84,7 @@ def outliers(quick: bool, repeat: int) -> list[Figure]:
     """Outliers in 5 % of the rows: RMSE over that of a fit to the same rows without them."""
     m, n_sets = (800, 2) if quick else (3000, 3)
     figures = []
-    for size in (1.0, 5.0, 50.0):
+    for size in SIZES:
         errors: dict[str, list[float]] = {"clean": [], "gaussian": [], "student-t": []}
         for seed in range(n_sets):
             rng = np.random.default_rng(seed)
