@@ -436,7 +436,6 @@ def validate_targets(y: Any, *, gaps: bool = False) -> Floats:
             f"y holds times ({y.dtype}): pass numbers in a unit of your choice, for instance hours "
             "since some day."
         )
-    several = gaps and np.ndim(y) == 2
     y = check_array(
         y,
         ensure_2d=False,
@@ -444,8 +443,10 @@ def validate_targets(y: Any, *, gaps: bool = False) -> Floats:
         allow_nd=True,
         input_name="y",
         ensure_min_samples=0,
-        ensure_all_finite="allow-nan" if several else True,
+        ensure_all_finite="allow-nan" if gaps else True,
     )
+    if gaps and y.ndim == 1:
+        assert_all_finite(y, input_name="y")
     if y.ndim == 1:
         return np.asarray(column_or_1d(y))
     if y.ndim != 2:
