@@ -5,7 +5,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 import pursuit
-from pursuit import FullScaleGPRegressor, SparseGPRegressor, SparseKernelRidge
+from pursuit import ExactGPRegressor, FullScaleGPRegressor, SparseGPRegressor, SparseKernelRidge
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}
 
@@ -290,3 +290,50 @@ def test_what_needs_the_same_rows_for_all_outputs_is_refused():
             call()
     assert model.predict_parts(X).shape == (60, 2, 3)
     assert model.sample_y(X[:5], 4).shape == (5, 3, 4)
+
+
+def exact(**arguments):
+    given = {"noise": 0.05, "optimizer": None, "random_state": 0}
+    return ExactGPRegressor(RBF(0.8), **{**given, **arguments})
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_exact_process(weighted, tmp_path):
+    X, y, full = gappy(90)
+    w = np.random.default_rng(1).integers(0, 4, 90) * 0.7 if weighted else None
+    model = exact().fit(X, y, w)
+    mean, std = model.predict(X, return_std=True)
+    left = model.leave_one_out(X, y, w)
+    gradient = model.predict_gradient(X[:5], return_std=True)
+    for output in range(3):
+        seen = ~np.isnan(y[:, output])
+        weights = None if w is None else w[seen]
+        alone = exact().fit(X[seen], y[seen, output], weights)
+        for one, other in zip((mean, std), alone.predict(X, return_std=True), strict=True):
+            np.testing.assert_allclose(one[:, output], other, **CLOSE)
+        for one, other in zip(
+            left, alone.leave_one_out(X[seen], y[seen, output], weights), strict=True
+        ):
+            np.testing.assert_allclose(one[seen, output], other, **CLOSE)
+        np.testing.assert_allclose(left[0][~seen, output], alone.predict(X)[~seen], **CLOSE)
+        for one, other in zip(
+            gradient, alone.predict_gradient(X[:5], return_std=True), strict=True
+        ):
+            np.testing.assert_allclose(one[..., output], other, **CLOSE)
+        for name in ("upper", "lower"):
+            expected = getattr(alone.certificate_, name)
+            np.testing.assert_allclose(model.certificate_.per_output[name][output], expected)
+    model.save(tmp_path / "exact.pursuit")
+    loaded = pursuit.load(tmp_path / "exact.pursuit")
+    np.testing.assert_array_equal(loaded.predict(X, return_std=True)[1], std)
+    with pytest.raises(ValueError, match="as they were passed to fit"):
+        model.leave_one_out(X, full, w)
+    with pytest.raises(AttributeError, match="fit a model to each output"):
+        model.sample_functions(2)
+    assert exact().fit(X, y).fit(X, full)._parts == ()
+
+
+def test_conjugate_gradients_take_no_gaps():
+    X, y, _ = gappy(90)
+    with pytest.raises(ValueError, match=r"use solver='cholesky'"):
+        exact(solver="cg").fit(X, y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import numbers
 import warnings
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from pursuit._types import Floats
+from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
 from pursuit.estimators.arguments import (
     CHECKPOINT,
@@ -47,6 +48,7 @@ from pursuit.estimators.gradients import GradientProcess
 from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
+    check_observed,
     dense,
     held,
     n_rows,
@@ -64,12 +66,22 @@ from pursuit.estimators.intervals import ProcessIntervals, set_aside
 from pursuit.estimators.kernel_model import Expansion, KernelModel, ScoredRows, lazily
 from pursuit.estimators.parts import PartsOfProcess
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.span.gaps import GroupedOutputs, joined_certificate, joined_outputs
 from pursuit.estimators.warning import warn
 from pursuit.gram import kernel_times
 from pursuit.greedy import CostMeter, Path, Problem
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
-from pursuit.rows import IndexRows, Sample, SelectedRows, as_rows, len_items, take_items
+from pursuit.rows import (
+    IndexRows,
+    Sample,
+    SelectedRows,
+    as_rows,
+    has_gaps,
+    len_items,
+    output_groups,
+    take_items,
+)
 
 DIRECT_ROWS = 3000
 """Up to this many rows ``solver="auto"`` factors the kernel matrix."""
@@ -81,6 +93,7 @@ _LATENT_FLOOR = 0.01
 class ExactGPRegressor(
     CallbackSupportMixin,
     MultiOutputMixin,
+    GroupedOutputs,
     ScoredRows,
     GradientProcess,
     PartsOfProcess,
@@ -286,7 +299,8 @@ class ExactGPRegressor(
             Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``. Whatever
             :func:`open_table` takes is read in blocks.
         y : array of shape (n_rows,) or (n_rows, n_outputs)
-            Targets.
+            Targets. NaN in some of several outputs is a target that was not observed: each output
+            is fitted to the rows that have it, by Cholesky.
         sample_weight : array of shape (n_rows,), optional
             Weights of the squared errors: noise variance σ²/w. A row of weight 0 is absent. Kernel
             and noise are learned as if a row of weight w were w equal rows: weights should average
@@ -313,10 +327,12 @@ class ExactGPRegressor(
             X, y, sample_weight, aside = set_aside(self, X, y, sample_weight)
         X = held(self, training_rows(self, X)[1])
         rows = IndexRows(len(X)) if reads_matrix(self) else as_rows(X)
-        targets = validate_targets(y)
+        targets = validate_targets(y, gaps=True)
         check_lengths(X, targets)
         weights = validate_weights(sample_weight, rows.n_rows)
         Y = targets.reshape(len(targets), -1)
+        check_observed(Y, weights)
+        self._forget_parts()
         self._single_output = targets.ndim == 1
         self._scale = TargetScale.fit(Y, weights, self.normalize_y)
         self.train_indices_ = present = np.flatnonzero(weights > 0)
@@ -333,10 +349,13 @@ class ExactGPRegressor(
             small = self.solver == "auto" and sample.n_rows <= DIRECT_ROWS
             self.solver_ = "cholesky" if small or self.solver == "cholesky" else "cg"
             problem = self._problem(sample, kernel, run.workers)
-            solved = run.finished("solve")
-            if solved is None:
-                solved = run.keep("solve", self._solve(problem, run))
-            v, self.path_, self._factor = solved
+            if has_gaps(sample.targets):
+                v, self.path_, self._factor = *self._solve_groups(problem, run), None
+            else:
+                solved = run.finished("solve")
+                if solved is None:
+                    solved = run.keep("solve", self._solve(problem, run))
+                v, self.path_, self._factor = solved
             points = self.train_indices_ if self.X_train_ is None else self.X_train_
             report = with_importance(learned, self, problem, points, v, run)
         self._freeze_parameters()
@@ -419,6 +438,11 @@ class ExactGPRegressor(
                 "training rows) does not hold: fit with a callable kernel instead."
             )
         positive("tol", tol)
+        if self._parts:
+            ends = [part.std_bounds(X, tol, include_noise=include_noise) for part in self._parts]
+            lower, upper = zip(*ends, strict=True)
+            columns = self._part_columns
+            return joined_outputs(lower, columns), joined_outputs(upper, columns)
         queries = held(self, validate_items(self, X, reset=False))
         kernel = self._compiled(queries)
         offset = self.noise_ * (1.0 if include_noise else _LATENT_FLOOR)
@@ -481,6 +505,8 @@ class ExactGPRegressor(
         True
         """
         check_is_fitted(self)
+        if self._parts:
+            return self._leave_one_out_of_groups(X, y, sample_weight)
         if self._factor is None:
             raise AttributeError(
                 "leave_one_out needs the factor of the kernel matrix, and this model was solved by "
@@ -502,11 +528,26 @@ class ExactGPRegressor(
         means[self.train_indices_], stds[self.train_indices_] = mean, std
         return means, stds
 
+    def _leave_one_out_of_groups(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None
+    ) -> tuple[Floats, Floats]:
+        """Each group of outputs by its own model: where it was not observed, rows have weight 0."""
+        items, Y = self._training_data(X, y, sample_weight)
+        targets = np.zeros((n_rows(items), Y.shape[1]))
+        targets[self.train_indices_] = np.nan_to_num(self._scale.restore(Y))
+        found = []
+        for columns, part in zip(self._part_columns, self._parts, strict=True):
+            weights = np.zeros(len(targets))
+            weights[part.train_indices_] = part._weights
+            found.append(part.leave_one_out(X, targets[:, columns], weights))
+        mean, std = zip(*found, strict=True)
+        return joined_outputs(mean, self._part_columns), joined_outputs(std, self._part_columns)
+
     def _training_data(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> tuple[Any, Floats]:
         """The training rows passed again, and the normalised targets of those that have weight."""
         X, y, sample_weight = named_columns(X, y, sample_weight)
         items = held(self, rows_again(self, X)[1])
-        targets = validate_targets(y)
+        targets = validate_targets(y, gaps=bool(self._parts))
         check_lengths(items, targets)
         Y = targets.reshape(len(targets), -1)
         weights = validate_weights(sample_weight, len(Y))
@@ -516,6 +557,9 @@ class ExactGPRegressor(
         if same and self.X_train_ is not None:
             pairs = zip(dense(take_items(items, present)), dense(self.X_train_), strict=True)
             same = all(np.array_equal(one, other) for one, other in pairs)
+        for columns, part in zip(self._part_columns, self._parts, strict=True):
+            observed = np.flatnonzero(~np.isnan(Y[:, columns[0]]) & (weights > 0))
+            same = same and np.array_equal(observed, part.train_indices_)
         if not same:
             raise ValueError(
                 "leave_one_out takes all training rows, targets and weights as they were passed to "
@@ -525,6 +569,9 @@ class ExactGPRegressor(
 
     def _std_gradient(self, X: Any, include_noise: bool) -> Floats:
         """Gradients of the standard deviation: shape (n_rows, n_features, n_outputs)."""
+        if self._parts:
+            parts = [part._std_gradient(X, include_noise) for part in self._parts]
+            return joined_outputs(parts, self._part_columns)
         if self._factor is None:
             raise ValueError(
                 "the gradient of the standard deviation needs the factor of the kernel matrix, "
@@ -541,6 +588,7 @@ class ExactGPRegressor(
 
     def _part_variances(self, X: Any, center: Any) -> Floats:
         """Variances of the terms in normalised units: shape (n_rows, n_terms)."""
+        self._refuse_gaps("return_std of parts")
         queries = held(self, validate_items(self, X, reset=False))
         variances = []
         with Workers(self.n_jobs) as workers:
@@ -606,6 +654,7 @@ class ExactGPRegressor(
         >>> functions(X).shape
         (60, 50)
         """
+        self._refuse_gaps("sample_functions")
         return rows_draws(self, self._solved, n, n_features, random_state)
 
     def _solved(self, targets: Floats, kernel: CountingKernel) -> Floats:
@@ -650,6 +699,31 @@ class ExactGPRegressor(
         v, path = system.solve(self.residual_tol, self.max_iter, ended)
         return v, path, system.L if isinstance(system, DirectSystem) else None
 
+    def _solve_groups(self, problem: Problem, run: FitRun) -> tuple[Floats, Path]:
+        """Solve for the observed targets of each group of outputs; others have coefficient 0."""
+        if self.solver_ != "cholesky":
+            raise ValueError(
+                f"y contains NaN, and solver_={self.solver_!r} takes the same rows for all outputs:"
+                " use solver='cholesky', SparseGPRegressor, or a model for each output."
+            )
+        run.begin("factor")
+        coefficients = np.zeros_like(problem.sample.targets)
+        parts, groups = [], output_groups(problem.sample.targets)
+        for group in groups:
+            part, own = copy.copy(self), problem.restricted(group)
+            part._scale = self._scale.taken(group.columns)
+            part.train_indices_ = self.train_indices_[group.rows]
+            part._weights = own.sample.weights
+            if self.X_train_ is not None:
+                part.X_train_ = take_items(self.X_train_, group.rows)
+            v, part.path_, part._factor = part._solve(own, run)
+            part.dual_coef_ = coefficients[np.ix_(group.rows, group.columns)] = v
+            part._freeze_parameters()
+            parts.append(part)
+        self._parts = tuple(parts)
+        self._part_columns = tuple(group.columns for group in groups)
+        return coefficients, _joined_path([part.path_ for part in parts], self._part_columns)
+
     def _system(self, problem: Problem) -> ExactSystem:
         """The fitted model's way to solve for all rows."""
         if self._factor is None:
@@ -679,3 +753,18 @@ class ExactGPRegressor(
                 f"{self.n_iter_} iterations is {residual:.3g}. To go on, {advice}.",
                 ConvergenceWarning,
             )
+
+
+def _joined_path(paths: Sequence[Path], columns: Sequence[Indices]) -> Path:
+    """The path of all outputs, from those of direct solutions for groups of them."""
+    ends = [path.certificates[-1] for path in paths if path.certificates]
+    residuals = [path.residual[-1] for path in paths if path.residual is not None]
+    whole = joined_certificate(ends, columns)
+    return replace(
+        paths[-1],
+        value=np.array([whole.upper]),
+        gap=np.array([whole.relative_gap]),
+        lower=np.array([whole.lower]),
+        residual=np.array([max(residuals)]),
+        certificates=[whole],
+    )

@@ -14,6 +14,7 @@ import numpy as np
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
+from pursuit.estimators.saving import made_of, saved_parts
 from pursuit.gram import GramStatistics, kernel_times
 from pursuit.greedy import Problem, SpanFit, solve_in_span
 from pursuit.linalg import SpanSolution, invert_lower
@@ -103,3 +104,43 @@ def joined_outputs(parts: Sequence[Floats], columns: Sequence[Indices]) -> Float
     """Arrays whose last axis is that of the outputs of a group, as one for all outputs."""
     together: Floats = np.concatenate(parts, axis=-1)[..., np.argsort(np.concatenate(columns))]
     return together
+
+
+class GroupedOutputs:
+    """A model that, where targets have gaps, is made of one model for each group of outputs.
+
+    It then has coefficients, and no solution or factor of its own.
+    """
+
+    _parts: tuple[Any, ...] = ()
+    _part_columns: tuple[Indices, ...] = ()
+    """The outputs of each part."""
+    _saved_parts: list[Any]
+    _saved_columns: list[Indices]
+
+    def _forget_parts(self) -> None:
+        """Begin a new fit."""
+        for name in ("_parts", "_part_columns"):
+            self.__dict__.pop(name, None)
+
+    def _refuse_gaps(self, method: str) -> None:
+        """Refuse what takes one set of rows for all outputs."""
+        if self._parts:
+            raise AttributeError(
+                f"{method} is for outputs observed at the same rows, and some targets of this "
+                "model were NaN: fit a model to each output, with the rows that have it."
+            )
+
+    def _saved_state(self) -> dict[str, Any]:
+        state: dict[str, Any] = super()._saved_state()  # type: ignore[misc]
+        if "_parts" in state:
+            state["_saved_parts"] = [saved_parts(part) for part in state.pop("_parts")]
+            state["_saved_columns"] = list(state.pop("_part_columns"))
+        return state
+
+    def _after_loading(self) -> None:
+        super()._after_loading()  # type: ignore[misc]
+        saved = self.__dict__.pop("_saved_parts", None)
+        if saved is not None:
+            self._parts = tuple(made_of(type(self), part) for part in saved)
+            self._part_columns = tuple(self.__dict__.pop("_saved_columns"))

@@ -43,9 +43,13 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.kernel_model import BasisModel
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.estimators.saving import made_of, saved_parts
 from pursuit.estimators.span.certify import Certifier, check_kind
-from pursuit.estimators.span.gaps import GroupFit, joined_certificate, joined_outputs
+from pursuit.estimators.span.gaps import (
+    GroupedOutputs,
+    GroupFit,
+    joined_certificate,
+    joined_outputs,
+)
 from pursuit.estimators.span.left_out import left_out, with_absent_rows
 from pursuit.estimators.span.search import (
     GAUSSIAN_SEARCH,
@@ -110,7 +114,7 @@ def _grows(model: Any) -> bool:
     return has_truncations(model) and _takes_rows(model)
 
 
-class SpanModel(BasisModel, ReportedModel, BaseEstimator):
+class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
     """Certify, truncate, grow and update a model f = Σ_j β_j k(·, x_j) in the span of its basis.
 
     Subclasses take the parameters listed here in their constructors.
@@ -144,13 +148,6 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
     _single_output: bool
     _solution: SpanSolution | StepwiseSolution
     _sums: dict[str, Any]
-    _parts: tuple[Any, ...] = ()
-    """Where targets have gaps, a model for each group of outputs; then the model has no solution of
-    its own."""
-    _part_columns: tuple[Indices, ...] = ()
-    """Which outputs they are."""
-    _saved_parts: list[Any]
-    _saved_columns: list[Indices]
     _weighted: bool
     _learned: bool
     _spread: PredictiveVariance
@@ -578,8 +575,7 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
         present = np.flatnonzero(weights > 0)
         Y = targets.reshape(len(targets), -1)
         check_observed(Y, weights)
-        for name in ("_parts", "_part_columns"):
-            self.__dict__.pop(name, None)
+        self._forget_parts()
         self._single_output = targets.ndim == 1
         self._weighted = bool(np.any(weights != 1.0))
         self._scale = TargetScale.fit(Y, weights, normalize)
@@ -806,34 +802,12 @@ class SpanModel(BasisModel, ReportedModel, BaseEstimator):
             model._parts = tuple(part._copied() for part in self._parts)
         return model
 
-    def _saved_state(self) -> dict[str, Any]:
-        state = super()._saved_state()
-        if "_parts" in state:
-            state["_saved_parts"] = [saved_parts(part) for part in state.pop("_parts")]
-            state["_saved_columns"] = list(state.pop("_part_columns"))
-        return state
-
-    def _after_loading(self) -> None:
-        super()._after_loading()
-        saved = self.__dict__.pop("_saved_parts", None)
-        if saved is not None:
-            self._parts = tuple(made_of(type(self), part) for part in saved)
-            self._part_columns = tuple(self.__dict__.pop("_saved_columns"))
-
     def _refuse_tol(self) -> None:
         """Refuse to find the size of a model for targets with gaps by its certificate."""
         if self.tol is not None:
             raise ValueError(
                 f"tol={self.tol:g} finds the size of a model for targets without gaps, and some "
                 "are NaN: set tol=None and give n_basis; certificate_ says what it reached."
-            )
-
-    def _refuse_gaps(self, method: str) -> None:
-        """Refuse what takes one set of rows for all outputs."""
-        if self._parts:
-            raise AttributeError(
-                f"{method} is for outputs observed at the same rows, and some targets of this "
-                "model were NaN: fit a model to each output, with the rows that have it."
             )
 
     def _by_outputs(self, sample: Sample) -> list[tuple[OutputGroup, Any]]:
