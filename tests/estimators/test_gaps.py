@@ -112,8 +112,27 @@ def test_everything_is_that_of_separate_models():
     assert model.path_.value[-1] == pytest.approx(certificate.upper, rel=1e-9)
 
 
-def test_targets_that_are_missing_say_nothing():
-    """Whatever is written over the gaps of one half of the rows changes nothing."""
+@pytest.mark.parametrize("kind", ["hybrid", "published", "dense", "scaled", "two-level", "pcg"])
+@pytest.mark.parametrize("seed", range(3))
+def test_certificates_enclose_the_minimum_of_each_output(kind, seed):
+    X, y, _ = gappy(120, seed)
+    w = np.random.default_rng(seed).uniform(0.2, 2.0, 120)
+    model = process(n_basis=60, certificate=kind).fit(X, y, w)
+    scaled = model._scale.normalize(y)
+    found = model.certificate_.per_output
+    for output in range(3):
+        seen = ~np.isnan(y[:, output])
+        target = scaled[seen, output]
+        A = model.kernel_(X[seen]) + model.noise_ * np.diag(1.0 / w[seen])
+        minimum = 0.5 * model.noise_ * target @ np.linalg.solve(A, target)
+        assert found["lower"][output] <= minimum * (1 + 1e-12) <= found["upper"][output]
+        # A few outputs that were not observed would change the minimum by more than this.
+        assert found["upper"][output] < 1.01 * minimum
+        if kind in ("hybrid", "pcg"):
+            assert found["lower"][output] > 0.99 * minimum
+
+
+def test_complete_targets_are_another_model():
     X, y, full = gappy()
     complete = process().fit(X, full)
     with_gaps = process().fit(X, y)
@@ -159,6 +178,7 @@ def test_ridge(options):
     assert mean.shape == std.shape == (120, 3)
     assert model.certificate_.upper == pytest.approx(model.path_.value[-1], rel=1e-9)
     assert model.rate_bound_ is None
+    assert model.n_steps_ == model.n_basis_
 
 
 def test_kernel_noise_and_bars_are_learned_from_what_was_observed():
@@ -219,7 +239,7 @@ def test_moved_points_reserved_rows_and_files(tmp_path):
         n_basis=30, refine=5, optimizer=pursuit.Evidence(rows=200), random_state=0
     ).fit(tmp_path / "X.npy", y)
     assert "steps" in model.learning_report_.moved
-    assert model.calibration_.n_rows == np.sum(~np.isnan(y[model._reserved_rows]))
+    assert model.calibration_.n_rows == len(model._reserved_rows) == 500
     new, _, truth = gappy(400, seed=7)
     assert np.all(np.mean((model.predict(new) - truth) ** 2, axis=0) < [0.02, 0.18, 2.0])
 

@@ -472,7 +472,7 @@ class SparseKernelRidge(
         return float(self.path_.value[-1]) if len(self.path_) else self._initial
 
     def _steps_per_size(self) -> Indices:
-        if isinstance(self._solution, StepwiseSolution):
+        if not self._parts and isinstance(self._solution, StepwiseSolution):
             return self._solution.steps
         return np.arange(1, self.n_basis_ + 1)
 

@@ -108,5 +108,6 @@ def calibrate_groups(
         GroupHeldOut(rows),
         keep_ridge=keep_ridge or len(reserved) == 0,
     )
+    by_size = {size: replace(one, n_rows=len(chosen)) for size, one in by_size.items()}
     pairs = zip(fits, found.each, strict=True)
     return [replace(fit, solution=solution) for fit, solution in pairs], by_size
