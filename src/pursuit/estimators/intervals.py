@@ -390,6 +390,20 @@ class IntervalModel(ConformalModel):
         Returns
         -------
         lower, upper : arrays of shape (n_rows,) or (n_rows, n_outputs)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from pursuit import SparseGPRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(0, 6, (800, 1))
+        >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_exponential(800)
+        >>> model = SparseGPRegressor(n_basis=20, calibration="conformal", random_state=0)
+        >>> lower, upper = model.fit(X[:400], y[:400]).predict_interval(X[400:], level=0.9)
+        >>> bool(np.mean((lower <= y[400:]) & (y[400:] <= upper)) > 0.85)
+        True
+        >>> model.coverage_guarantee_.rows
+        100
         """
         level = _check_level("level", level)
         if self._is_conformal(method):
@@ -512,6 +526,18 @@ class SetModel(ConformalModel):
         sets : array of bool of shape (n_rows, n_classes)
             Whether each of ``classes_`` is in the set: ``model.classes_[sets[i]]`` are those of
             row i.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from pursuit import SparseGPClassifier
+        >>> X, y = make_moons(800, noise=0.4, random_state=0)
+        >>> model = SparseGPClassifier(n_basis=30, calibration="conformal", random_state=0)
+        >>> sets = model.fit(X[:400], y[:400]).predict_set(X[400:], level=0.95)
+        >>> sets.shape
+        (400, 2)
+        >>> bool(sets[range(400), y[400:]].mean() > 0.9)
+        True
         """
         largest = self._guaranteed().largest(_check_level("level", level))
         if not np.isfinite(largest):
