@@ -396,12 +396,12 @@ class IntervalModel(ConformalModel):
         >>> import numpy as np
         >>> from pursuit import SparseGPRegressor
         >>> rng = np.random.default_rng(0)
-        >>> X = rng.uniform(0, 6, (800, 1))
-        >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_exponential(800)
+        >>> X = rng.uniform(0, 6, (5400, 1))
+        >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_exponential(5400)
         >>> model = SparseGPRegressor(n_basis=20, calibration="conformal", random_state=0)
         >>> lower, upper = model.fit(X[:400], y[:400]).predict_interval(X[400:], level=0.9)
-        >>> bool(np.mean((lower <= y[400:]) & (y[400:] <= upper)) > 0.85)
-        True
+        >>> print(f"{np.mean((lower <= y[400:]) & (y[400:] <= upper)):.2f}")
+        0.90
         >>> model.coverage_guarantee_.rows
         100
         """
