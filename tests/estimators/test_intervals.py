@@ -257,6 +257,8 @@ def test_near_rows_are_never_rows_aside(rows):
     kept = {tuple(row) for row in model._kept.items}
     assert len(kept) == 300
     assert not kept & {tuple(row) for row in X[model.conformal_rows_]}
+    assert model.global_._sums["n_rows"] == 300
+    assert not hasattr(model.global_, "conformal_rows_")
 
 
 def test_levels_of_rows_aside_are_unknown(rows):
