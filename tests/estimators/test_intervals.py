@@ -288,15 +288,19 @@ def test_scores_are_errors_over_standard_deviations(rows):
     np.testing.assert_allclose(centre - lower, factor * spread, rtol=1e-8)
 
 
-def test_equal_scores_are_inside_their_own_interval():
+@pytest.mark.parametrize("level", [0.0, 1e5])
+def test_equal_scores_are_inside_their_own_interval(level):
     X = np.linspace(0, 1, 60)[:, None]
-    model = SparseKernelRidge(alpha=0.1).fit(X, np.full(60, 1e5))
+    model = SparseGPRegressor(RBF(0.2), noise=0.1, n_basis=5, optimizer=None)
+    model.fit(X, np.full(60, level))
     X = X + 0.001
-    y = model.predict(X) + 1 / 3
-    lower, upper = model.conformalize(X, y).predict_interval(X)
+    mean, std = model.predict(X, return_std=True)
+    y = mean + std / 3
+    lower, upper = model.conformalize(X, y).predict_interval(X, 0.5)
     assert np.all((lower <= y) & (y <= upper))
-    assert np.all(model.predict_quantile(X, 0.9) >= y)
+    assert np.all(model.predict_quantile(X, 0.5) >= y)
     assert np.all(model.predict_quantile(X, 0.1) <= y)
+    assert np.all(upper - mean < 0.34 * std)
 
 
 def test_every_output_has_a_level_of_its_own(rows):
