@@ -288,7 +288,7 @@ def test_scores_are_errors_over_standard_deviations(rows):
     np.testing.assert_allclose(centre - lower, factor * spread, rtol=1e-8)
 
 
-@pytest.mark.parametrize("level", [0.0, 1e5])
+@pytest.mark.parametrize("level", [0.0, 1e9])
 def test_equal_scores_are_inside_their_own_interval(level):
     X = np.linspace(0, 1, 60)[:, None]
     model = SparseGPRegressor(RBF(0.2), noise=0.1, n_basis=5, optimizer=None)
