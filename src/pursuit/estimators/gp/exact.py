@@ -332,7 +332,7 @@ class ExactGPRegressor(
         weights = validate_weights(sample_weight, rows.n_rows)
         Y = targets.reshape(len(targets), -1)
         check_observed(Y, weights)
-        self._forget_parts()
+        self._parts = self._part_columns = ()
         self._single_output = targets.ndim == 1
         self._scale = TargetScale.fit(Y, weights, self.normalize_y)
         self.train_indices_ = present = np.flatnonzero(weights > 0)

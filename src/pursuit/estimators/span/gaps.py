@@ -118,11 +118,6 @@ class GroupedOutputs:
     _saved_parts: list[Any]
     _saved_columns: list[Indices]
 
-    def _forget_parts(self) -> None:
-        """Begin a new fit."""
-        for name in ("_parts", "_part_columns"):
-            self.__dict__.pop(name, None)
-
     def _refuse_gaps(self, method: str) -> None:
         """Refuse what takes one set of rows for all outputs."""
         if self._parts:
@@ -133,9 +128,10 @@ class GroupedOutputs:
 
     def _saved_state(self) -> dict[str, Any]:
         state: dict[str, Any] = super()._saved_state()  # type: ignore[misc]
-        if "_parts" in state:
-            state["_saved_parts"] = [saved_parts(part) for part in state.pop("_parts")]
-            state["_saved_columns"] = list(state.pop("_part_columns"))
+        parts, columns = state.pop("_parts", ()), state.pop("_part_columns", ())
+        if parts:
+            state["_saved_parts"] = [saved_parts(part) for part in parts]
+            state["_saved_columns"] = list(columns)
         return state
 
     def _after_loading(self) -> None:

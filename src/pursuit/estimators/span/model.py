@@ -575,7 +575,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         present = np.flatnonzero(weights > 0)
         Y = targets.reshape(len(targets), -1)
         check_observed(Y, weights)
-        self._forget_parts()
+        self._parts = self._part_columns = ()
         self._single_output = targets.ndim == 1
         self._weighted = bool(np.any(weights != 1.0))
         self._scale = TargetScale.fit(Y, weights, normalize)
