@@ -169,7 +169,8 @@ class SparseKernelGLM(
         of the weighted least squares, and the last ``gap`` that of the certificate.
     certificate_ : Certificate or None
         Upper and lower value of the minimum of P over all functions of the kernel and all
-        intercepts; ``per_output`` has those of every level. None if not computed.
+        intercepts; ``upper_per_output`` and ``lower_per_output`` have those of every level, before
+        predictions are sorted. None if not computed.
     n_features_in_ : int
         Number of features, for two-dimensional numeric input.
 
@@ -443,7 +444,7 @@ class SparseKernelGLM(
         Returns
         -------
         certificate : Certificate
-            Sums over the levels; ``per_output`` has them apart.
+            Of the sum over the levels; ``upper_per_output`` and ``lower_per_output`` are of each.
         """
         check_is_fitted(self)
         X, y, sample_weight = named_columns(X, y, sample_weight)
