@@ -178,6 +178,18 @@ def test_the_best_constant_is_the_empty_span(name):
     assert at[1] <= min(at) + 1e-12 * abs(at[1])
 
 
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_span_without_functions(name):
+    """The best constant is found and certified."""
+    setting = Setting(name, 1, m=30)
+    solution = setting.solve(np.arange(0))
+    truth = setting.truth
+    assert solution.squared_norms[0] == 0.0
+    for found in setting.certificates(solution):
+        assert found.upper == pytest.approx(setting.problem.zero_value()[0], rel=1e-9)
+        assert found.lower <= truth.upper + truth.slack
+
+
 def test_columns_have_losses_and_alphas_of_their_own():
     setting = Setting("quantile", 1, m=40)
     features = setting.features(np.arange(0, 40, 3))
@@ -305,6 +317,29 @@ def test_many_rows_keep_the_plain_point(monkeypatch):
     setting = Setting("gamma", 1, m=40)
     plain, same = setting.certificates(setting.solve([0, 7, 20]))
     assert same == plain
+
+
+def test_slopes_that_are_never_zero():
+    """exp(f) - yf for y < 0 falls for ever on its own: its dual variables have boxes without 0."""
+    for seed in range(5):
+        setting = Setting("poisson", seed, m=40)
+        setting.y[::4] -= 1.5
+        setting.y[1] += 40.0
+        setting.problem = replace(setting.problem, targets=setting.y[:, None])
+        truth = setting.truth
+        for n in (3, 40):
+            solution = setting.solve(np.arange(n))
+            assert solution.converged
+            for found in setting.certificates(solution):
+                assert found.lower <= truth.upper + truth.slack
+                assert found.upper >= truth.lower - truth.slack
+        assert found.relative_gap <= 1e-6
+        a = setting.problem.feasible(setting.rng.normal(size=(40, 1)))
+        lower, upper = setting.problem.bounds(0)
+        assert np.all((lower <= a[:, 0]) & (a[:, 0] <= upper))
+        assert abs(a.sum()) <= 1e-12 * np.abs(a).sum()
+        bound = setting.problem.lower_bound(a, np.einsum("io,io->o", a, setting.K @ a))[0]
+        assert -np.inf < bound <= truth.upper + truth.slack
 
 
 class WrongConjugate(PoissonRows):

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import DTypeLike
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import balanced
@@ -24,6 +24,7 @@ _PRECISE_GAP, _ROUGH_GAP = 1e-11, 1e-4
 """Relative gaps at which interior point stops, with float64 and with float32 features."""
 _MAX_STEPS = 80
 """Steps after which interior point gives up and the fit warns."""
+_ROUNDING, _ENDLESS = 1e-13, 1e200
 _NEAR = 1e-4
 """How near the best multiple of a dual point is looked for: the bound loses its square."""
 
@@ -173,16 +174,22 @@ class GLMProblem:
         return np.asarray(-self.weights[:, None] * slopes)
 
     def feasible(self, a: Floats) -> Floats:
-        """A dual point in the domain of the conjugates with 1'a = 0."""
-        bounds = [self.bounds(column) for column in range(self.n_outputs)]
-        lower, upper = (np.column_stack(ends) for ends in zip(*bounds, strict=True))
-        return balanced(a, lower, upper)
+        """A dual point clipped into the domain of the conjugates, and moved to 1'a = 0 in it."""
+        columns = []
+        for column in range(self.n_outputs):
+            lower, upper = self.bounds(column)
+            inside = np.clip(a[:, column], lower, upper)
+            if lower.max() <= 0.0 <= upper.min():
+                columns.append(balanced(inside[:, None])[:, 0])
+            else:
+                columns.append(_shifted(inside, lower, upper, self.weights))
+        return np.column_stack(columns)
 
     def lower_bound(self, a: Floats, quadratic: Floats) -> Floats:
         """The largest D(ta) over 0 ≤ t ≤ 1 for a feasible a, from a'Ka or an upper bound of it.
 
-        D(ta) is concave in t, and every t gives a true bound; it is -∞ where ta leaves the domain
-        of the conjugates. At a minimum in a span the best t is at most 1.
+        D(ta) is concave in t, and every t gives a true bound. At a minimum in a span the best t is
+        at most 1.
         """
         columns = enumerate(zip(a.T, quadratic, strict=True))
         return np.array([_largest(partial(self._dual_value, j, *both)) for j, both in columns])
@@ -190,7 +197,12 @@ class GLMProblem:
     def _dual_value(self, column: int, a: Floats, quadratic: float, t: float) -> float:
         """D(ta)."""
         loss, y = self.losses[column], self.targets[:, column]
-        conjugates = float(self.weights @ loss.conjugate(-t * a / self.weights, y))
+        slopes = -t * a / self.weights
+        # Rounding must not move the slopes out of the conjugate's domain.
+        inside = np.clip(slopes, *loss.slopes(y))
+        if np.any(np.abs(slopes - inside) > _ROUNDING * np.abs(a / self.weights)):
+            return -np.inf
+        conjugates = float(self.weights @ loss.conjugate(inside, y))
         curved = max(quadratic, 0.0) / (2.0 * float(self.alphas[column]))
         return -conjugates - t * float(self.offset @ a) - t**2 * curved
 
@@ -270,6 +282,25 @@ def _close_enough(solution: InteriorPointSolution) -> bool:
     """Whether interior point has converged; rounding may end it before the last digits."""
     gap = abs(solution.primal - solution.dual)
     return solution.converged or gap <= _ROUGH_GAP * abs(solution.primal)
+
+
+def _shifted(a: Floats, lower: Floats, upper: Floats, sizes: Floats) -> Floats:
+    """The point of a box with 1'a = 0 that is reached from a by moving all of it one way.
+
+    For boxes without 0, out of which scaling would lead. Entries move in proportion to ``sizes``.
+    """
+
+    def moved(distance: float) -> Floats:
+        return np.clip(a - distance * sizes, lower, upper)
+
+    start = float(a.sum())
+    if start == 0.0:
+        return a
+    end = start / float(sizes.sum())
+    while float(moved(end).sum()) * start > 0.0 and abs(end) < _ENDLESS:
+        end *= 2.0
+    distance = brentq(lambda t: float(moved(t).sum()), 0.0, end, xtol=1e-300, rtol=1e-15)
+    return moved(distance)
 
 
 def _largest(concave: Callable[[float], float]) -> float:
