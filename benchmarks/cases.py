@@ -31,6 +31,7 @@ from benchmarks.full_scale_cases import (
     full_scale_threads,
     full_scale_time,
 )
+from benchmarks.glm_cases import glm_counts, glm_outliers, glm_quantiles
 from benchmarks.harness import Figure, Measured, best_seconds, measure_solvers, traced_peak
 from benchmarks.hull_cases import (
     hull_boosting,
@@ -305,6 +306,9 @@ CASES: dict[str, Case] = {
     "hull-mixture": hull_mixture,
     "hull-mixture-bic": hull_mixture_bic,
     "gp-classifier": gp_classifier,
+    "counts": glm_counts,
+    "quantiles": glm_quantiles,
+    "outliers-huber": glm_outliers,
     "lp-machine": lp_machine,
     "dask": dask_pass,
     "svm-speed": svm_speed,
