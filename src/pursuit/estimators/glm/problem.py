@@ -25,6 +25,7 @@ _PRECISE_GAP, _ROUGH_GAP = 1e-11, 1e-4
 _MAX_STEPS = 80
 """Steps after which interior point gives up and the fit warns."""
 _ROUNDING, _ENDLESS = 1e-13, 1e200
+_EPSILON = 4.0 * float(np.finfo(np.float64).eps)
 _NEAR = 1e-4
 """How near the best multiple of a dual point is looked for: the bound loses its square."""
 
@@ -195,16 +196,18 @@ class GLMProblem:
         return np.array([_largest(partial(self._dual_value, j, *both)) for j, both in columns])
 
     def _dual_value(self, column: int, a: Floats, quadratic: float, t: float) -> float:
-        """D(ta)."""
+        """D(ta), less what rounding may have added to it."""
         loss, y = self.losses[column], self.targets[:, column]
         slopes = -t * a / self.weights
         # Rounding must not move the slopes out of the conjugate's domain.
         inside = np.clip(slopes, *loss.slopes(y))
         if np.any(np.abs(slopes - inside) > _ROUNDING * np.abs(a / self.weights)):
             return -np.inf
-        conjugates = float(self.weights @ loss.conjugate(inside, y))
-        curved = max(quadratic, 0.0) / (2.0 * float(self.alphas[column]))
-        return -conjugates - t * float(self.offset @ a) - t**2 * curved
+        terms = self.weights * loss.conjugate(inside, y) + t * self.offset * a
+        curved = t**2 * max(quadratic, 0.0) / (2.0 * float(self.alphas[column]))
+        # Terms of large targets or offsets cancel, since 1'a = 0; their rounding does not.
+        rounding = _EPSILON * float(np.abs(terms).sum() + curved)
+        return -float(terms.sum()) - curved - rounding
 
     def bounds(self, column: int) -> tuple[Floats, Floats]:
         """Least and largest a for which the conjugate is finite."""

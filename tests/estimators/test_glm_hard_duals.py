@@ -1,0 +1,97 @@
+"""Certificates where dual points are hard: slopes that exclude 0, and targets far from 0."""
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from pursuit import RowLoss
+from pursuit.estimators.glm.certify import glm_certificate
+from pursuit.estimators.glm.problem import GLMProblem
+from pursuit.estimators.span.features import Span, SpanFeatures, exact_certificate
+from pursuit.greedy import CostMeter, Pool, Problem
+from pursuit.kernels import CountingKernel, compile_kernel
+from pursuit.linalg import Workers
+from pursuit.objectives import HuberRows
+from pursuit.rows import Sample, as_rows
+from pursuit.testing import check_loss
+
+
+class Tilted(RowLoss):
+    """Huber's function of f, less 2yf: slopes are between -2y - 1 and -2y + 1."""
+
+    most_curved = 1.0
+
+    def value(self, f, y):
+        size = np.abs(f)
+        return np.where(size < 1, 0.5 * f * f, size - 0.5) - 2.0 * y * f
+
+    def gradient(self, f, y):
+        return np.clip(f, -1.0, 1.0) - 2.0 * y
+
+    def curvature(self, f, y):
+        return np.where(np.abs(f) < 1, 1.0, 0.0)
+
+    def slopes(self, y):
+        return -2.0 * y - 1.0, -2.0 * y + 1.0
+
+    def conjugate(self, slope, y):
+        inner = np.abs(slope + 2.0 * y) <= 1.0 + 1e-15
+        return np.where(inner, 0.5 * np.square(slope + 2.0 * y), np.inf)
+
+
+def test_the_loss_is_convex():
+    check_loss(Tilted(), [-1.0, 1.0, 1.0, -1.0, -1.0, 1.0])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bounds_hold_though_zero_is_no_dual_point(seed):
+    rng = np.random.default_rng(seed)
+    m, workers, kernel = 20, Workers(1), RBF(1.0)
+    X, y = rng.normal(size=(m, 2)), np.where(np.arange(m) % 2, 1.0, -1.0)
+    problem = GLMProblem((Tilted(),), y[:, None], np.ones(m), np.zeros(m), 1.0)
+    counted = CountingKernel(compile_kernel(kernel, n_features=2)[0])
+    sample = Sample(as_rows(X), y[:, None], np.ones(m))
+
+    def solve(rows):
+        chooser = Problem(sample, counted, 1.0, workers, CostMeter(counted), rng)
+        span = Span.of(Pool.of_rows(sample, rows), chooser)
+        return problem.solve(SpanFeatures(sample.rows, counted, span, workers, "auto"), workers)
+
+    # Any value of the objective is above the minimum; that of the full basis is next to it.
+    everything, few = solve(np.arange(m)), solve(np.arange(6))
+    least = float(problem.value(everything.fitted, everything.squared_norms)[0])
+    for dual in (few.dual, everything.dual, 3.0 * rng.normal(size=(m, 1))):
+        arguments = (problem, few.fitted, few.squared_norms, dual, sample.rows, counted, workers)
+        for certify in (exact_certificate, glm_certificate):
+            assert certify(*arguments)[0].lower <= least + 1e-12 * abs(least)
+    arguments = (problem, few.fitted, few.squared_norms, few.dual, sample.rows, counted, workers)
+    assert np.isfinite(glm_certificate(*arguments)[0].lower)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_bounds_hold_to_the_last_digit_for_targets_far_from_zero(seed):
+    """y = 2²⁷ + noise: terms of the dual are 1e8 times their sum; the minimum is that of noise."""
+    rng = np.random.default_rng(seed)
+    m, workers = 12, Workers(1)
+    X = rng.normal(size=(m, 1))
+    y = np.round(np.sin(2.0 * X[:, 0]) + rng.normal(size=m), 3)
+    far = y + 2.0**27
+    near = far - 2.0**27  # exact: what is left of y
+    counted = CountingKernel(compile_kernel(RBF(1.0), n_features=1)[0])
+    lower = {}
+    for name, targets in (("near", near), ("far", far)):
+        problem = GLMProblem((HuberRows(1.0),), targets[:, None], np.ones(m), np.zeros(m), 300.0)
+        sample = Sample(as_rows(X), targets[:, None], np.ones(m))
+        chooser = Problem(sample, counted, 1.0, workers, CostMeter(counted), rng)
+        span = Span.of(Pool.of_rows(sample, np.arange(m)), chooser)
+        features = SpanFeatures(sample.rows, counted, span, workers, "auto")
+        best = problem.solve(features, workers)
+        found = glm_certificate(
+            problem, best.fitted, best.squared_norms, best.dual, sample.rows, counted, workers
+        )[0]
+        lower[name] = found.lower
+        if name == "near":
+            least = float(problem.value(best.fitted, best.squared_norms)[0])
+    assert lower["far"] <= least
+    # Slopes are at most 1, so that all terms together are at most m 2²⁷.
+    assert lower["far"] >= least - 8.0 * np.finfo(float).eps * m * 2.0**27
