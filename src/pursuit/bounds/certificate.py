@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from pursuit._types import Floats, Indices
 
-_ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
 _HALVINGS = 50
 _MOST = 2.0
 """Largest multiple that is tried; at a minimum in a span the best one is at most 1."""
@@ -151,34 +150,14 @@ def _log(x: Floats) -> Floats:
     return np.log(np.where(x > 0, x, 1.0))
 
 
-def balanced(a: Floats, lower: Floats | float = -np.inf, upper: Floats | float = np.inf) -> Floats:
-    """The dual point moved so that 1'a = 0 and a stays between its bounds.
-
-    The heavier side moves towards 0; if the bounds do not let it get there, all rows move on
-    towards their bounds. Without a point between the bounds that has 1'a = 0, the nearest is
-    returned.
-    """
-    a = np.clip(a, lower, upper)
-    falls = a.sum(axis=0) > 0
-    a = _moved(a, np.where(falls, np.clip(0.0, lower, a), np.clip(0.0, a, upper)))
-    rest = a.sum(axis=0)
-    stuck = np.abs(rest) > len(a) * _ROUNDING * np.abs(a).sum(axis=0)
-    if not stuck.any():
-        return a
-    ends = np.broadcast_to(np.where(falls, lower, upper), a.shape)
-    unbounded = np.isinf(ends)
-    # Rows without a bound take all of the rest, in equal parts.
-    free = a - rest / np.maximum(unbounded.sum(axis=0), 1)
-    ends = np.where(unbounded, free, np.where(unbounded.any(axis=0), a, ends))
-    return _moved(a, np.where(stuck, ends, a))
-
-
-def _moved(a: Floats, ends: Floats) -> Floats:
-    """The dual point moved towards the ends until 1'a = 0."""
-    excess, room = a.sum(axis=0), (a - ends).sum(axis=0)
-    share = np.divide(excess, room, out=np.zeros_like(room), where=room != 0)
-    moved: Floats = a + np.clip(share, 0.0, 1.0) * (ends - a)
-    return moved
+def balanced(a: Floats) -> Floats:
+    """The dual point with its heavier side scaled down, so that 1'a = 0 and a stays feasible."""
+    up = np.where(a > 0, a, 0.0).sum(axis=0)
+    down = -np.where(a < 0, a, 0.0).sum(axis=0)
+    least = np.minimum(up, down)
+    share = [np.divide(least, side, out=np.zeros_like(side), where=side > 0) for side in (up, down)]
+    result: Floats = a * np.where(a > 0, share[0], share[1])
+    return result
 
 
 def scaled_machine_bound(linear: Floats, quadratic: Floats, limit: Floats) -> Floats:
@@ -197,6 +176,9 @@ def diagonal_quadratic(inner: Floats, a: Floats, residual: Floats) -> Floats:
     missed = np.sqrt(np.maximum(residual, 0.0)) @ np.abs(a)
     bound: Floats = inner + missed**2
     return bound
+
+
+_ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
