@@ -17,6 +17,7 @@ from pursuit.estimators.span.search import (
     SearchPlan,
     choose_basis,
     fit_basis,
+    timed,
     with_checked_points,
 )
 from pursuit.greedy import Problem, SpanFit
@@ -27,6 +28,9 @@ from pursuit.tuning import LeftOut
 _FIRST_BASIS = 256
 """Most basis functions of the first fit, whose errors say how weights begin. More: it takes longer.
 """
+_FIRST_SHARE, NOISE_SHARE, LAST_SHARE = 0.15, 0.3, 0.5
+"""Shares of a fit's time after which the kernels of the first fit, of the noise and of the last fit
+are not learned any further."""
 _STREAM = 1
 """Number of the stream of random numbers of the first fit."""
 _BLOCK = 4096
@@ -82,11 +86,11 @@ def first_fit(estimator: Any, sample: Sample, X: Any, run: FitRun) -> tuple[Span
     without it.
     """
     rng = np.random.default_rng([*run.seeds, _STREAM])
-    learned, kernel = learn_or_keep(estimator, sample, X, rng, run)
+    learned, kernel = learn_or_keep(estimator, sample, X, rng, run, until=_FIRST_SHARE)
     problem = replace(run.problem(kernel, learned.noise), sample=sample, rng=rng)
     search = with_checked_points(estimator, resolve_search(estimator.search, GAUSSIAN_SEARCH))
     size = _FIRST_BASIS if estimator.n_basis == "auto" else min(estimator.n_basis, _FIRST_BASIS)
-    plan = SearchPlan(n_basis=size, search=search)
+    plan = timed(SearchPlan(n_basis=size, search=search), run.clock, problem, moves=True)
     chosen = choose_basis(plan, problem, RowSplit.none_reserved(sample.n_rows), run)
     return fit_basis(chosen, problem, np.float64, run)[0], problem
 

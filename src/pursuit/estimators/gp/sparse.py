@@ -42,8 +42,9 @@ from pursuit.estimators.gp.error_bars import (
 from pursuit.estimators.gp.function_draws import FunctionDraws, span_draws
 from pursuit.estimators.gp.gaps import calibrate_groups
 from pursuit.estimators.gp.outliers import StudentNoise, first_weights, robust_units
-from pursuit.estimators.gp.reweighting import OwnWeights, last_rounds, left_out
+from pursuit.estimators.gp.reweighting import LAST_SHARE, OwnWeights, last_rounds, left_out
 from pursuit.estimators.gp.stages import (
+    LEARNING_SHARE,
     LearnedKernel,
     calibrate_fit,
     choose_size,
@@ -382,7 +383,8 @@ class SparseGPRegressor(
             own = self._own_weights(sample, X, run)
             if own is not None:
                 sample = replace(sample, weights=own.counts / own.ratio)
-            learned, kernel = learn_or_keep(self, sample, X, run.rng, run)
+            until = LEARNING_SHARE if own is None else LAST_SHARE
+            learned, kernel = learn_or_keep(self, sample, X, run.rng, run, until=until)
             self.kernel_, self.noise_, self._learned = learned.kernel, learned.noise, learned.learns
             self.feature_relevance_ = learned.report.relevance
             problem = replace(run.problem(kernel, self.noise_), sample=sample)

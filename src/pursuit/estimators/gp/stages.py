@@ -83,7 +83,7 @@ _SEARCH_JUDGES = 2000
 """Most rows, beside those that learn, that judge what a search has found."""
 _FEWEST_JUDGES = 200
 """Fewer rows beside those that learn do not judge; then some of those that learn do."""
-_LEARNING_SHARE = 0.3
+LEARNING_SHARE = 0.3
 """What learning may use of the time that a fit has."""
 _FEW_LEVELS = 30
 """Up to this many levels a column is never taken for one that numbers the rows."""
@@ -301,19 +301,20 @@ def learn_or_keep(
     classes: bool = False,
     noise: float | str | None = None,
     options: Evidence | None = None,
+    until: float = LEARNING_SHARE,
 ) -> tuple[LearnedKernel, CountingKernel]:
     """Learn, or take as given, the kernel and noise of an estimator; also the kernel compiled.
 
     The estimator has the parameters kernel, noise, optimizer, gamma, coef0, degree and
     kernel_params; ``noise`` and ``options`` of the evidence may be given in place of its own. With
     ``classes`` the targets are ±1, and the noise only serves the choice of a basis. Learning ends
-    after its share of the fit's time, and the report says so. The counter of the compiled kernel
-    starts at 0: what learning has evaluated is not a cost of the choice.
+    when the share ``until`` of the fit's time is over, and the report says so. The counter of the
+    compiled kernel starts at 0: what learning has evaluated is not a cost of the choice.
     """
     learned: LearnedKernel | None = run.resume("learn")
     if learned is not None:
         return learned, estimator._compile(learned.kernel, X)[0]
-    late = partial(run.clock.over, _LEARNING_SHARE)
+    late = partial(run.clock.over, until)
     noise = estimator.noise if noise is None else noise
     options = evidence_options(estimator.optimizer) if options is None else options
     learned, compiled = _learn_or_take(

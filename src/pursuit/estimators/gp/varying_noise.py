@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,13 @@ from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.estimators.arguments import Evidence, Search
 from pursuit.estimators.fit_run import FitRun
-from pursuit.estimators.gp.reweighting import OwnWeights, first_fit, left_out, refitted
+from pursuit.estimators.gp.reweighting import (
+    NOISE_SHARE,
+    OwnWeights,
+    first_fit,
+    left_out,
+    refitted,
+)
 from pursuit.estimators.gp.stages import learn
 from pursuit.estimators.inputs import (
     feature_deviations,
@@ -200,6 +207,7 @@ def _process_of(
         rng=problem.rng,
         workers=run.workers,
         known=estimator._known_columns(),
+        late=partial(run.clock.over, NOISE_SHARE),
     )
     kernel = CountingKernel(estimator._compile(learned.kernel, X)[0].kernel)
     chooser = Problem(sample, kernel, learned.noise, run.workers, CostMeter(kernel), problem.rng)
