@@ -109,6 +109,18 @@ def test_weights_are_a_fixed_point(rows, robust):
     assert w[bad].max() < 0.1 < np.median(w)
 
 
+def test_another_fit_forgets_the_outliers(rows, robust):
+    X, y, spoiled, _ = rows
+    model = SparseGPRegressor("rbf", likelihood="student-t", n_basis=20).fit(X, spoiled)
+    assert len(model.outliers_)
+    model.set_params(likelihood="gaussian").fit(X, y)
+    assert not hasattr(model, "outliers_")
+    np.testing.assert_allclose(model._quantile_factor(0.95), norm.ppf(0.95))
+    factor = robust._quantile_factor(0.95) * robust.noise_at(X[:1])[0]
+    scale = np.sqrt(robust._spread.noise) * robust._scale.scale[0]
+    np.testing.assert_allclose(factor, scale * student.ppf(0.95, robust.degrees_of_freedom_))
+
+
 def test_draws_have_heavy_tails(robust):
     at = np.zeros((1, 2))
     draws = robust.sample_y(at, 20_000, random_state=0)[0] - robust.predict(at)

@@ -246,3 +246,22 @@ def test_refused():
         SparseGPRegressor("precomputed", noise="varying").fit(RBF()(X), y)
     few = SparseGPRegressor(noise="varying", n_basis=10, random_state=0).fit(X, y)
     assert "50 rows are too few" in few.learning_report_.noise
+    flat = SparseGPRegressor(noise="varying", n_basis=10).fit(
+        np.arange(200.0)[:, None], np.ones(200)
+    )
+    assert "all equal" in flat.learning_report_.noise
+
+
+@pytest.mark.parametrize("options", [{"kernel": "rbf", "gamma": 10.0}, {"calibration": None}])
+def test_the_mean_may_have_any_kernel(data, options):
+    model = SparseGPRegressor(noise="varying", **{**FAST, **options}).fit(*data)
+    np.testing.assert_allclose(model.noise_at([[0.2], [0.8]]), [0.05, 0.5], rtol=0.25)
+
+
+def test_rows_of_a_file(data, varying, tmp_path):
+    pd = pytest.importorskip("pandas")
+    X, y = data
+    pd.DataFrame({"x": X[:, 0], "y": y}).to_csv(tmp_path / "rows.csv", index=False)
+    model = SparseGPRegressor(noise="varying", **FAST).fit(tmp_path / "rows.csv", target="y")
+    at = pd.DataFrame({"x": [0.2, 0.8]})
+    np.testing.assert_allclose(model.noise_at(at), varying.noise_at(at.to_numpy()), rtol=1e-6)

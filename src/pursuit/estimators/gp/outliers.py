@@ -64,9 +64,7 @@ class StudentNoise:
         """Squared deviation of the noise of new observations, relative to its squared scale."""
         return np.full(rows.n_rows, self.deviation**2)
 
-    def again(
-        self, fitted: SpanFit, problem: Problem, own: OwnWeights, compiled: Any
-    ) -> OwnWeights:
+    def again(self, fitted: SpanFit, problem: Problem, own: OwnWeights, kernel: Any) -> OwnWeights:
         """Degrees of freedom and weights from the errors of a fit."""
         rows = np.arange(problem.sample.n_rows)
         errors = left_out(fitted, problem, rows, own.ratio)

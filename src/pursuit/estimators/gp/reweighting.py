@@ -67,13 +67,14 @@ class OwnWeights:
 
 
 def last_rounds(
-    estimator: Any, own: OwnWeights, fitted: SpanFit, problem: Problem, X: Any
+    own: OwnWeights, fitted: SpanFit, problem: Problem, kernel: Any
 ) -> tuple[OwnWeights, SpanFit, Problem]:
-    """Find the noise again by the errors of the final basis, and fit with its weights."""
-    kernel = getattr(own.noise, "kernel", None)
-    compiled = None if kernel is None else estimator._compile(kernel, X)[0]
+    """Find the noise again by the errors of the final basis, and fit with its weights.
+
+    ``kernel`` is that of the noise, where it has one.
+    """
     for _ in range(own.noise.rounds):
-        own = own.noise.again(fitted, problem, own, compiled)
+        own = own.noise.again(fitted, problem, own, kernel)
         problem = own.posed(problem)
         fitted = refitted(fitted, problem)
     return own, fitted, problem

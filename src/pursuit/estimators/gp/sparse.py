@@ -55,7 +55,12 @@ from pursuit.estimators.gp.stages import (
     warn_of_light_rows,
     with_importance,
 )
-from pursuit.estimators.gp.varying_noise import VaryingNoise, check_varying, search_noise
+from pursuit.estimators.gp.varying_noise import (
+    VaryingNoise,
+    check_varying,
+    compiled,
+    search_noise,
+)
 from pursuit.estimators.gradients import GradientProcess
 from pursuit.estimators.inputs import (
     dense,
@@ -473,6 +478,8 @@ class SparseGPRegressor(
     def _own_weights(self, sample: Sample, X: Any, run: FitRun) -> OwnWeights | None:
         """Weights that outliers or varying noise give the rows; None where there are none."""
         self._noise_model = None
+        for name in ("degrees_of_freedom_", "outliers_", "outlier_weights_"):
+            vars(self).pop(name, None)  # of an earlier fit
         if self.likelihood == "student-t":
             return first_weights(self, sample, X, run)
         if self.noise != "varying":
@@ -490,8 +497,10 @@ class SparseGPRegressor(
         present: Indices,
     ) -> tuple[OwnWeights, SpanFit, Problem]:
         """The noise, fit and error bars by the errors of the final basis."""
+        self._noise_model = own.noise
         if fitted.n_rows is None and own.noise is not None and fitted.solution.size:
-            own, fitted, problem = last_rounds(self, own, fitted, problem, X)
+            kernel = self._noise_kernel(X)
+            own, fitted, problem = last_rounds(own, fitted, problem, kernel)
             if self.calibration_ is not None:
                 fitted, calibrations = calibrate_fit(
                     fitted, problem, split.reserved, keep_ridge=True, ratio=own.ratio
@@ -567,7 +576,7 @@ class SparseGPRegressor(
     def _noise_kernel(self, X: Any) -> CountingKernel | None:
         """The kernel of varying noise, as tiles."""
         noise = self._noise_model
-        return self._compile(noise.kernel, X)[0] if isinstance(noise, VaryingNoise) else None
+        return compiled(noise.kernel, self, X) if isinstance(noise, VaryingNoise) else None
 
     def _row_ratio(
         self, rows: RowSource, X: Any, targets: Floats, workers: Workers

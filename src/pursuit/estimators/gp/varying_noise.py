@@ -23,6 +23,7 @@ from pursuit.estimators.gp.reweighting import (
 )
 from pursuit.estimators.gp.stages import learn
 from pursuit.estimators.inputs import (
+    counting_kernel,
     feature_deviations,
     n_features,
     or_one,
@@ -31,7 +32,7 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.span.search import RowSplit, SearchPlan, choose_basis
 from pursuit.gram import expansion_gradient, kernel_times
 from pursuit.greedy import CostMeter, Problem, SpanFit, kernel_matrix, solve_in_span
-from pursuit.kernels import CountingKernel, Kernel
+from pursuit.kernels import CountingKernel, Kernel, resolve_columns
 from pursuit.linalg import PredictiveVariance, Workers, robust_cholesky
 from pursuit.objectives import GammaRows
 from pursuit.rows import RowSource, Sample, draw_rows
@@ -94,15 +95,15 @@ class VaryingNoise:
         return expansion_gradient(*known)[:, :, 0]
 
     def again(
-        self, fitted: SpanFit, problem: Problem, own: OwnWeights, compiled: CountingKernel
+        self, fitted: SpanFit, problem: Problem, own: OwnWeights, kernel: CountingKernel
     ) -> OwnWeights:
         """Fit the noise process again, to the errors of another fit."""
         rows = draw_rows(problem.sample.n_rows, _NOISE_ROWS, problem.rng)
         errors = left_out(fitted, problem, rows, own.ratio)
         spread = fit_spread(errors, start=problem.noise)
         source, start = problem.sample.take(rows).rows, np.log(own.ratio[rows])
-        process = _fitted(self, compiled, source, errors, spread, start, problem.workers)
-        return _at_all_rows(process, compiled, own, problem)
+        process = _fitted(self, kernel, source, errors, spread, start, problem.workers)
+        return _at_all_rows(process, kernel, own, problem)
 
     def same_as(self, other: VaryingNoise | None) -> bool:
         """Whether both give the same noise everywhere."""
@@ -112,6 +113,11 @@ class VaryingNoise:
             and np.array_equal(self.coefficients, other.coefficients)
             and np.array_equal(self.points, other.points)
         )
+
+
+def compiled(kernel: Any, estimator: Any, X: Any) -> CountingKernel:
+    """The kernel of the noise as tiles for items like X, whatever named kernel the mean has."""
+    return counting_kernel(resolve_columns(kernel, estimator._known_columns()), X)[0]
 
 
 def check_varying(estimator: Any, X: Any) -> None:
@@ -137,6 +143,8 @@ def search_noise(estimator: Any, sample: Sample, X: Any, run: FitRun) -> OwnWeig
     constant = OwnWeights(None, np.ones(m), sample.weights)
     if m < _FEWEST_ROWS:
         return replace(constant, sentence=f"constant: {m} rows are too few to see it vary")
+    if not sample.target_norms().any():
+        return replace(constant, sentence="constant: the targets are all equal")
     with run.unrecorded():
         fitted, problem = first_fit(estimator, sample, X, run)
         run.begin("noise")
@@ -209,7 +217,7 @@ def _process_of(
         known=estimator._known_columns(),
         late=partial(run.clock.over, NOISE_SHARE),
     )
-    kernel = CountingKernel(estimator._compile(learned.kernel, X)[0].kernel)
+    kernel = compiled(learned.kernel, estimator, X)
     chooser = Problem(sample, kernel, learned.noise, run.workers, CostMeter(kernel), problem.rng)
     plan = SearchPlan(n_basis=_NOISE_BASIS, search=Search("pooled"))
     chosen = choose_basis(plan, chooser, RowSplit.none_reserved(sample.n_rows), run)
