@@ -468,7 +468,7 @@ class IntervalModel(ConformalModel):
         return "; method='gaussian' trusts the model's own distribution" if self._has_spread else ""
 
     def _scores(self, X: Any, y: Any) -> Floats:
-        targets = validate_targets(y)
+        targets = validate_targets(y, gaps=True)
         check_lengths(X, targets)
         centre, spread = self._centre_and_spread(X)
         if targets.shape != centre.shape:

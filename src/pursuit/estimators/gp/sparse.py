@@ -479,7 +479,8 @@ class SparseGPRegressor(
         """Weights that outliers or varying noise give the rows; None where there are none."""
         self._noise_model = None
         for name in ("degrees_of_freedom_", "outliers_", "outlier_weights_"):
-            vars(self).pop(name, None)  # of an earlier fit
+            if hasattr(self, name):  # of an earlier fit
+                delattr(self, name)
         if self.likelihood == "student-t":
             return first_weights(self, sample, X, run)
         if self.noise != "varying":
@@ -707,8 +708,6 @@ class SparseGPRegressor(
                 "return_std and return_cov need k(x, x), which a precomputed matrix of "
                 "k(x, training rows) does not hold: fit with a callable kernel instead."
             )
-        noise: Floats | float = self._spread.noise if include_noise else 0.0
-        varies = include_noise and self._noise_model is not None
         if self._parts:
             options = {"return_std": return_std, "return_cov": return_cov}
             found = [
@@ -718,7 +717,8 @@ class SparseGPRegressor(
                 joined_outputs(part, self._part_columns) for part in zip(*found, strict=True)
             )
             return means, spreads
-        noise = self._spread.noise if include_noise else 0.0
+        noise: Floats | float = self._spread.noise if include_noise else 0.0
+        varies = include_noise and self._noise_model is not None
         bound = self._fitted_basis
         if return_std and bound is not None and not varies and self._is_plain(X):
             with single_threaded_blas():

@@ -478,7 +478,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         True
         """
         check_is_fitted(self)
-        self._warn_without_weights(sample_weight)
+        self._warn_without_weights(sample_weight, X)
         means, stds, columns = [], [], []
         with Workers(self.n_jobs) as workers:
             X, sample, kernel = self._rows_passed(X, y, sample_weight, workers, gaps=True)
