@@ -312,6 +312,31 @@ def test_extreme_problems_are_certified_as_well(name, size):
             assert found.upper <= zero + rounding, seed
 
 
+@pytest.mark.parametrize("name", ["poisson", "huber", "absolute"])
+def test_a_factor_of_few_columns_is_enough(name, monkeypatch):
+    """More functions matter than the factor of K has columns: Newton's steps find the rest."""
+    monkeypatch.setattr(certify, "_FACTOR_COLUMNS", 25)
+    setting = Setting(name, 3, m=120, alpha=2.0, kernel=Matern(1.0, nu=1.5))
+    truth = setting.truth
+    solution = setting.solve(np.arange(10))
+    plain, better = setting.certificates(solution)
+    exact = better.upper - truth.upper
+    assert plain.gap > 1.3 * exact
+    assert better.gap <= certify._TIGHT * exact
+    assert better.lower <= truth.upper + truth.slack
+
+
+def test_a_preconditioner_stays_definite():
+    """Curvatures of many sizes and a small alpha leave no digits to I + V'D⁻¹V."""
+    for seed in range(10):
+        setting = Setting("poisson", seed, m=60, alpha=1e-4)
+        offset = 5.0 * setting.rng.normal(size=60)
+        setting.problem = replace(setting.problem, offset=offset)
+        for found in setting.certificates(setting.solve(np.arange(0, 60, 5))):
+            assert np.isfinite(found.lower)
+            assert found.lower <= found.upper
+
+
 def test_many_rows_keep_the_plain_point(monkeypatch):
     monkeypatch.setattr(certify, "IMPROVED_ROWS", 20)
     setting = Setting("gamma", 1, m=40)
