@@ -432,3 +432,18 @@ def test_levels_and_losses_of_names():
     assert GivenLoss.of("quantile", [0.1, 0.9], 1.5).levels == (0.1, 0.9)
     for name in NAMES:
         assert len(GivenLoss.of(name, 0.5, 1.5).rows()) == 1
+
+
+def test_explanations_and_onnx_are_of_the_decision_function():
+    X, y, _ = data("poisson", 200)
+    model = given("poisson", n_basis=30).fit(X, y)
+    deviation = model.decision_function(X).std()
+    for kind in ("gradient", "permutation"):
+        assert model.importance(X, kind).deviation == pytest.approx(deviation, rel=1e-9)
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(pursuit.to_onnx(model).SerializeToString())
+    [output] = session.get_outputs()
+    assert output.name == "decision"
+    [values] = session.run(None, {"X": X})
+    assert np.allclose(values, model.decision_function(X), rtol=1e-9)

@@ -10,7 +10,6 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -122,9 +121,10 @@ class ExplainedModel:
     ) -> Importance:
         """How much each column moves the predictions over some rows, with error bars.
 
-        f is the prediction of a regressor, or the decision function of a classifier. Every kind
-        measures the standard deviation of f that a column j is responsible for, in units of f; for
-        f linear in it all give the weight times the deviation of the column:
+        f is the decision function of a classifier or generalised linear model, else the
+        prediction. Every kind measures the standard deviation of f that a column j is responsible
+        for, in units of f; for f linear in it all give the weight times the deviation of the
+        column:
 
         - ``"gradient"``: the root mean square of ∂f/∂x_j over the rows, times the standard
           deviation of x_j. One pass over the rows; says how steep f is. Columns of categories have
@@ -220,9 +220,8 @@ def _rows_in_memory(model: Any, X: Any) -> Any:
 
 def _values(model: Any, rows: Any) -> Floats:
     """What the model says of the rows: shape (n_rows, n_outputs)."""
-    found = np.asarray(
-        model.decision_function(rows) if is_classifier(model) else model.predict(rows)
-    )
+    decides = hasattr(model, "decision_function")
+    found = np.asarray(model.decision_function(rows) if decides else model.predict(rows))
     return found.reshape(len(found), -1)
 
 

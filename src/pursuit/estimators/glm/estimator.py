@@ -46,7 +46,7 @@ from pursuit.estimators.inputs import (
     training_rows,
     validate_weights,
 )
-from pursuit.estimators.kernel_model import BasisModel, ScoredRows, lazily
+from pursuit.estimators.kernel_model import BasisModel, Expansion, ScoredRows, lazily
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.span.features import Span, SpanFeatures
 from pursuit.estimators.span.model import NO_TIME_TO_CERTIFY, time_to_certify
@@ -470,6 +470,10 @@ class SparseKernelGLM(
                 problem, values, self._squared_norms, a, rows.sample.rows, kernel, workers
             )
         return found
+
+    def _expansion(self) -> Expansion:
+        """The function f + b, of which predictions are made."""
+        return Expansion.of(self, self.basis_, self.dual_coef_, self.intercept_, name="decision")
 
     def _rows(
         self, X: Any, source: RowSource, y: Any, sample_weight: Any, offset: Any, given: GivenLoss
