@@ -18,6 +18,7 @@ CHOICES = {
         ("the most accurate, with error bars", ["FullScaleGPRegressor"]),
         ("small and fast, with error bars", ["SparseGPRegressor"]),
         ("no approximation, to 50 000 rows", ["ExactGPRegressor"]),
+        ("counts, amounts, quantiles, outliers", ["SparseKernelGLM"]),
         ("kernel ridge: alpha is known", ["SparseKernelRidge"]),
         ("errors below ε do not count", ["LowRankSVR"]),
         ("as few functions as can be", ["LPMachineRegressor"]),
