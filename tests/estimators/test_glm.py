@@ -196,6 +196,15 @@ def test_several_quantiles_are_sorted_certified_apart_and_right():
     assert one.predict(X).shape == (1500, 1)
 
 
+@pytest.mark.parametrize("loss", ["quantile", "absolute", "huber", "expectile"])
+def test_the_unit_of_the_targets_does_not_matter(loss):
+    X, y, _ = data(loss, 300)
+    model = learning(loss, 30, quantile=0.3).fit(X, y)
+    large = clone(model).fit(X, 1000.0 * y)
+    error = large.predict(X) / 1000.0 - model.predict(X)
+    assert np.sqrt(np.mean(error**2)) < 0.02 * np.std(y)
+
+
 def test_crossing_functions_are_sorted_row_by_row():
     X, y, _ = data("quantile", 60)
     model = given("quantile", quantile=[0.45, 0.5, 0.55], alpha=0.01, n_basis=60).fit(X, y)

@@ -15,7 +15,7 @@ from pursuit.estimators.glm.alpha import tuned_alpha
 from pursuit.estimators.glm.certify import glm_certificate
 from pursuit.estimators.glm.named import GivenLoss
 from pursuit.estimators.glm.problem import GLMProblem, GLMSolution
-from pursuit.estimators.glm.working import Working, located, working
+from pursuit.estimators.glm.working import Working, located, normal_dispersions, working
 from pursuit.estimators.gp.stages import (
     LearnedKernel,
     evidence_options,
@@ -151,10 +151,8 @@ def _pilot(
     given = given.learned(constants[:, 0] + offset, some.y, sample.weights)
     problem = some.problem(given)
     start = problem.constants() + offset[:, None]
-    if kinked:
-        near = Working(located(sample.targets, sample.weights, offset, sample.rows), np.ones(1))
-    else:
-        near = working(problem.losses, start, problem.targets, sample.weights, offset, sample.rows)
+    around = located if kinked else working
+    near = around(problem.losses, start, problem.targets, sample.weights, offset, sample.rows)
     options = evidence_options(estimator.optimizer)
     options = replace(options, rows=min(options.rows, _PILOT_EVIDENCE))
     learned, chooser = _learn(estimator, X, near, run, options)
@@ -164,6 +162,8 @@ def _pilot(
     choice = choose_basis(plan, chooser, split, run).choice
     span = Span.of(choice.pool, chooser)
     alpha = _alpha(estimator, near, learned)
+    if kinked and estimator.alpha == "learn":
+        alpha = normal_dispersions(problem.losses, learned.noise)
     solution, given = _solve(some, given, alpha, span, chooser, run)
     beta = span.coefficients(solution.coordinates)
     fitted = np.zeros((m, len(problem.losses)))

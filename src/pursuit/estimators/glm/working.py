@@ -114,11 +114,30 @@ def working(
     return Working(Sample(rows, responses, heavy), by_column)
 
 
-def located(targets: Floats, weights: Floats, offset: Floats, rows: RowSource) -> Sample:
+def normal_dispersions(losses: Sequence[RowLoss], noise: float) -> Floats:
+    """The φ of losses with kinks at their quantiles, where the noise is normal."""
+    found = []
+    for loss in losses:
+        low, high = (float(ends[0]) for ends in loss.slopes(np.zeros(1)))
+        density = norm.pdf(norm.ppf(-low / (high - low))) / np.sqrt(noise)
+        found.append(-low * high / ((high - low) * density))
+    return np.array(found)
+
+
+def located(
+    losses: Sequence[RowLoss],
+    fitted: Floats,
+    targets: Floats,
+    weights: Floats,
+    offset: Floats,
+    rows: RowSource,
+) -> Working:
     """Least squares for the middle of the targets, those far from it brought nearer."""
     values = targets[:, 0] - offset
     middle = weighted_quantile(values, weights, 0.5)
     reach = _CLIPPED * robust_scale(values, weights)
     clipped = np.clip(values, middle - reach, middle + reach)
     clipped -= np.average(clipped, weights=weights)
-    return Sample(rows, clipped[:, None], weights)
+    columns = zip(losses, fitted.T, targets.T, strict=True)
+    means = [np.average(curvatures(loss, f, y, weights), weights=weights) for loss, f, y in columns]
+    return Working(Sample(rows, clipped[:, None], weights), np.array(means))
