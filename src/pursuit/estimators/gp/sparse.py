@@ -40,10 +40,12 @@ from pursuit.estimators.gp.error_bars import (
     variance_bounds_to_tolerance,
 )
 from pursuit.estimators.gp.function_draws import FunctionDraws, span_draws
+from pursuit.estimators.gp.gaps import calibrate_groups
 from pursuit.estimators.gp.outliers import StudentNoise, first_weights, robust_units
 from pursuit.estimators.gp.reweighting import LAST_SHARE, OwnWeights, last_rounds, left_out
 from pursuit.estimators.gp.stages import (
     LEARNING_SHARE,
+    LearnedKernel,
     calibrate_fit,
     choose_size,
     learn_or_keep,
@@ -70,10 +72,12 @@ from pursuit.estimators.inputs import (
     reads_matrix,
     validate_items,
 )
+from pursuit.estimators.intervals import ProcessIntervals, set_aside
 from pursuit.estimators.kernel_model import SampledRows, ScoredRows, lazily
 from pursuit.estimators.parts import PartsOfProcess
 from pursuit.estimators.span.certify import KINDS
 from pursuit.estimators.span.dense import check_dense, step_bound
+from pursuit.estimators.span.gaps import filled, fit_groups, joined_outputs
 from pursuit.estimators.span.model import NO_TIME_TO_CERTIFY, SpanModel
 from pursuit.estimators.span.search import (
     GAUSSIAN_SEARCH,
@@ -88,7 +92,7 @@ from pursuit.gram import kernel_times
 from pursuit.greedy import Problem, SpanFit
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import PredictiveVariance, SpanSolution, Workers, single_threaded_blas
-from pursuit.rows import RowSource, Sample, as_rows
+from pursuit.rows import RowSource, Sample, as_rows, has_gaps
 from pursuit.tuning import Calibration
 
 
@@ -99,6 +103,7 @@ class SparseGPRegressor(
     SampledRows,
     GradientProcess,
     PartsOfProcess,
+    ProcessIntervals,
     RegressorMixin,
     SpanModel,
 ):
@@ -149,11 +154,13 @@ class SparseGPRegressor(
         Number of gradient steps that move the chosen points. The moved points are kept if they
         lower the error on rows left out. ``"auto"``
         is 100 when hyper-parameters are learned from more than 2 000 rows, else 0.
-    calibration : {"auto", "loo", None}, default "auto"
+    calibration : {"auto", "loo", "conformal", None}, default "auto"
         ``"loo"`` sets the ridge by leave-one-out error and the error bars by leave-one-out density,
         on rows that had no part in the choice. Up to 2 000 rows none are reserved: each row is left
         out in turn, with its basis function if it has one, and only the error bars are set.
-        ``"auto"`` does this when hyper-parameters are learned.
+        ``"auto"`` does this when hyper-parameters are learned. ``"conformal"`` first sets a fifth
+        of the rows aside (at least 100, at most 2 000, at most half) for intervals that are
+        guaranteed to cover, and goes on like ``"auto"`` with the others.
     likelihood : {"gaussian", "student-t"}, default "gaussian"
         ``"student-t"`` is for targets with outliers: the noise is Student's t, whose degrees of
         freedom are learned, and each row gets a weight by how well the others predict it. This
@@ -222,6 +229,11 @@ class SparseGPRegressor(
         or not looked at. None where the kernel has no length scale for each feature.
     calibration_ : Calibration or None
         What leave-one-out changed.
+    coverage_guarantee_ : CoverageGuarantee or None
+        What :meth:`predict_interval` guarantees, on which rows and assumptions; None without rows
+        set aside, and after anything that changes the model.
+    conformal_rows_ : array of int
+        Numbers of the rows that ``calibration="conformal"`` has set aside.
     path_ : Path
         What each step brought and cost, and why the choice ended.
     certificate_ : Certificate or None
@@ -264,7 +276,7 @@ class SparseGPRegressor(
         "search": SEARCH,
         "optimizer": OPTIMIZER,
         "refine": REFINE,
-        "calibration": [None, StrOptions({"auto", "loo"})],
+        "calibration": [None, StrOptions({"auto", "loo", "conformal"})],
         "likelihood": [StrOptions({"gaussian", "student-t"})],
         "normalize_y": ["boolean"],
         "certificate": [None, StrOptions({"auto", *KINDS})],
@@ -341,7 +353,8 @@ class SparseGPRegressor(
             Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``. Whatever
             :func:`open_table` takes is read in blocks.
         y : array of shape (n_rows,) or (n_rows, n_outputs)
-            Targets.
+            Targets. NaN in some of several outputs is a target that was not observed: each output
+            is fitted to the rows that have it, all of them with one basis, kernel and noise.
         sample_weight : array of shape (n_rows,), optional
             Weights of the squared errors: noise variance σ²/w. A row of weight 0 is absent. Kernel
             and noise are learned as if a row of weight w were w equal rows: weights should average
@@ -357,13 +370,17 @@ class SparseGPRegressor(
         """
         if not isinstance(self.noise, str):
             positive("noise", self.noise)
-        self._check_likelihood()
         self._check_tol()
         pooled = estimator_search(self, GAUSSIAN_SEARCH).kind == "pooled"
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
+        aside = None
+        if self.calibration == "conformal":
+            X, y, sample_weight, aside = set_aside(self, X, y, sample_weight)
         X, sample, present = self._take_in(X, y, sample_weight, normalize=self.normalize_y)
         warn_of_light_rows(self, sample, X)
         m = sample.n_rows
+        gaps = has_gaps(sample.targets)
+        self._check_likelihood(gaps)
         if self.likelihood == "student-t" and self.normalize_y:
             sample, self._scale = robust_units(sample, self._scale)
         with FitRun(self, sample, present) as run:
@@ -376,8 +393,12 @@ class SparseGPRegressor(
             self.kernel_, self.noise_, self._learned = learned.kernel, learned.noise, learned.learns
             self.feature_relevance_ = learned.report.relevance
             problem = replace(run.problem(kernel, self.noise_), sample=sample)
+            if gaps:
+                self._refuse_tol()
+                problem = filled(problem)
             steps = moving_steps(self.refine, learned, m)
-            calibrates = self.calibration == "loo" or (self.calibration == "auto" and self._learned)
+            auto = self.calibration in ("auto", "conformal")
+            calibrates = self.calibration == "loo" or (auto and self._learned)
             auto_size = self.n_basis == "auto"
             split = split_rows(m, run.rng, moves=steps > 0, judged=calibrates or auto_size)
             self._reserved_rows = present[split.reserved]
@@ -387,6 +408,13 @@ class SparseGPRegressor(
             if steps > 0 and not run.out_of_time:
                 chosen, moved = move_basis(chosen, problem, learned, steps, split, run)
             fitted, certificate = fit_basis(chosen, problem, self.dtype, run)
+            if gaps:
+                problem = run.problem(kernel, self.noise_)
+                reserved = split.reserved if calibrates else None
+                self._fit_gaps(fitted, present, problem, reserved, learned, moved, run)
+                if aside is not None:
+                    self._keep_aside(aside)
+                return self
             all_read = fitted.n_rows is None  # else few of the reserved rows may have been read
             calibrations: dict[int, Calibration] = {}
             if calibrates and all_read:
@@ -430,10 +458,17 @@ class SparseGPRegressor(
             seconds=run.seconds,
             noise="" if own is None else own.sentence,
         )
+        if aside is not None:
+            self._keep_aside(aside)
         self._report_end(run, present)
         return self
 
-    def _check_likelihood(self) -> None:
+    def _check_likelihood(self, gaps: bool) -> None:
+        if gaps and (self.likelihood == "student-t" or self.noise == "varying"):
+            raise ValueError(
+                "some targets are NaN, and likelihood='student-t' and noise='varying' set the "
+                "weights of whole rows: fit each output by itself, without its gaps."
+            )
         if self.likelihood == "student-t" and self.noise == "varying":
             raise ValueError(
                 "likelihood='student-t' and noise='varying' both set the weights of the rows: use "
@@ -444,7 +479,8 @@ class SparseGPRegressor(
         """Weights that outliers or varying noise give the rows; None where there are none."""
         self._noise_model = None
         for name in ("degrees_of_freedom_", "outliers_", "outlier_weights_"):
-            self.__dict__.pop(name, None)  # of an earlier fit
+            if hasattr(self, name):  # of an earlier fit
+                delattr(self, name)
         if self.likelihood == "student-t":
             return first_weights(self, sample, X, run)
         if self.noise != "varying":
@@ -530,11 +566,13 @@ class SparseGPRegressor(
 
     def _noise_variance(self, rows: RowSource, X: Any, workers: Workers) -> Floats:
         """Noise variance of new observations in normalised units."""
+        ratio = self._noise_ratio(rows, X, workers)
+        return np.asarray(self._spread.noise * np.broadcast_to(ratio, rows.n_rows))
+
+    def _noise_ratio(self, rows: RowSource, X: Any, workers: Workers) -> Floats | float:
+        """Noise variance of new observations relative to that of the spread."""
         noise = self._noise_model
-        if noise is None:
-            return np.full(rows.n_rows, self._spread.noise)
-        kernel = self._noise_kernel(X)
-        return np.asarray(self._spread.noise * noise.ratio(rows, kernel, workers))
+        return 1.0 if noise is None else noise.ratio(rows, self._noise_kernel(X), workers)
 
     def _noise_kernel(self, X: Any) -> CountingKernel | None:
         """The kernel of varying noise, as tiles."""
@@ -582,6 +620,41 @@ class SparseGPRegressor(
             draws = rng.standard_t(noise.degrees, values.shape) / noise.deviation
         values += scale[..., None] * draws
         return values
+
+    def _fit_gaps(
+        self,
+        fitted: SpanFit,
+        present: Indices,
+        problem: Problem,
+        reserved: Indices | None,
+        learned: LearnedKernel,
+        moved: str,
+        run: FitRun,
+    ) -> None:
+        """Fit the observed targets of each output in the span of the basis."""
+        fits = fit_groups(fitted, problem)
+        calibrations: dict[int, Calibration] = {}
+        if reserved is not None and fitted.solution.size:
+            run.begin("calibrate")
+            given = {"keep_ridge": learned.noise_is_given}
+            fits, calibrations = calibrate_groups(fits, fitted.pool, problem, reserved, **given)
+        self._set_calibration(calibrations, fitted, problem.noise)
+        problem = replace(problem, noise=self.noise_)
+        self._store(fitted, present, problem)
+        self._store_groups(fits)
+        notes = list(learned.report.warnings)
+        if self.calibration_ is not None and self.calibration_.tails:
+            notes.append(self.calibration_.tails)
+        if self._may_certify(run):
+            run.begin("certify")
+            self._certify_groups(problem)
+        elif not run.stopping:
+            notes.append(NO_TIME_TO_CERTIFY)
+        report = with_importance(learned, self, problem, self._points, self.dual_coef_, run)
+        self.learning_report_ = replace(
+            report, moved=moved, calibration=self.calibration_, warnings=notes, seconds=run.seconds
+        )
+        self._report_end(run, present)
 
     def _set_calibration(
         self, calibrations: dict[int, Calibration], fitted: SpanFit, noise: float
@@ -635,6 +708,15 @@ class SparseGPRegressor(
                 "return_std and return_cov need k(x, x), which a precomputed matrix of "
                 "k(x, training rows) does not hold: fit with a callable kernel instead."
             )
+        if self._parts:
+            options = {"return_std": return_std, "return_cov": return_cov}
+            found = [
+                part.predict(X, **options, include_noise=include_noise) for part in self._parts
+            ]
+            means, spreads = (
+                joined_outputs(part, self._part_columns) for part in zip(*found, strict=True)
+            )
+            return means, spreads
         noise: Floats | float = self._spread.noise if include_noise else 0.0
         varies = include_noise and self._noise_model is not None
         bound = self._fitted_basis
@@ -661,6 +743,9 @@ class SparseGPRegressor(
 
     def _std_gradient(self, X: Any, include_noise: bool) -> Floats:
         """Gradients of the standard deviation: shape (n_rows, n_features, n_outputs)."""
+        if self._parts:
+            parts = [part._std_gradient(X, include_noise) for part in self._parts]
+            return joined_outputs(parts, self._part_columns)
         rows, [kernel] = self._differentiable(X)
         derivatives = partial(self._spread.derivatives, self._solution)
         points = dense(self.basis_)
@@ -685,7 +770,7 @@ class SparseGPRegressor(
     def _part_variances(self, X: Any, center: Any) -> Floats:
         """Variances of the terms in normalised units: shape (n_rows, n_terms)."""
         rows, X = prediction_rows(self, X)
-        known = self._points, self._solution, self._spread
+        known = self._points, self._factors, self._spread
         with Workers(self.n_jobs) as workers:
             kernel, terms = self._compiled(X), self._compiled_terms(X)
             return part_variances(rows, kernel, terms, *known, workers, center)
@@ -781,7 +866,7 @@ class SparseGPRegressor(
             number of its two pursuits; 0 where the model's own were enough.
         """
         check_is_fitted(self)
-        self._warn_without_weights(sample_weight)
+        self._warn_without_weights(sample_weight, X_train)
         return self._std_bounds(X_new, X_train, sample_weight, tol)
 
     def _std_bounds(
@@ -883,7 +968,7 @@ class SparseGPRegressor(
             raise ValueError(
                 f"tol must be a share of P(0) - P_min strictly between 0 and 1, got {tol!r}."
             )
-        self._warn_without_weights(sample_weight)
+        self._warn_without_weights(sample_weight, X)
         with Workers(self.n_jobs) as workers:
             problem = self._problem(X, y, sample_weight, workers)
             check_dense("rate_bound", problem.sample.n_rows)
@@ -893,6 +978,10 @@ class SparseGPRegressor(
     def log_evidence_bounds_(self) -> EvidenceBounds:
         """Bounds on the log evidence of the exact Gaussian process, in normalised units."""
         check_is_fitted(self)
+        if self._parts:
+            bounds = [part.log_evidence_bounds_ for part in self._parts]
+            lower, upper = (float(sum(ends)) for ends in zip(*bounds, strict=True))
+            return EvidenceBounds(lower, upper, sum(one.n_values for one in bounds))
         span = self._solution
         rounding = span.rounding(self.dtype)
         return evidence_bounds(span.L, span.z, noise=self.noise_, rounding=rounding, **self._sums)
