@@ -475,9 +475,9 @@ def describe_variation(features: Floats, errors: LeftOut, spread: PredictiveVari
     if chance > _RARE:
         return ""
     return (
-        f"the size of the errors varies with the inputs (chance {chance:.1g} if it did not): if more "
-        "basis functions do not change that, SparseGPRegressor(noise='varying') has error bars that "
-        "follow it"
+        f"the size of the errors varies with the inputs (chance {chance:.1g} if it did not): if "
+        "more basis functions do not change that, SparseGPRegressor(noise='varying') has error "
+        "bars that follow it"
     )
 
 

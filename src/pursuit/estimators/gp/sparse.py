@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -41,8 +40,9 @@ from pursuit.estimators.gp.error_bars import (
 )
 from pursuit.estimators.gp.function_draws import FunctionDraws, span_draws
 from pursuit.estimators.gp.gaps import calibrate_groups
-from pursuit.estimators.gp.outliers import StudentNoise, first_weights, robust_units
-from pursuit.estimators.gp.reweighting import LAST_SHARE, OwnWeights, last_rounds, left_out
+from pursuit.estimators.gp.outliers import first_weights, robust_units
+from pursuit.estimators.gp.own_noise import OwnNoise
+from pursuit.estimators.gp.reweighting import LAST_SHARE, OwnWeights
 from pursuit.estimators.gp.stages import (
     LEARNING_SHARE,
     LearnedKernel,
@@ -58,7 +58,6 @@ from pursuit.estimators.gp.stages import (
 from pursuit.estimators.gp.varying_noise import (
     VaryingNoise,
     check_varying,
-    compiled,
     search_noise,
 )
 from pursuit.estimators.gradients import GradientProcess
@@ -73,7 +72,7 @@ from pursuit.estimators.inputs import (
     validate_items,
 )
 from pursuit.estimators.intervals import ProcessIntervals, set_aside
-from pursuit.estimators.kernel_model import SampledRows, ScoredRows, lazily
+from pursuit.estimators.kernel_model import ScoredRows, lazily
 from pursuit.estimators.parts import PartsOfProcess
 from pursuit.estimators.span.certify import KINDS
 from pursuit.estimators.span.dense import check_dense, step_bound
@@ -81,7 +80,6 @@ from pursuit.estimators.span.gaps import filled, fit_groups, joined_outputs
 from pursuit.estimators.span.model import NO_TIME_TO_CERTIFY, SpanModel
 from pursuit.estimators.span.search import (
     GAUSSIAN_SEARCH,
-    RowSplit,
     choose_basis,
     estimator_search,
     fit_basis,
@@ -90,9 +88,8 @@ from pursuit.estimators.span.search import (
 )
 from pursuit.gram import kernel_times
 from pursuit.greedy import Problem, SpanFit
-from pursuit.kernels import CountingKernel
 from pursuit.linalg import PredictiveVariance, SpanSolution, Workers, single_threaded_blas
-from pursuit.rows import RowSource, Sample, as_rows, has_gaps
+from pursuit.rows import Sample, as_rows, has_gaps
 from pursuit.tuning import Calibration
 
 
@@ -100,7 +97,7 @@ class SparseGPRegressor(
     CallbackSupportMixin,
     MultiOutputMixin,
     ScoredRows,
-    SampledRows,
+    OwnNoise,
     GradientProcess,
     PartsOfProcess,
     ProcessIntervals,
@@ -260,8 +257,6 @@ class SparseGPRegressor(
     """
 
     _solution: SpanSolution
-    _noise_model: VaryingNoise | StudentNoise | None
-    """Noise that is not the same Gaussian for all rows."""
     _reserved_rows: Indices
     """Numbers of the rows that had no part in the choice, for those who judge it."""
 
@@ -479,8 +474,7 @@ class SparseGPRegressor(
         """Weights that outliers or varying noise give the rows; None where there are none."""
         self._noise_model = None
         for name in ("degrees_of_freedom_", "outliers_", "outlier_weights_"):
-            if hasattr(self, name):  # of an earlier fit
-                delattr(self, name)
+            self.__dict__.pop(name, None)  # of an earlier fit
         if self.likelihood == "student-t":
             return first_weights(self, sample, X, run)
         if self.noise != "varying":
@@ -488,138 +482,9 @@ class SparseGPRegressor(
         check_varying(self, X)
         return search_noise(self, sample, X, run)
 
-    def _find_noise(
-        self,
-        own: OwnWeights,
-        fitted: SpanFit,
-        problem: Problem,
-        split: RowSplit,
-        X: Any,
-        present: Indices,
-    ) -> tuple[OwnWeights, SpanFit, Problem]:
-        """The noise, fit and error bars by the errors of the final basis."""
-        self._noise_model = own.noise
-        if fitted.n_rows is None and own.noise is not None and fitted.solution.size:
-            kernel = self._noise_kernel(X)
-            own, fitted, problem = last_rounds(own, fitted, problem, kernel)
-            if self.calibration_ is not None:
-                fitted, calibrations = calibrate_fit(
-                    fitted, problem, split.reserved, keep_ridge=True, ratio=own.ratio
-                )
-                self._set_calibration(calibrations, fitted, problem.noise)
-        self._noise_model = own.noise
-        if isinstance(own.noise, StudentNoise):
-            own = self._list_outliers(own, own.noise, fitted, problem, present)
-        return own, fitted, problem
-
-    def _list_outliers(
-        self,
-        own: OwnWeights,
-        noise: StudentNoise,
-        fitted: SpanFit,
-        problem: Problem,
-        present: Indices,
-    ) -> OwnWeights:
-        """Keep which rows are outliers; the sentence says how many."""
-        errors = left_out(fitted, problem, np.arange(problem.sample.n_rows), own.ratio)
-        rows = noise.outliers(errors, self._spread)
-        self.degrees_of_freedom_ = noise.degrees
-        self.outliers_, self.outlier_weights_ = present[rows], 1.0 / own.ratio[rows]
-        return replace(
-            own,
-            sentence=f"Student's t with {noise.degrees:.3g} degrees of freedom; {len(rows)} rows "
-            "beyond four deviations",
-        )
-
-    @lazily
-    def noise_at(self, X: Any) -> Any:
-        """Standard deviation of the noise at each row, in units of y.
-
-        Parameters
-        ----------
-        X : items of n_rows rows
-            As in :meth:`predict`.
-
-        Returns
-        -------
-        std : array of shape (n_rows,) or (n_rows, n_outputs)
-            The same number for all rows unless ``noise="varying"`` has found that it varies. For
-            ``likelihood="student-t"`` half the width of the central 68 % of the noise, since
-            Student's t with 2 degrees of freedom or less has no finite variance.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from pursuit import SparseGPRegressor
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.uniform(0, 6, (300, 1))
-        >>> y = np.sin(X[:, 0]) + np.where(X[:, 0] < 3, 0.1, 0.5) * rng.standard_normal(300)
-        >>> model = SparseGPRegressor(noise="varying", n_basis=20, random_state=0).fit(X, y)
-        >>> model.noise_at([[1.0], [5.0]]).round(1)
-        array([0.1, 0.5])
-        """
-        check_is_fitted(self)
-        rows, X = prediction_rows(self, X)
-        with Workers(self.n_jobs) as workers:
-            variance = self._noise_variance(rows, X, workers)
-        return self._as_fitted(self._scale.scale * np.sqrt(variance)[:, None])
-
-    def _noise_variance(self, rows: RowSource, X: Any, workers: Workers) -> Floats:
-        """Noise variance of new observations in normalised units."""
-        ratio = self._noise_ratio(rows, X, workers)
-        return np.asarray(self._spread.noise * np.broadcast_to(ratio, rows.n_rows))
-
-    def _noise_ratio(self, rows: RowSource, X: Any, workers: Workers) -> Floats | float:
-        """Noise variance of new observations relative to that of the spread."""
-        noise = self._noise_model
-        return 1.0 if noise is None else noise.ratio(rows, self._noise_kernel(X), workers)
-
-    def _noise_kernel(self, X: Any) -> CountingKernel | None:
-        """The kernel of varying noise, as tiles."""
-        noise = self._noise_model
-        return compiled(noise.kernel, self, X) if isinstance(noise, VaryingNoise) else None
-
-    def _row_ratio(
-        self, rows: RowSource, X: Any, targets: Floats, workers: Workers
-    ) -> Floats | None:
-        """Noise variance of rows with targets relative to ``noise_``, if it is not all the same."""
-        noise = self._noise_model
-        if isinstance(noise, StudentNoise):
-            kernel, points = self._compiled(X), self._points
-            f = kernel_times(rows, kernel, points, self._coefficient_columns, workers)
-            variance = latent_variance(rows, kernel, points, self._solution, self._spread, workers)
-            return 1.0 / noise.weights(targets - f, self._spread.noise + variance)
-        return None if noise is None else noise.ratio(rows, self._noise_kernel(X), workers)
-
-    def _same_noise(self, other: Any) -> bool:
-        """Whether the noise of another model of this class varies in the same way."""
-        noise = self._noise_model
-        return other._noise_model is None if noise is None else noise.same_as(other._noise_model)
-
     def _about(self, found: Certificate) -> Certificate:
         """The certificate, with words on the weights that the model has set."""
         return found if self._noise_model is None else replace(found, over=self._noise_model.over)
-
-    def _quantile_factor(self, q: float) -> float:
-        """Quantile of an observation, in standard deviations from the prediction."""
-        noise = self._noise_model
-        return noise.quantile(q) if isinstance(noise, StudentNoise) else float(ndtri(q))
-
-    def _drawn_jointly(self, X: Any, n_samples: int, rng: Any, include_noise: bool) -> Floats:
-        if self._noise_model is None or not include_noise:
-            return super()._drawn_jointly(X, n_samples, rng, include_noise)
-        return self._observed(X, super()._drawn_jointly(X, n_samples, rng, False), rng)
-
-    def _observed(self, X: Any, values: Floats, rng: Any) -> Floats:
-        """Values of functions, with noise of its own distribution added."""
-        noise = self._noise_model
-        if noise is None:
-            return super()._observed(X, values, rng)
-        scale, draws = self.noise_at(X), rng.standard_normal(values.shape)
-        if isinstance(noise, StudentNoise):
-            draws = rng.standard_t(noise.degrees, values.shape) / noise.deviation
-        values += scale[..., None] * draws
-        return values
 
     def _fit_gaps(
         self,
