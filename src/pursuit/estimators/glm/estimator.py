@@ -109,11 +109,11 @@ class SparseKernelGLM(
     search : {"pooled", "fresh", "full"} or Search, default "pooled"
         How candidates are found, as in :class:`SparseGPRegressor`.
     optimizer : {"evidence", None} or Evidence, default "evidence"
-        How hyper-parameters are learned: by the evidence of the weighted least squares. None keeps
-        the kernel as it is.
+        How hyper-parameters are learned: by the evidence of the weighted least squares on 1 000
+        rows, or as many as an :class:`Evidence` says. None keeps the kernel as it is.
     refine : int, "auto" or False, default "auto"
         Gradient steps that move the chosen points, kept if rows left out gain by them. ``"auto"``
-        is 100 when the kernel is learned from more than 2 000 rows, else 0.
+        is 25 when the kernel is learned from more than 2 000 rows, else 0.
     certificate : {"auto", "exact", None}, default "auto"
         ``"exact"`` bounds the distance to the minimum over all functions of the kernel, by passes
         over all pairs of rows. ``"auto"`` does so up to 10 000 rows; :meth:`certify` does it later.

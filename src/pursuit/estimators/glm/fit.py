@@ -18,7 +18,6 @@ from pursuit.estimators.glm.problem import GLMProblem, GLMSolution
 from pursuit.estimators.glm.working import Working, located, normal_dispersions, working
 from pursuit.estimators.gp.stages import (
     LearnedKernel,
-    evidence_options,
     learn_or_keep,
     move_basis,
     moving_steps,
@@ -30,12 +29,15 @@ from pursuit.gram import kernel_times
 from pursuit.greedy import CostMeter, Path, Problem
 from pursuit.rows import Sample, draw_rows
 
-_PILOT_BASIS = 128
+_PILOT_BASIS = 64
 """Most functions of the first round. More: working responses nearer to the end, more time."""
-_PILOT_ROWS, _KINKED_PILOT_ROWS = 10_000, 3_000
+_PILOT_ROWS, _KINKED_PILOT_ROWS = 5_000, 3_000
 """Most rows of the first round, for smooth losses and for those with kinks."""
-_PILOT_EVIDENCE = 700
-"""Most rows from which the first round learns its kernel."""
+_EVIDENCE_ROWS, _PILOT_EVIDENCE_ROWS = 1000, 300
+"""Rows from which the second round learns its kernel unless told otherwise, and most rows of the
+first. More: a better kernel, at the cube of the cost."""
+_AUTO_STEPS = 25
+"""Steps that move the points with ``refine="auto"``."""
 
 
 @dataclass(frozen=True)
@@ -110,10 +112,12 @@ def fit_glm(
     near = working(
         problem.losses, fitted, problem.targets, sample.weights, rows.offset, sample.rows
     )
-    learned, chooser = _learn(estimator, X, near, run)
+    learned, chooser = _learn(estimator, X, near, run, _evidence(estimator))
     alpha = _alpha(estimator, near, learned)
     m = sample.n_rows
     steps = moving_steps(estimator.refine, learned, m)
+    if estimator.refine == "auto":
+        steps = min(steps, _AUTO_STEPS)
     split = split_rows(m, run.rng, moves=steps > 0, judged=False)
     plan = timed(plan, run.clock, chooser, moves=steps > 0)
     chosen = choose_basis(plan, chooser, split, run)
@@ -153,8 +157,8 @@ def _pilot(
     start = problem.constants() + offset[:, None]
     around = located if kinked else working
     near = around(problem.losses, start, problem.targets, sample.weights, offset, sample.rows)
-    options = evidence_options(estimator.optimizer)
-    options = replace(options, rows=min(options.rows, _PILOT_EVIDENCE))
+    options = _evidence(estimator)
+    options = replace(options, rows=min(options.rows, _PILOT_EVIDENCE_ROWS))
     learned, chooser = _learn(estimator, X, near, run, options)
     plan = replace(plan, n_basis=min(plan.n_basis, _PILOT_BASIS))
     plan = timed(plan, run.clock, chooser, moves=False)
@@ -173,8 +177,14 @@ def _pilot(
     return given, fitted
 
 
+def _evidence(estimator: Any) -> Evidence:
+    """Options of the evidence, the user's own or those for losses."""
+    given = estimator.optimizer
+    return given if isinstance(given, Evidence) else Evidence(rows=_EVIDENCE_ROWS)
+
+
 def _learn(
-    estimator: Any, X: Any, near: Working, run: FitRun, options: Evidence | None = None
+    estimator: Any, X: Any, near: Working, run: FitRun, options: Evidence
 ) -> tuple[LearnedKernel, Problem]:
     """Kernel and noise of a working response, and the least squares that they pose."""
     noise: float | str = "learn"
