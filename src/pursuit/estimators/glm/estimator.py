@@ -109,7 +109,7 @@ class SparseKernelGLM(
     search : {"pooled", "fresh", "full"} or Search, default "pooled"
         How candidates are found, as in :class:`SparseGPRegressor`.
     optimizer : {"evidence", None} or Evidence, default "evidence"
-        How hyper-parameters are learned: by the evidence of the weighted least squares on 1 000
+        How hyper-parameters are learned: by the evidence of the weighted least squares on 800
         rows, or as many as an :class:`Evidence` says. None keeps the kernel as it is.
     refine : int, "auto" or False, default "auto"
         Gradient steps that move the chosen points, kept if rows left out gain by them. ``"auto"``

@@ -33,7 +33,7 @@ _PILOT_BASIS = 64
 """Most functions of the first round. More: working responses nearer to the end, more time."""
 _PILOT_ROWS, _KINKED_PILOT_ROWS = 5_000, 3_000
 """Most rows of the first round, for smooth losses and for those with kinks."""
-_EVIDENCE_ROWS, _PILOT_EVIDENCE_ROWS = 1000, 300
+_EVIDENCE_ROWS, _PILOT_EVIDENCE_ROWS = 800, 300
 """Rows from which the second round learns its kernel unless told otherwise, and most rows of the
 first. More: a better kernel, at the cube of the cost."""
 _AUTO_STEPS = 25
