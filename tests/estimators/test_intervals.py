@@ -21,6 +21,7 @@ from pursuit import (
     FullScaleGPRegressor,
     SparseGPClassifier,
     SparseGPRegressor,
+    SparseKernelGLM,
     SparseKernelRidge,
 )
 from pursuit.estimators.intervals import CoverageGuarantee
@@ -624,3 +625,56 @@ def test_what_is_missing_is_named(rows, labelled):
         model.conformalize(X[:8], y[:8]).predict_interval(X)
     with pytest.raises(ValueError, match="n_samples=1"):
         made(REGRESSORS[0]).fit(X[:1], y[:1])
+
+
+GLM_TARGETS = {
+    "poisson": lambda rng, mean: rng.poisson(mean),
+    "gamma": lambda rng, mean: rng.gamma(2.0, mean / 2.0),
+    "logistic": lambda rng, mean: rng.beta(mean, 3.0),
+    "huber": lambda rng, mean: mean + 0.3 * rng.standard_t(3, len(mean)),
+    "quantile": lambda rng, mean: mean + 0.3 * mean * rng.standard_normal(len(mean)),
+}
+
+
+@pytest.mark.parametrize("loss", GLM_TARGETS)
+def test_intervals_of_any_loss_cover_and_stay_where_targets_lie(loss, size):
+    levels = [0.1, 0.9] if loss == "quantile" else 0.5
+    covered, lowest, largest = [], np.inf, -np.inf
+    for seed in range(size(8, 40)):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(-1, 1, (1350, 1))
+        y = GLM_TARGETS[loss](rng, np.exp(1 + np.sin(3 * X[:, 0])))
+        model = SparseKernelGLM(
+            RBF(0.5), loss=loss, quantile=levels, alpha=0.1, optimizer=None, n_basis=15
+        )
+        model.fit(X[:200], y[:200]).conformalize(X[200:350], y[200:350])
+        lower, upper = model.predict_interval(X[350:], 0.9)
+        covered.append(np.mean((lower <= y[350:]) & (y[350:] <= upper)))
+        lowest, largest = min(lowest, lower.min()), max(largest, upper.max())
+    # The coverage of one model has a deviation of .025.
+    spread = 0.026 / np.sqrt(len(covered))
+    assert 0.9 - 3 * spread < np.mean(covered) < 0.93 + 3 * spread
+    assert lowest >= {"huber": -np.inf, "quantile": -np.inf}.get(loss, 0.0)
+    assert largest <= {"logistic": 1.0}.get(loss, np.inf)
+
+
+def test_intervals_of_counts_widen_with_their_mean():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (600, 1))
+    y = rng.poisson(np.exp(2 + 2 * X[:, 0]))
+    model = SparseKernelGLM(RBF(0.5), alpha=0.1, optimizer=None, n_basis=15)
+    model.fit(X[:400], y[:400]).conformalize(X[400:], y[400:])
+    lower, upper = model.predict_interval([[-0.5], [0.9]], 0.8)
+    mean = model.predict([[-0.5], [0.9]])
+    factor = (upper - mean) / np.sqrt(mean)
+    assert factor[0] == pytest.approx(factor[1], rel=1e-6)
+    assert np.all(lower >= 0)
+
+
+def test_intervals_of_a_model_with_offsets_are_refused():
+    rng = np.random.default_rng(0)
+    X, offset = rng.uniform(-1, 1, (100, 1)), rng.uniform(0, 1, 100)
+    model = SparseKernelGLM(RBF(0.5), alpha=0.1, optimizer=None, n_basis=15)
+    model.fit(X, rng.poisson(np.exp(offset)), offset=offset)
+    with pytest.raises(ValueError, match="sample_weight=exposure"):
+        model.conformalize(X, np.ones(100))

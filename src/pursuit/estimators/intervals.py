@@ -362,6 +362,11 @@ class IntervalModel(ConformalModel):
         mean = self.predict(X)
         return mean, np.ones_like(mean)
 
+    @property
+    def _target_range(self) -> tuple[float, float]:
+        """Between which numbers observations lie; no interval goes beyond."""
+        return -np.inf, np.inf
+
     _has_spread = False
     """Whether that is a standard deviation, so that it makes intervals without further rows."""
 
@@ -414,7 +419,8 @@ class IntervalModel(ConformalModel):
             factor = self._quantile_factor(0.5 + 0.5 * level)
         centre, spread = self._centre_and_spread(X)
         lower = _apart(centre, spread, -factor, up=False)
-        return lower, _apart(centre, spread, factor, up=True)
+        upper = _apart(centre, spread, factor, up=True)
+        return np.clip(lower, *self._target_range), np.clip(upper, *self._target_range)
 
     @lazily
     def predict_quantile(
@@ -448,7 +454,7 @@ class IntervalModel(ConformalModel):
             factors = [self._quantile_factor(one) for one in levels]
         centre, spread = self._centre_and_spread(X)
         quantiles = [
-            _apart(centre, spread, factor, up=one >= 0.5)
+            np.clip(_apart(centre, spread, factor, up=one >= 0.5), *self._target_range)
             for one, factor in zip(levels, factors, strict=True)
         ]
         return np.stack(quantiles, axis=-1) if several else quantiles[0]

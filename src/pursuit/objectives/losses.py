@@ -15,6 +15,8 @@ and it should define, where it differs from what is inherited,
 - ``conjugate(slope, y)``: max_f sf - ℓ(f, y), from which dual bounds are made, infinite outside
   ``slopes``; the one that is inherited is numeric, and rounded upwards;
 - ``predicted(f)``: what the loss elicits of y where f is best: the mean, a quantile, an expectile;
+- ``spread(f)`` and ``target_range``: by what errors are measured there, and where targets lie, for
+  intervals;
 - ``largest_curvature(reach)``: the largest curvature for |f| ≤ reach, where that is finite;
 - ``derivatives(f, y)``: gradient and curvature together, where they share an expensive part;
 - ``constant(y, weights, offset)``: the best prediction that is the same for all rows, where there
@@ -86,9 +88,16 @@ class RowLoss(ABC):
         """Infimum and supremum of ℓ'(·, y), between which the conjugate is finite."""
         return np.full_like(y, -np.inf), np.full_like(y, np.inf)
 
+    target_range: ClassVar[tuple[float, float]] = -np.inf, np.inf
+    """Between which numbers targets lie."""
+
     def predicted(self, f: Floats) -> Floats:
         """What is predicted of y at f; f itself, unless the loss has a link."""
         return f
+
+    def spread(self, f: Floats) -> Floats:
+        """Standard deviation of y at f up to a factor; ones where the loss does not tell."""
+        return np.ones_like(f)
 
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
         """ℓ*(s, y) = max_f sf - ℓ(f, y); infinite for slopes s outside those of :meth:`slopes`.
@@ -385,11 +394,17 @@ class LogLinkRows(RowLoss):
     """A loss of targets y ≥ 0 whose mean is exp(f)."""
 
     most_curved = np.inf
+    target_range = 0.0, np.inf
     _name: ClassVar[str]
 
     def predicted(self, f: Floats) -> Floats:
         """exp(f), the mean."""
         return _exp(f)
+
+    def spread(self, f: Floats) -> Floats:
+        """exp(f)/√ℓ''(f, exp(f)): √mean for counts, the mean for amounts."""
+        mean = _exp(f)
+        return np.asarray(mean / np.sqrt(self.curvature(f, mean)))
 
     def checked(self, y: ArrayLike) -> Floats:
         """Targets, none of them negative."""
@@ -657,6 +672,7 @@ class LogitRows(RowLoss):
     """log(1 + exp(f)) - yf for probabilities y between 0 and 1; f is the log-odds."""
 
     most_curved = 0.25
+    target_range = 0.0, 1.0
 
     def value(self, f: Floats, y: Floats) -> Floats:
         """(1 - y) log(1 + exp(f)) + y log(1 + exp(-f)), which does not cancel."""
@@ -681,6 +697,10 @@ class LogitRows(RowLoss):
     def predicted(self, f: Floats) -> Floats:
         """p, the mean."""
         return np.asarray(expit(f))
+
+    def spread(self, f: Floats) -> Floats:
+        """√(p (1 - p))."""
+        return np.asarray(np.sqrt(self.curvature(f, f)))
 
     def checked(self, y: ArrayLike) -> Floats:
         """Probabilities between 0 and 1, or False and True."""

@@ -46,6 +46,7 @@ from pursuit.estimators.inputs import (
     training_rows,
     validate_weights,
 )
+from pursuit.estimators.intervals import IntervalModel
 from pursuit.estimators.kernel_model import BasisModel, Expansion, ScoredRows, lazily
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.span.features import Span, SpanFeatures
@@ -67,9 +68,18 @@ from pursuit.tuning import LearningReport
 _AUTO_CERTIFICATE_ROWS = 10_000
 """With more rows than this, ``certificate="auto"`` does not take the exact pass."""
 
+_NARROWEST = 0.01
+"""Quantiles nearer to each other than this share of what they usually are count as so far apart."""
+
 
 class SparseKernelGLM(
-    CallbackSupportMixin, ScoredRows, RegressorMixin, BasisModel, ReportedModel, BaseEstimator
+    CallbackSupportMixin,
+    ScoredRows,
+    IntervalModel,
+    RegressorMixin,
+    BasisModel,
+    ReportedModel,
+    BaseEstimator,
 ):
     """Regression with any convex loss in the span of a few greedily chosen kernel functions.
 
@@ -171,6 +181,8 @@ class SparseKernelGLM(
         Upper and lower value of the minimum of P over all functions of the kernel and all
         intercepts; ``upper_per_output`` and ``lower_per_output`` have those of every level, before
         predictions are sorted. None if not computed.
+    coverage_guarantee_ : CoverageGuarantee or None
+        What :meth:`predict_interval` guarantees; None before :meth:`conformalize`.
     n_features_in_ : int
         Number of features, for two-dimensional numeric input.
 
@@ -210,6 +222,9 @@ class SparseKernelGLM(
     learning_report_: LearningReport
     feature_relevance_: Floats | None
     _squared_norms: Floats
+    _has_offset: bool
+    _narrowest: float
+    """Half the width of the narrowest interval between quantiles that errors are measured by."""
 
     _frozen = ("loss", "quantile", "power")
 
@@ -530,11 +545,33 @@ class SparseKernelGLM(
         self.dispersion_ = single(
             dispersions(problem.losses, total, problem.targets, problem.weights)
         )
+        width = float(np.median(np.ptp(total, axis=1)))
+        self._narrowest = _NARROWEST * width if width > 0.0 else 1.0
+        self._has_offset = bool(problem.offset.any())
         self.n_iter_ = solution.steps
         self.path_ = replace(fit.path, index=as_passed(fit.path.index))
-        self.certificate_ = None
+        self.certificate_ = self.coverage_guarantee_ = None
         self._squared_norms = solution.squared_norms
         self._keep_bound_basis(fit.chooser.kernel)
+
+    def _centre_and_spread(self, X: Any) -> tuple[Floats, Floats]:
+        """Prediction and spread of the loss; the middle and half width of several quantiles."""
+        if self._has_offset:
+            raise ValueError(
+                "intervals are not known of a model that was fitted with an offset: they would "
+                "depend on the offsets of new rows. Fit rates with sample_weight=exposure instead."
+            )
+        losses = self._given().rows()
+        if len(losses) == 1:
+            values = self._values(X)[:, 0]
+            return losses[0].predicted(values), losses[0].spread(values)
+        quantiles = self.predict(X)
+        half = 0.5 * (quantiles[:, -1] - quantiles[:, 0])
+        return quantiles[:, 0] + half, np.maximum(half, self._narrowest)
+
+    @property
+    def _target_range(self) -> tuple[float, float]:
+        return self._given().rows()[0].target_range
 
     def _set_certificate(self, certificate: Certificate, meter: CostMeter) -> None:
         """Store the certificate, and its gap and cost in the path."""
