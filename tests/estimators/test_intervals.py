@@ -677,4 +677,4 @@ def test_intervals_of_a_model_with_offsets_are_refused():
     model = SparseKernelGLM(RBF(0.5), alpha=0.1, optimizer=None, n_basis=15)
     model.fit(X, rng.poisson(np.exp(offset)), offset=offset)
     with pytest.raises(ValueError, match="sample_weight=exposure"):
-        model.conformalize(X, np.ones(100))
+        model.conformalize(X + 0.01, np.ones(100))
