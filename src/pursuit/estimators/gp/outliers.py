@@ -1,8 +1,11 @@
 """Outliers: noise of Student's t, whose rows are weighted by how well the other rows predict them.
 
 Student's t is a scale mixture: given a weight u the noise is Gaussian of variance s²/u, and given
-an error e of squared scale v the expected weight is (ν + k)/(ν + Σe²/v) for k outputs. Fits with
-these weights and weights from their errors take turns.
+an error e of squared scale v the expected weight is (ν + k)/(ν + Σe²/v) for k outputs. A share ε of
+the rows may be wrong altogether: their errors are uniform over the range of all errors, and the
+weight of a row is multiplied by the probability that it is none of these. Without them gross errors
+would need heavy tails, which take weight from ordinary rows. Fits with these weights and weights
+from their errors take turns.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import gammaln, ndtr, stdtrit
+from scipy.special import expit, gammaln, logit, ndtr, stdtrit
 
 from pursuit._types import Floats, Indices
 from pursuit.estimators.fit_run import FitRun
@@ -33,15 +36,33 @@ _FIRST_ROUNDS = 4
 _DEGREES = 4.0, 200.0
 """Range of ν. With fewer degrees of freedom the weights of ordinary rows differ more, and the mean
 loses more than outliers would cost. With more the noise is Gaussian for all purposes."""
+_SHARES = 1e-6, 0.3
+"""Range of ε. More rows cannot be told from noise."""
+_FIRST_SHARE = 0.02
+_LEAST_WEIGHT = 1e-6
+_LAST_QUANTILE = 1e-4
+"""Quantiles of the noise are those between this and one less it; beyond lie rows that are wrong."""
 _FAR = 4.0
 """Rows whose error is beyond so many deviations of the noise are listed as outliers."""
 
 
 @dataclass(frozen=True)
 class StudentNoise:
-    """Student's t with ν degrees of freedom; its scale s² is the noise of the model's spread."""
+    """Student's t with ν degrees of freedom; its scale s² is the noise of the model's spread.
+
+    Attributes
+    ----------
+    degrees : float
+        ν.
+    wrong : float
+        ε.
+    log_density : float
+        Logarithm of the density of the errors of rows that are wrong.
+    """
 
     degrees: float
+    wrong: float = 0.0
+    log_density: float = 0.0
 
     rounds = 3
     over = OVER
@@ -52,13 +73,19 @@ class StudentNoise:
         return float(stdtrit(self.degrees, float(ndtr(1.0))))
 
     def quantile(self, q: float) -> float:
-        """Quantile of the noise, relative to :attr:`deviation`."""
-        return float(stdtrit(self.degrees, q)) / self.deviation
+        """Quantile of an error over :attr:`deviation`; as many wrong rows lie on either side."""
+        level = (q - 0.5 * self.wrong) / (1.0 - self.wrong)
+        level = min(max(level, _LAST_QUANTILE), 1.0 - _LAST_QUANTILE)
+        return float(stdtrit(self.degrees, level)) / self.deviation
 
     def weights(self, error: Floats, squared_scale: Floats) -> Floats:
         """Expected weight of each row, from its errors in a fit without it."""
         squares = (error**2).sum(axis=1) / squared_scale
-        return np.asarray((self.degrees + error.shape[1]) / (self.degrees + squares))
+        weights = (self.degrees + error.shape[1]) / (self.degrees + squares)
+        if self.wrong > 0.0:
+            own = log_student(squares, squared_scale, self.degrees, error.shape[1])
+            weights *= expit(own - self.log_density + np.log1p(-self.wrong) - np.log(self.wrong))
+        return np.asarray(np.maximum(weights, _LEAST_WEIGHT))
 
     def ratio(self, rows: RowSource, kernel: Any, workers: Any) -> Floats:
         """Squared deviation of the noise of new observations, relative to its squared scale."""
@@ -73,7 +100,7 @@ class StudentNoise:
 
     def same_as(self, other: Any) -> bool:
         """Whether both are the same noise."""
-        return isinstance(other, StudentNoise) and self.degrees == other.degrees
+        return bool(self == other)
 
     def outliers(self, errors: LeftOut, spread: PredictiveVariance) -> Indices:
         """Rows with an error beyond four deviations of the noise."""
@@ -126,31 +153,54 @@ def first_weights(estimator: Any, sample: Sample, X: Any, run: FitRun) -> OwnWei
     return run.keep("noise", own)
 
 
+def log_student(squares: Floats, squared_scale: Floats, degrees: float, k: int) -> Floats:
+    """Log density of k errors, from their sum of squares in units of their squared scale."""
+    constant = gammaln(0.5 * (degrees + k)) - gammaln(0.5 * degrees)
+    tail = 0.5 * (degrees + k) * np.log1p(squares / degrees)
+    return np.asarray(constant - 0.5 * k * np.log(np.pi * degrees * squared_scale) - tail)
+
+
 def learn_student(errors: LeftOut, start: float) -> tuple[StudentNoise, PredictiveVariance]:
-    """Degrees of freedom and spread that give rows left out the largest density."""
+    """Noise and spread that give rows left out the largest density.
+
+    Rows are wrong altogether only if that gains a logarithm of their number: heavy tails alone can
+    be taken for a few wrong rows as well.
+    """
     k = errors.error.shape[1]
     squares = (errors.error**2).sum(axis=1)
-    share = errors.counts / errors.counts.sum()
     robust = (_NORMAL * np.median(np.abs(errors.error))) ** 2
+    ranges = np.ptp(errors.error, axis=0)
 
-    def at(point: Floats) -> tuple[float, PredictiveVariance]:
+    def at(point: Floats) -> tuple[StudentNoise, PredictiveVariance]:
         low, high = np.log(_DEGREES)
         degrees = float(np.exp(np.clip(point[0], low, high)))
-        return degrees, PredictiveVariance(float(np.exp(point[1])), float(np.exp(min(point[2], 0))))
+        spread = PredictiveVariance(float(np.exp(point[1])), float(np.exp(min(point[2], 0))))
+        if len(point) == 3:
+            return StudentNoise(degrees), spread
+        wrong = float(np.clip(expit(point[3]), *_SHARES))
+        return StudentNoise(degrees, wrong, -float(np.log(ranges).sum())), spread
 
     def surprise(point: Floats) -> float:
-        degrees, spread = at(point)
+        noise, spread = at(point)
         scale = _scale(errors, spread)
-        constant = gammaln(0.5 * degrees) - gammaln(0.5 * (degrees + k)) + 0.5 * k * np.log(degrees)
-        tail = 0.5 * (degrees + k) * np.log1p(squares / (degrees * scale))
-        return float(constant + share @ (0.5 * k * np.log(scale) + tail))
+        density = log_student(squares / scale, scale, noise.degrees, k)
+        if noise.wrong > 0.0:
+            right = density + np.log1p(-noise.wrong)
+            density = np.logaddexp(right, noise.log_density + np.log(noise.wrong))
+        return -float(errors.counts @ density)
 
-    first = np.array([np.log(4.0), np.log(robust if robust > 0 else start), -1.0])
-    found = minimize(
-        surprise,
-        first,
-        method="Nelder-Mead",
-        options={"maxiter": 300, "xatol": 1e-3, "fatol": 1e-7},
-    )
-    degrees, spread = at(found.x)
-    return StudentNoise(degrees), spread
+    def fitted(first: list[float]) -> Any:
+        return minimize(
+            surprise,
+            np.array(first),
+            method="Nelder-Mead",
+            options={"maxiter": 400, "xatol": 1e-3, "fatol": 1e-4},
+        )
+
+    first = [np.log(8.0), np.log(robust if robust > 0 else start), -1.0]
+    found = fitted(first)
+    if np.all(ranges > 0):
+        with_wrong = fitted([*first, float(logit(_FIRST_SHARE))])
+        if with_wrong.fun < found.fun - np.log(len(squares)):
+            found = with_wrong
+    return at(found.x)

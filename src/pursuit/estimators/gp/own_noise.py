@@ -85,8 +85,8 @@ class OwnNoise(SampledRows):
         self.outliers_, self.outlier_weights_ = present[rows], 1.0 / own.ratio[rows]
         return replace(
             own,
-            sentence=f"Student's t with {noise.degrees:.3g} degrees of freedom; {len(rows)} rows "
-            "beyond four deviations",
+            sentence=f"Student's t with {noise.degrees:.3g} degrees of freedom, {noise.wrong:.2%} "
+            f"of the rows wrong altogether; {len(rows)} rows beyond four deviations",
         )
 
     @lazily
