@@ -205,6 +205,25 @@ def test_classes(houses, tmp_path):
     assert line.endswith("predicts classes: ask for --proba or --set.")
 
 
+def test_noise_of_other_kinds(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 1, 400)
+    y = np.sin(6 * x) + np.where(x < 0.5, 0.02, 0.4) * rng.standard_normal(400)
+    np.savetxt(tmp_path / "t.csv", np.c_[x, y], delimiter=",", header="x,y", comments="")
+    words = ["fit", tmp_path / "t.csv", "-t", "y", "--n-basis", 15, "-o", tmp_path / "m", "--force"]
+    run(*words, "--varying-noise")
+    new = pyarrow.table({"x": [0.2, 0.8]}).to_pandas()
+    low, high = pursuit.load(tmp_path / "m").noise_at(new)
+    assert high > 5 * low
+    assert "noise" in run("inspect", tmp_path / "m").stdout
+    y[::40] += 50.0
+    np.savetxt(tmp_path / "t.csv", np.c_[x, y], delimiter=",", header="x,y", comments="")
+    run(*words, "--outliers")
+    assert set(range(0, 400, 40)) <= set(pursuit.load(tmp_path / "m").outliers_)
+    assert "exclude each other" in refused(*words, "--outliers", "--varying-noise")
+    assert "without --near-rows" in refused(*words, "--outliers", "--near-rows")
+
+
 def test_near_rows(houses, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(700, 2))

@@ -107,6 +107,14 @@ def fit(
             "--near-rows", help="Also use near training rows: more accurate, and keeps the rows."
         ),
     ] = False,
+    varying_noise: Annotated[
+        bool,
+        typer.Option("--varying-noise", help="Let the noise depend on the features."),
+    ] = False,
+    outliers: Annotated[
+        bool,
+        typer.Option("--outliers", help="Find wrong targets and give them hardly any weight."),
+    ] = False,
     conformal: Annotated[
         bool,
         typer.Option(
@@ -149,6 +157,7 @@ def fit(
         size = "auto" if auto else n_basis
         given: dict[str, Any] = {} if size is None else {"n_basis": size}
         given |= {"calibration": "conformal"} if conformal else {}
+        given |= _noise(kind, varying_noise, outliers)
         model = kind(max_time=max_time, checkpoint=checkpoint, random_state=seed, **given)
         wanted = _Wanted(data, target, weight, features or [], drop or [], impute, task)
         started = time.perf_counter()
@@ -172,6 +181,20 @@ def _estimator(task: Task, near_rows: bool) -> Any:
     if near_rows:
         raise WrongCallError("--near-rows is for --task regression: leave it out for classes.")
     return pursuit.SparseGPClassifier
+
+
+def _noise(kind: Any, varying: bool, outliers: bool) -> dict[str, str]:
+    """Arguments for noise that is not the same Gaussian for all rows."""
+    import pursuit
+
+    if not (varying or outliers):
+        return {}
+    if varying and outliers:
+        raise WrongCallError("--varying-noise and --outliers exclude each other: use one of them.")
+    if kind is not pursuit.SparseGPRegressor:
+        option = "--varying-noise" if varying else "--outliers"
+        raise WrongCallError(f"{option} is for --task regression without --near-rows.")
+    return {"noise": "varying"} if varying else {"likelihood": "student-t"}
 
 
 @dataclass(frozen=True)
