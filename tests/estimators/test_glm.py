@@ -205,6 +205,23 @@ def test_the_unit_of_the_targets_does_not_matter(loss):
     assert np.sqrt(np.mean(error**2)) < 0.02 * np.std(y)
 
 
+@pytest.mark.parametrize("loss", ["huber", "expectile", "absolute"])
+def test_the_origin_of_the_targets_does_not_matter(loss):
+    X, y, _ = data(loss, 300)
+    model = learning(loss, 30, quantile=0.3).fit(X, y)
+    far = clone(model).fit(X, y + 1000.0)
+    assert far.alpha_ == pytest.approx(model.alpha_, rel=1e-4)
+    assert np.allclose(far.predict(X) - 1000.0, model.predict(X), atol=1e-4)
+
+
+def test_a_constant_offset_and_the_unit_of_exposure_do_not_matter():
+    X, y, _ = data("poisson", 300)
+    model = learning(n_basis=30).fit(X, y)
+    shifted = clone(model).fit(X, y, offset=np.full(len(X), 20.0))
+    assert shifted.alpha_ == pytest.approx(model.alpha_, rel=1e-4)
+    assert np.allclose(shifted.decision_function(X) + 20.0, model.decision_function(X), atol=1e-4)
+
+
 def test_crossing_functions_are_sorted_row_by_row():
     X, y, _ = data("quantile", 60)
     model = given("quantile", quantile=[0.45, 0.5, 0.55], alpha=0.01, n_basis=60).fit(X, y)

@@ -9,7 +9,7 @@ import numpy as np
 from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.estimators.glm.problem import GLMProblem
-from pursuit.estimators.glm.working import dispersions
+from pursuit.estimators.glm.working import curvatures, dispersions
 from pursuit.estimators.gp.laplace import learn_scale
 from pursuit.estimators.span.features import Span, SpanFeatures
 from pursuit.greedy import Problem
@@ -57,7 +57,9 @@ def _by_evidence(
     [phi] = dispersions(problem.losses, fitted, problem.targets, problem.weights)
     if not 0.0 < phi < np.inf:
         return alpha
-    intercept = problem.intercepts(fitted - problem.offset[:, None])
+    # b has no prior: it is the mean of f + b where rows tell about it, so that f varies around 0.
+    f, y, w = fitted[:, 0], problem.targets[:, 0], problem.weights
+    intercept = np.average(f - problem.offset, weights=w * curvatures(loss, f, y, w))
     found = learn_scale(
         features.span_only,
         features.n,
