@@ -10,11 +10,11 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 from pursuit.estimators.glm import certify
 from pursuit.estimators.glm.certify import glm_certificate
-from pursuit.estimators.glm.problem import GLMProblem
+from pursuit.estimators.glm.problem import GLMProblem, interior_in_span
 from pursuit.estimators.span.features import Span, SpanFeatures, exact_certificate
 from pursuit.greedy import CostMeter, Pool, Problem
 from pursuit.kernels import CountingKernel, compile_kernel
-from pursuit.linalg import Workers
+from pursuit.linalg import TallMatrix, Workers
 from pursuit.objectives import PinballRows, PoissonRows, RowLoss
 from pursuit.rows import Sample, as_rows
 
@@ -282,6 +282,19 @@ def test_improving_matters_where_the_span_misses_much():
     exact = better.upper - truth.upper
     assert plain.gap > 3.0 * exact
     assert better.gap <= certify._TIGHT * exact
+
+
+def test_two_equal_rows_of_a_loss_with_a_kink():
+    """Only the intercept counts: 1'c = 0 makes V'c rounding, which is no size of the minimum."""
+    setting = Setting("absolute", 0, m=2, alpha=0.1)
+    y = np.array([0.4, -0.3])
+    problem = replace(setting.problem, targets=y[:, None], weights=np.ones(2), offset=np.zeros(2))
+    V = np.full((2, 3), [0.3, 0.7, 0.1])
+    V[0] *= 1.0 + 1e-15
+    with Workers(1) as workers:
+        solution = interior_in_span(problem, TallMatrix(V, 2, workers), workers, np.float64)
+    assert solution.converged
+    assert np.allclose(solution.dual[:, 0], [1.0, -1.0], atol=1e-8)
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -154,6 +154,12 @@ class Programme:
         length = float(c @ c) / curvature
         return length, 0.5 * length * float(c @ c)
 
+    def reach(self) -> float:
+        """A bound on |c'a| in the box; infinite where the box is not bounded."""
+        used = self.linear != 0.0
+        farthest = np.maximum(np.abs(self.lower[used]), np.abs(self.upper[used]))
+        return float(np.abs(self.linear[used]) @ farthest)
+
     def _size(self) -> float:
         """Size of the entries of the minimiser along c, or of the smallest solution of Ea = e."""
         length, _ = self.steepest()

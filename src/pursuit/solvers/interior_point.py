@@ -291,7 +291,8 @@ class _Record:
     """Writes the log, and decides when the method has converged.
 
     A relative error means nothing for a quantity that vanishes at the solution, so every scale is
-    at least 1e-8 of its value at the start, or of the minimum along c.
+    at least 1e-8 of its value at the start, of the minimum along c, or of c'a in the box, whichever
+    is least.
     """
 
     def __init__(self, programme: Programme, start: Iterate) -> None:
@@ -299,7 +300,7 @@ class _Record:
         self.lines: list[tuple[float, float, float, float, float]] = []
         self._least_terms = _NEGLIGIBLE * programme.equality_residual(start.a)[1]
         self.add(start, 1.0)
-        sizes = [abs(self.lines[0][0]), programme.steepest()[1]]
+        sizes = [abs(self.lines[0][0]), programme.steepest()[1], programme.reach()]
         sizes = [size for size in sizes if 0.0 < size < np.inf]
         self._least_value = _NEGLIGIBLE * min(sizes, default=1.0)
 
