@@ -473,3 +473,21 @@ def test_explanations_and_onnx_are_of_the_decision_function():
     assert output.name == "decision"
     [values] = session.run(None, {"X": X})
     assert np.allclose(values, model.decision_function(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["poisson", "gamma", "negative-binomial", "logistic"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_extreme_weights_do_not_overflow(loss):
+    for seed in (1, 5):
+        X, y, _ = data(loss, 60, seed)
+        w = 10.0 ** np.random.default_rng(seed).uniform(-6, 6, len(X))
+        model = SparseKernelGLM(loss=loss, n_basis=20, random_state=0).fit(X, y, w)
+        bounds = model.certificate_
+        assert np.isfinite([bounds.lower, bounds.relative_gap]).all()
+        assert bounds.lower <= bounds.upper
+
+
+def test_expected_curvatures_far_out_are_finite():
+    f = np.array([-800.0, 0.0, 800.0])
+    for loss in (PoissonRows(), GammaRows(), NegativeBinomialRows(2.0)):
+        assert np.isfinite(curvatures(loss, f, np.ones(3), np.ones(3))).all()

@@ -48,6 +48,8 @@ _SMOOTHING = 0.3
 """Kinks are smoothed as far as this share of the gap allows. Less smoothing takes more steps and
 can give a tighter certificate."""
 _LINE_TOLERANCE = 1e-3
+_LEAST_BEND = 1e-200
+"""Rows with less curvature, in units of the largest, count as straight: its inverse overflows."""
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -216,13 +218,14 @@ def _improved(
         if value - lower <= max(_TIGHT * (value - least), negligible):
             break
         smooth = _Smoothed(loss, width) if loss.kinked else loss
-        step = _step(problem, smooth, matrix, function)
+        # Extreme weights may make a step overflow: the bounds so far are as good without it.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            step = _step(problem, smooth, matrix, function)
         if step is None:
             break
-        function, c = step
+        function, duals = step
         least = min(least, _value(problem, function))
-        slopes = smooth.gradient(function.values, problem.targets[:, 0])
-        for dual in (c, -problem.weights * slopes):
+        for dual in duals:
             lower = max(lower, matrix.lower_bound(problem, dual))
     # Rounding alone can bring one below the other.
     return lower, max(least, lower)
@@ -237,24 +240,24 @@ def _value(problem: GLMProblem, function: _Function) -> float:
 
 def _step(
     problem: GLMProblem, loss: RowLoss, matrix: _FullKernel, function: _Function
-) -> tuple[_Function, Floats] | None:
-    """A step of Newton's method over all functions; None where no row has curvature.
+) -> tuple[_Function, tuple[Floats, Floats]] | None:
+    """A step of Newton's method over all functions; None if no row has curvature, or it overflows.
 
     Where c = a - D(f⁺ + b⁺ - f - b) with D = wℓ'' and a = -wℓ', Newton's function is f⁺ = Kc/α: on
     rows with curvature, (K + αD⁻¹)c = α(D⁻¹a + f + b - b⁺), elsewhere c = a. The best function
-    between f and f⁺ is returned, and c.
+    between f and f⁺ is returned, and two dual points: c, and -wℓ' of that function.
     """
     y, w, alpha = problem.targets[:, 0], problem.weights, float(problem.alphas[0])
     g = function.values
     a = -w * loss.gradient(g, y)
     bends = w * loss.curvature(g, y)
-    curved = bends > 0
+    curved = bends > _LEAST_BEND * float(bends.max())
     if not curved.any():
         return None
     fixed = np.where(curved, 0.0, a)
     shift = matrix.K @ fixed / alpha
     inverse = np.divide(1.0, bends, out=np.full_like(a, np.inf), where=curved)
-    aim = np.where(curved, inverse * a + g - problem.offset - shift, 0.0)
+    aim = np.where(curved, a * np.where(curved, inverse, 0.0) + g - problem.offset - shift, 0.0)
     solved = alpha * matrix.solve(
         alpha * inverse, np.column_stack([aim, np.where(curved, 1.0, 0.0)])
     )
@@ -273,10 +276,12 @@ def _step(
 
     def slope(t: float) -> tuple[float, float]:
         moved = g + t * ahead
-        with np.errstate(over="ignore", invalid="ignore"):
-            first = float((w * ahead) @ loss.gradient(moved, y))
-            second = float((w * ahead**2) @ loss.curvature(moved, y))
+        first = float((w * ahead) @ loss.gradient(moved, y))
+        second = float((w * ahead**2) @ loss.curvature(moved, y))
         return first + alpha * (mixed - old + t * bend), second + alpha * bend
 
     t = line_search(slope, 1.0, guess=1.0, tolerance=_LINE_TOLERANCE)
-    return _Function(g + t * ahead, old + 2.0 * t * (mixed - old) + t * t * bend), c
+    best = _Function(g + t * ahead, old + 2.0 * t * (mixed - old) + t * t * bend)
+    duals = c, -w * loss.gradient(best.values, y)
+    parts = (best.values, best.squared_norm, *duals)
+    return (best, duals) if all(np.isfinite(part).all() for part in parts) else None

@@ -21,6 +21,8 @@ _EXACT = 1e-5
 """Rows with less error than this, in deviations of the targets, lie on the kink of their loss."""
 _LEAST_SPARSITY = 1e-2
 """Least inverse density, in units of the deviation of the targets."""
+_FARTHEST = 300.0
+"""Losses with a link are looked at up to here: exp(f) overflows for a little more than twice it."""
 _TAIL = 0.95
 """Normal quantiles that bandwidths of densities are for."""
 
@@ -53,7 +55,8 @@ def curvatures(loss: RowLoss, f: Floats, y: Floats, weights: Floats) -> Floats:
     if np.array_equal(predicted, f):
         mean = float(np.average(loss.curvature(f, y), weights=weights))
         return np.full_like(f, mean if mean > 0.0 else 1.0)
-    found = loss.curvature(f, predicted)
+    near = np.clip(f, -_FARTHEST, _FARTHEST)
+    found = loss.curvature(near, loss.predicted(near))
     return np.maximum(found, _LEAST_CURVATURE * np.average(found, weights=weights))
 
 
