@@ -491,3 +491,13 @@ def test_expected_curvatures_far_out_are_finite():
     f = np.array([-800.0, 0.0, 800.0])
     for loss in (PoissonRows(), GammaRows(), NegativeBinomialRows(2.0)):
         assert np.isfinite(curvatures(loss, f, np.ones(3), np.ones(3))).all()
+
+
+@pytest.mark.parametrize("loss", NAMES)
+def test_equal_targets_leave_no_gap(loss):
+    X, _, _ = data(loss, 60)
+    level = 0.4 if loss == "logistic" else 2.0
+    for m in (1, 60):
+        found = learning(loss, 10).fit(X[:m], np.full(m, level)).certificate_
+        assert found.relative_gap == 0.0
+        assert np.all(found.per_output["relative_gap"] == 0.0)

@@ -256,6 +256,9 @@ class Certificate:
         Upper bounds on P_min, if a product with K is known: P(f) is at least this far from P_min.
     over : str
         The set over which the minimum is taken, in words.
+    rounding_per_output : array of shape (n_outputs,), optional
+        Gaps up to this are rounding, and count as 0 in ``relative_gap``; 4 units in the last place
+        of the target norms are always rounding.
     """
 
     upper_per_output: Floats
@@ -265,6 +268,7 @@ class Certificate:
     confidence: float = 1.0
     minimum_upper_per_output: Floats | None = None
     over: str = "all functions"
+    rounding_per_output: Floats | None = None
 
     @property
     def upper(self) -> float:
@@ -291,18 +295,30 @@ class Certificate:
     @property
     def relative_gap(self) -> float:
         """2 (P - D) / (y'Wy - P - D), the gap of Smola and Bartlett (2001, SB01); 0 when y = 0."""
-        return relative_gap(self.upper, self.upper - self.gap, float(self.target_norms.sum()))
+        norm, rounding = float(self.target_norms.sum()), float(self._rounding.sum())
+        return relative_gap(self.upper, self.upper - self.gap, norm, rounding)
 
     @property
     def per_output(self) -> dict[str, Floats]:
         """Upper, lower, gap and relative_gap as arrays, one entry per output."""
-        bounds = zip(self.upper_per_output, self.lower_per_output, self.target_norms, strict=True)
+        bounds = zip(
+            self.upper_per_output,
+            self.lower_per_output,
+            self.target_norms,
+            self._rounding,
+            strict=True,
+        )
         return {
             "upper": self.upper_per_output,
             "lower": self.lower_per_output,
             "gap": _gap(self.upper_per_output, self.lower_per_output),
             "relative_gap": np.array([relative_gap(*numbers) for numbers in bounds]),
         }
+
+    @property
+    def _rounding(self) -> Floats:
+        known = self.rounding_per_output
+        return np.zeros_like(self.upper_per_output) if known is None else known
 
     def __str__(self) -> str:
         sure = "" if self.confidence == 1.0 else f" with probability {self.confidence:.3g}"
@@ -363,13 +379,14 @@ def _gap(upper: Floats, lower: Floats) -> Floats:
     return np.maximum(upper - lower, 0.0)
 
 
-def relative_gap(upper: float, lower: float, target_norm: float) -> float:
+def relative_gap(upper: float, lower: float, target_norm: float, rounding: float = 0.0) -> float:
     """2 (P - D) / (y'Wy - P - D), which is SB01's gap(); 0 when there is none, and when y = 0.
 
-    A gap within the rounding of y'Wy counts as 0: where f = 0 is best the quotient would be 0/0.
+    A gap within rounding, given or that of y'Wy, counts as 0: where f = 0 is best the quotient
+    would be 0/0.
     """
     gap = max(upper - lower, 0.0)
-    if gap <= _ROUNDING * abs(target_norm):
+    if gap <= max(_ROUNDING * abs(target_norm), rounding):
         return 0.0
     scale = target_norm - upper - lower
     return 2.0 * gap / scale if scale > 0 else float("inf")

@@ -87,6 +87,7 @@ def glm_certificate(
     plain, product = exact_certificate(
         problem, fitted, squared_norms, dual, rows, kernel, workers, meter
     )
+    plain = replace(plain, rounding_per_output=problem.rounding(fitted))
     if rows.n_rows > IMPROVED_ROWS:
         return plain, product
     matrix = _FullKernel(rows, kernel, workers)

@@ -26,6 +26,8 @@ _MAX_STEPS = 80
 """Steps after which interior point gives up and the fit warns."""
 _ROUNDING, _ENDLESS = 1e-13, 1e200
 _EPSILON = 4.0 * float(np.finfo(np.float64).eps)
+_UNSURE = 16.0 * _EPSILON
+"""Share of a loss that rounding of its conjugate, which has a few terms, adds to a gap."""
 _NEAR = 1e-4
 """How near the best multiple of a dual point is looked for: the bound loses its square."""
 
@@ -152,6 +154,17 @@ class GLMProblem:
         columns = zip(self.losses, total.T, self.targets.T, strict=True)
         losses = np.array([float(self.weights @ loss.value(f, y)) for loss, f, y in columns])
         return losses + 0.5 * self.alphas * squared_norms
+
+    def rounding(self, fitted: Floats) -> Floats:
+        """What P per column may be off by: the rounding of every loss, and of f + b and y in it."""
+        total = fitted + self.offset[:, None]
+        found = []
+        for loss, f, y in zip(self.losses, total.T, self.targets.T, strict=True):
+            value, shift = loss.value(f, y), _UNSURE * (np.abs(f) + np.abs(self.offset))
+            others = (f - shift, y), (f + shift, y), (f, (1.0 - _UNSURE) * y)
+            changes = sum(np.abs(loss.value(*other) - value) for other in others)
+            found.append(self.weights @ (_UNSURE * np.abs(value) + changes))
+        return np.array(found)
 
     def constants(self) -> Floats:
         """The best intercept of each column without any function."""
