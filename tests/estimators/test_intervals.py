@@ -2,6 +2,7 @@
 
 import math
 import re
+import warnings
 from statistics import NormalDist
 
 import numpy as np
@@ -365,6 +366,17 @@ def test_another_model_has_no_guarantee(model, rows):
     with pytest.raises(ValueError, match="conformalize"):
         model.predict_interval(X)
     assert model.conformalize(X[:50], y[:50]).coverage_guarantee_ is not None
+
+
+def test_rows_aside_are_no_weights_of_a_global_part(rows):
+    X, y = rows
+    model = FullScaleGPRegressor(
+        **FIXED, noise=0.1, n_basis=9, n_neighbors=0, calibration="conformal"
+    ).fit(X, y)
+    fitted = np.setdiff1d(np.arange(len(X)), model.conformal_rows_)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.leave_one_out(X[fitted], y[fitted])
 
 
 def test_another_full_scale_model_has_no_guarantee(rows, labelled):

@@ -310,8 +310,9 @@ class ConformalModel:
     def _keep_aside(self, aside: RowsAside) -> None:
         """Calibrate by the rows that this fit has set aside."""
         self.conformal_rows_ = aside.numbers
-        if "_weighted" in vars(self):  # weights of 0 for rows aside are none that a user gave
-            self._weighted = aside.weighted
+        part = global_part(self)
+        if "_weighted" in vars(part):  # weights of 0 for rows aside are none that a user gave
+            part._weighted = aside.weighted
         self._keep_scores(*aside.rows(), "and were set aside before the fit")
 
     def _keep_scores(self, X: Any, y: Any, origin: str) -> None:
