@@ -308,6 +308,8 @@ def test_what_needs_the_same_rows_for_all_outputs_is_refused():
     ):
         with pytest.raises(AttributeError, match="fit a model to each output"):
             call()
+    with pytest.raises(AttributeError, match=r"^sample_functions is for outputs"):
+        model.sample_functions(2)
     assert model.predict_parts(X).shape == (60, 2, 3)
     assert model.sample_y(X[:5], 4).shape == (5, 3, 4)
 
@@ -357,3 +359,13 @@ def test_conjugate_gradients_take_no_gaps():
     X, y, _ = gappy(90)
     with pytest.raises(ValueError, match=r"use solver='cholesky'"):
         exact(solver="cg").fit(X, y)
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_further_rows_end_the_guarantee(complete):
+    X, y, full = gappy()
+    model = process().fit(X[:100], full[:100] if complete else y[:100])
+    model.conformalize(X[100:150], y[100:150])
+    assert model.coverage_guarantee_ is not None
+    model.partial_fit(X[150:], y[150:])
+    assert model.coverage_guarantee_ is None

@@ -858,7 +858,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         self._weighted = any(part._weighted for part in parts)
         value = np.sum([part.path_.value for part in parts], axis=0)
         self.path_ = replace(self.path_, value=value, gap=np.full(len(value), np.nan))
-        self.certificate_ = None
+        self.certificate_ = self.coverage_guarantee_ = None
 
     def _certify_groups(self, problem: Problem) -> None:
         """Store the certificate of the outputs as they were observed."""
