@@ -187,6 +187,16 @@ def test_saved_and_updated(rows, robust, tmp_path):
     )
 
 
+def test_what_needs_weights_before_there_are_errors_is_refused(rows, robust):
+    X = rows[0]
+    with pytest.raises(ValueError, match="weights from the errors of a fit"):
+        robust.emptied()
+    with pytest.raises(ValueError, match="weights from the targets"):
+        robust.std_bounds(X[:5], X)
+    with pytest.raises(ValueError, match="weights from the targets"):
+        robust.std_bounds(X[:5], X, tol=0.1)
+
+
 def test_a_checkpoint_gives_the_same_model(rows, robust, tmp_path):
     X, _, spoiled, _ = rows
     options = {**ROBUST, "checkpoint": tmp_path / "run"}

@@ -149,6 +149,23 @@ class OwnNoise(SampledRows):
             return 1.0 / noise.weights(targets - f, self._spread.noise + variance)
         return None if noise is None else noise.ratio(rows, self._noise_kernel(X), workers)
 
+    def _refuse_to_forget_all(self) -> None:
+        if isinstance(self._noise_model, StudentNoise):
+            raise ValueError(
+                "likelihood='student-t' gives rows weights from the errors of a fit, and a model "
+                "without rows has none to give: use partial_fit on the fitted model, with decay= "
+                "to forget, or fit with likelihood='gaussian' without the rows outliers_."
+            )
+
+    def _refuse_unknown_targets(self, method: str) -> None:
+        """Refuse what weighs training rows without their targets."""
+        if isinstance(self._noise_model, StudentNoise):
+            raise ValueError(
+                f"{method} does not know the targets, and likelihood='student-t' gives rows "
+                "weights from the targets: fit with likelihood='gaussian' without the rows "
+                "outliers_."
+            )
+
     def _same_noise(self, other: Any) -> bool:
         """Whether the noise of another model of this class varies in the same way."""
         noise = self._noise_model

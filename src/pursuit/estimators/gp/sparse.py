@@ -695,6 +695,8 @@ class SparseGPRegressor(
         >>> bool(abs(one(arm.data[:5]) - functions(arm.data)[:5, 3]).max() < 1e-10)
         True
         """
+        check_is_fitted(self)
+        self._refuse_gaps("sample_functions")
         return span_draws(self, n, n_features, random_state)
 
     def std_bounds(
@@ -749,6 +751,7 @@ class SparseGPRegressor(
                 "std_bounds needs k(x, x), which a precomputed matrix of k(x, training rows) does "
                 "not hold: fit with a callable kernel instead."
             )
+        self._refuse_unknown_targets("std_bounds")
         if tol is not None:
             positive("tol", tol)
         queries = held(self, validate_items(self, X_new, reset=False))

@@ -172,6 +172,9 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         """Noise variance of each row relative to ``noise_``; None where it is the same for all."""
         return None
 
+    def _refuse_to_forget_all(self) -> None:
+        """Refuse a model without rows, where new rows could not be weighed by it."""
+
     def _noise_ratio(self, rows: RowSource, X: Any, workers: Workers) -> Floats | float:
         """Noise variance of new observations relative to that of the spread."""
         return 1.0
@@ -549,6 +552,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         model : same class
         """
         check_is_fitted(self)
+        self._refuse_to_forget_all()
         model = self._copied()
         if self._parts:
             model._sums = self._sums | {"n_rows": 0}
