@@ -6,7 +6,7 @@ are filled with predictions; what is fitted in its span are the observed targets
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,11 +14,14 @@ import numpy as np
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
+from pursuit.estimators.inputs import TargetScale
 from pursuit.estimators.saving import made_of, saved_parts
+from pursuit.estimators.span.certify import Certifier
+from pursuit.estimators.span.search import span_model
 from pursuit.gram import GramStatistics, kernel_times
-from pursuit.greedy import Problem, SpanFit, solve_in_span
+from pursuit.greedy import Path, Problem, SpanFit, solve_in_span
 from pursuit.linalg import SpanSolution, invert_lower
-from pursuit.rows import OutputGroup, Sample, draw_rows, output_groups
+from pursuit.rows import OutputGroup, Sample, draw_rows, has_gaps, output_groups
 
 _FILLING_POINTS, _FILLING_ROWS = 256, 8192
 """Basis functions and rows of the models that fill gaps. More: a choice that follows the observed
@@ -112,6 +115,20 @@ class GroupedOutputs:
     It then has coefficients, and no solution or factor of its own.
     """
 
+    tol: float | None
+    n_basis_: int
+    dual_coef_: Floats
+    path_: Path
+    certificate_: Certificate | None
+    coverage_guarantee_: Any
+    _scale: TargetScale
+    _sums: dict[str, Any]
+    _single_output: bool
+    _weighted: bool
+    _copied: Callable[[], Any]
+    _update: Callable[[SpanSolution], None]
+    _certificate_kind: Callable[[int], str | None]
+
     _parts: tuple[Any, ...] = ()
     _part_columns: tuple[Indices, ...] = ()
     """The outputs of each part."""
@@ -125,6 +142,68 @@ class GroupedOutputs:
                 f"{method} is for outputs observed at the same rows, and some targets of this "
                 "model were NaN: fit a model to each output, with the rows that have it."
             )
+
+    def _refuse_tol(self) -> None:
+        """Refuse to find the size of a model for targets with gaps by its certificate."""
+        if self.tol is not None:
+            raise ValueError(
+                f"tol={self.tol:g} finds the size of a model for targets without gaps, and some "
+                "are NaN: set tol=None and give n_basis; certificate_ says what it reached."
+            )
+
+    def _by_outputs(self, sample: Sample) -> list[tuple[OutputGroup, Any]]:
+        """Groups of outputs, each observed at the same rows so far and here, and their models."""
+        n_outputs = sample.n_outputs
+        everything = OutputGroup(np.arange(n_outputs), np.arange(sample.n_rows))
+        groups = output_groups(sample.targets) if has_gaps(sample.targets) else [everything]
+        divided: list[tuple[OutputGroup, Any]] = []
+        for columns, part in zip(
+            self._part_columns or (everything.columns,), self._parts or (self,), strict=True
+        ):
+            for group in groups:
+                common, _, own = np.intersect1d(group.columns, columns, return_indices=True)
+                if len(common):
+                    whole = len(common) == len(columns)
+                    one = part if whole else part._of_outputs(own)
+                    divided.append((OutputGroup(common, group.rows), one))
+        return divided
+
+    def _store_groups(self, fits: list[GroupFit]) -> None:
+        """Keep a model for each group of outputs, after `_store` has kept the basis."""
+        parts = []
+        for fit in fits:
+            part = self._copied()
+            part._scale, part._sums = self._scale.taken(fit.group.columns), fit.sums
+            part._update(fit.solution)
+            parts.append(part)
+        self._keep_parts([fit.group.columns for fit in fits], parts)
+
+    def _keep_parts(self, columns: Sequence[Indices], parts: Sequence[Any]) -> None:
+        """Take the models of groups of outputs for this one."""
+        self.__dict__.pop("_solution", None)
+        self._part_columns, self._parts = tuple(columns), tuple(parts)
+        self.n_basis_ = parts[0].n_basis_
+        self.dual_coef_ = joined_outputs([part.dual_coef_ for part in parts], columns)
+        norms = joined_outputs([part._sums["target_norms"] for part in parts], columns)
+        self._sums = self._sums | {"target_norms": norms}
+        self._weighted = any(part._weighted for part in parts)
+        value = np.sum([part.path_.value for part in parts], axis=0)
+        self.path_ = replace(self.path_, value=value, gap=np.full(len(value), np.nan))
+        self.certificate_ = self.coverage_guarantee_ = None
+
+    def _certify_groups(self, problem: Problem) -> None:
+        """Store the certificate of the outputs as they were observed."""
+        kind = self._certificate_kind(problem.sample.n_rows)
+        if kind is None or self.n_basis_ == 0:
+            return
+        found, columns = [], []
+        for group, part in self._by_outputs(problem.sample):
+            own = problem.restricted(group)
+            model = span_model(part._points, part._solution, own.sample.target_norms())
+            found += Certifier(own).certify([model], kind)
+            columns.append(group.columns)
+        self.certificate_ = joined_certificate(found, columns)
+        self.path_.gap[-1] = self.certificate_.relative_gap
 
     def _saved_state(self) -> dict[str, Any]:
         state: dict[str, Any] = super()._saved_state()  # type: ignore[misc]

@@ -46,7 +46,6 @@ from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.span.certify import Certifier, check_kind
 from pursuit.estimators.span.gaps import (
     GroupedOutputs,
-    GroupFit,
     joined_certificate,
     joined_outputs,
 )
@@ -82,7 +81,7 @@ from pursuit.linalg import (
     reordered,
 )
 from pursuit.objectives import gram_pursuit
-from pursuit.rows import OutputGroup, RowSource, Sample, has_gaps, output_groups
+from pursuit.rows import RowSource, Sample
 from pursuit.tuning import Calibration, LeftOut
 
 _AUTO_CERTIFICATE_ROWS = 10_000, 50_000
@@ -420,18 +419,18 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
             fitted: Self = self.fit(X, y, sample_weight, target=target, weight=weight)
             return fitted
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
+        weighted = sample_weight is not None and bool(np.any(np.asarray(sample_weight) != 1))
         with Workers(self.n_jobs) as workers:
             problem = self._problem(X, y, sample_weight, workers, gaps=True)
             divided = self._by_outputs(problem.sample)
             for group, part in divided:
-                part._take_rows(problem.restricted(group), share)
-        self._weighted |= sample_weight is not None and bool(np.any(np.asarray(sample_weight) != 1))
+                part._take_rows(problem.restricted(group), share, weighted)
         if len(divided) > 1:
             self._sums = self._sums | {"n_rows": self._sums["n_rows"] + problem.sample.n_rows}
             self._keep_parts([group.columns for group, _ in divided], [part for _, part in divided])
         return self
 
-    def _take_rows(self, problem: Problem, share: float) -> None:
+    def _take_rows(self, problem: Problem, share: float, weighted: bool) -> None:
         """Add the sums of further rows to a share of those so far."""
         sample = problem.sample
         added = None
@@ -440,6 +439,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
             added = problem.statistics(self._points, whitener=whitener)
         if share < 1.0:
             self._forget(share)
+        self._weighted |= weighted
         if added is not None:
             self._absorb(added, float(np.log(sample.weights).sum()))
 
@@ -806,31 +806,6 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
             model._parts = tuple(part._copied() for part in self._parts)
         return model
 
-    def _refuse_tol(self) -> None:
-        """Refuse to find the size of a model for targets with gaps by its certificate."""
-        if self.tol is not None:
-            raise ValueError(
-                f"tol={self.tol:g} finds the size of a model for targets without gaps, and some "
-                "are NaN: set tol=None and give n_basis; certificate_ says what it reached."
-            )
-
-    def _by_outputs(self, sample: Sample) -> list[tuple[OutputGroup, Any]]:
-        """Groups of outputs, each observed at the same rows so far and here, and their models."""
-        n_outputs = sample.n_outputs
-        everything = OutputGroup(np.arange(n_outputs), np.arange(sample.n_rows))
-        groups = output_groups(sample.targets) if has_gaps(sample.targets) else [everything]
-        divided: list[tuple[OutputGroup, Any]] = []
-        for columns, part in zip(
-            self._part_columns or (everything.columns,), self._parts or (self,), strict=True
-        ):
-            for group in groups:
-                common, _, own = np.intersect1d(group.columns, columns, return_indices=True)
-                if len(common):
-                    whole = len(common) == len(columns)
-                    one = part if whole else part._of_outputs(own)
-                    divided.append((OutputGroup(common, group.rows), one))
-        return divided
-
     def _of_outputs(self, columns: Indices) -> Self:
         """The model of some of the outputs."""
         model = self._copied()
@@ -840,43 +815,6 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         model._sums = self._sums | {"target_norms": norms}
         model._update(replace(self._factors, z=self._factors.z[:, columns]))
         return model
-
-    def _store_groups(self, fits: list[GroupFit]) -> None:
-        """Keep a model for each group of outputs, after `_store` has kept the basis."""
-        parts = []
-        for fit in fits:
-            part = self._copied()
-            part._scale, part._sums = self._scale.taken(fit.group.columns), fit.sums
-            part._update(fit.solution)
-            parts.append(part)
-        self._keep_parts([fit.group.columns for fit in fits], parts)
-
-    def _keep_parts(self, columns: Sequence[Indices], parts: Sequence[Any]) -> None:
-        """Take the models of groups of outputs for this one."""
-        self.__dict__.pop("_solution", None)
-        self._part_columns, self._parts = tuple(columns), tuple(parts)
-        self.n_basis_ = parts[0].n_basis_
-        self.dual_coef_ = joined_outputs([part.dual_coef_ for part in parts], columns)
-        norms = joined_outputs([part._sums["target_norms"] for part in parts], columns)
-        self._sums = self._sums | {"target_norms": norms}
-        self._weighted = any(part._weighted for part in parts)
-        value = np.sum([part.path_.value for part in parts], axis=0)
-        self.path_ = replace(self.path_, value=value, gap=np.full(len(value), np.nan))
-        self.certificate_ = self.coverage_guarantee_ = None
-
-    def _certify_groups(self, problem: Problem) -> None:
-        """Store the certificate of the outputs as they were observed."""
-        kind = self._certificate_kind(problem.sample.n_rows)
-        if kind is None or self.n_basis_ == 0:
-            return
-        found, columns = [], []
-        for group, part in self._by_outputs(problem.sample):
-            own = problem.restricted(group)
-            model = span_model(part._points, part._solution, own.sample.target_norms())
-            found += Certifier(own).certify([model], kind)
-            columns.append(group.columns)
-        self.certificate_ = joined_certificate(found, columns)
-        self.path_.gap[-1] = self.certificate_.relative_gap
 
     def _forget(self, share: float) -> None:
         """Multiply the weights of all rows so far."""
