@@ -445,7 +445,7 @@ def test_bad_input(options, y, message):
 
 def test_bad_offsets_and_targets():
     X, y, _ = data("poisson", 30)
-    for wrong in (np.zeros(29), np.full(30, -np.inf)):
+    for wrong in (np.zeros(29), np.full(30, -np.inf), "exposure", np.full(30, "1")):
         with pytest.raises(ValueError, match="offset must hold a finite number for each of the 30"):
             given("poisson").fit(X, y, offset=wrong)
     with pytest.raises(ValueError, match="name their column by target="):

@@ -590,10 +590,13 @@ def _offset(offset: Any, n_rows: int) -> Floats:
     """Offsets as a float array; zeros when None."""
     if offset is None:
         return np.zeros(n_rows)
-    given = np.asarray(computed(offset), dtype=np.float64)
-    if given.shape != (n_rows,) or not np.isfinite(given).all():
+    given = np.asarray(computed(offset))
+    number = given.dtype.kind in "iufO" and given.shape == (n_rows,)
+    values = given.astype(np.float64) if number else np.empty(0)
+    if not number or not np.isfinite(values).all():
         raise ValueError(
-            f"offset must hold a finite number for each of the {n_rows} rows, got shape "
-            f"{given.shape}: for counts it is the logarithm of the exposure, which is positive."
+            f"offset must hold a finite number for each of the {n_rows} rows, got an array of "
+            f"{given.dtype} of shape {given.shape}: for counts it is the logarithm of the "
+            "exposure, which is positive."
         )
-    return given
+    return values
