@@ -359,3 +359,17 @@ def test_a_scorer_says_what_an_estimator_lacks(rows):
         metrics.coverage_scorer(0.9, "conformal")(BayesianRidge().fit(X, y), X, y)
     with pytest.raises(TypeError, match="MultiOutputRegressor has no predict"):
         metrics.crps_scorer(MultiOutputRegressor(model).fit(X, np.c_[y, y]), X, np.c_[y, y])
+
+
+def test_scores_far_out_and_scorers_of_what_is_not_known():
+    assert metrics.log_density([1e200], [0.0], 1.0) == -np.inf
+    assert metrics.crps([1e200], [0.0], 1.0) == pytest.approx(1e200)
+    assert metrics.crps([1e200], [0.0], 1e-200) == pytest.approx(1e200)
+    for level in ("high", None, 90):
+        with pytest.raises(ValueError, match="level must be a number between 0 and 1"):
+            metrics.interval_scorer(level)
+    for scorer in (metrics.interval_scorer, metrics.coverage_scorer):
+        with pytest.raises(ValueError, match="method must be one of"):
+            scorer(0.9, "predict")
+    with pytest.raises(ValueError, match="method must be one of"):
+        metrics.quantile_scorer([0.1, 0.9], "normal")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from statistics import NormalDist
 from typing import Any
 
@@ -41,6 +42,7 @@ __all__ = [
     "quantile_scorer",
 ]
 
+_METHODS = ("gaussian", "conformal")
 _AVERAGES = ("uniform_average", "raw_values")
 
 
@@ -79,7 +81,9 @@ def log_density(
     -1.1689
     """
     error, spread = _errors(y, mean, std)
-    values = -0.5 * (error / spread) ** 2 - np.log(spread) - 0.5 * np.log(2.0 * np.pi)
+    # Far out the density is 0, and its logarithm -∞.
+    with np.errstate(over="ignore"):
+        values = -0.5 * (error / spread) ** 2 - np.log(spread) - 0.5 * np.log(2.0 * np.pi)
     return _averaged(values, sample_weight, multioutput)
 
 
@@ -129,8 +133,9 @@ def crps(
     0.4181
     """
     error, spread = _errors(y, mean, std)
-    z = error / spread
-    density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
+    with np.errstate(over="ignore"):
+        z = error / spread
+        density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
     values = error * (2.0 * ndtr(z) - 1.0) + spread * (2.0 * density - 1.0 / np.sqrt(np.pi))
     return _averaged(values, sample_weight, multioutput)
 
@@ -479,6 +484,7 @@ def interval_scorer(level: float = 0.9, method: str = "gaussian") -> _IntervalSc
     (3,)
     """
     _check_level("level", level)
+    _check_method(method, _METHODS)
     return _IntervalScorer(level, method, negative_score=True)
 
 
@@ -502,6 +508,7 @@ def coverage_scorer(level: float = 0.9, method: str = "gaussian") -> _IntervalSc
         ``scorer(estimator, X, y)``, for ``scoring=`` of scikit-learn's functions.
     """
     _check_level("level", level)
+    _check_method(method, _METHODS)
     return _IntervalScorer(level, method, negative_score=False)
 
 
@@ -522,6 +529,7 @@ def quantile_scorer(levels: ArrayLike, method: str = "gaussian") -> _QuantileSco
     callable
         ``scorer(estimator, X, y)``, for ``scoring=`` of scikit-learn's functions.
     """
+    _check_method(method, (*_METHODS, "predict"))
     return _QuantileScorer(tuple(_checked_levels(levels).tolist()), method)
 
 
@@ -585,8 +593,13 @@ def _checked_levels(levels: Any) -> Floats:
 
 
 def _check_level(name: str, level: float) -> None:
-    if not 0.0 < level < 1.0:
+    if not isinstance(level, Real) or not 0.0 < level < 1.0:
         raise ValueError(f"{name} must be a number between 0 and 1, got {level!r}: 0.9 is 90 %")
+
+
+def _check_method(method: str, known: tuple[str, ...]) -> None:
+    if method not in known:
+        raise ValueError(f"method must be one of {known}, got {method!r}")
 
 
 def _columns(
