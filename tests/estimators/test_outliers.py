@@ -197,6 +197,16 @@ def test_what_needs_weights_before_there_are_errors_is_refused(rows, robust):
         robust.std_bounds(X[:5], X, tol=0.1)
 
 
+def test_gaps_in_further_rows_are_refused(rows):
+    X, y, spoiled, _ = rows
+    model = SparseGPRegressor(**ROBUST).fit(X[:300], np.column_stack([spoiled, y])[:300])
+    gappy = np.column_stack([y, y])[300:320]
+    gappy[3, 1] = np.nan
+    for call in (model.partial_fit, model.leave_one_out):
+        with pytest.raises(ValueError, match="some targets are NaN"):
+            call(X[300:320], gappy)
+
+
 def test_a_checkpoint_gives_the_same_model(rows, robust, tmp_path):
     X, _, spoiled, _ = rows
     options = {**ROBUST, "checkpoint": tmp_path / "run"}

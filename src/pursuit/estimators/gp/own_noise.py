@@ -23,8 +23,13 @@ from pursuit.gram import kernel_times
 from pursuit.greedy import Problem, SpanFit
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import PredictiveVariance, Workers
-from pursuit.rows import RowSource
+from pursuit.rows import RowSource, has_gaps
 from pursuit.tuning import Calibration
+
+NO_GAPS = (
+    "some targets are NaN, and likelihood='student-t' and noise='varying' set the weights of whole "
+    "rows: fit each output by itself, without its gaps."
+)
 
 
 class OwnNoise(SampledRows):
@@ -143,6 +148,8 @@ class OwnNoise(SampledRows):
         """Noise variance of rows with targets relative to ``noise_``, if it is not all the same."""
         noise = self._noise_model
         if isinstance(noise, StudentNoise):
+            if has_gaps(targets):
+                raise ValueError(NO_GAPS)
             kernel, points = self._compiled(X), self._points
             f = kernel_times(rows, kernel, points, self._coefficient_columns, workers)
             variance = latent_variance(rows, kernel, points, self._solution, self._spread, workers)

@@ -41,7 +41,7 @@ from pursuit.estimators.gp.error_bars import (
 from pursuit.estimators.gp.function_draws import FunctionDraws, span_draws
 from pursuit.estimators.gp.gaps import calibrate_groups
 from pursuit.estimators.gp.outliers import first_weights, robust_units
-from pursuit.estimators.gp.own_noise import OwnNoise
+from pursuit.estimators.gp.own_noise import NO_GAPS, OwnNoise
 from pursuit.estimators.gp.reweighting import LAST_SHARE, OwnWeights
 from pursuit.estimators.gp.stages import (
     LEARNING_SHARE,
@@ -460,10 +460,7 @@ class SparseGPRegressor(
 
     def _check_likelihood(self, gaps: bool) -> None:
         if gaps and (self.likelihood == "student-t" or self.noise == "varying"):
-            raise ValueError(
-                "some targets are NaN, and likelihood='student-t' and noise='varying' set the "
-                "weights of whole rows: fit each output by itself, without its gaps."
-            )
+            raise ValueError(NO_GAPS)
         if self.likelihood == "student-t" and self.noise == "varying":
             raise ValueError(
                 "likelihood='student-t' and noise='varying' both set the weights of the rows: use "
