@@ -379,6 +379,19 @@ def test_rows_aside_are_no_weights_of_a_global_part(rows):
         model.leave_one_out(X[fitted], y[fitted])
 
 
+def test_no_levels_and_no_rows_are_refused_with_the_remedy(rows):
+    X, y = rows
+    model = SparseGPRegressor(**FIXED, noise=0.1, n_basis=9, calibration="conformal").fit(X, y)
+    for method in ("conformal", "gaussian"):
+        with pytest.raises(ValueError, match="q is empty"):
+            model.predict_quantile(X, [], method=method)
+    seen_once = np.column_stack([y, np.where(np.arange(len(y)) < 1, y, np.nan)])
+    model = SparseGPRegressor(**FIXED, noise=0.1, n_basis=9).fit(X, np.column_stack([y, y]))
+    model.conformalize(X[50:90], seen_once[50:90])
+    with pytest.raises(ValueError, match=r"there are 0: pass more to conformalize\(X, y\)\.$"):
+        model.predict_interval(X)
+
+
 def test_another_full_scale_model_has_no_guarantee(rows, labelled):
     X, y = rows
     model = made(REGRESSORS[3]).fit(X, y)

@@ -100,11 +100,11 @@ class CoverageGuarantee:
         rank = math.ceil((n + 1) * share)
         if rank > n:
             needed = math.ceil(share / (1 - share))
-            most = 100 * n / (n + 1)
+            most = math.floor(100 * n / (n + 1))
+            less = f", or ask for at most {most} %" if n else ""
             raise ValueError(
                 f"{100 * level:g} % needs {needed} rows or more that had no part in the fit, and "
-                f"there are {n}: pass more to conformalize(X, y), or ask for at most "
-                f"{math.floor(most)} %."
+                f"there are {n}: pass more to conformalize(X, y){less}."
             )
         return rank
 
@@ -446,6 +446,8 @@ class IntervalModel(ConformalModel):
             With a further, last axis for a sequence q.
         """
         several = np.ndim(q) > 0
+        if several and not len(q):  # type: ignore[arg-type]
+            raise ValueError("q is empty: pass one probability or more, for instance [0.05, 0.95].")
         levels = [_check_level("q", one) for one in (list(q) if several else [q])]  # type: ignore[arg-type]
         if self._is_conformal(method):
             guarantee = self._guaranteed(self._otherwise)
