@@ -68,6 +68,13 @@ def test_noise_at_is_the_noise_in_units_of_y(varying, constant):
     np.testing.assert_allclose(np.diag(covariance), total**2, rtol=1e-8)
 
 
+def test_the_report_tells_what_was_found(varying, constant, tmp_path):
+    for model, told in ((varying, True), (constant, False)):
+        model.report(tmp_path / "page.html")
+        page = (tmp_path / "page.html").read_text()
+        assert ("varies with the inputs: the log density" in page) == told
+
+
 def test_units_of_the_targets_do_not_matter(data, varying):
     X, y = data
     scaled = SparseGPRegressor(noise="varying", **FAST).fit(X, 1e3 * y + 5e4)

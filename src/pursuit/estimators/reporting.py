@@ -344,6 +344,7 @@ def _settings(model: Any) -> Table:
     if learned is not None:
         rows.append(("Kernel family", learned.family))
         rows += [("Kept because", learned.kept)] if learned.kept else []
+        rows += [("Noise", learned.noise)] if learned.noise else []
     defaults = type(model)()
     changed = {
         name: value
