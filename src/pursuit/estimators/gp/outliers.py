@@ -37,7 +37,9 @@ _DEGREES = 4.0, 200.0
 """Range of ν. With fewer degrees of freedom the weights of ordinary rows differ more, and the mean
 loses more than outliers would cost. With more the noise is Gaussian for all purposes."""
 _SHARES = 1e-6, 0.3
-"""Range of ε. More rows cannot be told from noise."""
+_MOST_WRONG, _GROSS = 0.25, 15.0
+"""Range of ε. Rows are not taken to be wrong if they are more than a quarter, or if the errors do
+not reach beyond so many deviations of the noise: these are tails, skewness or varying noise."""
 _FIRST_SHARE = 0.02
 _LEAST_WEIGHT = 1e-6
 _LAST_QUANTILE = 1e-4
@@ -163,8 +165,8 @@ def log_student(squares: Floats, squared_scale: Floats, degrees: float, k: int) 
 def learn_student(errors: LeftOut, start: float) -> tuple[StudentNoise, PredictiveVariance]:
     """Noise and spread that give rows left out the largest density.
 
-    Rows are wrong altogether only if that gains a logarithm of their number: heavy tails alone can
-    be taken for a few wrong rows as well.
+    Rows are wrong altogether only if that gains a logarithm of their number, since a few of them
+    can stand for heavy tails as well, and if they are few and far from the others.
     """
     k = errors.error.shape[1]
     squares = (errors.error**2).sum(axis=1)
@@ -201,6 +203,9 @@ def learn_student(errors: LeftOut, start: float) -> tuple[StudentNoise, Predicti
     found = fitted(first)
     if np.all(ranges > 0):
         with_wrong = fitted([*first, float(logit(_FIRST_SHARE))])
-        if with_wrong.fun < found.fun - np.log(len(squares)):
+        noise, spread = at(with_wrong.x)
+        reach = 0.5 * float(ranges.min()) / (noise.deviation * np.sqrt(spread.noise))
+        gains = with_wrong.fun < found.fun - np.log(len(squares))
+        if gains and noise.wrong < _MOST_WRONG and reach >= _GROSS:
             found = with_wrong
     return at(found.x)
