@@ -169,6 +169,8 @@ def check_loss(loss: RowLoss, y: ArrayLike) -> None:
     >>> from pursuit.testing import check_loss
     >>> check_loss(HuberRows(1.5), [0.3, -2.0, 1.0, 4.0])
     """
+    is_loss = hasattr(loss, "checked") and not isinstance(loss, type)
+    _require(is_loss, f"{loss!r} is not an instance of a subclass of pursuit.RowLoss")
     targets = _check_targets(loss, y)
     for name in ("value", "gradient", "curvature"):
         shape = getattr(loss, name)(np.zeros_like(targets), targets).shape

@@ -527,3 +527,15 @@ def test_the_check_finds_every_wrong_clause(message):
 def test_the_check_wants_different_targets():
     with pytest.raises(AssertionError, match="at least four targets"):
         check_loss(LogCosh(), [1.0, 1.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("wrong", ["poisson", LogCosh])
+def test_the_check_wants_an_instance(wrong):
+    with pytest.raises(AssertionError, match="not an instance of a subclass"):
+        check_loss(wrong, [0.0, 1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("delta", [0.0, -1.0, np.nan])
+def test_the_width_of_hubers_loss_is_positive(delta):
+    with pytest.raises(ValueError, match="delta must be positive"):
+        HuberRows(delta)

@@ -246,6 +246,10 @@ class HuberRows(RowLoss):
     most_curved = 1.0
     piecewise_quadratic = True
 
+    def __post_init__(self) -> None:
+        if not self.delta > 0.0:
+            raise ValueError(f"delta must be positive, got {self.delta}.")
+
     def value(self, f: Floats, y: Floats) -> Floats:
         """Huber's function of y - f."""
         size = np.abs(y - f)
