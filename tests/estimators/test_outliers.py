@@ -8,6 +8,8 @@ from sklearn.gaussian_process.kernels import RBF
 
 import pursuit
 from pursuit import Evidence, SparseGPRegressor
+from pursuit.estimators.gp.outliers import learn_student
+from pursuit.tuning import LeftOut
 
 FAST = {"n_basis": 40, "optimizer": Evidence(rows=400), "random_state": 0}
 ROBUST = {**FAST, "likelihood": "student-t"}
@@ -233,3 +235,34 @@ def test_a_matrix_of_kernel_values(rows):
     model = SparseGPRegressor("precomputed", likelihood="student-t", n_basis=40, random_state=0)
     model.fit(K, spoiled)
     np.testing.assert_array_equal(model.outliers_, bad)
+
+
+ERRORS = {
+    "normal": lambda rng, m: rng.standard_normal(m),
+    "uniform": lambda rng, m: rng.uniform(-1, 1, m),
+    "skewed": lambda rng, m: rng.standard_exponential(m) - 1,
+    "two sizes": lambda rng, m: rng.choice([0.1, 1.0], m) * rng.standard_normal(m),
+    "few values": lambda rng, m: rng.choice([-1.0, 0.0, 0.0, 1.0], m),
+    "equal": lambda rng, m: np.zeros(m),
+}
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_noise_of_any_shape_is_no_outlier(kind):
+    error = ERRORS[kind](np.random.default_rng(0), 500)
+    assert learned(error).wrong == 0.0
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.2])
+def test_gross_errors_are_told_from_noise(share):
+    rng = np.random.default_rng(0)
+    far = rng.random(2000) < share
+    error = rng.standard_normal(2000) + np.where(far, rng.normal(0, 50, 2000), 0.0)
+    np.testing.assert_allclose(learned(error).wrong, far.mean(), rtol=0.25)
+
+
+def learned(error):
+    m = len(error)
+    zero = np.zeros(m)
+    left = LeftOut(error[:, None], zero, zero, np.ones(m), np.ones(m), np.arange(m))
+    return learn_student(left, 1.0)[0]
