@@ -41,6 +41,8 @@ _MOST_WRONG, _GROSS = 0.25, 15.0
 """Range of ε. Rows are not taken to be wrong if they are more than a quarter, or if the errors do
 not reach beyond so many deviations of the noise: these are tails, skewness or varying noise."""
 _FIRST_SHARE = 0.02
+_LARGEST_LOG = 300.0
+"""Where all errors are 0 the noise would have no least value."""
 _LEAST_WEIGHT = 1e-6
 _LAST_QUANTILE = 1e-4
 """Quantiles of the noise are those between this and one less it; beyond lie rows that are wrong."""
@@ -176,7 +178,8 @@ def learn_student(errors: LeftOut, start: float) -> tuple[StudentNoise, Predicti
     def at(point: Floats) -> tuple[StudentNoise, PredictiveVariance]:
         low, high = np.log(_DEGREES)
         degrees = float(np.exp(np.clip(point[0], low, high)))
-        spread = PredictiveVariance(float(np.exp(point[1])), float(np.exp(min(point[2], 0))))
+        log_noise = np.clip(point[1], -_LARGEST_LOG, _LARGEST_LOG)
+        spread = PredictiveVariance(float(np.exp(log_noise)), float(np.exp(min(point[2], 0))))
         if len(point) == 3:
             return StudentNoise(degrees), spread
         wrong = float(np.clip(expit(point[3]), *_SHARES))
