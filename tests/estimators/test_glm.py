@@ -501,3 +501,12 @@ def test_equal_targets_leave_no_gap(loss):
         found = learning(loss, 10).fit(X[:m], np.full(m, level)).certificate_
         assert found.relative_gap == 0.0
         assert np.all(found.per_output["relative_gap"] == 0.0)
+
+
+def test_counts_that_are_all_0_have_a_score():
+    """A fold without any count has no best constant, which must not end a cross-validation."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (60, 1)), rng.poisson(0.5, 60)
+    model = SparseKernelGLM(RBF(1.0), alpha=0.1, optimizer=None, n_basis=10).fit(X, y)
+    assert model.score(X[:5], np.zeros(5)) == 0.0
+    assert 0.0 < model.score(X, y) < 1.0

@@ -443,10 +443,14 @@ def validate_targets(y: Any, *, gaps: bool = False) -> Floats:
         allow_nd=True,
         input_name="y",
         ensure_min_samples=0,
-        ensure_all_finite="allow-nan" if gaps else True,
+        ensure_all_finite="allow-nan",
     )
-    if gaps and y.ndim == 1:
-        assert_all_finite(y, input_name="y")
+    if np.isnan(y).any() and (y.ndim == 1 or not gaps):
+        raise ValueError(
+            "Input y contains NaN: leave out the rows without a target. NaN in some of several "
+            "outputs is for SparseGPRegressor, ExactGPRegressor with solver='cholesky' and "
+            "SparseKernelRidge with refit=True."
+        )
     if y.ndim == 1:
         return np.asarray(column_or_1d(y))
     if y.ndim != 2:

@@ -286,6 +286,13 @@ class PinballRows(RowLoss):
     most_curved = np.inf
     kinked = True
 
+    def __post_init__(self) -> None:
+        if not self.low < 0.0 < self.high:
+            raise ValueError(
+                f"low must be negative and high positive, got {self.low} and {self.high}: "
+                "PinballRows.of_quantile(0.9) is the loss of the 90 % quantile."
+            )
+
     @classmethod
     def absolute(cls) -> PinballRows:
         """|u|."""

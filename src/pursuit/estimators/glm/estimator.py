@@ -432,9 +432,13 @@ class SparseKernelGLM(
         scores = []
         for loss, f in zip(self._given().rows(), values.T, strict=True):
             targets = loss.checked(column_or_1d(computed(y)))
-            constant = loss.constant(targets, weights, shift)
             left = float(weights @ loss.deviance(f + shift, targets))
-            whole = float(weights @ loss.deviance(constant + shift, targets))
+            try:
+                constant = loss.constant(targets, weights, shift)
+            except ValueError:  # all counts are 0: the best constant explains them all
+                whole = 0.0
+            else:
+                whole = float(weights @ loss.deviance(constant + shift, targets))
             scores.append(1.0 - left / whole if whole > 0 else float(left == 0))
         return float(np.mean(scores))
 
