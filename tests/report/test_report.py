@@ -69,6 +69,7 @@ def waves(m=300):
 MODELS = {
     "SparseGPRegressor": {"n_basis": 20},
     "SparseKernelRidge": {"n_basis": 10},
+    "SparseKernelGLM": {"loss": "huber", "n_basis": 10},
     "FullScaleGPRegressor": {"n_basis": 20, "n_neighbors": 8},
     "ExactGPRegressor": {"kernel": RBF(1.0), "noise": 0.1, "solver": "cg"},
     "KernelMatchingPursuitRegressor": {"n_basis": 10},

@@ -24,6 +24,8 @@ _DIRECTIONS, _ROWS_PER_DIRECTION = 10, 20
 variation is seen, and coarse variation less surely."""
 _RARE = 1e-4
 """Chance below which errors of equal size everywhere are not believed in."""
+_WORTH_TELLING = 0.7
+"""Standard deviation of the log variance over the rows that is: about a factor of 2."""
 _LEAST_SQUARE = 1e-8
 """Smaller squares of standardised errors count as this."""
 _DOUBT = np.log(10.0)
@@ -450,7 +452,7 @@ def describe_tails(errors: LeftOut, spread: PredictiveVariance) -> str:
 
 
 def describe_variation(features: Floats, errors: LeftOut, spread: PredictiveVariance) -> str:
-    """A sentence if the size of standardised errors varies over the rows, else nothing.
+    """A sentence if the size of standardised errors varies much over the rows, else nothing.
 
     A score test (Koenker 1981) with log squares in place of squares, which no heavy tail upsets:
     they are regressed on the leading directions of the features V, and without any relation n R²
@@ -470,9 +472,11 @@ def describe_variation(features: Floats, errors: LeftOut, spread: PredictiveVari
     D -= D.mean(axis=0)
     logs -= logs.mean()
     fitted = D @ np.linalg.lstsq(D, logs, rcond=None)[0]
-    total = float(logs @ logs)
-    chance = float(chdtrc(k, r * float(fitted @ fitted) / total)) if total > 0 else 1.0
-    if chance > _RARE:
+    total, explained = float(logs @ logs), float(fitted @ fitted)
+    chance = float(chdtrc(k, r * explained / total)) if total > 0 else 1.0
+    # Of pure chance the k directions explain k/r.
+    variation = np.sqrt(max(explained - total * k / r, 0.0) / r)
+    if chance > _RARE or variation < _WORTH_TELLING:
         return ""
     return (
         f"the size of the errors varies with the inputs (chance {chance:.1g} if it did not): if "
