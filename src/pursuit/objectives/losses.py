@@ -81,7 +81,7 @@ class RowLoss(ABC):
         return self.gradient(f, y), self.curvature(f, y)
 
     def largest_curvature(self, reach: float) -> float:
-        """The largest curvature of all predictions with |f| ≤ reach."""
+        """The largest curvature of all predictions from -reach to reach."""
         return self.most_curved
 
     def slopes(self, y: Floats) -> tuple[Floats, Floats]:
