@@ -32,6 +32,7 @@ DRAWN = (
     "FullScaleGPRegressor",
     "SparseGPClassifier",
     "SparseGPRegressor",
+    "SparseKernelGLM",
     "SparseKernelPCA",
 )
 
