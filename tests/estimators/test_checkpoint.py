@@ -129,7 +129,7 @@ def undisturbed(tmp_path_factory):
 
 def test_killed_at_random_moments(tmp_path, size, undisturbed):
     rng = np.random.default_rng(0)
-    for kill in range(size(3, 20)):
+    for kill in range(size(2, 20)):
         folder, log = undisturbed.folder(tmp_path / f"folder{kill}"), tmp_path / f"{kill}.log"
         process = start(folder, log)
         time.sleep(rng.uniform(0.0, undisturbed.seconds))

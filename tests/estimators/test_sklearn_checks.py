@@ -84,7 +84,7 @@ CONFIGURATIONS = [
     SparseKernelCCA(kernel_x="precomputed", kernel_y="linear"),
     SparseKernelGLM(),
     SparseKernelGLM(loss="huber", optimizer=None, alpha=0.1),
-    SparseKernelGLM(loss="quantile", quantile=0.1, search="fresh"),
+    SparseKernelGLM(loss="quantile", quantile=0.1, search="fresh", optimizer=None),
     SparseKernelGLM(kernel="precomputed"),
     SparseKernelPCA(),
     SparseKernelPCA(n_basis=8, search="fresh"),
