@@ -133,7 +133,7 @@ class CoverageGuarantee:
         return float(ends[0]), float(ends[1])
 
     def largest(self, level: float) -> Any:
-        """What the size of a score of a new row does not exceed with this probability, for each output."""
+        """What the size of a new score does not exceed with this probability, for each output."""
         return self._ranked(np.abs(self.scores), level)
 
     def quantile(self, q: float) -> Any:
