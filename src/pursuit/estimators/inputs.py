@@ -420,6 +420,11 @@ def validate_held(
     return check_X_y(rows, y, estimator=estimator, **checks)
 
 
+def as_passed(index: Indices, present: Indices) -> Indices:
+    """Numbers of rows among those with weight as numbers among all rows; -1 stays -1."""
+    return np.where(index >= 0, present[index], -1)
+
+
 def validate_targets(y: Any, *, gaps: bool = False) -> Floats:
     """Y as a finite float array of one or two dimensions.
 

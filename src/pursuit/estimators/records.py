@@ -82,8 +82,8 @@ def records() -> dict[str, type]:
     from pursuit.estimators.maps.landmarks import Landmarks, Projection
     from pursuit.estimators.maps.neighbors import SearchCost
     from pursuit.estimators.matching.search import MatchingModels
+    from pursuit.estimators.span.features import SpanFunction
     from pursuit.estimators.span.steps import StepFit
-    from pursuit.estimators.svm.problem import MachineSolution
     from pursuit.objectives import SigmoidAtoms
     from pursuit.solvers.em import Mixture
     from pursuit.tuning.learning import Stage
@@ -103,7 +103,6 @@ def records() -> dict[str, type]:
         LaplaceFit,
         LearnedKernel,
         LeavingRows,
-        MachineSolution,
         Mixture,
         NearRows,
         OwnWeights,
@@ -113,6 +112,7 @@ def records() -> dict[str, type]:
         SearchCost,
         SigmoidAtoms,
         Stage,
+        SpanFunction,
         StepFit,
         StudentNoise,
         Subspace,

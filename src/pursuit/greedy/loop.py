@@ -125,6 +125,12 @@ class Path:
         columns: dict[str, Any] = {name: getattr(self, name)[:n] for name in known}
         return replace(self, **columns, stop_reason="n_basis")
 
+    def end(self, gap: float, meter: CostMeter) -> None:
+        """Write the gap that a certificate has found into the last step, and the cost so far."""
+        if len(self):
+            self.gap[-1], self.seconds[-1] = gap, meter.seconds
+            self.entries[-1], self.passes[-1] = meter.entries, meter.passes
+
     @classmethod
     def joined(cls, paths: Sequence[Path]) -> Path:
         """Paths of basis functions one after the other; the last one says why they ended."""

@@ -381,8 +381,7 @@ def refit(
     pool = pool.take(order)
     R = reordered(K, R, order)
     solution, final = _solve(problem, pool, R, statistics.restricted(order), dtype, enough)
-    half_norm = 0.5 * float(final.target_norms.sum())
-    value = half_norm - np.cumsum(solution.gains().sum(axis=1))
+    value = solution.values(final.target_norms)
     stopped = "rank" if len(order) < len(choice.pool) else choice.path.stop_reason
     n_rows = final.n_rows if final.n_rows < problem.sample.n_rows else None
     if n_rows is not None:

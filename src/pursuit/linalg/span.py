@@ -149,6 +149,10 @@ class SpanSolution:
         """½z²: how much each basis function lowers the objective, per output."""
         return 0.5 * self.z**2
 
+    def values(self, target_norms: Floats) -> Floats:
+        """P of the first 1, 2, …, n functions, summed over outputs, from y'Wy of each output."""
+        return 0.5 * float(target_norms.sum()) - np.cumsum(self.gains().sum(axis=1))
+
     def coordinates(self) -> Floats:
         """u = L⁻ᵀz, coefficients on the orthonormal functions V."""
         return _solve_lower(self.L, self.z, transposed=True)

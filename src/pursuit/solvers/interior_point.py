@@ -25,6 +25,8 @@ _NEGLIGIBLE = 1e-8
 _ENDLESS = 1e20
 _INACCURATE = 1e-2
 _FARTHER, _WORTH, _SPREAD = 0.3, 0.03, 10.0
+_FEW_DIGITS = 1e-4
+"""Relative gap from which on predictions are those of the optimum for all purposes."""
 _SHORT, _POWERS = 0.3, (0.5, 1.0, 1.5, 2.0)
 
 
@@ -84,6 +86,12 @@ class InteriorPointSolution:
     dual: float
     log: InteriorPointLog
     converged: bool
+
+    @property
+    def close_enough(self) -> bool:
+        """Whether it has converged, or was ended by rounding with few digits missing."""
+        gap = abs(self.primal - self.dual)
+        return self.converged or gap <= _FEW_DIGITS * abs(self.primal)
 
     @property
     def steps(self) -> int:

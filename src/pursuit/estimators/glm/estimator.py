@@ -36,6 +36,7 @@ from pursuit.estimators.glm.named import POSITIVE, GivenLoss
 from pursuit.estimators.glm.working import dispersions
 from pursuit.estimators.gp.stages import warn_of_light_rows, with_importance
 from pursuit.estimators.inputs import (
+    as_passed,
     check_lengths,
     n_rows,
     named_columns,
@@ -344,7 +345,8 @@ class SparseKernelGLM(
             notes = list(fitted.learned.report.warnings)
             if self._certifies(len(present)) and not run.stopping:
                 if time_to_certify(self.certificate, run.clock):
-                    self._set_certificate(certified(fitted, run), fitted.chooser.meter)
+                    self.certificate_ = certified(fitted, run)
+                    self.path_.end(self.certificate_.relative_gap, fitted.chooser.meter)
                 else:
                     notes.append(NO_TIME_TO_CERTIFY)
             beta = self._coefficient_columns
@@ -527,9 +529,6 @@ class SparseKernelGLM(
     def _store(self, fit: GLMFit, present: Indices) -> None:
         """Keep the model; row numbers are those of the rows passed to fit."""
 
-        def as_passed(index: Indices) -> Indices:
-            return np.where(index >= 0, present[index], -1)
-
         def single(values: Floats) -> Any:
             return float(values[0]) if one else values
 
@@ -538,7 +537,7 @@ class SparseKernelGLM(
         self.kernel_ = fit.learned.kernel
         self.feature_relevance_ = fit.learned.report.relevance
         self.basis_ = None if reads_matrix(self) else fit.span.pool.items
-        self.basis_indices_ = as_passed(fit.span.pool.index)
+        self.basis_indices_ = as_passed(fit.span.pool.index, present)
         self.n_basis_ = len(fit.span)
         coefficients = fit.span.coefficients(solution.coordinates)
         self.dual_coef_ = coefficients[:, 0] if one else coefficients
@@ -553,7 +552,7 @@ class SparseKernelGLM(
         self._narrowest = _NARROWEST * width if width > 0.0 else 1.0
         self._has_offset = bool(problem.offset.any())
         self.n_iter_ = solution.steps
-        self.path_ = replace(fit.path, index=as_passed(fit.path.index))
+        self.path_ = replace(fit.path, index=as_passed(fit.path.index, present))
         self.certificate_ = self.coverage_guarantee_ = None
         self._squared_norms = solution.squared_norms
         self._keep_bound_basis(fit.chooser.kernel)
@@ -576,13 +575,6 @@ class SparseKernelGLM(
     @property
     def _target_range(self) -> tuple[float, float]:
         return self._given().rows()[0].target_range
-
-    def _set_certificate(self, certificate: Certificate, meter: CostMeter) -> None:
-        """Store the certificate, and its gap and cost in the path."""
-        self.certificate_ = certificate
-        if path := self.path_:
-            path.gap[-1], path.seconds[-1] = certificate.relative_gap, meter.seconds
-            path.entries[-1], path.passes[-1] = meter.entries, meter.passes
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

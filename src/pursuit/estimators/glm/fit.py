@@ -14,7 +14,7 @@ from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.glm.alpha import tuned_alpha
 from pursuit.estimators.glm.certify import glm_certificate
 from pursuit.estimators.glm.named import GivenLoss
-from pursuit.estimators.glm.problem import GLMProblem, GLMSolution
+from pursuit.estimators.glm.problem import GLMProblem
 from pursuit.estimators.glm.working import Working, located, normal_dispersions, working
 from pursuit.estimators.gp.stages import (
     LearnedKernel,
@@ -23,7 +23,7 @@ from pursuit.estimators.gp.stages import (
     moving_steps,
     split_rows,
 )
-from pursuit.estimators.span.features import Span, SpanFeatures
+from pursuit.estimators.span.features import Span, SpanFeatures, SpanFunction
 from pursuit.estimators.span.search import RowSplit, SearchPlan, choose_basis, timed
 from pursuit.gram import kernel_times
 from pursuit.greedy import CostMeter, Path, Problem
@@ -77,7 +77,7 @@ class GLMFit:
         α.
     span : Span
         The basis.
-    solution : GLMSolution
+    solution : SpanFunction
         The function.
     path : Path
         Of the choice.
@@ -93,7 +93,7 @@ class GLMFit:
     given: GivenLoss
     alpha: Floats
     span: Span
-    solution: GLMSolution
+    solution: SpanFunction
     path: Path
     moved: str
     chooser: Problem
@@ -207,7 +207,7 @@ def _alpha(estimator: Any, near: Working, learned: LearnedKernel) -> Floats:
 
 def _solve(
     rows: Rows, given: GivenLoss, alpha: Floats, span: Span, chooser: Problem, run: FitRun
-) -> tuple[GLMSolution, GivenLoss]:
+) -> tuple[SpanFunction, GivenLoss]:
     """The best function in the span; again with what it says about the loss, if that is learned."""
     features = SpanFeatures(rows.sample.rows, chooser.kernel, span, chooser.workers)
     chooser.meter.passes += 1

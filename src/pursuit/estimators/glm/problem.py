@@ -12,10 +12,10 @@ from scipy.optimize import brentq, minimize_scalar
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import balanced
-from pursuit.estimators.span.features import SpanFeatures
+from pursuit.estimators.span.features import SpanFeatures, SpanFunction
 from pursuit.linalg import Factor, TallMatrix, Workers
 from pursuit.objectives import RowLoss
-from pursuit.solvers import InteriorPointSolution, LinearLosses, interior_point, newton
+from pursuit.solvers import LinearLosses, interior_point, newton
 
 _NEWTON_TOL = 1e-14
 """Newton's method ends where another step promises less than this share of the objective, since
@@ -30,40 +30,6 @@ _UNSURE = 16.0 * _EPSILON
 """Share of a loss that rounding of its conjugate, which has a few terms, adds to a gap."""
 _NEAR = 1e-4
 """How near the best multiple of a dual point is looked for: the bound loses its square."""
-
-
-@dataclass(frozen=True)
-class GLMSolution:
-    """The best function in a span.
-
-    Attributes
-    ----------
-    coordinates : array of shape (n, n_outputs)
-        u, on the orthonormal functions of the span: ‖f‖² = ‖u‖².
-    intercepts : array of shape (n_outputs,)
-        b.
-    fitted : array of shape (n_rows, n_outputs)
-        f + b at the rows, without the offset.
-    dual : array of shape (n_rows, n_outputs)
-        a of the dual problem with VV' in place of K.
-    steps : int
-        Number of steps of the solver, the largest of all columns.
-    converged : bool
-        Whether the solver met its tolerance.
-    """
-
-    coordinates: Floats
-    intercepts: Floats
-    fitted: Floats
-    dual: Floats
-    steps: int
-    converged: bool
-
-    @property
-    def squared_norms(self) -> Floats:
-        """‖f‖² per column."""
-        norms: Floats = (self.coordinates**2).sum(axis=0)
-        return norms
 
 
 @dataclass(frozen=True)
@@ -124,7 +90,7 @@ class GLMProblem:
 
     def solve(
         self, features: SpanFeatures, workers: Workers, start: Floats | None = None
-    ) -> GLMSolution:
+    ) -> SpanFunction:
         """The best function in the span: Newton's method, or interior point for losses with kinks.
 
         ``start`` holds coordinates and, in its last row, intercepts from which Newton's method
@@ -139,7 +105,7 @@ class GLMProblem:
             else _newton_in_span(self, column, features, workers, start[:, [column]])
             for column, loss in enumerate(self.losses)
         ]
-        return GLMSolution(
+        return SpanFunction(
             np.hstack([column.coordinates for column in columns]),
             np.concatenate([column.intercepts for column in columns]),
             np.hstack([column.fitted for column in columns]),
@@ -230,7 +196,7 @@ class GLMProblem:
 
 def _newton_in_span(
     problem: GLMProblem, column: int, features: SpanFeatures, workers: Workers, start: Floats
-) -> GLMSolution:
+) -> SpanFunction:
     """The solution of a column with a smooth loss."""
     n = features.n
     solution = newton(
@@ -245,7 +211,7 @@ def _newton_in_span(
         tol=_NEWTON_TOL,
     )
     slopes = problem.losses[column].gradient(solution.fitted, problem.targets[:, [column]])
-    return GLMSolution(
+    return SpanFunction(
         solution.coefficients[:n],
         solution.coefficients[n],
         solution.fitted - problem.offset[:, None],
@@ -257,7 +223,7 @@ def _newton_in_span(
 
 def interior_in_span(
     problem: GLMProblem, V: Factor, workers: Workers, dtype: DTypeLike
-) -> GLMSolution:
+) -> SpanFunction:
     """The solution of a single column whose loss has kinks: min ½c'VV'c - (y - o)'c over 1'c = 0.
 
     c = a/α lies between the slopes of the loss, times -w/α. The intercept is the best one for f,
@@ -284,20 +250,14 @@ def interior_in_span(
     )
     values = V.times(solution.coordinates[:, None])
     intercept = losses.intercept(values[:, 0])
-    return GLMSolution(
+    return SpanFunction(
         solution.coordinates[:, None],
         np.array([intercept]),
         values + intercept,
         alpha * solution.a[:, None],
         solution.steps,
-        _close_enough(solution),
+        solution.close_enough,
     )
-
-
-def _close_enough(solution: InteriorPointSolution) -> bool:
-    """Whether interior point has converged; rounding may end it before the last digits."""
-    gap = abs(solution.primal - solution.dual)
-    return solution.converged or gap <= _ROUGH_GAP * abs(solution.primal)
 
 
 def _shifted(a: Floats, lower: Floats, upper: Floats, sizes: Floats) -> Floats:

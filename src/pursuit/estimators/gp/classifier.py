@@ -45,7 +45,7 @@ from pursuit.estimators.gp.stages import (
     warn_of_light_rows,
     with_importance,
 )
-from pursuit.estimators.inputs import named_columns, positive, reads_matrix
+from pursuit.estimators.inputs import as_passed, named_columns, positive, reads_matrix
 from pursuit.estimators.intervals import set_aside
 from pursuit.estimators.span.model import AUTO_BASIS, NO_TIME_TO_CERTIFY, time_to_certify
 from pursuit.estimators.span.search import (
@@ -385,13 +385,9 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         self, fitted: SpanFit, laplace: LaplaceFit, whitener: Floats, present: Indices
     ) -> None:
         """Keep the model; row numbers are those of the rows passed to fit."""
-
-        def as_passed(index: Indices) -> Indices:
-            return np.where(index >= 0, present[index], -1)
-
         self.basis_ = None if reads_matrix(self) else fitted.pool.items
-        self.basis_indices_ = as_passed(fitted.pool.index)
-        self.path_ = replace(fitted.path, index=as_passed(fitted.path.index))
+        self.basis_indices_ = as_passed(fitted.pool.index, present)
+        self.path_ = replace(fitted.path, index=as_passed(fitted.path.index, present))
         self._n_rows = len(present)
         self.certificate_ = self.coverage_guarantee_ = None
         self._set_latents(laplace, whitener)
@@ -400,6 +396,4 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         """Store the certificate, and its gap and cost in the path."""
         meter = problem.meter
         self.certificate_ = self._certified(problem.sample, problem.kernel, problem.workers, meter)
-        if path := self.path_:
-            path.gap[-1], path.seconds[-1] = self.certificate_.relative_gap, meter.seconds
-            path.entries[-1], path.passes[-1] = meter.entries, meter.passes
+        self.path_.end(self.certificate_.relative_gap, meter)

@@ -101,9 +101,7 @@ def refitted(fitted: SpanFit, problem: Problem) -> SpanFit:
     R = fitted.solution.R
     sums = problem.statistics(fitted.pool.items, whitener=invert_lower(R))
     solution = SpanSolution.from_whitened(R, sums.gram, sums.cross, problem.noise)
-    half_norm = 0.5 * float(problem.sample.target_norms().sum())
-    value = half_norm - np.cumsum(solution.gains().sum(axis=1))
-    path = replace(fitted.path, value=value)
+    path = replace(fitted.path, value=solution.values(problem.sample.target_norms()))
     return replace(fitted, solution=solution, path=path, trace=sums.trace, exact=True)
 
 

@@ -662,8 +662,7 @@ def calibrate_fit(
     rows = held_out(problem, fitted.pool, fitted.solution, chosen, ratio)
     keep_ridge = keep_ridge or len(reserved) == 0
     solution, by_size = calibrate_sizes(fitted.solution, rows, keep_ridge=keep_ridge)
-    half_norm = 0.5 * float(problem.sample.target_norms().sum())
-    value = half_norm - np.cumsum(solution.gains().sum(axis=1))
+    value = solution.values(problem.sample.target_norms())
     return replace(fitted, solution=solution, path=replace(fitted.path, value=value)), by_size
 
 

@@ -27,6 +27,7 @@ from pursuit.bounds import Bound, sampled_total
 from pursuit.estimators.arguments import CHECKPOINT, DTYPE, EXECUTION, KERNEL, MAX_TIME, Search
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, with_callbacks
 from pursuit.estimators.inputs import (
+    as_passed,
     check_positive_definite,
     is_precomputed,
     named_columns,
@@ -509,17 +510,14 @@ class GreedyFeatureMap(
         self._freeze_parameters()
         pivots = landmarks.pivots
 
-        def as_passed(rows: Indices) -> Indices:
-            return np.where(rows >= 0, present[rows], -1)
-
         precomputed = reads_matrix(self)
         self.components_ = None if precomputed else pivots.pool.items
-        self.component_indices_ = as_passed(pivots.pool.index)
+        self.component_indices_ = as_passed(pivots.pool.index, present)
         self.normalization_ = whitener
         self._n_features_out = len(whitener)
         self._points = self.component_indices_ if precomputed else pivots.pool.items
         self.trace_ = pivots.trace
-        self.path_ = replace(pivots.path, index=as_passed(pivots.path.index))
+        self.path_ = replace(pivots.path, index=as_passed(pivots.path.index, present))
         self.stop_bound_ = landmarks.bound
         self._features = pivots.features
         self._n_rows, self._n_present = n_rows, len(present)

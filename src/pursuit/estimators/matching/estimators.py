@@ -31,6 +31,7 @@ from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, 
 from pursuit.estimators.gradients import GradientModel
 from pursuit.estimators.inputs import (
     TargetScale,
+    as_passed,
     check_lengths,
     is_precomputed,
     named_columns,
@@ -192,9 +193,8 @@ class MatchingPursuitModel(CallbackSupportMixin, BasisModel, ReportedModel, Base
         with FitRun(self, sample, present, n_stages=3) as run:
             run.same_matrix(X)
             fitted = fit_matching(plan, run.problem(kernels[0], noise=0.0), kernels, judge, run)
-        rows = fitted.models.centers.index
-        as_passed = np.where(rows >= 0, present[rows], -1)
-        self._store(fitted.models.renumbered(as_passed))
+        numbers = as_passed(fitted.models.centers.index, present)
+        self._store(fitted.models.renumbered(numbers))
         if len(kernels) == 1:
             self._keep_bound_basis(kernels[0])
         else:

@@ -142,6 +142,40 @@ class SpanFeatures:
         return np.concatenate(workers.map(part, Workers.slices(self.n_rows, 1024)))
 
 
+@dataclass(frozen=True)
+class SpanFunction:
+    """The best function in a span for a convex loss, each column by itself.
+
+    Attributes
+    ----------
+    coordinates : array of shape (n, n_outputs)
+        u, on the orthonormal functions of the span: ‖f‖² = ‖u‖².
+    intercepts : array of shape (n_outputs,)
+        b.
+    fitted : array of shape (n_rows, n_outputs)
+        f + b at the rows.
+    dual : array of shape (n_rows, n_outputs)
+        a of the dual problem with VV' in place of K; 0 where a row does not matter.
+    steps : int
+        Number of steps of the solver, the largest of all columns.
+    converged : bool
+        Whether the solver met its tolerance.
+    """
+
+    coordinates: Floats
+    intercepts: Floats
+    fitted: Floats
+    dual: Floats
+    steps: int
+    converged: bool
+
+    @property
+    def squared_norms(self) -> Floats:
+        """‖f‖² per column."""
+        norms: Floats = (self.coordinates**2).sum(axis=0)
+        return norms
+
+
 class DualProblem(Protocol):
     """A convex problem, each column by itself, whose dual sees the kernel in a'Ka alone."""
 

@@ -26,6 +26,7 @@ from pursuit.estimators.arguments import Search, resolve_search
 from pursuit.estimators.fit_run import FitRun, interrupt
 from pursuit.estimators.inputs import (
     TargetScale,
+    as_passed,
     check_lengths,
     check_observed,
     count_rows,
@@ -705,15 +706,11 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
 
     def _store(self, fitted: SpanFit | StepFit, present: Indices, problem: Problem) -> None:
         """Keep the model; row numbers are those of the rows passed to fit."""
-
-        def as_passed(index: Indices) -> Indices:
-            return np.where(index >= 0, present[index], -1)
-
         self._set_solution(fitted.solution)
         self.basis_ = None if reads_matrix(self) else fitted.pool.items
         self._keep_bound_basis(problem.kernel)
-        self.basis_indices_ = as_passed(fitted.pool.index)
-        self.path_ = replace(fitted.path, index=as_passed(fitted.path.index))
+        self.basis_indices_ = as_passed(fitted.pool.index, present)
+        self.path_ = replace(fitted.path, index=as_passed(fitted.path.index, present))
         self.certificate_ = self.coverage_guarantee_ = None
         self._sums = {
             "target_norms": np.nan_to_num(problem.sample.target_norms()),
@@ -760,9 +757,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
                     run.keep("certify", certified)
             [found] = certified
         self.certificate_ = self._about(found)
-        path, meter = self.path_, problem.meter
-        path.gap[-1], path.seconds[-1] = found.relative_gap, meter.seconds
-        path.entries[-1], path.passes[-1] = meter.entries, meter.passes
+        self.path_.end(found.relative_gap, problem.meter)
 
     def _in_order_of_worth(self, size: int) -> Self:
         """The greedy order on the statistics so far, and its first ``size`` functions."""
@@ -842,8 +837,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
     def _update(self, solution: SpanSolution) -> None:
         """Keep a new solution in the span of the same functions, and its values."""
         self._set_solution(solution)
-        half_norm = 0.5 * float(self._sums["target_norms"].sum())
-        value = half_norm - np.cumsum(solution.gains().sum(axis=1))
+        value = solution.values(self._sums["target_norms"])
         gap = np.full(len(value), np.nan)
         self.path_ = replace(self.path_, value=value, gap=gap)
         self.certificate_ = self.coverage_guarantee_ = None

@@ -31,6 +31,7 @@ from pursuit.estimators.arguments import (
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt
 from pursuit.estimators.gp.stages import length_units
 from pursuit.estimators.inputs import (
+    as_passed,
     check_positive_definite,
     dense,
     feature_deviations,
@@ -44,6 +45,7 @@ from pursuit.estimators.span.features import (
     DualPass,
     Span,
     SpanFeatures,
+    SpanFunction,
     diagonal_certificate,
     exact_certificate,
     held,
@@ -55,7 +57,7 @@ from pursuit.estimators.span.search import (
     timed,
     with_checked_points,
 )
-from pursuit.estimators.svm.problem import MachineProblem, MachineSolution
+from pursuit.estimators.svm.problem import MachineProblem
 from pursuit.estimators.warning import warn
 from pursuit.gram import kernel_times, kernel_transpose_times
 from pursuit.greedy import CostMeter, MaxSize, Path, Pool, Problem, Pursuit, kernel_matrix
@@ -119,7 +121,7 @@ class SpannedRows:
 
     def solve(
         self, problem: MachineProblem, pool: Pool, rows: Indices | None = None
-    ) -> MachineSolution:
+    ) -> SpanFunction:
         """The best function for a problem, on these rows or on all rows."""
         _, features = self(pool, rows)
         return problem.solve(features, self._chooser.workers, self._chooser.rng)
@@ -271,7 +273,7 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
         index = span.pool.index
         self.n_basis_ = len(span)
         self.basis_ = None if reads_matrix(self) else span.pool.items
-        self.basis_indices_ = np.where(index >= 0, present[index], -1)
+        self.basis_indices_ = as_passed(index, present)
         coefficients = span.coefficients(solution.coordinates)
         self.dual_coef_ = coefficients[:, 0] if self._single_output else coefficients
         self.intercept_ = solution.intercepts
@@ -425,7 +427,7 @@ def _move_and_solve(
     chooser: Problem,
     spanned: SpannedRows,
     run: FitRun,
-) -> tuple[Pool, MachineSolution]:
+) -> tuple[Pool, SpanFunction]:
     """Move the points if that is asked for and there is time, and solve in their span.
 
     Both are recorded in the checkpoint, under names that tell a moved basis from one that was not.
@@ -449,7 +451,7 @@ def _move(
     chooser: Problem,
     spanned: SpannedRows,
     run: FitRun,
-) -> tuple[Pool, MachineSolution | None]:
+) -> tuple[Pool, SpanFunction | None]:
     """The points after moving, or as they were if moving does not lower the objective.
 
     The smooth problem judges, on a part of many rows. Where that is the machine's own problem on
@@ -477,7 +479,7 @@ def _move(
 def _moved_points(
     span: Span,
     moving: Moving,
-    solution: MachineSolution,
+    solution: SpanFunction,
     problem: MachineProblem,
     rows: Indices,
     chooser: Problem,
@@ -509,7 +511,7 @@ def _certify(
     problem: MachineProblem,
     span: Span,
     features: SpanFeatures,
-    solution: MachineSolution,
+    solution: SpanFunction,
     chooser: Problem,
 ) -> tuple[Certificate | None, DualPass | None]:
     """A certificate of this kind, and the kernel product that an exact one has taken."""

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import balanced, scaled_machine_bound
-from pursuit.estimators.span.features import SpanFeatures
+from pursuit.estimators.span.features import SpanFeatures, SpanFunction
 from pursuit.linalg import Factor, TallMatrix, Workers
 from pursuit.objectives import RowLoss, SquaredEpsilonInsensitive, SquaredHinge
 from pursuit.rows import draw_rows
@@ -41,40 +41,6 @@ _TIE = 1e-12
 _RIM = 1e-7
 """Share of the largest f by which ρ is lowered, so that support vectors with f = ρ count as inside
 whatever the rounding."""
-
-
-@dataclass(frozen=True)
-class MachineSolution:
-    """The best function in a span.
-
-    Attributes
-    ----------
-    coordinates : array of shape (n, n_outputs)
-        u, on the orthonormal functions of the span: ‖f‖² = ‖u‖².
-    intercepts : array of shape (n_outputs,)
-        b.
-    fitted : array of shape (n_rows, n_outputs)
-        f + b at the rows.
-    dual : array of shape (n_rows, n_outputs)
-        a of the dual problem with VV' in place of K; 0 where a row does not matter.
-    steps : int
-        Number of steps of the solver, the largest of all columns.
-    converged : bool
-        Whether the solver met its tolerance.
-    """
-
-    coordinates: Floats
-    intercepts: Floats
-    fitted: Floats
-    dual: Floats
-    steps: int
-    converged: bool
-
-    @property
-    def squared_norms(self) -> Floats:
-        """‖f‖² per column."""
-        norms: Floats = (self.coordinates**2).sum(axis=0)
-        return norms
 
 
 @dataclass(frozen=True)
@@ -127,7 +93,7 @@ class MachineProblem:
 
     def solve(
         self, features: SpanFeatures, workers: Workers, rng: np.random.Generator
-    ) -> MachineSolution:
+    ) -> SpanFunction:
         """The best function in the span: Newton's method for ξ², interior point for ξ."""
         if self.squared:
             return _newton_in_span(self, features, workers, rng)
@@ -222,7 +188,7 @@ class OneClassProblem(MachineProblem):
 
     def solve(
         self, features: SpanFeatures, workers: Workers, rng: np.random.Generator
-    ) -> MachineSolution:
+    ) -> SpanFunction:
         """The dual with VV' in place of K, by interior point."""
         m, s = features.n_rows, self.costs[:, 0]
         V = TallMatrix(features.span_rows(np.arange(m)), m, workers)
@@ -237,13 +203,13 @@ class OneClassProblem(MachineProblem):
             **_options(features, workers, _ONE_CLASS_GAP),
         )
         fitted = V.times(solution.coordinates[:, None])
-        return MachineSolution(
+        return SpanFunction(
             solution.coordinates[:, None],
             -self.offset(fitted) + _RIM * np.abs(fitted).max(axis=0),
             fitted,
             _without_rounding(solution.a, s)[:, None],
             solution.steps,
-            _close_enough(solution),
+            solution.close_enough,
         )
 
     def shifts(self, intercepts: Floats) -> Floats:
@@ -282,7 +248,7 @@ class OneClassProblem(MachineProblem):
 
 def _newton_in_span(
     problem: MachineProblem, features: SpanFeatures, workers: Workers, rng: np.random.Generator
-) -> MachineSolution:
+) -> SpanFunction:
     """The solution for ξ²."""
     n, m = features.n, features.n_rows
     ridge = np.append(np.ones(n), 0.0)
@@ -310,7 +276,7 @@ def _newton_in_span(
         ridge=ridge,
         workers=workers,
     )
-    return MachineSolution(
+    return SpanFunction(
         solution.coefficients[:n],
         solution.coefficients[n],
         solution.fitted,
@@ -322,7 +288,7 @@ def _newton_in_span(
 
 def _interior_in_span(
     problem: MachineProblem, features: SpanFeatures, workers: Workers
-) -> MachineSolution:
+) -> SpanFunction:
     """The solution for ξ, column by column: min ½a'VV'a - y'a + ε‖a‖₁ over 1'a = 0.
 
     For classes a lies between 0 and yc, and there is no ε; for numbers a lies between -c and c.
@@ -351,11 +317,11 @@ def _interior_in_span(
         if dual[:, column].any():
             coordinates[:, column] = solution.coordinates
         steps = max(steps, solution.steps)
-        converged = converged and _close_enough(solution)
+        converged = converged and solution.close_enough
     blocks = Workers.slices(features.n_rows, 512)
     values = np.concatenate(workers.map(lambda r: features.span_only(r) @ coordinates, blocks))
     intercepts = problem.intercepts(values)
-    return MachineSolution(coordinates, intercepts, values + intercepts, dual, steps, converged)
+    return SpanFunction(coordinates, intercepts, values + intercepts, dual, steps, converged)
 
 
 def _options(features: SpanFeatures, workers: Workers, precise_gap: float) -> dict[str, Any]:
@@ -367,12 +333,6 @@ def _options(features: SpanFeatures, workers: Workers, precise_gap: float) -> di
         "workers": workers,
         "dtype": features.dtype,
     }
-
-
-def _close_enough(solution: InteriorPointSolution) -> bool:
-    """Whether interior point has converged; rounding may end it before the last digits."""
-    gap = abs(solution.primal - solution.dual)
-    return solution.converged or gap <= _ROUGH_GAP * abs(solution.primal)
 
 
 def _without_rounding(a: Floats, bounds: Floats) -> Floats:
