@@ -27,7 +27,9 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, validat
 from pursuit._types import Floats, Indices
 from pursuit.estimators.tables import (
     categories_by_position,
+    compares_levels,
     encoded,
+    keep_levels,
     level_codes,
     note_levels,
     refuse_text,
@@ -45,7 +47,9 @@ from pursuit.kernels import (
 )
 from pursuit.linalg import INDEFINITE, NotPositiveDefiniteError
 from pursuit.rows import (
+    CodedTable,
     DistributedRows,
+    EncodedTable,
     IndexRows,
     MatrixTable,
     RowSource,
@@ -333,8 +337,14 @@ def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> A
             f"kernel='precomputed' takes a matrix in memory or a .npy file, got {type(X).__name__}."
         )
     if source is not None:
-        rows = in_memory_if_small(validate_source(estimator, source, reset=reset))
-        return _with_levels(estimator, rows, reset=reset)
+        if isinstance(source, EncodedTable) and compares_levels(
+            estimator, source.coded, reset=reset
+        ):
+            source = source.coded
+        source = validate_source(estimator, source, reset=reset)
+        if isinstance(source, CodedTable) and reset:
+            keep_levels(estimator, source)
+        return _with_levels(estimator, in_memory_if_small(source), reset=reset)
     if isinstance(X, str | bytes):
         raise TypeError(
             f"{name} is a single string: pass a list of items, [{name}] for one item, or the path "

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import or_
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,7 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features
 from pursuit._types import Floats
 from pursuit.estimators.warning import warn
 from pursuit.kernels import ColumnNames, compared_columns
-from pursuit.rows import RowSource, as_rows
-
-Levels: TypeAlias = "list[str | int | float | bool | None]"
-"""The values of a category column in the order of their codes; None is a missing value."""
+from pursuit.rows import CodedTable, Levels, RowSource, as_rows
 
 _TEXT = ("cat", "enum", "str", "utf8", "large_string", "dictionary")
 """How types of columns of text or categories begin, in lower case."""
@@ -216,6 +213,34 @@ def _levels_at_fit(estimator: Any, X: Any, columns: Columns) -> dict[int, Levels
     if wrong:
         raise ValueError(_remedy(estimator, columns, wrong))
     return {j: found for j, found in levels.items() if j not in compared.numbers}
+
+
+def compares_levels(estimator: Any, X: CodedTable, *, reset: bool) -> bool:
+    """Whether the kernel of an estimator compares the codes of X as categories.
+
+    A kernel of numbers sees zeros and ones instead; one that compares only some of the columns of
+    codes as categories is refused.
+    """
+    if not reset:
+        return any(map(is_coded, vars(estimator).get("categories_", {}).values()))
+    kernels = kernels_of(estimator)
+    if any(map(builds_kernel, kernels)):
+        return True
+    known = ColumnNames(len(X.columns), list(X.columns))
+    coded = {X.columns.index(column) for column in X.levels}
+    compared = reduce(or_, [compared_columns(kernel, known) for kernel in kernels])
+    wrong = sorted(coded & set(compared.numbers))
+    if wrong and coded & set(compared.categories):
+        columns = Columns(list(X.columns), lambda j: X.read([X.columns[j]])[0], sorted(coded), [])
+        raise ValueError(_remedy(estimator, columns, wrong))
+    return not wrong
+
+
+def keep_levels(estimator: Any, X: CodedTable) -> None:
+    """Keep the levels of the columns of codes."""
+    if X.levels:
+        found = {X.columns.index(column): levels for column, levels in X.levels.items()}
+        _set_categories(estimator, found)
 
 
 def kernels_of(estimator: Any) -> list[Any]:

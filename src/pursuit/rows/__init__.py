@@ -21,6 +21,7 @@ from pursuit.rows.base import (
 )
 from pursuit.rows.convert import as_rows, as_table, in_memory, is_in_memory, open_table
 from pursuit.rows.dask_collections import map_lazily
+from pursuit.rows.encoded import BatchRows, CodedTable, EncodedTable, Levels
 from pursuit.rows.files import file_kind, is_path, open_file
 from pursuit.rows.gaps import OutputGroup, output_groups
 from pursuit.rows.memory import (
@@ -45,9 +46,13 @@ from pursuit.rows.table import MatrixTable, Table, check_columns, read_all
 __all__ = [
     "BLOCK_ROWS",
     "ArrayRows",
+    "BatchRows",
+    "CodedTable",
     "DistributedRows",
+    "EncodedTable",
     "IndexRows",
     "Items",
+    "Levels",
     "ListRows",
     "MatrixTable",
     "OutputGroup",

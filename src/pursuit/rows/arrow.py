@@ -100,23 +100,28 @@ class BatchedTable(Table):
         """Rows at these numbers, in this order; only the parts that hold them are read."""
         self._check_types()
         rows, places = np.unique(checked_index(index, self.n_rows), return_inverse=True)
+        result = np.empty((len(rows), self.n_features), dtype=self.dtype)
+        for batch, at in self.batches_at(rows):
+            result[at] = self._matrix(batch, rows[at])
+        return result[places]
+
+    def batches_at(self, rows: Indices) -> Iterator[tuple[Any, slice]]:
+        """Record batches of the rows with these increasing numbers, and which of them they are."""
         part_of_row = np.searchsorted(self._ends, rows, side="right") - 1
         parts, order = np.unique(part_of_row, return_inverse=True)
         # Where the rows lie among those of the parts that are read.
         lengths = self._ends[parts + 1] - self._ends[parts]
         local = rows - self._ends[part_of_row] + (np.cumsum(lengths) - lengths)[order]
-        result = np.empty((len(rows), self.n_features), dtype=self.dtype)
         done = start = 0
         batches = self._scan(parts.tolist(), self.columns) if len(rows) else iter(())
         for batch in batches:
             stop = int(np.searchsorted(local, start + batch.num_rows))
             if stop > done:
-                wanted = batch.take(require_pyarrow(self.name).array(local[done:stop] - start))
-                result[done:stop] = self._matrix(wanted, rows[done:stop])
+                wanted = require_pyarrow(self.name).array(local[done:stop] - start)
+                yield batch.take(wanted), slice(done, stop)
             done, start = stop, start + batch.num_rows
             if done == len(rows):
                 break
-        return result[places]
 
     def read(self, columns: Sequence[str]) -> list[NDArray[Any]]:
         """Whole columns, numbers or not, in one pass that reads nothing else."""
