@@ -49,6 +49,7 @@ from benchmarks.neighbor_cases import neighbors_strings, neighbors_usps
 from benchmarks.noise_cases import outliers, varying_noise
 from benchmarks.ridge_cases import kappa
 from benchmarks.solvers import Solver, nystroem_ridge, sparse_gp, subset_gp
+from benchmarks.startup_cases import startup
 from benchmarks.svm_cases import (
     svm_certificate,
     svm_memory,
@@ -261,6 +262,7 @@ def certify(quick: bool, repeat: int) -> list[Figure]:
 
 CASES: dict[str, Case] = {
     "pass": statistics_pass,
+    "startup": startup,
     "choice": choice,
     "kin40k-nystroem": kin40k_nystroem,
     "protein-nystroem": protein_nystroem,

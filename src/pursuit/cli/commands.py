@@ -31,7 +31,6 @@ from pursuit.cli.console import (
     say,
     tell,
 )
-from pursuit.plots.parts import global_part
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -335,6 +334,8 @@ def _weights(table: pa.Table, wanted: _Wanted) -> Any:
 
 
 def _say_result(model: Any, rows: int, seconds: float, output: Path, quiet: bool) -> None:
+    from pursuit.plots.parts import global_part
+
     for note in model.learning_report_.warnings:
         tell(f"note: {note}", quiet=quiet)
     say(f"{output}: {_functions(model)} for {rows:,} rows, {seconds:.1f} s", quiet=quiet)
@@ -354,6 +355,8 @@ def _say_result(model: Any, rows: int, seconds: float, output: Path, quiet: bool
 
 
 def _functions(model: Any) -> str:
+    from pursuit.plots.parts import global_part
+
     n = global_part(model).n_basis_
     near = f" and {model.n_neighbors_} near rows" if hasattr(model, "n_neighbors_") else ""
     return f"{n:,} basis function{'' if n == 1 else 's'}{near}"
@@ -503,6 +506,7 @@ def inspect(
 
 def _facts(model: Any) -> dict[str, Any]:
     from pursuit.estimators.reporting import rows_fitted
+    from pursuit.plots.parts import global_part
 
     part = global_part(model)
     facts: dict[str, Any] = {"model": type(model).__name__}

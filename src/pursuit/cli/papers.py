@@ -1,4 +1,7 @@
-"""`pursuit papers`: list, run and report the tables and figures of the five papers."""
+"""`pursuit papers`: list, run and report the tables and figures of the five papers.
+
+The experiments are imported when a command runs: the help needs none of them.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,10 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from pursuit import datasets
 from pursuit.cli.console import (
     Debug,
     Force,
@@ -21,9 +23,9 @@ from pursuit.cli.console import (
     say,
     tell,
 )
-from pursuit.papers.common import Progress, ignore
-from pursuit.papers.folder import new_figure, read_records, report_page, save_result
-from pursuit.papers.registry import EXPERIMENTS, choose
+
+if TYPE_CHECKING:
+    from pursuit.papers.common import Progress
 
 DEFAULT_FOLDER = Path("paper-results")
 REPORT = "report.html"
@@ -46,6 +48,8 @@ def main(context: typer.Context) -> None:
 @app.command("list")
 def list_experiments() -> None:
     """List all tables and figures: name, minutes of a quick and of a full run, data, content."""
+    from pursuit.papers.registry import EXPERIMENTS
+
     width = max(map(len, EXPERIMENTS))
     print(f"{'name':{width}}  quick  full  data, what it shows")
     for name, experiment in EXPERIMENTS.items():
@@ -69,6 +73,9 @@ def run_experiments(
 ) -> None:
     """Compute tables and figures: NAME.svg, NAME.png and NAME.csv, and one line for each."""
     with ending(debug):
+        from pursuit.papers.folder import new_figure, save_result
+        from pursuit.papers.registry import EXPERIMENTS
+
         chosen = _chosen(names or [])
         if output.exists() and not output.is_dir():
             raise WrongCallError(f"{output} is a file: name a folder with --output.")
@@ -106,6 +113,8 @@ def write_report(
 ) -> None:
     """Collect all results of a folder on one page of HTML."""
     with ending(debug):
+        from pursuit.papers.folder import report_page
+
         page = results / REPORT if output is None else output
         text = report_page(results)
         refuse_existing(page, force)
@@ -114,6 +123,8 @@ def write_report(
 
 
 def _chosen(names: list[str]) -> list[str]:
+    from pursuit.papers.registry import choose
+
     try:
         return choose(names)
     except LookupError as error:
@@ -121,6 +132,8 @@ def _chosen(names: list[str]) -> list[str]:
 
 
 def _refuse_overwriting(folder: Path, chosen: Sequence[str], force: bool) -> None:
+    from pursuit.papers.folder import read_records
+
     known = {record.name for record in read_records(folder)}
     there = [name for name in chosen if name in known]
     if there and not force:
@@ -132,6 +145,9 @@ def _refuse_overwriting(folder: Path, chosen: Sequence[str], force: bool) -> Non
 
 def _require_data(chosen: Sequence[str]) -> None:
     """Load each data set once before the work begins, so that a missing one is reported at once."""
+    from pursuit import datasets
+    from pursuit.papers.registry import EXPERIMENTS
+
     for data in sorted({data for name in chosen for data in EXPERIMENTS[name].data}):
         try:
             getattr(datasets, f"load_{data}")()
@@ -157,6 +173,8 @@ class StatusLine:
 
     def start(self, number: int, name: str) -> Progress:
         """Show that an experiment starts, and return the function that shows its progress."""
+        from pursuit.papers.common import ignore
+
         if not self.shown:
             return ignore
         head = f"{number}/{self.total} {name}"

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.cluster import KMeans
 
 from pursuit._types import Floats, Indices
 from pursuit.estimators.full_scale.class_fit import LocalClassModel
@@ -258,6 +257,8 @@ def bands(values: Floats, n: int) -> tuple[Indices, list[str]]:
 
 def _regions(model: Any, local: AnyLocalModel, items: Any, n: int) -> tuple[Indices, list[str]]:
     """The nearest of n clusters of basis points, and the names of all clusters."""
+    from sklearn.cluster import KMeans
+
     scales = local.index.scales
     assert scales is not None
     points = placed(local.process.points, scales)

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
-from sklearn.cluster import MiniBatchKMeans
 
 from pursuit import limits
 from pursuit._types import Floats, Indices
@@ -145,6 +144,8 @@ def choose_pool(plan: SearchPlan, problem: Problem) -> Pool:
 
 def cluster_centres(sample: Sample, n: int, rng: np.random.Generator) -> Any:
     """Centres of n clusters of the rows, found by k-means on at most max(20 000, 4 n) of them."""
+    from sklearn.cluster import MiniBatchKMeans
+
     rows = sample.take(draw_rows(sample.n_rows, max(20_000, 4 * n), rng))
     items = rows.rows.take(np.arange(rows.n_rows))
     if isinstance(items, list):
