@@ -246,8 +246,10 @@ class Certificate:
 
     Attributes
     ----------
-    upper_per_output, lower_per_output, target_norms : arrays of shape (n_outputs,)
-        P(f), the best D found, and y'Wy for each output.
+    upper_per_output, lower_per_output : arrays of shape (n_outputs,)
+        P(f) and the best D found for each output.
+    target_norms : array of shape (n_outputs,)
+        2P(0) for each output, where P(0) is the value of ``baseline``: y'Wy for least squares.
     kind : str
         How the lower value was constructed.
     confidence : float
@@ -259,6 +261,10 @@ class Certificate:
     rounding_per_output : array of shape (n_outputs,), optional
         Gaps up to this are rounding, and count as 0 in ``relative_gap``; 4 units in the last place
         of the target norms are always rounding.
+    reference : str or None
+        The model of value P_min, in words; None for the best of what ``over`` names.
+    baseline : str
+        The model of value P(0), in words.
     """
 
     upper_per_output: Floats
@@ -269,6 +275,8 @@ class Certificate:
     minimum_upper_per_output: Floats | None = None
     over: str = "all functions"
     rounding_per_output: Floats | None = None
+    reference: str | None = None
+    baseline: str = "f = 0"
 
     @property
     def upper(self) -> float:
@@ -299,6 +307,18 @@ class Certificate:
         return relative_gap(self.upper, self.upper - self.gap, norm, rounding)
 
     @property
+    def captured(self) -> float:
+        """(P(0) - P(f)) / (P(0) - D): at least this share of the possible gain is achieved.
+
+        Since D ≤ P_min, it is at most the true share (P(0) - P(f)) / (P(0) - P_min), where P(0) is
+        the value of ``baseline``. 0 if P(f) is not below P(0), and NaN if nothing can be gained:
+        P(0) - D is zero, or rounding.
+        """
+        if not self._gained + self.gap > self._negligible:
+            return float("nan")
+        return float(np.clip(1.0 - self._left, 0.0, 1.0))
+
+    @property
     def per_output(self) -> dict[str, Floats]:
         """Upper, lower, gap and relative_gap as arrays, one entry per output."""
         bounds = zip(
@@ -320,18 +340,60 @@ class Certificate:
         known = self.rounding_per_output
         return np.zeros_like(self.upper_per_output) if known is None else known
 
+    @property
+    def _gained(self) -> float:
+        """P(0) - P(f)."""
+        return 0.5 * float(self.target_norms.sum()) - self.upper
+
+    @property
+    def _left(self) -> float:
+        """(P(f) - D) / (P(0) - D), which keeps its digits where ``captured`` rounds to 1."""
+        if self._gained <= 0:
+            return 1.0
+        return 1.0 / (1.0 + self._gained / self.gap) if self.gap > 0 else 0.0
+
+    @property
+    def _negligible(self) -> float:
+        """Differences of values up to this are rounding."""
+        return max(_ROUNDING * abs(float(self.target_norms.sum())), float(self._rounding.sum()))
+
     def __str__(self) -> str:
-        sure = "" if self.confidence == 1.0 else f" with probability {self.confidence:.3g}"
         between = f"between {self.gap_at_least:.3g} and" if self.gap_at_least > 0 else "at most"
         hint = (
-            ". The published kind cannot fall below the noise floor: certify(X, y) is tighter"
+            " The published kind cannot fall below the noise floor: certify(X, y) is tighter."
             if self.kind == "published"
             else ""
         )
         return (
-            f"{self.kind} certificate: P(f) = {self.upper:.6g} is {between} {self.gap:.3g} above "
-            f"the minimum over {self.over}{sure} (relative gap {self.relative_gap:.3g}){hint}"
+            f"{self._share_in_words()}. P(f) = {self.upper:.6g} is {between} {self.gap:.3g} above "
+            f"the minimum over {self.over} (relative gap {self.relative_gap:.3g}).{hint}"
         )
+
+    def _share_in_words(self) -> str:
+        best = f"the best of {self.over}" if self.reference is None else self.reference
+        gain = f"of what {best} could gain over {self.baseline}"
+        sure = "" if self.confidence == 1.0 else f" with probability {self.confidence:.3g}"
+        bound = f"({self.kind} bound{sure})"
+        if np.isnan(self.captured):
+            return f"captures everything: {best} could gain nothing over {self.baseline} {bound}"
+        if self._gained <= 0:
+            return f"captures nothing {gain} {bound}"
+        if self.gap == 0:
+            return f"captures all {gain} {bound}"
+        captured, left = _percentages(self._left)
+        return f"captures at least {captured} % {gain}; at most {left} % is left {bound}"
+
+
+def _percentages(left: float) -> tuple[str, str]:
+    """What is captured, rounded down, and what is left, rounded up, of what is not quite all.
+
+    Their sum is 100 %. The smaller of the two has two significant digits, up to three decimals.
+    """
+    least = 100.0 * min(left, 1.0 - left)
+    digits = 1 if least >= 1 else 2 if least >= 0.1 else 3
+    unit = 10.0**digits
+    rest = max(1.0, float(np.ceil(100.0 * unit * left)))
+    return f"{(100.0 * unit - rest) / unit:.{digits}f}", f"{rest / unit:.{digits}f}"
 
 
 @dataclass(frozen=True)

@@ -612,6 +612,12 @@ class TargetScale:
         means, scales = ([one.mean for one in each], [one.scale for one in each])
         return cls(np.concatenate(means), np.concatenate(scales))
 
+    @property
+    def zero(self) -> str:
+        """What zero in these units predicts, in words."""
+        alone = np.all(self.mean == 0) and np.all(self.scale == 1)
+        return "predicting 0" if alone else "predicting the mean"
+
     def taken(self, columns: Indices) -> TargetScale:
         """Of some of the outputs."""
         return TargetScale(self.mean[columns], self.scale[columns])

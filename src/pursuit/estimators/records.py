@@ -14,7 +14,7 @@ import numbers
 import os
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from functools import cache
 from typing import Any, Literal, NoReturn, TypeAlias, TypeGuard, Union, get_args, get_origin
 
@@ -443,7 +443,7 @@ class Decoder:
                 _damaged(where)
         elif not dataclasses.is_dataclass(made):
             return restored(made, fields, where)
-        elif fields.keys() != {field.name for field in dataclasses.fields(made)}:
+        elif not _complete(fields.keys(), made):
             _damaged(where)
         try:
             return made(**fields)
@@ -463,6 +463,14 @@ class Decoder:
                 raise StoreError(f"{name} must be made like the one the model was fitted with")
             value = parts[step]
         return value
+
+
+def _complete(names: Set[str], made: Any) -> bool:
+    """Whether these are fields of a dataclass, and only those with a default are missing."""
+    fields = dataclasses.fields(made)
+    empty = dataclasses.MISSING
+    required = {f.name for f in fields if f.default is empty and f.default_factory is empty}
+    return required <= names <= {field.name for field in fields}
 
 
 def restored(owner: type, attributes: Mapping[str, object], where: str) -> Any:

@@ -623,6 +623,12 @@ class SparseKernelRidge(
             )
 
     @property
+    def _full_model(self) -> str:
+        if self._of_fit("penalty") == "l1":
+            return "the kernel lasso on all rows"
+        return "kernel ridge regression on all rows"
+
+    @property
     def _truncations_refused(self) -> str | None:
         if self._of_fit("penalty") == "l2":
             return None

@@ -59,6 +59,9 @@ class GLMProblem:
     offset: Floats
     alpha: float | Floats
 
+    reference = "the full model with this kernel and loss"
+    baseline = "the best constant"
+
     @property
     def n_outputs(self) -> int:
         """Number of columns."""

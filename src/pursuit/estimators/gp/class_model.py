@@ -66,6 +66,9 @@ class LogisticProblem:
     weights: Floats
     scale: float
 
+    reference = "the full Gaussian process classifier with this kernel"
+    baseline = "even odds"
+
     @property
     def n_outputs(self) -> int:
         """Number of columns."""

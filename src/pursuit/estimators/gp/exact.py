@@ -43,7 +43,12 @@ from pursuit.estimators.gp.exact_system import (
     system_root,
 )
 from pursuit.estimators.gp.function_draws import FunctionDraws, rows_draws
-from pursuit.estimators.gp.stages import learn_or_keep, warn_of_light_rows, with_importance
+from pursuit.estimators.gp.stages import (
+    FULL_PROCESS,
+    learn_or_keep,
+    warn_of_light_rows,
+    with_importance,
+)
 from pursuit.estimators.gradients import GradientProcess
 from pursuit.estimators.inputs import (
     TargetScale,
@@ -360,9 +365,12 @@ class ExactGPRegressor(
             report = with_importance(learned, self, problem, points, v, run)
         self._freeze_parameters()
         self.dual_coef_ = v[:, 0] if self._single_output else v
-        iterations, certificates = self.path_.iterations, self.path_.certificates
+        iterations, found = self.path_.iterations, self.path_.certificates
         assert iterations is not None
-        assert certificates is not None
+        assert found is not None
+        zero = self._scale.zero
+        certificates = [replace(one, reference=FULL_PROCESS, baseline=zero) for one in found]
+        self.path_ = replace(self.path_, certificates=certificates)
         self.n_iter_ = max(1, int(iterations[-1]))
         self.certificate_: Certificate = certificates[-1]
         self.feature_relevance_ = learned.report.relevance

@@ -44,6 +44,7 @@ from pursuit.estimators.gp.outliers import first_weights, robust_units
 from pursuit.estimators.gp.own_noise import NO_GAPS, OwnNoise
 from pursuit.estimators.gp.reweighting import LAST_SHARE, OwnWeights
 from pursuit.estimators.gp.stages import (
+    FULL_PROCESS,
     LEARNING_SHARE,
     LearnedKernel,
     calibrate_fit,
@@ -479,9 +480,14 @@ class SparseGPRegressor(
         check_varying(self, X)
         return search_noise(self, sample, X, run)
 
+    @property
+    def _full_model(self) -> str:
+        return FULL_PROCESS
+
     def _about(self, found: Certificate) -> Certificate:
         """The certificate, with words on the weights that the model has set."""
-        return found if self._noise_model is None else replace(found, over=self._noise_model.over)
+        found, noise = super()._about(found), self._noise_model
+        return found if noise is None else replace(found, over=noise.over)
 
     def _fit_gaps(
         self,

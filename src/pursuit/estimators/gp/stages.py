@@ -77,6 +77,8 @@ from pursuit.tuning import (
     search_kernel,
 )
 
+FULL_PROCESS = "the full Gaussian process with this kernel"
+"""What certificates compare a model with, in words."""
 SEARCH = "search"
 """What ``kernel`` is where its form is searched for."""
 _SEARCH_JUDGES = 2000

@@ -256,7 +256,7 @@ def _boost(
         hull.point,
         [_in_order(column, *stage) for stage in stages] or [final],
         path,
-        replace(certificate, over=atoms.over) if known else None,
+        replace(certificate, over=atoms.over, baseline="an empty vote") if known else None,
         rate,
     )
 

@@ -780,6 +780,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
             np.array([2.0 * start]),
             "Frank-Wolfe",
             over=f"the mixtures of fixed atoms at {where}",
+            baseline="the first component alone",
         )
 
     def _warn_where_floored(self, mixture: Mixture) -> None:

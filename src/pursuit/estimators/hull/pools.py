@@ -274,6 +274,7 @@ def _pursue_pool(
         np.array([2.0 * ball.start_value]),
         "dual linear programme" if problem.kinked else "Frank-Wolfe",
         over=f"the l1 ball of radius {radius:g} of {pool.over}",
+        baseline="predicting 0",
     )
     gap = certificate.relative_gap
     progress = before[0] - value > small or lower - before[1] > small

@@ -38,6 +38,7 @@ def certify_hull(objective: OverHull) -> Certificate:
         np.array([2.0 * objective.start_value]),
         "Frank-Wolfe",
         over="the hull",
+        baseline="the starting point",
     )
 
 

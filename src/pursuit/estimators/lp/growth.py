@@ -240,8 +240,15 @@ class Growth:
             self._units * np.array([getattr(machine, name) for machine in self.machines])
             for name in ("upper", "lower", "zero")
         )
-        over = "the kernel functions at all rows"
-        return Certificate(uppers, lowers, 2.0 * zeros, "Lagrangian", over=over)
+        return Certificate(
+            uppers,
+            lowers,
+            2.0 * zeros,
+            "Lagrangian",
+            over="the kernel functions at all rows",
+            reference="the linear programme with the kernel functions at all rows",
+            baseline="the best constant",
+        )
 
     def model(self) -> tuple[Indices, Floats, Floats]:
         """Rows of the kernel functions in use, their coefficients, and the intercepts.

@@ -236,7 +236,12 @@ def _solution(
                 "or companion does not belong to this H and b."
             )
         certificate = Certificate(
-            np.array([value]), np.array([least]), np.zeros(1), lower.kind, over=_ALL
+            np.array([value]),
+            np.array([least]),
+            np.zeros(1),
+            lower.kind,
+            over=_ALL,
+            baseline="x = 0",
         )
         gap = path.gap.copy()
         gap[-1:] = certificate.relative_gap

@@ -189,12 +189,22 @@ class DualProblem(Protocol):
         """What the minimum is taken over, in words."""
         ...
 
+    @property
+    def reference(self) -> str:
+        """The model of the minimum, in words."""
+        ...
+
+    @property
+    def baseline(self) -> str:
+        """The model of :meth:`zero_value`, in words."""
+        ...
+
     def value(self, fitted: Floats, squared_norms: Floats) -> Floats:
         """P for each column, from values at the rows and ‖f‖²."""
         ...
 
     def zero_value(self) -> Floats:
-        """P of the zero function."""
+        """P without a function: of f = 0, or of a constant."""
         ...
 
     def feasible(self, a: Floats) -> Floats:
@@ -280,8 +290,15 @@ def _certificate(
     problem: DualProblem, fitted: Floats, squared_norms: Floats, lower: Floats, kind: str
 ) -> Certificate:
     upper = problem.value(fitted, squared_norms)
-    # No model at all, f = 0, plays the part of ½y'Wy.
-    return Certificate(upper, lower, 2.0 * problem.zero_value(), kind, over=problem.over)
+    return Certificate(
+        upper,
+        lower,
+        2.0 * problem.zero_value(),
+        kind,
+        over=problem.over,
+        reference=problem.reference,
+        baseline=problem.baseline,
+    )
 
 
 def held(rows: RowSource, index: Indices) -> RowSource:

@@ -128,6 +128,7 @@ class GroupedOutputs:
     _copied: Callable[[], Any]
     _update: Callable[[SpanSolution], None]
     _certificate_kind: Callable[[int], str | None]
+    _about: Callable[[Certificate], Certificate]
 
     _parts: tuple[Any, ...] = ()
     _part_columns: tuple[Indices, ...] = ()
@@ -202,7 +203,7 @@ class GroupedOutputs:
             model = span_model(part._points, part._solution, own.sample.target_norms())
             found += Certifier(own).certify([model], kind)
             columns.append(group.columns)
-        self.certificate_ = joined_certificate(found, columns)
+        self.certificate_ = self._about(joined_certificate(found, columns))
         self.path_.gap[-1] = self.certificate_.relative_gap
 
     def _saved_state(self) -> dict[str, Any]:

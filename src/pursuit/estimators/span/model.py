@@ -154,6 +154,11 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
     _calibrations: dict[int, Calibration]
 
     @property
+    def _full_model(self) -> str:
+        """The model with every row as basis function, in words."""
+        raise NotImplementedError
+
+    @property
     def _truncations_refused(self) -> str | None:
         """Why the model cannot be cut, certified again or grown; None where it can."""
         return None
@@ -164,7 +169,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
 
     def _about(self, found: Certificate) -> Certificate:
         """The certificate, with words on what it is about."""
-        return found
+        return replace(found, reference=self._full_model, baseline=self._scale.zero)
 
     def _row_ratio(
         self, rows: RowSource, X: Any, targets: Floats, workers: Workers

@@ -66,6 +66,8 @@ class MachineProblem:
     squared: bool
     epsilon: float | None = None
 
+    reference = "the full support vector machine with this kernel"
+
     @property
     def n_outputs(self) -> int:
         """Number of columns."""
@@ -75,6 +77,11 @@ class MachineProblem:
     def over(self) -> str:
         """What the minimum is taken over, in words."""
         return "all functions of the kernel and all intercepts"
+
+    @property
+    def baseline(self) -> str:
+        """The function of :meth:`zero_value`, in words."""
+        return "f = 0" if self.epsilon is None else "predicting the mean"
 
     @property
     def row_loss(self) -> RowLoss:
