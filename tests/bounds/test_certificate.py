@@ -1,6 +1,7 @@
 """Certificates: P ≥ P_min ≥ D for every kind."""
 
 import dataclasses
+from decimal import Decimal
 
 import numpy as np
 import oracles
@@ -42,12 +43,88 @@ def test_numbers(certificate):
 
 
 def test_it_speaks(certificate):
+    """P(0) = 11, P = 5 and D = 4.5: 6 of 6.5 are gained, 92.3 %."""
     assert str(certificate) == (
-        "dense certificate: P(f) = 5 is at most 0.5 above the minimum over all functions "
-        "(relative gap 0.08)"
+        "captures at least 92.3 % of what the best of all functions could gain over f = 0; at most "
+        "7.7 % is left (dense bound). P(f) = 5 is at most 0.5 above the minimum over all functions "
+        "(relative gap 0.08)."
     )
-    unsure = dataclasses.replace(certificate, confidence=0.95)
-    assert "over all functions with probability 0.95 (relative" in str(unsure)
+    named = dataclasses.replace(
+        certificate, reference="the full model", baseline="predicting the mean", confidence=0.95
+    )
+    assert str(named).startswith(
+        "captures at least 92.3 % of what the full model could gain over predicting the mean; at "
+        "most 7.7 % is left (dense bound with probability 0.95). P(f) = 5 is "
+    )
+
+
+def of(upper, lower, zero):
+    return Certificate(np.array([upper]), np.array([lower]), np.array([2.0 * zero]), "dense")
+
+
+def words(certificate):
+    """The share in words, without what follows."""
+    return str(certificate).split(" of what")[0].split(":")[0]
+
+
+@given(st.floats(-1e3, 1e3), st.floats(0, 1e3), st.floats(0, 1e3))
+def test_captured_is_the_share_of_the_lowest_minimum(lower, gap, gained):
+    """With D in place of P_min; another minimum above D makes the share larger."""
+    found = of(lower + gap, lower, lower + gap + gained)
+    zero, upper = 0.5 * found.target_norms[0], found.upper
+    if np.isnan(found.captured):
+        assert zero - lower <= 1e-15 * abs(found.target_norms[0])
+        return
+    for minimum in np.linspace(lower, upper, 5):
+        if zero > minimum:
+            assert found.captured <= (zero - upper) / (zero - minimum) + 1e-12
+    assert found.captured == pytest.approx(max(zero - upper, 0.0) / (zero - lower), abs=1e-12)
+
+
+@given(st.floats(1e-9, 1.0 - 1e-9) | st.floats(0, 1e-4) | st.floats(1 - 1e-4, 1, exclude_max=True))
+def test_percentages_promise_no_more_than_is_proved(left):
+    """What is captured is rounded down and what is left up, to numbers that add up to 100."""
+    found = of(left, 0.0, 1.0)
+    text = str(found)
+    if left == 0:
+        assert text.startswith("captures all of what")
+        return
+    captured, rest = (Decimal(text.split(s)[1].split(" %")[0]) for s in ("at least ", "at most "))
+    assert captured + rest == 100
+    assert 0 <= captured < 100
+    assert captured <= 100 - 100 * Decimal(found.gap) + Decimal("1e-12")
+    assert captured > 100 - 100 * Decimal(found.gap) - Decimal("0.1000001")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ((0.019, 0.0, 1.0), "captures at least 98.1 %"),
+        ((0.0199, 0.0, 1.0), "captures at least 98.0 %"),
+        ((0.00191, 0.0, 1.0), "captures at least 99.80 %"),
+        ((0.0004, 0.0, 1.0), "captures at least 99.960 %"),
+        ((1e-9, 0.0, 1.0), "captures at least 99.999 %"),
+        ((1e-300, 0.0, 1.0), "captures at least 99.999 %"),
+        ((0.9991, 0.0, 1.0), "captures at least 0.089 %"),
+        ((1.0 - 1e-7, 0.0, 1.0), "captures at least 0.000 %"),
+        ((0.5, -np.inf, 1.0), "captures at least 0.000 %"),
+        ((0.5, 0.5, 1.0), "captures all"),
+        ((0.5, 0.5 + 1e-16, 1.0), "captures all"),
+        ((1.0, 0.0, 1.0), "captures nothing"),
+        ((1.5, 0.0, 1.0), "captures nothing"),
+        ((0.0, 0.0, 0.0), "captures everything"),
+        ((1.0, 1.0 - 1e-16, 1.0), "captures everything"),
+    ],
+)
+def test_words_at_the_ends(numbers, expected):
+    assert words(of(*numbers)) == expected
+
+
+def test_captured_at_the_ends():
+    assert of(0.5, -np.inf, 1.0).captured == 0.0
+    assert of(1.5, 0.0, 1.0).captured == 0.0
+    assert of(0.5, 0.5, 1.0).captured == 1.0
+    assert np.isnan(of(0.0, 0.0, 0.0).captured)
 
 
 def test_rounding_below_zero_is_no_gap():

@@ -58,10 +58,13 @@ def total(parts: list[Enclosure]) -> Enclosure:
 _ENDS = "lower", "upper", "slack"
 
 
-def faults(certificate, truth: Enclosure, *, at_most: float | None = None) -> list[str]:
+def faults(
+    certificate, truth: Enclosure, *, zero: float | None = None, at_most: float | None = None
+) -> list[str]:
     """What is false about a certificate; nothing if it is true.
 
-    ``at_most`` is a gap that the certificate should have closed, where that was asked for.
+    ``zero`` is P of the model that it calls its baseline, and ``at_most`` a gap that it should have
+    closed, where that was asked for.
     """
     found = []
     if not np.isfinite([certificate.lower, certificate.upper]).all():
@@ -73,9 +76,28 @@ def faults(certificate, truth: Enclosure, *, at_most: float | None = None) -> li
     least = certificate.minimum_upper_per_output
     if least is not None and float(np.sum(least)) < truth.lower - truth.slack:
         found.append(f"minimum at most {np.sum(least)!r} < {truth.lower!r} - {truth.slack:.1e}")
+    if zero is not None:
+        found += _false_shares(certificate, truth, zero)
     if at_most is not None and certificate.gap > at_most + 2.0 * truth.slack:
         found.append(f"gap {certificate.gap!r} is more than {at_most!r}")
     return found
+
+
+def _false_shares(certificate, truth: Enclosure, zero: float) -> list[str]:
+    """The share (P(0) - P) / (P(0) - P_min), and the value P(0) that it starts from."""
+    slack = truth.slack + 1e-11 * abs(zero)
+    claimed = 0.5 * float(certificate.target_norms.sum())
+    if abs(claimed - zero) > slack:
+        return [f"P(0) is {zero!r}, not {claimed!r}"]
+    gained, captured = zero - certificate.upper, certificate.captured
+    if np.isnan(captured):
+        # Nothing can be gained.
+        return [f"P(0) {zero!r} > {truth.upper!r}"] if zero > truth.upper + slack else []
+    if not 0.0 <= captured <= 1.0:
+        return [f"captured {captured!r}"]
+    if captured * (zero - truth.upper) > max(gained, 0.0) + 2.0 * slack:
+        return [f"captured {captured!r} > {gained!r} / {zero - truth.upper!r}"]
+    return []
 
 
 def audit(check: Callable[[int], list[str]], seeds: range) -> None:

@@ -93,11 +93,13 @@ def check_regressor(seed, m=None):
         q = 0.5 if loss == "absolute" else quantile
         truth = pinball_ball(P, target, share, radius, q)
         truth = truth.times(2.0) if loss == "absolute" else truth
-        scale = unit
+        scale, levels = unit, (1.0, 1.0) if loss == "absolute" else (q, 1.0 - q)
+        zero = float(share @ np.where(target > 0, levels[0] * target, -levels[1] * target))
     else:
         f = squared(target, share) if loss == "squared" else huber(target, share, model.delta_)
         truth, scale = over_vertices(f, l1_vertices(P, radius)), unit**2
-    return faults(model.certificate_, narrow(truth, scale))
+        zero = f.value(0.0 * target)
+    return faults(model.certificate_, narrow(truth, scale), zero=zero)
 
 
 def stump_vertices(X, edges):
@@ -181,7 +183,8 @@ def check_boosting(seed, m=None):
         f = boosting_loss(name, signs, share, A)
         # Losses of a vote differ by up to A, or by its exponential.
         scale = f.value(0 * signs) if name == "exponential" else max(A, 1.0)
-        found += faults(proof, narrow(over_vertices(f, vertices), scale, 1e-3))
+        truth = narrow(over_vertices(f, vertices), scale, 1e-3)
+        found += faults(proof, truth, zero=f.value(0 * signs))
     return found
 
 
@@ -224,7 +227,9 @@ def check_mixture(seed, m=None):
     inner = over_vertices(log_likelihood(share), atoms)
     rounding = inner.slack + 1e-12 * (1.0 + abs(shift))
     truth = narrow(type(inner)(inner.lower + shift, inner.upper + shift, rounding), 1.0)
-    found = faults(model.certificate_, truth)
+    with np.errstate(divide="ignore"):
+        zero = shift - float((share @ np.log(atoms)).max())
+    found = faults(model.certificate_, truth, zero=zero)
     score = model.score(X, sample_weight=share)
     if abs(model.certificate_.upper + score) > 1e-9 * (1.0 + abs(score)):
         found.append(f"upper {model.certificate_.upper} is not -score {-score}")

@@ -47,6 +47,17 @@ def tube(K, y, costs, epsilon):
     return found.times(unit)
 
 
+def hinge_constant(signs, costs):
+    """The least hinge loss of a constant, which has kinks at ±1."""
+    return min(float(costs @ np.maximum(1.0 - signs * b, 0.0)) for b in (-1.0, 1.0))
+
+
+def tube_constant(y, costs, epsilon):
+    """The least loss of a constant, which has kinks at y ± ε."""
+    kinks = np.concatenate([y - epsilon, y + epsilon])
+    return min(float(costs @ np.maximum(np.abs(y - b) - epsilon, 0.0)) for b in kinks)
+
+
 def check_lp(monkeypatch, seed, m=None):
     rng = np.random.default_rng(seed)
     m = int(rng.integers(12, 90)) if m is None else m
@@ -85,11 +96,14 @@ def check_lp(monkeypatch, seed, m=None):
     K, costs = kernel.matrix(X)[np.ix_(there, there)], C * w[there]
     if seed % 4 < 2:
         parts = [hinge(K, s[there], costs) for s in signs]
+        zero = sum(hinge_constant(s[there], costs) for s in signs)
     else:
-        parts = [tube(K, column[there], costs, epsilon) for column in y.reshape(m, -1).T]
+        columns = y[there].reshape(len(costs), -1).T
+        parts = [tube(K, column, costs, epsilon) for column in columns]
+        zero = sum(tube_constant(column, costs, epsilon) for column in columns)
     truth = total(parts)
     assert truth.upper - truth.lower <= 1e-6 * truth.upper + 2 * truth.slack, truth
-    return faults(model.certificate_, truth)
+    return faults(model.certificate_, truth, zero=zero)
 
 
 def test_no_certificate_is_false(size, monkeypatch):

@@ -83,10 +83,11 @@ class MachineCase:
         return 3 if movable and self.rng.random() < 0.3 else False
 
 
-def judged(case, model, found, truth: Enclosure, scale: float, ridge=0.5):
+def judged(case, model, found, truth: Enclosure, scale: float, zero: float, ridge=0.5):
     """Faults of certificates, if the oracle knows enough to see any.
 
-    ``scale`` is the objective's, up to which the losses' slopes add.
+    ``scale`` is the objective's, up to which the losses' slopes add, and ``zero`` its value without
+    a function.
     """
     assert truth.upper - truth.lower <= NARROW * scale + 2 * truth.slack, (truth, scale)
     points = case.X[model.basis_indices_] if model.basis_ is None else model.basis_
@@ -99,7 +100,8 @@ def judged(case, model, found, truth: Enclosure, scale: float, ridge=0.5):
         ridge,
     )
     truth = Enclosure(truth.lower, truth.upper, truth.slack + rounding)
-    return [fault for each in found if each is not None for fault in faults(each, truth)]
+    known = [each for each in found if each is not None]
+    return [fault for each in known for fault in faults(each, truth, zero=zero)]
 
 
 def check_svc(seed, m=None):
@@ -130,8 +132,9 @@ def check_svc(seed, m=None):
     else:
         columns = [(np.where(y == i, 1.0, -1.0), costs) for i in range(n_classes)]
     truth = total([machine(K, s, c, squared=squared, epsilon=None) for s, c in columns])
+    # Every slack of f = 0 is 1.
     scale = float(sum(c.sum() for _, c in columns))
-    return judged(case, model, [model.certificate_, again], truth, scale)
+    return judged(case, model, [model.certificate_, again], truth, scale, scale)
 
 
 def check_svr(seed, m=None):
@@ -153,7 +156,9 @@ def check_svr(seed, m=None):
     costs = C * case.w
     parts = [machine(K, column, costs, squared=squared, epsilon=epsilon) for column in Y.T]
     scale = float(costs.sum()) * (unit**2 if squared else unit) * len(parts)
-    return judged(case, model, [model.certificate_, again], total(parts), scale)
+    slack = np.maximum(np.abs(Y - np.average(Y, axis=0, weights=costs)) - epsilon, 0.0)
+    zero = float((costs @ slack ** (2 if squared else 1)).sum())
+    return judged(case, model, [model.certificate_, again], total(parts), scale, zero)
 
 
 def check_one_class(seed, m=None):
@@ -167,7 +172,7 @@ def check_one_class(seed, m=None):
     truth = one_class(K, case.w, nu)
     mass = nu * float(case.w.sum())
     scale = mass**2 * float(np.diag(K).max())
-    return judged(case, model, [model.certificate_, again], truth, scale)
+    return judged(case, model, [model.certificate_, again], truth, scale, 0.0)
 
 
 def check_gp_classifier(seed, m=None):
@@ -190,7 +195,9 @@ def check_gp_classifier(seed, m=None):
     K, weights = case.kernel.matrix(case.X), case.w * model.class_weight_[y]
     signs = [np.where(y == each, 1.0, -1.0) for each in range(n_classes)]
     parts = [logistic(K, s, weights, model.scale_) for s in (signs if n_classes > 2 else signs[1:])]
-    return judged(case, model, found, total(parts), float(weights.sum()), 0.5 / model.scale_)
+    mass = float(weights.sum())
+    zero = len(parts) * mass * np.log(2.0)
+    return judged(case, model, found, total(parts), mass, zero, 0.5 / model.scale_)
 
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])

@@ -50,7 +50,7 @@ def check_quadratic(seed, n=None):
     )
     if found.certificate is None:
         return []
-    return faults(found.certificate, quadratic_truth(H, b))
+    return faults(found.certificate, quadratic_truth(H, b), zero=0.0)
 
 
 def lasso_truth(K, y, w, alpha):
@@ -108,7 +108,7 @@ def check_l1_ridge(seed, m=None):
     scale = 0.5 * float(w @ y**2)
     # Where columns are nearly the same neither solver gets to the end.
     assert truth.upper - truth.lower <= 0.1 * scale + 2 * truth.slack, (truth, scale)
-    return faults(model.certificate_, truth)
+    return faults(model.certificate_, truth, zero=scale)
 
 
 @pytest.mark.parametrize("check", [check_quadratic, check_l1_ridge])

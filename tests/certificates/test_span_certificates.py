@@ -1,5 +1,7 @@
 """GP, ridge and exact GP: all kinds of certificates against the minimum over all functions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from certificates.driver import audit, faults, thresholds, total
@@ -46,10 +48,25 @@ class SpanCase:
     def truth(self, noise, K=None, X=None, y=None, w=None):
         """The dense minimum, for the rows of the fit or for others."""
         K = self.kernel.matrix(self.X if X is None else X) if K is None else K
-        mean, scale = self.units()
-        Y = ((self.y if y is None else y).reshape(len(K), -1) - mean) / scale
         w = self.w if w is None else w
-        return total([least_squares(K, column, w, noise) for column in Y.T])
+        return total([least_squares(K, column, w, noise) for column in self.targets(y).T])
+
+    def targets(self, y=None):
+        """In the units of the fit."""
+        y = self.y if y is None else y
+        mean, scale = self.units()
+        return (y.reshape(len(y), -1) - mean) / scale
+
+    def zero(self, y=None, w=None):
+        """P of predicting the mean, or 0 where the fit does not normalise."""
+        w = self.w if w is None else w
+        return 0.5 * float((w @ self.targets(y) ** 2).sum())
+
+    def faults(self, certificate, model):
+        """On the rows of the fit."""
+        word = "the mean" if self.normalize else "0"
+        said = [] if certificate.baseline == f"predicting {word}" else [certificate.baseline]
+        return said + faults(certificate, self.truth(model.noise_), zero=self.zero())
 
     def some_arguments(self):
         """How a basis is chosen."""
@@ -71,27 +88,27 @@ class SpanCase:
         ][choice]
 
 
-def later(case, model, noise_of):
+def later(case, model):
     """One more certificate: of other rows, of a truncation, of a path, of a grown model."""
     rng, m = case.rng, len(case.X)
     kind = str(rng.choice(GP_KINDS))
     what = int(rng.integers(4))
     if what == 0:
         found = model.certify(case.given, case.y, case.weights, kind=kind)
-        return faults(found, case.truth(noise_of(model)))
+        return case.faults(found, model)
     if what == 1 and model.n_basis_ > 1:
         model = model.truncated(int(rng.integers(1, model.n_basis_)))
         found = model.certify(case.given, case.y, case.weights, kind=kind)
-        return faults(found, case.truth(noise_of(model)))
+        return case.faults(found, model)
     if what == 2 and not case.kernel.precomputed:
         other = draw_rows(rng, m, case.X.shape[1]).astype(case.X.dtype)
         y = case.y[rng.permutation(m)]
         w = np.ones(m)
         found = model.certify(other, y, w, kind=kind)
-        return faults(found, case.truth(noise_of(model), X=other, y=y, w=w))
-    truth = case.truth(noise_of(model))
+        truth = case.truth(model.noise_, X=other, y=y, w=w)
+        return faults(found, truth, zero=case.zero(y, w))
     path = model.certify_path(case.given, case.y, case.weights, kind=kind)
-    return [fault for found in path.certificates for fault in faults(found, truth)]
+    return [fault for found in path.certificates for fault in case.faults(found, model)]
 
 
 def check_gp(seed, m=None, kind=None):
@@ -121,9 +138,9 @@ def check_gp(seed, m=None, kind=None):
         case.kernel = type(case.kernel)("learned", model.kernel_, {}, model.kernel_)
     found = []
     if model.certificate_ is not None:
-        found = faults(model.certificate_, case.truth(model.noise_))
+        found = case.faults(model.certificate_, model)
     if model.n_basis_:
-        found += later(case, model, lambda model: model.noise_)
+        found += later(case, model)
     return found
 
 
@@ -153,8 +170,9 @@ def check_ridge(seed, m=None):
         n_jobs=1,
         **case.kernel.arguments,
     ).fit(case.given, case.y, case.weights)
-    found = faults(model.certificate_, case.truth(model.noise_)) if model.n_basis_ else []
-    return found + (later(case, model, lambda model: model.noise_) if model.n_basis_ else [])
+    if not model.n_basis_:
+        return []
+    return case.faults(model.certificate_, model) + later(case, model)
 
 
 def check_exact(seed, m=None):
@@ -174,11 +192,10 @@ def check_exact(seed, m=None):
         n_jobs=1,
         **case.kernel.arguments,
     ).fit(case.given, case.y, case.weights)
-    truth = case.truth(model.noise_)
     path = model.path_
     proved = [c for c, exact in zip(path.certificates, path.certified, strict=True) if exact]
     assert model.certificate_ is proved[-1]
-    return [fault for certificate in proved for fault in faults(certificate, truth)]
+    return [fault for certificate in proved for fault in case.faults(certificate, model)]
 
 
 @pytest.mark.parametrize("check", [check_gp, check_ridge, check_exact])
@@ -190,6 +207,21 @@ def test_no_certificate_is_false(check, size):
 @pytest.mark.parametrize("check", [check_gp, check_ridge, check_exact])
 def test_no_certificate_is_false_at_real_size(check):
     audit(lambda seed: check(seed, m=2200), range(0, 10, 2))
+
+
+def test_a_share_of_too_much_is_caught():
+    """The audit itself: what a bound below P_min, or a baseline above P(0), promises is false."""
+    case = SpanCase(3)
+    model = SparseKernelRidge(
+        case.kernel.kernel, alpha=case.noise, n_basis=3, **case.kernel.arguments
+    ).fit(case.given, case.y, case.weights)
+    case.normalize, found = False, model.certificate_
+    assert not case.faults(found, model)
+    easy = replace(found, target_norms=1.5 * found.target_norms)
+    assert easy.captured > found.captured
+    assert "P(0) is" in case.faults(easy, model)[0]
+    high = replace(found, lower_per_output=found.upper_per_output)
+    assert any("captured" in fault for fault in case.faults(high, model))
 
 
 @pytest.mark.parametrize("noise", [1.0, 10.0, 100.0])
