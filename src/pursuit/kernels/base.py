@@ -336,9 +336,12 @@ def check_same_features(A: Any, n_features: int) -> None:
 
 
 def squared_norms(X: Any) -> Vector:
-    """Return |x|² for every row, added up in float64."""
+    """Return |x|² for every row of an array or a CSR matrix, added up in float64."""
     if is_sparse(X):
-        return np.asarray(X.astype(np.float64).power(2).sum(axis=1)).reshape(-1)
+        sums = np.zeros(X.shape[0])
+        filled = np.flatnonzero(np.diff(X.indptr))
+        sums[filled] = np.add.reduceat(np.square(X.data, dtype=np.float64), X.indptr[filled])
+        return sums
     norms: Vector = np.einsum("ij,ij->i", X, X, dtype=np.float64)
     return norms
 

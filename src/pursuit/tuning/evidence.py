@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 
 from pursuit._types import Floats, Indices
 from pursuit.greedy import kernel_matrix
-from pursuit.kernels import Kernel, ScaledKernel, compile_kernel, kernel_gradient
+from pursuit.kernels import Kernel, ScaledKernel, kernel_gradient
 from pursuit.linalg import Workers, invert_spd
 from pursuit.rows import OutputGroup, Sample, draw_rows, has_gaps, output_groups
 
@@ -105,7 +105,7 @@ class Evidence:
         """
         node = kernel_gradient(kernel)
         assert node is not None
-        C, contract = self._in_chunks(kernel, node) if node.in_blocks else self._at_once(node)
+        C, contract = self._in_chunks(node) if node.in_blocks else self._at_once(node)
         diagonal = np.diag_indices_from(C)
         C[diagonal] += noise / self.weights
         inverted = invert_spd(C, self.workers)
@@ -124,11 +124,11 @@ class Evidence:
         slopes = contract(a, inverse, 0.5 * (fit - outputs * n) - noise_slope)
         return value, np.append(slopes, noise_slope - 0.5 * outputs * copies)
 
-    def _in_chunks(self, kernel: Any, node: Kernel) -> tuple[Floats, Contraction]:
+    def _in_chunks(self, node: Kernel) -> tuple[Floats, Contraction]:
         """Return K, its blocks above the diagonal left out, and the function that gives slopes."""
         # Longest rows first.
         chunks = Workers.slices(len(self.X), _CHUNK)[::-1]
-        tiles = compile_kernel(kernel)[0]
+        tiles = node.simplified()
         K = np.zeros((len(self.X), len(self.X)))
 
         def fill(rows: slice) -> None:
