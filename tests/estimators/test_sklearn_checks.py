@@ -103,6 +103,37 @@ LEARNED = [
     SparseGPRegressor(certificate=None),
 ]
 
+# These read arrays in one more way, which no parameter changes.
+READING = {
+    "check_estimator_sparse_matrix",
+    "check_classifier_data_not_an_array",
+    "check_regressor_data_not_an_array",
+}
+FIRST = [
+    next(one for one in CONFIGURATIONS if type(one) is kind)
+    for kind in dict.fromkeys(map(type, CONFIGURATIONS))
+]
+OTHERS = [estimator for estimator in CONFIGURATIONS if estimator not in FIRST]
+
+
+def is_of_reading(check):
+    """Whether other checks differ in the kind of array only; read-only float32 stays."""
+    name, keywords = getattr(check, "func", check).__name__, getattr(check, "keywords", {})
+    return name in READING or keywords == {"readonly_memmap": True}
+
+
+def in_verify(checks, later):
+    """Parametrise by the same checks; those for which ``later`` is true are for --verify."""
+    names, cases = checks.args
+
+    def marked(case):
+        values, marks = getattr(case, "values", case), getattr(case, "marks", ())
+        return pytest.param(
+            *values, marks=[*marks, pytest.mark.verify] if later(*values) else marks
+        )
+
+    return pytest.mark.parametrize(names, [marked(case) for case in cases], **checks.kwargs)
+
 
 def expected_failures(estimator):
     """Most of ours concern matrices that are no kernel, so only precomputed ones may fail."""
@@ -120,7 +151,10 @@ def expected_failures(estimator):
 @pytest.mark.filterwarnings("ignore:with error_tol=:UserWarning")
 # Some checks fit to a few repeated points, or to fewer points than features.
 @pytest.mark.filterwarnings("ignore:a component has shrunk:UserWarning")
-@parametrize_with_checks(CONFIGURATIONS, expected_failed_checks=expected_failures)
+@in_verify(
+    parametrize_with_checks(CONFIGURATIONS, expected_failed_checks=expected_failures),
+    lambda estimator, check: is_of_reading(check) and estimator in OTHERS,
+)
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 

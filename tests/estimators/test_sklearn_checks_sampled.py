@@ -6,25 +6,18 @@ reserved or moved there; here it is.
 
 import pytest
 from certificates.driver import thresholds
-from estimators.test_sklearn_checks import CONFIGURATIONS, expected_failures
+from estimators.test_sklearn_checks import (
+    FIRST,
+    OTHERS,
+    expected_failures,
+    in_verify,
+    is_of_reading,
+)
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 FEW_ROWS = 12
 WEIGHTS = "rows are drawn by their numbers, so that a row of weight 2 is not drawn like two rows"
 PROBABILITY = "a probability averages over f, and grows with its mean only where spreads are alike"
-
-
-def first_of_each(configurations):
-    """One configuration per class, and the others."""
-    classes = [type(estimator) for estimator in configurations]
-    first = [
-        estimator for i, estimator in enumerate(configurations) if classes.index(classes[i]) == i
-    ]
-    return first, [estimator for estimator in configurations if estimator not in first]
-
-
-FIRST, OTHERS = first_of_each(CONFIGURATIONS)
-
 
 DRAWN = (
     "ExactGPRegressor",
@@ -65,7 +58,10 @@ def skip_probabilities(estimator, check):
 # On random targets of thirty rows every row may be an error, which is what the warning says.
 @pytest.mark.filterwarnings("ignore:with error_tol=:UserWarning")
 @pytest.mark.filterwarnings("ignore:a component has shrunk:UserWarning")
-@parametrize_with_checks(FIRST, expected_failed_checks=expected)
+@in_verify(
+    parametrize_with_checks(FIRST, expected_failed_checks=expected),
+    lambda estimator, check: is_of_reading(check),
+)
 def test_scikit_learn_check_on_sampled_rows(estimator, check):
     skip_probabilities(estimator, check)
     check(estimator)
