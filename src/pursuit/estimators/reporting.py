@@ -19,14 +19,15 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from pursuit._types import Indices
 from pursuit.bounds import CertificatePath
 from pursuit.estimators.inputs import dense, feature_names, reads_matrix
+from pursuit.estimators.report_rows import judged_numbers, part_curves, worst_rows
 from pursuit.estimators.saving import SavedModel
 from pursuit.greedy import size_grid
 from pursuit.plots.parts import global_part
 from pursuit.plots.report import Curve, Panel, Report, Table, precise, render
+from pursuit.plots.what_if import WhatIf
 from pursuit.rows import is_path
 from pursuit.store import replacing
 
-_JUDGED_ROWS = 2000
 _SHOWN_BASIS, _SHOWN_FEATURES = 50, 8
 _LEVELS = (0.1, 0.25, 0.5, 0.68, 0.8, 0.9, 0.95, 0.99)
 _GUARANTEED = (0.5, 0.8, 0.9, 0.95, 0.99)
@@ -72,11 +73,13 @@ class ReportedModel(SavedModel):
         y: ArrayLike | None = None,
         *,
         certify: bool = False,
+        what_if: bool = True,
     ) -> None:
         """Write one page of HTML about the fitted model, which needs no network.
 
         It shows the data, the hyper-parameters, what each size of the model would give and cost,
-        the certificate, the chosen basis and where the time went.
+        the certificate, the chosen basis and where the time went. The model itself runs in the
+        page: set the features, and see the prediction, its interval and the curve along a feature.
 
         Parameters
         ----------
@@ -90,6 +93,9 @@ class ReportedModel(SavedModel):
             Whether X and y are the rows that the model was fitted to, and every size is to be
             certified for them: a product with their kernel matrix. Only for models that have
             ``certify_path``.
+        what_if : bool, default True
+            Whether the model runs in the page. The page then holds all basis points, which may be
+            training rows, and has 2.8 MB for 512 basis functions.
         """
         check_is_fitted(self)
         if is_path(X):
@@ -103,7 +109,7 @@ class ReportedModel(SavedModel):
             raise ValueError("certify=True needs the training rows: pass X and y.")
         if certify and not hasattr(global_part(self), "certify_path"):
             raise ValueError(f"certify=True is not for {type(self).__name__}: leave it out.")
-        page = render(describe(self, X, y, certify=certify), version("pursuit"))
+        page = render(describe(self, X, y, certify=certify, what_if=what_if), version("pursuit"))
         with replacing(path, sync=False) as file:
             file.write(page.encode())
 
@@ -116,7 +122,12 @@ def rows_fitted(model: Any) -> int | None:
 
 
 def describe(
-    model: Any, X: Any = None, y: ArrayLike | None = None, *, certify: bool = False
+    model: Any,
+    X: Any = None,
+    y: ArrayLike | None = None,
+    *,
+    certify: bool = False,
+    what_if: bool = False,
 ) -> Report:
     """Collect the content of the report of a fitted model."""
     judged = None if X is None else _judged(X, y)
@@ -146,8 +157,21 @@ def describe(
         cost=_seconds(model),
         notes=_notes(model),
         caption="" if added is None else added.caption,
-        panels=(*_guarantee(model, judged), *(() if added is None else added.panels)),
+        panels=(
+            *_guarantee(model, judged),
+            *(() if added is None else added.panels),
+            *(() if X is None else worst_rows(model, judged, _num_samples(X))),
+        ),
+        what_if=_what_if(model, judged) if what_if else None,
+        parts=part_curves(part, None if judged is None else judged[0]),
     )
+
+
+def _what_if(model: Any, judged: tuple[Any, NDArray[Any]] | None) -> WhatIf | None:
+    # The estimators that it knows of import this module.
+    from pursuit.estimators.page import what_if
+
+    return what_if(model, None if judged is None else judged[0])
 
 
 def _known(value: float | None) -> bool:
@@ -160,7 +184,7 @@ def _judged(X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
         raise ValueError(
             f"X has {_num_samples(X)} rows and y has {len(y)}: pass one target per row."
         )
-    some = np.unique(np.linspace(0, len(y) - 1, _JUDGED_ROWS).astype(int))
+    some = judged_numbers(len(y))
     return _safe_indexing(X, some), np.asarray(y)[some]
 
 
@@ -330,7 +354,7 @@ def _data(model: Any, X: Any) -> Table:
         for name, values in (("mean", scale.mean), ("standard deviation", scale.scale)):
             rows.append((f"Target, {name}", ", ".join(map(precise, np.ravel(values)[:6]))))
     if X is not None:
-        rows.append(("Rows it is judged by", f"{min(_num_samples(X), _JUDGED_ROWS):,}"))
+        rows.append(("Rows it is judged by", f"{len(judged_numbers(_num_samples(X))):,}"))
     return Table([], rows)
 
 

@@ -1,6 +1,6 @@
 """One page that describes a fitted model: plain numbers in, one file of HTML out.
 
-The page needs no network and no other file. This module imports nothing else of the package.
+The page needs no network and no other file.
 """
 
 from __future__ import annotations
@@ -13,9 +13,13 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from pursuit.plots.what_if import WhatIf, block, panel
+
 _BAR = 100.0
 _SIDE, _EDGE = 220, 34
 _PAIR = "first", "second"
+_PART = 220, 110
+"""Width and height of the picture of a part."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,29 @@ class Comparison:
     table: Table
     names: tuple[str, str]
     pairs: Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class PartCurve:
+    """One of the functions that add up to a prediction, along its feature.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    share : float
+        Its standard deviation over some rows, in units of y.
+    values : sequence of float or of str
+        Values of its feature, or names of levels; empty where it has several features.
+    mean, width : sequence of float
+        The function there, and half the width of its 90 % band; no widths where unknown.
+    """
+
+    name: str
+    share: float
+    values: Sequence[float] | Sequence[str] = ()
+    mean: Sequence[float] = ()
+    width: Sequence[float] = ()
 
 
 @dataclass(frozen=True)
@@ -98,6 +125,10 @@ class Report:
         What has to be known about the curves; may be empty.
     panels : sequence of Panel
         Further parts of the page, below the curves.
+    what_if : WhatIf, optional
+        The model itself, which runs in the page.
+    parts : sequence of PartCurve
+        Functions that add up to the prediction.
     """
 
     title: str
@@ -116,11 +147,18 @@ class Report:
     counted: str = "basis functions"
     caption: str = ""
     panels: Sequence[Panel] = ()
+    what_if: WhatIf | None = None
+    parts: Sequence[PartCurve] = ()
 
 
 _IMPORTANCE = (
     "Importance: the standard deviation of the predictions that a feature is responsible for, "
     "relative to that of the predictions themselves. Steep functions may have more than 1."
+)
+_PARTS = (
+    "The prediction is a sum of these functions. The bars show their standard deviations over the "
+    "rows, in units of y. The pictures show them less their means, all with the same scale, with "
+    "bands of 90 %."
 )
 _RELEVANCE = "Relevance: the standard deviation of a feature over its length scale in the kernel."
 
@@ -144,13 +182,16 @@ def render(report: Report, version: str) -> str:
     parts = files("pursuit.plots")
     style = parts.joinpath("report.css").read_text(encoding="utf-8")
     script = parts.joinpath("report.js").read_text(encoding="utf-8")
+    what_if = report.what_if
     sections = [
+        "" if what_if is None else _section("What if", panel(what_if), "wide"),
         _section("Data", _table(report.data)),
         _section("Hyper-parameters", _table(report.settings)),
         _path(report),
         *map(_panel, report.panels),
         _section("Certificate", _paragraph(report.certificate), "wide"),
         _section("What moves the predictions", _features(_IMPORTANCE, report.importance)),
+        _section("Parts of the prediction", _parts(report.parts), "wide"),
         _section("What the kernel listens to", _features(_RELEVANCE, report.relevance)),
         _coverage(report),
         _section("Chosen basis", _table(report.basis), "wide"),
@@ -179,7 +220,7 @@ def render(report: Report, version: str) -> str:
 <script type="application/json" id="numbers">{_numbers(report)}</script>
 <script>
 {script}</script>
-</body>
+{"" if what_if is None else block(what_if)}</body>
 </html>
 """
 
@@ -300,6 +341,67 @@ def precise(value: float) -> str:
         text = f"{value:,.{digits}f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
     return f"{value:.3e}".replace("e-0", "e-").replace("e+0", "e+")
+
+
+def _parts(parts: Sequence[PartCurve]) -> str:
+    """Bars of the shares of all parts, and a picture of each that has one feature."""
+    if not parts:
+        return ""
+    bars = _bars([(part.name, part.share) for part in parts], "")
+    drawn = [part for part in parts if len(part.values) > 1]
+    scale = max((abs(end) for part in drawn for end in _ends(part)), default=0.0) or 1.0
+    pictures = "".join(_part(part, scale) for part in drawn)
+    return f'{_paragraph(_PARTS)}{bars}<div class="cards">\n{pictures}</div>\n'
+
+
+def _ends(part: PartCurve) -> list[float]:
+    widths = part.width or [0.0] * len(part.mean)
+    return [m + sign * w for m, w in zip(part.mean, widths, strict=True) for sign in (-1, 1)]
+
+
+def _part(part: PartCurve, scale: float) -> str:
+    """A part along its feature; all of them have the same scale."""
+    names = all(isinstance(value, str) for value in part.values)
+    places = range(len(part.values)) if names else part.values
+    low, high = float(min(places)), float(max(places))
+    xs = [_PART[0] * (float(x) - low) / (high - low) for x in places]
+
+    def height(y: float) -> float:
+        return _PART[1] * (0.5 - 0.5 * y / scale)
+
+    line = [f"{x:.1f},{height(y):.1f}" for x, y in zip(xs, part.mean, strict=True)]
+    shapes = f'<line x1="0" x2="{_PART[0]}" y1="{height(0.0)}" y2="{height(0.0)}"/>'
+    widths = part.width or [0.0] * len(xs)
+    ends = [[height(y + s * w) for y, w in zip(part.mean, widths, strict=True)] for s in (1, -1)]
+    if names:
+        bars = zip(xs, *ends, strict=True)
+        shapes += "".join(
+            f'<line class="bar" x1="{x:.1f}" x2="{x:.1f}" y1="{a:.1f}" y2="{b:.1f}"/>'
+            for x, a, b in bars
+        )
+        shapes += "".join(
+            f'<circle cx="{x:.1f}" cy="{height(y):.1f}" r="3"/>'
+            for x, y in zip(xs, part.mean, strict=True)
+        )
+    else:
+        there, back = ([f"{x:.1f},{y:.1f}" for x, y in zip(xs, end, strict=True)] for end in ends)
+        shapes += f'<polygon points="{" ".join(there + back[::-1])}"/>'
+        shapes += f'<polyline points="{" ".join(line)}"/>'
+    first, last = (
+        (str(part.values[0]), str(part.values[-1]))
+        if names
+        else (precise(float(low)), precise(float(high)))
+    )
+    text = (
+        f"{part.name}: from {precise(min(part.mean))} to {precise(max(part.mean))}, "
+        f"for values from {first} to {last}"
+    )
+    return (
+        f'<figure class="card"><figcaption>{escape(part.name)}</figcaption>\n'
+        f'<svg class="part" viewBox="-4 -4 {_PART[0] + 8} {_PART[1] + 8}" role="img" '
+        f'aria-label="{escape(text)}">{shapes}</svg>\n'
+        f'<p class="range"><span>{escape(first)}</span><span>{escape(last)}</span></p></figure>\n'
+    )
 
 
 def _paragraph(text: str) -> str:

@@ -33,8 +33,8 @@ _DOUBT = np.log(10.0)
 nearer to the ridge and to 1."""
 # Williams and Barber (1998): the logistic function as a sum of five error functions, with the
 # numbers that scikit-learn uses.
-_STEEPNESS = np.array([0.41, 0.4, 0.37, 0.44, 0.39])
-_PARTS = np.array([-1854.8214151, 3516.89893646, 221.29346712, 128.12323805, -2010.49422654])
+STEEPNESS = np.array([0.41, 0.4, 0.37, 0.44, 0.39])
+PARTS = np.array([-1854.8214151, 3516.89893646, 221.29346712, 128.12323805, -2010.49422654])
 _CONFIDENCE_LIMITS = (1e-4, 1e2), (1e-6, 1.0)
 """Ranges of spread and missed."""
 _LEAST = 1e-15  # Smallest probability whose logarithm is taken.
@@ -496,8 +496,8 @@ def averaged_logistic(mean: Floats, variance: Floats) -> Floats:
     ½ + ½Σ_j c_j erf(λ_j mean / √(1 + 2λ_j² variance)). Its tails are too thin; the true value lies
     between the logistic function of the mean and ½, and the result is clipped to this interval.
     """
-    total = np.full(np.shape(mean), 0.5 * _PARTS.sum())
-    for steepness, part in zip(_STEEPNESS, _PARTS, strict=True):
+    total = np.full(np.shape(mean), 0.5 * PARTS.sum())
+    for steepness, part in zip(STEEPNESS, PARTS, strict=True):
         total += 0.5 * part * erf(steepness * mean / np.sqrt(1.0 + 2.0 * steepness**2 * variance))
     plain = expit(mean)
     return np.asarray(np.clip(total, np.minimum(plain, 0.5), np.maximum(plain, 0.5)))

@@ -1,0 +1,70 @@
+"""What a panel asks for, and how the features of a model are made of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pursuit._types import Floats
+from pursuit.estimators.inputs import dense, feature_names, prediction_rows
+from pursuit.estimators.tables import categories_by_position, level_codes
+from pursuit.plots.what_if import Input, decimals
+
+_WHOLE_STEPS = 1000
+"""Whole numbers over a longer range than this are taken for any numbers."""
+
+
+def feature_inputs(model: Any, X: Any = None) -> tuple[list[Input], list[dict[str, Any]]]:
+    """One input for each feature of a model: a number, or a level of a category.
+
+    ``X`` are rows that give the ranges and the start, the basis points by default.
+    """
+    rows = _rows(model, X)
+    names = feature_names(model, rows.shape[1])
+    categories = categories_by_position(model)
+    weights = _importance(model, rows.shape[1])
+    inputs: list[Input] = []
+    features: list[dict[str, Any]] = []
+    for j, name in enumerate(names):
+        if j in categories:
+            _, levels = categories[j]
+            codes = level_codes(levels)
+            start = int(np.argmax((rows[:, j, None] == codes).sum(axis=0)))
+            texts = ["missing" if level is None else str(level) for level in levels]
+            inputs.append(Input(name, "category", levels=texts, start=start, weight=weights[j]))
+            # A code that no level has stands for all other levels.
+            every = [*codes.tolist(), float(codes.max(initial=0.0)) + 1.0]
+            features.append({"kind": "code", "input": j, "codes": every})
+        else:
+            inputs.append(number_input(name, rows[:, j], weights[j]))
+            features.append({"kind": "value", "input": j})
+    return inputs, features
+
+
+def number_input(name: str, values: Floats, weight: float) -> Input:
+    """A number between the least and the largest value, starting at the one in the middle."""
+    ordered = np.sort(values[np.isfinite(values)])
+    if not len(ordered):
+        ordered = np.zeros(1)
+    low, high = float(ordered[0]), float(ordered[-1])
+    whole = bool(np.all(ordered == np.rint(ordered))) and 0 < high - low <= _WHOLE_STEPS
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    middle = float(ordered[len(ordered) // 2])
+    start = float(np.clip(round(middle, decimals(low, high)), low, high))
+    return Input(name, "number", low=low, high=high, whole=whole, start=start, weight=weight)
+
+
+def _rows(model: Any, X: Any) -> Floats:
+    points = model._expansion().points if X is None else prediction_rows(model, X)[1]
+    return np.asarray(dense(points), dtype=np.float64)
+
+
+def _importance(model: Any, n: int) -> Floats:
+    """How much each feature matters, as far as the model knows."""
+    learned = getattr(model, "learning_report_", None)
+    for values in (getattr(learned, "importance", None), getattr(learned, "relevance", None)):
+        if values is not None and len(values) == n:
+            return np.nan_to_num(np.asarray(values, dtype=np.float64))
+    return np.zeros(n)
