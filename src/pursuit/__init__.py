@@ -61,6 +61,9 @@ if TYPE_CHECKING:
     from pursuit.estimators import SparseKernelGLM as SparseKernelGLM
     from pursuit.estimators import SparseKernelPCA as SparseKernelPCA
     from pursuit.estimators import SparseKernelRidge as SparseKernelRidge
+    from pursuit.estimators import TableColumn as TableColumn
+    from pursuit.estimators import TableEncoder as TableEncoder
+    from pursuit.estimators import TableError as TableError
     from pursuit.estimators import load as load
     from pursuit.estimators import minimize_over_hull as minimize_over_hull
     from pursuit.estimators import minimize_quadratic as minimize_quadratic
@@ -132,6 +135,9 @@ _NAMES = {
         "SparseKernelGLM",
         "SparseKernelPCA",
         "SparseKernelRidge",
+        "TableColumn",
+        "TableEncoder",
+        "TableError",
         "load",
         "minimize_over_hull",
         "minimize_quadratic",

@@ -54,7 +54,7 @@ def test_batches_are_encoded_as_they_are_read():
     rows = np.arange(40.0).reshape(20, 2)
     raw = pa.table({"a": [str(a) for a in rows[:, 0]], "b": rows[:, 1]}).to_batches(7)
 
-    def encode(batch):
+    def encode(batch, _):
         return np.column_stack(
             [np.array([float(a) for a in batch.column(0).to_pylist()]), batch.column(1).to_numpy()]
         )

@@ -28,6 +28,9 @@ from pursuit.estimators.quadratic.minimize import QuadraticSolution, minimize_qu
 from pursuit.estimators.ridge import SparseKernelRidge
 from pursuit.estimators.saving import load, trusted_types
 from pursuit.estimators.svm.estimators import LowRankOneClassSVM, LowRankSVC, LowRankSVR
+from pursuit.estimators.table.columns import TableColumn
+from pursuit.estimators.table.encoder import TableEncoder
+from pursuit.estimators.table.errors import TableError
 
 __all__ = [
     "CoverageGuarantee",
@@ -58,6 +61,9 @@ __all__ = [
     "SparseKernelGLM",
     "SparseKernelPCA",
     "SparseKernelRidge",
+    "TableColumn",
+    "TableEncoder",
+    "TableError",
     "load",
     "minimize_over_hull",
     "minimize_quadratic",

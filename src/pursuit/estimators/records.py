@@ -84,6 +84,8 @@ def records() -> dict[str, type]:
     from pursuit.estimators.matching.search import MatchingModels
     from pursuit.estimators.span.features import SpanFunction
     from pursuit.estimators.span.steps import StepFit
+    from pursuit.estimators.table.columns import TableColumn
+    from pursuit.estimators.table.formats import TextFormat
     from pursuit.objectives import SigmoidAtoms
     from pursuit.solvers.em import Mixture
     from pursuit.tuning.learning import Stage
@@ -116,7 +118,9 @@ def records() -> dict[str, type]:
         StepFit,
         StudentNoise,
         Subspace,
+        TableColumn,
         TargetScale,
+        TextFormat,
         VaryingNoise,
         View,
         WhitenedSums,

@@ -41,7 +41,7 @@ from pursuit.rows.memory import (
     row_groups,
     source_numbers,
 )
-from pursuit.rows.table import MatrixTable, Table, check_columns, read_all
+from pursuit.rows.table import MatrixTable, Table, check_columns, distinct_names, read_all
 
 __all__ = [
     "BLOCK_ROWS",
@@ -68,6 +68,7 @@ __all__ = [
     "check_columns",
     "computed",
     "concat",
+    "distinct_names",
     "distinct_rows",
     "draw_rows",
     "file_kind",

@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 from pursuit._types import Floats, Indices
 from pursuit.rows.arrow import BatchedTable
 from pursuit.rows.base import BLOCK_ROWS, Items, RowSource, checked_index, in_blocks
-from pursuit.rows.table import Table, check_columns, check_distinct, read_all
+from pursuit.rows.table import Table, check_columns, check_distinct, distinct_names, read_all
 
 Levels: TypeAlias = "list[str | int | float | bool | None]"
 """The values of a category column in the order of their codes; None is a missing value."""
@@ -116,10 +116,9 @@ class EncodedTable(NumberTable):
     def __init__(self, coded: CodedTable) -> None:
         self.coded = coded
         counts = {coded.columns.index(column): len(coded.levels[column]) for column in coded.levels}
+        names = [name for column in coded.columns for name in plain_names(column, coded.levels)]
         super().__init__(
-            MappedRows(coded, lambda rows: one_hot(rows, counts)),
-            [name for column in coded.columns for name in plain_names(column, coded.levels)],
-            coded.name,
+            MappedRows(coded, lambda rows: one_hot(rows, counts)), distinct_names(names), coded.name
         )
 
 
@@ -165,24 +164,31 @@ class BatchRows:
     table : BatchedTable
         The file.
     encode : callable
-        Makes an array of finite numbers of a record batch with all columns of the table.
+        Makes an array of finite numbers of a record batch with all columns of the table, and of the
+        numbers of its rows.
     """
 
-    def __init__(self, table: BatchedTable, encode: Callable[[Any], Floats]) -> None:
+    def __init__(self, table: BatchedTable, encode: Callable[[Any, Indices], Floats]) -> None:
         self.n_rows = table.n_rows
         self._table, self._encode = table, encode
 
     def blocks(self, size: int = BLOCK_ROWS) -> Iterator[tuple[int, Items]]:
         """Yield (number of the first row, items), in row order."""
-        batches = self._table.batches(self._table.columns)
-        return in_blocks((self._encode(batch) for batch in batches if batch.num_rows), size)
+        return in_blocks(self._arrays(), size)
+
+    def _arrays(self) -> Iterator[Floats]:
+        start = 0
+        for batch in self._table.batches(self._table.columns):
+            if batch.num_rows:
+                yield self._encode(batch, np.arange(start, start + batch.num_rows))
+            start += batch.num_rows
 
     def take(self, index: Indices) -> Items:
         """Items at these row numbers, in this order."""
         rows, places = np.unique(checked_index(index, self.n_rows), return_inverse=True)
-        batches = [self._encode(batch) for batch, _ in self._table.batches_at(rows)]
+        batches = [self._encode(batch, rows[at]) for batch, at in self._table.batches_at(rows)]
         if not batches:
             empty = self._table.schema.empty_table().select(list(self._table.columns))
-            return self._encode(empty)
+            return self._encode(empty, rows)
         taken: Floats = np.concatenate(batches)[places]
         return taken

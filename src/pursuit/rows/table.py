@@ -161,6 +161,19 @@ def check_distinct(columns: Sequence[str], name: str) -> None:
         raise ValueError(f"{name} has more than one column {listed(repeated)}: rename them.")
 
 
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """Names, those that have occurred before with a number, as pandas does: x, x.1, x.2."""
+    taken: set[str] = set(names)
+    result: dict[str, None] = {}
+    for name in names:
+        own, number = name, 0
+        while own in result or (number and own in taken):
+            number += 1
+            own = f"{name}.{number}"
+        result[own] = None
+    return list(result)
+
+
 def check_finite(
     block: NDArray[Any], columns: Sequence[str] | None, name: str, numbers: Indices
 ) -> None:

@@ -1,0 +1,1 @@
+"""Raw tables: from texts, times and gaps to numbers."""
