@@ -31,6 +31,7 @@ from pursuit.estimators.svm.estimators import LowRankOneClassSVM, LowRankSVC, Lo
 from pursuit.estimators.table.columns import TableColumn
 from pursuit.estimators.table.encoder import TableEncoder
 from pursuit.estimators.table.errors import TableError
+from pursuit.estimators.table.pipeline import TablePipeline, make_table_pipeline
 
 __all__ = [
     "CoverageGuarantee",
@@ -64,7 +65,9 @@ __all__ = [
     "TableColumn",
     "TableEncoder",
     "TableError",
+    "TablePipeline",
     "load",
+    "make_table_pipeline",
     "minimize_over_hull",
     "minimize_quadratic",
     "to_onnx",

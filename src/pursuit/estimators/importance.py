@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -21,14 +20,17 @@ from pursuit.estimators.inputs import (
     column_variances,
     dense,
     feature_names,
+    in_memory_if_small,
     is_flat,
     known_columns,
     reads_matrix,
     stepped_columns,
     validate_items,
+    validate_source,
 )
+from pursuit.estimators.tables import compares_levels
 from pursuit.linalg import single_threaded_blas
-from pursuit.rows import is_path
+from pursuit.rows import EncodedTable, NumberTable, as_rows, is_path
 
 KINDS = "gradient", "permutation", "sobol"
 _SHOWN = 20
@@ -181,11 +183,15 @@ class ExplainedModel:
             raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {kind!r}.")
         if not isinstance(n_repeats, Integral) or n_repeats < 2:
             raise ValueError(f"n_repeats must be a whole number from 2, got {n_repeats!r}.")
-        rows = _rows_in_memory(self, X)
+        rows, named = _rows_in_memory(self, X)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
-        values, n_repeats = partial(_values, self), int(n_repeats)
+        n_repeats = int(n_repeats)
+
+        def values(rows: Any) -> Floats:
+            return _values(self, named(rows))
+
         if kind == "gradient":
-            found = _by_gradient(self, values, rows, n_repeats, rng)
+            found = _by_gradient(self, values, rows, named(rows), n_repeats, rng)
         elif kind == "permutation":
             found = _by_permutation(values, rows, range(rows.shape[1]), n_repeats, rng)
         else:
@@ -197,8 +203,15 @@ class ExplainedModel:
         return Importance(kind=kind, feature_names=names, n_repeats=n_repeats, **found)
 
 
-def _rows_in_memory(model: Any, X: Any) -> Any:
-    """X as a dense array or a data frame, of the columns that the model was fitted to."""
+def _rows_in_memory(model: Any, X: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """X as a dense array or a data frame, and from such rows to what the model takes.
+
+    They have the columns that the model was fitted to.
+    """
+    encoded = _encoded_rows(model, X) if isinstance(X, NumberTable) else None
+    if encoded is not None:
+        names = feature_names(model, encoded.shape[1])
+        return encoded, lambda rows: NumberTable(as_rows(rows), names)
     if is_path(X) or as_source(X) is not None:
         name = repr(os.fspath(X)) if is_path(X) else type(X).__name__
         raise TypeError(
@@ -215,7 +228,15 @@ def _rows_in_memory(model: Any, X: Any) -> Any:
         raise ValueError("importance is that of columns: pass rows with features, a table.")
     if len(rows) < 2:
         raise ValueError(f"importance needs at least 2 rows, got {len(rows)}.")
-    return rows
+    return rows, lambda rows: rows
+
+
+def _encoded_rows(model: Any, X: NumberTable) -> Floats | None:
+    """An encoded table as the model sees it, None if it is too large for the memory."""
+    if isinstance(X, EncodedTable) and compares_levels(model, X.coded, reset=False):
+        X = X.coded
+    rows = in_memory_if_small(validate_source(model, X, reset=False))
+    return rows if isinstance(rows, np.ndarray) else None
 
 
 def _values(model: Any, rows: Any) -> Floats:
@@ -226,20 +247,21 @@ def _values(model: Any, rows: Any) -> Floats:
 
 
 def _by_gradient(
-    model: Any, values: Values, rows: Any, n_repeats: int, rng: np.random.Generator
+    model: Any, values: Values, rows: Any, named: Any, n_repeats: int, rng: np.random.Generator
 ) -> dict[str, Floats]:
+    """Gradients; ``named`` are the rows in the form that the model takes."""
     if not hasattr(model, "_mean_gradient"):
         raise ValueError(
             f"the predictions of {type(model).__name__} have no gradient: use kind='permutation' "
             "or kind='sobol'."
         )
     try:
-        gradient = model._mean_gradient(rows)
+        gradient = model._mean_gradient(named)
     except NoGradientError as error:
         raise ValueError(
             f"{error} kind='permutation' and kind='sobol' need no gradient."
         ) from error
-    X = np.asarray(validate_items(model, rows, reset=False), dtype=np.float64)
+    X = np.asarray(validate_items(model, named, reset=False), dtype=np.float64)
     # The first weighting is that of the rows, the others are bootstrap samples.
     share = np.full(len(X), 1.0 / len(X))
     shares = np.vstack([share, rng.multinomial(len(X), share, size=n_repeats) / len(X)])

@@ -121,20 +121,7 @@ def named_columns(
 
     Columns of a table are read in one pass, and what remains of it is neither read nor copied.
     """
-    if isinstance(y, str) and not is_path(y):
-        raise TypeError(
-            f"y is the string {y!r}: to name the column of X that holds the targets, pass "
-            f"target={y!r}."
-        )
-    for argument, name, value, given in (
-        ("target", target, y, "y"),
-        ("weight", weight, sample_weight, "sample_weight"),
-    ):
-        if name is not None and value is not None:
-            raise ValueError(
-                f"{argument}={name!r} names a column of X, and {given} is passed too: pass one of "
-                "them."
-            )
+    check_passed_once(y, sample_weight, target, weight)
     y, sample_weight = computed(y), computed(sample_weight)
     table = as_table(X)
     X = X if table is None else table
@@ -161,6 +148,24 @@ def named_columns(
     if targets:
         y = np.column_stack(found[: len(targets)]) if several else found[0]
     return X, y, found[-1] if weights else sample_weight
+
+
+def check_passed_once(y: Any, sample_weight: Any, target: Any, weight: Any) -> None:
+    """Refuse targets or weights that are both passed and named, or a name passed as y."""
+    if isinstance(y, str) and not is_path(y):
+        raise TypeError(
+            f"y is the string {y!r}: to name the column of X that holds the targets, pass "
+            f"target={y!r}."
+        )
+    for argument, name, value, given in (
+        ("target", target, y, "y"),
+        ("weight", weight, sample_weight, "sample_weight"),
+    ):
+        if name is not None and value is not None:
+            raise ValueError(
+                f"{argument}={name!r} names a column of X, and {given} is passed too: pass one of "
+                "them."
+            )
 
 
 def _labels(target: Any) -> tuple[list[Any], bool]:

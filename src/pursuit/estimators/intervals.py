@@ -42,7 +42,7 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.kernel_model import lazily
 from pursuit.estimators.warning import warn
 from pursuit.plots.parts import global_part
-from pursuit.rows import RowSource, SelectedRows, draw_rows
+from pursuit.rows import NumberTable, RowSource, SelectedRows, draw_rows
 
 _SHARE_ASIDE = 5
 """One row in this many is set aside by ``calibration="conformal"``."""
@@ -242,10 +242,14 @@ def _with_rows(X: Any) -> Any:
     """X in a form that rows can be taken from."""
     if hasattr(X, "tocsr"):
         return X.tocsr()
+    if isinstance(X, RowSource):
+        return X
     return np.asarray(X) if hasattr(X, "__array__") and not hasattr(X, "__getitem__") else X
 
 
 def _rows_at(X: Any, index: Indices) -> Any:
+    if isinstance(X, NumberTable):
+        return X.with_rows(index)
     return SelectedRows(X, index) if isinstance(X, RowSource) else _safe_indexing(X, index)
 
 

@@ -25,7 +25,7 @@ from pursuit.greedy import size_grid
 from pursuit.plots.parts import global_part
 from pursuit.plots.report import Curve, Panel, Report, Table, precise, render
 from pursuit.plots.what_if import WhatIf
-from pursuit.rows import is_path
+from pursuit.rows import NumberTable, is_path
 from pursuit.store import replacing
 
 _SHOWN_BASIS, _SHOWN_FEATURES = 50, 8
@@ -185,7 +185,8 @@ def _judged(X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
             f"X has {_num_samples(X)} rows and y has {len(y)}: pass one target per row."
         )
     some = judged_numbers(len(y))
-    return _safe_indexing(X, some), np.asarray(y)[some]
+    rows = X.with_rows(some) if isinstance(X, NumberTable) else _safe_indexing(X, some)
+    return rows, np.asarray(y)[some]
 
 
 def _sizes(model: Any) -> tuple[list[int], str]:

@@ -61,17 +61,13 @@ class SavedModel:
             If the model holds objects of other libraries, such as fitted weak learners.
         """
         check_is_fitted(self)
-        name = type(self).__name__
-        if models().get(name) is not type(self):
-            raise StoreError(
-                f"{name} is a class of your own: files hold pursuit's own estimators only; use "
-                "skops or pickle"
-            )
+        name = class_name(self)
         params, state = _split(self)
-        encoder = Encoder(stand_ins(params))
+        given = self._given_params()
+        encoder = Encoder(stand_ins(given))
         left_out = {
             key: [describe(value), callable(value)]
-            for key, value in params.items()
+            for key, value in given.items()
             if not is_storable(value)
         }
         try:
@@ -85,6 +81,15 @@ class SavedModel:
         except StoreError as error:
             raise StoreError(f"{error}: use skops or pickle to keep it") from error
         write(path, header, encoder.arrays)
+
+    def _saved_params(self) -> dict[str, Any]:
+        """Constructor parameters, as a file keeps them."""
+        params: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
+        return params
+
+    def _given_params(self) -> dict[str, Any]:
+        """Parameters that files may leave out, by the names that :func:`pursuit.load` takes."""
+        return self._saved_params()
 
     def _saved_state(self) -> dict[str, Any]:
         """Attributes that a file keeps: all that do not grow with the number of training rows."""
@@ -167,13 +172,32 @@ def models() -> dict[str, type[Any]]:
     return {one.__name__: one for one in public if isinstance(one, type) and _is_model(one)}
 
 
+def class_name(model: Any) -> str:
+    """The name of a model's class, by which a file calls it."""
+    name = type(model).__name__
+    if models().get(name) is not type(model):
+        raise StoreError(
+            f"{name} is a class of your own: files hold pursuit's own estimators only; use skops "
+            "or pickle"
+        )
+    return name
+
+
+def model_class(name: str) -> Any:
+    """The class that a file calls by this name."""
+    found = models().get(name)
+    if found is None:
+        raise StoreError(f"it holds a {name[:80]!r}, which this version of pursuit does not know")
+    return found
+
+
 def _is_model(one: type) -> bool:
     return issubclass(one, BaseEstimator) and issubclass(one, SavedModel)
 
 
 def _split(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Constructor parameters, and everything that ``fit`` has set."""
-    params = model.get_params(deep=False)
+    params = model._saved_params()
     state = {
         name: value
         for name, value in model._saved_state().items()
@@ -189,9 +213,7 @@ def _restored(header: dict[str, Any], decoder: Decoder, given: Mapping[str, Any]
     name, params, left_out = header.get("model"), header.get("params"), header.get("given")
     if not isinstance(name, str) or not isinstance(params, dict) or not isinstance(left_out, dict):
         raise StoreError("it is damaged: its header is not that of a model")
-    model = models().get(name)
-    if model is None:
-        raise StoreError(f"it holds a {name[:80]!r}, which this version of pursuit does not know")
+    model = model_class(name)
     known = model._get_param_names()
     unknown = sorted(params.keys() - set(known))
     if unknown:
@@ -209,9 +231,7 @@ def _restored(header: dict[str, Any], decoder: Decoder, given: Mapping[str, Any]
         raise
     except Exception as error:
         # A forged file can make anything fail here: in every case the file is wrong.
-        raise StoreError(
-            f"it is damaged: its kernel cannot be made ({str(error)[:200]})"
-        ) from error
+        raise StoreError(f"it is damaged: its model cannot be made ({str(error)[:200]})") from error
     return made
 
 
@@ -228,7 +248,7 @@ def made_of(kind: type, parts: Any) -> Any:
         raise StoreError(f"it is damaged: its {name} is not what it must be")
     params, state = parts["params"], parts["state"]
     known = set(kind._get_param_names())  # type: ignore[attr-defined]
-    if params.keys() != known or state.keys() & known:
+    if not params.keys() <= known or state.keys() & known:
         raise StoreError(f"it is damaged: its {name} has other parameters")
     wrong = [key for key, value in state.items() if not conforms(value, hints(kind).get(key, Any))]
     if wrong:

@@ -8,6 +8,7 @@ May import numpy and scipy.sparse, and pyarrow or dask where a table needs it; n
 package.
 """
 
+from pursuit.rows.arrow import BatchedTable
 from pursuit.rows.base import (
     BLOCK_ROWS,
     DistributedRows,
@@ -21,7 +22,7 @@ from pursuit.rows.base import (
 )
 from pursuit.rows.convert import as_rows, as_table, in_memory, is_in_memory, open_table
 from pursuit.rows.dask_collections import map_lazily
-from pursuit.rows.encoded import BatchRows, CodedTable, EncodedTable, Levels
+from pursuit.rows.encoded import BatchRows, CodedTable, EncodedTable, Levels, NumberTable
 from pursuit.rows.files import file_kind, is_path, open_file
 from pursuit.rows.gaps import OutputGroup, output_groups
 from pursuit.rows.memory import (
@@ -47,6 +48,7 @@ __all__ = [
     "BLOCK_ROWS",
     "ArrayRows",
     "BatchRows",
+    "BatchedTable",
     "CodedTable",
     "DistributedRows",
     "EncodedTable",
@@ -55,6 +57,7 @@ __all__ = [
     "Levels",
     "ListRows",
     "MatrixTable",
+    "NumberTable",
     "OutputGroup",
     "RowSource",
     "Sample",

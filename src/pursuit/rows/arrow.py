@@ -123,6 +123,25 @@ class BatchedTable(Table):
             if done == len(rows):
                 break
 
+    def column(self, name: str) -> NDArray[Any]:
+        """A whole column of any plain type; what is missing is NaN, NaT or None."""
+        pa = require_pyarrow(self.name)
+        kind = self.schema.field(name).type
+        self._check_plain(name, kind)
+        whole = pa.chunked_array([batch.column(0) for batch in self.batches([name])], kind)
+        if pa.types.is_dictionary(kind):
+            whole = whole.cast(kind.value_type)
+        if pa.types.is_decimal(kind):  # Arrow's conversion does not round to the nearest number
+            return np.array([*whole.to_pylist(), None], dtype=object)[:-1]
+        values: NDArray[Any] = whole.to_numpy()
+        return values
+
+    def with_rows(self, rows: Indices) -> ArrowTable:
+        """The table of the rows with these increasing numbers, in a temporary file."""
+        pa = require_pyarrow(self.name)
+        schema = pa.schema([self.schema.field(column) for column in self.columns])
+        return spooled(schema, (batch for batch, _ in self.batches_at(rows)), self.name)
+
     def read(self, columns: Sequence[str]) -> list[NDArray[Any]]:
         """Whole columns, numbers or not, in one pass that reads nothing else."""
         check_columns(columns, self.columns, self.name)

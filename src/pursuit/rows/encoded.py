@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 from pursuit._types import Floats, Indices
 from pursuit.rows.arrow import BatchedTable
 from pursuit.rows.base import BLOCK_ROWS, Items, RowSource, checked_index, in_blocks
+from pursuit.rows.memory import SelectedRows
 from pursuit.rows.table import Table, check_columns, check_distinct, distinct_names, read_all
 
 Levels: TypeAlias = "list[str | int | float | bool | None]"
@@ -62,6 +63,10 @@ class NumberTable(Table):
 
     def _with(self, rows: RowSource, columns: Sequence[str]) -> NumberTable:
         return NumberTable(rows, columns, self.name)
+
+    def with_rows(self, rows: Indices) -> NumberTable:
+        """The table of the rows with these numbers, in this order; nothing is read."""
+        return self._with(SelectedRows(self._rows, rows), self.columns)
 
     def read(self, columns: Sequence[str]) -> list[NDArray[Any]]:
         """Whole columns, in one pass."""
@@ -120,6 +125,10 @@ class EncodedTable(NumberTable):
         super().__init__(
             MappedRows(coded, lambda rows: one_hot(rows, counts)), distinct_names(names), coded.name
         )
+
+    def with_rows(self, rows: Indices) -> EncodedTable:
+        """The table of the rows with these numbers, in this order; nothing is read."""
+        return EncodedTable(self.coded._with(SelectedRows(self.coded, rows), self.coded.columns))
 
 
 def plain_names(column: str, levels: Mapping[str, Levels]) -> list[str]:
