@@ -60,7 +60,7 @@
         place.append(line);
       });
       found.lower?.forEach((lower, o) => {
-        const kind = answer.interval.kind === "conformal" ? "guaranteed on average" : "by the model";
+        const kind = answer.interval.kind === "conformal" ? "guaranteed on average" : "by the model's own distribution";
         const of = found.lower.length > 1 ? ` of ${answer.names[o]}` : "";
         const text = `${percent(answer.interval.level).replace(".0", "")} interval${of}: `
           + `${precise(lower)} to ${precise(found.upper[o])} (${kind})`;
@@ -165,7 +165,8 @@
         parts.push(element("circle", { class: "level", cx: x, cy: height(p.y), r: 3.5 }));
         if (xs.length <= 8) {
           const text = named(along, xs[i]);
-          const cut = text.length > 10 ? `${text.slice(0, 9)}…` : text;
+          const room = Math.floor((right - left) / xs.length / 7);
+          const cut = text.length > room ? `${text.slice(0, room - 1)}…` : text;
           parts.push(element("text", { x, y: bottom + 18, "text-anchor": "middle" }, cut));
         }
       });

@@ -156,12 +156,12 @@ def _interval(model: Any, spread: dict[str, Any] | None) -> dict[str, Any] | Non
     return {"kind": kind, "level": LEVEL, "factors": factors, "low": low, "high": high}
 
 
-def _too_many(n: int, n_factors: int) -> list[str]:
-    """A remark where triangular factors are too large for a page."""
+def _too_many(n: int, n_factors: int, without: str = "No intervals") -> list[str]:
+    """A remark where triangular factors are too large for a page: what is there without them."""
     if n_factors * n * (n + 1) // 2 <= _MOST_FACTORS:
         return []
     return [
-        f"No intervals: with {n:,} basis functions they need {n_factors} triangular matrices of "
+        f"{without}: with {n:,} basis functions these need {n_factors} triangular matrices of "
         f"{n:,} x {n:,} numbers, too many for a page. truncated(n) gives a smaller model."
     ]
 
@@ -254,9 +254,9 @@ def _link(loss: RowLoss) -> tuple[dict[str, Any], dict[str, Any]]:
 def _probabilities(model: LatentClassModel) -> Described:
     """The logistic function, averaged over the latent functions (`Confidence.probabilities`)."""
     names = [str(name) for name in model.classes_]
-    remarks = _too_many(model.n_basis_, 1 + len(model._laplace.factors))
+    without = "The values are mean log-odds, without probabilities"
+    remarks = _too_many(model.n_basis_, 1 + len(model._laplace.factors), without)
     if remarks:
-        remarks = ["The values are mean log-odds, without probabilities." + remarks[0][12:]]
         return {"kind": "decision", "names": names}, remarks
     confidence = Confidence() if model.calibration_ is None else model.calibration_
     answer = {
