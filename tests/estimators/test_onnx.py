@@ -5,6 +5,7 @@ import builtins
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.special import erf, expit
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -21,6 +22,7 @@ from user_kernels import Cauchy
 import pursuit
 from pursuit import (
     ExactGPRegressor,
+    FullScaleGPClassifier,
     FullScaleGPRegressor,
     GreedyFeatureMap,
     HullMixture,
@@ -33,12 +35,15 @@ from pursuit import (
     LPMachineRegressor,
     SparseGPClassifier,
     SparseGPRegressor,
+    SparseKernelGLM,
     SparseKernelPCA,
     SparseKernelRidge,
     on_columns,
 )
+from pursuit.estimators.onnx_export.answers import erf as erf_of
 from pursuit.estimators.onnx_export.graph import Graph, block
 from pursuit.kernels import compile_kernel
+from pursuit.objectives import PoissonRows
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -204,11 +209,148 @@ def test_other_models(name):
     X = rows(100)
     model = OTHERS[name](X, targets(X))
     new = near_and_far(X)
-    [(output, found)] = run(pursuit.to_onnx(model), new).items()
-    method = {"y": "predict", "decision": "decision_function"}.get(output, "transform")
-    expected = getattr(model, method)(new)
-    assert found.shape == expected.shape
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7 * np.abs(expected).max())
+    outputs = run(pursuit.to_onnx(model), new)
+    assert ("probabilities" in outputs) == hasattr(model, "predict_proba")
+    methods = {
+        "y": "predict",
+        "decision": "decision_function",
+        "probabilities": "predict_proba",
+        "features": "transform",
+        "scores": "transform",
+    }
+    for output, found in outputs.items():
+        expected = getattr(model, methods[output])(new)
+        assert found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7 * np.abs(expected).max())
+
+
+def probability_cases():
+    X = rows(300)
+    y = targets(X)
+    three = np.array(["low", "middle", "high"])[np.digitize(y, [5.3, 6.3])]
+    plain = {"optimizer": None, "n_basis": 25, "random_state": 0}
+    return {
+        "two classes, calibrated": SparseGPClassifier(RBF(), **plain).fit(X, y > 6),
+        "two classes, as it stands": SparseGPClassifier(RBF(), calibration=None, **plain).fit(
+            X, y > 6
+        ),
+        "one function": SparseGPClassifier(RBF(), **plain).fit(X, y > 6).truncated(1),
+        "three classes": SparseGPClassifier(
+            ConstantKernel(7.3) * Matern([0.5, 1.0, 2.0], nu=1.5) + 0.1 * DotProduct(), **plain
+        ).fit(X, three),
+        "learned": SparseGPClassifier(n_basis=25, random_state=0).fit(X, three),
+        "global part": FullScaleGPClassifier(n_basis=25, random_state=0)
+        .fit(X, three)
+        .without_neighbors(),
+        "matching, three classes": KernelMatchingPursuitClassifier(loss="logistic", n_basis=8).fit(
+            X, three
+        ),
+        "matching, two classes": KernelMatchingPursuitClassifier(loss="logistic", n_basis=8).fit(
+            X, y > 6
+        ),
+    }
+
+
+def test_probabilities_of_classes():
+    """Near the rows and far from them, where the share of the prior that is missed grows to 1."""
+    new = np.vstack([near_and_far(rows(300)), 3.0 * rows(60, seed=9)])
+    for name, model in probability_cases().items():
+        found = run(pursuit.to_onnx(model), new)
+        assert list(found) == ["decision", "probabilities"], name
+        expected = model.predict_proba(new)
+        assert found["probabilities"].shape == expected.shape
+        np.testing.assert_allclose(
+            found["probabilities"], expected, rtol=1e-8, atol=1e-10, err_msg=name
+        )
+        np.testing.assert_allclose(found["probabilities"].sum(axis=1), 1.0, rtol=1e-14)
+        np.testing.assert_array_equal(
+            model.classes_[found["probabilities"].argmax(axis=1)], model.predict(new)
+        )
+
+
+def test_probabilities_are_not_those_of_the_mean():
+    """The control: without the variances, the logistic function of ``decision`` is far off."""
+    X = rows()
+    model = SparseGPClassifier(RBF(), optimizer=None, n_basis=20, random_state=0)
+    model.fit(X, targets(X) > 6)
+    new = near_and_far(X)
+    plain = expit(run(pursuit.to_onnx(model), new)["decision"])
+    assert np.abs(plain - model.predict_proba(new)[:, 1]).max() > 1e-3
+
+
+def test_the_error_function():
+    x = np.concatenate([np.linspace(-9, 9, 4001), [0.0, 1.0, -1.0, 1e-300, 1e300, -np.inf, np.inf]])
+    graph = Graph()
+    graph.output("erf", erf_of(graph, graph.input()), np.float64, 1)
+    found = run(graph.model(1, np.float64, "erf"), x[:, None])["erf"][:, 0]
+    np.testing.assert_allclose(found, erf(x), rtol=4e-15, atol=0)
+
+
+LOSSES = ["poisson", "gamma", "tweedie", "negative-binomial", "logistic", "huber", "absolute"]
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, "expectile", "quantile", "quantiles"])
+def test_predictions_of_generalised_linear_models(loss):
+    X = rows()
+    f = 0.5 * np.sin(2 * X[:, 0]) + 0.3 * X[:, 1]
+    y = np.random.default_rng(2).poisson(3.0 * np.exp(f)) + (loss == "gamma")
+    y = y > 3 if loss == "logistic" else y
+    level = {"quantiles": (0.1, 0.5, 0.9), "quantile": 0.3, "expectile": 0.8}.get(loss, 0.5)
+    model = SparseKernelGLM(
+        RBF(1.2),
+        loss=loss.removesuffix("s") if loss == "quantiles" else loss,
+        quantile=level,
+        optimizer=None,
+        n_basis=20,
+        random_state=0,
+    ).fit(X, y)
+    new = np.vstack([near_and_far(X), 3.0 * rows(200, seed=9)])
+    found = run(pursuit.to_onnx(model), new)
+    assert list(found) == ["y", "decision"]
+    for name, expected in (
+        ("y", model.predict(new)),
+        ("decision", model.decision_function(new)),
+    ):
+        assert found[name].shape == expected.shape
+        np.testing.assert_allclose(found[name], expected, rtol=1e-8, atol=1e-9)
+    if loss == "quantiles":
+        assert np.any(found["decision"] != found["y"])
+
+
+def test_offsets_are_added_to_the_decision():
+    X = rows()
+    exposure = np.random.default_rng(3).uniform(1, 20, len(X))
+    y = np.random.default_rng(2).poisson(exposure * np.exp(0.3 * X[:, 0]))
+    model = SparseKernelGLM(RBF(), loss="poisson", optimizer=None, n_basis=20, random_state=0)
+    model.fit(X, y, offset=np.log(exposure))
+    found = run(pursuit.to_onnx(model), X)["decision"]
+    expected = model.predict(X, offset=np.log(exposure))
+    np.testing.assert_allclose(np.exp(found + np.log(exposure)), expected, rtol=1e-9)
+
+
+class SquareRoot(PoissonRows):
+    """Counts, of which the root is predicted."""
+
+    def predicted(self, f):
+        return np.exp(0.5 * f)
+
+
+def test_a_link_in_python_leaves_the_decision():
+    X = rows()
+    y = np.random.default_rng(2).poisson(np.exp(0.3 * X[:, 0]))
+    model = SparseKernelGLM(RBF(), loss=SquareRoot(), optimizer=None, n_basis=20).fit(X, y)
+    with pytest.warns(UserWarning, match=r"SquareRoot.predicted is a Python .* decision alone"):
+        graph = pursuit.to_onnx(model)
+    assert list(run(graph, X)) == ["decision"]
+
+
+def test_float32_probabilities():
+    X = rows().astype(np.float32)
+    model = SparseGPClassifier(RBF(), optimizer=None, n_basis=20, random_state=0)
+    model.fit(X, targets(X) > 6)
+    found = run(pursuit.to_onnx(model, dtype=np.float32), X)["probabilities"]
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, model.predict_proba(X), rtol=1e-6)
 
 
 def test_models_of_sparse_rows():

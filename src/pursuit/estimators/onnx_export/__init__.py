@@ -11,12 +11,22 @@ from scipy.linalg import solve_triangular
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats
+from pursuit.estimators.glm.estimator import SparseKernelGLM
+from pursuit.estimators.gp.class_model import LatentClassModel
 from pursuit.estimators.gp.outliers import StudentNoise
 from pursuit.estimators.gp.sparse import SparseGPRegressor
 from pursuit.estimators.inputs import dense, reads_matrix
 from pursuit.estimators.kernel_model import Expansion
+from pursuit.estimators.onnx_export.answers import (
+    latent_probabilities,
+    link,
+    linked,
+    logistic,
+    shares,
+)
 from pursuit.estimators.onnx_export.graph import Graph, block, diagonal
 from pursuit.estimators.saving import models
+from pursuit.estimators.warning import warn
 from pursuit.kernels import Kernel
 from pursuit.store import replacing
 
@@ -36,17 +46,20 @@ def to_onnx(
 ) -> ModelProto:
     """Export the predictions of a fitted model to ONNX.
 
-    The graph has one input ``X`` of shape (rows, n_features). Its output is named ``y`` for
-    regressors, ``decision`` for classifiers (their ``decision_function``), ``features`` for
-    `GreedyFeatureMap` and ``scores`` for `SparseKernelPCA`, and has the shape that the method of
-    the model returns. The graph computes in float64, so that its results agree with the model's
-    own up to rounding.
+    The graph has one input ``X`` of shape (rows, n_features). Its outputs are named ``y`` for
+    regressors (what ``predict`` returns), ``decision`` for classifiers and `SparseKernelGLM` (their
+    ``decision_function``), ``probabilities`` for classifiers with ``predict_proba``, ``features``
+    for `GreedyFeatureMap` and ``scores`` for `SparseKernelPCA`. They have the shape that the method
+    of the model returns; columns of ``probabilities`` are in the order of ``model.classes_``.
+    Runtimes compute the outputs that they are asked for. The graph computes in float64, so that its
+    results agree with the model's own up to rounding.
 
     Parameters
     ----------
     model : estimator
-        A fitted sparse or exact Gaussian process, `SparseKernelRidge`, kernel matching pursuit,
-        support vector or LP machine, `GreedyFeatureMap` or `SparseKernelPCA`. Its kernel may be an
+        A fitted sparse or exact Gaussian process, `SparseKernelGLM`, `SparseKernelRidge`, kernel
+        matching pursuit, support vector or LP machine, `GreedyFeatureMap` or `SparseKernelPCA`. If
+        a GLM was fitted with offsets, add them to ``decision``. Its kernel may be an
         RBF, Matérn (nu 0.5, 1.5, 2.5, …), RationalQuadratic, ExpSineSquared, DotProduct or
         PairwiseKernel, a kernel given by name, a constant, or a sum, product or power of these,
         also on some of the columns, and of categories. Columns of text are columns of codes in
@@ -90,13 +103,19 @@ def to_onnx(
     parts = _parts(model, expansion)
     graph = Graph()
     X = graph.input()
-    width = None if expansion.single else expansion.coefficients.shape[1]
-    graph.output(expansion.name, _values(graph, X, expansion, parts), kind, width)
+    values = _values(graph, X, expansion, parts)
+    answers = {expansion.name: values}
+    if isinstance(model, SparseKernelGLM):
+        answers = _predictions(graph, values, model) | answers
     if return_std:
         [(kernel, points, _)] = parts
-        deviation = _standard_deviation(graph, X, model, kernel, points)
-        deviation = graph.vector(deviation) if expansion.single else deviation
-        graph.output("std", deviation, kind, width)
+        answers["std"] = _standard_deviation(graph, X, model, kernel, points)
+    width = None if expansion.single else expansion.coefficients.shape[1]
+    for name, value in answers.items():
+        graph.output(name, graph.vector(value) if expansion.single else value, kind, width)
+    if hasattr(model, "predict_proba"):
+        probabilities = _probabilities(graph, X, values, model, parts)
+        graph.output("probabilities", probabilities, kind, len(model.classes_))
     exported = graph.model(model.n_features_in_, kind, type(model).__name__)
     if path is not None:
         with replacing(path) as file:
@@ -150,14 +169,39 @@ def _parts(model: Any, expansion: Expansion) -> list[tuple[Kernel, Floats, Float
 def _values(
     graph: Graph, X: str, expansion: Expansion, parts: list[tuple[Kernel, Floats, Floats]]
 ) -> str:
-    """Σ_j k_j(x, Z_j) C_j + offset: shape (rows,) or (rows, outputs)."""
+    """Σ_j k_j(x, Z_j) C_j + offset: shape (rows, outputs)."""
     offset = expansion.offset
     total = graph.node("Add", graph.zeros(X, len(offset)), graph.constant(offset))
     for kernel, points, coefficients in parts:
         values, factor = block(graph, X, kernel, points)
         product = graph.node("MatMul", values, graph.constant(factor * coefficients))
         total = graph.node("Add", total, product)
-    return graph.vector(total) if expansion.single else total
+    return total
+
+
+def _predictions(graph: Graph, values: str, model: SparseKernelGLM) -> dict[str, str]:
+    """What ``predict`` returns, where that is no Python function of f + b."""
+    loss, *others = model._given().rows()
+    name = link(loss)
+    if name is None:
+        warn(
+            f"{type(loss).__name__}.predicted is a Python function, which ONNX cannot call: the "
+            "graph has the output decision alone. Apply the function to it, or inherit predicted "
+            "from RowLoss (f), LogLinkRows (exp f) or LogitRows (1 / (1 + exp(-f)))."
+        )
+        return {}
+    return {"y": linked(graph, values, name, 1 + len(others))}
+
+
+def _probabilities(
+    graph: Graph, X: str, values: str, model: Any, parts: list[tuple[Kernel, Floats, Floats]]
+) -> str:
+    """What ``predict_proba`` returns."""
+    if isinstance(model, LatentClassModel):
+        [(kernel, points, _)] = parts
+        return latent_probabilities(graph, X, model, kernel, points)
+    n_classes = len(model.classes_)
+    return shares(graph, logistic(graph, values), n_classes if n_classes > 2 else 1)
 
 
 def _standard_deviation(

@@ -81,6 +81,15 @@ class Graph:
         shape = self.node("Concat", rows, self.constant([n_columns], np.int64), axis=0)
         return self.node("Expand", self.constant(0.0), shape)
 
+    def sorted_rows(self, values: str, n_columns: int) -> str:
+        """A matrix with each row in increasing order."""
+        from onnx import helper
+
+        name, places = self._new("sorted"), self._new("places")
+        inputs = [values, self.constant([n_columns], np.int64)]
+        self._nodes.append(helper.make_node("TopK", inputs, [name, places], largest=0))
+        return name
+
     def vector(self, column: str) -> str:
         """A matrix of one column as a vector."""
         return self.node("Squeeze", column, self.constant([1], np.int64))
