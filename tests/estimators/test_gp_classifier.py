@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import pursuit
-from pursuit import Search, SparseGPClassifier
+from pursuit import Evidence, Search, SparseGPClassifier
 from pursuit.estimators.gp import classifier
 from pursuit.estimators.gp.laplace import fit_laplace, learn_scale
 from pursuit.linalg import Workers
@@ -262,6 +262,7 @@ def test_threads_and_seeds():
     X, labels = three_classes(2200)
     kernel = ConstantKernel(1.0, "fixed") * RBF(1.0)
     options = {"n_basis": 30, "search": Search(pool_size=100), "refine": 3, "random_state": 0}
+    options["optimizer"] = Evidence(rows=600)  # still several chunks for the threads to share
     one, two = (
         SparseGPClassifier(kernel, n_jobs=n_jobs, **options).fit(X, labels) for n_jobs in (1, 2)
     )
@@ -626,6 +627,7 @@ def test_a_checkpoint_gives_the_same_model_and_is_gone_on_from(tmp_path, monkeyp
     X = rng.normal(size=(2300, 2))
     y = np.digitize(X[:, 0] + 0.3 * rng.normal(size=2300), [-0.5, 0.5])
     options = {"n_basis": 20, "refine": 5, "certificate": None, "random_state": 0}
+    options["optimizer"] = Evidence(rows=600)
     plain = SparseGPClassifier(**options).fit(X, y)
     kept = SparseGPClassifier(checkpoint=tmp_path / "run", **options).fit(X, y)
     np.testing.assert_array_equal(kept.dual_coef_, plain.dual_coef_)

@@ -262,10 +262,17 @@ def test_a_wave_that_fades():
     assert model.kernel_.k1.k2.periodicity == pytest.approx(0.8, rel=0.05)
 
 
-def test_the_report_has_a_stage_for_the_periods_tried(workers):
+@pytest.fixture(scope="module")
+def noisy_wave():
+    """A wave, and what is learned from a wrong start."""
     t = times()
-    data = series(workers, t, wave(t, 1.0) + 0.1 * np.random.default_rng(0).normal(size=200))
-    learned = learn_given(data, with_period(0.5), NOISE)
+    with Workers(1) as workers:
+        data = series(workers, t, wave(t, 1.0) + 0.1 * np.random.default_rng(0).normal(size=200))
+        yield data, learn_given(data, with_period(0.5), NOISE)
+
+
+def test_the_report_has_a_stage_for_the_periods_tried(noisy_wave):
+    data, learned = noisy_wave
     names = [stage.family for stage in learned.stages]
     assert names == ["learned", "periods", "learned", "learned", "learned"]
     assert learned.evidence_per_row == max(stage.evidence_per_row for stage in learned.stages)
@@ -274,11 +281,10 @@ def test_the_report_has_a_stage_for_the_periods_tried(workers):
     assert plain.evidence_per_row < learned.evidence_per_row - 0.5
 
 
-def test_periods_are_the_same_every_time(workers):
-    t = times()
-    data = series(workers, t, wave(t, 1.0) + 0.1 * np.random.default_rng(0).normal(size=200))
-    one, other = (learn_given(data, with_period(0.5), NOISE) for _ in range(2))
-    np.testing.assert_array_equal(one.kernel.theta, other.kernel.theta)
+def test_periods_are_the_same_every_time(noisy_wave):
+    data, learned = noisy_wave
+    again = learn_given(data, with_period(0.5), NOISE)
+    np.testing.assert_array_equal(again.kernel.theta, learned.kernel.theta)
 
 
 def test_no_period_is_tried_when_it_is_late(workers):

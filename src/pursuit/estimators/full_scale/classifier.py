@@ -175,10 +175,10 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
     >>> import numpy as np
     >>> from pursuit import FullScaleGPClassifier
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(3500, 2))
-    >>> y = np.floor(16 * X).sum(axis=1) % 2
-    >>> model = FullScaleGPClassifier(n_basis=30, random_state=0).fit(X[:3000], y[:3000])
-    >>> bool(model.score(X[3000:], y[3000:]) > model.global_.score(X[3000:], y[3000:]) + 0.2)
+    >>> X = rng.uniform(size=(1300, 2))
+    >>> y = np.floor(8 * X).sum(axis=1) % 2
+    >>> model = FullScaleGPClassifier(n_basis=30, random_state=0).fit(X[:1000], y[:1000])
+    >>> bool(model.score(X[1000:], y[1000:]) > model.global_.score(X[1000:], y[1000:]) + 0.2)
     True
     """
 

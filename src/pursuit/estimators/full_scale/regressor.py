@@ -227,14 +227,14 @@ class FullScaleGPRegressor(
     >>> import numpy as np
     >>> from pursuit import FullScaleGPRegressor
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(2500, 1))
+    >>> X = rng.uniform(size=(1200, 1))
     >>> walk = np.cumsum(rng.standard_normal(400)) / 5
-    >>> y = np.interp(X[:, 0], np.linspace(0, 1, 400), walk) + 0.1 * rng.standard_normal(2500)
-    >>> model = FullScaleGPRegressor(n_basis=20, random_state=0).fit(X[:2200], y[:2200])
-    >>> mean, std = model.predict(X[2200:], return_std=True)
+    >>> y = np.interp(X[:, 0], np.linspace(0, 1, 400), walk) + 0.1 * rng.standard_normal(1200)
+    >>> model = FullScaleGPRegressor(n_basis=20, random_state=0).fit(X[:900], y[:900])
+    >>> mean, std = model.predict(X[900:], return_std=True)
     >>> model.n_neighbors_ > 0
     True
-    >>> bool(model.score(X[2200:], y[2200:]) > model.global_.score(X[2200:], y[2200:]))
+    >>> bool(model.score(X[900:], y[900:]) > model.global_.score(X[900:], y[900:]))
     True
     """
 

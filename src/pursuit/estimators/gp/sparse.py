@@ -249,10 +249,10 @@ class SparseGPRegressor(
     --------
     >>> from pursuit import SparseGPRegressor
     >>> from pursuit.datasets import make_robot_arm
-    >>> arm = make_robot_arm(3000, random_state=0)
+    >>> arm = make_robot_arm(1200, random_state=0)
     >>> X, y = arm.data, arm.target
-    >>> model = SparseGPRegressor(n_basis=100, random_state=0).fit(X[:2500], y[:2500])
-    >>> mean, std = model.predict(X[2500:], return_std=True)
+    >>> model = SparseGPRegressor(n_basis=100, random_state=0).fit(X[:1000], y[:1000])
+    >>> mean, std = model.predict(X[1000:], return_std=True)
     >>> model.n_basis_
     100
     """
