@@ -206,8 +206,15 @@ class TestCsv:
         assert self.read(tmp_path, "a,b\n").n_rows == 0
         with pytest.raises(ValueError, match="begins with numbers"):
             self.read(tmp_path, "1,2\n3,4\n")
-        with pytest.raises(ValueError, match="more than one column 'a'"):
-            self.read(tmp_path, "a,a\n3,4\n")
+
+    def test_names_that_occur_again_get_a_number(self, tmp_path):
+        table = self.read(tmp_path, "\ufeffa,b,a,a.1\n3,,4,5\n6,7,x,8\n")
+        frame = pytest.importorskip("pandas").read_csv(tmp_path / "some.csv")
+        assert table.columns == tuple(frame.columns) == ("a", "b", "a.2", "a.1")
+        found = [array.tolist() for array in table.read(["a", "a.2", "a.1"])]
+        assert found == [[3, 6], ["4", "x"], [5, 8]]
+        with pytest.raises(ValueError, match=r"some\.csv, line 3: 1 values where .* has 2"):
+            self.read(tmp_path, "a,a\n3,4\n5\n")
 
     def test_several_files_and_other_forms(self, tmp_path):
         folder = tmp_path / "parts"

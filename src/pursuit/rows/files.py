@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from pursuit.rows.arrow import BATCH_ROWS, ArrowTable, BatchedTable, require_pyarrow, spooled
-from pursuit.rows.table import MatrixTable, Table, check_distinct, listed
+from pursuit.rows.table import MatrixTable, Table, distinct_names, listed
 
 KINDS = ".npy, .parquet, .csv, or a folder of Parquet or of CSV files"
 """What error messages say can be read."""
@@ -322,7 +322,8 @@ def read_csv(files: Sequence[File], name: str, texts: Sequence[str] = ()) -> Arr
     The types of columns are those of the first rows. If a later row does not fit, the type is
     widened and the files are read again: whole numbers become numbers, anything else text. Columns
     named in ``texts`` are text, whatever is in them. Values are separated by what separates the
-    names in the header line: a comma, semicolon, tab or vertical bar.
+    names in the header line: a comma, semicolon, tab or vertical bar. A name that occurs again gets
+    a number: x, x.1.
     """
     pa = require_pyarrow(name)
     types: dict[str, Any] = dict.fromkeys(texts, pa.string())
@@ -338,7 +339,6 @@ def _csv_schema(file: File, types: dict[str, Any]) -> Any:
     """Names and types by the first rows; a column without values counts as numbers."""
     pa = require_pyarrow(file.name)
     schema = _csv_reader(file, types).schema
-    check_distinct(schema.names, file.name)
     if any(pa.types.is_binary(field.type) for field in schema):
         raise _not_utf8(file.name)
     if all(_is_number(column) for column in schema.names):
@@ -377,21 +377,28 @@ def _csv_reader(file: File, types: dict[str, Any]) -> Any:
     pa, csv = require_pyarrow(file.name), require_pyarrow(file.name, "pyarrow.csv")
     missing = [*csv.ConvertOptions().null_values, "?"]
     separator = _separator(file)  # before the stream is opened: some file systems share one
-    try:
-        reader = csv.open_csv(
+
+    def opened(types: dict[str, Any], **names: Any) -> Any:
+        return csv.open_csv(
             file.filesystem.open_input_stream(file.path, compression="detect"),
-            read_options=csv.ReadOptions(use_threads=False),
+            read_options=csv.ReadOptions(use_threads=False, **names),
             parse_options=csv.ParseOptions(delimiter=separator, newlines_in_values=True),
             convert_options=csv.ConvertOptions(
                 column_types=types, null_values=missing, strings_can_be_null=True
             ),
         )
-        reader.schema.names  # noqa: B018  # names are decoded when they are looked at
+
+    try:
+        reader = opened({})
+        held = reader.schema.names  # they are decoded when they are looked at
+        names = distinct_names(held)
+        if names != held:  # types are given by name, so each column needs one of its own
+            return opened(types, column_names=names, skip_rows_after_names=1)
+        return opened(types) if types else reader
     except pa.ArrowInvalid as error:
         raise _explained(error, file.name) from error
     except UnicodeDecodeError as error:
         raise _not_utf8(file.name) from error
-    return reader
 
 
 def _separator(file: File) -> str:
