@@ -439,7 +439,6 @@ def test_tables_as_other_programs_write_them(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "encoding", "message"),
     [
-        ("t.csv", "x,x,y\n1,2,3\n", "utf-8", "t.csv has more than one column 'x': rename them"),
         ("t.csv", lines() + "1,2,3\n", "utf-8", "t.csv, line 32: 3 values where the header has 2"),
         ("t.csv", "", "utf-8", "t.csv is empty"),
         ("t.csv", lines(Größe=str), "latin-1", "t.csv is not in UTF-8: convert it"),

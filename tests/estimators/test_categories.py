@@ -188,7 +188,7 @@ def test_names_are_checked_as_in_scikit_learn():
     ("model", "message"),
     [
         (SparseKernelRidge(), r"kernel='rbf' compares numbers, .* 'city'\. .* on_columns\(Matern"),
-        (SparseGPRegressor(RBF()), r"Categorical\(\['city'\]\), or turn them into numbers"),
+        (SparseGPRegressor(RBF()), r"Categorical\(\['city'\]\), or let pursuit.TableEncoder"),
         (SparseGPRegressor(RBF() * Categorical(["city"])), "compares numbers"),
         (SparseGPRegressor(product(categories=["town"])), "'town', which is not among"),
         (SparseGPRegressor(product(categories=["city", "city"])), "more than once"),
@@ -334,7 +334,7 @@ def test_graphs_take_codes():
 def test_files_with_text_say_what_to_do(tmp_path):
     pytest.importorskip("pyarrow")
     frame(TABLE).assign(y=Y).to_csv(tmp_path / "rows.csv", index=False)
-    with pytest.raises(ValueError, match=r"'city \(string\)'\. Read them into a data frame"):
+    with pytest.raises(ValueError, match=r"'city \(string\)'\. Let pursuit.TableEncoder turn"):
         given().fit(tmp_path / "rows.csv", target="y")
 
 

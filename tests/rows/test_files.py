@@ -164,7 +164,7 @@ def test_columns_of_words_can_be_read_but_are_no_features():
     assert word.tolist() == ["x", "y"]
     assert n.tolist() == [3, 4]
     assert n.dtype.kind == "i"
-    with pytest.raises(ValueError, match=r"not numbers: 'word \(string\)'\. Read them into a data"):
+    with pytest.raises(ValueError, match=r"not numbers: 'word \(string\)'\. Let pursuit.TableEnc"):
         table.take(np.array([0]))
     with pytest.raises(ValueError, match="not numbers"):
         table.check_numeric()

@@ -28,6 +28,8 @@ _TEXT = ("cat", "enum", "str", "utf8", "large_string", "dictionary")
 """How types of columns of text or categories begin, in lower case."""
 _TIMES = ("date", "time", "duration", "period")
 """How types of columns of dates, times and durations begin, in lower case."""
+_ENCODER = "pursuit.TableEncoder (pursuit.make_table_pipeline(model))"
+"""What error messages recommend."""
 _SHOWN = 5
 """Columns or values that a message names."""
 
@@ -99,7 +101,20 @@ class Columns:
             raise ValueError(
                 f"columns of X hold dates or times: {self.named(self.times)}. Turn them into "
                 "numbers in a unit of your choice, for instance days since the first of them: "
-                "(X[name] - X[name].min()) / np.timedelta64(1, 'D') in pandas."
+                "(X[name] - X[name].min()) / np.timedelta64(1, 'D') in pandas; or let "
+                f"{_ENCODER} do so."
+            )
+
+    def check_gaps(self) -> None:
+        """Refuse missing numbers; a missing text is a level."""
+        counts = {j: _n_missing(self.values(j)) for j in range(len(self.labels))}
+        gaps = [j for j in counts if counts[j] and j not in self.text]
+        if gaps:
+            shown = ", ".join(f"{self.labels[j]!r} ({counts[j]:,})" for j in gaps[:_SHOWN])
+            more = f" and {len(gaps) - _SHOWN} more" if len(gaps) > _SHOWN else ""
+            raise ValueError(
+                f"Input X contains NaN: values are missing in columns {shown}{more}. Fill them in "
+                f"or leave them out, or let {_ENCODER} fill them and note where they were."
             )
 
 
@@ -121,6 +136,12 @@ def _is_missing(value: Any) -> bool:
         or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
         or type(value).__name__ in ("NAType", "NaTType")
     )
+
+
+def _n_missing(values: NDArray[Any]) -> int:
+    if values.dtype.kind == "f":
+        return int(np.isnan(values).sum())
+    return sum(map(_is_missing, values)) if values.dtype.kind == "O" else 0
 
 
 def _distinct(values: list[Any], label: Any) -> dict[Any, Any]:
@@ -175,6 +196,7 @@ def encoded(estimator: Any, X: Any, *, reset: bool) -> Any:
     if columns is None:
         return X
     columns.check_times()
+    columns.check_gaps()
     if reset:
         levels = _levels_at_fit(estimator, X, columns)
     else:
@@ -262,8 +284,8 @@ def _remedy(estimator: Any, columns: Columns, wrong: list[int]) -> str:
     return (
         f"{type(estimator).__name__} with kernel={estimator.kernel!r} compares numbers, and "
         f"columns of X hold text or categories: {columns.named(wrong)}. Compare their levels, "
-        f"kernel = ConstantKernel() * {rest}Categorical({labels[:_SHOWN]!r}), or turn them into "
-        "numbers, for instance with scikit-learn's OneHotEncoder or TargetEncoder."
+        f"kernel = ConstantKernel() * {rest}Categorical({labels[:_SHOWN]!r}), or let "
+        f"{_ENCODER} turn them into numbers."
     )
 
 
@@ -273,12 +295,12 @@ def refuse_text(estimator: Any, X: Any) -> None:
     if columns is None:
         return
     columns.check_times()
+    columns.check_gaps()
     text = [j for j in columns.text if is_coded(columns.levels(j))]
     if text:
         raise ValueError(
             f"{type(estimator).__name__} takes numbers, and columns of X hold text or categories: "
-            f"{columns.named(text)}. Turn them into numbers, for instance with scikit-learn's "
-            "OneHotEncoder or TargetEncoder, or leave them out."
+            f"{columns.named(text)}. Let {_ENCODER} turn them into numbers, or leave them out."
         )
 
 
@@ -345,8 +367,8 @@ def _numbers(columns: Columns, j: int) -> Floats:
         return np.asarray(columns.values(j), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"column {columns.labels[j]!r} holds values that are not numbers ({error}): encode "
-            "them, or leave the column out."
+            f"column {columns.labels[j]!r} holds values that are not numbers ({error}): leave "
+            f"the column out, or fit {_ENCODER} to it."
         ) from error
 
 

@@ -224,11 +224,10 @@ class BatchedTable(Table):
         ]
         if other:
             raise ValueError(
-                f"{self.name} has columns that are not numbers: {listed(other)}. Read them into a "
-                "data frame, whose categories kernel=None and pursuit.Categorical compare; or "
-                "encode them, for instance with scikit-learn's TargetEncoder or OneHotEncoder, and "
-                "write the file anew; or leave them out, with "
-                "pursuit.open_table(path).select(columns) for X."
+                f"{self.name} has columns that are not numbers: {listed(other)}. Let "
+                "pursuit.TableEncoder turn them into numbers: "
+                "pursuit.make_table_pipeline(model).fit(path, target=name); or leave them out, "
+                "with pursuit.open_table(path).select(columns) for X."
             )
 
 

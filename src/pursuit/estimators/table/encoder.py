@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal, Self
 
@@ -299,36 +300,28 @@ class TableEncoder(SavedModel, TransformerMixin, BaseEstimator):
                 problems,
             )
         learned = [_left_out(one) for one in learned]
-        self.columns_ = [one.column for one in learned]
-        self.notes_ = [one.note for one in learned if one.note]
-        if all(column.kind == "dropped" for column in self.columns_):
-            reasons = {column.name: column.reason for column in self.columns_}
+        columns = [one.column for one in learned]
+        if all(column.kind == "dropped" for column in columns):
+            reasons = {column.name: column.reason for column in columns}
             raise TableError(
                 f"{raw.label} has no column that can be used: {_listed(reasons)}.", reasons
             )
-        return self._learn_statistics(raw, y)
-
-    def _learn_statistics(self, raw: RawTable, y: Any) -> dict[str, TargetSums]:
-        """A second pass, for columns whose levels become statistics of the target."""
-        chosen = {column.name: column for column in self.columns_ if column.encoding == "target"}
-        if not chosen:
-            return {}
-        target = Target.of(y)
-        sums = {name: TargetSums(len(column.all_levels), target) for name, column in chosen.items()}
-        for start, pieces in raw.pieces(list(chosen)):
-            rows = np.arange(start, start + len(pieces[0].values))
-            for (name, column), piece in zip(chosen.items(), pieces, strict=True):
-                sums[name].add(level_codes(column, piece, Tally()), rows)
+        sums = _target_sums(raw, columns, y)
         self.columns_ = [
             replace(
                 column,
-                outputs=target.names,
+                outputs=sums[column.name].names,
                 statistics=sums[column.name].statistics().T.tolist(),
             )
-            if column.name in chosen
+            if column.name in sums
             else column
-            for column in self.columns_
+            for column in columns
         ]
+        self.notes_ = [one.note for one in learned if one.note]
+        if self.date_format and self.date_format not in {
+            column.format.pattern for column in columns if column.format
+        }:
+            self.notes_.append(f"no column holds dates written as {self.date_format!r}.")
         return sums
 
     def _check_parameters(self, y: Any) -> None:
@@ -363,7 +356,6 @@ class TableEncoder(SavedModel, TransformerMixin, BaseEstimator):
         names, levels = self._coded_names()
         used = self._used(raw)
         columns, own = [column for column, _ in used], [name for _, name in used]
-        table: NumberTable
         rows: RowSource
         size = raw.n_rows * len(names) * 8
         if isinstance(raw, ArrowColumns) and size > IN_MEMORY_BYTES:
@@ -371,9 +363,8 @@ class TableEncoder(SavedModel, TransformerMixin, BaseEstimator):
 
             def encode(batch: Any, numbers: Indices) -> Floats:
                 pieces = [of_arrow(array) for array in batch.columns]
-                features = _features(columns, pieces, numbers, by_fold, told.tally, raw.label)
-                told.note(numbers)
-                return features
+                with told.tally(numbers) as tally:
+                    return _features(columns, pieces, numbers, by_fold, tally, raw.label)
 
             rows = BatchRows(raw.table.select(own), encode)
         else:
@@ -386,7 +377,7 @@ class TableEncoder(SavedModel, TransformerMixin, BaseEstimator):
             if not levels:
                 return matrix
         coded = CodedTable(rows, names, levels)
-        table = EncodedTable(coded) if levels else coded
+        table: NumberTable = EncodedTable(coded) if levels else coded
         wanted = _get_output_config("transform", self)["dense"]
         return table if wanted == "default" else np.asarray(table)
 
@@ -413,15 +404,32 @@ class _ToldOnce:
     """Warns once, at the end of the first whole pass over a stream."""
 
     def __init__(self, n_rows: int) -> None:
-        self.tally = Tally()
-        self._n_rows, self._next = n_rows, 0
+        self._tally, self._n_rows, self._next = Tally(), n_rows, 0
 
-    def note(self, numbers: Indices) -> None:
-        """Take in that rows with these numbers were encoded."""
-        if len(numbers) and numbers[0] == self._next:
-            self._next = int(numbers[-1]) + 1
-            if self._next == self._n_rows:
-                _tell(self.tally)
+    @contextmanager
+    def tally(self, numbers: Indices) -> Iterator[Tally]:
+        """Where to count what is new in rows with these numbers."""
+        if not len(numbers) or numbers[0] != self._next:  # not the first pass
+            yield Tally()
+            return
+        yield self._tally
+        self._next = int(numbers[-1]) + 1
+        if self._next == self._n_rows:
+            _tell(self._tally)
+
+
+def _target_sums(raw: RawTable, columns: Sequence[TableColumn], y: Any) -> dict[str, TargetSums]:
+    """A second pass, for columns whose levels become statistics of the target."""
+    chosen = {column.name: column for column in columns if column.encoding == "target"}
+    if not chosen:
+        return {}
+    target = Target.of(y)
+    sums = {name: TargetSums(len(column.all_levels), target) for name, column in chosen.items()}
+    for start, pieces in raw.pieces(list(chosen)):
+        rows = np.arange(start, start + len(pieces[0].values))
+        for (name, column), piece in zip(chosen.items(), pieces, strict=True):
+            sums[name].add(level_codes(column, piece, Tally()), rows)
+    return sums
 
 
 def _features(
@@ -473,6 +481,8 @@ def _has_text(row: Any) -> bool:
 
 def _is_array(X: Any) -> bool:
     """Whether X is an array, or a sequence that makes one; other things are tables."""
+    if isinstance(X, str | bytes):
+        return False
     if isinstance(X, np.ndarray | list | tuple) or hasattr(X, "toarray"):
         return True
     return not hasattr(X, "columns") and not hasattr(X, "column_names") and as_table(X) is None

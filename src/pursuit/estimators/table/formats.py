@@ -260,7 +260,9 @@ def _clock(text: str) -> float:
     if found is None:
         raise UnreadableError(text)
     hour, minute = int(found["hour"]), int(found["minute"])
-    second = float((found["second"] or "0").replace(",", "."))
+    seconds, _, fraction = (found["second"] or "0").replace(",", ".").partition(".")
+    # As times of other types are turned into hours, for the same bits.
+    second = int(seconds) + int(fraction.ljust(6, "0")[:6]) * 1e-6
     if found["half"]:
         if not 1 <= hour <= 12:
             raise UnreadableError(text)

@@ -300,7 +300,7 @@ def of_arrow(array: Any) -> RawColumn:
         array = array.combine_chunks()
     kind, types = array.type, pa.types
     if types.is_dictionary(kind):
-        codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        codes = array.indices.cast(pa.int64()).fill_null(-1).to_numpy()
         return _coded(of_arrow(array.dictionary), codes)
     if types.is_null(kind):
         return RawColumn("number", np.full(len(array), np.nan))
@@ -311,11 +311,10 @@ def of_arrow(array: Any) -> RawColumn:
         # Arrow's own conversion does not round to the nearest number.
         return _of_objects(np.array([*array.to_pylist(), None], dtype=object)[:-1])
     if types.is_timestamp(kind) or types.is_date(kind):
-        local = array.cast(pa.timestamp(kind.unit)) if types.is_timestamp(kind) else array
-        return of_array(local.to_numpy(zero_copy_only=False))
+        return of_array(array.to_numpy(zero_copy_only=False))
     if types.is_time(kind):
         return _of_objects(np.array([*array.to_pylist(), None], dtype=object)[:-1])
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+    if str(kind) in ("string", "large_string", "string_view"):
         texts = np.empty(len(array), dtype=object)
         texts[:] = array.to_pylist()
         return RawColumn("text", texts)

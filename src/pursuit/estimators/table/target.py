@@ -45,6 +45,8 @@ class Target:
         values = np.asarray(y)
         if values.dtype.kind == "O":
             values = _plain(values)
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            raise ValueError("Input y contains NaN or infinity: leave such rows out.")
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
         if values.ndim == 2:
@@ -84,7 +86,7 @@ class TargetSums:
     """Sums of a target over the rows of each level and fold."""
 
     def __init__(self, n_levels: int, target: Target) -> None:
-        self._target = target
+        self._target, self.names = target, target.names
         self._centre = target.values.mean(axis=0)
         # The last level is that of rows whose text was not counted.
         shape = FOLDS, n_levels + 1, len(target.names)
