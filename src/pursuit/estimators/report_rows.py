@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from pursuit._types import Floats, Indices
 from pursuit.estimators.classes import class_numbers
 from pursuit.estimators.inputs import dense, feature_names, prediction_rows, reads_matrix
-from pursuit.estimators.tables import categories_by_position, level_codes
+from pursuit.estimators.tables import categories_by_position, is_coded, level_codes
 from pursuit.plots.report import Panel, PartCurve, Table, precise
+from pursuit.rows import NumberTable
 
 _JUDGED_ROWS = 2000
 _WORST, _SHOWN_FEATURES = 10, 8
@@ -51,6 +52,7 @@ def worst_rows(model: Any, judged: tuple[Any, NDArray[Any]] | None, n_rows: int)
     worst = [int(i) for i in np.argsort(-score, kind="stable")[:_WORST] if score[i] > 0]
     features = _most_important(model)
     numbers, names = judged_numbers(n_rows), feature_names(model, model.n_features_in_)
+    X = _with_levels(model, X) if isinstance(X, NumberTable) else X
     rows = [
         [str(numbers[i]), *(column[i] for column in cells), *(_cell(X, i, j) for j in features)]
         for i in worst
@@ -112,6 +114,17 @@ def _most_important(model: Any) -> list[int]:
     if values is None or len(values) != n:
         return list(range(min(n, _SHOWN_FEATURES)))
     return sorted(np.argsort(-np.asarray(values), kind="stable")[:_SHOWN_FEATURES].tolist())
+
+
+def _with_levels(model: Any, X: NumberTable) -> NDArray[Any]:
+    """An encoded table as the model sees it, with levels for codes."""
+    rows = np.asarray(prediction_rows(model, X)[1]).astype(object)
+    for j, (_, levels) in categories_by_position(model).items():
+        if not is_coded(levels):
+            continue
+        names = [*("missing" if level is None else level for level in levels), "another level"]
+        rows[:, j] = [names[int(code)] for code in rows[:, j]]
+    return rows
 
 
 def _cell(X: Any, i: int, j: int) -> str:

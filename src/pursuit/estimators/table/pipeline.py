@@ -178,7 +178,9 @@ class TablePipeline(Pipeline, SavedModel):
             self.__dict__.pop(name, None)
         encoder, (name, model) = self.steps[0][1], self.steps[-1]
         options = {key.removeprefix(f"{name}__"): value for key, value in options.items()}
-        per_row = {"sample_weight": sample_weight, "offset": options.pop("offset", None)}
+        per_row = {name: options.pop(name, None) for name in _PER_ROW}
+        if sample_weight is not None:
+            per_row["sample_weight"] = sample_weight
         rows = observations(X, y, per_row, Named(target, weight), classes=is_classifier(model))
         with config_context(transform_output="default"):
             encoded = encoder.fit_transform(rows.X, rows.y)
