@@ -62,7 +62,7 @@ CLASSIFIERS = {
     "lp": LPMachineClassifier(n_basis=6, **SEED),
 }
 UNSUPERVISED = {
-    "mixture": HullMixture(n_terms=3, **SEED),
+    "mixture": HullMixture(n_terms=3, reg_covar=0.1, **SEED),
     "one class": LowRankOneClassSVM(n_basis=6, **SEED),
     "map": GreedyFeatureMap(n_components=4, **SEED),
     "pca": SparseKernelPCA(n_basis=6, **SEED),
@@ -146,7 +146,8 @@ def test_the_two_steps_by_hand_and_a_file_give_the_same_bits(fitted, name, tmp_p
     loaded = pursuit.load(tmp_path / "model")
     assert type(loaded) is TablePipeline
     assert repr(loaded) == repr(pipeline)
-    assert loaded.target_ == pipeline.target_ and loaded.notes_ == pipeline.notes_
+    assert loaded.target_ == pipeline.target_
+    assert loaded.notes_ == pipeline.notes_
     assert_same(answers(loaded, new), wanted)
     first = (tmp_path / "model").read_bytes()
     loaded.save(tmp_path / "model")
@@ -185,7 +186,8 @@ def test_a_file_a_frame_and_arrow_give_the_same_bits(fitted, name, tmp_path):
     from_array = make_table_pipeline(clone(MODELS[name])).fit(
         tmp_path / "table.csv", frame[target], sample_weight=np.ones(len(frame))
     )
-    assert target in from_array.feature_names_in_ and from_array.target_ is None
+    assert target in from_array.feature_names_in_
+    assert from_array.target_ is None
 
 
 # Targets and weights
@@ -243,7 +245,6 @@ def test_numbers_written_as_text_are_targets():
         ([0, 1], [0, 1]),
         ([0.0, 1.0], [0, 1]),
         ([False, True], [False, True]),
-        ([0.5, 1.5], [0.5, 1.5]),
         (["-", "+"], ["+", "-"]),
     ],
 )
@@ -297,7 +298,7 @@ def test_wrong_targets_are_told():
     with pytest.raises(TableError, match="no features"):
         new().fit(frame[["rent"]], target="rent")
     with pytest.raises(
-        TableError, match="not numbers, such as 'cheap': use a classifier"
+        TableError, match="column 'kind': it holds 'cheap' and other texts"
     ) as caught:
         new().fit(frame, target="kind")
     assert caught.value.problems.keys() == {"kind"}
@@ -305,8 +306,10 @@ def test_wrong_targets_are_told():
         new().fit(frame.assign(rent=np.nan), target="rent")
     with pytest.raises(TableError, match="it holds dates"):
         new().fit(frame, target="day")
-    with pytest.raises(TableError, match="column 'city': it holds 'Bonn', and numbers"):
+    with pytest.raises(TableError, match="column 'city': it holds 'Bonn' and other texts"):
         new().fit(frame, target="rent", weight="city")
+    with pytest.raises(TableError, match="column 'size': it is missing in 8 of 70 rows"):
+        new().fit(frame, target="rent", weight="size")
     with pytest.raises(ValueError, match="no column 'rent'"):
         make_table_pipeline(clone(MODELS["ridge"])).fit(frame, target="rent").score(frame[FEATURES])
 
@@ -343,7 +346,8 @@ def test_methods_are_those_of_the_model(fitted):
     model = pipeline.named_steps.model
     assert inspect.signature(pipeline.predict) == inspect.signature(model.predict)
     assert pipeline.predict_interval.__doc__ == model.predict_interval.__doc__
-    assert "raw" not in pipeline.predict.__doc__ and "tables" in TablePipeline.predict.__doc__
+    assert "raw" not in pipeline.predict.__doc__
+    assert "tables" in TablePipeline.predict.__doc__
     for name in (
         "predict_proba",
         "transform",
@@ -357,8 +361,10 @@ def test_methods_are_those_of_the_model(fitted):
     assert hasattr(fitted("gp classes"), "predict_proba")
     assert pipeline.certificate_ is model.certificate_
     assert pipeline.n_basis_ == model.n_basis_
-    assert list(pipeline.feature_names_in_) == FEATURES and pipeline.n_features_in_ == 4
-    assert not hasattr(pipeline, "categories_") and not hasattr(TablePipeline(), "kernel_")
+    assert list(pipeline.feature_names_in_) == FEATURES
+    assert pipeline.n_features_in_ == 4
+    assert not hasattr(pipeline, "categories_")
+    assert not hasattr(TablePipeline(), "kernel_")
 
 
 def test_methods_with_rows_and_targets(fitted, tmp_path):
@@ -402,7 +408,8 @@ def test_models_that_methods_return_are_pipelines(fitted, tmp_path):
     whole = fitted("full-scale")
     before = whole.predict(new)
     small = whole.without_neighbors()
-    assert type(small) is TablePipeline and type(small["model"]) is SparseGPRegressor
+    assert type(small) is TablePipeline
+    assert type(small["model"]) is SparseGPRegressor
     rows = whole["table"].transform(new)
     assert np.array_equal(small.predict(new), whole["model"].without_neighbors().predict(rows))
     assert small.score(frame) == small.score(frame, frame["rent"])
@@ -430,7 +437,8 @@ def test_clone_parameters_copies_and_pickles(fitted):
     pipeline, new = fitted("gp"), table(30, seed=1)
     assert isinstance(pipeline, Pipeline)
     fresh = clone(pipeline)
-    assert type(fresh) is TablePipeline and fresh.target_ is None
+    assert type(fresh) is TablePipeline
+    assert fresh.target_ is None
     assert not hasattr(fresh, "n_basis_")
     assert fresh.get_params()["model__n_basis"] == 12
     fresh.set_params(model__n_basis=3, table__max_levels=2)
@@ -443,8 +451,10 @@ def test_clone_parameters_copies_and_pickles(fitted):
     ):
         assert np.array_equal(other.predict(new), pipeline.predict(new))
         assert other.target_ == pipeline.target_
-    assert "TableEncoder" in pipeline._repr_html_() and "TableEncoder" in repr(pipeline)
-    assert type(pipeline[:1]) is Pipeline and pipeline[-1] is pipeline["model"]
+    assert "TableEncoder" in pipeline._repr_html_()
+    assert "TableEncoder" in repr(pipeline)
+    assert type(pipeline[:1]) is Pipeline
+    assert pipeline[-1] is pipeline["model"]
     assert np.asarray(pipeline[:1].transform(new)).shape[0] == 30
 
 
@@ -508,7 +518,8 @@ def test_a_plain_pipeline_is_saved_as_a_table_pipeline(tmp_path):
     TablePipeline(plain.steps).save(tmp_path / "model")
     loaded = pursuit.load(tmp_path / "model")
     assert np.array_equal(loaded.predict(new), plain.predict(new))
-    assert list(loaded.named_steps) == ["encode", "gp"] and loaded.target_ is None
+    assert list(loaded.named_steps) == ["encode", "gp"]
+    assert loaded.target_ is None
 
 
 def halves(A, B):

@@ -107,7 +107,7 @@ def observations(
         X, taken = _taken(X, target, weight)
         y = y if target is None else taken[target]
         if weight is not None:
-            given["sample_weight"] = _numbers(taken[weight], TableColumn(weight, "number"))
+            given["sample_weight"] = _weights(taken[weight], weight)
     if y is None:
         return Observations(X, None, given, None, [])
     values = np.asarray(y)
@@ -181,8 +181,18 @@ def _taken(X: Any, target: str | None, weight: str | None) -> tuple[Any, dict[st
     return frame[rest], {name: np.asarray(frame[name]) for name in names}
 
 
+def _weights(values: NDArray[Any], name: str) -> Floats:
+    """Weights of all rows."""
+    weights = _numbers(values, _described(values, name, classes=False))
+    if gaps := int(_gaps(weights).sum()):
+        raise _error(
+            name, f"it is missing in {gaps:,} of {len(weights):,} rows, which all need one"
+        )
+    return weights
+
+
 def _described(values: NDArray[Any], target: str | None, *, classes: bool) -> TableColumn:
-    """How targets are to be read."""
+    """How targets or weights are to be read."""
     name, raw = target or "", of_array(values)
     if raw.kind == "time":
         raise _error(target, "it holds dates: turn them into numbers in a unit of your choice")
@@ -196,7 +206,7 @@ def _described(values: NDArray[Any], target: str | None, *, classes: bool) -> Ta
         return TableColumn(name, "number")
     reading = find_format(texts)
     if reading.format is None or reading.format.kind == "time":
-        what = f"it holds text that is not numbers, such as {min(texts)!r}: use a classifier"
+        what = f"it holds {min(texts)!r} and other texts that are not numbers"
         raise _error(target, reading.problem or what)
     return TableColumn(name, "number", format=reading.format)
 
