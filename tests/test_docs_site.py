@@ -13,7 +13,9 @@ from pursuit import estimators
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 ESTIMATORS = sorted(
-    name for name in pursuit.__all__ if hasattr(getattr(estimators, name, None), "fit")
+    name
+    for name in set(pursuit.__all__) - {"TableEncoder", "TablePipeline"}  # before any of them
+    if hasattr(getattr(estimators, name, None), "fit")
 )
 
 

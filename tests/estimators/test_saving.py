@@ -51,6 +51,8 @@ from pursuit import (
     SparseKernelGLM,
     SparseKernelPCA,
     SparseKernelRidge,
+    TableEncoder,
+    make_table_pipeline,
 )
 from pursuit.estimators.records import KERNELS, conforms, decode, encode, records
 from pursuit.store import StoreError, read, write
@@ -181,6 +183,10 @@ MODELS = {
     ),
     "glm, quantiles": lambda m=120: regress(
         SparseKernelGLM("rbf", loss="quantile", quantile=[0.1, 0.9], n_basis=15, random_state=0), m
+    ),
+    "encoder": lambda m=120: TableEncoder().fit(rows(m)),
+    "pipeline": lambda m=120: regress(
+        make_table_pipeline(SparseKernelRidge(n_basis=15, random_state=0)), m
     ),
     "mixture": lambda m=120: HullMixture(n_terms=2, random_state=0).fit(
         rows(m) + 8.0 * (np.arange(m) % 2)[:, None]

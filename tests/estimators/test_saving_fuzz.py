@@ -26,6 +26,7 @@ from pursuit import (
     SparseGPRegressor,
     SparseKernelCCA,
     SparseKernelRidge,
+    make_table_pipeline,
 )
 from pursuit.estimators import saving
 from pursuit.estimators.records import KERNELS, hints, records
@@ -48,6 +49,12 @@ def models():
     near = FullScaleGPRegressor(RBF(0.5), n_basis=4, n_neighbors=3, noise=0.1, random_state=0)
     yield near.set_params(optimizer=None, coupling="full").fit(X, y)
     yield FullScaleGPClassifier(n_basis=4, n_neighbors=3, random_state=0).fit(X, labels)
+    table = np.column_stack([X.astype(object), np.where(X[:, 1] > 0, "up", "down")])
+    table[::7, 0] = None
+    gp = SparseGPRegressor(noise=0.1, n_basis=6, optimizer=None, random_state=0)
+    yield make_table_pipeline(gp).fit(table, y)
+    svc = LowRankSVC(n_basis=4, random_state=0)
+    yield make_table_pipeline(svc, categories="target").fit(table, labels)
 
 
 @pytest.fixture(scope="module")
