@@ -3,37 +3,92 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import os
 import sys
-import tempfile
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from pursuit.cli import missing
 
 FAILURE, WRONG_CALL, INTERRUPTED = 1, 2, 130
 
 TableArgument = Annotated[
-    Path, typer.Argument(help="A .csv or .parquet file, or a folder of such files.")
+    Path,
+    typer.Argument(help="A .csv or .parquet file, a folder of such files, or - for CSV from here."),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Write one JSON object to standard output, for programs.")
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where the program failed.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show warnings and errors only.")]
+
+# Typer brings a copy of click, or uses click itself: this is the class of the one that it uses.
+_UsageError = typer.BadParameter.__bases__[0]
 
 
 class WrongCallError(Exception):
     """A call with arguments that cannot be meant; the text says what to change."""
 
 
+class Commands(TyperGroup):
+    """Commands whose wrong calls get one line, as all other errors do."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        """Run a command and end the process with its exit code."""
+        try:
+            code = super().main(*args, standalone_mode=False, **extra)
+        except _UsageError as error:
+            if type(error).__name__ == "NoArgsIsHelpError":
+                error.show()  # type: ignore[attr-defined]
+            else:
+                tell(f"pursuit: {_usage(error)}")
+            code = WRONG_CALL
+        except typer.Abort:
+            code = FAILURE
+        if not standalone_mode:
+            return code
+        sys.exit(code or 0)
+
+
+def _usage(error: Any) -> str:
+    """What is wrong with the words of a call, and where to look."""
+    command = error.ctx.command_path if error.ctx is not None else "pursuit"
+    parameter = getattr(error, "param", None)
+    if type(error).__name__ == "MissingParameter" and parameter is not None:
+        named = " or ".join(parameter.opts) if parameter.opts[0].startswith("-") else "an argument"
+        asked = f"{named} ({(parameter.help or parameter.name).rstrip('.')}) is missing: add it."
+    else:
+        text = " ".join(error.format_message().split()).replace("Value error, ", "").rstrip(".")
+        asked = f"{text[:1].lower()}{text[1:]}{'' if text.endswith('?') else '.'}"
+    return f"{asked} See {command} --help."
+
+
 def say(text: str = "", *, quiet: bool = False) -> None:
     """Print a line on standard output, never wrapped."""
     if not quiet:
         print(text, flush=True)
+
+
+def say_json(facts: dict[str, Any]) -> None:
+    """Print one JSON object on standard output; numbers that JSON has not are null."""
+    say(json.dumps(finite(facts), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def tell(text: str, *, quiet: bool = False) -> None:
@@ -49,23 +104,24 @@ def ending(debug: bool) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             yield
-    except WrongCallError as error:
-        raise _ended(str(error), WRONG_CALL, debug) from error
     except KeyboardInterrupt as error:
-        raise _ended("interrupted", INTERRUPTED, debug) from error
+        _end("interrupted", INTERRUPTED, debug, error)
     except BrokenPipeError as error:
         # The reader has closed the pipe: nothing may be flushed to it at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(FAILURE) from error
-    except (ArithmeticError, ImportError, MemoryError, OSError, TypeError, ValueError) as error:
-        raise _ended(_sentence(error), FAILURE, debug) from error
+    # What the package refuses with a ValueError, the user can change.
+    except (WrongCallError, ValueError) as error:
+        _end(str(error), WRONG_CALL, debug, error)
+    except (ArithmeticError, ImportError, MemoryError, OSError, TypeError) as error:
+        _end(_sentence(error), FAILURE, debug, error)
 
 
-def _ended(text: str, code: int, debug: bool) -> typer.Exit:
+def _end(text: str, code: int, debug: bool, error: BaseException) -> NoReturn:
     if debug:
         traceback.print_exc()
-    tell(f"pursuit: {text}")
-    return typer.Exit(code)
+    tell(f"pursuit: {' '.join(text.split())}")
+    raise typer.Exit(code) from error
 
 
 def _sentence(error: Exception) -> str:
@@ -79,35 +135,6 @@ def _sentence(error: Exception) -> str:
 
 def _show_warning(message: Any, *_: Any, **__: Any) -> None:
     tell(f"warning: {message}")
-
-
-def refuse_existing(path: Path, force: bool, read: Sequence[Path | None] = ()) -> None:
-    """Refuse, before the work begins, an output that cannot or must not be written.
-
-    An existing file is replaced only if asked for, and its folder must be writable. A file in
-    ``read`` is never replaced: a model written over its table would destroy the table.
-    """
-    if path.is_dir():
-        raise WrongCallError(f"{path} is a folder: give the name of a file in it.")
-    if path.exists() and any(each and each.exists() and path.samefile(each) for each in read):
-        raise WrongCallError(f"{path} is what is read: name another file for the output.")
-    if path.exists() and not path.is_file():
-        raise WrongCallError(f"{path} is not a plain file, which could be replaced.")
-    if path.exists() and not force:
-        raise WrongCallError(f"{path} exists: add --force to replace it, or name another file.")
-    if not path.absolute().parent.is_dir():
-        raise WrongCallError(
-            f"there is no folder {path.absolute().parent} to write {path.name} to."
-        )
-    require_writable(path.absolute().parent)
-
-
-def require_writable(folder: Path) -> None:
-    """Raise OSError if no file can be made in a folder."""
-    try:
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
-        raise OSError(error.errno, f"cannot write there: {error.strerror}", str(folder)) from error
 
 
 @contextlib.contextmanager

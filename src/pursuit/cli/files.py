@@ -1,135 +1,182 @@
-"""Files of the commands: tables as CSV and Parquet, in and out, and stored models."""
+"""Files of the commands: tables, models and pages, in and out, and what stands in for them.
+
+``-`` is standard input or standard output. A device or a pipe is read into a temporary file first,
+and written to as it is.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import difflib
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, BinaryIO
 
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
+import typer
 
-from pursuit.cli.columns import Column, Encoding, require_columns
 from pursuit.cli.console import WrongCallError
-from pursuit.rows import file_kind, open_file
-from pursuit.store import replacing
+
+STANDARD = "-"
+ModelArgument = Annotated[
+    Path, typer.Argument(help="A model that `pursuit fit` or `model.save` wrote; - reads it here.")
+]
+_TABLES = (".csv", ".tsv", ".parquet", ".parq")
+_HERE = "standard-input"
+"""What messages call a table or model that comes from a pipe."""
 
 
-class TableFile:
-    """A CSV or Parquet file, or a folder of files of one kind.
-
-    Parameters
-    ----------
-    path : Path
-        The file or folder.
-    texts : sequence of str
-        Columns to read as text, even if all their values in a CSV file look like numbers.
-    """
-
-    def __init__(self, path: Path, texts: Sequence[str] = ()) -> None:
-        require_file(path)
-        self.path = path
-        self._table = open_file(path, texts)
-        self.columns = list(self._table.columns)
-        self.n_rows = self._table.n_rows
-
-    @property
-    def bytes(self) -> int:
-        """Size on disk."""
-        parts = self.path.rglob("*") if self.path.is_dir() else [self.path]
-        return sum(part.stat().st_size for part in parts if part.is_file())
-
-    def type_of(self, column: str) -> pa.DataType:
-        """Type of a column."""
-        return self._table.schema.field(column).type
-
-    def rows(self, columns: Sequence[str]) -> Any:
-        """The rows in the form that an estimator takes, read when needed."""
-        return self._table.select(columns)
-
-    def read(self, columns: Sequence[str]) -> pa.Table:
-        """Whole columns."""
-        schema = pa.schema([self._table.schema.field(column) for column in columns])
-        return pa.Table.from_batches(self._table.batches(columns), schema)
-
-    def pieces(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """The columns in pieces of bounded size, in row order."""
-        for batch in self._table.batches(columns):
-            yield pa.Table.from_batches([batch])
+def is_stream(path: Path) -> bool:
+    """Whether a path is standard input or output, a pipe or a device."""
+    return str(path) == STANDARD or (path.exists() and not path.is_file() and not path.is_dir())
 
 
-class Output:
-    """A CSV or Parquet file, or CSV on standard output where the path is ``-``.
-
-    The complete file appears when the block in which it is written ends without an error.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._path, self._kind = path, ".csv" if path == "-" else Path(path).suffix.lower()
-        self._stack = contextlib.ExitStack()
-        self._sink: Any = None
-        self._writer: Any = None
-        if self._kind not in (".csv", ".parquet"):
-            raise WrongCallError(f"{path}: the output must end in .csv or .parquet, or be -.")
-
-    def __enter__(self) -> Output:
-        standard_output = contextlib.nullcontext(sys.stdout.buffer) if self._path == "-" else None
-        self._sink = self._stack.enter_context(standard_output or replacing(self._path))
-        return self
-
-    def __exit__(self, *raised: Any) -> None:
-        self._stack.__exit__(*raised)
-
-    def write(self, table: pa.Table) -> None:
-        """Append rows."""
-        if self._writer is None:
-            kind = pa.csv.CSVWriter if self._kind == ".csv" else pa.parquet.ParquetWriter
-            self._writer = self._stack.enter_context(kind(self._sink, table.schema))
-        self._writer.write_table(table)
+# Reading
 
 
-def require_file(path: Path) -> None:
+@contextlib.contextmanager
+def table_in(path: Path) -> Iterator[Path]:
+    """The file of a table; what comes from a pipe is CSV, and is kept while it is used."""
+    if not is_stream(path):
+        _require_table(path)
+        yield path
+        return
+    with _spooled(path, ".csv") as spooled:
+        yield spooled
+
+
+@contextlib.contextmanager
+def _spooled(path: Path, suffix: str) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="pursuit-") as folder:
+        kept = Path(folder) / f"{_HERE}{suffix}"
+        with contextlib.ExitStack() as stack:
+            source = (
+                sys.stdin.buffer
+                if str(path) == STANDARD
+                else stack.enter_context(path.open("rb"))
+            )
+            shutil.copyfileobj(source, stack.enter_context(kept.open("wb")))
+        yield kept
+
+
+def _require_table(path: Path) -> None:
     """Refuse a path that is neither a CSV or Parquet file nor a folder."""
-    if not path.exists():
-        raise WrongCallError(f"there is no file {path}.")
-    if not path.is_dir() and file_kind(path) in ("", ".npy"):
-        raise WrongCallError(f"{path}: a table must be a .csv or .parquet file, or a folder.")
+    from pursuit.rows import file_kind
+
+    _require_there(path)
+    if path.is_dir() or file_kind(path) not in ("", ".npy"):
+        return
+    if path.suffix == ".pursuit":
+        raise WrongCallError(f"{path} is a model, and a table is needed here: see --help.")
+    raise WrongCallError(
+        f"{path}: a table must be a .csv or .parquet file, or a folder of them: export it as one, "
+        "or rename it if it is one."
+    )
+
+
+def _require_there(path: Path) -> None:
+    if path.exists():
+        return
+    beside = path.absolute().parent
+    there = [each.name for each in beside.iterdir()] if beside.is_dir() else []
+    near = difflib.get_close_matches(path.name, there, n=1)
+    advice = f"did you mean {near[0]}?" if near else "check the name."
+    raise WrongCallError(f"there is no file {path}: {advice}")
 
 
 def load_model(path: Path) -> Any:
-    """The model in a file."""
+    """The model in a file, or in what comes from a pipe."""
     import pursuit
+    from pursuit.rows import file_kind
 
-    if not path.exists():
-        raise WrongCallError(f"there is no file {path}.")
+    if is_stream(path):
+        with _spooled(path, ".pursuit") as spooled:
+            return pursuit.load(spooled)
+    _require_there(path)
+    if path.is_dir() or file_kind(path):
+        what = "a folder" if path.is_dir() else "a table"
+        raise WrongCallError(
+            f"{path} is {what}, and a model is needed here: name a file that pursuit fit wrote."
+        )
     return pursuit.load(path)
 
 
-def encoding_of(model: Any, path: Path) -> Encoding:
-    """How the columns of a model's table become features."""
-    stored = getattr(model, "table_", None)
-    if stored is not None:
-        return Encoding.from_json(stored)
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        raise WrongCallError(
-            f"{path} does not know the names of its columns: it was not written by pursuit fit, "
-            "nor fitted to a table with names."
-        )
-    return Encoding([Column(str(name), "number") for name in names], "")
+# Writing
 
 
-def open_for(
-    encoding: Encoding, path: Path, *, target: bool = False, classes: bool = False
-) -> TableFile:
-    """Open a table that must have the columns of a model, and its target if asked for.
+def refuse_output(
+    path: Path, force: bool, read: Sequence[Path | None] = (), suffixes: Sequence[str] = ()
+) -> None:
+    """Refuse, before the work begins, an output that cannot or must not be written.
 
-    The target is read as text if ``classes`` is true, like all columns that were texts in ``fit``.
+    An existing file is replaced only if asked for, and its folder must be writable. A file in
+    ``read`` is never replaced: a model written over its table would destroy the table. A name must
+    end in one of the suffixes, if any are given.
     """
-    others = [encoding.target] if target else []
-    table = TableFile(path, [*encoding.texts, *(others if classes else [])])
-    require_columns([*encoding.names, *others], table.columns, path.name, "columns of the model")
-    return table
+    if path.is_dir():
+        raise WrongCallError(f"{path} is a folder: give the name of a file in it.")
+    if is_stream(path):
+        return
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise WrongCallError(f"{path}: the output must end in {' or '.join(suffixes)}, or be -.")
+    if path.exists() and any(each and each.exists() and path.samefile(each) for each in read):
+        raise WrongCallError(f"{path} is what is read: name another file for the output.")
+    if path.exists() and not force:
+        raise WrongCallError(f"{path} exists: add --force to replace it, or name another file.")
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise WrongCallError(f"there is no folder {folder} to write {path.name} to: make it first.")
+    require_writable(folder)
+
+
+def refuse_model_name(path: Path) -> None:
+    """Refuse to call a model what tables and pages are called."""
+    if path.suffix.lower() in (*_TABLES, ".html"):
+        raise WrongCallError(
+            f"{path} would hold a model, not a {path.suffix} file: name it "
+            f"{path.with_suffix('.pursuit').name}."
+        )
+
+
+def refuse_both(paths: Sequence[Path | None], what: str) -> None:
+    """Refuse to read two things from standard input, or to write two to standard output."""
+    if sum(str(path) == STANDARD for path in paths) > 1:
+        raise WrongCallError(f"only one of {what} can be -: name a file for the other.")
+
+
+def require_writable(folder: Path) -> None:
+    """Raise OSError if no file can be made in a folder."""
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise OSError(error.errno, f"cannot write there: {error.strerror}", str(folder)) from error
+
+
+@contextlib.contextmanager
+def sink_of(path: Path) -> Iterator[BinaryIO]:
+    """Where to write bytes: a file appears when everything is written, a stream at once."""
+    from pursuit.store import replacing
+
+    if str(path) == STANDARD:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    elif is_stream(path):
+        with path.open("wb") as stream:
+            yield stream
+    else:
+        with replacing(path) as file:
+            yield file
+
+
+@contextlib.contextmanager
+def file_for(path: Path) -> Iterator[Path]:
+    """A file that somebody else writes: the path itself, or one that goes to a stream at the end."""
+    if not is_stream(path):
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="pursuit-") as folder:
+        yield (kept := Path(folder) / "output")
+        with kept.open("rb") as file, sink_of(path) as sink:
+            shutil.copyfileobj(file, sink)

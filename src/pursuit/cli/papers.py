@@ -18,11 +18,10 @@ from pursuit.cli.console import (
     Force,
     WrongCallError,
     ending,
-    refuse_existing,
-    require_writable,
     say,
     tell,
 )
+from pursuit.cli.files import refuse_output, require_writable
 
 if TYPE_CHECKING:
     from pursuit.papers.common import Progress
@@ -117,7 +116,7 @@ def write_report(
 
         page = results / REPORT if output is None else output
         text = report_page(results)
-        refuse_existing(page, force)
+        refuse_output(page, force)
         page.write_text(text, encoding="utf-8")
         say(str(page))
 
