@@ -17,6 +17,8 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
     WhiteKernel,
 )
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from user_kernels import Cauchy
 
 import pursuit
@@ -457,6 +459,35 @@ def test_errors_name_what_to_do(tmp_path):
         pursuit.to_onnx(ridge, return_std=True)
     with pytest.raises(ValueError, match="dtype must be float32 or float64, got float16"):
         pursuit.to_onnx(ridge, dtype=np.float16)
+
+
+def named_table(m=120):
+    X = rows(m)
+    cities = np.array(["Köln", "Lund", "Ulm"], dtype=object)[np.arange(m) % 3]
+    return {"a": X[:, 0], "b": X[:, 1], "city": cities}, targets(X) + (cities == "Ulm")
+
+
+@pytest.mark.parametrize("columns", [["a", "b"], ["a", "b", "city"]])
+@pytest.mark.parametrize("estimator", [SparseGPRegressor, SparseKernelRidge])
+def test_of_a_pipeline_the_model_is_exported(columns, estimator):
+    """The error names what to call, and that gives the pipeline's predictions."""
+    pandas = pytest.importorskip("pandas")
+    table, y = named_table()
+    frame = pandas.DataFrame(table)[columns]
+    pipeline = pursuit.make_table_pipeline(estimator(n_basis=20, random_state=0)).fit(frame, y)
+    with pytest.raises(TypeError, match=r"export its model, to_onnx\(pipeline\[-1\]\)") as error:
+        pursuit.to_onnx(pipeline)
+    call = str(error.value).split("is then ")[1].removesuffix(".")
+    encoded = eval(call, {"np": np, "pipeline": pipeline, "rows": frame})
+    found = run(pursuit.to_onnx(pipeline[-1]), encoded)["y"]
+    np.testing.assert_allclose(found, pipeline.predict(frame), rtol=1e-8)
+
+
+def test_of_a_pipeline_of_scikit_learn_too():
+    X = rows()
+    pipeline = make_pipeline(StandardScaler(), SparseKernelRidge(n_basis=9)).fit(X, targets(X))
+    with pytest.raises(TypeError, match=r"np\.asarray\(pipeline\[:-1\]\.transform\(rows\)\)\.$"):
+        pursuit.to_onnx(pipeline)
 
 
 def test_votes_of_pairs_are_no_sum():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy.linalg import solve_triangular
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats
@@ -63,7 +64,8 @@ def to_onnx(
         RBF, Matérn (nu 0.5, 1.5, 2.5, …), RationalQuadratic, ExpSineSquared, DotProduct or
         PairwiseKernel, a kernel given by name, a constant, or a sum, product or power of these,
         also on some of the columns, and of categories. Columns of text are columns of codes in
-        the graph: positions in ``model.categories_``.
+        the graph: positions in ``model.categories_``. Of a pipeline, export the last step: the
+        graph then takes what the steps before it return.
     path : path-like, optional
         Also write the graph to this file.
     return_std : bool, default False
@@ -125,6 +127,13 @@ def to_onnx(
 
 def _checked_expansion(model: Any) -> Expansion:
     """The expansion of a model on rows of numbers with a kernel that the graph can compute."""
+    if isinstance(model, Pipeline):
+        coded = ".coded" if getattr(model[-1], "categories_", None) else ""
+        raise TypeError(
+            f"{type(model).__name__} prepares rows in Python, which ONNX cannot call: export its "
+            "model, to_onnx(pipeline[-1]). The input X of the graph is then "
+            f"np.asarray(pipeline[:-1].transform(rows){coded})."
+        )
     if hasattr(model, "without_neighbors"):
         raise TypeError(
             f"{type(model).__name__} looks up the nearest training rows of every row that it "
