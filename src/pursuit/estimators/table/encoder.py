@@ -485,7 +485,9 @@ def _is_array(X: Any) -> bool:
         return False
     if isinstance(X, np.ndarray | list | tuple) or hasattr(X, "toarray"):
         return True
-    return not hasattr(X, "columns") and not hasattr(X, "column_names") and as_table(X) is None
+    # The type is asked: a polars.LazyFrame would warn that its columns cost time.
+    named = hasattr(type(X), "columns") or hasattr(type(X), "column_names")
+    return not named and as_table(X) is None
 
 
 def _is_sound(column: TableColumn) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -28,6 +28,10 @@ MOST_TEXTS = 100_000
 """At most so many distinct texts of a column are counted."""
 _DISTINCT_SHARE = 0.9
 """A column of which a larger share of values is distinct may be an identifier."""
+_READABLE_SHARE = 0.9
+"""A column of which a larger share of texts are numbers or dates is not meant to be categories."""
+_LOOKED_AT = 1_000
+"""Texts that are looked at one by one."""
 _ID_WORDS = frozenset(
     "id ids idx index key no nr num number row rownum rowid rownames unnamed uid uuid guid pk oid "
     "objectid record serial".split()
@@ -280,6 +284,14 @@ def _names_rows(name: str) -> bool:
 
 
 def _learn_category(fact: ColumnFacts, rules: Rules) -> Learned:
+    strays = [] if fact.declared or len(fact.texts) <= rules.max_levels else _strays(fact.texts)
+    if strays:
+        count = sum(fact.texts[text] for text in strays)
+        problem = (
+            f"it holds numbers or dates of one format, but not in {count:,} of {fact.n_rows:,} "
+            f"rows, such as {strays[0]!r}: leave these empty"
+        )
+        return Learned(_dropped(fact, ""), problem=problem)
     column = _category(fact, rules)
     levels = column.all_levels
     if not fact.declared and _is_identifier(fact):
@@ -294,6 +306,16 @@ def _learn_category(fact: ColumnFacts, rules: Rules) -> Learned:
         count = len(column.levels)
         note = f"column {fact.name!r}: its {count:,} levels become statistics of the target."
     return Learned(column, note=note)
+
+
+def _strays(texts: Collection[str]) -> list[str]:
+    """The few texts that are not written in the format of all others; none if these have none."""
+    looked_at = list(texts)[:_LOOKED_AT]
+    readings = {text: find_format([text]) for text in looked_at}
+    others = [text for text, one in readings.items() if one.format or one.problem]
+    if len(others) < _READABLE_SHARE * len(looked_at) or find_format(others).format is None:
+        return []
+    return [text for text in looked_at if text not in set(others)]
 
 
 def _is_identifier(fact: ColumnFacts) -> bool:
