@@ -504,7 +504,7 @@ def conforms(value: object, hint: Any) -> bool:
     if origin in (Union, types.UnionType):
         return any(conforms(value, argument) for argument in arguments)
     if origin is Literal:
-        return value in arguments
+        return type(value) in _PLAIN and value in arguments
     if origin is np.ndarray:
         return isinstance(value, np.ndarray) and _holds(value, arguments)
     if origin is list:

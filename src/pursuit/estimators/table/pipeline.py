@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 from sklearn import config_context
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
@@ -256,7 +256,7 @@ class TablePipeline(Pipeline, SavedModel):
         steps = vars(self).get("steps")  # not there while an object is being copied
         fitted = name.endswith("_") and not name.startswith("_") and name not in _OF_THE_ROWS
         if steps and fitted:
-            return getattr(steps[-1][1], name)
+            return self._with(getattr(steps[-1][1], name))
         model = f" with {type(steps[-1][1]).__name__}" if steps else ""
         raise AttributeError(f"{type(self).__name__}{model} has no attribute {name!r}")
 
@@ -328,11 +328,11 @@ class TablePipeline(Pipeline, SavedModel):
         given.update(rows.per_row)
 
     def _with(self, result: Any) -> Any:
-        """What a method of the model returns, a model as a pipeline."""
+        """What the model returns or holds; another model as a pipeline."""
         (encoder_name, encoder), (name, model) = self.steps
         if result is model:
             return self
-        if not isinstance(result, BaseEstimator):
+        if not isinstance(result, SavedModel):
             return result
         made = type(self)([(encoder_name, copy.copy(encoder)), (name, result)])
         made.__dict__.update({key: vars(self)[key] for key in _STATE if key in vars(self)})
