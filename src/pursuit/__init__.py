@@ -64,7 +64,9 @@ if TYPE_CHECKING:
     from pursuit.estimators import TableColumn as TableColumn
     from pursuit.estimators import TableEncoder as TableEncoder
     from pursuit.estimators import TableError as TableError
+    from pursuit.estimators import TablePipeline as TablePipeline
     from pursuit.estimators import load as load
+    from pursuit.estimators import make_table_pipeline as make_table_pipeline
     from pursuit.estimators import minimize_over_hull as minimize_over_hull
     from pursuit.estimators import minimize_quadratic as minimize_quadratic
     from pursuit.estimators import to_onnx as to_onnx

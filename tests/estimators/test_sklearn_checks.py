@@ -28,6 +28,7 @@ from pursuit import (
     SparseKernelGLM,
     SparseKernelPCA,
     SparseKernelRidge,
+    make_table_pipeline,
 )
 
 CONFIGURATIONS = [
@@ -94,6 +95,8 @@ CONFIGURATIONS = [
     SparseKernelRidge(method="kappa", refit=True),
     SparseKernelRidge(method="random"),
     SparseKernelRidge(kernel="precomputed"),
+    make_table_pipeline(SparseKernelRidge()),
+    make_table_pipeline(LowRankSVC()),
 ]
 # Learning takes most of the time of a fit, and is the same whatever comes after it.
 LEARNED = [

@@ -3,6 +3,7 @@
 import copy
 import inspect
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -39,8 +40,10 @@ from pursuit import (
     TablePipeline,
     make_table_pipeline,
 )
-from pursuit.estimators import saving
+from pursuit.estimators import inputs, saving
+from pursuit.estimators.table import encoder as encoder_module
 from pursuit.estimators.table.pipeline import ModelMethod
+from pursuit.rows import BLOCK_ROWS
 from pursuit.store import StoreError
 
 SEED = {"random_state": 0}
@@ -220,6 +223,7 @@ def test_rows_without_a_target_are_left_out(name, tmp_path):
     without_weights = make_table_pipeline(clone(model)).fit(gaps, target=target)
     assert not np.array_equal(without_weights.predict(new), wanted.predict(new)) or name != "gp"
     assert file.score(gaps, gaps[target]) == wanted.score(gaps[kept], gaps[target][kept])
+    assert file.score(gaps) == file.score(gaps, gaps[target])
     # The weights of the file count as well where its targets are read.
     assert file.score(tmp_path / "table.csv") == wanted.score(
         gaps[kept], gaps[target][kept], sample_weight=weights[kept]
@@ -237,6 +241,10 @@ def test_numbers_written_as_text_are_targets():
     assert np.array_equal(pipeline.predict(frame), wanted.predict(frame))
     assert pipeline.score(frame, texts) == wanted.score(frame, y)
     assert pipeline.target_.format.unit == "EUR"
+    assert re.fullmatch(
+        r"the target 'rent' is read as numbers with a decimal comma in EUR: '€ 3,..' is 3\..*\.",
+        pipeline.notes_[-1],
+    )
     with pytest.raises(TableError, match="column 'rent': it holds 'much'"):
         pipeline.score(frame.assign(rent="much"))
 
@@ -341,7 +349,7 @@ def test_every_method_of_rows_is_offered():
             if rows and not name.startswith("_") and model not in (TableEncoder, TablePipeline):
                 wanted.add(name)
     offered = {name for name, one in vars(TablePipeline).items() if isinstance(one, ModelMethod)}
-    assert offered - {"predict_log_proba"} == wanted - left_out
+    assert {"report", *offered} - {"predict_log_proba"} == wanted - left_out
 
 
 def test_methods_are_those_of_the_model(fitted):
@@ -477,6 +485,22 @@ def test_cross_validation_and_search():
     assert np.array_equal(
         weighted.predict(X), clone(pipeline).fit(X, y, np.linspace(0, 1, 70)).predict(X)
     )
+
+
+@pytest.mark.parametrize("name", ["gp", "svc"])
+def test_pieces_of_whole_blocks_give_the_bits_of_the_whole(fitted, name, tmp_path, monkeypatch):
+    """In memory, from a file, and from a file that is encoded as it is read."""
+    pipeline, many = fitted(name), table(2 * BLOCK_ROWS + 77, seed=3)[FEATURES]
+    wanted = answers(pipeline, many)
+    cuts = [many[:BLOCK_ROWS], many[BLOCK_ROWS : 2 * BLOCK_ROWS], many[2 * BLOCK_ROWS :]]
+    pieces = [answers(pipeline, piece) for piece in cuts]
+    assert_same({key: np.concatenate([one[key] for one in pieces]) for key in wanted}, wanted)
+    many.to_csv(tmp_path / "many.csv", index=False)
+    assert_same(answers(pipeline, tmp_path / "many.csv"), wanted)
+    monkeypatch.setattr(encoder_module, "IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(inputs, "SMALL_BYTES", 0)
+    assert not isinstance(pipeline[0].transform(tmp_path / "many.csv"), np.ndarray)
+    assert_same(answers(pipeline, tmp_path / "many.csv"), wanted)
 
 
 def test_the_output_that_is_configured_changes_nothing(fitted):

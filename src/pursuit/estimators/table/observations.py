@@ -15,7 +15,7 @@ from pursuit._types import Floats, Indices
 from pursuit.estimators.inputs import check_passed_once
 from pursuit.estimators.table.columns import MisfitError, TableColumn, clean, column_numbers
 from pursuit.estimators.table.errors import TableError
-from pursuit.estimators.table.formats import find_format
+from pursuit.estimators.table.formats import TextFormat, find_format
 from pursuit.estimators.table.read import (
     ArrowColumns,
     FrameColumns,
@@ -41,12 +41,15 @@ class Named:
         How a fit has read the target.
     texts : sequence of str
         Columns of a CSV file that are texts even if they look like numbers.
+    may_lack_weight : bool
+        Whether a table without the column of weights has none.
     """
 
     target: str | None
     weight: str | None
     column: TableColumn | None = None
     texts: Sequence[str] = ()
+    may_lack_weight: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,8 @@ def observations(
     given = {name: values for name, values in per_row.items() if values is not None}
     if is_path(X):
         X = _opened(X, named.texts)
+    if weight is not None and named.may_lack_weight and weight not in raw_table(X).names:
+        weight = None
     if target is not None or weight is not None:
         X, taken = _taken(X, target, weight)
         y = y if target is None else taken[target]
@@ -110,6 +115,7 @@ def observations(
             given["sample_weight"] = _weights(taken[weight], weight)
     if y is None:
         return Observations(X, None, given, None, [])
+    notes: list[str] = []
     values = np.asarray(y)
     if values.ndim == 0 or len(values) != _n_rows(X):
         raise ValueError(
@@ -118,7 +124,8 @@ def observations(
     if values.ndim > 1:
         missing = _gaps(values).all(axis=tuple(range(1, values.ndim)))
     else:
-        column = _described(values, target, classes=classes) if column is None else column
+        if column is None:
+            column, notes = _described(values, target, classes=classes)
         if classes:
             values, missing = _labels(values, column, as_passed=target is None)
         else:
@@ -126,13 +133,13 @@ def observations(
             missing = _gaps(values)
     column = None if target is None else column
     if keep_gaps or not missing.any():
-        return Observations(X, values, given, column, [])
+        return Observations(X, values, given, column, notes)
     if missing.all():
         raise _error(target, "it is missing in every row")
     kept = np.flatnonzero(~missing)
     given = {name: _safe_indexing(passed, kept) for name, passed in given.items()}
-    note = _note(len(values) - len(kept), target)
-    return Observations(_with_rows(X, kept), values[kept], given, column, [note])
+    notes.append(_left_out(len(values) - len(kept), target))
+    return Observations(_with_rows(X, kept), values[kept], given, column, notes)
 
 
 def _opened(path: Any, texts: Sequence[str]) -> Any:
@@ -183,7 +190,8 @@ def _taken(X: Any, target: str | None, weight: str | None) -> tuple[Any, dict[st
 
 def _weights(values: NDArray[Any], name: str) -> Floats:
     """Weights of all rows."""
-    weights = _numbers(values, _described(values, name, classes=False))
+    column, _ = _described(values, name, classes=False)
+    weights = _numbers(values, column)
     if gaps := int(_gaps(weights).sum()):
         raise _error(
             name, f"it is missing in {gaps:,} of {len(weights):,} rows, which all need one"
@@ -191,24 +199,32 @@ def _weights(values: NDArray[Any], name: str) -> Floats:
     return weights
 
 
-def _described(values: NDArray[Any], target: str | None, *, classes: bool) -> TableColumn:
-    """How targets or weights are to be read."""
+def _described(
+    values: NDArray[Any], target: str | None, *, classes: bool
+) -> tuple[TableColumn, list[str]]:
+    """How targets or weights are to be read, and what a user should know of it."""
     name, raw = target or "", of_array(values)
     if raw.kind == "time":
         raise _error(target, "it holds dates: turn them into numbers in a unit of your choice")
     if raw.kind == "unusable":
         raise _error(target, raw.problem)
     if classes:
-        return TableColumn(name, "category" if raw.kind == "text" else "number")
+        return TableColumn(name, "category" if raw.kind == "text" else "number"), []
     cleaned = map(clean, raw.values) if raw.kind == "text" else []
     texts = {text for text in cleaned if text is not None}
     if not texts:
-        return TableColumn(name, "number")
+        return TableColumn(name, "number"), []
     reading = find_format(texts)
     if reading.format is None or reading.format.kind == "time":
         what = f"it holds {min(texts)!r} and other texts that are not numbers"
         raise _error(target, reading.problem or what)
-    return TableColumn(name, "number", format=reading.format)
+    column = TableColumn(name, "number", format=reading.format)
+    if reading.format == TextFormat("number"):
+        return column, []
+    label = "the target" if target is None else f"the target {target!r}"
+    text = min(texts)
+    [value] = column_numbers(column, of_array(np.array([text], dtype=object)))
+    return column, [f"{label} is read as {reading.format}: {text!r} is {value:g}."]
 
 
 def _numbers(values: NDArray[Any], column: TableColumn) -> NDArray[Any]:
@@ -266,7 +282,7 @@ def _error(name: str | None, problem: str) -> TableError:
     return TableError(f"column {name!r}: {problem}.", {name: problem})
 
 
-def _note(n_rows: int, target: str | None) -> str:
+def _left_out(n_rows: int, target: str | None) -> str:
     what = "target" if target is None else f"target {target!r}"
     if n_rows == 1:
         return f"1 row is left out: its {what} is missing."

@@ -305,10 +305,10 @@ class TablePipeline(Pipeline, SavedModel):
         X, y = given[holder], given.get("y")
         target, weight = given.pop("target", None), given.pop("weight", None)
         per_row = {name: given.get(name) for name in _PER_ROW}
-        column = self.target_
+        column, as_in_fit = self.target_, False
         if y is None and target is None and column is not None:
-            target = column.name
-            if weight is None and per_row["sample_weight"] is None:
+            target, as_in_fit = column.name, weight is None
+            if as_in_fit and per_row["sample_weight"] is None:
                 weight = vars(self).get("_weight")
         encoder, model = (step for _, step in self.steps)
         texts = [one.name for one in encoder.columns_ if one.reads_text]
@@ -318,7 +318,7 @@ class TablePipeline(Pipeline, SavedModel):
             X,
             y,
             per_row,
-            Named(target, weight, column, texts),
+            Named(target, weight, column, texts, may_lack_weight=as_in_fit),
             classes=is_classifier(model),
             keep_gaps=keep_gaps,
         )
