@@ -18,11 +18,9 @@ import pytest
 from typer.testing import CliRunner
 
 import pursuit
-from pursuit.cli.columns import Encoding, learn_encoding
 from pursuit.cli.commands import app
-from pursuit.cli.console import WrongCallError
 
-SMALL = ["--n-basis", "12", "--quiet"]
+SMALL = ["--model", "sparse", "--n-basis", "12", "--quiet"]
 
 
 def run(*words):
@@ -71,11 +69,6 @@ def model(houses):
     return path
 
 
-def encoded(houses, target="price", drop="kind"):
-    table = pa.csv.read_csv(houses / "houses.csv").drop_columns([drop])
-    return learn_encoding(table, target, None), table
-
-
 def test_fit_says_what_it_did(houses, tmp_path):
     path = tmp_path / "m.pursuit"
     words = ["fit", houses / "houses.csv", "--target", "price", "--drop", "kind", "-o", path]
@@ -85,71 +78,67 @@ def test_fit_says_what_it_did(houses, tmp_path):
     assert first.startswith(f"{path}: ")
     assert "basis functions for 200 rows" in first
     assert error.startswith("error on rows left out: ")
-    assert certificate.startswith("captures at least ")
-    assert "% of what the full Gaussian process with this kernel could gain over" in certificate
+    assert "captures at least" in certificate
     assert following.startswith("next: pursuit predict")
     # Progress goes where a pipe does not carry it, in plain lines without a terminal.
-    assert result.stderr.splitlines()[0] == "200 rows, 5 features"
-    assert "[SparseGPRegressor] learn: " in result.stderr
+    rows, task, kind, *progress = result.stderr.splitlines()
+    assert rows.startswith("200 rows, ")
+    assert task == (
+        "predicting numbers: 'price' has 200 different values, not all of them whole numbers; "
+        "--task classification to predict classes"
+    )
+    assert kind.startswith("model: ")
+    assert "learn: " in progress[0]
 
 
-def test_features_are_what_the_columns_become(houses, model):
+def test_the_pipeline_is_what_python_would_make(houses, model):
+    """The command adds nothing to the encoder and the model but their settings."""
     loaded = pursuit.load(model)
-    names = ["area", "city=Graz", "city=Wien", "built", "garden"]
-    assert list(loaded.feature_names_in_) == names
-    encoding, table = encoded(houses)
-    X, unseen = encoding.encode(table)
-    assert (encoding.features, unseen) == (names, 0)
-    built = table.column("built").to_pylist()
-    np.testing.assert_array_equal(X[:, 1], [c == "Graz" for c in table.column("city").to_pylist()])
-    days = [(day - type(day)(1970, 1, 1)).days for day in built]
-    np.testing.assert_array_equal(X[:, 3], days)
-    assert Encoding.from_json(json.loads(json.dumps(encoding.as_json()))) == encoding
+    assert isinstance(loaded, pursuit.TablePipeline)
+    assert list(loaded.feature_names_in_) == ["area", "city", "built", "garden"]
+    table = pa.csv.read_csv(houses / "houses.csv").drop_columns(["kind"])
+    made = type(loaded.steps[-1][1])(n_basis=12, random_state=0)
+    by_hand = pursuit.make_table_pipeline(made).fit(table, target="price")
+    np.testing.assert_array_equal(by_hand.predict(table), loaded.predict(table))
 
 
 def test_predictions_are_those_of_the_model(houses, model, tmp_path):
-    encoding, table = encoded(houses)
-    X, _ = encoding.encode(table)
-    loaded = pursuit.load(model)
-    named = pa.table({name: X[:, j] for j, name in enumerate(encoding.features)})
-    mean, std = loaded.predict(named, return_std=True)
+    loaded, data = pursuit.load(model), houses / "houses.csv"
+    mean, std = loaded.predict(data, return_std=True)
     for suffix, read in ((".csv", pa.csv.read_csv), (".parquet", pa.parquet.read_table)):
         out = tmp_path / f"out{suffix}"
-        words = ["predict", model, houses / "houses.csv", "--std", "--interval", 0.9, "-o", out]
+        words = ["predict", model, data, "--std", "--interval", 0.9, "-o", out]
         assert run(*words).exit_code == 0
         found = read(out)
         assert found.column_names == ["prediction", "std", "lower", "upper"]
-        np.testing.assert_allclose(found["prediction"].to_numpy(), mean, rtol=1e-12)
-        np.testing.assert_allclose(found["std"].to_numpy(), std, rtol=1e-12)
+        np.testing.assert_array_equal(found["prediction"].to_numpy(), mean)
+        np.testing.assert_array_equal(found["std"].to_numpy(), std)
         np.testing.assert_allclose(found["upper"].to_numpy(), mean + 1.6448536 * std, rtol=1e-6)
-    assert np.sqrt(np.mean((mean - table.column("price").to_numpy()) ** 2)) < 20.0
+    truth = pa.csv.read_csv(data).column("price").to_numpy()
+    assert np.sqrt(np.mean((mean - truth) ** 2)) < 20.0
 
 
 def test_bounds_are_guaranteed_if_rows_were_set_aside(houses, tmp_path):
     path, out = tmp_path / "model.pursuit", tmp_path / "out.csv"
     data = houses / "houses.csv"
     done = run(
-        "fit", data, "-t", "price", "--drop", "kind", "-o", path, "--n-basis", 12, "--conformal"
+        "fit", data, "-t", "price", "--drop", "kind", "-o", path, "--conformal", *SMALL[:-1]
     )
     assert done.exit_code == 0, done.output
     assert "split conformal on 100 rows" in done.stdout
     loaded = pursuit.load(path)
-    encoding = Encoding.from_json(loaded.table_)
-    table = pa.csv.read_csv(data)
-    X, _ = encoding.encode(table)
-    named = pa.table({name: X[:, j] for j, name in enumerate(encoding.features)})
     assert run("predict", path, data, "--interval", 0.8, "-o", out).exit_code == 0
-    lower, upper = loaded.predict_interval(named, 0.8)
+    lower, upper = loaded.predict_interval(data, 0.8)
     found = pa.csv.read_csv(out)
     assert found.column_names == ["prediction", "lower", "upper"]
-    np.testing.assert_allclose(found["lower"].to_numpy(), lower, rtol=1e-12)
-    np.testing.assert_allclose(found["upper"].to_numpy(), upper, rtol=1e-12)
+    np.testing.assert_array_equal(found["lower"].to_numpy(), lower)
+    np.testing.assert_array_equal(found["upper"].to_numpy(), upper)
     facts = json.loads(run("inspect", path, "--json").stdout)
     assert facts["coverage"] == str(loaded.coverage_guarantee_)
     page = tmp_path / "report.html"
     assert run("report", path, data, "-o", page).exit_code == 0
     assert "Guaranteed coverage" in page.read_text(encoding="utf-8")
-    assert run("predict", path, data, "--interval", 0.999, "-o", tmp_path / "no.csv").exit_code == 1
+    assert run("predict", path, data, "--interval", 0.999, "-o", tmp_path / "no.csv").exit_code == 2
 
 
 def test_sets_of_classes(houses, tmp_path):
@@ -188,10 +177,11 @@ def test_predict_to_standard_output_and_beside_the_input(houses, model, tmp_path
 def test_classes(houses, tmp_path):
     path, out = tmp_path / "kind.pursuit", tmp_path / "out.csv"
     words = ["fit", houses / "houses.csv", "-t", "kind", "--drop", "price", "-o", path]
-    line = refused(*words, *SMALL)
-    assert "the target 'kind' holds string, not numbers: add --task classification" in line
-    result = run(*words, "--auto", "--task", "classification", "--checkpoint", tmp_path / "run")
+    line = refused(*words, *SMALL, "--task", "regression")
+    assert "add --task classification to predict classes" in line
+    result = run(*words, "--auto", "--model", "sparse", "--checkpoint", tmp_path / "run")
     assert result.exit_code == 0
+    assert "predicting classes: 'kind' holds text; --task regression" in result.stderr
     assert (tmp_path / "run" / "learn.pursuit").exists()
     error = pursuit.load(path).calibration_.log_loss
     assert f"log loss on rows left out: {error:.4g}" in result.stdout.splitlines()
@@ -222,7 +212,7 @@ def test_noise_of_other_kinds(tmp_path):
     run(*words, "--outliers")
     assert set(range(0, 400, 40)) <= set(pursuit.load(tmp_path / "m").outliers_)
     assert "exclude each other" in refused(*words, "--outliers", "--varying-noise")
-    assert "without --near-rows" in refused(*words, "--outliers", "--near-rows")
+    assert "is for --model sparse" in refused(*words, "--outliers", "--near-rows")
 
 
 def test_near_rows(houses, tmp_path):
@@ -237,7 +227,7 @@ def test_near_rows(houses, tmp_path):
     result = run(*words)
     assert result.exit_code == 0, result.output
     loaded = pursuit.load(path)
-    assert isinstance(loaded, pursuit.FullScaleGPRegressor)
+    assert isinstance(loaded.steps[-1][1], pursuit.FullScaleGPRegressor)
     assert loaded.n_neighbors_ > 0
     first, error, *_ = result.stdout.splitlines()
     assert f"15 basis functions and {loaded.n_neighbors_} near rows for 500 rows" in first
@@ -254,31 +244,37 @@ def test_near_rows(houses, tmp_path):
     for name, expected in zip(
         table.column_names, loaded.predict(new, return_std=True), strict=True
     ):
-        np.testing.assert_allclose(table[name].to_numpy(), expected, rtol=1e-12)
+        np.testing.assert_array_equal(table[name].to_numpy(), expected)
     assert run("report", path, tmp_path / "new.csv", "-o", page).exit_code == 0
     assert "What near rows brought, by region" in page.read_text(encoding="utf-8")
-    words = ["fit", houses / "houses.csv", "-t", "kind", "--task", "classification", "--near-rows"]
-    assert "--near-rows is for --task regression" in refused(*words, "-o", tmp_path / "c")
+    words = ["fit", houses / "houses.csv", "-t", "kind", "--drop", "price", "--near-rows", *SMALL[2:]]
+    assert run(*words, "-o", tmp_path / "c").exit_code == 0
+    assert isinstance(pursuit.load(tmp_path / "c").steps[-1][1], pursuit.FullScaleGPClassifier)
 
 
 def test_missing_values(houses, tmp_path):
     words = ["fit", houses / "gaps.csv", "-t", "price", "--drop", "kind", *SMALL]
-    line = refused(*words, "-o", tmp_path / "a")
-    assert "7 values are missing, in columns area (7): add --impute median" in line
+    out = tmp_path / "out.csv"
+    assert run(*words, "-o", tmp_path / "filled").exit_code == 0
     assert run(*words, "--impute", "median", "-o", tmp_path / "median").exit_code == 0
     assert run(*words, "--impute", "drop", "-o", tmp_path / "drop").exit_code == 0
-    assert pursuit.load(tmp_path / "drop")._sums["n_rows"] == 193
-    out = tmp_path / "out.csv"
-    assert run("predict", tmp_path / "median", houses / "gaps.csv", "-o", out).exit_code == 0
-    line = refused("predict", tmp_path / "drop", houses / "gaps.csv", "-o", out, "--force")
-    assert "the model was fitted to columns without gaps: fill them" in line
+    filled, median, whole = (pursuit.load(tmp_path / each) for each in ("filled", "median", "drop"))
+    [area] = [column for column in filled.steps[0][1].columns_ if column.name == "area"]
+    full = pa.csv.read_csv(houses / "gaps.csv").column("area").to_numpy()
+    assert (area.fill, area.indicator) == (np.nanmedian(full), True)
+    data = houses / "gaps.csv"
+    np.testing.assert_array_equal(filled.predict(data), median.predict(data))
+    assert whole.steps[-1][1]._sums["n_rows"] == 193
+    result = run("predict", tmp_path / "drop", data, "-o", out)
+    assert result.exit_code == 0
+    assert "Values are missing in columns that had none missing: 'area' (7)" in result.stderr
 
 
 def test_inspect(houses, model):
     found = json.loads(run("inspect", model, "--json").stdout)
     assert (found["model"], found["target"], found["rows"]) == ("SparseGPRegressor", "price", 200)
     assert found["columns"] == ["area", "city", "built", "garden"]
-    assert max(found["relevance"], key=found["relevance"].get) in ("area", "city=Wien")
+    assert max(found["importance"], key=found["importance"].get) in ("area", "city")
     plain = run("inspect", model).stdout
     assert "target" in plain
     assert "kernel" in plain
@@ -287,7 +283,7 @@ def test_inspect(houses, model):
 def test_report(houses, model, tmp_path):
     page = tmp_path / "page.html"
     assert run("report", model, houses / "houses.csv", "-o", page).exit_code == 0
-    assert "city=Wien" in page.read_text(encoding="utf-8")
+    assert "city" in page.read_text(encoding="utf-8")
     assert "exists: add --force" in refused("report", model, "-o", page)
 
 
@@ -297,64 +293,9 @@ def test_unseen_categories_are_counted(houses, model, tmp_path):
     pa.csv.write_csv(table.set_column(city, "city", [["Linz", "Wien", "Linz"]]), tmp_path / "n.csv")
     result = run("predict", model, tmp_path / "n.csv", "-o", tmp_path / "out.csv", "--quiet")
     assert result.exit_code == 0
-    assert result.stderr == ("warning: 2 values are of categories that the model has not seen\n")
-
-
-def test_wrong_calls(houses, model, tmp_path):
-    data, out = houses / "houses.csv", tmp_path / "m"
-    assert "no column 'prise' (did you mean 'price'?)" in refused(
-        "fit", data, "-t", "prise", "-o", out
+    assert result.stderr == (
+        "warning: 2 values of column 'city' did not occur in training ('Linz').\n"
     )
-    assert "no column 'knd'" in refused("fit", data, "-t", "price", "--drop", "knd", "-o", out)
-    assert "exists: add --force" in refused("fit", data, "-t", "price", "-o", model)
-    assert "there is no file" in refused("fit", tmp_path / "no.csv", "-t", "y", "-o", out)
-    assert "there is no folder" in refused("fit", data, "-t", "price", "-o", tmp_path / "a" / "b")
-    (tmp_path / "notes.txt").write_text("hello")
-    assert "a table must be a .csv or .parquet" in refused(
-        "fit", tmp_path / "notes.txt", "-t", "y", "-o", out
-    )
-    assert "not a" in refused("inspect", tmp_path / "notes.txt", code=1)
-    assert "must be between 0 and 1" in refused(
-        "predict", model, data, "-o", tmp_path / "o.csv", "--interval", 95
-    )
-    assert "must end in .csv or .parquet" in refused("predict", model, data, "-o", tmp_path / "o.x")
-    assert "leave --n-basis out" in refused(
-        "fit", data, "-t", "price", "-o", out, "--auto", "--n-basis", 9
-    )
-    assert run("fit", data).exit_code == 2, "missing options are typer's own business"
-    assert not out.exists()
-
-
-def test_too_many_categories(tmp_path):
-    table = pa.table({"name": [f"n{i}" for i in range(60)], "y": np.arange(60.0)})
-    pa.parquet.write_table(table, tmp_path / "t.parquet")
-    line = refused("fit", tmp_path / "t.parquet", "-t", "y", "-o", tmp_path / "m", *SMALL)
-    assert (
-        "column 'name' has 60 different texts, more than 50: leave it out with --drop name" in line
-    )
-
-
-def test_a_damaged_parquet_file(tmp_path):
-    (tmp_path / "t.parquet").write_bytes(b"PAR1 nonsense")
-    refused("fit", tmp_path / "t.parquet", "-t", "y", "-o", tmp_path / "m", code=1)
-
-
-def test_large_files_are_streamed(tmp_path, monkeypatch):
-    monkeypatch.setattr("pursuit.cli.commands._STREAMED_BYTES", 0)
-    rng = np.random.default_rng(0)
-    table = pa.table({"a": rng.normal(size=300), "b": rng.normal(size=300), "id": np.arange(300)})
-    table = table.append_column("y", [table.column("a").to_numpy() * 2.0])
-    pa.parquet.write_table(table, tmp_path / "t.parquet")
-    words = ["fit", tmp_path / "t.parquet", "-t", "y", "--drop", "id", "-o", tmp_path / "m", *SMALL]
-    assert run(*words).exit_code == 0
-    assert list(pursuit.load(tmp_path / "m").feature_names_in_) == ["a", "b"]
-    assert (
-        run("predict", tmp_path / "m", tmp_path / "t.parquet", "-o", tmp_path / "o.csv").exit_code
-        == 0
-    )
-    texts = table.append_column("t", [["x"] * 300])
-    pa.parquet.write_table(texts, tmp_path / "t.parquet")
-    assert "column 't' does not hold numbers" in refused(*words, "--force")
 
 
 def test_debug_shows_where(houses, tmp_path):
@@ -385,8 +326,7 @@ def test_completion_is_offered():
 def test_without_pyarrow_one_line_names_the_extra(houses, tmp_path, monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "pyarrow"]:
         monkeypatch.setitem(sys.modules, name, None)
-    for name in ("columns", "files"):
-        monkeypatch.delitem(sys.modules, f"pursuit.cli.{name}")
+    monkeypatch.delitem(sys.modules, "pursuit.cli.tables", raising=False)
     line = refused("fit", houses / "houses.csv", "-t", "price", "-o", tmp_path / "m", code=1)
     assert line.endswith('needs pyarrow: install it with `pip install "pursuit[cli]"`')
 
@@ -414,110 +354,6 @@ def lines(separator=",", n=30, **more):
     return "\n".join(separator.join(row) for row in rows) + "\n"
 
 
-def test_tables_as_other_programs_write_them(tmp_path):
-    same = lines(city=lambda i: ("Graz", "Wien")[i % 2])
-    expected = None
-    for name, text in (
-        ("plain.csv", same),
-        ("semicolons.csv", same.replace(",", ";")),
-        ("tabs.tsv", same.replace(",", "\t")),
-        ("UPPER.CSV", same.replace("\n", "\r\n")),
-        ("bom.csv", "\ufeff" + same),
-    ):
-        model = tmp_path / f"{name}.pursuit"
-        table = written(tmp_path / name, text)
-        assert run("fit", table, "-t", "y", "-o", model, *SMALL).exit_code == 0
-        X, _ = Encoding.from_json(pursuit.load(model).table_).encode(
-            pa.table({"x": [1.0, 2.0], "city": ["Graz", "Wien"]})
-        )
-        named = pa.table({n: X[:, j] for j, n in enumerate(("x", "city=Graz", "city=Wien"))})
-        found = pursuit.load(model).predict(named)
-        expected = found if expected is None else expected
-        np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "encoding", "message"),
-    [
-        ("t.csv", lines() + "1,2,3\n", "utf-8", "t.csv, line 32: 3 values where the header has 2"),
-        ("t.csv", "", "utf-8", "t.csv is empty"),
-        ("t.csv", lines(Größe=str), "latin-1", "t.csv is not in UTF-8: convert it"),
-        ("t.csv", lines(city=lambda i: "Köln"), "latin-1", "t.csv is not in UTF-8: convert it"),
-        ("t.csv", lines() + "Köln,2,3\n", "latin-1", "t.csv is not in UTF-8: convert it"),
-    ],
-)
-def test_files_that_cannot_be_read(tmp_path, name, text, encoding, message):
-    table = written(tmp_path / name, text, encoding)
-    assert message in refused("fit", table, "-t", "y", "-o", tmp_path / "m", code=1)
-
-
-def test_columns_that_cannot_be_used(tmp_path):
-    out = tmp_path / "m"
-
-    def told(text, *words):
-        return refused("fit", written(tmp_path / "t.csv", text), "-t", "y", "-o", out, *words)
-
-    decimal = lines(";", **{"floor area": lambda i: f"{i},5"})
-    assert "'floor area' holds numbers with a comma, such as 0,5: write them" in told(decimal)
-    assert "leave the column out with --drop 'floor area'." in told(decimal)
-    gaps = lines(a=lambda i: "")
-    assert "column 'a' is empty: leave it out with --drop a." in told(gaps, "--impute", "median")
-    texts = lines(w=lambda i: "heavy")
-    assert "--weight: column 'w' holds string, not numbers" in told(texts, "--weight", "w")
-    weights = lines(w=lambda i: "" if i < 3 else "1.5")
-    line = told(weights, "--weight", "w", "--impute", "median")
-    assert "3 values are missing, in columns w (3): a row without a weight" in line
-    assert "has too few rows to learn from: 1" in told(lines(n=1))
-    assert "--feature: t.csv has no column 'xx' (did you mean 'x'?)" in told(
-        lines(), "--feature", "xx"
-    )
-
-
-def test_every_column_that_cannot_be_used_is_told_at_once(tmp_path):
-    text = lines(id=lambda i: f"H{i}", day=lambda i: f"{1 + i}/01/2024", note=lambda i: "", n=60)
-    line = refused("fit", written(tmp_path / "t.csv", text), "-t", "y", "-o", tmp_path / "m")
-    assert "column 'id' has 60 different texts, more than 50: leave it out with --drop id" in line
-    assert "'day' holds dates such as 1/01/2024: write them as 2025-01-31, or leave" in line
-    assert "column 'note' is empty: leave it out with --drop note." in line
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        (["1.200,50", "7", "-3,5"], "holds numbers with a comma, such as -3,5: write them with"),
-        (["1,200", "2,300,000", "900.5"], "holds numbers with a comma, such as 1,200: write them"),
-        (["31.12.2024", "1.2.2025"], "holds dates such as 1.2.2025: write them as 2025-01-31."),
-        (["3 EUR", "4 EUR"], "holds string, not numbers: add --task classification"),
-        (["1.2.3", "1.10.4"], "holds string, not numbers: add --task classification"),
-    ],
-)
-def test_a_target_of_texts_is_told_what_it_was_meant_to_be(tmp_path, values, message):
-    table = pa.table({"x": np.arange(float(len(values))), "y": values})
-    pa.parquet.write_table(table, tmp_path / "t.parquet")
-    line = refused("fit", tmp_path / "t.parquet", "-t", "y", "-o", tmp_path / "m")
-    assert f"the target 'y' {message}" in line
-
-
-def test_values_that_cannot_be_used(tmp_path):
-    def told(text, *words):
-        table = written(tmp_path / "t.csv", text)
-        return refused("fit", table, "-t", "y", "-o", tmp_path / "m", *words)
-
-    infinite = lines(a=lambda i: "inf" if i == 3 else "1")
-    assert "column 'a' holds infinity, in 1 of 30 rows: write nothing there" in told(infinite)
-    assert "column 'y' holds infinity, in 1 of 31 rows" in told(lines() + "1,inf\n")
-    weights = lines(w=lambda i: str(i - 2))
-    assert "--weight: column 'w' holds -2, and the least weight is 0" in told(
-        weights, "--weight", "w"
-    )
-    assert "--weight: 'y' is the target: name another column" in told(lines(), "--weight", "y")
-    gaps = lines(a=lambda i: "1" if i % 2 else "", b=lambda i: "")
-    assert (
-        "45 values are missing, in columns a (15), b (30): 0 of 30 rows are without gaps"
-        in told(gaps, "--impute", "drop")
-    )
-
-
 def test_what_is_read_is_never_replaced(houses, model, tmp_path):
     table = written(tmp_path / "t.csv", (houses / "houses.csv").read_text())
     link = tmp_path / "link.csv"
@@ -543,7 +379,7 @@ def test_the_demo_replaces_nothing_of_yours(tmp_path):
 
 def test_the_demo_runs_every_command_and_compares(tmp_path, monkeypatch):
     for name, value in (("ROWS", 400), ("NEW", 50), ("BASIS", 16)):
-        monkeypatch.setattr(f"pursuit.cli.commands._DEMO_{name}", value)
+        monkeypatch.setattr(f"pursuit.cli.demo._{name}", value)
     done = run("demo", tmp_path)
     assert done.exit_code == 0, done.output
     files = {"arm.csv", "new.csv", "arm.pursuit", "out.csv", "report.html"}
@@ -573,17 +409,19 @@ def test_rows_without_a_target_do_not_judge(houses, model, tmp_path):
     table = written(tmp_path / "n.csv", "\n".join([header, *some]))
     page = tmp_path / "page.html"
     result = run("report", model, table, "-o", page)
-    assert (result.exit_code, result.stderr) == (0, "5 rows without 'price' are left out\n")
+    said = "note: 5 rows are left out: their target 'price' is missing.\n"
+    assert (result.exit_code, result.stderr) == (0, said)
     assert "<dt>Rows it is judged by</dt><dd>20</dd>" in page.read_text(encoding="utf-8")
     table = written(tmp_path / "n.csv", "\n".join([header, *map(without, rows)]))
     line = refused("report", model, table, "-o", page, "--force")
-    assert "has no row with a value of 'price' to judge by" in line
+    assert "its target 'price': it is missing in every row: name a table with targets" in line
 
 
 def test_ctrl_c_leaves_the_model_so_far(houses, model, tmp_path, monkeypatch):
     whole = pursuit.SparseGPRegressor.fit
     path, out = tmp_path / "m", tmp_path / "out.csv"
     words = ["fit", houses / "houses.csv", "-t", "price", "--drop", "kind", "-o", path]
+    words += SMALL[:2]
 
     def interrupted(self, *arguments, **named):
         whole(self, *arguments, **named)
@@ -620,49 +458,6 @@ def test_fit_tells_what_was_cut_short(tmp_path):
     assert run("inspect", path).stdout.splitlines()[-1].endswith("; ".join(notes))
 
 
-def test_a_column_is_what_it_was_in_the_fitted_table(tmp_path):
-    """Codes are texts even where the new ones all look like numbers, and dates are dates."""
-    codes = lines(
-        code=lambda i: ("007", "12", "A")[i % 3], day=lambda i: f"2025-01-{1 + i % 28:02}"
-    )
-    model, out = tmp_path / "m", tmp_path / "out.csv"
-    table = written(tmp_path / "t.csv", codes)
-    assert run("fit", table, "-t", "y", "-o", model, *SMALL).exit_code == 0
-    numeric = lines(code=lambda i: ("007", "12")[i % 2], day=lambda i: "2025-01-05")
-    result = run("predict", model, written(tmp_path / "n.csv", numeric), "-o", out)
-    assert (result.exit_code, result.stderr) == (0, f"{out}: 30 rows\n")
-    texts = pa.table({"x": [1, 2], "code": ["A", "12"], "day": ["2025-01-02", "2025-01-03"]})
-    encoding = Encoding.from_json(pursuit.load(model).table_)
-    X, _ = encoding.encode(texts)
-    np.testing.assert_array_equal(X[:, -1], [20_090.0, 20_091.0])
-    for column, values in (("x", ["much", "more"]), ("day", [1, 2]), ("day", ["soon", "later"])):
-        place = texts.column_names.index(column)
-        with pytest.raises(
-            WrongCallError, match=f"column '{column}' holds .*, but .*s in the table"
-        ):
-            encoding.encode(texts.set_column(place, column, [values]))
-
-
-def test_gaps_are_filled_wherever_they_are_and_are_no_categories(houses, tmp_path):
-    words = ["fit", houses / "gaps.csv", "-t", "price", "--drop", "kind", *SMALL]
-    model = tmp_path / "m"
-    result = run(*words, "--impute", "median", "-o", model)
-    assert (result.exit_code, result.output) == (0, "")
-    header, first, *_ = (houses / "gaps.csv").read_text().splitlines()
-    _, _, _, garden, *rest = first.split(",")
-    new = written(tmp_path / "n.csv", "\n".join([header, ",".join(["", "", "?", garden, *rest])]))
-    result = run("predict", model, new, "-o", "-", "--quiet")
-    assert (result.exit_code, result.stderr) == (0, "")
-    encoding = Encoding.from_json(pursuit.load(model).table_)
-    medians = [column.fill for column in encoding.columns]
-    gaps = pa.table({column.name: pa.nulls(1) for column in encoding.columns})
-    X, unseen = encoding.encode(gaps)
-    assert unseen == 0
-    np.testing.assert_array_equal(X, [[medians[0], 0.0, 0.0, medians[2], medians[3]]])
-    full = pa.csv.read_csv(houses / "gaps.csv")
-    assert medians[0] == np.nanmedian(full.column("area").to_numpy())
-
-
 def test_an_output_is_written_whole_or_not_at_all(houses, model, tmp_path, monkeypatch):
     out = written(tmp_path / "out.csv", "before")
     with_prediction = pa.csv.read_csv(houses / "houses.csv")
@@ -674,9 +469,6 @@ def test_an_output_is_written_whole_or_not_at_all(houses, model, tmp_path, monke
     assert sorted(path.name for path in tmp_path.iterdir()) == ["n.csv", "out.csv"]
     pa.csv.write_csv(with_prediction.slice(0, 0), tmp_path / "n.csv")
     assert "has no rows to predict" in refused(*words)
-    assert "is not a plain file" in refused(
-        "predict", model, houses / "houses.csv", "-o", os.devnull, "--force"
-    )
 
     def full(**_):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -684,3 +476,156 @@ def test_an_output_is_written_whole_or_not_at_all(houses, model, tmp_path, monke
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
     line = refused("fit", houses / "houses.csv", "-t", "price", "-o", tmp_path / "m", code=1)
     assert "cannot write there: No space left on device: " in line
+
+
+def test_tables_as_other_programs_write_them(tmp_path):
+    same = lines(city=lambda i: ("Graz", "Wien")[i % 2])
+    expected = None
+    for name, text in (
+        ("plain.csv", same),
+        ("semicolons.csv", same.replace(",", ";")),
+        ("tabs.tsv", same.replace(",", "\t")),
+        ("UPPER.CSV", same.replace("\n", "\r\n")),
+        ("bom.csv", "\ufeff" + same),
+    ):
+        model = tmp_path / f"{name}.pursuit"
+        table = written(tmp_path / name, text)
+        assert run("fit", table, "-t", "y", "-o", model, *SMALL).exit_code == 0
+        found = pursuit.load(model).predict(pa.table({"x": [1.0, 2.0], "city": ["Graz", "Wien"]}))
+        expected = found if expected is None else expected
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_column_is_what_it_was_in_the_fitted_table(tmp_path):
+    """Codes are texts even where the new ones all look like numbers."""
+    model, out = tmp_path / "m", tmp_path / "out.csv"
+    table = written(tmp_path / "t.csv", lines(code=lambda i: ("007", "12", "A")[i % 3]))
+    assert run("fit", table, "-t", "y", "-o", model, *SMALL).exit_code == 0
+    new = written(tmp_path / "n.csv", lines(code=lambda i: ("007", "12")[i % 2]))
+    result = run("predict", model, new, "-o", out)
+    assert (result.exit_code, result.stderr) == (0, f"{out}: 30 rows\n")
+    texts = {"x": list(range(30)), "code": [("007", "12")[i % 2] for i in range(30)]}
+    expected = pursuit.load(model).predict(pa.table(texts))
+    np.testing.assert_array_equal(pa.csv.read_csv(out)["prediction"].to_numpy(), expected)
+
+
+def test_pieces_give_the_bits_of_the_whole(houses, model, tmp_path, monkeypatch):
+    """A table of any size is read in pieces, here of one block."""
+    from pursuit.cli import tables
+    from pursuit.rows import BLOCK_ROWS
+
+    monkeypatch.setattr(tables, "_PIECE_ROWS", BLOCK_ROWS)
+    long = pa.concat_tables([pa.csv.read_csv(houses / "houses.csv")] * 90)
+    pa.parquet.write_table(long, tmp_path / "long.parquet", row_group_size=3_000)
+    words = ["predict", model, tmp_path / "long.parquet", "--std", "-o", tmp_path / "out.parquet"]
+    assert run(*words).exit_code == 0
+    found = pa.parquet.read_table(tmp_path / "out.parquet")
+    mean, std = pursuit.load(model).predict(tmp_path / "long.parquet", return_std=True)
+    assert len(mean) > 2 * BLOCK_ROWS
+    np.testing.assert_array_equal(found["prediction"].to_numpy(), mean)
+    np.testing.assert_array_equal(found["std"].to_numpy(), std)
+
+
+def test_models_of_python(houses, tmp_path):
+    """A pipeline, and a plain estimator that knows the names of its columns."""
+    table = pa.csv.read_csv(houses / "houses.csv")
+    numbers, out = table.select(["area"]), tmp_path / "out.csv"
+    y = table["price"].to_numpy()
+    ridge = pursuit.SparseKernelRidge(n_basis=8).fit(numbers, y)
+    machine = pursuit.LowRankSVC(n_basis=8, random_state=0)
+    classes = pursuit.make_table_pipeline(machine).fit(table.drop_columns("price"), target="kind")
+    for fitted, expected in ((ridge, ridge.predict(numbers)), (classes, classes.predict(table))):
+        fitted.save(tmp_path / "m.pursuit")
+        words = ["predict", tmp_path / "m.pursuit", houses / "houses.csv", "-o", out, "--force"]
+        assert run(*words).exit_code == 0
+        assert pa.csv.read_csv(out)["prediction"].to_pylist() == expected.tolist()
+        inspected = json.loads(run("inspect", tmp_path / "m.pursuit", "--json").stdout)
+        assert "area" in inspected["columns"]
+        assert "leave --" in refused(*words, "--std" if fitted is ridge else "--proba")
+
+
+def test_pipes(houses, model, tmp_path):
+    """Tables and models go through standard input and output."""
+    table = (houses / "houses.csv").read_bytes()
+    words = ["-t", "price", "--drop", "kind", *SMALL]
+    made = CliRunner().invoke(app, ["fit", "-", *words, "-o", "-"], input=table)
+    assert (made.exit_code, made.stderr) == (0, "")
+    (tmp_path / "piped.pursuit").write_bytes(made.stdout_bytes)
+    loaded = pursuit.load(tmp_path / "piped.pursuit")
+    expected = pursuit.load(model).predict(houses / "houses.csv")
+    np.testing.assert_array_equal(loaded.predict(houses / "houses.csv"), expected)
+    told = CliRunner().invoke(app, ["predict", str(model), "-"], input=table)
+    assert told.stdout == run("predict", model, houses / "houses.csv").stdout
+    again = ["predict", "-", str(houses / "houses.csv")]
+    assert CliRunner().invoke(app, again, input=made.stdout_bytes).stdout == told.stdout
+    page = CliRunner().invoke(app, ["report", str(model), "-o", "-"]).stdout
+    assert page.lower().startswith("<!doctype html>")
+
+
+def test_nothing_is_kept_in_dev_null(houses, model):
+    words = ["fit", houses / "houses.csv", "-t", "price", "--drop", "kind", *SMALL[:-1]]
+    result = run(*words, "-o", os.devnull)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("model: ")
+    assert "next:" not in result.stdout
+    assert run("predict", model, houses / "houses.csv", "-o", os.devnull).exit_code == 0
+    assert run("report", model, "-o", os.devnull).exit_code == 0
+    assert not os.path.isfile(os.devnull)
+
+
+def test_json_is_one_object_on_standard_output(houses, model, tmp_path):
+    words = ["fit", houses / "houses.csv", "-t", "kind", "--drop", "price", *SMALL]
+    done = run(*words, "-o", tmp_path / "m.pursuit", "--json")
+    facts = json.loads(done.stdout)
+    assert (facts["task"], facts["target"], facts["classes"], facts["rows"]) == (
+        "classification",
+        "kind",
+        ["cheap", "dear"],
+        200,
+    )
+    assert done.stderr == ""
+    out = tmp_path / "out.csv"
+    done = run("predict", model, houses / "houses.csv", "--std", "-o", out, "--json", "-q")
+    assert json.loads(done.stdout) == {
+        "output": str(out),
+        "rows": 200,
+        "columns": ["prediction", "std"],
+    }
+    done = run("predict", model, houses / "houses.csv", "--with-input", "--json")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    np.testing.assert_array_equal(
+        [row["prediction"] for row in rows], pursuit.load(model).predict(houses / "houses.csv")
+    )
+    assert {row["city"] for row in rows} == {"Graz", "Wien"}
+    done = run("report", model, "-o", tmp_path / "page.html", "--json")
+    assert json.loads(done.stdout) == {"output": str(tmp_path / "page.html")}
+
+
+def test_unusable_columns_are_left_out_when_asked(tmp_path):
+    text = lines(a=lambda i: "inf" if i == 3 else str(i % 7), day=lambda i: f"0{1 + i % 9}/02/2024")
+    words = ["fit", written(tmp_path / "t.csv", text), "-t", "y", "-o", tmp_path / "m", *SMALL[:-1]]
+    line = refused(*words)
+    assert line.endswith("add --drop-unusable, or --drop a --drop day.")
+    result = run(*words, "--drop-unusable")
+    assert result.exit_code == 0
+    assert "note: column 'a' is left out: it holds infinity, in 1 of 30 rows." in result.stderr
+    assert list(pursuit.load(tmp_path / "m").steps[0][1].get_feature_names_out()) == ["x"]
+
+
+def test_counts_get_a_model_of_counts(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, 300).round(3)
+    table = pa.table({"x": x, "y": rng.poisson(np.exp(1 + x))})
+    pa.csv.write_csv(table, tmp_path / "t.csv")
+    words = ["fit", tmp_path / "t.csv", "-t", "y", "--n-basis", 12, "-o", tmp_path / "m"]
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    assert isinstance(pursuit.load(tmp_path / "m").steps[-1][1], pursuit.SparseKernelGLM)
+    [said] = [line for line in result.stderr.splitlines() if line.startswith("model: ")]
+    assert "ounts" in said
+    assert run("predict", tmp_path / "m", tmp_path / "t.csv").exit_code == 0
+    assert "leave --std" in refused("predict", tmp_path / "m", tmp_path / "t.csv", "--std")
+    # A guarantee takes a model with intervals, whichever is best without one.
+    result = run(*words, "--conformal", "--force")
+    assert "for --conformal" in result.stderr
+    assert pursuit.load(tmp_path / "m").coverage_guarantee_ is not None

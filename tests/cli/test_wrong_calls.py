@@ -71,7 +71,7 @@ def at(tmp_path_factory):
     )
     (folder / "empty-folder").mkdir()
     (folder / "taken.pursuit").write_text("keep me")
-    small = ["--n-basis", 8, "--quiet"]
+    small = ["--model", "sparse", "--n-basis", 8, "--quiet"]
     for target, other, name in (("price", "kind", "price"), ("kind", "price", "kind")):
         words = ["fit", folder / "good.csv", "-t", target, "--drop", other]
         assert run([*words, "-o", folder / f"{name}.pursuit", *small]).exit_code == 0
@@ -149,7 +149,7 @@ CALLS = [
     ("fit {}/empty-folder -t price -o {}/new.pursuit", "holds no Parquet or CSV files"),
     ("fit - -t price -o {}/new.pursuit", "it needs a header line"),
     # Outputs
-    ("fit {}/good.csv -t price -o {}/good.csv --force", "name it good.pursuit"),
+    ("fit {}/good.csv -t price -o {}/good.csv --force", "name another file for the output"),
     ("fit {}/good.csv -t price -o {}/out.parquet", "name it out.pursuit"),
     ("fit {}/good.csv -t price -o {}/taken.pursuit", "add --force to replace it"),
     ("fit {}/good.csv -t price -o {}/no/new.pursuit", "make it first"),
@@ -207,6 +207,6 @@ def test_the_same_call_set_right_works(at, tmp_path):
     """What the line of a refused table proposes is taken."""
     for more in (["--drop-unusable"], ["--drop", "day"], ["--date-format", "%d/%m/%Y"]):
         out = tmp_path / "-".join(more).replace("/", "")
-        words = ["fit", at / "gap.csv", "-t", "price", *more, "--n-basis", 8, "-o", out]
+        words = ["fit", at / "gap.csv", "-t", "price", *more, "--model", "sparse", "--n-basis", 8, "-o", out]
         result = run(words)
         assert result.exit_code == 0, result.output

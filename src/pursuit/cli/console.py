@@ -102,6 +102,7 @@ def ending(debug: bool) -> Iterator[None]:
     """Turn errors into one line and an exit code, and warnings into lines."""
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
             warnings.showwarning = _show_warning
             yield
     except KeyboardInterrupt as error:

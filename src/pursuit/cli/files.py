@@ -23,7 +23,8 @@ STANDARD = "-"
 ModelArgument = Annotated[
     Path, typer.Argument(help="A model that `pursuit fit` or `model.save` wrote; - reads it here.")
 ]
-_TABLES = (".csv", ".tsv", ".parquet", ".parq")
+_NO_MODELS = (".csv", ".tsv", ".parquet", ".parq", ".html", ".json")
+"""How the names of tables and pages end."""
 _HERE = "standard-input"
 """What messages call a table or model that comes from a pipe."""
 
@@ -107,37 +108,38 @@ def load_model(path: Path) -> Any:
 
 
 def refuse_output(
-    path: Path, force: bool, read: Sequence[Path | None] = (), suffixes: Sequence[str] = ()
+    path: Path,
+    force: bool,
+    read: Sequence[Path | None] = (),
+    *,
+    suffixes: Sequence[str] = (),
+    model: bool = False,
 ) -> None:
     """Refuse, before the work begins, an output that cannot or must not be written.
 
     An existing file is replaced only if asked for, and its folder must be writable. A file in
     ``read`` is never replaced: a model written over its table would destroy the table. A name must
-    end in one of the suffixes, if any are given.
+    end in one of the suffixes, if any are given; a model must not be called what tables are called.
     """
     if path.is_dir():
         raise WrongCallError(f"{path} is a folder: give the name of a file in it.")
     if is_stream(path):
         return
-    if suffixes and path.suffix.lower() not in suffixes:
-        raise WrongCallError(f"{path}: the output must end in {' or '.join(suffixes)}, or be -.")
     if path.exists() and any(each and each.exists() and path.samefile(each) for each in read):
         raise WrongCallError(f"{path} is what is read: name another file for the output.")
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise WrongCallError(f"{path}: the output must end in {' or '.join(suffixes)}, or be -.")
+    if model and path.suffix.lower() in _NO_MODELS:
+        raise WrongCallError(
+            f"{path} would hold a model, not a {path.suffix} file: name it "
+            f"{path.with_suffix('.pursuit').name}."
+        )
     if path.exists() and not force:
         raise WrongCallError(f"{path} exists: add --force to replace it, or name another file.")
     folder = path.absolute().parent
     if not folder.is_dir():
         raise WrongCallError(f"there is no folder {folder} to write {path.name} to: make it first.")
     require_writable(folder)
-
-
-def refuse_model_name(path: Path) -> None:
-    """Refuse to call a model what tables and pages are called."""
-    if path.suffix.lower() in (*_TABLES, ".html"):
-        raise WrongCallError(
-            f"{path} would hold a model, not a {path.suffix} file: name it "
-            f"{path.with_suffix('.pursuit').name}."
-        )
 
 
 def refuse_both(paths: Sequence[Path | None], what: str) -> None:

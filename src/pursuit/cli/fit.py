@@ -25,7 +25,6 @@ from pursuit.cli.files import (
     STANDARD,
     file_for,
     is_stream,
-    refuse_model_name,
     refuse_output,
     table_in,
 )
@@ -130,8 +129,7 @@ def fit(
             raise WrongCallError(f"--target is given twice, {' and '.join(target)}: name one column.")
         if as_json and is_stream(output):
             raise WrongCallError(f"--json writes to standard output: name a file, not -o {output}.")
-        refuse_model_name(output)
-        refuse_output(output, force, [data])
+        refuse_output(output, force, [data], model=True)
         _check_date_format(date_format)
         if checkpoint is not None and checkpoint.exists() and not checkpoint.is_dir():
             raise WrongCallError(f"--checkpoint: {checkpoint} is a file: name a folder.")

@@ -50,7 +50,7 @@ def facts_of(model: Any) -> dict[str, Any]:
     guarantee = getattr(inner, "coverage_guarantee_", None)
     if guarantee is not None:
         facts["coverage"] = str(guarantee)
-    facts |= _learned(inner)
+    facts |= _learned(inner, _names(model))
     notes = notes_of(model)
     if notes:
         facts["notes"] = notes
@@ -81,17 +81,25 @@ def _columns(model: Any) -> dict[str, Any]:
     return facts | ({"left out": left_out} if left_out else {})
 
 
-def _learned(model: Any) -> dict[str, Any]:
+def _names(model: Any) -> list[str] | None:
+    """Names of the features where the model itself has none, its encoder giving it an array."""
+    if not hasattr(model, "steps") or hasattr(model.steps[-1][1], "feature_names_in_"):
+        return None
+    return [str(name) for name in model.steps[0][1].get_feature_names_out()]
+
+
+def _learned(model: Any, names: list[str] | None) -> dict[str, Any]:
     """What the learning of the kernel has found."""
     learned = getattr(model, "learning_report_", None)
     if learned is None:
         return {}
     facts: dict[str, Any] = {}
+    names = learned.feature_names if names is None else names
     for kind in ("importance", "relevance"):
         values = getattr(learned, kind)
         if values is not None:
             order = sorted(range(len(values)), key=lambda j: -values[j])[:_MOST_FEATURES]
-            facts[kind] = {learned.feature_names[j]: round(float(values[j]), 4) for j in order}
+            facts[kind] = {names[j]: round(float(values[j]), 4) for j in order}
     facts["kernel family"] = learned.family
     facts["kept because"] = learned.kept or None
     return facts

@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -74,7 +75,7 @@ def predict(
     """
     with ending(debug):
         refuse_both([model, data], "the model and the table")
-        refuse_output(output, force, [model, data], _SUFFIXES)
+        refuse_output(output, force, [model, data], suffixes=_SUFFIXES)
         asked = Asked(std, interval, proba, classes)
         asked.check_levels()
         loaded = load_model(model)
@@ -117,8 +118,14 @@ class Asked:
                 raise WrongCallError(f"{path} knows no probabilities: leave --proba out.")
         elif self.proba or self.classes is not None:
             raise WrongCallError(f"{path} predicts numbers: ask for --std or --interval.")
-        elif (self.std or self.interval is not None) and not hasattr(model, "predict_interval"):
+        elif not _has_std(model) and (
+            self.std or (self.interval is not None and guarantee_of(model) is None)
+        ):
             raise WrongCallError(f"{path} has no error bars: leave --std and --interval out.")
+
+
+def _has_std(model: Any) -> bool:
+    return "return_std" in signature(model.predict).parameters
 
 
 def guarantee_of(model: Any) -> Any:

@@ -46,7 +46,7 @@ def report(
     """Write one page of HTML about a model, which needs no network."""
     with ending(debug):
         refuse_both([model, data], "the model and the table")
-        refuse_output(output, force, [model, data], [".html", ".htm"])
+        refuse_output(output, force, [model, data], suffixes=[".html", ".htm"])
         if as_json and is_stream(output):
             raise WrongCallError(f"--json writes to standard output: name a file, not -o {output}.")
         loaded = load_model(model)
