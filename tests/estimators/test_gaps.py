@@ -183,7 +183,8 @@ def test_ridge(options):
 
 def test_kernel_noise_and_bars_are_learned_from_what_was_observed():
     X, y, full = gappy(600)
-    model = SparseGPRegressor(n_basis=60, random_state=0).fit(X, y)
+    options = {"n_basis": 60, "optimizer": pursuit.Evidence(rows=300), "random_state": 0}
+    model = SparseGPRegressor(**options).fit(X, y)
     new, _, truth = gappy(400, seed=7)
     mean, std = model.predict(new, return_std=True)
     # The noise is a tenth of each output's own scale.
@@ -192,9 +193,9 @@ def test_kernel_noise_and_bars_are_learned_from_what_was_observed():
         assert 0.85 < np.sqrt(np.mean(z**2)) < 1.2
         assert np.sqrt(np.mean((truth - mean)[:, output] ** 2)) < 0.13 * scale
     # A complete fit finds about the same noise; taking gaps for means would find far more.
-    complete = SparseGPRegressor(n_basis=60, random_state=0).fit(X, full)
+    complete = SparseGPRegressor(**options).fit(X, full)
     means = np.where(np.isnan(y), np.nanmean(y, axis=0), y)
-    naive = SparseGPRegressor(n_basis=60, random_state=0).fit(X, means)
+    naive = SparseGPRegressor(**options).fit(X, means)
     assert model._spread.noise == pytest.approx(complete._spread.noise, rel=0.3)
     assert naive._spread.noise > 3 * model._spread.noise
 

@@ -1,6 +1,7 @@
 """Generalised linear models: what they minimise, learn, predict, explain and refuse."""
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ from pursuit.objectives import (
 from pursuit.rows import as_rows
 
 KINKED = ("absolute", "quantile")
+FEW = Evidence(rows=200)
 
 
 def data(loss, m=150, seed=0):
@@ -62,8 +64,7 @@ def given(loss, **options):
 
 def learning(loss="poisson", n_basis=40, **options):
     """A model that learns its kernel, from few rows."""
-    few = Evidence(rows=300)
-    return SparseKernelGLM(loss=loss, n_basis=n_basis, optimizer=few, random_state=0, **options)
+    return SparseKernelGLM(loss=loss, n_basis=n_basis, optimizer=FEW, random_state=0, **options)
 
 
 def objective(model, X, y, w=1.0):
@@ -118,11 +119,14 @@ def test_a_small_basis_is_certified_and_certified_again(loss):
 @pytest.mark.parametrize("loss", NAMES)
 def test_every_loss_finds_the_function_behind_its_targets(loss):
     X, y, f = data(loss, 800)
-    model = learning(loss, 60).fit(X, y)
+    weak = loss in ("logistic", "negative-binomial")  # their rows tell least
+    model = learning(loss, 60)
+    if weak:
+        model.set_params(optimizer=Evidence(rows=300))
+    model.fit(X, y)
     error = np.sqrt(np.mean((model.decision_function(X) - f) ** 2))
     constant = np.sqrt(np.mean((f - f.mean()) ** 2))
-    limit = 0.45 if loss in ("logistic", "negative-binomial") else 0.25  # their rows tell least
-    assert error < limit * constant
+    assert error < (0.45 if weak else 0.25) * constant
     assert model.n_basis_ <= 60
     assert model.certificate_.relative_gap < 0.01
     links = {"logistic": lambda f: 1 / (1 + np.exp(-f))}
@@ -170,7 +174,7 @@ def test_outliers_move_least_squares_and_not_huber():
     robust = error(learning("huber"))
     assert robust < 0.1
     assert error(learning("absolute")) < 0.12
-    assert error(SparseGPRegressor(n_basis=40, random_state=0)) > 3 * robust
+    assert error(SparseGPRegressor(n_basis=40, optimizer=FEW, random_state=0)) > 3 * robust
 
 
 def test_several_quantiles_are_sorted_certified_apart_and_right():
@@ -196,10 +200,16 @@ def test_several_quantiles_are_sorted_certified_apart_and_right():
     assert one.predict(X).shape == (1500, 1)
 
 
+@cache
+def small_model(loss):
+    """Rows, targets, and a model that has learned from all of them."""
+    X, y, _ = data(loss, 150)
+    return X, y, learning(loss, 30, quantile=0.3).fit(X, y)
+
+
 @pytest.mark.parametrize("loss", ["quantile", "absolute", "huber", "expectile"])
 def test_the_unit_of_the_targets_does_not_matter(loss):
-    X, y, _ = data(loss, 300)
-    model = learning(loss, 30, quantile=0.3).fit(X, y)
+    X, y, model = small_model(loss)
     large = clone(model).fit(X, 1000.0 * y)
     error = large.predict(X) / 1000.0 - model.predict(X)
     assert np.sqrt(np.mean(error**2)) < 0.02 * np.std(y)
@@ -207,16 +217,14 @@ def test_the_unit_of_the_targets_does_not_matter(loss):
 
 @pytest.mark.parametrize("loss", ["huber", "expectile", "absolute"])
 def test_the_origin_of_the_targets_does_not_matter(loss):
-    X, y, _ = data(loss, 300)
-    model = learning(loss, 30, quantile=0.3).fit(X, y)
+    X, y, model = small_model(loss)
     far = clone(model).fit(X, y + 1000.0)
     assert far.alpha_ == pytest.approx(model.alpha_, rel=1e-4)
     assert np.allclose(far.predict(X) - 1000.0, model.predict(X), atol=1e-4)
 
 
 def test_a_constant_offset_and_the_unit_of_exposure_do_not_matter():
-    X, y, _ = data("poisson", 300)
-    model = learning(n_basis=30).fit(X, y)
+    X, y, model = small_model("poisson")
     shifted = clone(model).fit(X, y, offset=np.full(len(X), 20.0))
     assert shifted.alpha_ == pytest.approx(model.alpha_, rel=1e-4)
     assert np.allclose(shifted.decision_function(X) + 20.0, model.decision_function(X), atol=1e-4)
@@ -305,7 +313,7 @@ def test_counts_are_better_fitted_as_counts():
     log_rate = 1.0 + 1.5 * np.sin(2 * X[:, 0]) + X[:, 1]
     y = rng.poisson(np.exp(log_rate))
     model = learning().fit(X[:1000], y[:1000])
-    linear = SparseGPRegressor(n_basis=40, random_state=0).fit(X[:1000], y[:1000])
+    linear = SparseGPRegressor(n_basis=40, optimizer=FEW, random_state=0).fit(X[:1000], y[:1000])
     new, counts = X[1000:], y[1000:]
     least = mean_poisson_deviance(counts, np.exp(log_rate[1000:]))
     assert linear.predict(new).min() < 0
@@ -377,7 +385,7 @@ def test_a_given_penalty_is_kept_and_a_learned_one_is_the_noise():
 
 @pytest.mark.parametrize("loss", ["poisson", "quantile"])
 def test_a_fit_goes_on_from_its_checkpoint_and_any_number_of_threads(loss, tmp_path):
-    X, y, _ = data(loss, 300)
+    X, y, _ = data(loss, 150)
     model = learning(loss, 20).fit(X, y)
     for _ in range(2):
         again = clone(model).set_params(checkpoint=tmp_path, n_jobs=2).fit(X, y)
@@ -385,7 +393,7 @@ def test_a_fit_goes_on_from_its_checkpoint_and_any_number_of_threads(loss, tmp_p
     names = {path.stem for path in tmp_path.iterdir()}
     assert {"learn", "learn-pilot", "choose", "choose-pilot", "offset"} <= names
     with pytest.raises(ValueError, match="begun with other data"):
-        clone(model).set_params(checkpoint=tmp_path).fit(X, y, offset=np.ones(300))
+        clone(model).set_params(checkpoint=tmp_path).fit(X, y, offset=np.ones(150))
 
 
 def test_files_and_lazy_rows(tmp_path):

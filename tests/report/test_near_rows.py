@@ -206,14 +206,14 @@ def test_kernels_without_length_scales_use_their_own_distance():
 
 @pytest.mark.parametrize("kind", ["frame", "csr", "list", "outputs"])
 def test_rows_of_every_kind(kind, tmp_path):
-    X, y = rough(300, n_outputs=2 if kind == "outputs" else 1)
+    X, y = rough(120, n_outputs=2 if kind == "outputs" else 1)
     settings = dict(GIVEN)
     if kind == "frame":
         X = pd.DataFrame(X, columns=["<b>width</b>", "a name that is longer than twenty letters"])
     elif kind == "csr":
         X = sparse.csr_array(X)
     elif kind == "list":
-        X = [str(number) for number in range(300)]
+        X = [str(number) for number in range(120)]
         settings["kernel"] = pursuit.pairwise(lambda a, b: np.exp(-((int(a) - int(b)) ** 2) / 50))
     model = FullScaleGPRegressor(**settings).fit(X, y)
     path = tmp_path / "page.html"

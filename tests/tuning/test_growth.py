@@ -202,14 +202,14 @@ def two_scales():
 @pytest.fixture(scope="module")
 def searched(two_scales):
     X, y = two_scales
-    return ExactGPRegressor("search", random_state=0).fit(X[:600], y[:600])
+    return ExactGPRegressor("search", random_state=0).fit(X[:400], y[:400])
 
 
 def test_a_search_finds_a_sum_and_says_how(searched, two_scales):
     X, y = two_scales
-    fixed = ExactGPRegressor(random_state=0).fit(X[:600], y[:600])
+    fixed = ExactGPRegressor(random_state=0).fit(X[:400], y[:400])
     assert len(terms_of(searched.kernel_)) > 1
-    assert searched.score(X[600:], y[600:]) > fixed.score(X[600:], y[600:])
+    assert searched.score(X[400:], y[400:]) > fixed.score(X[400:], y[400:])
     report = searched.learning_report_
     assert report.family == "search"
     *_, last_but_one, last = report.search_path
