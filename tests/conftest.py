@@ -17,7 +17,7 @@ from hypothesis import settings
 sys.path.insert(0, str(Path(__file__).parent))
 
 settings.register_profile("test", derandomize=True, max_examples=25, deadline=None)
-settings.register_profile("verify", max_examples=300, deadline=None, print_blob=True)
+settings.register_profile("verify", max_examples=150, deadline=None, print_blob=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -157,7 +157,7 @@ def noisy(seed, m=45, d=2):
 def test_joint_steps_are_the_best_over_stump_leaves_and_step(scale, rows, monkeypatch, size):
     """12 steps against an exhaustive search; the second time as for more than 5 000 rows."""
     monkeypatch.setattr(limits, "EXHAUSTIVE_ROWS", rows)
-    for seed in range(size(1, 10)):
+    for seed in range(size(1, 5)):
         X, y, _ = noisy(seed)
         model = HullBoostClassifier(scale=scale, n_terms=12, tol=None).fit(X, y)
         found = shares(model, X, y, "log-exp", scale)
@@ -235,7 +235,7 @@ def least_over_hull(name, X, y, weights, scale):
 @pytest.mark.parametrize("step", ["joint", "frank-wolfe", "corrective"])
 def test_the_minimum_lies_between_lower_and_upper(name, step, size):
     """And within the rate, for every loss and kind of step."""
-    for seed in range(size(1, 17)):
+    for seed in range(size(1, 8)):
         X, y, rng = noisy(seed, 14)
         y[:2] = 1.0, -1.0
         weights = rng.uniform(0.5, 2.0, len(y))

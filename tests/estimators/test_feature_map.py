@@ -118,7 +118,7 @@ def test_the_column_projection_bounds_its_residual_without_the_rows(X, K):
 
 @pytest.mark.parametrize("kind", ["function", "column", "kronecker"])
 def test_sampled_bounds_fail_no_more_often_than_they_may(X, K, kind, size):
-    n_draws, delta = size(40, 2000), 0.2
+    n_draws, delta = size(40, 1000), 0.2
     model = fitted(X, projection=kind, n_components=8)
     S = model.component_indices_
     true = np.square(K - K[:, S] @ model.T_.T).sum()

@@ -98,7 +98,7 @@ def test_every_look_is_the_formula_on_the_residuals_of_the_candidates(
 
 @pytest.mark.parametrize("projection", PROJECTIONS)
 def test_it_fails_no_more_often_than_it_may(projection, size):
-    n_runs, delta = size(25, 1000), 0.2
+    n_runs, delta = size(25, 400), 0.2
     K = heavy()
     failures = 0
     for seed in range(n_runs):
@@ -111,7 +111,7 @@ def test_it_fails_no_more_often_than_it_may(projection, size):
 def test_without_its_deviation_it_would_fail_too_often(monkeypatch, size):
     """The simulation can fail: the mean of the sample alone stops too early in many runs."""
     monkeypatch.setattr(sampling, "finite_mean_deviation", lambda *args: 0.0)
-    n_runs, K = size(25, 1000), heavy()
+    n_runs, K = size(25, 400), heavy()
     failures = 0
     for seed in range(n_runs):
         model = fitted(K, rule="column", search=Search("fresh", pool_size=20), random_state=seed)
@@ -187,7 +187,7 @@ def test_the_bound_is_saved(tmp_path):
 def test_weights_are_in_the_sample(size):
     """Weighted rows stand for copies: what is bounded is the weighted residual."""
     rng = np.random.default_rng(2)
-    K, failures, n_runs = heavy(80), 0, size(15, 500)
+    K, failures, n_runs = heavy(80), 0, size(15, 200)
     w = rng.uniform(0.5, 1.5, 80)
     for seed in range(n_runs):
         model = GreedyFeatureMap(

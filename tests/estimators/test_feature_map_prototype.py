@@ -88,7 +88,7 @@ def fitted(K, weights, **options):
 @pytest.mark.parametrize(("rule", "projection"), PAIRS)
 def test_all_pairs_pick_what_the_paper_picks(rule, projection, search, draws, size):
     wrong = 0
-    for seed in range(size(20, 200)):
+    for seed in range(size(20, 100)):
         K, w = random_kernel(seed)
         draws.clear()
         model = fitted(

@@ -104,7 +104,7 @@ def by_scipy(setting):
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_the_full_basis_has_the_minimum_over_all_functions(name, size):
-    for seed in range(size(5, 60)):
+    for seed in range(size(5, 30)):
         setting = Setting(name, seed)
         solution = setting.solve(np.arange(len(setting.X)))
         assert solution.converged
@@ -257,7 +257,7 @@ def test_any_vector_becomes_a_feasible_dual_point(name):
 @pytest.mark.parametrize("name", LOSSES)
 def test_certified_is_at_most_twice_the_true_gap(name, size):
     """At the first size with a gap of 1 %; plain dual points may say several times as much."""
-    for seed in range(size(2, 30)):
+    for seed in range(size(2, 10)):
         setting = Setting(name, seed, m=120)
         truth = setting.truth
         order = setting.rng.permutation(120)
@@ -300,7 +300,7 @@ def test_two_equal_rows_of_a_loss_with_a_kink():
 @pytest.mark.parametrize("name", LOSSES)
 def test_extreme_problems_are_certified_as_well(name, size):
     """Weights from 1e-6 to 1e6, large offsets, equal targets, few rows: bounds stay in order."""
-    for seed in range(size(8, 200)):
+    for seed in range(size(8, 100)):
         setting = Setting(name, seed, m=(2, 3, 5, 20, 60)[seed % 5])
         m, rng = len(setting.y), setting.rng
         if name == "logistic":

@@ -164,7 +164,7 @@ def overfitted(seed, calibrate_by_own_rows):
 
 
 def test_intervals_cover_as_often_as_they_say(size):
-    n_sets = size(40, 400)
+    n_sets = size(40, 200)
     found = [overfitted(seed, False) for seed in range(n_sets)]
     # Beta(91, 10) of the 100 rows aside, and the 400 new rows of each set.
     expected = 91 / 101
@@ -178,7 +178,7 @@ def test_rows_of_the_fit_guarantee_nothing():
 
 @named(CLASSIFIERS)
 def test_sets_cover_as_often_as_they_say(model, size):
-    n_sets, found = size(8, 60), []
+    n_sets, found = size(8, 40), []
     for seed in range(n_sets):
         rng = np.random.default_rng(seed)
         model = made(model, random_state=seed).fit(*draw_classes(rng, 300))
@@ -665,7 +665,7 @@ GLM_TARGETS = {
 def test_intervals_of_any_loss_cover_and_stay_where_targets_lie(loss, size):
     levels = [0.1, 0.9] if loss == "quantile" else 0.5
     covered, lowest, largest = [], np.inf, -np.inf
-    for seed in range(size(8, 40)):
+    for seed in range(size(8, 24)):
         rng = np.random.default_rng(seed)
         X = rng.uniform(-1, 1, (1350, 1))
         y = GLM_TARGETS[loss](rng, np.exp(1 + np.sin(3 * X[:, 0])))

@@ -73,6 +73,8 @@ def test_scikit_learn_check_on_sampled_rows(estimator, check):
 @parametrize_with_checks(OTHERS, expected_failed_checks=expected)
 def test_scikit_learn_check_on_sampled_rows_in_other_configurations(estimator, check):
     skip_probabilities(estimator, check)
+    if is_of_reading(check):
+        pytest.skip("how arrays are read has nothing to do with parameters and rows that are drawn")
     rounded = getattr(check, "keywords", {}).get("X_dtype") == "float32"
     if rounded and repr(estimator) == "ExactGPRegressor(kernel='precomputed')":
         pytest.skip("a matrix of float32 numbers in a list of floats is not a kernel matrix")
