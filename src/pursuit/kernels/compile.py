@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -483,4 +483,11 @@ def _pairwise_metric(kernel: gp.PairwiseKernel) -> Kernel:
 
 def _free(kernel: gp.Kernel) -> tuple[str, ...]:
     """Return the names of the hyper-parameters that are not fixed, in the order of θ."""
-    return tuple(parameter.name for parameter in kernel.hyperparameters if not parameter.fixed)
+    parameters = (getattr(kernel, name) for name in _hyperparameters(type(kernel)))
+    return tuple(parameter.name for parameter in parameters if not parameter.fixed)
+
+
+@cache
+def _hyperparameters(kind: type[gp.Kernel]) -> tuple[str, ...]:
+    """Return the attributes that ``kernel.hyperparameters`` looks for anew whenever it is asked."""
+    return tuple(name for name in dir(kind) if name.startswith("hyperparameter_"))
