@@ -483,7 +483,7 @@ def _pairwise_metric(kernel: gp.PairwiseKernel) -> Kernel:
 
 def _free(kernel: gp.Kernel) -> tuple[str, ...]:
     """Return the names of the hyper-parameters that are not fixed, in the order of θ."""
-    parameters = (getattr(kernel, name) for name in _hyperparameters(type(kernel)))
+    parameters = (getattr(kernel, name) for name in _hyperparameters(kernel.__class__))
     return tuple(parameter.name for parameter in parameters if not parameter.fixed)
 
 
