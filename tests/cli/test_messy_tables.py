@@ -76,8 +76,12 @@ def comma(value):
 
 
 def _bom(path):
-    return Maker().number("x").text("city", ["Graz", "Wien"]).target("y").write(
-        path, encoding="utf-8-sig"
+    return (
+        Maker()
+        .number("x")
+        .text("city", ["Graz", "Wien"])
+        .target("y")
+        .write(path, encoding="utf-8-sig")
     )
 
 
@@ -118,7 +122,9 @@ def _constants(path):
 
 
 def _ids(path):
-    made = Maker().fixed("id", range(1, N + 1)).fixed("customer", [f"C-{7 * i:05}" for i in range(N)])
+    made = (
+        Maker().fixed("id", range(1, N + 1)).fixed("customer", [f"C-{7 * i:05}" for i in range(N)])
+    )
     return made.number("x").target("y").write(path)
 
 
@@ -150,7 +156,11 @@ FITTED = {
     "bom": (_bom, "y", "predicting numbers: 'y' has 120 different values"),
     "unicode": (_unicode, "y €", "predicting numbers: 'y €' has 120 different values"),
     "percent": (_percent, "y", "column 'share' is read as numbers in %"),
-    "decimal comma": (_decimal_comma, "y", "column 'breite' is read as numbers with a decimal comma"),
+    "decimal comma": (
+        _decimal_comma,
+        "y",
+        "column 'breite' is read as numbers with a decimal comma",
+    ),
     "dates": (_dates, "y", "column 'sold' is read as dates, %m/%d/%Y"),
     "gaps": (_gaps, "y", "5 rows are left out: their target 'y' is missing"),
     "constants": (_constants, "y", "column 'unit' is left out: all its values are equal"),
@@ -159,7 +169,10 @@ FITTED = {
     "duplicate": (_duplicate, "y", "120 rows, 4 features"),
 }
 REFUSED = {
-    "no target": (_no_target, "the target 'y': it is missing in every row: name another with --target"),
+    "no target": (
+        _no_target,
+        "the target 'y': it is missing in every row: name another with --target",
+    ),
     "single": (_single, "table.csv has 1 rows to learn from, and 2 are the least: add rows."),
 }
 

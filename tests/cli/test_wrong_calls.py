@@ -50,11 +50,17 @@ def at(tmp_path_factory):
         "targetless.csv": {"area": range(_N), "city": ["Graz"] * _N},
         "renamed.csv": {"areas": range(_N), "city": ["Graz"] * _N},
         "other-types.csv": {"area": ["large"] * _N, "city": ["Graz"] * _N},
-        "holes.csv": {"a": [i if i % 2 else "" for i in range(_N)], "b": [i if i % 2 == 0 else "" for i in range(_N)], "price": range(_N)},
+        "holes.csv": {
+            "a": [i if i % 2 else "" for i in range(_N)],
+            "b": [i if i % 2 == 0 else "" for i in range(_N)],
+            "price": range(_N),
+        },
     }
     for name, columns in tables.items():
         (folder / name).write_text(_csv(columns), encoding="utf-8")
-    (folder / "twice.csv").write_text("area,price,price\n" + "".join(f"{i},{i},{i}\n" for i in range(_N)))
+    (folder / "twice.csv").write_text(
+        "area,price,price\n" + "".join(f"{i},{i},{i}\n" for i in range(_N))
+    )
     (folder / "header-only.csv").write_text("area,city,price\n")
     (folder / "empty.csv").write_text("")
     (folder / "ragged.csv").write_text("area,price\n1,2\n1,2,3\n")

@@ -54,9 +54,7 @@ def _spooled(path: Path, suffix: str) -> Iterator[Path]:
         kept = Path(folder) / f"{_HERE}{suffix}"
         with contextlib.ExitStack() as stack:
             source = (
-                sys.stdin.buffer
-                if str(path) == STANDARD
-                else stack.enter_context(path.open("rb"))
+                sys.stdin.buffer if str(path) == STANDARD else stack.enter_context(path.open("rb"))
             )
             shutil.copyfileobj(source, stack.enter_context(kept.open("wb")))
         yield kept

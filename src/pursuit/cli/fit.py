@@ -107,9 +107,7 @@ def fit(
             "marks them."
         ),
     ] = None,
-    weight: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of weights.")
-    ] = None,
+    weight: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of weights.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
     checkpoint: Annotated[
         Path | None, typer.Option(help="Folder from which a killed fit can be resumed.")
@@ -126,7 +124,9 @@ def fit(
     """
     with ending(debug):
         if len(target) > 1:
-            raise WrongCallError(f"--target is given twice, {' and '.join(target)}: name one column.")
+            raise WrongCallError(
+                f"--target is given twice, {' and '.join(target)}: name one column."
+            )
         if as_json and is_stream(output):
             raise WrongCallError(f"--json writes to standard output: name a file, not -o {output}.")
         refuse_output(output, force, [data], model=True)
@@ -188,7 +188,9 @@ def _kind(
             raise WrongCallError(f"{option} is for --model sparse: leave --model {kind} out.")
         kind = Kind.sparse
     if kind is Kind.glm and conformal:
-        raise WrongCallError("--conformal and --model glm exclude each other: leave one of them out.")
+        raise WrongCallError(
+            "--conformal and --model glm exclude each other: leave one of them out."
+        )
     return kind
 
 

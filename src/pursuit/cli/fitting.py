@@ -232,7 +232,9 @@ def _remedy(problems: dict[str, str], request: Request) -> str:
             "numbers, or leave --weight out."
         )
     told = "; ".join(f"column {name!r}: {problem}" for name, problem in problems.items())
-    told = re.sub(r'date_format="([^"]*)"', lambda form: f"--date-format {shlex.quote(form[1])}", told)
+    told = re.sub(
+        r'date_format="([^"]*)"', lambda form: f"--date-format {shlex.quote(form[1])}", told
+    )
     drop = " ".join(f"--drop {shlex.quote(name)}" for name in problems)
     return f"{told}: add --drop-unusable, or {drop}."
 

@@ -54,7 +54,9 @@ def facts_of(model: Any) -> dict[str, Any]:
     notes = notes_of(model)
     if notes:
         facts["notes"] = notes
-    return {name: value for name, value in facts.items() if value is not None or name == "certificate"}
+    return {
+        name: value for name, value in facts.items() if value is not None or name == "certificate"
+    }
 
 
 def model_in(model: Any) -> Any:

@@ -215,9 +215,7 @@ def _writer(output: Path, kind: str) -> Iterator[Any]:
                 return
             if not writers:
                 made = (
-                    pyarrow.parquet.ParquetWriter
-                    if kind == ".parquet"
-                    else pyarrow.csv.CSVWriter
+                    pyarrow.parquet.ParquetWriter if kind == ".parquet" else pyarrow.csv.CSVWriter
                 )
                 writers.append(stack.enter_context(made(sink, table.schema)))
             writers[0].write_table(table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from inspect import signature
 from statistics import NormalDist
 from typing import Any
@@ -15,7 +16,7 @@ from pursuit.estimators.classes import class_numbers
 from pursuit.estimators.inputs import dense, feature_names, prediction_rows, reads_matrix
 from pursuit.estimators.tables import categories_by_position, is_coded, level_codes
 from pursuit.plots.report import Panel, PartCurve, Table, precise
-from pursuit.rows import NumberTable
+from pursuit.rows import RowSource
 
 _JUDGED_ROWS = 2000
 _WORST, _SHOWN_FEATURES = 10, 8
@@ -33,8 +34,22 @@ def judged_numbers(n_rows: int) -> Indices:
     return np.unique(np.linspace(0, n_rows - 1, _JUDGED_ROWS).astype(np.intp))
 
 
-def worst_rows(model: Any, judged: tuple[Any, NDArray[Any]] | None, n_rows: int) -> list[Panel]:
-    """The rows that a model predicts worst, of those that judge it."""
+def model_rows(model: Any, X: Any) -> Floats:
+    """Rows as kernels see them; the points of the model without any."""
+    if X is None:
+        return np.asarray(dense(model._expansion().points), dtype=np.float64)
+    rows, _ = prediction_rows(model, X)
+    return np.asarray(dense(rows.take(np.arange(rows.n_rows))), dtype=np.float64)
+
+
+Cells = Callable[[Indices], tuple[list[str], list[list[str]]]]
+"""Names of the columns of a table, and the texts of its rows with some numbers."""
+
+
+def worst_rows(
+    model: Any, judged: tuple[Any, NDArray[Any]] | None, n_rows: int, raw: Cells | None = None
+) -> list[Panel]:
+    """The rows that a model predicts worst, of those that judge it; ``raw`` gives their cells."""
     if judged is None or not hasattr(model, "predict") or not hasattr(model, "n_features_in_"):
         return []
     X, y = judged
@@ -50,15 +65,15 @@ def worst_rows(model: Any, judged: tuple[Any, NDArray[Any]] | None, n_rows: int)
         return []
     score, columns, cells, text = found
     worst = [int(i) for i in np.argsort(-score, kind="stable")[:_WORST] if score[i] > 0]
-    features = _most_important(model)
-    numbers, names = judged_numbers(n_rows), feature_names(model, model.n_features_in_)
-    X = _with_levels(model, X) if isinstance(X, NumberTable) else X
+    if not worst:
+        return []
+    numbers = judged_numbers(n_rows)[worst]
+    names, texts = _cells(model, X, worst) if raw is None else raw(numbers)
     rows = [
-        [str(numbers[i]), *(column[i] for column in cells), *(_cell(X, i, j) for j in features)]
-        for i in worst
+        [str(number), *(column[i] for column in cells), *row]
+        for number, i, row in zip(numbers, worst, texts, strict=True)
     ]
-    table = Table(["row", *columns, *(names[j] for j in features)], rows)
-    return [Panel("Rows predicted worst", text, table)] if rows else []
+    return [Panel("Rows predicted worst", text, Table(["row", *columns, *names], rows))]
 
 
 Worst = tuple[Floats, list[str], list[list[str]], str]
@@ -116,23 +131,35 @@ def _most_important(model: Any) -> list[int]:
     return sorted(np.argsort(-np.asarray(values), kind="stable")[:_SHOWN_FEATURES].tolist())
 
 
-def _with_levels(model: Any, X: NumberTable) -> NDArray[Any]:
-    """An encoded table as the model sees it, with levels for codes."""
-    rows = np.asarray(prediction_rows(model, X)[1]).astype(object)
-    for j, (_, levels) in categories_by_position(model).items():
-        if not is_coded(levels):
-            continue
-        names = [*("missing" if level is None else level for level in levels), "another level"]
-        rows[:, j] = [names[int(code)] for code in rows[:, j]]
-    return rows
-
-
-def _cell(X: Any, i: int, j: int) -> str:
-    """A value of a row as text."""
-    if hasattr(X, "columns"):
-        value = np.asarray(X[X.columns[j]])[i]
+def _cells(model: Any, X: Any, rows: list[int]) -> tuple[list[str], list[list[str]]]:
+    """Names of the most important features, and their values in some rows as texts."""
+    features = _most_important(model)
+    if isinstance(X, RowSource):
+        taken = _with_levels(model, model_rows(model, X)[rows])
+        columns = [taken[:, j] for j in features]
+    elif hasattr(X, "column_names") or hasattr(X, "columns"):
+        own = list(X.column_names if hasattr(X, "column_names") else X.columns)
+        known = list(getattr(model, "feature_names_in_", own))
+        columns = [np.asarray(X[known[j]])[rows] for j in features]
     else:
-        value = dense(X[[i]])[0, j] if hasattr(X, "shape") else X[i][j]
+        taken = dense(X[rows]) if hasattr(X, "shape") else np.array(X, dtype=object)[rows]
+        columns = [taken[:, j] for j in features]
+    names = feature_names(model, model.n_features_in_)
+    texts = [[_text(column[at]) for column in columns] for at in range(len(rows))]
+    return [names[j] for j in features], texts
+
+
+def _with_levels(model: Any, rows: Floats) -> NDArray[Any]:
+    """Rows as the model sees them, with levels for codes."""
+    named = rows.astype(object)
+    for j, (_, levels) in categories_by_position(model).items():
+        if is_coded(levels):
+            names = [*("missing" if level is None else level for level in levels), "another level"]
+            named[:, j] = [names[int(code)] for code in rows[:, j]]
+    return named
+
+
+def _text(value: Any) -> str:
     try:
         return precise(float(value))
     except (TypeError, ValueError):
@@ -148,8 +175,7 @@ def part_curves(model: Any, X: Any = None) -> list[PartCurve]:
         return []
     if len(model.part_names_) < 3 or not hasattr(model, "n_features_in_"):  # two and the constant
         return []
-    items = model._expansion().points if X is None else prediction_rows(model, X)[1]
-    rows = np.asarray(dense(items), dtype=np.float64)
+    rows = model_rows(model, X)
     rows = rows[np.unique(np.linspace(0, len(rows) - 1, _PART_ROWS).astype(int))]
     with warnings.catch_warnings():
         # The rows are those that kernels see, whose columns have no names.

@@ -19,7 +19,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from pursuit._types import Indices
 from pursuit.bounds import CertificatePath
 from pursuit.estimators.inputs import dense, feature_names, reads_matrix
-from pursuit.estimators.report_rows import judged_numbers, part_curves, worst_rows
+from pursuit.estimators.report_rows import Cells, judged_numbers, part_curves, worst_rows
 from pursuit.estimators.saving import SavedModel
 from pursuit.greedy import size_grid
 from pursuit.plots.parts import global_part
@@ -32,6 +32,28 @@ _SHOWN_BASIS, _SHOWN_FEATURES = 50, 8
 _LEVELS = (0.1, 0.25, 0.5, 0.68, 0.8, 0.9, 0.95, 0.99)
 _GUARANTEED = (0.5, 0.8, 0.9, 0.95, 0.99)
 """Levels of which the panel on guaranteed coverage tells."""
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """The table that the rows of a model were made of.
+
+    Attributes
+    ----------
+    encoder : TableEncoder
+        What made them.
+    cells : callable or None
+        Its columns and the texts of some rows, where there are rows that judge the model.
+    notes : sequence of str
+        What was left out of the table or converted, and why.
+    target : str or None
+        Name of the column of targets.
+    """
+
+    encoder: Any
+    cells: Cells | None
+    notes: Sequence[str] = ()
+    target: str | None = None
 
 
 @dataclass(frozen=True)
@@ -103,15 +125,30 @@ class ReportedModel(SavedModel):
                 f"report takes rows in memory, and X is the path {os.fspath(X)!r}: read the file "
                 "into X and y first."
             )
-        if (X is None) != (y is None):
-            raise ValueError("X and y belong together: pass both or neither.")
-        if certify and X is None:
-            raise ValueError("certify=True needs the training rows: pass X and y.")
-        if certify and not hasattr(global_part(self), "certify_path"):
-            raise ValueError(f"certify=True is not for {type(self).__name__}: leave it out.")
-        page = render(describe(self, X, y, certify=certify, what_if=what_if), version("pursuit"))
-        with replacing(path, sync=False) as file:
-            file.write(page.encode())
+        write_report(self, path, X, y, certify=certify, what_if=what_if)
+
+
+def write_report(
+    model: Any,
+    path: str | os.PathLike[str],
+    X: Any,
+    y: Any,
+    *,
+    certify: bool,
+    what_if: bool,
+    source: SourceTable | None = None,
+) -> None:
+    """Write the page of a model; ``source`` is the table that its rows were made of."""
+    if (X is None) != (y is None):
+        raise ValueError("X and y belong together: pass both or neither.")
+    if certify and X is None:
+        raise ValueError("certify=True needs the training rows: pass X and y.")
+    if certify and not hasattr(global_part(model), "certify_path"):
+        raise ValueError(f"certify=True is not for {type(model).__name__}: leave it out.")
+    report = describe(model, X, y, certify=certify, what_if=what_if, source=source)
+    page = render(report, version("pursuit"))
+    with replacing(path, sync=False) as file:
+        file.write(page.encode())
 
 
 def rows_fitted(model: Any) -> int | None:
@@ -128,6 +165,7 @@ def describe(
     *,
     certify: bool = False,
     what_if: bool = False,
+    source: SourceTable | None = None,
 ) -> Report:
     """Collect the content of the report of a fitted model."""
     judged = None if X is None else _judged(X, y)
@@ -155,23 +193,34 @@ def describe(
         coverage=_coverage(model, *judged) if judged is not None else (),
         basis=_basis(part),
         cost=_seconds(model),
-        notes=_notes(model),
+        notes=[*_notes(model), *(() if source is None else source.notes)],
         caption="" if added is None else added.caption,
         panels=(
             *_guarantee(model, judged),
             *(() if added is None else added.panels),
-            *(() if X is None else worst_rows(model, judged, _num_samples(X))),
+            *(() if X is None else _worst(model, X, judged, source)),
         ),
-        what_if=_what_if(model, judged) if what_if else None,
+        what_if=_what_if(model, judged, source) if what_if else None,
         parts=part_curves(part, None if judged is None else judged[0]),
     )
 
 
-def _what_if(model: Any, judged: tuple[Any, NDArray[Any]] | None) -> WhatIf | None:
+def _worst(
+    model: Any, X: Any, judged: tuple[Any, NDArray[Any]] | None, source: SourceTable | None
+) -> list[Panel]:
+    return worst_rows(model, judged, _num_samples(X), None if source is None else source.cells)
+
+
+def _what_if(
+    model: Any, judged: tuple[Any, NDArray[Any]] | None, source: SourceTable | None
+) -> WhatIf | None:
     # The estimators that it knows of import this module.
     from pursuit.estimators.page import what_if
 
-    return what_if(model, None if judged is None else judged[0])
+    rows = None if judged is None else judged[0]
+    if source is None:
+        return what_if(model, rows)
+    return what_if(model, rows, source.encoder, source.target)
 
 
 def _known(value: float | None) -> bool:

@@ -284,10 +284,31 @@
     },
   };
 
-  // Features of the model from the values of the inputs.
+  // Features of the model from the values of the inputs; a missing value is null.
+  const day = 86400000;
+  const daysOf = (text) => Date.parse(text.length > 10 ? `${text}Z` : text) / day;
+  // The place of days since 1970 in their year, week or day, from 0 to 1.
+  const places = {
+    day: (days) => days - Math.floor(days),
+    // 1970 began on a Thursday, and weeks begin on Mondays.
+    week: (days) => (((days + 3) % 7) + 7) % 7 / 7,
+    year(days) {
+      const year = new Date(Math.floor(days) * day).getUTCFullYear();
+      const [start, stop] = [Date.UTC(year, 0, 1) / day, Date.UTC(year + 1, 0, 1) / day];
+      return (days - start) / (stop - start);
+    },
+  };
+  const known = ({ input, fill }, number) => (values) =>
+    (values[input] === null ? fill : number(values[input]));
   const features = {
-    value: ({ input }) => (values) => Number(values[input]),
-    code: ({ input, codes }) => (values) => codes[values[input]] ?? codes[codes.length - 1],
+    value: (feature) => known(feature, Number),
+    code: (feature) => known(feature, (at) => feature.codes[at] ?? feature.codes.at(-1)),
+    missing: ({ input }) => (values) => Number(values[input] === null),
+    day: (feature) => known(feature, daysOf),
+    place(feature) {
+      const days = known(feature, daysOf);
+      return (values) => Math[feature.wave](2 * Math.PI * places[feature.period](days(values)));
+    },
   };
 
   const modelOf = (description) => {
@@ -317,8 +338,8 @@
       return description;
     },
     // {mean, std, lower, upper} of numbers, {mean, probabilities, label} of classes; mean has one
-    // entry per output. A value is a number, or the position of a level; beyond the last level it
-    // is a level that the model has not seen.
+    // entry per output. A value is a number, the position of a level (beyond the last level it is
+    // one that the model has not seen), an ISO date, or null where it is missing.
     predict(values) {
       run ??= modelOf(window.pursuit.description);
       return run(values);

@@ -36,7 +36,11 @@ class Input:
     whole : bool
         Whether the slider moves by whole numbers.
     levels : sequence of str
-        Levels of a category. The menu has one more entry, for levels that are not among them.
+        Levels of a category.
+    other : bool
+        Whether the menu has one more entry, for levels that are not among them.
+    clock : bool
+        Whether a date has a time of day.
     missing : bool
         Whether the value may be missing.
     weight : float
@@ -50,6 +54,8 @@ class Input:
     high: Any = None
     whole: bool = False
     levels: Sequence[str] = ()
+    other: bool = True
+    clock: bool = False
     missing: bool = False
     weight: float = 0.0
 
@@ -134,6 +140,7 @@ def block(what_if: WhatIf) -> str:
                 "digits": one.digits if one.kind == "number" else 0,
                 "start": one.start,
                 "levels": list(one.levels),
+                "other": one.other,
             }
             for one in what_if.inputs
         ],
@@ -183,15 +190,14 @@ def _menu(i: int, one: Input) -> str:
         f'<option value="{at}"{" selected" if at == one.start else ""}>{escape(level)}</option>\n'
         for at, level in enumerate(one.levels)
     )
-    other = f'<option value="{len(one.levels)}">another level</option>\n'
+    other = f'<option value="{len(one.levels)}">another level</option>\n' if one.other else ""
     return f'<select id="input{i}">\n{options}{other}</select>\n'
 
 
 def _date(i: int, one: Input) -> str:
-    return (
-        f'<input type="date" id="input{i}" value="{escape(str(one.start))}" '
-        f'min="{escape(str(one.low))}" max="{escape(str(one.high))}">\n'
-    )
+    kind = "datetime-local" if one.clock else "date"
+    start, low, high = (escape(str(day)) for day in (one.start, one.low, one.high))
+    return f'<input type="{kind}" id="input{i}" value="{start}" min="{low}" max="{high}">\n'
 
 
 def decimals(low: float, high: float) -> int:

@@ -99,17 +99,18 @@
     return { y, lower: banded ? found.lower[o] : y, upper: banded ? found.upper[o] : y };
   };
   const day = 86400000;
+  const milliseconds = (text) => Date.parse(text.length > 10 ? `${text}Z` : text);
   const grid = (one) => {
     if (one.kind === "category") {
       const levels = [...one.levels.keys()];
       // The level that is set stays among those that are shown.
-      const all = [...levels, levels.length];
+      const all = one.other ? [...levels, levels.length] : levels;
       const set = values[along];
       const some = all.slice(0, mostLevels);
       return some.includes(set) || set === null ? some : [...some.slice(0, -1), set];
     }
     if (one.kind === "date") {
-      const [first, last] = [Date.parse(one.low), Date.parse(one.high)];
+      const [first, last] = [milliseconds(one.low), milliseconds(one.high)];
       const steps = Math.min(positions, Math.max(1, Math.round((last - first) / day)));
       return Array.from({ length: steps + 1 }, (_, i) => {
         const days = Math.round(((last - first) * i) / steps / day);
@@ -120,7 +121,7 @@
     const high = Math.max(one.high, values[along] ?? one.high);
     return Array.from({ length: positions + 1 }, (_, i) => low + ((high - low) * i) / positions);
   };
-  const number = (one, value) => (one.kind === "date" ? Date.parse(value) / day : value);
+  const number = (one, value) => (one.kind === "date" ? milliseconds(value) / day : value);
 
   // Round numbers between two others: 1, 2 or 5 times a power of 10 apart.
   const ticks = (low, high) => {
@@ -196,7 +197,8 @@
   const describe = (one, xs, points) => {
     const best = (better) => points.reduce((at, p, i) => (better(p.y, points[at].y) ? i : at), 0);
     const [least, most] = [best((a, b) => a < b), best((a, b) => a > b)];
-    const what = answer.names.length > 1 ? get("output").selectedOptions[0].text : "prediction";
+    const several = get("output").options.length > 1 || answer.kind !== "numbers";
+    const what = several ? get("output").selectedOptions[0].text : "prediction";
     const band = answer.interval ? `, with its ${100 * answer.interval.level} % interval` : "";
     get("along-text").textContent =
       `The ${what} along ${one.name}, all other inputs as they are set${band}: lowest `

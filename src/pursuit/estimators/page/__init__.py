@@ -7,6 +7,7 @@ from typing import Any
 from pursuit.estimators.page.inputs import feature_inputs
 from pursuit.estimators.page.kernels import CannotTravelError
 from pursuit.estimators.page.models import page_model
+from pursuit.estimators.page.table import table_inputs
 from pursuit.plots.parts import global_part
 from pursuit.plots.what_if import WhatIf
 
@@ -16,7 +17,9 @@ _MOST_INPUTS = 300
 """Most features that the panel has a control for. More: a page that is slow to open."""
 
 
-def what_if(model: Any, X: Any = None) -> WhatIf | None:
+def what_if(
+    model: Any, X: Any = None, encoder: Any = None, target: str | None = None
+) -> WhatIf | None:
     """The what-if panel of a fitted model.
 
     Parameters
@@ -25,6 +28,10 @@ def what_if(model: Any, X: Any = None) -> WhatIf | None:
         A fitted model. Of a full-scale model the panel runs the global part.
     X : items, optional
         Rows that give the ranges of the controls; the basis points by default.
+    encoder : TableEncoder, optional
+        The encoder that made the rows of the model: the controls are those of its columns.
+    target : str, optional
+        Name of what a regressor predicts.
 
     Returns
     -------
@@ -50,5 +57,8 @@ def what_if(model: Any, X: Any = None) -> WhatIf | None:
             "itself also looks at the training rows near each new row, which are not in the page.",
             *remarks,
         ]
-    inputs, features = feature_inputs(part, X)
+    answer = numbers["answer"]
+    if target is not None and answer["kind"] == "numbers" and len(answer["names"]) == 1:
+        answer["names"] = [target]
+    inputs, features = feature_inputs(part, X) if encoder is None else table_inputs(encoder, part)
     return WhatIf(inputs=inputs, features=features, model=numbers, remarks=remarks)

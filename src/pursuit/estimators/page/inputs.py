@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from pursuit._types import Floats
-from pursuit.estimators.inputs import dense, feature_names, prediction_rows
+from pursuit.estimators.inputs import feature_names
+from pursuit.estimators.report_rows import model_rows
 from pursuit.estimators.tables import categories_by_position, level_codes
 from pursuit.plots.what_if import Input, decimals
 
@@ -15,15 +16,19 @@ _WHOLE_STEPS = 1000
 """Whole numbers over a longer range than this are taken for any numbers."""
 
 
-def feature_inputs(model: Any, X: Any = None) -> tuple[list[Input], list[dict[str, Any]]]:
+Inputs = tuple[list[Input], list[dict[str, Any]]]
+"""Inputs of a panel, and how each feature is made of them, in the words of ``what_if.js``."""
+
+
+def feature_inputs(model: Any, X: Any = None) -> Inputs:
     """One input for each feature of a model: a number, or a level of a category.
 
     ``X`` are rows that give the ranges and the start, the basis points by default.
     """
-    rows = _rows(model, X)
+    rows = model_rows(model, X)
     names = feature_names(model, rows.shape[1])
     categories = categories_by_position(model)
-    weights = _importance(model, rows.shape[1])
+    weights = feature_weights(model, rows.shape[1])
     inputs: list[Input] = []
     features: list[dict[str, Any]] = []
     for j, name in enumerate(names):
@@ -42,26 +47,41 @@ def feature_inputs(model: Any, X: Any = None) -> tuple[list[Input], list[dict[st
     return inputs, features
 
 
-def number_input(name: str, values: Floats, weight: float) -> Input:
-    """A number between the least and the largest value, starting at the one in the middle."""
+def number_input(
+    name: str,
+    values: Floats,
+    weight: float,
+    *,
+    ends: Floats | None = None,
+    middle: float | None = None,
+    missing: bool = False,
+) -> Input:
+    """A number within the range of some values, starting at the one in the middle.
+
+    ``ends`` and ``middle`` are those of all rows, if they are known.
+    """
     ordered = np.sort(values[np.isfinite(values)])
     if not len(ordered):
         ordered = np.zeros(1)
-    low, high = float(ordered[0]), float(ordered[-1])
+    low, high = map(float, ordered[[0, -1]] if ends is None else ends)
     whole = bool(np.all(ordered == np.rint(ordered))) and 0 < high - low <= _WHOLE_STEPS
     if low == high:
         low, high = low - 0.5, high + 0.5
-    middle = float(ordered[len(ordered) // 2])
+    middle = float(ordered[len(ordered) // 2]) if middle is None else middle
     start = float(np.clip(round(middle, decimals(low, high)), low, high))
-    return Input(name, "number", low=low, high=high, whole=whole, start=start, weight=weight)
+    return Input(
+        name,
+        "number",
+        low=low,
+        high=high,
+        whole=whole,
+        start=start,
+        missing=missing,
+        weight=weight,
+    )
 
 
-def _rows(model: Any, X: Any) -> Floats:
-    points = model._expansion().points if X is None else prediction_rows(model, X)[1]
-    return np.asarray(dense(points), dtype=np.float64)
-
-
-def _importance(model: Any, n: int) -> Floats:
+def feature_weights(model: Any, n: int) -> Floats:
     """How much each feature matters, as far as the model knows."""
     learned = getattr(model, "learning_report_", None)
     for values in (getattr(learned, "importance", None), getattr(learned, "relevance", None)):

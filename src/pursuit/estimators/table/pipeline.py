@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from inspect import BoundArguments, Signature, signature
 from typing import Any, Self
 
@@ -18,6 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit.estimators.components.kernel_cca import SparseKernelCCA
 from pursuit.estimators.gp.sparse import SparseGPRegressor
+from pursuit.estimators.page.table import raw_cells
+from pursuit.estimators.reporting import SourceTable, write_report
 from pursuit.estimators.saving import SavedModel, class_name, made_of, model_class, saved_parts
 from pursuit.estimators.table.columns import TableColumn
 from pursuit.estimators.table.encoder import TableEncoder
@@ -229,13 +232,51 @@ class TablePipeline(Pipeline, SavedModel):
     rate_bounds = ModelMethod()
     aic = ModelMethod()
     bic = ModelMethod()
-    report = ModelMethod()
     conformalize = ModelMethod()
     partial_fit = ModelMethod()
     grow = ModelMethod()
     truncated = ModelMethod()
     without_neighbors = ModelMethod()
     emptied = ModelMethod()
+
+    @available_if(_has("report"))
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        X: Any = None,
+        y: Any = None,
+        *,
+        certify: bool = False,
+        what_if: bool = True,
+    ) -> None:
+        """Write one page of HTML about the fitted model, which needs no network.
+
+        The page is that of the model's ``report``. Its controls and the rows that are predicted
+        worst have the columns of the table.
+
+        Parameters
+        ----------
+        path : path-like
+            File to write; an existing one is replaced.
+        X, y : optional
+            A table, data frame or path with rows to judge the model by, and their targets, which X
+            may hold as in :meth:`fit`.
+        certify, what_if : bool
+            As in the model's ``report``.
+        """
+        self._check_steps()
+        check_is_fitted(self)
+        (_, encoder), (_, model) = self.steps
+        cells = None
+        if X is not None:
+            given = {"X": X, "y": y}
+            self._read_targets(given, "X", keep_gaps=False)
+            cells = partial(raw_cells, encoder, given["X"])
+            with config_context(transform_output="default"):
+                X, y = encoder.transform(given["X"]), given["y"]
+        name = None if self.target_ is None else self.target_.name
+        source = SourceTable(encoder, cells, self.notes_, name)
+        write_report(model, path, X, y, certify=certify, what_if=what_if, source=source)
 
     @property
     def target_(self) -> TableColumn | None:
