@@ -247,7 +247,7 @@ def test_predictions_are_lazy_with_the_right_shapes_and_types(task):
     model = gaussian_process().fit(X, y)
     mean, std = model.predict(rows, return_std=True)
     assert isinstance(mean, da.Array)
-    assert (mean.chunks, std.dtype) == (((1000, 1000, 600),), np.float64)
+    assert (mean.chunks, std.dtype) == (((1000, 1000, 600),), np.float32)
     expected = model.predict(X.astype(np.float32), return_std=True)
     for lazy, now in zip(dask.compute(mean, std), expected, strict=True):
         np.testing.assert_array_equal(lazy, now)

@@ -293,7 +293,7 @@ def test_precomputed(waves, rough_kernel, solver, weighted):
     new = rough_kernel(data.new, data.X)
     np.testing.assert_allclose(model.predict(new), expected.predict(data.new), rtol=1e-7)
     assert model.X_train_ is None
-    with pytest.raises(ValueError, match=r"std_bounds and return_std need k\(x, x\)"):
+    with pytest.raises(ValueError, match=r"k\(x, x\) of the rows.*pass it as diagonal="):
         model.predict(new, return_std=True)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pursuit._types import Floats
-from pursuit.estimators.kernel_model import Expansion, lazily
+from pursuit.estimators.kernel_model import Expansion, in_precision_of_rows
 
 
 class GradientModel:
@@ -16,7 +16,7 @@ class GradientModel:
     _mean_gradient: Callable[[Any], Floats]
     _expansion: Callable[[], Expansion]
 
-    @lazily
+    @in_precision_of_rows
     def predict_gradient(self, X: Any) -> Floats:
         """Gradient of the prediction by the inputs, ∂f/∂x, in units of y per unit of the column.
 
@@ -58,7 +58,7 @@ class GradientModel:
 class GradientProcess(GradientModel):
     """Adds ``predict_gradient`` to a Gaussian process, with the gradient of its error bars."""
 
-    @lazily
+    @in_precision_of_rows
     def predict_gradient(
         self, X: Any, return_std: bool = False, *, include_noise: bool = True
     ) -> Any:

@@ -20,6 +20,7 @@ from pursuit.estimators.inputs import (
     column_variances,
     dense,
     feature_names,
+    in_double,
     in_memory_if_small,
     is_flat,
     known_columns,
@@ -242,7 +243,7 @@ def _encoded_rows(model: Any, X: NumberTable) -> Floats | None:
 def _values(model: Any, rows: Any) -> Floats:
     """What the model says of the rows: shape (n_rows, n_outputs)."""
     decides = hasattr(model, "decision_function")
-    found = np.asarray(model.decision_function(rows) if decides else model.predict(rows))
+    found = np.asarray(in_double(model.decision_function if decides else model.predict)(rows))
     return found.reshape(len(found), -1)
 
 

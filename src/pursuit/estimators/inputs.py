@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numbers
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,21 @@ def n_rows(X: Any) -> int:
     if isinstance(X, RowSource):
         return X.n_rows
     return len(X) if isinstance(X, list) else int(X.shape[0])
+
+
+def in_single(X: Any) -> bool:
+    """Whether an array, a CSR matrix or every column of a data frame is float32."""
+    if isinstance(X, np.ndarray | sparse.csr_array | sparse.csr_matrix):
+        return bool(X.dtype == np.float32)
+    if type(X).__name__ != "DataFrame":
+        return False
+    return {str(dtype).lower() for dtype in X.dtypes} <= _SINGLE
+
+
+def in_double(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A bound method of rows that does not round results to the precision of the rows."""
+    plain = getattr(method, "__wrapped__", None)
+    return method if plain is None else partial(plain, method.__self__)  # type: ignore[attr-defined]
 
 
 def count_rows(X: Any) -> int:
@@ -284,6 +300,8 @@ def held(estimator: Any, X: Any, dtype: DTypeLike = np.float64) -> Any:
     return X.take(np.arange(X.n_rows))
 
 
+_SINGLE = {"float32", "float[pyarrow]"}
+"""What pandas and polars call columns of float32, in lower case."""
 _FEW_VALUES = 10
 """Up to so many values a column goes by steps: flags, counts, codes."""
 _SCALE_ROWS = 10_000
@@ -571,6 +589,12 @@ def prediction_rows(estimator: Any, X: Any) -> tuple[RowSource, Any]:
     """Rows to predict on, and the validated X."""
     X = validate_items(estimator, X, reset=False)
     return (IndexRows(len(X)) if reads_matrix(estimator) else as_rows(X)), X
+
+
+def refuse_diagonal(diagonal: Any, result: str) -> None:
+    """Refuse k(x, x) where nothing is computed from it."""
+    if diagonal is not None:
+        raise ValueError(f"diagonal has no part in {result}: leave it out.")
 
 
 def rows_again(estimator: Any, X: Any) -> tuple[RowSource, Any]:

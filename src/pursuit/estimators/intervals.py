@@ -29,17 +29,20 @@ from pursuit.estimators.inputs import (
     check_lengths,
     compares_categories,
     count_rows,
+    in_double,
+    in_single,
     is_precomputed,
     kernel_matrix_of,
     named_columns,
     prediction_rows,
     reads_matrix,
+    refuse_diagonal,
     seeds,
     validate_labels,
     validate_targets,
     validate_weights,
 )
-from pursuit.estimators.kernel_model import lazily
+from pursuit.estimators.kernel_model import in_precision_of_rows, lazily
 from pursuit.estimators.warning import warn
 from pursuit.plots.parts import global_part
 from pursuit.rows import NumberTable, RowSource, SelectedRows, draw_rows
@@ -162,6 +165,16 @@ def _apart(centre: Floats, spread: Floats, factor: Any, *, up: bool) -> Floats:
     """A number of standard deviations from the prediction, rounded up or down."""
     slack = _UNITS * np.finfo(float).eps * np.abs(centre)
     return np.asarray(centre + factor * spread + (slack if up else -slack))
+
+
+def _outwards(X: Any, ends: Floats, *, up: bool) -> Floats:
+    """Ends of intervals in the precision of the rows, rounded so that none becomes shorter."""
+    if not in_single(X):
+        return ends
+    single = ends.astype(np.float32)
+    short = single < ends if up else single > ends
+    beyond = np.nextafter(single, np.float32(np.inf if up else -np.inf))
+    return np.where(short, beyond, single)
 
 
 def _check_level(name: str, level: Any) -> float:
@@ -364,7 +377,7 @@ class IntervalModel(ConformalModel):
 
         A model without standard deviation returns ones.
         """
-        mean = self.predict(X)
+        mean = in_double(self.predict)(X)
         return mean, np.ones_like(mean)
 
     @property
@@ -379,9 +392,14 @@ class IntervalModel(ConformalModel):
         """Quantile of an observation, in standard deviations from the prediction."""
         return NormalDist().inv_cdf(q)
 
-    @lazily
+    @in_precision_of_rows
     def predict_interval(
-        self, X: Any, level: float = 0.9, method: str = "conformal"
+        self,
+        X: Any,
+        level: float = 0.9,
+        method: str = "conformal",
+        *,
+        diagonal: ArrayLike | None = None,
     ) -> tuple[Floats, Floats]:
         """Intervals that contain a new observation with a given probability.
 
@@ -397,6 +415,8 @@ class IntervalModel(ConformalModel):
             whatever the noise is; see ``coverage_guarantee_``. For several outputs it is the level
             of each output by itself. It takes ``calibration="conformal"`` or :meth:`conformalize`.
             ``"gaussian"``: trusts the model's own distribution.
+        diagonal : array of shape (n_rows,), optional
+            k(x, x) of the rows, which ``method="gaussian"`` needs when ``kernel="precomputed"``.
 
         Returns
         -------
@@ -419,17 +439,25 @@ class IntervalModel(ConformalModel):
         level = _check_level("level", level)
         if self._is_conformal(method):
             factor = self._guaranteed(self._otherwise).largest(level)
+            refuse_diagonal(diagonal, "conformal intervals")
+            centre, spread = self._centre_and_spread(X)
         else:
             check_is_fitted(self)
             factor = self._quantile_factor(0.5 + 0.5 * level)
-        centre, spread = self._centre_and_spread(X)
+            centre, spread = self._distribution(X, diagonal)
         lower = _apart(centre, spread, -factor, up=False)
         upper = _apart(centre, spread, factor, up=True)
-        return np.clip(lower, *self._target_range), np.clip(upper, *self._target_range)
+        lower, upper = (np.clip(end, *self._target_range) for end in (lower, upper))
+        return _outwards(X, lower, up=False), _outwards(X, upper, up=True)
 
-    @lazily
+    @in_precision_of_rows
     def predict_quantile(
-        self, X: Any, q: float | Sequence[float], method: str = "conformal"
+        self,
+        X: Any,
+        q: float | Sequence[float],
+        method: str = "conformal",
+        *,
+        diagonal: ArrayLike | None = None,
     ) -> Floats:
         """Numbers below which a new observation lies with given probabilities.
 
@@ -443,6 +471,8 @@ class IntervalModel(ConformalModel):
             As in :meth:`predict_interval`. Conformal quantiles are on the safe side: for q ≥ ½ an
             observation is at most the quantile with a probability of at least q, and for q < ½ it
             is less than it with a probability of at most q.
+        diagonal : array of shape (n_rows,), optional
+            As in :meth:`predict_interval`.
 
         Returns
         -------
@@ -456,15 +486,25 @@ class IntervalModel(ConformalModel):
         if self._is_conformal(method):
             guarantee = self._guaranteed(self._otherwise)
             factors = [guarantee.quantile(one) for one in levels]
+            refuse_diagonal(diagonal, "conformal quantiles")
+            centre, spread = self._centre_and_spread(X)
         else:
             check_is_fitted(self)
             factors = [self._quantile_factor(one) for one in levels]
-        centre, spread = self._centre_and_spread(X)
+            centre, spread = self._distribution(X, diagonal)
         quantiles = [
             np.clip(_apart(centre, spread, factor, up=one >= 0.5), *self._target_range)
             for one, factor in zip(levels, factors, strict=True)
         ]
+        quantiles = [
+            _outwards(X, values, up=one >= 0.5)
+            for one, values in zip(levels, quantiles, strict=True)
+        ]
         return np.stack(quantiles, axis=-1) if several else quantiles[0]
+
+    def _distribution(self, X: Any, diagonal: Any) -> tuple[Floats, Floats]:
+        """Mean and standard deviation, where the model has one."""
+        raise NotImplementedError
 
     def _is_conformal(self, method: str) -> bool:
         if method not in METHODS:
@@ -501,16 +541,15 @@ class ProcessIntervals(IntervalModel):
         """Mean and standard deviation; ones where a kernel matrix does not hold k(x, x)."""
         if reads_matrix(self):
             return super()._centre_and_spread(X)
-        mean, std = self.predict(X, return_std=True)
+        mean, std = in_double(self.predict)(X, return_std=True)
         return mean, std
 
-    def _is_conformal(self, method: str) -> bool:
-        if method == "gaussian" and reads_matrix(self):
-            raise ValueError(
-                "method='gaussian' needs k(x, x), which a precomputed matrix of k(x, training "
-                "rows) does not hold: use method='conformal', or fit with a callable kernel."
-            )
-        return super()._is_conformal(method)
+    def _distribution(self, X: Any, diagonal: Any) -> tuple[Floats, Floats]:
+        """Mean and standard deviation, with k(x, x) as given for a kernel matrix."""
+        if reads_matrix(self):
+            return in_double(self.predict)(X, return_std=True, diagonal=diagonal)  # type: ignore[no-any-return]
+        refuse_diagonal(diagonal, "a kernel that knows k(x, x)")
+        return self._centre_and_spread(X)
 
 
 class SetModel(ConformalModel):
@@ -559,7 +598,7 @@ class SetModel(ConformalModel):
                 f"no set of known classes reaches {100 * level:g} %: so many of the rows aside are "
                 "of classes that the model was not fitted with. Fit with rows of all classes."
             )
-        chances = self.predict_proba(X)
+        chances = in_double(self.predict_proba)(X)
         sets: NDArray[np.bool_] = 1.0 - chances <= largest
         sets[np.arange(len(sets)), chances.argmax(axis=1)] = True
         return sets
@@ -573,7 +612,7 @@ class SetModel(ConformalModel):
     def _scores(self, X: Any, y: Any) -> Floats:
         names = validate_labels(y)
         check_lengths(X, names)
-        chances = self.predict_proba(X)
+        chances = in_double(self.predict_proba)(X)
         number = class_numbers(names, self.classes_)
         scores = 1.0 - chances[np.arange(len(names)), number]
         unknown = self.classes_[number] != names

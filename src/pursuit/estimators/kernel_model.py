@@ -22,6 +22,8 @@ from pursuit.estimators.inputs import (
     column_names,
     counting_kernel,
     dense,
+    in_double,
+    in_single,
     is_precomputed,
     prediction_rows,
     reads_matrix,
@@ -34,6 +36,7 @@ from pursuit.kernels import (
     CountingKernel,
     Kernel,
     NoFunctionsError,
+    PrecomputedKernel,
     expanded,
     function_name,
     resolve_columns,
@@ -44,25 +47,42 @@ from pursuit.rows import RowSource, as_table, computed, is_dask, map_lazily
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-def lazily(method: Method) -> Method:
+def lazily(method: Method, *, rounded: bool = False) -> Method:
     """Make a method of rows return dask arrays for a dask collection, and compute nothing yet.
 
     The model travels with the tasks, and each of them gives the method a partition in memory.
+    With ``rounded``, rows in float32 have results in float32.
     """
 
     @wraps(method)
     def on_any_rows(self: Any, X: Any, *args: Any, **options: Any) -> Any:
         if not is_dask(X):
-            return method(self, X, *args, **options)
+            found = method(self, X, *args, **options)
+            return _single(found) if rounded and in_single(X) else found
         names = getattr(self, "feature_names_in_", None)
         return map_lazily(
-            partial(_called, method, self, args, options),
+            partial(_called, on_any_rows, self, args, options),
             X,
             None if names is None else [str(name) for name in names],
             getattr(self, "n_features_in_", None),
         )
 
     return on_any_rows  # type: ignore[return-value]
+
+
+def in_precision_of_rows(method: Method) -> Method:
+    """Make a method of rows lazy, and let it return float32 for rows in float32.
+
+    It computes as for all rows: only the results are rounded, at the end. ``in_double`` gives them
+    as they are.
+    """
+    return lazily(method, rounded=True)
+
+
+def _single(found: Any) -> Any:
+    if isinstance(found, tuple):
+        return tuple(map(_single, found))
+    return found.astype(np.float32) if found.dtype == np.float64 else found
 
 
 class ScoredRows(ExplainedModel):
@@ -149,7 +169,8 @@ class SampledRows:
         return self._drawn_jointly(X, n_samples, rng, include_noise)
 
     def _drawn_jointly(self, X: Any, n_samples: int, rng: Any, include_noise: bool) -> Floats:
-        mean, covariance = self.predict(X, return_cov=True, include_noise=include_noise)
+        predict = in_double(self.predict)
+        mean, covariance = predict(X, return_cov=True, include_noise=include_noise)
         single = mean.ndim == 1
         mean = mean.reshape(len(mean), -1)
         covariance = covariance.reshape(len(mean), len(mean), -1)
@@ -314,27 +335,42 @@ class KernelModel:
         A matrix of k(x, training rows) does not hold it. There it is ``diagonal``, or ``constant``
         where k(x, x) is the same for all training rows.
         """
+        if reads_matrix(self) and diagonal is None and constant is not None:
+            return np.full(rows.n_rows, constant)
+        given = self._given_diagonal(rows.n_rows, diagonal)
+        return kernel_diagonal(rows, kernel) if given is None else given
+
+    def _given_diagonal(self, n_rows: int, diagonal: Any) -> Floats | None:
+        """k(x, x) of new rows as passed with a precomputed matrix; None for other kernels."""
         if not reads_matrix(self):
             if diagonal is not None:
                 raise ValueError(
                     "diagonal is for new rows of kernel='precomputed': leave it out, k(x, x) is "
                     "known."
                 )
-            return kernel_diagonal(rows, kernel)
-        if diagonal is None and constant is None:
+            return None
+        if diagonal is None:
             raise ValueError(
                 "this takes k(x, x) of the rows, which a precomputed matrix of k(x, training rows) "
-                "does not hold: pass it as diagonal=, or fit with a callable kernel."
+                "does not hold: pass it as diagonal=, an array with a number for each row, or fit "
+                "with a callable kernel."
             )
-        if diagonal is None:
-            return np.full(rows.n_rows, constant)
-        given = np.asarray(diagonal, dtype=np.float64)
-        if given.shape != (rows.n_rows,) or not np.all(np.isfinite(given)):
-            raise ValueError(
-                f"diagonal must hold k(x, x), a finite number for each of the {rows.n_rows} rows, "
-                f"got shape {given.shape}."
-            )
-        return given
+        given = np.asarray(diagonal)
+        wanted = f"diagonal must hold k(x, x), a finite number for each of the {n_rows} rows"
+        if given.shape != (n_rows,):
+            raise ValueError(f"{wanted}, got shape {given.shape}.")
+        if given.dtype.kind not in "fiu" or not np.all(np.isfinite(given)):
+            raise ValueError(f"{wanted}, got values that are none.")
+        if n_rows and given.min() < 0:
+            raise ValueError(f"{wanted} and at least 0, got {given.min():g}.")
+        return given.astype(np.float64)
+
+    def _compiled_with(self, X: Any, n_rows: int, diagonal: Any) -> CountingKernel:
+        """The one kernel as tiles, which knows k(x, x) of all rows of X."""
+        given = self._given_diagonal(n_rows, diagonal)
+        if given is None:
+            return self._compiled(X)
+        return CountingKernel(PrecomputedKernel(X, given))
 
     def _compiled(self, X: Any) -> CountingKernel:
         """The one kernel as tiles."""

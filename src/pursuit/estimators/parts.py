@@ -17,7 +17,7 @@ from pursuit.estimators.inputs import (
     reads_matrix,
     validate_items,
 )
-from pursuit.estimators.kernel_model import Expansion, lazily
+from pursuit.estimators.kernel_model import Expansion, in_precision_of_rows
 from pursuit.gram import kernel_times
 from pursuit.kernels import (
     CountingKernel,
@@ -59,7 +59,7 @@ class PartsModel:
         single = [0] if getattr(self, "n_features_in_", None) == 1 else None
         return [single if one.columns is None else one.columns for one in self._terms()] + [[]]
 
-    @lazily
+    @in_precision_of_rows
     def predict_parts(self, X: Any, *, center: Any = None) -> Floats:
         """Predict one function for each term of the kernel, where the kernel is a sum.
 
@@ -151,7 +151,7 @@ class PartsOfProcess(PartsModel):
 
     _scale: TargetScale
 
-    @lazily
+    @in_precision_of_rows
     def predict_parts(self, X: Any, return_std: bool = False, *, center: Any = None) -> Any:
         """Predict one function for each term of the kernel, where the kernel is a sum.
 

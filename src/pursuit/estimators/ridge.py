@@ -45,7 +45,7 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.intervals import IntervalModel
-from pursuit.estimators.kernel_model import ScoredRows, lazily
+from pursuit.estimators.kernel_model import ScoredRows, in_precision_of_rows
 from pursuit.estimators.parts import PartsModel
 from pursuit.estimators.span.certify import KINDS
 from pursuit.estimators.span.dense import (
@@ -347,7 +347,7 @@ class SparseKernelRidge(
         self._report_end(run, present)
         return self
 
-    @lazily
+    @in_precision_of_rows
     def predict(self, X: Any) -> Floats:
         """Predict the function at the rows.
 

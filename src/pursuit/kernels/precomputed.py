@@ -32,16 +32,18 @@ class PrecomputedKernel(Kernel):
     ----------
     matrix : array or sparse matrix of shape (n_rows, n_columns)
         The kernel values; square, except where only blocks are asked for.
+    diagonal : array of shape (n_rows,), optional
+        k(a, a) of every row, for rows that are not the columns; else read off the matrix.
     """
 
-    def __init__(self, matrix: Any) -> None:
+    def __init__(self, matrix: Any, diagonal: Vector | None = None) -> None:
         values: Any = matrix.tocsr() if is_sparse(matrix) else np.asanyarray(matrix)
         if values.ndim != 2 or values.dtype.kind not in "fiub":
             raise ValueError(
                 f"matrix must be a 2-D array of real numbers, got dtype {values.dtype} and "
                 f"{values.ndim} dimension(s)."
             )
-        self.matrix = values
+        self.matrix, self.diagonal = values, diagonal
 
     @property
     def positive_definite(self) -> bool:
@@ -59,8 +61,10 @@ class PrecomputedKernel(Kernel):
         return PrecomputedColumns(self.matrix, Z, dtype)
 
     def diag(self, A: Items) -> Vector:
-        """Return matrix[a, a] for every row number a."""
+        """Return k(a, a) for every row number a."""
         n_rows, n_columns = self.matrix.shape
+        if self.diagonal is not None:
+            return np.asarray(self.diagonal[_numbers(A, n_rows)])
         if n_rows != n_columns:
             raise ValueError(f"the diagonal needs a square matrix, got shape {self.matrix.shape}.")
         rows = _numbers(A, n_rows)

@@ -484,6 +484,7 @@ class SparseKernelCCA(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = not is_precomputed(self.kernel_x)
         tags.input_tags.pairwise = is_precomputed(self.kernel_x)
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.target_tags.required = True
         tags.target_tags.two_d_labels = True
         return tags

@@ -54,7 +54,7 @@ from pursuit.estimators.inputs import (
     training_rows,
     weighted_sample,
 )
-from pursuit.estimators.kernel_model import BasisModel, Expansion, lazily
+from pursuit.estimators.kernel_model import BasisModel, Expansion, in_precision_of_rows
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.gram import over_span
 from pursuit.greedy import Path, Pool
@@ -355,7 +355,7 @@ class SparseKernelPCA(
         model._store_bounds(self._tried[: int(n)])
         return model
 
-    @lazily
+    @in_precision_of_rows
     def transform(self, X: Any) -> Floats:
         """Uncorrelated components, in decreasing order of variance.
 
@@ -413,7 +413,7 @@ class SparseKernelPCA(
             coefficients = solve_triangular(self._span.factor, V.T, lower=True, trans="T").T
             return fixed_points(coefficients, points, kernel, start, workers)
 
-    @lazily
+    @in_precision_of_rows
     def reconstruction_error(
         self, X: Any, n_components: int | None = None, *, diagonal: ArrayLike | None = None
     ) -> Floats:
@@ -450,7 +450,7 @@ class SparseKernelPCA(
         inside, minor = np.hstack(parts)
         return np.maximum(squares - inside, 0.0) + minor
 
-    @lazily
+    @in_precision_of_rows
     def score_samples(self, X: Any, *, diagonal: ArrayLike | None = None) -> Floats:
         """Score of rows for novelty detection: the larger, the more like the training rows.
 
@@ -612,3 +612,8 @@ class SparseKernelPCA(
         with Workers(self.n_jobs) as workers:
             whitener = self._span.whitener
             return over_span(rows, kernel, self._points, whitener, part, workers), squares
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -29,7 +29,7 @@ from pursuit.estimators.inputs import (
     resolved_kernel,
     validate_items,
 )
-from pursuit.estimators.kernel_model import lazily
+from pursuit.estimators.kernel_model import in_precision_of_rows
 from pursuit.gram import SpannedView, kernel_diagonal, kernel_times, paired_moments
 from pursuit.greedy import Pool, kernel_matrix
 from pursuit.kernels import CountingKernel
@@ -96,7 +96,7 @@ class View(BaseEstimator):
         """Keep the map of new items: k(·, points) @ coefficients - shift."""
         self.points_, self.coefficients_, self.shift_ = points, coefficients, shift
 
-    @lazily
+    @in_precision_of_rows
     def scores(self, items: Any, n_jobs: int | None) -> Floats:
         """Components of new items."""
         rows, items = self.rows(items, reset=False)

@@ -39,9 +39,9 @@ from pursuit.estimators.full_scale.model import (
 from pursuit.estimators.full_scale.near_rows import LeavingRows, NearRows, distinct, row_numbers
 from pursuit.estimators.gp.class_model import ClassModel
 from pursuit.estimators.gp.classifier import SparseGPClassifier
-from pursuit.estimators.inputs import held, named_columns
+from pursuit.estimators.inputs import held, in_double, named_columns
 from pursuit.estimators.intervals import set_aside
-from pursuit.estimators.kernel_model import lazily
+from pursuit.estimators.kernel_model import in_precision_of_rows
 from pursuit.estimators.reporting import Addition, microseconds
 from pursuit.estimators.warning import warn
 from pursuit.gram import kernel_times
@@ -314,7 +314,7 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
             interrupt(f"{self.n_neighbors_} near rows beside the {self.global_.n_basis_} functions")
         return self
 
-    @lazily
+    @in_precision_of_rows
     def decision_function(self, X: Any) -> Floats:
         """Mean of the log-odds of each class, for two classes those of the second.
 
@@ -329,11 +329,12 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
         """
         check_is_fitted(self)
         if self.n_neighbors_ == 0:
-            return self.global_.decision_function(X)
+            values: Floats = in_double(self.global_.decision_function)(X)
+            return values
         mean = self._latents(X, variance=False).mean
         return mean[:, 0] if self._columns == 1 else mean
 
-    @lazily
+    @in_precision_of_rows
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the classes: the logistic function of the log-odds, averaged over them.
 
@@ -350,7 +351,7 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
         """
         check_is_fitted(self)
         if self.n_neighbors_ == 0:
-            found: Floats = self.global_.predict_proba(X)
+            found: Floats = in_double(self.global_.predict_proba)(X)
             return found
         confidence = Confidence() if self.calibration_ is None else self.calibration_
         return confidence.probabilities(self._latents(X, variance=True))
@@ -377,7 +378,7 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
             labels = np.searchsorted(self.classes_, y)
             found = JudgedRows.of_classes(
                 queries.take(np.arange(queries.n_rows)),
-                [self.global_.predict_proba(X), self.predict_proba(X)],
+                [in_double(model.predict_proba)(X) for model in (self.global_, self)],
                 labels,
                 np.ones(len(labels)),
             )

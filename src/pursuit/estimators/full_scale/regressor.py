@@ -65,6 +65,7 @@ from pursuit.estimators.inputs import (
     TargetScale,
     check_lengths,
     held,
+    in_double,
     named_columns,
     positive,
     training_rows,
@@ -74,7 +75,7 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.intervals import ProcessIntervals, set_aside
-from pursuit.estimators.kernel_model import SampledRows, ScoredRows, lazily
+from pursuit.estimators.kernel_model import SampledRows, ScoredRows, in_precision_of_rows
 from pursuit.estimators.reporting import Addition, microseconds
 from pursuit.estimators.span.certify import KINDS
 from pursuit.gram import ResidualProcess
@@ -403,7 +404,7 @@ class FullScaleGPRegressor(
         self._refuse_gradient("predict_gradient")
         return self.global_.predict_gradient(X, return_std, include_noise=include_noise)
 
-    @lazily
+    @in_precision_of_rows
     def predict(
         self,
         X: Any,
@@ -434,7 +435,8 @@ class FullScaleGPRegressor(
         """
         check_is_fitted(self)
         if self.n_neighbors_ == 0:
-            return self.global_.predict(X, return_std, return_cov, include_noise=include_noise)
+            predict = in_double(self.global_.predict)
+            return predict(X, return_std, return_cov, include_noise=include_noise)
         if return_std and return_cov:
             raise ValueError(
                 "return_std and return_cov cannot both be true: the diagonal of the covariance is "
@@ -476,7 +478,7 @@ class FullScaleGPRegressor(
         *terms, constant = self.global_.part_columns_
         return [*terms, None, constant]
 
-    @lazily
+    @in_precision_of_rows
     def predict_parts(self, X: Any, return_std: bool = False, *, center: Any = None) -> Floats:
         """Predict one function for each term of the kernel, and what near rows add to them.
 
@@ -506,8 +508,8 @@ class FullScaleGPRegressor(
                 "parts of a model with near rows have no standard deviations: use "
                 "without_neighbors().predict_parts(X, return_std=True) for those of its basis."
             )
-        parts: Floats = self.global_.predict_parts(X, center=center)
-        near = self.predict(X) - parts.sum(axis=1)
+        parts: Floats = in_double(self.global_.predict_parts)(X, center=center)
+        near = in_double(self.predict)(X) - parts.sum(axis=1)
         return np.concatenate([parts[:, :-1], near[:, None], parts[:, -1:]], axis=1)
 
     def sample_functions(
@@ -577,7 +579,7 @@ class FullScaleGPRegressor(
         present = validate_weights(sample_weight, len(np.asarray(y))) > 0
         if present.all():
             return mean, std
-        means, stds = self.predict(X, return_std=True)
+        means, stds = in_double(self.predict)(X, return_std=True)
         means[present], stds[present] = mean, std
         return means, stds
 
@@ -767,7 +769,7 @@ class FullScaleGPRegressor(
         Y = np.asarray(y, dtype=np.float64).reshape(rows.n_rows, -1)
         parts = []
         for model in (self.global_, self):
-            mean, std = model.predict(X, return_std=True)
+            mean, std = in_double(model.predict)(X, return_std=True)
             parts.append((Y - mean.reshape(Y.shape), std.reshape(Y.shape)))
         items = rows.take(np.arange(rows.n_rows))
         return JudgedRows.of(items, parts, np.ones(len(Y)), "as given")
@@ -921,7 +923,7 @@ class FullScaleGPRegressor(
         """
         check_is_fitted(self)
         positive("tol", tol)
-        mean, std = self.predict(X_new, return_std=True)
+        mean, std = in_double(self.predict)(X_new, return_std=True)
         rows = self._query_rows(X_new)
         queries = rows.take(np.arange(rows.n_rows))
         kept, own = self._rows_of_exact(X_train, y, sample_weight)

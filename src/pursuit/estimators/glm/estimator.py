@@ -38,6 +38,7 @@ from pursuit.estimators.gp.stages import warn_of_light_rows, with_importance
 from pursuit.estimators.inputs import (
     as_passed,
     check_lengths,
+    in_double,
     n_rows,
     named_columns,
     positive,
@@ -48,7 +49,7 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.intervals import IntervalModel
-from pursuit.estimators.kernel_model import BasisModel, Expansion, ScoredRows, lazily
+from pursuit.estimators.kernel_model import BasisModel, Expansion, ScoredRows, in_precision_of_rows
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.span.features import Span, SpanFeatures
 from pursuit.estimators.span.model import NO_TIME_TO_CERTIFY, time_to_certify
@@ -364,7 +365,7 @@ class SparseKernelGLM(
             interrupt(f"{self.n_basis_} basis functions")
         return self
 
-    @lazily
+    @in_precision_of_rows
     def decision_function(self, X: Any) -> Floats:
         """f + b at the rows.
 
@@ -380,7 +381,7 @@ class SparseKernelGLM(
         """
         return self._as_fitted(self._values(X))
 
-    @lazily
+    @in_precision_of_rows
     def predict(self, X: Any, *, offset: ArrayLike | None = None) -> Floats:
         """What the loss elicits: the mean, the median, quantiles or an expectile.
 
@@ -568,7 +569,7 @@ class SparseKernelGLM(
         if len(losses) == 1:
             values = self._values(X)[:, 0]
             return losses[0].predicted(values), losses[0].spread(values)
-        quantiles = self.predict(X)
+        quantiles = in_double(self.predict)(X)
         half = 0.5 * (quantiles[:, -1] - quantiles[:, 0])
         return quantiles[:, 0] + half, np.maximum(half, self._narrowest)
 

@@ -26,6 +26,7 @@ from pursuit.estimators.classes import (
 from pursuit.estimators.gp.laplace import LaplaceFit
 from pursuit.estimators.inputs import (
     check_lengths,
+    in_double,
     named_columns,
     prediction_rows,
     reads_matrix,
@@ -36,7 +37,7 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.intervals import SetModel
-from pursuit.estimators.kernel_model import BasisModel, ScoredRows, lazily
+from pursuit.estimators.kernel_model import BasisModel, ScoredRows, in_precision_of_rows, lazily
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.span.features import exact_certificate
 from pursuit.gram import kernel_times, over_span
@@ -142,14 +143,15 @@ class ClassModel(ScoredRows, SetModel, ClassifierMixin):
         labels : array of shape (n_rows,)
         """
         check_is_fitted(self)
-        f = self.decision_function(X) if self._columns == 1 else None
+        decide = in_double(self.decision_function)
+        f = decide(X) if self._columns == 1 else None
         if f is not None and np.all(np.abs(f) > _EVEN):
             # The average of the logistic function exceeds ½ where the mean of the log-odds is > 0.
             chosen = (f > 0).astype(np.intp)
         elif hasattr(self, "predict_proba"):
-            chosen = self.predict_proba(X).argmax(axis=1)
+            chosen = in_double(self.predict_proba)(X).argmax(axis=1)
         else:
-            chosen = largest_class(self.decision_function(X))
+            chosen = largest_class(decide(X))
         labels: NDArray[Any] = self.classes_[chosen]
         return labels
 
@@ -203,7 +205,7 @@ class LatentClassModel(ClassModel, BasisModel, ReportedModel, BaseEstimator):
     _laplace: LaplaceFit
     _whitener: Floats
 
-    @lazily
+    @in_precision_of_rows
     def decision_function(self, X: Any) -> Floats:
         """Mean of the log-odds f of each class, for two classes those of the second.
 
@@ -219,7 +221,7 @@ class LatentClassModel(ClassModel, BasisModel, ReportedModel, BaseEstimator):
         return self._as_fitted(self._values(X))
 
     @available_if(_knows_itself)
-    @lazily
+    @in_precision_of_rows
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the classes: the logistic function of the log-odds, averaged over them.
 

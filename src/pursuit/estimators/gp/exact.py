@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import numbers
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -56,11 +56,13 @@ from pursuit.estimators.inputs import (
     check_observed,
     dense,
     held,
+    in_double,
     n_rows,
     named_columns,
     positive,
     prediction_rows,
     reads_matrix,
+    refuse_diagonal,
     rows_again,
     training_rows,
     validate_items,
@@ -68,7 +70,7 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.intervals import ProcessIntervals, set_aside
-from pursuit.estimators.kernel_model import Expansion, KernelModel, ScoredRows, lazily
+from pursuit.estimators.kernel_model import Expansion, KernelModel, ScoredRows, in_precision_of_rows
 from pursuit.estimators.parts import PartsOfProcess
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.span.gaps import GroupedOutputs, joined_certificate, joined_outputs
@@ -381,8 +383,15 @@ class ExactGPRegressor(
         self._report_end()
         return self
 
-    @lazily
-    def predict(self, X: Any, return_std: bool = False, *, include_noise: bool = True) -> Any:
+    @in_precision_of_rows
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        *,
+        include_noise: bool = True,
+        diagonal: ArrayLike | None = None,
+    ) -> Any:
         """Mean of the prediction and, when asked for, its standard deviation, in units of y.
 
         The standard deviation is the middle of :meth:`std_bounds` with ``tol=0.01``. Where the
@@ -397,6 +406,8 @@ class ExactGPRegressor(
             Also return the standard deviation at each row.
         include_noise : bool, default True
             Whether the spread is that of a new observation, or of the function alone.
+        diagonal : array of shape (n_rows,), optional
+            k(x, x) of the rows, which ``return_std`` needs when ``kernel="precomputed"``.
 
         Returns
         -------
@@ -404,6 +415,8 @@ class ExactGPRegressor(
         std : array of the same shape, if ``return_std``
         """
         check_is_fitted(self)
+        if not return_std:
+            refuse_diagonal(diagonal, "a mean alone")
         rows, items = prediction_rows(self, X)
         coefficients = self.dual_coef_.reshape(len(self._weights), -1)
         with Workers(self.n_jobs) as workers:
@@ -412,11 +425,16 @@ class ExactGPRegressor(
         mean = mean[:, 0] if self._single_output else mean
         if not return_std:
             return mean
-        lower, upper = self.std_bounds(X, include_noise=include_noise)
+        lower, upper = self.std_bounds(X, include_noise=include_noise, diagonal=diagonal)
         return mean, 0.5 * (lower + upper)
 
     def std_bounds(
-        self, X: Any, tol: float = 0.01, *, include_noise: bool = True
+        self,
+        X: Any,
+        tol: float = 0.01,
+        *,
+        include_noise: bool = True,
+        diagonal: ArrayLike | None = None,
     ) -> tuple[Floats, Floats]:
         """Bounds on the exact Gaussian process's standard deviation, in units of y.
 
@@ -433,6 +451,9 @@ class ExactGPRegressor(
         include_noise : bool, default True
             Whether it is that of a new observation, or of the function alone. The latter is known
             to ``tol`` only down to a tenth of the noise's deviation.
+        diagonal : array of shape (n_rows,), optional
+            k(x, x) of the rows, needed when ``kernel="precomputed"``, together with a model that
+            was solved by Cholesky.
 
         Returns
         -------
@@ -440,19 +461,21 @@ class ExactGPRegressor(
             Equal where the model was fitted by Cholesky.
         """
         check_is_fitted(self)
-        if reads_matrix(self):
-            raise ValueError(
-                "std_bounds and return_std need k(x, x), which a precomputed matrix of k(x, "
-                "training rows) does not hold: fit with a callable kernel instead."
-            )
         positive("tol", tol)
         if self._parts:
-            ends = [part.std_bounds(X, tol, include_noise=include_noise) for part in self._parts]
+            options = {"include_noise": include_noise, "diagonal": diagonal}
+            ends = [part.std_bounds(X, tol, **options) for part in self._parts]
             lower, upper = zip(*ends, strict=True)
             columns = self._part_columns
             return joined_outputs(lower, columns), joined_outputs(upper, columns)
         queries = held(self, validate_items(self, X, reset=False))
-        kernel = self._compiled(queries)
+        kernel = self._compiled_with(queries, n_rows(queries), diagonal)
+        if reads_matrix(self) and self._factor is None:
+            raise ValueError(
+                "the standard deviation takes the factor of the training matrix, and this model "
+                f"was solved by conjugate gradients (solver_={self.solver_!r}): fit with "
+                "solver='cholesky'."
+            )
         offset = self.noise_ * (1.0 if include_noise else _LATENT_FLOOR)
         width = (1.0 + tol) ** 2 - 1.0
         with Workers(self.n_jobs) as workers:
@@ -460,7 +483,7 @@ class ExactGPRegressor(
             system = self._system(self._problem(nothing, kernel, workers))
             bounds = [
                 (prior, *system.explained(kappa, prior, width, offset, self.max_iter))
-                for _, kappa, prior in query_batches(system.problem, queries)
+                for kappa, prior in self._batches(system.problem, queries)
             ]
         prior, least, most = (np.concatenate(part) for part in zip(*bounds, strict=True))
         # No function varies less than not at all; rounding cannot swap the bounds.
@@ -479,6 +502,16 @@ class ExactGPRegressor(
             np.sqrt(part + noise)[:, None] * self._scale.scale for part in (lower, upper)
         )
         return (lower[:, 0], upper[:, 0]) if self._single_output else (lower, upper)
+
+    def _batches(self, problem: Problem, queries: Any) -> Iterator[tuple[Floats, Floats]]:
+        """κ = W^½k(x) and k(x, x) of some queries at a time."""
+        if not reads_matrix(self):
+            yield from (batch[1:] for batch in query_batches(problem, queries))
+            return
+        root, numbers = system_root(problem), np.arange(len(queries))
+        for where in query_slices(problem, queries):
+            some = numbers[where]
+            yield root * problem.kernel.tile(some, self._points).T, problem.kernel.diag(some)
 
     def leave_one_out(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None
@@ -532,7 +565,8 @@ class ExactGPRegressor(
             mean, std = mean[:, 0], std[:, 0]
         if len(mean) == n_rows(items):
             return mean, std
-        means, stds = self.predict(X, return_std=True)
+        diagonal = np.diagonal(items) if reads_matrix(self) else None
+        means, stds = in_double(self.predict)(X, return_std=True, diagonal=diagonal)
         means[self.train_indices_], stds[self.train_indices_] = mean, std
         return means, stds
 

@@ -16,8 +16,8 @@ from pursuit.estimators.gp.outliers import StudentNoise
 from pursuit.estimators.gp.reweighting import OwnWeights, last_rounds, left_out
 from pursuit.estimators.gp.stages import calibrate_fit
 from pursuit.estimators.gp.varying_noise import VaryingNoise, compiled
-from pursuit.estimators.inputs import TargetScale, prediction_rows
-from pursuit.estimators.kernel_model import SampledRows, lazily
+from pursuit.estimators.inputs import TargetScale, in_double, prediction_rows
+from pursuit.estimators.kernel_model import SampledRows, in_precision_of_rows
 from pursuit.estimators.span.search import RowSplit
 from pursuit.gram import kernel_times
 from pursuit.greedy import Problem, SpanFit
@@ -94,7 +94,7 @@ class OwnNoise(SampledRows):
             f"of the rows wrong altogether; {len(rows)} rows beyond four deviations",
         )
 
-    @lazily
+    @in_precision_of_rows
     def noise_at(self, X: Any) -> Any:
         """Standard deviation of the noise at each row, in units of y.
 
@@ -193,7 +193,7 @@ class OwnNoise(SampledRows):
         noise = self._noise_model
         if noise is None:
             return super()._observed(X, values, rng)
-        scale, draws = self.noise_at(X), rng.standard_normal(values.shape)
+        scale, draws = in_double(self.noise_at)(X), rng.standard_normal(values.shape)
         if isinstance(noise, StudentNoise):
             draws = rng.standard_t(noise.degrees, values.shape) / noise.deviation
         values += scale[..., None] * draws

@@ -65,15 +65,17 @@ from pursuit.estimators.gradients import GradientProcess
 from pursuit.estimators.inputs import (
     dense,
     held,
+    in_double,
     n_rows,
     named_columns,
     positive,
     prediction_rows,
     reads_matrix,
+    refuse_diagonal,
     validate_items,
 )
 from pursuit.estimators.intervals import ProcessIntervals, set_aside
-from pursuit.estimators.kernel_model import ScoredRows, lazily
+from pursuit.estimators.kernel_model import ScoredRows, in_precision_of_rows
 from pursuit.estimators.parts import PartsOfProcess
 from pursuit.estimators.span.certify import KINDS
 from pursuit.estimators.span.dense import check_dense, step_bound
@@ -534,7 +536,7 @@ class SparseGPRegressor(
         if self.calibration_ is not None:
             self._spread, self.noise_ = self.calibration_.spread, self.calibration_.noise
 
-    @lazily
+    @in_precision_of_rows
     def predict(
         self,
         X: Any,
@@ -542,6 +544,7 @@ class SparseGPRegressor(
         return_cov: bool = False,
         *,
         include_noise: bool = True,
+        diagonal: ArrayLike | None = None,
     ) -> Any:
         """Mean of the prediction and, when asked for, its spread, in units of y.
 
@@ -556,6 +559,8 @@ class SparseGPRegressor(
         include_noise : bool, default True
             Whether the spread is that of a new observation, or of the function alone. The noise is
             that of :meth:`noise_at`.
+        diagonal : array of shape (n_rows,), optional
+            k(x, x) of the rows, which ``return_std`` needs when ``kernel="precomputed"``.
 
         Returns
         -------
@@ -570,16 +575,19 @@ class SparseGPRegressor(
             )
         check_is_fitted(self)
         if not (return_std or return_cov):
+            refuse_diagonal(diagonal, "a mean alone")
             return self._as_fitted(self._values(X))
-        if reads_matrix(self):
+        if return_cov and reads_matrix(self):
             raise ValueError(
-                "return_std and return_cov need k(x, x), which a precomputed matrix of "
-                "k(x, training rows) does not hold: fit with a callable kernel instead."
+                "return_cov needs k between all pairs of the rows, which a precomputed matrix of "
+                "k(x, training rows) does not hold: use return_std=True with diagonal=, or fit "
+                "with a callable kernel."
             )
         if self._parts:
-            options = {"return_std": return_std, "return_cov": return_cov}
+            options = {"return_std": return_std, "return_cov": return_cov, "diagonal": diagonal}
             found = [
-                part.predict(X, **options, include_noise=include_noise) for part in self._parts
+                in_double(part.predict)(X, **options, include_noise=include_noise)
+                for part in self._parts
             ]
             means, spreads = (
                 joined_outputs(part, self._part_columns) for part in zip(*found, strict=True)
@@ -587,14 +595,14 @@ class SparseGPRegressor(
             return means, spreads
         noise: Floats | float = self._spread.noise if include_noise else 0.0
         varies = include_noise and self._noise_model is not None
-        bound = self._fitted_basis
+        bound = self._fitted_basis if diagonal is None else None
         if return_std and bound is not None and not varies and self._is_plain(X):
             with single_threaded_blas():
                 variance = self._spread.variance(self._solution, bound(X), bound.kernel.diag(X))
             spread = self._scale.scale * np.sqrt(variance + noise)[:, None]
             return self._as_fitted(self._values(X)), self._as_fitted(spread)
         rows, X = prediction_rows(self, X)
-        kernel = self._compiled(X)
+        kernel = self._compiled_with(X, rows.n_rows, diagonal)
         known = kernel, self._points, self._solution, self._spread
         with Workers(self.n_jobs) as workers:
             values = kernel_times(rows, kernel, self._points, self._coefficient_columns, workers)

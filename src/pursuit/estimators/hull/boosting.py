@@ -33,7 +33,7 @@ from pursuit.estimators.hull.pursue import (
     stop_in_time,
 )
 from pursuit.estimators.inputs import named_columns, seeded_clone, validate_held, validate_weights
-from pursuit.estimators.kernel_model import ScoredRows, lazily
+from pursuit.estimators.kernel_model import ScoredRows, in_precision_of_rows, lazily
 from pursuit.estimators.saving import SavedModel
 from pursuit.greedy import CostMeter, Path, Pursuit
 from pursuit.linalg import single_threaded_blas
@@ -646,7 +646,7 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
             interrupt(f"the {len(self.path_)} rounds so far")
         return self
 
-    @lazily
+    @in_precision_of_rows
     def decision_function(self, X: Any) -> Floats:
         """Votes in [-1, 1]: of the second class, or of each class against the rest.
 
@@ -667,7 +667,7 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         """
         return self._decide(self._votes(X))
 
-    @lazily
+    @in_precision_of_rows
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the classes, calibrated on rows left out.
 

@@ -24,8 +24,14 @@ from pursuit.estimators.hull.pursue import (
     recorded_pieces,
     stop_in_time,
 )
-from pursuit.estimators.inputs import named_columns, seeded, validate_held, validate_weights
-from pursuit.estimators.kernel_model import lazily
+from pursuit.estimators.inputs import (
+    in_double,
+    named_columns,
+    seeded,
+    validate_held,
+    validate_weights,
+)
+from pursuit.estimators.kernel_model import in_precision_of_rows, lazily
 from pursuit.estimators.saving import SavedModel
 from pursuit.estimators.warning import warn
 from pursuit.greedy import CostMeter, Path, Pursuit
@@ -594,7 +600,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
             interrupt(f"the best {self.n_terms_} components so far")
         return self
 
-    @lazily
+    @in_precision_of_rows
     def score_samples(self, X: Any) -> Floats:
         """Log density of each row.
 
@@ -623,7 +629,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         -------
         score : float
         """
-        density = self.score_samples(X)
+        density = in_double(self.score_samples)(X)
         return float(np.average(density, weights=validate_weights(sample_weight, len(density))))
 
     @lazily
@@ -636,7 +642,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         """
         return np.asarray(self._mixture_of().log_joint(self._rows(X)).argmax(axis=1))
 
-    @lazily
+    @in_precision_of_rows
     def predict_proba(self, X: Any) -> Floats:
         """Probability of each component, given the row.
 
@@ -678,7 +684,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         -------
         bic : float
         """
-        density = self.score_samples(X)
+        density = in_double(self.score_samples)(X)
         penalty = self._mixture.n_parameters * np.log(len(density))
         return float(-2.0 * density.sum() + penalty)
 
@@ -689,7 +695,9 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         -------
         aic : float
         """
-        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self._mixture.n_parameters)
+        return float(
+            -2.0 * in_double(self.score_samples)(X).sum() + 2.0 * self._mixture.n_parameters
+        )
 
     def _mixture_of(self) -> Mixture:
         check_is_fitted(self)

@@ -41,7 +41,7 @@ from pursuit.estimators.kernel_model import (
     Expansion,
     KernelModel,
     ScoredRows,
-    lazily,
+    in_precision_of_rows,
 )
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.span.search import cluster_centres, estimator_search, with_checked_points
@@ -328,7 +328,7 @@ class HullRegressor(
             interrupt(f"the {self.n_terms_} terms found so far")
         return self
 
-    @lazily
+    @in_precision_of_rows
     def predict(self, X: Any) -> Floats:
         """Values of the fitted function.
 

@@ -35,6 +35,7 @@ from pursuit.estimators.gradients import GradientModel
 from pursuit.estimators.inputs import (
     check_lengths,
     check_symmetric,
+    in_double,
     named_columns,
     reads_matrix,
     training_rows,
@@ -42,7 +43,7 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
-from pursuit.estimators.kernel_model import BasisModel, ScoredRows, lazily
+from pursuit.estimators.kernel_model import BasisModel, ScoredRows, in_precision_of_rows, lazily
 from pursuit.estimators.lp.growth import POOL, Growth
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.warning import warn
@@ -378,7 +379,7 @@ class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
         self._fit_losses(X, sample, present, losses, np.zeros(len(losses)), np.ones(len(losses)))
         return self
 
-    @lazily
+    @in_precision_of_rows
     def decision_function(self, X: Any) -> Floats:
         """Values of f, for two classes those of the second.
 
@@ -406,7 +407,7 @@ class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
         -------
         labels : array of shape (n_rows,)
         """
-        values = self.decision_function(X)
+        values = in_double(self.decision_function)(X)
         if values.ndim == 1:
             chosen = (values > 0).astype(np.intp)
         else:
@@ -561,7 +562,7 @@ class LPMachineRegressor(MultiOutputMixin, ScoredRows, GradientModel, RegressorM
         self._fit_losses(X, sample, present, losses, shifts, spreads)
         return self
 
-    @lazily
+    @in_precision_of_rows
     def predict(self, X: Any) -> Floats:
         """Values of f.
 

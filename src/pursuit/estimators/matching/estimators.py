@@ -33,6 +33,7 @@ from pursuit.estimators.inputs import (
     TargetScale,
     as_passed,
     check_lengths,
+    in_double,
     is_precomputed,
     named_columns,
     prediction_rows,
@@ -43,7 +44,7 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
-from pursuit.estimators.kernel_model import BasisModel, ScoredRows, lazily
+from pursuit.estimators.kernel_model import BasisModel, ScoredRows, in_precision_of_rows, lazily
 from pursuit.estimators.matching.fit import Judge, MarginJudge, MissJudge, fit_matching
 from pursuit.estimators.matching.search import MatchingModels, MatchingPlan, atoms_of
 from pursuit.estimators.reporting import ReportedModel
@@ -466,7 +467,7 @@ class KernelMatchingPursuitRegressor(
         self._fit_model(X, sample, MissJudge(alpha), None, level, (quantity, caveats))
         return self
 
-    @lazily
+    @in_precision_of_rows
     def predict(self, X: Any) -> Floats:
         """Value of the model.
 
@@ -658,7 +659,7 @@ class KernelMatchingPursuitClassifier(ScoredRows, ClassifierMixin, MatchingPursu
         self._fit_model(X, Sample(rows, Y, weights), judge, loss, level, (quantity, []))
         return self
 
-    @lazily
+    @in_precision_of_rows
     def decision_function(self, X: Any) -> Floats:
         """Values f of the columns, for two classes those of the second.
 
@@ -688,12 +689,12 @@ class KernelMatchingPursuitClassifier(ScoredRows, ClassifierMixin, MatchingPursu
         -------
         labels : array of shape (n_rows,)
         """
-        chosen = largest_class(self.decision_function(X))
+        chosen = largest_class(in_double(self.decision_function)(X))
         labels: NDArray[Any] = self.classes_[chosen]
         return labels
 
     @available_if(_is_logistic)
-    @lazily
+    @in_precision_of_rows
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the classes, for ``loss="logistic"``.
 
@@ -710,7 +711,7 @@ class KernelMatchingPursuitClassifier(ScoredRows, ClassifierMixin, MatchingPursu
         probabilities : array of shape (n_rows, n_classes)
         """
         check_is_fitted(self)
-        p = expit(self.decision_function(X))
+        p = expit(in_double(self.decision_function)(X))
         if p.ndim == 1:
             return np.column_stack([1.0 - p, p])
         total = p.sum(axis=1, keepdims=True)

@@ -38,7 +38,7 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
-from pursuit.estimators.kernel_model import ScoredRows, lazily
+from pursuit.estimators.kernel_model import ScoredRows, in_precision_of_rows, lazily
 from pursuit.estimators.svm.fit import LowRankMachine
 from pursuit.estimators.svm.problem import MachineProblem, OneClassProblem
 
@@ -290,7 +290,7 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         self._report_end(*end, f"C={self.C!r}")
         return self
 
-    @lazily
+    @in_precision_of_rows
     def decision_function(self, X: Any) -> Floats:
         """Values f + b.
 
@@ -564,7 +564,7 @@ class LowRankSVR(ScoredRows, GradientModel, RegressorMixin, LowRankMachine):
         self._report_end(*end, f"C={self.C!r}")
         return self
 
-    @lazily
+    @in_precision_of_rows
     def predict(self, X: Any) -> Floats:
         """Values f + b.
 
@@ -782,7 +782,7 @@ class LowRankOneClassSVM(OutlierMixin, LowRankMachine):
         self._report_end(*end, f"1/nu={1.0 / self.nu:.3g}")
         return self
 
-    @lazily
+    @in_precision_of_rows
     def decision_function(self, X: Any) -> Floats:
         """f - ρ: negative for novel rows.
 
@@ -797,7 +797,7 @@ class LowRankOneClassSVM(OutlierMixin, LowRankMachine):
         """
         return self._values(X)[:, 0]
 
-    @lazily
+    @in_precision_of_rows
     def score_samples(self, X: Any) -> Floats:
         """f: the larger it is, the more a row is like the training rows.
 
@@ -825,7 +825,7 @@ class LowRankOneClassSVM(OutlierMixin, LowRankMachine):
         -------
         labels : array of shape (n_rows,)
         """
-        return np.where(self.decision_function(X) >= 0.0, 1, -1).astype(np.intp)
+        return np.where(self._values(X)[:, 0] >= 0.0, 1, -1).astype(np.intp)
 
     def certify(self, X: Any, sample_weight: ArrayLike | None = None) -> Certificate:
         """Bound the distance of this machine from the one of the full kernel on X.
