@@ -78,6 +78,10 @@ class NumberTable(Table):
     def __len__(self) -> int:
         return self.n_rows
 
+    def __getitem__(self, key: Any) -> Any:
+        """A part of the array of all rows."""
+        return np.asarray(self)[key]
+
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         return read_all(self).astype(dtype or self.dtype, copy=False)
 

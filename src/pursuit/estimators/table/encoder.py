@@ -193,8 +193,8 @@ class TableEncoder(SavedModel, TransformerMixin, BaseEstimator):
         Returns
         -------
         table : EncodedTable or array
-            Numbers. With categories among them it is a table that every estimator of pursuit and
-            of scikit-learn takes, and of which ``np.asarray`` makes an array.
+            Numbers. With names or categories it is a table that every estimator of pursuit and of
+            scikit-learn takes, and of which ``np.asarray`` makes an array.
         """
         check_is_fitted(self)
         return self._encoded(self._raw(X, reset=False), {})
@@ -374,7 +374,7 @@ class TableEncoder(SavedModel, TransformerMixin, BaseEstimator):
                 matrix[numbers] = _features(columns, pieces, numbers, by_fold, tally, raw.label)
             _tell(tally)
             rows = ArrayRows(matrix)
-            if not levels:
+            if not levels and not raw.named:
                 return matrix
         coded = CodedTable(rows, names, levels)
         table: NumberTable = EncodedTable(coded) if levels else coded
