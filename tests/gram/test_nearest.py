@@ -33,15 +33,16 @@ def squared_distances(Q, X):
 
 def full_sort(D, k, *, own=None, before=None, last_first=False):
     """The k smallest entries of each row of D; ``last_first`` breaks ties the wrong way."""
+    numbers = np.arange(D.shape[1])
+    allowed = np.ones(D.shape, dtype=bool)
+    if own is not None:
+        allowed &= numbers != np.asarray(own)[:, None]
+    if before is not None:
+        allowed &= numbers < np.asarray(before)[:, None]
+    ties = np.broadcast_to(-numbers if last_first else numbers, D.shape)
+    first = np.lexsort((ties, D, ~allowed))[:, :k]
     found = np.full((len(D), k), -1)
-    for i, distances in enumerate(D):
-        allowed = [
-            j
-            for j in range(len(distances))
-            if (own is None or j != own[i]) and (before is None or j < before[i])
-        ]
-        allowed.sort(key=lambda j, d=distances: (d[j], -j if last_first else j))
-        found[i, : len(allowed[:k])] = allowed[:k]
+    found[:, : first.shape[1]] = np.where(np.take_along_axis(allowed, first, 1), first, -1)
     return found
 
 
