@@ -30,6 +30,7 @@ from pursuit.estimators.tables import (
     categories_by_position,
     compares_levels,
     encoded,
+    is_missing,
     keep_levels,
     level_codes,
     note_levels,
@@ -521,9 +522,26 @@ def validate_labels(y: Any) -> NDArray[Any]:
             "name their column by target=."
         )
     _refuse_path(y, "labels")
+    y = plain_labels(y)
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     return np.asarray(column_or_1d(y, warn=True))
+
+
+def plain_labels(y: Any) -> Any:
+    """Labels in a column of pandas or polars as an array of their own type; others unchanged.
+
+    scikit-learn would turn whole numbers and truth values that may be missing into floats.
+    """
+    values = y.to_numpy() if hasattr(y, "to_numpy") else y
+    if isinstance(values, np.ndarray) and values.dtype.kind == "O":
+        missing = sum(map(is_missing, values.ravel()))
+        if missing:
+            raise ValueError(
+                f"Input y contains NaN: labels are missing ({missing:,}). Leave out the rows "
+                "without a label."
+            )
+    return values
 
 
 def _refuse_path(y: Any, what: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, time, timedelta
 from functools import partial, reduce
 from operator import or_
 from typing import Any
@@ -76,7 +77,7 @@ class Columns:
         cls, labels: list[Any], values: Callable[[int], NDArray[Any]], dtypes: Sequence[Any]
     ) -> Columns:
         text = [j for j, dtype in enumerate(dtypes) if _is_text(dtype, partial(values, j))]
-        times = [j for j, dtype in enumerate(dtypes) if str(dtype).lower().startswith(_TIMES)]
+        times = [j for j, dtype in enumerate(dtypes) if _is_time(dtype, partial(values, j))]
         return cls(labels, values, text, times)
 
     def named(self, positions: Iterable[int]) -> str:
@@ -130,7 +131,15 @@ def _is_text(dtype: Any, values: Callable[[], NDArray[Any]]) -> bool:
     return name.startswith(_TEXT) and not name.startswith("struct")
 
 
-def _is_missing(value: Any) -> bool:
+def _is_time(dtype: Any, values: Callable[[], NDArray[Any]]) -> bool:
+    """Whether a column of this type holds dates, times or durations; objects are looked at."""
+    if str(dtype).lower() == "object":
+        return any(isinstance(value, date | time | timedelta) for value in values())
+    return str(dtype).lower().startswith(_TIMES)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, NA or NaT."""
     return (
         value is None
         or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
@@ -141,7 +150,7 @@ def _is_missing(value: Any) -> bool:
 def _n_missing(values: NDArray[Any]) -> int:
     if values.dtype.kind == "f":
         return int(np.isnan(values).sum())
-    return sum(map(_is_missing, values)) if values.dtype.kind == "O" else 0
+    return sum(map(is_missing, values)) if values.dtype.kind == "O" else 0
 
 
 def _distinct(values: list[Any], label: Any) -> dict[Any, Any]:
@@ -153,7 +162,7 @@ def _distinct(values: list[Any], label: Any) -> dict[Any, Any]:
             f"column {label!r} holds values that cannot be levels of a category ({error}): "
             "turn them into text."
         ) from error
-    return {value: None if _is_missing(value) else value for value in found}
+    return {value: None if is_missing(value) else value for value in found}
 
 
 def _ordered(values: Iterable[Any]) -> Levels:

@@ -32,7 +32,13 @@ from pursuit.estimators.hull.pursue import (
     recorded_pieces,
     stop_in_time,
 )
-from pursuit.estimators.inputs import named_columns, seeded_clone, validate_held, validate_weights
+from pursuit.estimators.inputs import (
+    named_columns,
+    plain_labels,
+    seeded_clone,
+    validate_held,
+    validate_weights,
+)
 from pursuit.estimators.kernel_model import ScoredRows, in_precision_of_rows, lazily
 from pursuit.estimators.saving import SavedModel
 from pursuit.greedy import CostMeter, Path, Pursuit
@@ -611,9 +617,8 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         """
         self._check_parameters()
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
-        X, y = validate_held(
-            self, X, y, reset=True, accept_sparse=self._accepts_sparse(), dtype=np.float64
-        )
+        checks = {"accept_sparse": self._accepts_sparse(), "dtype": np.float64}
+        X, y = validate_held(self, X, plain_labels(y), reset=True, **checks)
         check_classification_targets(y)
         weights = validate_weights(sample_weight, len(y))
         present = np.flatnonzero(weights > 0)
