@@ -34,6 +34,7 @@ from pursuit.estimators.tables import (
     keep_levels,
     level_codes,
     note_levels,
+    refuse_gaps,
     refuse_text,
     warn_of_new_numbers,
 )
@@ -396,7 +397,7 @@ def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> A
     plain = isinstance(X, np.ndarray) and X.dtype.kind in "fiub"
     numbers = X if plain or reads_matrix(estimator) else encoded(estimator, X, reset=reset)
     if numbers is X:
-        numbers = validate_data(
+        numbers = _validated(
             estimator,
             X,
             reset=reset,
@@ -404,6 +405,16 @@ def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> A
             dtype=[np.float64, np.float32],
         )
     return _with_levels(estimator, numbers, reset=reset)
+
+
+def _validated(estimator: Any, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
+    """What scikit-learn makes of X and y; missing values are told of by column."""
+    try:
+        return validate_data(estimator, X, y, **checks)
+    except ValueError:
+        if not (hasattr(estimator, "kernel") and reads_matrix(estimator)):
+            refuse_gaps(X)
+        raise
 
 
 def _with_levels(estimator: Any, X: Any, *, reset: bool) -> Any:
@@ -447,7 +458,7 @@ def validate_held(
     if source is None:
         X = X if reset else known_columns(estimator, X)
         refuse_text(estimator, X)
-        return validate_data(estimator, X, y, reset=reset, **checks)
+        return _validated(estimator, X, y, reset=reset, **checks)
     rows = held(estimator, validate_source(estimator, source, reset=reset))
     if isinstance(y, str) and y == "no_validation":
         return check_array(rows, estimator=estimator, **checks)

@@ -108,15 +108,28 @@ class Columns:
 
     def check_gaps(self) -> None:
         """Refuse missing numbers; a missing text is a level."""
-        counts = {j: _n_missing(self.values(j)) for j in range(len(self.labels))}
-        gaps = [j for j in counts if counts[j] and j not in self.text]
-        if gaps:
-            shown = ", ".join(f"{self.labels[j]!r} ({counts[j]:,})" for j in gaps[:_SHOWN])
-            more = f" and {len(gaps) - _SHOWN} more" if len(gaps) > _SHOWN else ""
-            raise ValueError(
-                f"Input X contains NaN: values are missing in columns {shown}{more}. Fill them in "
-                f"or leave them out, or let {_ENCODER} fill them and note where they were."
-            )
+        numbers = [j for j in range(len(self.labels)) if j not in self.text]
+        _refuse_counted(
+            [self.labels[j] for j in numbers], [_n_missing(self.values(j)) for j in numbers]
+        )
+
+
+def refuse_gaps(X: Any) -> None:
+    """Refuse missing numbers in an array, by the positions of its columns; other X may pass."""
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f":
+        _refuse_counted(range(X.shape[1]), np.isnan(X).sum(axis=0).tolist())
+
+
+def _refuse_counted(labels: Sequence[Any], counts: Sequence[int]) -> None:
+    """Refuse columns in which a number of values is missing."""
+    gaps = [f"{label!r} ({n:,})" for label, n in zip(labels, counts, strict=True) if n]
+    if gaps:
+        more = f" and {len(gaps) - _SHOWN} more" if len(gaps) > _SHOWN else ""
+        raise ValueError(
+            f"Input X contains NaN: values are missing in columns {', '.join(gaps[:_SHOWN])}{more}."
+            f" Fill them in or leave them out, or let {_ENCODER} fill them and note where they "
+            "were."
+        )
 
 
 def _has_text(row: Any) -> bool:

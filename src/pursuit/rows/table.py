@@ -195,9 +195,11 @@ def check_finite(
 def not_finite(missing: bool, column: str, name: str, row: int, argument: str = "X") -> ValueError:
     """The error for a value that is missing or too large."""
     what = "NaN" if missing else "infinity or a value too large for dtype('float64')"
+    encoder = "let pursuit.TableEncoder (pursuit.make_table_pipeline(model)) fill in the values"
+    other = encoder if missing and argument == "X" else "correct the values in the file"
     return ValueError(
         f"Input {argument} contains {what}: {column} of {name}, in row {row} (counted from 0). "
-        "Remove such rows, or fill in the values before the file is written."
+        f"Remove such rows, or {other}."
     )
 
 
