@@ -100,7 +100,7 @@ def test_ctrl_c_ends_a_run_with_its_own_code(command, tmp_path, monkeypatch):
 
 def test_a_report_of_nothing(command, tmp_path):
     found = command("report", "--results", tmp_path / "nowhere")
-    assert found.exit_code == 1
+    assert found.exit_code == 2
     assert "there are no results in" in found.stderr
     assert "Traceback" not in found.output
 
@@ -122,7 +122,7 @@ def test_a_file_in_the_place_of_the_folder(command, tmp_path):
 def test_missing_data_are_missed_before_the_work_begins(command, tmp_path, monkeypatch):
     monkeypatch.setenv("PURSUIT_DATA", str(tmp_path))
     found = command("run", "z03-section8", "ss00-fig4", "--output", tmp_path / "out")
-    assert found.exit_code == 1
+    assert found.exit_code == 2
     assert "usps.npz is not in" in found.stderr
     assert "PURSUIT_DATA" in found.stderr
     assert "Needed by ss00-fig4." in found.stderr

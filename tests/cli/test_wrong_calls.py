@@ -42,11 +42,11 @@ def at(tmp_path_factory):
         "infinite.csv": _columns(a=["inf" if i == 3 else i % 7 for i in range(_N)]),
         "weights.csv": _columns(w=[i - 2 for i in range(_N)], v=["heavy"] * _N),
         "no-target.csv": {"area": range(_N), "price": [""] * _N},
+        "endless.csv": _columns() | {"price": ["inf", *range(_N - 1)]},
         "gapped.csv": _columns() | {"price": [""] * _N},
         "one-row.csv": {"area": [1], "price": [2]},
         "one-class.csv": {"area": range(_N), "kind": ["cheap"] * _N},
         "only-target.csv": {"price": range(_N)},
-        "twice.csv": {"area": range(_N), "price": range(_N)},
         "targetless.csv": {"area": range(_N), "city": ["Graz"] * _N},
         "renamed.csv": {"areas": range(_N), "city": ["Graz"] * _N},
         "other-types.csv": {"area": ["large"] * _N, "city": ["Graz"] * _N},
@@ -137,6 +137,7 @@ CALLS = [
     ("fit {}/good.csv -t kind --task regression -o {}/new.pursuit", "--task classification"),
     ("fit {}/no-target.csv -t price -o {}/new.pursuit", "name another with --target"),
     ("fit {}/one-class.csv -t kind --task classification -o {}/new.pursuit", "class"),
+    ("fit {}/endless.csv -t price -o {}/new.pursuit", "leave such rows out"),
     ("fit {}/one-row.csv -t price -o {}/new.pursuit", "2 are the least"),
     ("fit {}/holes.csv -t price --impute drop -o {}/new.pursuit", "leave --impute drop out"),
     # Files that are not tables
@@ -183,7 +184,7 @@ CALLS = [
     ("inspect {}/good.csv", "a model is needed here"),
     ("inspect {}/notes.txt", "not a file written by pursuit"),
     ("report {}/price.pursuit {}/good.csv -o {}/page.csv", "must end in .html"),
-    ("report {}/price.pursuit -o {}/price.pursuit --force", "must end in .html"),
+    ("report {}/price.pursuit -o {}/price.pursuit --force", "name another file for the output"),
     ("report {}/price.pursuit {}/targetless.csv -o {}/page.html", "no column 'price'"),
     ("report {}/price.pursuit {}/no-target.csv -o {}/page.html", "'city'"),
     ("report {}/price.pursuit {}/gapped.csv -o {}/page.html", "name a table with targets"),
@@ -213,6 +214,18 @@ def test_the_same_call_set_right_works(at, tmp_path):
     """What the line of a refused table proposes is taken."""
     for more in (["--drop-unusable"], ["--drop", "day"], ["--date-format", "%d/%m/%Y"]):
         out = tmp_path / "-".join(more).replace("/", "")
-        words = ["fit", at / "gap.csv", "-t", "price", *more, "--model", "sparse", "--n-basis", 8, "-o", out]
+        words = [
+            "fit",
+            at / "gap.csv",
+            "-t",
+            "price",
+            *more,
+            "--model",
+            "sparse",
+            "--n-basis",
+            8,
+            "-o",
+            out,
+        ]
         result = run(words)
         assert result.exit_code == 0, result.output

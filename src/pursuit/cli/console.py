@@ -32,7 +32,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the output if it e
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show warnings and errors only.")]
 
 # Typer brings a copy of click, or uses click itself: this is the class of the one that it uses.
-_UsageError = typer.BadParameter.__bases__[0]
+_UsageError: Any = typer.BadParameter.__bases__[0]
 
 
 class WrongCallError(Exception):
@@ -42,19 +42,19 @@ class WrongCallError(Exception):
 class Commands(TyperGroup):
     """Commands whose wrong calls get one line, as all other errors do."""
 
-    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(self, *args: Any, **options: Any) -> Any:
         """Run a command and end the process with its exit code."""
         try:
-            code = super().main(*args, standalone_mode=False, **extra)
+            code = super().main(*args, **(options | {"standalone_mode": False}))
         except _UsageError as error:
             if type(error).__name__ == "NoArgsIsHelpError":
-                error.show()  # type: ignore[attr-defined]
+                error.show()
             else:
                 tell(f"pursuit: {_usage(error)}")
             code = WRONG_CALL
         except typer.Abort:
             code = FAILURE
-        if not standalone_mode:
+        if not options.get("standalone_mode", True):
             return code
         sys.exit(code or 0)
 
@@ -84,6 +84,7 @@ def say_json(facts: dict[str, Any]) -> None:
 
 
 def finite(value: Any) -> Any:
+    """A value for JSON, in which None stands for infinity and NaN."""
     if isinstance(value, dict):
         return {key: finite(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -12,7 +12,8 @@ import typer
 
 from pursuit.cli.console import Debug, Force, WrongCallError, ending, say
 from pursuit.cli.files import refuse_output
-from pursuit.cli.fit import Kind, fit
+from pursuit.cli.fit import fit
+from pursuit.cli.fitting import Kind
 from pursuit.cli.inspect import inspect
 from pursuit.cli.predict import predict
 from pursuit.cli.report import report

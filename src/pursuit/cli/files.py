@@ -172,7 +172,7 @@ def sink_of(path: Path) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def file_for(path: Path) -> Iterator[Path]:
-    """A file that somebody else writes: the path itself, or one that goes to a stream at the end."""
+    """A file that somebody else writes: the path itself, or what goes to a stream at the end."""
     if not is_stream(path):
         yield path
         return

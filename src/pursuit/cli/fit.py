@@ -127,7 +127,7 @@ def fit(
             raise WrongCallError(
                 f"--target is given twice, {' and '.join(target)}: name one column."
             )
-        if as_json and is_stream(output):
+        if as_json and str(output) == STANDARD:
             raise WrongCallError(f"--json writes to standard output: name a file, not -o {output}.")
         refuse_output(output, force, [data], model=True)
         _check_date_format(date_format)

@@ -6,6 +6,7 @@ Nothing that is slow to import is imported before the work begins.
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import shlex
 import time
@@ -97,7 +98,7 @@ class Result:
 
         model = model_in(self.pipeline)
         found = [f"{name}: {size_of(model)} for {self.rows:,} rows, {self.seconds:.1f} s"]
-        calibration = getattr(model, "calibration_", None)
+        calibration: Any = getattr(model, "calibration_", None)
         if hasattr(calibration, "rmse"):
             error = calibration.rmse * float(model._scale.scale[0])
             found.append(f"error on rows left out: {error:.4g} (root mean square)")
@@ -186,10 +187,15 @@ def _observed(table: Any, request: Request) -> tuple[Task, str, Any]:
         raise WrongCallError(
             f"{table.name} has {len(rows.y)} rows to learn from, and 2 are the least: add rows."
         )
+    if task is Task.regression and (count := int((abs(rows.y) == math.inf).sum())):
+        raise WrongCallError(
+            f"the target {request.target!r} holds infinity, in {count:,} of {len(rows.y):,} rows: "
+            "leave such rows out, or write nothing there."
+        )
     if task is Task.classification and len(set(rows.y.tolist())) == 1:
         raise WrongCallError(
-            f"the target {request.target!r} holds one class, {rows.y[0]}, and 2 are the least: name "
-            "another with --target."
+            f"the target {request.target!r} holds one class, {rows.y[0]}, and 2 are the least: "
+            "name another with --target."
         )
     weights = rows.per_row.get("sample_weight")
     if weights is not None and not (weights >= 0).all():
@@ -232,11 +238,13 @@ def _remedy(problems: dict[str, str], request: Request) -> str:
             "numbers, or leave --weight out."
         )
     told = "; ".join(f"column {name!r}: {problem}" for name, problem in problems.items())
-    told = re.sub(
-        r'date_format="([^"]*)"', lambda form: f"--date-format {shlex.quote(form[1])}", told
-    )
+    told = re.sub(r'date_format="([^"]*)"', _as_option, told)
     drop = " ".join(f"--drop {shlex.quote(name)}" for name in problems)
     return f"{told}: add --drop-unusable, or {drop}."
+
+
+def _as_option(form: re.Match[str]) -> str:
+    return f"--date-format {shlex.quote(form[1])}"
 
 
 # The model

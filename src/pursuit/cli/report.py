@@ -20,6 +20,7 @@ from pursuit.cli.console import (
     tell,
 )
 from pursuit.cli.files import (
+    STANDARD,
     ModelArgument,
     file_for,
     is_stream,
@@ -47,7 +48,7 @@ def report(
     with ending(debug):
         refuse_both([model, data], "the model and the table")
         refuse_output(output, force, [model, data], suffixes=[".html", ".htm"])
-        if as_json and is_stream(output):
+        if as_json and str(output) == STANDARD:
             raise WrongCallError(f"--json writes to standard output: name a file, not -o {output}.")
         loaded = load_model(model)
         if not hasattr(loaded, "report"):
@@ -83,8 +84,8 @@ def _labelled(loaded: Any, model: Path, data: Path, quiet: bool) -> tuple[Any, A
     except TableError as error:
         told = "; ".join(error.problems.values()) or str(error)
         raise WrongCallError(
-            f"{table.name} cannot judge the model, its target {column.name!r}: {told}: name a table "
-            "with targets, or none."
+            f"{table.name} cannot judge the model, its target {column.name!r}: {told}: name a "
+            "table with targets, or none."
         ) from error
     for note in rows.notes:
         tell(f"note: {note}", quiet=quiet)

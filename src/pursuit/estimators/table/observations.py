@@ -256,7 +256,8 @@ def _labels(
         values = as_texts(of_array(values))
         missing = np.array([text is None or text.strip() in _NO_CLASS for text in values])
     present = np.array(values[~missing].tolist())
-    if present.dtype.kind == "f" and (present == np.floor(present)).all():
+    whole = present.dtype.kind == "f" and bool(np.isfinite(present).all())
+    if whole and (present == np.floor(present)).all():
         present = present.astype(np.int64)
     labels = np.zeros(len(values), dtype=present.dtype)
     labels[~missing] = present
