@@ -139,7 +139,7 @@ def observations(
     kept = np.flatnonzero(~missing)
     given = {name: _safe_indexing(passed, kept) for name, passed in given.items()}
     notes.append(_left_out(len(values) - len(kept), target))
-    return Observations(_with_rows(X, kept), values[kept], given, column, notes)
+    return Observations(with_rows(X, kept), values[kept], given, column, notes)
 
 
 def _opened(path: Any, texts: Sequence[str]) -> Any:
@@ -152,7 +152,7 @@ def _n_rows(X: Any) -> int:
     return X.n_rows if isinstance(X, Table) else int(_num_samples(X))
 
 
-def _with_rows(X: Any, rows: Indices) -> Any:
+def with_rows(X: Any, rows: Indices) -> Any:
     """Some rows of a table, by their increasing numbers."""
     raw = raw_table(X)
     return raw.table.with_rows(rows) if isinstance(raw, ArrowColumns) else _safe_indexing(X, rows)

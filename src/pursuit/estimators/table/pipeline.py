@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from functools import partial, wraps
 from inspect import BoundArguments, Signature, signature
-from typing import Any, Self
+from typing import Any, Never, Self
 
 from numpy.typing import ArrayLike
 from sklearn import config_context
@@ -277,6 +277,11 @@ class TablePipeline(Pipeline, SavedModel):
         name = None if self.target_ is None else self.target_.name
         source = SourceTable(encoder, cells, self.notes_, name)
         write_report(model, path, X, y, certify=certify, what_if=what_if, source=source)
+
+    @property
+    def inverse_transform(self) -> Never:
+        """Not there: encoded rows cannot be turned back into a table."""
+        raise AttributeError
 
     @property
     def target_(self) -> TableColumn | None:
