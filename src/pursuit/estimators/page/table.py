@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -98,10 +99,12 @@ def _number(column: TableColumn, weight: float, rows: Floats) -> Input:
 
 
 def _time(column: TableColumn, weight: float, rows: Floats) -> Input:
-    days = np.array([column.lowest, column.highest, column.fill])
+    ends = np.array([column.lowest, column.highest])
+    # What stands for a gap is a median, which may be noon between two days.
+    days = np.concatenate([ends, rows[rows[:, 0] != column.fill, 0]])
     clock = "day" in column.parts or bool(np.any(days != np.floor(days)))
-    unit, size = ("m", _MINUTES) if clock else ("D", 1)
-    low, high, start = (str(np.datetime64(round(day * size), unit)) for day in days)  # type: ignore[call-overload]
+    texts = (str(np.datetime64(math.floor(day * _MINUTES), "m")) for day in (*ends, column.fill))
+    low, high, start = (text if clock else text[:10] for text in texts)
     return Input(
         column.name,
         "date",
