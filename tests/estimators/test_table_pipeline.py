@@ -337,6 +337,7 @@ def test_every_method_of_rows_is_offered():
         "predict_gradient",  # by encoded features
         "inverse_transform",  # to encoded rows
         "correlations",  # of two tables
+        "report",  # a method of its own, whose page has the columns of the table
         "as_linear_operator",
         "preconditioner",
         "residual_bound",
