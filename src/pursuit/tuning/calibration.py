@@ -587,21 +587,26 @@ def log_loss(probabilities: Floats, labels: Indices, weights: Floats) -> float:
     return float(np.average(log_losses(probabilities, labels), weights=weights))
 
 
-def sloped_loss(mean: Floats, targets: Floats, weights: Floats) -> float:
-    """Weighted mean log loss of predictions of ±1 targets (one column per class) at the best slope.
+def sloped_losses(mean: Floats, targets: Floats, weights: Floats) -> Floats:
+    """Log losses of predictions of ±1 targets (one column per class) at the best common slope.
 
     For predictions μ the probabilities are softmax(aμ), or those of log-odds aμ for a single
-    column, with the best a: the scale of μ does not matter.
+    column, with the a of the least weighted mean: the scale of μ does not matter.
     """
     if mean.shape[1] == 1:
         mean, targets = np.hstack([-0.5 * mean, 0.5 * mean]), np.hstack([-targets, targets])
     own = mean[np.arange(len(mean)), targets.argmax(axis=1)]
 
-    def loss(log_slope: float) -> float:
+    def losses(log_slope: float) -> Floats:
         a = np.exp(log_slope)
-        return float(np.average(logsumexp(a * mean, axis=1) - a * own, weights=weights))
+        return np.asarray(logsumexp(a * mean, axis=1) - a * own)
 
-    return float(minimize_scalar(loss, bounds=(-3.0, 6.0), method="bounded").fun)
+    found = minimize_scalar(
+        lambda log_slope: float(np.average(losses(log_slope), weights=weights)),
+        bounds=(-3.0, 6.0),
+        method="bounded",
+    )
+    return losses(float(found.x))
 
 
 def fit_confidence(
@@ -688,7 +693,8 @@ def loss_curve(solution: SpanSolution, rows: HeldOut, *, in_fit: bool) -> Floats
             mean = rows.targets - error
         else:
             mean = U[:n].T @ solution.z[:n]
-        curve[n - 1] = sloped_loss(mean, rows.targets, rows.weights)
+        losses = sloped_losses(mean, rows.targets, rows.weights)
+        curve[n - 1] = float(np.average(losses, weights=rows.weights))
     return curve
 
 

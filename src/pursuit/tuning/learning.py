@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,9 +15,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from pursuit._types import Floats
+from pursuit._types import Floats, Indices
 from pursuit.kernels import compile_kernel
-from pursuit.tuning.calibration import Calibration, Confidence, sloped_loss
+from pursuit.tuning.calibration import Calibration, Confidence, sloped_losses
 from pursuit.tuning.evidence import Evidence
 from pursuit.tuning.periods import at_period, candidate_periods, periodic_parts, theta_units
 
@@ -39,7 +39,9 @@ _NOTHING = 0.1  # Evidence per row above noise below which single features are t
 _PROBED = "matern52"  # The family by which starts are judged.
 _PROBES, _PROBE_WIDTHS, _LONG = 20, (0.3, 1.0), 10.0
 _SHORT = 8.0, 16.0, 32.0  # Parts of the common length scales tried against fine detail.
-_JUDGING_ROWS = 500  # Rows needed to compare shapes by their log loss.
+_JUDGING_ROWS = 500  # Further rows needed to compare shapes by their log loss.
+_FOLDS, _FOLDED_ROWS = 3, 30  # Parts of fewer rows that judge in turn; fewest rows to divide.
+_SURE = 1.0  # Standard errors by which a shape must lose less there than the evidence's choice.
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,7 @@ def best_family(
     variance: float,
     noise: NoiseRange,
     late: Callable[[], bool] = never,
+    families: Sequence[str] = FAMILIES,
     **search: Any,
 ) -> Learned:
     """The family with the largest evidence, with the stages of all families that were tried.
@@ -153,7 +156,7 @@ def best_family(
     learned: list[Learned] = []
 
     def compare(starts: Floats) -> None:
-        for family in FAMILIES:
+        for family in families:
             if not (learned and late()):
                 kernel = family_kernel(family, scales, variance, starts)
                 learned.append(maximise(first, kernel, noise, family, late=late, **search))
@@ -164,7 +167,7 @@ def best_family(
         compare(probe_features(first, scales, variance, noise))
     if not late():
         # A rough family finds some of the detail from any start, and would hide the better one.
-        smooth = [candidate for candidate in learned if candidate.family == _PROBED]
+        smooth = [candidate for candidate in learned if candidate.family == _PROBED] or learned
         best = max(smooth, key=lambda one: one.evidence_per_row)
         starts = short_scales(first, best, scales, variance, noise)
         if starts is not None:
@@ -474,10 +477,13 @@ class Shape:
         u.
     learned : Learned
         Kernel on x/u, and noise.
+    learn : callable
+        Learns them again, from other rows of x/u.
     """
 
     units: Floats
     learned: Learned
+    learn: Callable[[Evidence], Learned]
 
     def rescaled(self, data: Evidence) -> Evidence:
         """The data in these units."""
@@ -507,32 +513,41 @@ def learn_shape(
     """Learn kernel family and length scales for targets of ±1, one column per class.
 
     The family is the one with the largest evidence if every feature has its own length scale. Many
-    length scales can have a large evidence and still mislead. They are compared on further rows
-    with one common length scale, in units of the features or of their deviations. If there are
-    fewer than 500 further rows, the evidence decides, less ½ log of the number of values per
-    hyper-parameter. Once ``late()`` is true, the shapes learned so far are compared.
+    length scales can have a large evidence and still mislead. They are compared with one common
+    length scale, in units of the features or of their deviations, by the log loss of further rows.
+    If there are fewer than 500 of those, each third of the first rows is predicted by what the
+    others have learned. Of fewer than 30 rows, or once ``late()`` is true, the evidence decides,
+    less ½ log of the number of values per hyper-parameter.
     """
     first = first_rows(data)
     scales = deviations * np.sqrt(len(deviations))
-    separate = Shape(
-        np.ones(len(deviations)), best_family(first, scales, variance, noise, late, **search)
-    )
-    shapes = [separate]
+    own = best_family(first, scales, variance, noise, late, **search)
+    family, stages = own.family, own.stages
+
+    def separate(some: Evidence) -> Learned:
+        return best_family(
+            some, scales, variance, noise, late, families=[family], **search
+        )
+
+    shapes = [Shape(np.ones(len(deviations)), own, separate)]
     if len(deviations) > 1:
-        family, stages = separate.learned.family, separate.learned.stages
         for units in (deviations, np.ones(len(deviations))):
             width = float(np.sqrt(np.sum((deviations / units) ** 2)))
             kernel = _common(family, width, variance)
-            in_units = replace(first, X=first.X / units)
-            learned = maximise(in_units, kernel, noise, f"{family}, one", late=late, **search)
+            common = _learner(kernel, noise, f"{family}, one", late=late, **search)
+            learned = common(replace(first, X=first.X / units))
             stages = stages + learned.stages
-            shapes.append(Shape(units, replace(learned, family=family)))
-    else:
-        stages = separate.learned.stages
-    best = _best(shapes, data)
+            shapes.append(Shape(units, replace(learned, family=family), common))
+    best = _best(shapes, data, late)
     best = replace(best, learned=replace(best.learned, stages=stages))
     more = second_stage(best.rescaled(data), best.learned, noise, late)
     return replace(best, learned=more).in_features()
+
+
+def _learner(
+    kernel: Any, noise: NoiseRange, family: str, **options: Any
+) -> Callable[[Evidence], Learned]:
+    return lambda data: maximise(data, kernel, noise, family, **options)
 
 
 def _common(family: str, width: float, variance: float) -> Any:
@@ -545,29 +560,66 @@ def _common(family: str, width: float, variance: float) -> Any:
     return constant * Matern(width, bounds, nu=kernel.k2.nu)
 
 
-def _best(shapes: list[Shape], data: Evidence) -> Shape:
-    """The best shape, by log loss on further rows, or by penalised evidence if they are few."""
+def _best(shapes: list[Shape], data: Evidence, late: Callable[[], bool]) -> Shape:
+    """The best shape, by log loss on rows that it was not learned from where there are enough."""
+    if len(shapes) == 1:
+        return shapes[0]
+    first = first_rows(data)
     if len(data.X) - FIRST_ROWS >= _JUDGING_ROWS:
-        return min(shapes, key=lambda shape: class_loss(shape.learned, shape.rescaled(data)))
-    values = float(data.weights[:FIRST_ROWS].sum()) * data.y.shape[1]
+        further = data.take(slice(FIRST_ROWS, None))
+
+        def loss(shape: Shape) -> float:
+            losses = class_losses(shape.learned, shape.rescaled(first), shape.rescaled(further))
+            return float(np.average(losses, weights=further.weights))
+
+        return min(shapes, key=loss)
+    rows = float(first.weights.sum())
+    penalty = 0.5 * float(np.log(rows * data.y.shape[1]))
 
     def evidence(shape: Shape) -> float:
-        free = len(shape.learned.kernel.theta)
-        rows = float(data.weights[:FIRST_ROWS].sum())
-        return shape.learned.evidence_per_row * rows - 0.5 * free * float(np.log(values))
+        return shape.learned.evidence_per_row * rows - penalty * len(shape.learned.kernel.theta)
 
-    return max(shapes, key=evidence)
+    best = max(shapes, key=evidence)
+    if len(first.X) < _FOLDED_ROWS or late():
+        return best
+    folds = _folds(first)
+    losses = {id(shape): _folded_losses(shape, first, folds) for shape in shapes}
+
+    def gain(shape: Shape) -> float:
+        """How much less a shape loses than the one of the largest evidence, in standard errors."""
+        gains = losses[id(best)] - losses[id(shape)]
+        mean = float(np.average(gains, weights=first.weights))
+        spread = float(np.average((gains - mean) ** 2, weights=first.weights))
+        return mean / np.sqrt(spread / len(gains)) if spread > 0.0 else 0.0
+
+    surest = max(shapes, key=gain)
+    return surest if gain(surest) > _SURE else best
 
 
-def class_loss(learned: Learned, data: Evidence) -> float:
-    """Log loss at the best slope, on later rows, of a regression on ±1 to the first 500 rows."""
-    first = first_rows(data)
+def _folds(data: Evidence) -> Indices:
+    """The part that each row belongs to; identical rows are in the same one."""
+    _, group = np.unique(data.X, axis=0, return_inverse=True)
+    parts: Indices = np.ravel(group) % _FOLDS
+    return parts
+
+
+def _folded_losses(shape: Shape, data: Evidence, folds: Indices) -> Floats:
+    """Log losses of the rows of each part, predicted by what the other parts have learned."""
+    rescaled, losses = shape.rescaled(data), np.empty(len(folds))
+    for part in range(_FOLDS):
+        others, own = np.flatnonzero(folds != part), np.flatnonzero(folds == part)
+        fitted, judged = rescaled.take(others), rescaled.take(own)
+        losses[own] = class_losses(shape.learn(fitted), fitted, judged)
+    return losses
+
+
+def class_losses(learned: Learned, fitted: Evidence, judged: Evidence) -> Floats:
+    """Log losses at the best slope, of rows to judge by, of a regression on ±1 to other rows."""
     kernel = compile_kernel(learned.kernel)[0]
-    C = kernel.tile(first.X, first.X)
-    C[np.diag_indices_from(C)] += learned.noise / first.weights
-    further, y = data.X[FIRST_ROWS:], data.y[FIRST_ROWS:]
-    mean = kernel.tile(further, first.X) @ cho_solve(cho_factor(C, lower=True), first.y)
-    return sloped_loss(mean, y, data.weights[FIRST_ROWS:])
+    C = kernel.tile(fitted.X, fitted.X)
+    C[np.diag_indices_from(C)] += learned.noise / fitted.weights
+    dual = cho_solve(cho_factor(C, lower=True), fitted.y)
+    return sloped_losses(kernel.tile(judged.X, fitted.X) @ dual, judged.y, judged.weights)
 
 
 @dataclass(frozen=True)
