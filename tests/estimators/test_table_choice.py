@@ -163,9 +163,9 @@ def test_probability_of_a_count_under_a_normal_distribution():
         np.array([1.0, 0.1, 2.0]),
     )
     expected = np.log(norm.cdf(counts + 0.5, mean, std) - norm.cdf(counts - 0.5, mean, std))
-    assert_allclose(choice._log_probability(None, mean, std, counts), expected, rtol=1e-10)
+    assert_allclose(choice.log_probability(None, mean, std, counts), expected, rtol=1e-10)
     # So far out that the difference of the two is 0 in double precision.
-    assert np.isfinite(choice._log_probability(None, np.zeros(1), np.ones(1), np.array([60.0])))
+    assert np.isfinite(choice.log_probability(None, np.zeros(1), np.ones(1), np.array([60.0])))
 
 
 def test_an_unknown_task():

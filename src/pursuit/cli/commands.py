@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from pursuit.cli import papers
+from pursuit.cli.compare import compare
 from pursuit.cli.console import Commands
 from pursuit.cli.demo import demo
 from pursuit.cli.fit import fit
@@ -27,7 +28,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (fit, predict, inspect, report, demo):
+for command in (fit, predict, inspect, report, compare, demo):
     app.command()(command)
 app.add_typer(papers.app, name="papers")
 

@@ -133,8 +133,8 @@ def fit_table(data: Path, request: Request, output: Path, quiet: bool) -> Result
     whole = table.n_rows
     if request.drop_gaps:
         table = without_gaps(table)
-    with _remedies(request):
-        task, reason, rows = _observed(table, request)
+    with remedies(request):
+        task, reason, rows = observed(table, request)
         encoder = pursuit.TableEncoder(**request.encoder)
         X = encoder.fit_transform(rows.X, rows.y)
     said = [f"{len(rows.y):,} rows, {X.shape[1]} features"]
@@ -162,7 +162,7 @@ def fit_table(data: Path, request: Request, output: Path, quiet: bool) -> Result
     return Result(pipeline, task, said, len(rows.y), time.perf_counter() - started)
 
 
-def _observed(table: Any, request: Request) -> tuple[Task, str, Any]:
+def observed(table: Any, request: Request) -> tuple[Task, str, Any]:
     """What is predicted, why, and the rows that have a target."""
     from pursuit.estimators.table.choice import infer_task
 
@@ -214,7 +214,7 @@ def _rows(table: Any, request: Request, task: Task) -> Any:
 
 
 @contextlib.contextmanager
-def _remedies(request: Request) -> Iterator[None]:
+def remedies(request: Request) -> Iterator[None]:
     """Say which options help where columns of a table cannot be used."""
     from pursuit import TableError
 

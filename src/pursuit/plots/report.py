@@ -5,6 +5,7 @@ The page needs no network and no other file.
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from collections.abc import Sequence
@@ -81,12 +82,17 @@ class PartCurve:
 
 @dataclass(frozen=True)
 class Panel:
-    """A part of the page that only some models have: a text, a table and comparisons."""
+    """A part of the page that only some models have: a text, a table, comparisons and a picture.
+
+    ``picture`` is an SVG file, and ``described`` says what it shows.
+    """
 
     title: str
     text: str
     table: Table = field(default_factory=lambda: Table([], []))
     comparisons: Sequence[Comparison] = ()
+    picture: bytes = b""
+    described: str = ""
 
 
 @dataclass(frozen=True)
@@ -257,6 +263,12 @@ def _section(title: str, content: str, kind: str = "") -> str:
 
 def _panel(panel: Panel) -> str:
     content = _paragraph(panel.text) + _table(panel.table, "named")
+    if panel.picture:
+        data = base64.b64encode(panel.picture).decode("ascii")
+        content += (
+            f'<img class="picture" src="data:image/svg+xml;base64,{data}" '
+            f'alt="{escape(panel.described)}">\n'
+        )
     return _section(panel.title, content + "".join(map(_comparison, panel.comparisons)), "wide")
 
 

@@ -525,9 +525,7 @@ def learn_shape(
     family, stages = own.family, own.stages
 
     def separate(some: Evidence) -> Learned:
-        return best_family(
-            some, scales, variance, noise, late, families=[family], **search
-        )
+        return best_family(some, scales, variance, noise, late, families=[family], **search)
 
     shapes = [Shape(np.ones(len(deviations)), own, separate)]
     if len(deviations) > 1:

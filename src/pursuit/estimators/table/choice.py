@@ -164,7 +164,7 @@ def choose_model(
     y = np.asarray(y)
     given: dict[str, Any] = {"random_state": random_state, "n_jobs": n_jobs}
     given |= {} if n_basis is None else {"n_basis": n_basis}
-    kinds = _kinds(task, y, given)
+    kinds = kinds_for(task, y, len(y), given)
     if len(y) < _FEWEST:
         why = f"{len(y):,} rows are too few to compare kinds of models, {_FEWEST} are the fewest"
         return Choice(SMALL, kinds[SMALL](), f"{SMALL}: {why}", {})
@@ -178,24 +178,30 @@ def choose_model(
     return Choice(kind, kinds[kind](), f"{kind}: {why}", scores)
 
 
-def _kinds(task: str, y: NDArray[Any], given: dict[str, Any]) -> dict[str, Callable[[], Any]]:
-    """What makes a model of each kind that may suit these targets, from the simplest."""
+def kinds_for(
+    task: str, y: NDArray[Any], n_learning: int, given: dict[str, Any]
+) -> dict[str, Callable[[], Any]]:
+    """What makes a model of each kind that may suit these targets, from the simplest.
+
+    There is no full-scale process for so few rows to learn from that a basis can hold them all.
+    """
     kinds: dict[str, Callable[[], Any]] = {SMALL: partial(SparseGPRegressor, **given)}
     full_scale: Callable[[], Any] = partial(FullScaleGPRegressor, **given)
     if task == "classification":
         kinds = {SMALL: partial(SparseGPClassifier, **given)}
         full_scale = partial(FullScaleGPClassifier, **given)
     size = kinds[SMALL]().n_basis
-    if size == "auto" or len(y) > size:
+    if size == "auto" or n_learning > size:
         kinds[FULL_SCALE] = full_scale
-    if task == "regression" and _are_counts(y):
+    if task == "regression" and are_counts(y):
         numbers = {key: value for key, value in given.items() if value != "auto"}
         kinds[POISSON] = partial(SparseKernelGLM, loss="poisson", **numbers)
         kinds[NEGATIVE_BINOMIAL] = partial(SparseKernelGLM, loss="negative-binomial", **numbers)
     return kinds
 
 
-def _are_counts(y: NDArray[Any]) -> bool:
+def are_counts(y: NDArray[Any]) -> bool:
+    """Whether numbers are whole and not negative."""
     return bool(np.all(y >= 0) and np.all(y == np.round(y)) and np.any(y > 0))
 
 
@@ -304,7 +310,7 @@ def _losses(model: Any, rows: Any, truth: NDArray[Any], task: str, counts: bool)
         mean = model.predict(rows)
     else:
         mean, std = model.predict(rows, return_std=True)
-    surprise = -_log_probability(model, mean, std, truth) if counts else none
+    surprise = -log_probability(model, mean, std, truth) if counts else none
     return _Losses((truth - mean) ** 2, surprise, False)
 
 
@@ -316,12 +322,16 @@ def _class_losses(model: Any, rows: Any, truth: NDArray[Any]) -> Floats:
     return np.asarray(-np.log(np.maximum(chances, _LEAST)))
 
 
-def _log_probability(model: Any, mean: Floats, std: Floats | None, counts: Floats) -> Floats:
+def count_law(model: SparseKernelGLM, mean: Floats) -> Any:
+    """The distribution that a model of counts predicts."""
+    k = model.shape_
+    return poisson(mean) if k is None else nbinom(k, k / (k + mean))
+
+
+def log_probability(model: Any, mean: Floats, std: Floats | None, counts: Floats) -> Floats:
     """Log of P(Y = y), for a normal distribution of P(y - ½ < Y < y + ½)."""
     if std is None:
-        k = getattr(model, "shape_", None)
-        law = poisson(mean) if k is None else nbinom(k, k / (k + mean))
-        return np.asarray(law.logpmf(counts))
+        return np.asarray(count_law(model, mean).logpmf(counts))
     error = np.abs(counts - mean)
     nearer, further = log_ndtr((0.5 - error) / std), log_ndtr((-0.5 - error) / std)
     return np.asarray(nearer + np.log(-np.expm1(np.minimum(further - nearer, -_LEAST))))
