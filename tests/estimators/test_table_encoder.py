@@ -1,5 +1,6 @@
 """Tables with text, dates and gaps: the right numbers, and the same from every kind of table."""
 
+import csv
 import datetime
 import decimal
 import io
@@ -9,6 +10,8 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
@@ -767,3 +770,52 @@ def test_a_file_of_one_column_and_a_mark(tmp_path):
     encoder = TableEncoder().fit(tmp_path / "t.csv")
     assert list(encoder.get_feature_names_out()) == ["größe"]
     assert encoder.transform(tmp_path / "t.csv")[:, 0].tolist() == [1.5, 2.5, 4.0]
+
+
+words = st.one_of(
+    st.sampled_from(
+        ["", "NA", "n/a", "-", "?", "None", "yes", "no", "true", "False", "inf", "nan"]
+    ),
+    st.integers(-(10**20), 10**20).map(str),
+    st.floats().map(repr),
+    st.sampled_from(
+        ["007", "1e3", "1E-3", "+5", ".5", "5.", "1,5", "1,234", "1 000", "0x10", "1_0"]
+    ),
+    st.sampled_from(["12 %", "€ 3", "3 €", "(4)", "−7", "1.234,5", "1'000", " 5", "5 ", "5\t"]),
+    st.dates(datetime.date(1600, 1, 1), datetime.date(2400, 1, 1)).map(str),
+    st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2200, 1, 1)).map(str),
+    st.sampled_from(["2024-02-29T01:02:03Z", "2024-02-29 01:02", "2024-02-29 01:02:03+01:00"]),
+    st.sampled_from(["31.1.2024", "1/2/2024", "12:30", "12:30:15", "24:00", "23:59:59.5"]),
+    st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=5),
+)
+
+
+@st.composite
+def texts_of_a_column(draw, n):
+    """Texts of few different kinds, as a column has them."""
+    pool = draw(st.lists(words, min_size=1, max_size=4))
+    kinds = (
+        st.one_of(st.sampled_from(pool), words) if draw(st.booleans()) else st.sampled_from(pool)
+    )
+    return draw(st.lists(kinds, min_size=n, max_size=n))
+
+
+@given(data=st.data())
+def test_a_file_is_read_as_its_texts_are(data, tmp_path_factory):
+    n = data.draw(st.integers(2, 12))
+    columns = data.draw(st.lists(texts_of_a_column(n), min_size=1, max_size=3))
+    table = pd.DataFrame({f"c {j}": column for j, column in enumerate(columns)}, dtype=object)
+    path = tmp_path_factory.mktemp("texts") / "t.csv"
+    table.to_csv(path, index=False, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    found = []
+    for same in (path, table):
+        encoder = TableEncoder(min_rows=1, unusable="drop")
+        try:
+            encoder.fit(same)
+        except TableError as error:
+            found.append((error.problems, None))
+        else:
+            bits = [np.asarray(encoder.transform(other)).tolist() for other in (path, table)]
+            assert bits[0] == bits[1]
+            found.append((_plain(encoder.columns_), bits[0]))
+    assert found[0] == found[1]

@@ -40,6 +40,7 @@ _AMOUNT = re.compile(
     rf"(?P<digits>[0-9.,](?:[0-9.,'’\s]*[0-9.,])?(?:[eE][+-]?[0-9]+)?)\s*(?P<after>{_UNIT})?"
 )
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
+_HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]{1,15}")  # as pyarrow reads them in files
 _PLAIN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _MARKS = {".": ",", ",": "."}
 """The mark of thousands that goes with a decimal mark."""
@@ -190,7 +191,8 @@ def _all(texts: Iterable[str], read: Callable[[str], Any]) -> bool:
 
 def _as_numbers(texts: Collection[str]) -> Reading | None:
     """Numbers of one unit and one decimal mark."""
-    if all(_PLAIN.fullmatch(text.strip()) or _INFINITE.fullmatch(text.strip()) for text in texts):
+    plain = _PLAIN, _INFINITE, _HEXADECIMAL
+    if all(any(form.fullmatch(text.strip()) for form in plain) for text in texts):
         return Reading(TextFormat("number"))
     units, decimals = set(), set(_MARKS)
     marked = False
@@ -233,6 +235,8 @@ def _amount(text: str) -> tuple[bool, str, str] | None:
 def _number(text: str, decimal: str, unit: str) -> float:
     if _INFINITE.fullmatch(text.strip()):
         return float(text)
+    if _HEXADECIMAL.fullmatch(text.strip()):
+        return float(int(text, 16))
     found = _amount(text)
     if found is not None:
         negative, digits, own = found
