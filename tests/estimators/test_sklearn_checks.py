@@ -1,5 +1,7 @@
 """scikit-learn's own checks of an estimator, in the configurations people use."""
 
+from functools import cache
+
 import pytest
 from expected_failures import EXPECTED_FAILURES
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -135,7 +137,9 @@ def in_verify(checks, later):
             *values, marks=[*marks, pytest.mark.verify] if later(*values) else marks
         )
 
-    return pytest.mark.parametrize(names, [marked(case) for case in cases], **checks.kwargs)
+    return pytest.mark.parametrize(
+        names, [marked(case) for case in cases], ids=cache(checks.kwargs["ids"])
+    )
 
 
 def expected_failures(estimator):
