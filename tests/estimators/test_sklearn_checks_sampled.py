@@ -8,6 +8,7 @@ import pytest
 from certificates.driver import thresholds
 from estimators.test_sklearn_checks import (
     FIRST,
+    LEARNED,
     OTHERS,
     expected_failures,
     in_verify,
@@ -19,6 +20,7 @@ FEW_ROWS = 12
 WEIGHTS = "rows are drawn by their numbers, so that a row of weight 2 is not drawn like two rows"
 PROBABILITY = "a probability averages over f, and grows with its mean only where spreads are alike"
 
+FULL_SCALE = [estimator for estimator in LEARNED if "FullScale" in repr(estimator)]
 DRAWN = (
     "ExactGPRegressor",
     "FullScaleGPClassifier",
@@ -70,7 +72,7 @@ def test_scikit_learn_check_on_sampled_rows(estimator, check):
 @pytest.mark.verify
 @pytest.mark.filterwarnings("ignore:with error_tol=:UserWarning")
 @pytest.mark.filterwarnings("ignore:a component has shrunk:UserWarning")
-@parametrize_with_checks(OTHERS, expected_failed_checks=expected)
+@parametrize_with_checks([*OTHERS, *FULL_SCALE], expected_failed_checks=expected)
 def test_scikit_learn_check_on_sampled_rows_in_other_configurations(estimator, check):
     skip_probabilities(estimator, check)
     if is_of_reading(check):
