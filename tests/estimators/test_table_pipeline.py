@@ -160,6 +160,20 @@ def test_the_two_steps_by_hand_and_a_file_give_the_same_bits(fitted, name, tmp_p
     assert (tmp_path / "model").read_bytes() == first
 
 
+def test_a_model_is_fitted_to_statistics_of_the_targets_of_other_rows(tmp_path):
+    frame, new = table(), table(30, seed=1)
+    pipeline = make_table_pipeline(clone(MODELS["ridge"]), categories="target")
+    pipeline.fit(frame[[*FEATURES, "rent"]], target="rent")
+    encoder, model = TableEncoder(categories="target"), clone(MODELS["ridge"])
+    model.fit(encoder.fit_transform(frame[FEATURES], frame["rent"]), frame["rent"])
+    wanted = model.predict(encoder.transform(new))
+    assert np.array_equal(pipeline.predict(new), wanted)
+    model.fit(encoder.transform(frame), frame["rent"])  # of their own targets as well
+    assert not np.array_equal(model.predict(encoder.transform(new)), wanted)
+    pipeline.save(tmp_path / "model")
+    assert np.array_equal(pursuit.load(tmp_path / "model").predict(new), wanted)
+
+
 def test_another_table_gives_other_bits(fitted):
     """The comparisons above can fail."""
     wanted = answers(fitted("gp"), table(40, seed=1))
