@@ -583,7 +583,7 @@ def test_a_resumed_fit_sets_the_same_rows_aside(rows, tmp_path):
 def test_the_report_tells_what_is_covered(rows, labelled):
     new = draw(np.random.default_rng(1), 500)
     model = made(REGRESSORS[0]).fit(*rows)
-    [panel] = describe(model, *new).panels
+    panel, _ = describe(model, *new).panels  # and the rows predicted worst
     assert panel.text == str(model.coverage_guarantee_)
     lower, upper = model.predict_interval(new[0], 0.9)
     inside = np.mean((lower <= new[1]) & (new[1] <= upper))
@@ -597,7 +597,7 @@ def test_the_report_tells_what_is_covered(rows, labelled):
     inside = np.mean(
         [label in model.classes_[one] for label, one in zip(new[1], sets, strict=True)]
     )
-    [panel] = describe(model, *new).panels
+    panel, _ = describe(model, *new).panels  # and the rows predicted worst
     assert f"{inside:.1%}" in [row[2] for row in panel.table.rows if row[0] == "80%"]
     assert describe(model.truncated(9)).panels == ()
 
