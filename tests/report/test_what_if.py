@@ -251,6 +251,9 @@ MODELS = {
     "exact": lambda X, y: pursuit.ExactGPRegressor(
         RBF(1.0), noise=0.1, optimizer=None, solver="cholesky"
     ).fit(X, y, np.linspace(0.5, 2.0, len(y))),
+    "constant target": lambda X, y: pursuit.SparseGPRegressor(RBF(1.0), noise=0.1, **GP).fit(
+        X, 0.0 * y
+    ),
     "ridge": lambda X, y: conformal(pursuit.SparseKernelRidge(n_basis=20), X, y),
     "svr": lambda X, y: pursuit.LowRankSVR(n_basis=20, random_state=0).fit(X, y),
     "matching": lambda X, y: pursuit.KernelMatchingPursuitRegressor(
@@ -360,6 +363,16 @@ def test_a_large_model_makes_a_small_page(large, opened, tmp_path, record_proper
     assert page.locator("details .control").first.is_visible()
     check(settings(page, 3, 50), model)
     assert complaints == []
+
+
+def test_controls_are_in_the_order_of_importance():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (120, 3))
+    model = pursuit.LowRankSVR(n_basis=20, random_state=0).fit(X, 3.0 * X[:, 2] + X[:, 0])
+    assert "learning_report_" not in vars(model)
+    weights = [one.weight for one in what_if(model, X).inputs]
+    assert weights[2] > weights[0] > weights[1] > 0
+    assert [one.weight for one in what_if(model).inputs] == [0, 0, 0], "nothing is known"
 
 
 def test_a_model_too_large_for_intervals_says_so(opened, tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def feature_inputs(model: Any, X: Any = None) -> Inputs:
     rows = model_rows(model, X)
     names = feature_names(model, rows.shape[1])
     categories = categories_by_position(model)
-    weights = feature_weights(model, rows.shape[1])
+    weights = feature_weights(model, rows.shape[1], X)
     inputs: list[Input] = []
     features: list[dict[str, Any]] = []
     for j, name in enumerate(names):
@@ -81,10 +82,13 @@ def number_input(
     )
 
 
-def feature_weights(model: Any, n: int) -> Floats:
-    """How much each feature matters, as far as the model knows."""
+def feature_weights(model: Any, n: int, X: Any = None) -> Floats:
+    """How much each feature matters: as the model has learned, or over some rows; else zeros."""
     learned = getattr(model, "learning_report_", None)
     for values in (getattr(learned, "importance", None), getattr(learned, "relevance", None)):
         if values is not None and len(values) == n:
             return np.nan_to_num(np.asarray(values, dtype=np.float64))
+    if n > 1 and hasattr(X, "shape") and hasattr(model, "importance"):
+        with contextlib.suppress(ValueError):  # one row, or a kernel without a gradient
+            return np.asarray(model.importance(X, n_repeats=2).relative)
     return np.zeros(n)

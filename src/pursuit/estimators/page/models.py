@@ -96,7 +96,7 @@ def _parts(model: Any, expansion: Expansion) -> list[tuple[Kernel, Floats, Float
     counters = model._compiled_kernels(np.empty((0, model.n_features_in_)))
     for number, counter in enumerate(counters):
         own = expansion.kernel_numbers == number
-        if own.any():
+        if own.any() or len(counters) == 1:  # a model without basis functions has a prior
             parts.append((counter.kernel, points[own], expansion.coefficients[own]))
     return parts
 
