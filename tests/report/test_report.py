@@ -169,6 +169,17 @@ def test_large_values_of_the_basis_and_rows_of_classes_are_readable():
         assert value == f"{X[int(row), 0]:,.0f}"
 
 
+def test_levels_of_the_basis_have_their_names():
+    X, y = waves()
+    frame = pd.DataFrame({"x": X[:, 0], "city": np.where(X[:, 1] > 0, "Lund", "Oslo")})
+    kernel = pursuit.on_columns(RBF(), ["x"]) * pursuit.Categorical(["city"])
+    model = pursuit.SparseGPRegressor(kernel, optimizer=None, noise=0.1, n_basis=6).fit(frame, y)
+    basis = describe(model).basis
+    assert basis.columns[2:] == ["x", "city"]
+    for _, row, x, city in basis.rows:
+        assert (x, city) == (precise(frame["x"][int(row)]), frame["city"][int(row)])
+
+
 def test_names_are_escaped(tmp_path):
     X, y = waves()
     frame = pd.DataFrame(X, columns=["<script>alert(1)</script>", "a&b", '"c"'])

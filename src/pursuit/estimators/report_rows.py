@@ -135,7 +135,7 @@ def _cells(model: Any, X: Any, rows: list[int]) -> tuple[list[str], list[list[st
     """Names of the most important features, and their values in some rows as texts."""
     features = _most_important(model)
     if isinstance(X, RowSource):
-        taken = _with_levels(model, model_rows(model, X)[rows])
+        taken = with_levels(model, model_rows(model, X)[rows])
         columns = [taken[:, j] for j in features]
     elif hasattr(X, "column_names") or hasattr(X, "columns"):
         own = list(X.column_names if hasattr(X, "column_names") else X.columns)
@@ -145,11 +145,11 @@ def _cells(model: Any, X: Any, rows: list[int]) -> tuple[list[str], list[list[st
         taken = dense(X[rows]) if hasattr(X, "shape") else np.array(X, dtype=object)[rows]
         columns = [taken[:, j] for j in features]
     names = feature_names(model, model.n_features_in_)
-    texts = [[_text(column[at]) for column in columns] for at in range(len(rows))]
+    texts = [[as_text(column[at]) for column in columns] for at in range(len(rows))]
     return [names[j] for j in features], texts
 
 
-def _with_levels(model: Any, rows: Floats) -> NDArray[Any]:
+def with_levels(model: Any, rows: Floats) -> NDArray[Any]:
     """Rows as the model sees them, with levels for codes."""
     named = rows.astype(object)
     for j, (_, levels) in categories_by_position(model).items():
@@ -159,7 +159,8 @@ def _with_levels(model: Any, rows: Floats) -> NDArray[Any]:
     return named
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
+    """A number with four digits, anything else as it is."""
     try:
         return precise(float(value))
     except (TypeError, ValueError):

@@ -19,7 +19,14 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from pursuit._types import Indices
 from pursuit.bounds import CertificatePath
 from pursuit.estimators.inputs import dense, feature_names, reads_matrix
-from pursuit.estimators.report_rows import Cells, judged_numbers, part_curves, worst_rows
+from pursuit.estimators.report_rows import (
+    Cells,
+    as_text,
+    judged_numbers,
+    part_curves,
+    with_levels,
+    worst_rows,
+)
 from pursuit.estimators.saving import SavedModel
 from pursuit.greedy import size_grid
 from pursuit.plots.parts import global_part
@@ -462,8 +469,8 @@ def _basis(model: Any) -> Table:
         cells = [[_named(item)[:80]] for item in basis[:n]]
         columns = ["item"]
     else:
-        values = np.asarray(dense(basis[:n]), dtype=float)[:, :_SHOWN_FEATURES]
-        cells = [list(map(precise, row)) for row in values]
+        values = with_levels(model, np.asarray(dense(basis[:n]), dtype=float))
+        cells = [[as_text(value) for value in row] for row in values[:, :_SHOWN_FEATURES]]
         columns = feature_names(model, basis.shape[1])[:_SHOWN_FEATURES]
         if basis.shape[1] > _SHOWN_FEATURES:
             columns.append(f"and {basis.shape[1] - _SHOWN_FEATURES} more")
