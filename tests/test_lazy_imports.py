@@ -5,6 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,14 @@ def test_help_and_version_load_nothing_heavy(words, shown):
     modules, output = loaded(RUN.format(words=words))
     assert shown in output
     assert not modules & HEAVY
+
+
+def test_the_version_is_that_of_the_project():
+    project = Path(__file__).parents[1] / "pyproject.toml"
+    if not project.exists():
+        pytest.skip("a source distribution has no pyproject.toml beside the tests")
+    found = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"]
+    assert pursuit.__version__ == found
 
 
 def test_completion_loads_nothing_heavy():

@@ -6,11 +6,11 @@ help appears at once and a missing package is reported in one line.
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
+from pursuit import __version__
 from pursuit.cli import papers
 from pursuit.cli.compare import compare
 from pursuit.cli.console import Commands
@@ -35,7 +35,7 @@ app.add_typer(papers.app, name="papers")
 
 def _show_version(asked: bool) -> None:
     if asked:
-        print(f"pursuit {version('pursuit')}")
+        print(f"pursuit {__version__}")
         raise typer.Exit
 
 
