@@ -326,6 +326,20 @@ def test_what_a_table_calls_categories_stays_so():
         )
 
 
+def test_intervals_that_are_categories_and_other_types():
+    numbers = np.arange(40.0)
+    frame = pd.DataFrame({"bin": pd.cut(numbers, [-1, 10, 40]), "x": numbers.astype(np.float16)})
+    encoded = TableEncoder().fit_transform(frame)
+    assert encoded.coded.levels == {"bin": ["(-1, 10]", "(10, 40]"]}
+    np.testing.assert_array_equal(np.asarray(encoded.coded), np.c_[numbers > 10, numbers])
+    halves = pa.table({"x": pa.array([*frame["x"], None], pa.float16())})
+    np.testing.assert_array_equal(TableEncoder().fit_transform(halves)[:-1, 0], numbers)
+    truths = pa.table({"x": [True, None, False] * 3, "y": pa.array([1, None, 2] * 3, pa.uint8())})
+    np.testing.assert_array_equal(
+        TableEncoder().fit_transform(truths)[:3], [[1, 0, 1, 0], [0.5, 1, 1.5, 1], [0, 0, 2, 0]]
+    )
+
+
 def test_texts_of_a_file_stay_texts(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, Self
 
@@ -13,34 +12,25 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from pursuit._types import Floats, Indices
+from pursuit._types import Floats
 from pursuit.estimators.saving import SavedModel
 from pursuit.estimators.table.columns import (
     PERIODS,
-    MisfitError,
     TableColumn,
-    Tally,
-    encode_column,
-    level_codes,
 )
-from pursuit.estimators.table.errors import TableError
+from pursuit.estimators.table.encode import encoded_rows
+from pursuit.estimators.table.errors import TableError, listed
 from pursuit.estimators.table.learn import Learned, Rules, collect_facts, learn_columns
 from pursuit.estimators.table.read import (
     ArrayColumns,
-    ArrowColumns,
-    RawColumn,
     RawTable,
-    of_arrow,
     raw_table,
 )
-from pursuit.estimators.table.target import Target, TargetSums, folds
-from pursuit.estimators.warning import warn
+from pursuit.estimators.table.target import TargetSums, target_sums
 from pursuit.rows import (
     ArrayRows,
-    BatchRows,
     CodedTable,
     EncodedTable,
-    RowSource,
     as_table,
     check_columns,
     distinct_names,
@@ -295,7 +285,7 @@ class TableEncoder(SavedModel, TransformerMixin, BaseEstimator):
         problems = {one.column.name: one.problem for one in learned if one.problem}
         if problems and self.unusable == "error":
             raise TableError(
-                f"columns of {raw.label} cannot be used: {_listed(problems)}. Change them, or "
+                f"columns of {raw.label} cannot be used: {listed(problems)}. Change them, or "
                 'leave them out with TableEncoder(unusable="drop").',
                 problems,
             )
@@ -304,9 +294,9 @@ class TableEncoder(SavedModel, TransformerMixin, BaseEstimator):
         if all(column.kind == "dropped" for column in columns):
             reasons = {column.name: column.reason for column in columns}
             raise TableError(
-                f"{raw.label} has no column that can be used: {_listed(reasons)}.", reasons
+                f"{raw.label} has no column that can be used: {listed(reasons)}.", reasons
             )
-        sums = _target_sums(raw, columns, y)
+        sums = target_sums(raw, columns, y)
         self.columns_ = [
             replace(
                 column,
@@ -354,29 +344,12 @@ class TableEncoder(SavedModel, TransformerMixin, BaseEstimator):
     def _encoded(self, raw: RawTable, by_fold: Mapping[str, Floats]) -> Any:
         """Numbers of a table; by fold where statistics of other rows are wanted."""
         names, levels = self._coded_names()
-        used = self._used(raw)
-        columns, own = [column for column, _ in used], [name for _, name in used]
-        rows: RowSource
-        size = raw.n_rows * len(names) * 8
-        if isinstance(raw, ArrowColumns) and size > IN_MEMORY_BYTES:
-            told = _ToldOnce(raw.n_rows)
-
-            def encode(batch: Any, numbers: Indices) -> Floats:
-                pieces = [of_arrow(array) for array in batch.columns]
-                with told.tally(numbers) as tally:
-                    return _features(columns, pieces, numbers, by_fold, tally, raw.label)
-
-            rows = BatchRows(raw.table.select(own), encode)
-        else:
-            tally, matrix = Tally(), np.empty((raw.n_rows, len(names)))
-            for start, pieces in raw.pieces(own):
-                numbers = np.arange(start, start + len(pieces[0].values))
-                matrix[numbers] = _features(columns, pieces, numbers, by_fold, tally, raw.label)
-            _tell(tally)
-            rows = ArrayRows(matrix)
-            if not levels and not raw.named:
-                return matrix
-        coded = CodedTable(rows, names, levels)
+        streamed = raw.n_rows * len(names) * 8 > IN_MEMORY_BYTES
+        rows = encoded_rows(raw, self._used(raw), by_fold, streamed=streamed)
+        if isinstance(rows, np.ndarray) and not levels and not raw.named:
+            return rows
+        source = ArrayRows(rows) if isinstance(rows, np.ndarray) else rows
+        coded = CodedTable(source, names, levels)
         table: NumberTable = EncodedTable(coded) if levels else coded
         wanted = _get_output_config("transform", self)["dense"]
         return table if wanted == "default" else np.asarray(table)
@@ -400,79 +373,12 @@ _CHOICES = {
 }
 
 
-class _ToldOnce:
-    """Warns once, at the end of the first whole pass over a stream."""
-
-    def __init__(self, n_rows: int) -> None:
-        self._tally, self._n_rows, self._next = Tally(), n_rows, 0
-
-    @contextmanager
-    def tally(self, numbers: Indices) -> Iterator[Tally]:
-        """Where to count what is new in rows with these numbers."""
-        if not len(numbers) or numbers[0] != self._next:  # not the first pass
-            yield Tally()
-            return
-        yield self._tally
-        self._next = int(numbers[-1]) + 1
-        if self._next == self._n_rows:
-            _tell(self._tally)
-
-
-def _target_sums(raw: RawTable, columns: Sequence[TableColumn], y: Any) -> dict[str, TargetSums]:
-    """A second pass, for columns whose levels become statistics of the target."""
-    chosen = {column.name: column for column in columns if column.encoding == "target"}
-    if not chosen:
-        return {}
-    target = Target.of(y)
-    sums = {name: TargetSums(len(column.all_levels), target) for name, column in chosen.items()}
-    for start, pieces in raw.pieces(list(chosen)):
-        rows = np.arange(start, start + len(pieces[0].values))
-        for (name, column), piece in zip(chosen.items(), pieces, strict=True):
-            sums[name].add(level_codes(column, piece, Tally()), rows)
-    return sums
-
-
-def _features(
-    columns: Sequence[TableColumn],
-    pieces: Sequence[RawColumn],
-    numbers: Indices,
-    by_fold: Mapping[str, Floats],
-    tally: Tally,
-    label: str,
-) -> Floats:
-    """The features of a piece of a table whose rows have these numbers."""
-    parts, problems = [], {}
-    for column, piece in zip(columns, pieces, strict=True):
-        own = by_fold.get(column.name)
-        statistics = None
-        if own is not None:
-            statistics = lambda codes, own=own: own[folds(numbers), codes]  # noqa: E731
-        try:
-            parts.append(encode_column(column, piece, tally, statistics))
-        except MisfitError as error:
-            problems[column.name] = str(error)
-    if problems:
-        raise TableError(
-            f"columns of {label} are not what they were in training: {_listed(problems)}.", problems
-        )
-    return np.concatenate(parts, axis=1)
-
-
-def _tell(tally: Tally) -> None:
-    if sentence := tally.sentence():
-        warn(f"{sentence[0].upper()}{sentence[1:]}.")
-
-
 def _left_out(learned: Learned) -> Learned:
     """A column that cannot be used, dropped."""
     if not learned.problem:
         return learned
     column = replace(learned.column, reason=learned.problem)
     return Learned(column, note=f"column {column.name!r} is left out: {learned.problem}.")
-
-
-def _listed(problems: Mapping[str, str]) -> str:
-    return "; ".join(f"column {name!r}: {problem}" for name, problem in problems.items())
 
 
 def _has_text(row: Any) -> bool:

@@ -36,3 +36,8 @@ class TableError(ValueError):
     def __init__(self, message: str, problems: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.problems = dict(problems or {})
+
+
+def listed(problems: Mapping[str, str]) -> str:
+    """What is wrong with columns, in one line."""
+    return "; ".join(f"column {name!r}: {problem}" for name, problem in problems.items())

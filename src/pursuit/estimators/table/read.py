@@ -261,8 +261,10 @@ def of_series(series: Any) -> RawColumn:
     if isinstance(dtype, np.dtype):
         return of_array(series.to_numpy())
     if name == "CategoricalDtype":
-        levels, codes = of_series(dtype.categories.to_series()), np.asarray(series.cat.codes)
-        return _coded(levels, codes)
+        levels = of_series(dtype.categories.to_series())
+        if levels.kind == "unusable":  # intervals, for instance
+            levels = of_array(np.array([str(level) for level in dtype.categories]))
+        return _coded(levels, np.asarray(series.cat.codes))
     if name == "ArrowDtype":
         return of_arrow(require_pyarrow("an Arrow column").array(series.array))
     if name == "StringDtype":
@@ -304,9 +306,10 @@ def of_arrow(array: Any) -> RawColumn:
         return _coded(of_arrow(array.dictionary), codes)
     if types.is_null(kind):
         return RawColumn("number", np.full(len(array), np.nan))
-    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
-        plain = array if types.is_float64(kind) else array.cast(pa.float64(), safe=False)
-        return RawColumn("number", np.array(plain.to_numpy(zero_copy_only=False), dtype=np.float64))
+    if types.is_boolean(kind) or types.is_integer(kind):
+        array = array.cast(pa.float64(), safe=False)
+    if types.is_floating(array.type):
+        return RawColumn("number", np.array(array.to_numpy(zero_copy_only=False), dtype=np.float64))
     if types.is_decimal(kind):
         # Arrow's own conversion does not round to the nearest number.
         return _of_objects(np.array([*array.to_pylist(), None], dtype=object)[:-1])

@@ -11,6 +11,7 @@ of a row depends on its number alone, so it is the same in memory and in a strea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit._types import Floats, Indices
+from pursuit.estimators.table.columns import TableColumn, Tally, level_codes
+from pursuit.estimators.table.read import RawTable
 
 FOLDS = 5
 _FEW = 10
@@ -123,3 +126,17 @@ class TargetSums:
     def by_fold(self) -> Floats:
         """For each fold, the statistics from all others."""
         return np.stack([self.statistics(fold) for fold in range(FOLDS)])
+
+
+def target_sums(raw: RawTable, columns: Sequence[TableColumn], y: Any) -> dict[str, TargetSums]:
+    """A second pass, for columns whose levels become statistics of the target."""
+    chosen = {column.name: column for column in columns if column.encoding == "target"}
+    if not chosen:
+        return {}
+    target = Target.of(y)
+    sums = {name: TargetSums(len(column.all_levels), target) for name, column in chosen.items()}
+    for start, pieces in raw.pieces(list(chosen)):
+        rows = np.arange(start, start + len(pieces[0].values))
+        for (name, column), piece in zip(chosen.items(), pieces, strict=True):
+            sums[name].add(level_codes(column, piece, Tally()), rows)
+    return sums
