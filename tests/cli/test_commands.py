@@ -447,7 +447,8 @@ def test_ctrl_c_leaves_the_model_so_far(houses, model, tmp_path, monkeypatch):
     said = result.stderr.splitlines()[-2:]
     size = pursuit.load(path).n_basis_
     assert said == [f"{path}: the model so far, {size} basis functions", "pursuit: interrupted"]
-    assert pursuit.load(path).verbose == 0
+    assert pursuit.load(path).steps[-1][1].verbose == 0
+    assert pursuit.load(path).target_.name == "price"
     assert run("predict", path, houses / "houses.csv", "-o", out).exit_code == 0
     expected = run("predict", model, houses / "houses.csv", "-o", "-").stdout
     assert out.read_text() == expected

@@ -187,8 +187,9 @@ class TablePipeline(Pipeline, SavedModel):
         rows = observations(X, y, per_row, Named(target, weight), classes=is_classifier(model))
         with config_context(transform_output="default"):
             encoded = encoder.fit_transform(rows.X, rows.y)
-        model.fit(encoded, rows.y, **rows.per_row, **options)
+        # First, since Ctrl-C leaves a fitted model and raises.
         self._target, self._weight, self._notes = rows.column, weight, rows.notes
+        model.fit(encoded, rows.y, **rows.per_row, **options)
         return self
 
     @available_if(_has("transform"))
