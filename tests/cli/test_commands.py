@@ -640,3 +640,14 @@ def test_counts_get_a_model_of_counts(tmp_path, monkeypatch):
     result = run(*words, "--conformal", "--force")
     assert "model: small process, for --conformal; else Poisson counts" in result.stderr
     assert pursuit.load(tmp_path / "m").coverage_guarantee_ is not None
+
+
+def test_tables_beyond_memory_are_encoded_whenever_they_are_read(houses, tmp_path, monkeypatch):
+    """Texts, gaps and all: the model of a stream is that of the table in memory."""
+    words = ["fit", houses / "gaps.csv", "-t", "price", "--drop", "kind", *SMALL]
+    assert run(*words, "-o", tmp_path / "held").exit_code == 0
+    monkeypatch.setattr("pursuit.estimators.table.encoder.IN_MEMORY_BYTES", 0)
+    assert run(*words, "-o", tmp_path / "streamed").exit_code == 0
+    streamed = run("predict", tmp_path / "streamed", houses / "gaps.csv", "--std").stdout
+    monkeypatch.undo()
+    assert streamed == run("predict", tmp_path / "held", houses / "gaps.csv", "--std").stdout
