@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from pursuit.linalg import Workers
 from pursuit.tuning import Evidence, NoiseRange, learn_shape, learning
-from pursuit.tuning.learning import Learned, class_loss
+from pursuit.tuning.learning import Learned, class_losses
 
 NOISE = NoiseRange(0.1, 0.01, 10.0)
 FIRST = 150
@@ -72,7 +72,7 @@ def test_features_that_are_alike_share_one_in_units_of_their_deviations(workers)
     assert np.all((low <= scales) & (scales <= high))
 
 
-def test_few_rows_are_judged_by_penalised_evidence(workers):
+def test_few_rows_are_judged_by_penalised_evidence_and_each_other(workers):
     X, labels = all_matter(60)
     found = learn_shape(evidence(X, labels, workers), X.std(axis=0), 1.0, NOISE)
     scales = np.broadcast_to(found.kernel.k2.length_scale, 30)
@@ -80,6 +80,59 @@ def test_few_rows_are_judged_by_penalised_evidence(workers):
     X, labels = one_matters(150)
     found = learn_shape(evidence(X, labels, workers), X.std(axis=0), 1.0, NOISE)
     assert found.kernel.k2.length_scale.shape == (6,)
+
+
+@pytest.mark.parametrize("better", [True, False])
+def test_rows_left_out_overrule_the_evidence_where_they_are_sure(workers, monkeypatch, better):
+    X, labels = one_matters(150)
+    deviations = X.std(axis=0)
+
+    def losses(shape, data, folds):
+        # Rows left out are for the common length scale, by much or by less than it varies.
+        common = shape.units[0] != 1.0
+        varied = np.where(np.arange(len(folds)) % 2, 1.0, -1.0)
+        return (
+            (0.9 if better else 1.0) * np.ones(len(folds)) + 0.01 * varied
+            if common
+            else (np.ones(len(folds)))
+        )
+
+    monkeypatch.setattr(learning, "_folded_losses", losses)
+    found = learn_shape(evidence(X, labels, workers), deviations, 1.0, NOISE)
+    ratios = found.kernel.k2.length_scale / deviations
+    assert (np.ptp(ratios) < 1e-6 * ratios[0]) == better
+
+
+def test_losses_of_rows_left_out_are_those_of_other_fits(workers):
+    X, labels = all_matter(60)
+    X[1], labels[1] = X[0], labels[0]
+    data = evidence(X, labels, workers)
+    folds = learning._folds(data)
+    assert folds[0] == folds[1]
+    assert np.bincount(folds).min() >= 18
+    learned_from = []
+
+    def learn(some):
+        learned_from.append(len(some.X))
+        return Learned(ConstantKernel(1.0) * RBF(3.0 + len(learned_from)), 0.1, 0.0)
+
+    units = X.std(axis=0)
+    shape = learning.Shape(units, learn(data), learn)
+    losses = learning._folded_losses(shape, data, folds)
+    assert learned_from[1:] == [60 - n for n in np.bincount(folds)]
+    for part in range(3):
+        others, own = folds != part, folds == part
+        kernel = ConstantKernel(1.0) * RBF(5.0 + part)
+        Z = X / units
+        dual = np.linalg.solve(kernel(Z[others]) + 0.1 * np.eye(others.sum()), data.y[others])
+        mean = kernel(Z[own], Z[others]) @ dual
+        own_mean = mean[np.arange(own.sum()), labels[own]]
+
+        def loss(slope, mean=mean, own_mean=own_mean):
+            return np.mean(logsumexp(slope * mean, axis=1) - slope * own_mean)
+
+        best = min(loss(slope) for slope in np.geomspace(0.05, 400, 4000))
+        assert_allclose(losses[own].mean(), best, rtol=1e-4)
 
 
 def test_a_single_feature(workers):
@@ -108,4 +161,6 @@ def test_the_loss_of_rows_left_over(workers, n_classes):
         return np.average(logsumexp(slope * mean, axis=1) - slope * own, weights=weights[rest])
 
     best = min(loss(slope) for slope in np.geomspace(0.05, 400, 4000))
-    assert_allclose(class_loss(Learned(kernel, 0.2, 0.0), data), best, rtol=1e-4)
+    fitted, judged = data.take(slice(FIRST)), data.take(slice(FIRST, None))
+    losses = class_losses(Learned(kernel, 0.2, 0.0), fitted, judged)
+    assert_allclose(np.average(losses, weights=weights[rest]), best, rtol=1e-4)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pursuit._types import Floats
 from pursuit.plots.axes import COLOURS, prepare_axes
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 _OURS, _OTHERS = COLOURS[0], COLOURS[1]
+_LINE = 0.055
+"""Height of a name, as a part of the axis."""
 
 
 class ComparisonDisplay:
@@ -87,19 +90,58 @@ class ComparisonDisplay:
         ours = [False] * len(self.names) if self.ours is None else self.ours
         seconds, errors, spread = map(np.asarray, (self.seconds, self.errors, self.spread))
         ax.set_xscale("log")
-        for name, x, y, bar, own in zip(self.names, seconds, errors, spread, ours, strict=True):
+        for x, y, bar, own in zip(seconds, errors, spread, ours, strict=True):
             colour = _OURS if own else _OTHERS
-            face = colour if own else "white"
-            shape = "o" if own else "s"
-            ax.errorbar(x, y, yerr=bar, fmt=shape, color=colour, markerfacecolor=face, capsize=3)
-            ax.annotate(
-                name, (x, y), xytext=(7, 4), textcoords="offset points", color=colour, fontsize=9
+            ax.errorbar(
+                x,
+                y,
+                yerr=bar,
+                fmt="o" if own else "s",
+                color=colour,
+                markerfacecolor=colour if own else "white",
+                capsize=3,
             )
-        low, high = ax.get_xlim()
-        # Room for the names at the right.
-        ax.set_xlim(low, high * (high / low) ** 0.35)
+        ax.xaxis.set_major_formatter(_plain)
+        ax.xaxis.set_minor_formatter(_plain)
+        low, high = ax.get_ylim()
+        places = _apart((errors - low) / (high - low))
+        for name, x, y, place, own in zip(self.names, seconds, errors, places, ours, strict=True):
+            colour = _OURS if own else _OTHERS
+            ax.annotate(
+                name,
+                (x, y),
+                xytext=(1.03, place),
+                textcoords="axes fraction",
+                va="center",
+                color=colour,
+                fontsize=9,
+                arrowprops={
+                    "arrowstyle": "-",
+                    "color": colour,
+                    "linewidth": 0.5,
+                    "relpos": (0.0, 0.5),
+                },
+            )
         ax.set(
-            xlabel="Seconds to fit (mean over the folds)",
-            ylabel=f"{self.error_name} of rows left out (bars: standard deviation over the folds)",
+            xlabel="Seconds to fit",
+            ylabel=f"{self.error_name} of rows left out",
+            title="Means over the folds; bars: standard deviations",
         )
         return self
+
+
+def _plain(value: float, _: float) -> str:
+    """A number of seconds, of which a logarithmic axis shows those that begin with 1, 2 or 5."""
+    return f"{value:g}" if f"{value:e}"[0] in "125" else ""
+
+
+def _apart(heights: Floats) -> Floats:
+    """Heights in the same order, moved so that names at them do not lie over each other."""
+    order = np.argsort(heights, kind="stable")
+    steps = _LINE * np.arange(len(heights))
+    # Going up, each is at least a line above the one before; then all are brought back within.
+    raised = np.maximum.accumulate(heights[order] - steps) + steps
+    lowered = np.minimum(raised, 1.0 - steps[::-1])
+    places = np.empty(len(heights))
+    places[order] = lowered
+    return places
