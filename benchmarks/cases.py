@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from benchmarks.category_cases import categories
 from benchmarks.classifier_cases import gp_classifier
+from benchmarks.compare_cases import compare_tables
 from benchmarks.component_cases import components, denoising, novelty
 from benchmarks.conformal_cases import conformal
 from benchmarks.dask_cases import dask_pass
@@ -262,6 +263,7 @@ def certify(quick: bool, repeat: int) -> list[Figure]:
 
 CASES: dict[str, Case] = {
     "pass": statistics_pass,
+    "compare-tables": compare_tables,
     "startup": startup,
     "choice": choice,
     "kin40k-nystroem": kin40k_nystroem,
