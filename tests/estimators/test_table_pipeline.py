@@ -429,6 +429,27 @@ def test_methods_with_rows_and_targets(fitted, tmp_path):
         pipeline.leave_one_out(gap)
 
 
+def test_rows_of_the_fit_have_no_statistics_of_their_own_targets(tmp_path):
+    rng = np.random.default_rng(0)
+    levels = [f"L{k}" for k in rng.integers(0, 90, 240)]
+    frame = pd.DataFrame({"x": rng.normal(size=240), "c": levels})
+    y = np.sin(frame["x"].to_numpy()) + rng.normal(size=240)
+    pipeline = make_table_pipeline(SparseGPRegressor(noise=0.5, n_basis=20, **GIVEN)).fit(frame, y)
+    rows = TableEncoder().fit_transform(frame, y)
+    model = SparseGPRegressor(noise=0.5, n_basis=20, **GIVEN).fit(rows, y)
+    pipeline.save(tmp_path / "m")
+    for one in (pipeline, pursuit.load(tmp_path / "m")):
+        assert one.certify(frame, y) == model.certify(rows, y)
+        assert np.array_equal(one.leave_one_out(frame, y), model.leave_one_out(rows, y))
+    seen = pipeline.steps[0][1].transform(frame)
+    assert not np.array_equal(seen, rows)
+    others = frame[:200], y[:200]  # the rows of another fit
+    assert pipeline.certify(*others) == model.certify(seen.with_rows(np.arange(200)), y[:200])
+    frame.assign(y=y).to_csv(tmp_path / "t.csv", index=False)
+    named = clone(pipeline).fit(tmp_path / "t.csv", target="y")
+    assert named.certify(tmp_path / "t.csv") == model.certify(rows, y)
+
+
 def test_models_that_methods_return_are_pipelines(fitted, tmp_path):
     frame, new = table(), table(30, seed=1)
     whole = fitted("full-scale")

@@ -189,6 +189,26 @@ class TableEncoder(SavedModel, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return self._encoded(self._raw(X, reset=False), {})
 
+    def transform_again(self, X: Any, y: Any) -> Any:
+        """Encode a table with targets; the rows of the fit as :meth:`fit_transform` has done.
+
+        Rows are those of the fit if they give the same statistics of the target. All others are
+        encoded as by :meth:`transform`.
+
+        Parameters
+        ----------
+        X, y
+            As for :meth:`fit`, in the same order.
+
+        Returns
+        -------
+        table : EncodedTable or array
+            As from :meth:`transform`.
+        """
+        check_is_fitted(self)
+        raw = self._raw(X, reset=False)
+        return self._encoded(raw, self._by_fold(raw, y))
+
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the features, those of zeros and ones where levels have become codes.
 
@@ -327,6 +347,20 @@ class TableEncoder(SavedModel, TransformerMixin, BaseEstimator):
             raise ValueError(f"date_format must be a text or None, got {self.date_format!r}.")
         if self.categories == "target" and y is None:
             raise ValueError('categories="target" needs the target: fit(X, y).')
+
+    def _by_fold(self, raw: RawTable, y: Any) -> dict[str, Floats]:
+        """Statistics of the target from other folds, if the rows are those of the fit."""
+        columns = [column for column in self.columns_ if column.encoding == "target"]
+        known = {column.name for column in columns} <= set(raw.names)
+        if y is None or not known or _num_samples(y) != raw.n_rows:
+            return {}
+        try:
+            sums = _target_sums(raw, columns, y)
+        except ValueError:  # targets with gaps, or of another type
+            return {}
+        if any(sums[one.name].statistics().T.tolist() != one.statistics for one in columns):
+            return {}
+        return {name: one.by_fold() for name, one in sums.items()}
 
     # Encoding
 

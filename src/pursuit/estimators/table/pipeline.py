@@ -34,6 +34,16 @@ _ROWS = ("X", "X_new", "X_train", "center")
 """Arguments that are rows."""
 _ROW_BY_ROW = ("leave_one_out",)
 """Methods with targets whose answer has one value per row, so that none can be left out."""
+_OF_THE_FIT = (
+    "certify",
+    "certify_path",
+    "distance_to_exact",
+    "grow",
+    "leave_one_out",
+    "rate_bound",
+    "rate_bounds",
+)
+"""Methods that take the rows of the fit once more, with their targets."""
 _STATE = ("_target", "_weight", "_notes")
 """What a fit of a pipeline finds, beside what its steps hold."""
 
@@ -274,7 +284,8 @@ class TablePipeline(Pipeline, SavedModel):
             self._read_targets(given, "X", keep_gaps=False)
             cells = partial(raw_cells, encoder, given["X"])
             with config_context(transform_output="default"):
-                X, y = encoder.transform(given["X"]), given["y"]
+                X, y = given["X"], given["y"]  # certify says that they are the rows of the fit
+                X = encoder.transform_again(X, y) if certify else encoder.transform(X)
         name = None if self.target_ is None else self.target_.name
         source = SourceTable(encoder, cells, self.notes_, name)
         write_report(model, path, X, y, certify=certify, what_if=what_if, source=source)
@@ -342,10 +353,14 @@ class TablePipeline(Pipeline, SavedModel):
         holder = "X_train" if "X_train" in form.parameters else "X"
         if given.get(holder) is not None and "y" in form.parameters:
             self._read_targets(given, holder, keep_gaps=method in _ROW_BY_ROW)
+        encoder = self.steps[0][1]
         for name in _ROWS:
             if given.get(name) is not None:
                 with config_context(transform_output="default"):
-                    given[name] = self.steps[0][1].transform(given[name])
+                    if name == holder and method in _OF_THE_FIT:
+                        given[name] = encoder.transform_again(given[name], given.get("y"))
+                    else:
+                        given[name] = encoder.transform(given[name])
 
     def _read_targets(self, given: dict[str, Any], holder: str, *, keep_gaps: bool) -> None:
         """Read the targets among the arguments of a method, or from the table itself."""
