@@ -355,7 +355,7 @@ class TableEncoder(SavedModel, TransformerMixin, BaseEstimator):
         if y is None or not known or _num_samples(y) != raw.n_rows:
             return {}
         try:
-            sums = _target_sums(raw, columns, y)
+            sums = target_sums(raw, columns, y)
         except ValueError:  # targets with gaps, or of another type
             return {}
         if any(sums[one.name].statistics().T.tolist() != one.statistics for one in columns):
