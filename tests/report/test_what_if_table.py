@@ -56,7 +56,7 @@ PIPELINES = {
         pursuit.SparseGPRegressor(RBF(60.0), **GP), categories="one-hot", max_levels=9
     ),
     "statistics": lambda: make_table_pipeline(
-        pursuit.SparseGPRegressor(RBF(30.0), **GP), categories="target", min_rows=3
+        pursuit.SparseGPRegressor(RBF(60.0), **GP), categories="target", min_rows=3
     ),
     "codes as numbers": lambda: make_table_pipeline(
         pursuit.LowRankSVR(gamma=1e-4, C=1e3, n_basis=20)
@@ -135,7 +135,7 @@ def test_the_page_encodes_as_python_does(name, opened, tmp_path, size):
         np.testing.assert_allclose([one["lower"][0] for one in found], lower, rtol=1e-6)
         np.testing.assert_allclose([one["upper"][0] for one in found], upper, rtol=1e-6)
     off = [abs(one["mean"][0] - value) for one, value in zip(found[1:], expected, strict=False)]
-    assert min(off) > 1e-6, "other rows have other predictions"
+    assert np.median(off) > 0.1, "other rows have other predictions"
     assert complaints == []
 
 
