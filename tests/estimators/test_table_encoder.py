@@ -376,6 +376,7 @@ def test_models_take_the_table():
         ("Unnamed: 0", np.arange(30), "it counts the rows"),
         ("", np.arange(7, 37), "it counts the rows"),
         ("rowId", [str(i) for i in range(30)], "it counts the rows"),
+        ("id", np.arange(30) * 7, "an identifier"),
         ("customer_id", np.random.default_rng(0).permutation(30) * 7, "an identifier"),
         ("who", [f"person {i}" for i in range(30)], "nearly all its texts are distinct"),
     ],
@@ -499,7 +500,7 @@ def test_types_of_all_kinds():
             ),
             "period": pd.period_range("2024-01", periods=3, freq="M"),
             "clock": [datetime.time(1, 30), None, datetime.time(2, 0, 36)],
-            "big": [2**60 + 1, 3, 4],
+            "big": [2**60 + 1, 2**30 + 1, 4],
         }
     )
     start = datetime.date(1970, 1, 1)
@@ -511,7 +512,7 @@ def test_types_of_all_kinds():
         "zone": [day + 11 / 24, day + (11 + 47) / 48, day + 47 / 24],
         "period": months,
         "clock": [1.5, 1.755, 2.01],
-        "big": [float(2**60), 3.0, 4.0],
+        "big": [float(2**60), 2.0**30 + 1, 4.0],
     }
     found = TableEncoder().set_output(transform="pandas").fit_transform(table)
     for name, values in expected.items():
@@ -715,6 +716,7 @@ def test_saved_and_loaded(fitted, tmp_path):
     "change",
     [
         {"statistics": [[0.0]]},
+        {"statistics": [[float("inf")] * (len(set(TABLE["model"])) + 1)]},
         {"parts": ["century"]},
         {"fill": float("nan")},
         {"encoding": "target"},

@@ -432,7 +432,8 @@ def _is_array(X: Any) -> bool:
 
 def _is_sound(column: TableColumn) -> bool:
     """Whether a column that was read from a file can encode anything."""
-    if not np.isfinite([column.fill]).all() or not set(column.parts) <= PERIODS.keys():
+    numbers = [column.fill, *(value for output in column.statistics for value in output)]
+    if not np.isfinite(numbers).all() or not set(column.parts) <= PERIODS.keys():
         return False
     if column.kind == "category":
         n_levels = len(column.all_levels)
