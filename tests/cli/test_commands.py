@@ -533,6 +533,13 @@ def test_pieces_give_the_bits_of_the_whole(houses, model, tmp_path, monkeypatch)
     assert len(mean) > 2 * BLOCK_ROWS
     np.testing.assert_array_equal(found["prediction"].to_numpy(), mean)
     np.testing.assert_array_equal(found["std"].to_numpy(), std)
+    linz = long.set_column(1, "city", [["Linz"] * len(long)])
+    pa.parquet.write_table(linz, tmp_path / "linz.parquet")
+    result = run("predict", model, tmp_path / "linz.parquet", "--std", "-o", os.devnull)
+    assert result.stderr == (
+        f"warning: {BLOCK_ROWS:,} values of column 'city' did not occur in training ('Linz'). It "
+        "is so in 2 further parts of the table.\n"
+    )
 
 
 def test_models_of_python(houses, tmp_path):

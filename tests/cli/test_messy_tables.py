@@ -173,7 +173,7 @@ REFUSED = {
         _no_target,
         "the target 'y': it is missing in every row: name another with --target",
     ),
-    "single": (_single, "table.csv has 1 rows to learn from, and 2 are the least: add rows."),
+    "single": (_single, "table.csv has 1 row to learn from, and 2 are the least: add rows."),
 }
 
 

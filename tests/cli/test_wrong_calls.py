@@ -189,6 +189,8 @@ CALLS = [
     ("report {}/price.pursuit {}/no-target.csv -o {}/page.html", "'city'"),
     ("report {}/price.pursuit {}/gapped.csv -o {}/page.html", "name a table with targets"),
     ("report {}/nameless.pursuit {}/good.csv -o {}/page.html", "model.report(page, X, y)"),
+    ("compare {}/good.csv -t prise", "did you mean 'price'?"),
+    ("compare {}/good.csv -t price --folds 1", "--folds"),
     ("demo {}/notes.txt", "name a folder"),
 ]
 

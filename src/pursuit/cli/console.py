@@ -92,6 +92,11 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def counted(number: int, thing: str) -> str:
+    """A number of things, in words."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def tell(text: str, *, quiet: bool = False) -> None:
     """Print a line on standard error: progress and warnings, which must not enter a pipe."""
     if not quiet:

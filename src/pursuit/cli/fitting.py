@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from pursuit.cli.console import WrongCallError, progress_of, tell
+from pursuit.cli.console import WrongCallError, counted, progress_of, tell
 from pursuit.cli.files import file_for
 
 _LEAST_SECONDS = 30.0
@@ -86,7 +86,7 @@ class Result:
 
         return {
             "task": self.task.value,
-            "said": self.said,
+            "messages": self.said,
             "seconds": round(self.seconds, 3),
             **facts_of(self.pipeline),
         }
@@ -97,7 +97,7 @@ class Result:
         from pursuit.plots.parts import global_part
 
         model = model_in(self.pipeline)
-        found = [f"{name}: {size_of(model)} for {self.rows:,} rows, {self.seconds:.1f} s"]
+        found = [f"{name}: {size_of(model)} for {counted(self.rows, 'row')}, {self.seconds:.1f} s"]
         calibration: Any = getattr(model, "calibration_", None)
         if hasattr(calibration, "rmse"):
             error = calibration.rmse * float(model._scale.scale[0])
@@ -115,7 +115,7 @@ def size_of(model: Any) -> str:
 
     n = global_part(model).n_basis_
     near = f" and {model.n_neighbors_} near rows" if hasattr(model, "n_neighbors_") else ""
-    return f"{n:,} basis function{'' if n == 1 else 's'}{near}"
+    return f"{counted(n, 'basis function')}{near}"
 
 
 def fit_table(data: Path, request: Request, output: Path, quiet: bool) -> Result:
@@ -137,10 +137,10 @@ def fit_table(data: Path, request: Request, output: Path, quiet: bool) -> Result
         task, reason, rows = observed(table, request)
         encoder = pursuit.TableEncoder(**request.encoder)
         X = encoder.fit_transform(rows.X, rows.y)
-    said = [f"{len(rows.y):,} rows, {X.shape[1]} features"]
+    said = [f"{counted(len(rows.y), 'row')}, {counted(X.shape[1], 'feature')}"]
     said += [reason] if request.task is None else []
     if table.n_rows < whole:
-        said.append(f"{whole - table.n_rows:,} rows with gaps are left out")
+        said.append(f"{counted(whole - table.n_rows, 'row')} with gaps left out")
     said += [f"note: {note}" for note in (*rows.notes, *encoder.notes_)]
     model, sentence = chosen_model(X, rows.y, request, task)
     said += [f"model: {sentence}"] if sentence else []
@@ -185,7 +185,8 @@ def observed(table: Any, request: Request) -> tuple[Task, str, Any]:
         rows = _rows(table, request, task)
     if len(rows.y) < 2:
         raise WrongCallError(
-            f"{table.name} has {len(rows.y)} rows to learn from, and 2 are the least: add rows."
+            f"{table.name} has {counted(len(rows.y), 'row')} to learn from, and 2 are the least: "
+            "add rows."
         )
     if task is Task.regression and (count := int((abs(rows.y) == math.inf).sum())):
         raise WrongCallError(

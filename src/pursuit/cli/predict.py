@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from inspect import signature
@@ -18,6 +19,7 @@ from pursuit.cli.console import (
     Quiet,
     TableArgument,
     WrongCallError,
+    counted,
     ending,
     finite,
     say_json,
@@ -85,7 +87,7 @@ def predict(
             n_rows, columns = _predict(loaded, model, path, output, asked, with_input, lines)
         if as_json and not lines:
             say_json({"output": str(output), "rows": n_rows, "columns": columns})
-        tell(f"{output}: {n_rows:,} rows", quiet=quiet or is_stream(output))
+        tell(f"{output}: {counted(n_rows, 'row')}", quiet=quiet or is_stream(output))
 
 
 @dataclass(frozen=True)
@@ -174,12 +176,19 @@ def _predict(
         raise WrongCallError(f"{table.name} has no rows to predict: check the table.")
     used = [name for name in table.columns if with_input or name in loaded.feature_names_in_]
     names: list[str] = []
+    told: list[str] = []
     with _writer(output, ".jsonl" if lines else output.suffix.lower()) as write:
         for piece in pieces(table.select(used)):
-            columns = answers(loaded, piece, asked)
+            with warnings.catch_warnings(record=True) as caught:
+                columns = answers(loaded, piece, asked)
+            # Each of several answers warns of the same.
+            told += dict.fromkeys(str(one.message) for one in caught)
             answer = pa.table({name: pa.array(_list(one)) for name, one in columns.items()})
             names = answer.column_names
             write(_joined(piece, answer) if with_input else answer)
+    if told:
+        more = f" It is so in {counted(len(told) - 1, 'further part')} of the table." * (len(told) > 1)
+        tell(f"warning: {told[0]}{more}")
     return table.n_rows, names
 
 
