@@ -187,7 +187,9 @@ def _predict(
             names = answer.column_names
             write(_joined(piece, answer) if with_input else answer)
     if told:
-        more = f" It is so in {counted(len(told) - 1, 'further part')} of the table." * (len(told) > 1)
+        more = f" It is so in {counted(len(told) - 1, 'further part')} of the table." * (
+            len(told) > 1
+        )
         tell(f"warning: {told[0]}{more}")
     return table.n_rows, names
 
