@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import TargetEncoder
@@ -686,6 +687,30 @@ def test_frames_whose_labels_are_numbers():
     encoder = TableEncoder().fit(table)
     assert not hasattr(encoder, "feature_names_in_")
     np.testing.assert_array_equal(encoder.transform(table), table)
+    np.testing.assert_array_equal(encoder.transform(table[[1, 0]]), table)
+    np.testing.assert_array_equal(encoder.transform(table.set_axis(["a", "b"], axis=1)), table)
+    pairs = table.set_axis(pd.MultiIndex.from_tuples([("a", 1), ("a", 2)]), axis=1)
+    encoder.fit(pairs)
+    np.testing.assert_array_equal(encoder.transform(pairs.iloc[:, ::-1]), table)
+
+
+def test_what_is_masked_is_a_gap():
+    numbers = np.random.default_rng(0).integers(0, 9, size=(40, 2))
+    masked = np.ma.MaskedArray(numbers, numbers > 6)
+    gaps = np.where(numbers > 6, np.nan, numbers)
+    np.testing.assert_array_equal(
+        TableEncoder().fit_transform(masked), TableEncoder().fit_transform(gaps)
+    )
+
+
+def test_a_fit_that_fails_leaves_nothing_behind():
+    encoder = TableEncoder().fit(TABLE)
+    with pytest.raises(TableError):
+        encoder.fit(pd.DataFrame({"a": [[1], [2]], "b": [1, 2]}))
+    with pytest.raises(NotFittedError):
+        encoder.transform(TABLE)
+    with pytest.raises(TableError, match="the data frame has no columns"):
+        encoder.fit(pd.DataFrame(index=range(5)))
 
 
 def test_pandas_and_arrays_do_not_need_pyarrow(monkeypatch):

@@ -450,6 +450,15 @@ def test_rows_of_the_fit_have_no_statistics_of_their_own_targets(tmp_path):
     assert named.certify(tmp_path / "t.csv") == model.certify(rows, y)
 
 
+def test_targets_that_are_masked_are_missing():
+    frame = table()
+    y = np.ma.MaskedArray(frame["rent"].to_numpy(), np.arange(len(frame)) < 4)
+    found = make_table_pipeline(clone(MODELS["gp"])).fit(frame[FEATURES], y)
+    assert found.notes_[-1] == "4 rows are left out: their target is missing."
+    wanted = clone(found).fit(frame[FEATURES][4:], y.data[4:])
+    assert np.array_equal(found.predict(frame), wanted.predict(frame))
+
+
 def test_models_that_methods_return_are_pipelines(fitted, tmp_path):
     frame, new = table(), table(30, seed=1)
     whole = fitted("full-scale")

@@ -25,6 +25,7 @@ from pursuit.estimators.table.read import (
     ArrayColumns,
     RawTable,
     raw_table,
+    unmasked,
 )
 from pursuit.estimators.table.target import TargetSums, target_sums
 from pursuit.rows import (
@@ -248,6 +249,10 @@ class TableEncoder(SavedModel, TransformerMixin, BaseEstimator):
 
     def _raw(self, X: Any, *, reset: bool) -> RawTable:
         """The columns of X, the names and the number of which are checked and kept."""
+        if reset:  # a fit that fails leaves nothing of the last one
+            for name in ("columns_", "notes_"):
+                vars(self).pop(name, None)
+        X = unmasked(X)
         if isinstance(X, list | tuple) and any(_has_text(row) for row in X):
             X = np.array(X, dtype=object)
         if _is_array(X):
@@ -255,6 +260,8 @@ class TableEncoder(SavedModel, TransformerMixin, BaseEstimator):
             return ArrayColumns(X)
         texts = [] if reset else [column.name for column in self.columns_ if column.reads_text]
         raw = raw_table(X, texts)
+        if not raw.names:
+            raise TableError(f"{raw.label} has no columns: a minimum of 1 is required.")
         if not raw.n_rows:
             raise TableError(f"{raw.label} holds no rows: a minimum of 1 is required.")
         if reset:
@@ -271,7 +278,10 @@ class TableEncoder(SavedModel, TransformerMixin, BaseEstimator):
         return raw
 
     def _by_name(self, raw: RawTable) -> bool:
-        return raw.named and hasattr(self, "feature_names_in_")
+        if hasattr(self, "feature_names_in_"):
+            return raw.named
+        # Labels that are numbers are no feature names, but they tell columns apart.
+        return {column.name for column in self.columns_} <= set(raw.names)
 
     def _used(self, raw: RawTable) -> list[tuple[TableColumn, str]]:
         """The columns that become features, and what the table calls them."""

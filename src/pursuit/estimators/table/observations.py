@@ -22,6 +22,7 @@ from pursuit.estimators.table.read import (
     as_texts,
     of_array,
     raw_table,
+    unmasked,
 )
 from pursuit.rows import Table, check_columns, is_path
 
@@ -116,7 +117,7 @@ def observations(
     if y is None:
         return Observations(X, None, given, None, [])
     notes: list[str] = []
-    values = np.asarray(y)
+    values = np.asarray(unmasked(y))
     if values.ndim == 0 or len(values) != _n_rows(X):
         raise ValueError(
             f"X has {_n_rows(X)} rows, and y is of shape {values.shape}: pass one target per row."

@@ -169,6 +169,12 @@ class ArrowColumns(RawTable):
 # Arrays
 
 
+def unmasked(values: Any) -> Any:
+    """A masked array as objects, with None where it is masked; all else as it is."""
+    masked = isinstance(values, np.ma.MaskedArray)
+    return np.where(np.ma.getmaskarray(values), None, values.data) if masked else values
+
+
 def of_array(values: NDArray[Any]) -> RawColumn:
     """A raw column of an array of any type."""
     kind = values.dtype.kind
