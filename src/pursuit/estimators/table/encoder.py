@@ -251,7 +251,7 @@ class TableEncoder(SavedModel, TransformerMixin, BaseEstimator):
         """The columns of X, the names and the number of which are checked and kept."""
         if reset:  # a fit that fails leaves nothing of the last one
             for name in ("columns_", "notes_"):
-                vars(self).pop(name, None)
+                self.__dict__.pop(name, None)
         X = unmasked(X)
         if isinstance(X, list | tuple) and any(_has_text(row) for row in X):
             X = np.array(X, dtype=object)
