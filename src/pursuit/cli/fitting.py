@@ -142,10 +142,14 @@ def fit_table(data: Path, request: Request, output: Path, quiet: bool) -> Result
     if table.n_rows < whole:
         said.append(f"{counted(whole - table.n_rows, 'row')} with gaps left out")
     said += [f"note: {note}" for note in (*rows.notes, *encoder.notes_)]
-    model, sentence = chosen_model(X, rows.y, request, task)
-    said += [f"model: {sentence}"] if sentence else []
+    model = None if request.kind is Kind.auto else _model(request.kind, rows.y, request, task)
     for line in said:
         tell(line, quiet=quiet)
+    if model is None:
+        model, sentence = _chosen_model(X, rows.y, request, task)
+        said.append(f"model: {sentence}")
+        tell(said[-1], quiet=quiet)
+    del X  # the fit makes its own
     pipeline = pursuit.TablePipeline([("table", encoder), ("model", model)])
     try:
         with progress_of(model, quiet):
@@ -193,11 +197,8 @@ def observed(table: Any, request: Request) -> tuple[Task, str, Any]:
             f"the target {request.target!r} holds infinity, in {count:,} of {len(rows.y):,} rows: "
             "leave such rows out, or write nothing there."
         )
-    if task is Task.classification and len(set(rows.y.tolist())) == 1:
-        raise WrongCallError(
-            f"the target {request.target!r} holds one class, {rows.y[0]}, and 2 are the least: "
-            "name another with --target."
-        )
+    if task is Task.classification:
+        _check_classes(rows.y.tolist(), request.target)
     weights = rows.per_row.get("sample_weight")
     if weights is not None and not (weights >= 0).all():
         raise WrongCallError(
@@ -205,6 +206,20 @@ def observed(table: Any, request: Request) -> tuple[Task, str, Any]:
             "weight is 0: correct it, or leave --weight out."
         )
     return task, reason, rows
+
+
+def _check_classes(labels: list[Any], target: str) -> None:
+    n_classes = len(set(labels))
+    if n_classes == 1:
+        raise WrongCallError(
+            f"the target {target!r} holds one class, {labels[0]}, and 2 are the least: name "
+            "another with --target."
+        )
+    if n_classes > max(2, len(labels) // 2):
+        raise WrongCallError(
+            f"the target {target!r} has {n_classes:,} classes in {len(labels):,} rows, too few "
+            "rows of each to learn from: name another with --target."
+        )
 
 
 def _rows(table: Any, request: Request, task: Task) -> Any:
@@ -251,16 +266,14 @@ def _as_option(form: re.Match[str]) -> str:
 # The model
 
 
-def chosen_model(X: Any, y: Any, request: Request, task: Task) -> tuple[Any, str]:
-    """The model to fit, and why it is of this kind if that was left open."""
+def _chosen_model(X: Any, y: Any, request: Request, task: Task) -> tuple[Any, str]:
+    """The model to fit where its kind was left open, and why it is of this kind."""
     from pursuit.estimators.table.choice import choose_model
 
     limit = request.parameters.get("max_time")
-    if request.kind is Kind.auto and limit is not None and limit < _LEAST_SECONDS:
+    if limit is not None and limit < _LEAST_SECONDS:
         sentence = f"small process: {limit:g} seconds are too few to compare kinds of models"
         return _model(Kind.sparse, y, request, task), sentence
-    if request.kind is not Kind.auto:
-        return _model(request.kind, y, request, task), ""
     choice = choose_model(
         X,
         y,
