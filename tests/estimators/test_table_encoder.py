@@ -491,6 +491,37 @@ def test_other_columns_decide_what_a_comma_is():
     assert "column 'x': '1,234' is read as 1.234 as in other columns." in both.notes_
 
 
+def test_other_columns_decide_what_a_point_is():
+    texts = ["1.234", "-2.500", "999"]
+    alone = TableEncoder().fit(pd.DataFrame({"x": texts}))
+    assert alone.transform(pd.DataFrame({"x": texts}))[:, 0].tolist() == [1.234, -2.5, 999.0]
+    assert alone.notes_ == ["column 'x': '1.234' is read as 1.234."]
+    comma = ["0,5", "1,25", "3"]
+    for others in (["1.2345", "2.5", "9"], ["0.234", "2.500", "9"], ["1.234", "2.500", "1000"]):
+        table = pd.DataFrame({"x": texts, "y": comma, "z": others})
+        both = TableEncoder().fit(table)
+        numbers = np.c_[[1234.0, -2500.0, 999.0], [0.5, 1.25, 3.0], np.array(others, dtype=float)]
+        np.testing.assert_array_equal(both.transform(table), numbers)
+        assert "column 'x': '1.234' is read as 1234 as in other columns." in both.notes_
+
+
+def test_categories_of_long_numbers_are_not_mixed_up():
+    ids = np.tile([2**60, 2**60 + 1, 2**60 + 2], 5)
+    frame = pd.DataFrame({"id": pd.Categorical(ids), "x": np.arange(15) % 4})
+    for table in (frame, pa.Table.from_pandas(frame)):
+        encoded = TableEncoder().fit_transform(table)
+        assert encoded.coded.levels == {"id": [str(one) for one in ids[:3]]}
+        np.testing.assert_array_equal(np.asarray(encoded.coded)[:, 0], np.arange(15) % 3)
+
+
+def test_numbers_that_are_no_floats():
+    values = [decimal.Decimal("sNaN"), decimal.Decimal(1), decimal.Decimal("2.5")] * 2
+    encoded = TableEncoder().fit_transform(pd.DataFrame({"x": values}))
+    np.testing.assert_array_equal(encoded[:3], [[1.75, 1], [1, 0], [2.5, 0]])
+    with pytest.raises(TableError, match="infinity, in 1 of 2 rows"):
+        TableEncoder().fit(pd.DataFrame({"x": [-(10**400), 1]}))
+
+
 def test_types_of_all_kinds():
     table = pd.DataFrame(
         {

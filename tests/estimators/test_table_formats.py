@@ -102,7 +102,10 @@ def test_one_comma_and_three_digits_can_be_read_in_two_ways():
     for sure in ("1,234,567", "1,234.5", "0,123", "1,23"):
         assert not find_format([*texts, sure]).ambiguous
     # A point is a decimal point unless something speaks against it, as in files.
-    assert not find_format(["1.234", "5"]).ambiguous
+    assert find_format(["1.234", "5"]).ambiguous
+    assert not find_format(["1.234", "5.5"]).ambiguous
+    assert not find_format(["1.234", "5000"]).ambiguous
+    assert not find_format(["0.234", "5"]).ambiguous
     assert find_format(["€ 1.234"]).ambiguous
 
 

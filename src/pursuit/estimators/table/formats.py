@@ -42,6 +42,7 @@ _AMOUNT = re.compile(
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]{1,15}")  # as pyarrow reads them in files
 _PLAIN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_GROUPED = re.compile(r"0|[1-9][0-9]{0,2}(?:\.[0-9]{3})*")
 _MARKS = {".": ",", ",": "."}
 """The mark of thousands that goes with a decimal mark."""
 
@@ -193,7 +194,7 @@ def _as_numbers(texts: Collection[str]) -> Reading | None:
     """Numbers of one unit and one decimal mark."""
     plain = _PLAIN, _INFINITE, _HEXADECIMAL
     if all(any(form.fullmatch(text.strip()) for form in plain) for text in texts):
-        return Reading(TextFormat("number"))
+        return Reading(TextFormat("number"), ambiguous=_may_be_thousands(texts))
     units, decimals = set(), set(_MARKS)
     marked = False
     for text in texts:
@@ -210,6 +211,12 @@ def _as_numbers(texts: Collection[str]) -> Reading | None:
     return Reading(
         TextFormat("number", decimal, units.pop()), ambiguous=marked and len(decimals) == 2
     )
+
+
+def _may_be_thousands(texts: Collection[str]) -> bool:
+    """Whether 1.234 may be written for 1234: each point stands before three digits."""
+    digits = [text.strip().lstrip("+-") for text in texts]
+    return any("." in one for one in digits) and all(map(_GROUPED.fullmatch, digits))
 
 
 def _amount(text: str) -> tuple[bool, str, str] | None:

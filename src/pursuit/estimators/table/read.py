@@ -194,7 +194,7 @@ def _of_objects(values: NDArray[Any]) -> RawColumn:
     items = [None if _is_missing(value) else value for value in values.tolist()]
     types = {type(item) for item in items if item is not None}
     if all(issubclass(kind, numbers.Real | decimal.Decimal | np.bool_) for kind in types):
-        floats = [np.nan if item is None else float(item) for item in items]
+        floats = [np.nan if item is None else _float(item) for item in items]
         return RawColumn("number", np.array(floats, dtype=np.float64))
     if all(issubclass(kind, datetime.date | np.datetime64) for kind in types):
         times = [np.datetime64("NaT") if item is None else _time(item) for item in items]
@@ -211,10 +211,18 @@ def _of_objects(values: NDArray[Any]) -> RawColumn:
     return RawColumn("text", texts)
 
 
+def _float(number: Any) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # as a text of so many digits is read
+        return float(np.copysign(np.inf, 1 if number > 0 else -1))
+
+
 def _is_missing(value: Any) -> bool:
     return (
         value is None
-        or (isinstance(value, float | np.floating | decimal.Decimal) and value != value)
+        or (isinstance(value, float | np.floating) and value != value)
+        or (isinstance(value, decimal.Decimal) and value.is_nan())
         or (isinstance(value, np.datetime64) and bool(np.isnat(value)))
         or type(value).__name__ in ("NAType", "NaTType")
     )
@@ -268,7 +276,8 @@ def of_series(series: Any) -> RawColumn:
         return of_array(series.to_numpy())
     if name == "CategoricalDtype":
         levels = of_series(dtype.categories.to_series())
-        if levels.kind == "unusable":  # intervals, for instance
+        # Intervals, for instance; or long numbers, which floats would not tell apart.
+        if levels.kind == "unusable" or dtype.categories.dtype.kind in "iu":
             levels = of_array(np.array([str(level) for level in dtype.categories]))
         return _coded(levels, np.asarray(series.cat.codes))
     if name == "ArrowDtype":
@@ -309,7 +318,9 @@ def of_arrow(array: Any) -> RawColumn:
     kind, types = array.type, pa.types
     if types.is_dictionary(kind):
         codes = array.indices.cast(pa.int64()).fill_null(-1).to_numpy()
-        return _coded(of_arrow(array.dictionary), codes)
+        levels = array.dictionary
+        levels = levels.cast(pa.string()) if types.is_integer(levels.type) else levels
+        return _coded(of_arrow(levels), codes)
     if types.is_null(kind):
         return RawColumn("number", np.full(len(array), np.nan))
     if types.is_boolean(kind) or types.is_integer(kind):
