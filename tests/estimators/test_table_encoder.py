@@ -505,6 +505,16 @@ def test_other_columns_decide_what_a_point_is():
         assert "column 'x': '1.234' is read as 1234 as in other columns." in both.notes_
 
 
+def test_a_file_with_decimal_commas_may_have_points_before_thousands(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("x;y;z;c\n1.234;0,5;0.25;a\n999;1,25;1.5;b\n-2.500;;nan;a\n12;3;2;b\n")
+    encoder = TableEncoder(min_rows=1).fit(path)
+    numbers = [[1234, 0.5, 0, 0.25, 0], [999, 1.25, 0, 1.5, 0], [-2500, 1.25, 1, 1.5, 1]]
+    np.testing.assert_array_equal(np.asarray(encoder.transform(path))[:3, :5], numbers)
+    path.write_text("x;y;z;c\n1.234;0,5;0.25;a\n")
+    np.testing.assert_array_equal(np.asarray(encoder.transform(path))[:, :5], numbers[:1])
+
+
 def test_categories_of_long_numbers_are_not_mixed_up():
     ids = np.tile([2**60, 2**60 + 1, 2**60 + 2], 5)
     frame = pd.DataFrame({"id": pd.Categorical(ids), "x": np.arange(15) % 4})

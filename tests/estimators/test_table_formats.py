@@ -276,3 +276,7 @@ alike = st.from_regex(
 @given(st.lists(alike, min_size=1, max_size=3))
 def test_whatever_is_found_can_be_read_in_what_looks_like_numbers_and_dates(texts):
     test_whatever_is_found_can_be_read.hypothesis.inner_test(texts)
+
+
+def test_a_time_before_the_first_year_is_no_time():
+    assert find_format(["0001-01-01T00:00+02:00", "2024-01-01T00:00+02:00"]).format is None

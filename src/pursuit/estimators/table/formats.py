@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -68,6 +68,9 @@ _DATE = re.compile(
     r"(?P<first>[0-9]{1,4})(?P<mark>[./-])(?P<middle>[0-9]{1,2})(?P=mark)(?P<last>[0-9]{2,4})"
     r"(?:[ T,]+(?P<time>.+))?"
 )
+
+_DATE_ONLY = re.compile(r"(?:%[dmyY][./-]?)+")
+"""Patterns that no time of day is part of."""
 
 
 @dataclass(frozen=True)
@@ -325,27 +328,35 @@ def _iso(text: str) -> datetime:
     text = text.strip()
     if not _ISO.fullmatch(text):
         raise UnreadableError(text)
-    text = re.sub(r"\s*(z|UTC)$", "Z", text)
-    # Digits beyond microseconds, and blanks before the zone, are more than Python reads.
-    text = re.sub(r"(\.[0-9]{6})[0-9]+", r"\1", text)
-    text = re.sub(r"\s+([+-])", r"\1", text)
+    if len(text) > len("2024-01-31 12:00:00") or not text[-1].isdigit():
+        text = re.sub(r"\s*(z|UTC)$", "Z", text)
+        # Digits beyond microseconds, and blanks before the zone, are more than Python reads.
+        text = re.sub(r"(\.[0-9]{6})[0-9]+", r"\1", text)
+        text = re.sub(r"\s+([+-])", r"\1", text)
     try:
         return _in_utc(datetime.fromisoformat(text))
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise UnreadableError(text) from error
 
 
 def _of_pattern(text: str, pattern: str) -> datetime:
     """A date of this pattern, which a time of day may follow."""
     text = text.strip()
+    date, _, time = text.replace(",", " ").replace("T", " ").partition(" ")
     try:
-        return _in_utc(datetime.strptime(text, pattern))
-    except ValueError:
-        date, _, time = text.replace(",", " ").replace("T", " ").partition(" ")
+        if not time or not _DATE_ONLY.fullmatch(pattern):
+            return _strptime(text, pattern)
+    except (ValueError, OverflowError):
+        pass
     try:
-        return datetime.strptime(date, pattern) + timedelta(hours=_clock(time))
-    except ValueError as error:
+        return _strptime(date, pattern) + timedelta(hours=_clock(time))
+    except (ValueError, OverflowError) as error:
         raise UnreadableError(text) from error
+
+
+@lru_cache(maxsize=2**15)  # a date occurs with many times of day
+def _strptime(text: str, pattern: str) -> datetime:
+    return _in_utc(datetime.strptime(text, pattern))
 
 
 def _in_utc(time: datetime) -> datetime:

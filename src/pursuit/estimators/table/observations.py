@@ -220,10 +220,10 @@ def _described(
         what = f"it holds {min(texts)!r} and other texts that are not numbers"
         raise _error(target, reading.problem or what)
     column = TableColumn(name, "number", format=reading.format)
-    if reading.format == TextFormat("number"):
+    if reading.format == TextFormat("number") and not reading.ambiguous:
         return column, []
     label = "the target" if target is None else f"the target {target!r}"
-    text = min(texts)
+    text = min(texts, key=lambda one: ("," not in one and "." not in one, one))
     [value] = column_numbers(column, of_array(np.array([text], dtype=object)))
     return column, [f"{label} is read as {reading.format}: {text!r} is {value:g}."]
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit.estimators.table.errors import TableError
+from pursuit.estimators.table.formats import find_format, is_gap
 from pursuit.rows import Table, as_table, distinct_names, is_path, open_file
 from pursuit.rows.arrow import ArrowTable, BatchedTable, require_pyarrow
 
@@ -90,7 +91,7 @@ def raw_table(X: Any, texts: Sequence[str] = ()) -> RawTable:
         table = X if hasattr(X, "to_batches") else require_pyarrow("X").Table.from_batches([X])
         return ArrowColumns(ArrowTable(_renamed(table), "the Arrow table"))
     if is_path(X) and not str(X).endswith(".npy"):
-        return ArrowColumns(open_file(X, texts))
+        return ArrowColumns(_opened(X, texts))
     table = as_table(X)
     if isinstance(table, BatchedTable):
         return ArrowColumns(table)
@@ -102,6 +103,24 @@ def raw_table(X: Any, texts: Sequence[str] = ()) -> RawTable:
         f"a table cannot be made of {type(X).__name__}: pass a data frame, an Arrow table, the "
         "path of a CSV or Parquet file, or a 2-D array."
     )
+
+
+def _opened(path: Any, texts: Sequence[str]) -> BatchedTable:
+    """The table of a file; its numbers are texts where some column has decimal commas."""
+    table = open_file(path, texts)
+    types = {name: str(table.schema.field(name).type) for name in table.columns}
+    words = [name for name, kind in types.items() if kind == "string"]
+    points = [name for name, kind in types.items() if kind == "double"]
+    batch = next(iter(table.batches(words)), None) if words and points else None
+    if batch is None or not any(map(_has_decimal_commas, batch.columns)):
+        return table
+    return open_file(path, [*texts, *points])  # 1.234 may be 1234 there
+
+
+def _has_decimal_commas(array: Any) -> bool:
+    texts = {text for text in array.unique().to_pylist() if text is not None and not is_gap(text)}
+    reading = find_format(texts)
+    return reading.format is not None and not reading.ambiguous and reading.format.decimal == ","
 
 
 def _polars_to_arrow(X: Any) -> Any:
