@@ -41,7 +41,6 @@ _PROBES, _PROBE_WIDTHS, _LONG = 20, (0.3, 1.0), 10.0
 _SHORT = 8.0, 16.0, 32.0  # Parts of the common length scales tried against fine detail.
 _JUDGING_ROWS = 500  # Further rows needed to compare shapes by their log loss.
 _FOLDS, _FOLDED_ROWS = 3, 30  # Parts of fewer rows that judge in turn; fewest rows to divide.
-_SURE = 1.0  # Standard errors by which a shape must lose less there than the evidence's choice.
 
 
 @dataclass(frozen=True)
@@ -590,8 +589,7 @@ def _best(shapes: list[Shape], data: Evidence, late: Callable[[], bool]) -> Shap
         spread = float(np.average((gains - mean) ** 2, weights=first.weights))
         return mean / np.sqrt(spread / len(gains)) if spread > 0.0 else 0.0
 
-    surest = max(shapes, key=gain)
-    return surest if gain(surest) > _SURE else best
+    return max(shapes, key=gain)
 
 
 def _folds(data: Evidence) -> Indices:
