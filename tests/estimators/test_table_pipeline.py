@@ -459,6 +459,17 @@ def test_targets_that_are_masked_are_missing():
     assert np.array_equal(found.predict(frame), wanted.predict(frame))
 
 
+def test_a_point_that_may_stand_before_thousands_in_the_target_is_noted():
+    frame = table()[FEATURES]
+    for last, note in (
+        ("1.234", ["the target is read as numbers: '1.234' is 1.234."]),
+        ("1.5", []),
+    ):
+        y = ["999", "12", "1.234", last] * (len(frame) // 4)
+        found = make_table_pipeline(clone(MODELS["ridge"])).fit(frame[: len(y)], y)
+        assert found.notes_[len(found.steps[0][1].notes_) :] == note
+
+
 def test_models_that_methods_return_are_pipelines(fitted, tmp_path):
     frame, new = table(), table(30, seed=1)
     whole = fitted("full-scale")
