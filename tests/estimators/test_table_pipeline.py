@@ -638,3 +638,21 @@ def test_float32_tables(fitted):
     pipeline = make_table_pipeline(model).fit(frame, target="rent")
     wide = make_table_pipeline(clone(model)).fit(frame.astype({"size": float}), target="rent")
     assert np.array_equal(pipeline.predict(frame), wide.predict(frame))
+
+
+def test_rows_of_weight_0_have_no_part():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"code": rng.integers(0, 60, 400).astype(str), "size": rng.normal(size=400)}
+    )
+    table["code"] = "c" + table["code"]
+    y = rng.normal(size=400) + table["size"]
+    weights = np.where(rng.random(400) < 0.3, 0.0, 2.0)
+    table.loc[weights == 0, "size"] = 1e6
+    kept = weights > 0
+    model = pursuit.make_table_pipeline(pursuit.SparseKernelRidge(alpha=1.0, random_state=0))
+    weighted = model.fit(table, y, sample_weight=weights).predict(table)
+    removed = pursuit.make_table_pipeline(pursuit.SparseKernelRidge(alpha=1.0, random_state=0))
+    removed.fit(table[kept], y[kept], sample_weight=weights[kept])
+    np.testing.assert_array_equal(weighted, removed.predict(table))
+    assert removed.named_steps["table"].columns_ == model.named_steps["table"].columns_

@@ -60,7 +60,7 @@ class Observations:
     Attributes
     ----------
     X : table
-        Rows that have a target.
+        Rows that have a target and a weight.
     y : array or None
         Their targets.
     per_row : dict
@@ -87,7 +87,7 @@ def observations(
     classes: bool,
     keep_gaps: bool = False,
 ) -> Observations:
-    """The rows of a table that have a target.
+    """The rows of a table that have a target, and a weight that is not 0.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def observations(
     classes : bool
         Whether targets are classes, else numbers.
     keep_gaps : bool
-        Whether rows without a target are kept.
+        Whether rows without a target, or of weight 0, are kept.
     """
     target, weight, column = named.target, named.weight, named.column
     check_passed_once(y, per_row.get("sample_weight"), target, weight)
@@ -133,14 +133,25 @@ def observations(
             values = _numbers(values, column)
             missing = _gaps(values)
     column = None if target is None else column
-    if keep_gaps or not missing.any():
+    idle = _without_weight(given.get("sample_weight"), len(values)) & ~missing
+    if keep_gaps or not (missing | idle).any():
         return Observations(X, values, given, column, notes)
     if missing.all():
         raise _error(target, "it is missing in every row")
-    kept = np.flatnonzero(~missing)
+    kept = np.flatnonzero(~(missing | idle))
     given = {name: _safe_indexing(passed, kept) for name, passed in given.items()}
-    notes.append(_left_out(len(values) - len(kept), target))
+    notes += [_left_out(int(missing.sum()), target)] if missing.any() else []
     return Observations(with_rows(X, kept), values[kept], given, column, notes)
+
+
+def _without_weight(weights: Any, n_rows: int) -> NDArray[np.bool_]:
+    """Which rows have weight 0: none if all have, since then the model has something to say.
+
+    They must have no part in what an encoder learns, as they have none in a model.
+    """
+    none = np.zeros(n_rows, dtype=bool)
+    zero = none if weights is None else np.asarray(weights) == 0
+    return none if np.shape(zero) != (n_rows,) or zero.all() else zero
 
 
 def _opened(path: Any, texts: Sequence[str]) -> Any:
