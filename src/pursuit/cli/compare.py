@@ -190,12 +190,14 @@ def _columns(found: TableComparison) -> list[tuple[str, str]]:
 
 def table_of(found: TableComparison) -> tuple[list[str], list[list[str]]]:
     """Headings and rows of the table, as text; the first score with its spread."""
+    from pursuit.plots.report import precise
+
     columns = _columns(found)
     head = ["model", *(label for _, label in columns), "fit, s", "predict, s", "size, kB"]
     body = []
     for standing in found.standings:
-        first = f"{standing.mean('error'):.4g} ± {standing.std('error'):.2g}"
-        others = [f"{standing.mean(name):.4g}" for name, _ in columns[1:]]
+        first = f"{precise(standing.mean('error'))} ± {precise(standing.std('error'))}"
+        others = [precise(standing.mean(name)) for name, _ in columns[1:]]
         times = [f"{standing.mean(name):.3g}" for name in ("fit_seconds", "predict_seconds")]
         body.append([standing.name, first, *others, *times, f"{standing.mean('size') / 1e3:,.0f}"])
     return head, body
@@ -275,7 +277,7 @@ def _page(found: TableComparison, data: Path, target: str) -> str:
     from importlib.metadata import version
     from io import BytesIO
 
-    from pursuit.plots.report import Panel, Report, Table, render
+    from pursuit.plots.report import Panel, Report, Table, precise, render
 
     picture = BytesIO()
     _draw(found, picture, "svg")
@@ -287,6 +289,6 @@ def _page(found: TableComparison, data: Path, target: str) -> str:
     ]
     facts = Table([], [["table", data.name], ["target", target], ["task", found.task]])
     best = found.standings[0]
-    summary = f"{best.name} has the least {found.error_name}, {best.mean('error'):.4g}."
+    summary = f"{best.name} has the least {found.error_name}, {precise(best.mean('error'))}."
     report = Report(f"Models of {target}", summary, facts, Table([], []), [], [], panels=panels)
     return render(report, version("pursuit"))

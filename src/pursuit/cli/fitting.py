@@ -95,13 +95,14 @@ class Result:
         """For people."""
         from pursuit.cli.inspect import model_in
         from pursuit.plots.parts import global_part
+        from pursuit.plots.report import precise
 
         model = model_in(self.pipeline)
         found = [f"{name}: {size_of(model)} for {counted(self.rows, 'row')}, {self.seconds:.1f} s"]
         calibration: Any = getattr(model, "calibration_", None)
         if hasattr(calibration, "rmse"):
             error = calibration.rmse * float(model._scale.scale[0])
-            found.append(f"error on rows left out: {error:.4g} (root mean square)")
+            found.append(f"error on rows left out: {precise(error)} (root mean square)")
         elif calibration is not None:
             found.append(f"log loss on rows left out: {calibration.log_loss:.4g}")
         certificate = getattr(global_part(model), "certificate_", None)

@@ -368,9 +368,9 @@ def _near_rows_or_not(small: _Losses, full_scale: _Losses, of: str) -> tuple[str
     label = f"{'log loss' if small.classes else 'error'} on {of}"
     enough = full_scale.score < (1.0 - MARGIN) * small.score
     if enough and _surely_less(full_scale.errors, small.errors):
-        against = f"{full_scale.score:.3g}, against {small.score:.3g} of the small one"
+        against = f"{_shown(full_scale.score)}, against {_shown(small.score)} of the small one"
         return FULL_SCALE, f"{label} {against}"
-    against = f"{small.score:.3g}, against {full_scale.score:.3g} of the full-scale one"
+    against = f"{_shown(small.score)}, against {_shown(full_scale.score)} of the full-scale one"
     demand = f"which keeps all rows and would have to be {100 * MARGIN:.0f} % better"
     return SMALL, f"{label} {against}, {demand}"
 
@@ -379,3 +379,7 @@ def _surely_less(losses: Floats, others: Floats) -> bool:
     """Whether the mean loss is less by more than its standard error allows."""
     gain = others - losses
     return bool(gain.mean() > _SURE * gain.std(ddof=1) / np.sqrt(len(gain)))
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
