@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from estimators.test_sklearn_checks import CONFIGURATIONS
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 
 from pursuit import (
     HullRegressor,
@@ -12,6 +12,7 @@ from pursuit import (
     LowRankOneClassSVM,
     LowRankSVC,
     LowRankSVR,
+    TablePipeline,
 )
 
 SEVERAL = ["rbf", "polynomial", "laplacian"]
@@ -103,7 +104,7 @@ def fitted(model):
         return model.fit(X, X[:, :2]), X
     if name == "SparseKernelGLM":
         y = np.exp(y)
-    if "Classifier" in name or name == "LowRankSVC":
+    if is_classifier(model):
         y = y > 0
     return model.fit(X, y), X
 
@@ -121,14 +122,16 @@ def test_what_is_set_after_a_fit_waits_for_the_next(model):
     model, X = fitted(model)
     before = outputs(model, X[:7])
     assert before
-    own = model.get_params(deep=False)
+    # Those of a pipeline are its steps', after their names.
+    prefix = "model__" if isinstance(model, TablePipeline) else ""
+    own = model.named_steps["model"].get_params(deep=False) if prefix else model.get_params(False)
     # Those of a search are defaults of its methods, as in scikit-learn's neighbours.
     spared = SPARED | ({"n_neighbors"} if hasattr(model, "kneighbors") else set())
     changes = [(name, OTHERS[name]) for name in own if name in OTHERS and name not in spared]
     changes += [(name, "precomputed") for name in own if name in ("kernel", "kernel_x", "kernel_y")]
     for name, value in changes:
-        after = outputs(model.set_params(**{name: value}), X[:7])
-        model.set_params(**{name: own[name]})
+        after = outputs(model.set_params(**{prefix + name: value}), X[:7])
+        model.set_params(**{prefix + name: own[name]})
         assert after.keys() == before.keys(), name
         for method, values in before.items():
             np.testing.assert_array_equal(after[method], values, err_msg=f"{name}: {method}")

@@ -477,9 +477,9 @@ def test_explanations_and_onnx_are_of_the_decision_function():
     pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")
     session = runtime.InferenceSession(pursuit.to_onnx(model).SerializeToString())
-    [output] = session.get_outputs()
-    assert output.name == "decision"
-    [values] = session.run(None, {"X": X})
+    assert [output.name for output in session.get_outputs()] == ["y", "decision"]
+    mean, values = session.run(None, {"X": X})
+    assert np.allclose(mean, model.predict(X), rtol=1e-9)
     assert np.allclose(values, model.decision_function(X), rtol=1e-9)
 
 

@@ -273,7 +273,7 @@ def test_the_path_tells_of_every_round(batches_of):
     # The first round is the best constant: here with as many rows of either class.
     assert path.value[0] == pytest.approx(10.0 * 200)
     assert "stopped by tol" in str(path)
-    assert "Lagrangian certificate" in str(model.certificate_)
+    assert "(Lagrangian bound)" in str(model.certificate_)
     display = PathDisplay.from_estimator(model)
     np.testing.assert_array_equal(display.x, path.sizes)
 
