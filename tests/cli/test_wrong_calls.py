@@ -115,6 +115,7 @@ CALLS = [
     ("fit {}/good.csv -t kind -o {}/new.pursuit --model glm", "--model sparse"),
     ("fit {}/good.csv -t kind -o {}/new.pursuit --outliers", "leave --outliers out"),
     (f"{FIT} --date-format day", "%d/%m/%Y"),
+    ("compare {}/good.csv -t price --date-format day", "%d/%m/%Y"),
     (f"{FIT} --checkpoint {{}}/notes.txt", "name a folder"),
     # Columns
     ("fit {}/good.csv -t prise -o {}/new.pursuit", "did you mean 'price'?"),

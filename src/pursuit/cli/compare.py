@@ -22,7 +22,19 @@ from pursuit.cli.console import (
     tell,
 )
 from pursuit.cli.files import STANDARD, file_for, is_stream, refuse_both, refuse_output, table_in
-from pursuit.cli.fitting import Kind, Request, Task
+from pursuit.cli.fitting import Kind, Request
+from pursuit.cli.options import (
+    BasisSize,
+    DateFormat,
+    Drop,
+    DropUnusable,
+    Features,
+    Seed,
+    Target,
+    TaskOption,
+    encoder_options,
+    one_target,
+)
 
 if TYPE_CHECKING:
     from pursuit.estimators.table.comparison import TableComparison
@@ -32,39 +44,18 @@ _PICTURES = [".png", ".svg", ".pdf"]
 
 def compare(
     data: TableArgument,
-    target: Annotated[
-        list[str], typer.Option("--target", "-t", metavar="COLUMN", help="Column to predict.")
-    ],
-    task: Annotated[
-        Task | None, typer.Option(help="Numbers or classes to predict; by default as they look.")
-    ] = None,
+    target: Target,
+    task: TaskOption = None,
     folds: Annotated[int, typer.Option(min=2, help="Parts that are left out in turn.")] = 5,
     max_rows: Annotated[
         int, typer.Option(min=10, help="Of larger tables so many rows are drawn at random.")
     ] = 20_000,
-    n_basis: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Maximum number of basis functions of our models; 512 by default."
-        ),
-    ] = None,
-    features: Annotated[
-        list[str] | None,
-        typer.Option("--feature", metavar="COLUMN", help="Use this column; repeat for more."),
-    ] = None,
-    drop: Annotated[
-        list[str] | None,
-        typer.Option("--drop", metavar="COLUMN", help="Leave this column out; repeat for more."),
-    ] = None,
-    drop_unusable: Annotated[
-        bool,
-        typer.Option("--drop-unusable", help="Leave out columns that cannot be used, and say so."),
-    ] = False,
-    date_format: Annotated[
-        str | None,
-        typer.Option(metavar="FORMAT", help="How dates are written, for instance %d/%m/%Y."),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
+    n_basis: BasisSize = None,
+    features: Features = None,
+    drop: Drop = None,
+    drop_unusable: DropUnusable = False,
+    date_format: DateFormat = None,
+    seed: Seed = 0,
     figure: Annotated[
         Path | None, typer.Option(help="Draw errors against times to a .png, .svg or .pdf file.")
     ] = None,
@@ -85,10 +76,7 @@ def compare(
     those of rows left out; times and sizes are those of the models.
     """
     with ending(debug):
-        if len(target) > 1:
-            raise WrongCallError(
-                f"--target is given twice, {' and '.join(target)}: name one column."
-            )
+        wanted = one_target(target)
         if as_json + as_csv + (html is not None and str(html) == STANDARD) > 1:
             raise WrongCallError("--json, --csv and --html - all write here: use one of them.")
         refuse_both([html, figure], "--html and --figure")
@@ -100,14 +88,14 @@ def compare(
                 f"--figure: {figure} is not a file: name a .png, .svg or .pdf file."
             )
         request = Request(
-            target=target[0],
+            target=wanted,
             weight=None,
             features=features or [],
             drop=drop or [],
             task=task,
             kind=Kind.auto,
             parameters={},
-            encoder={"date_format": date_format, "unusable": "drop" if drop_unusable else "error"},
+            encoder=encoder_options(date_format, drop_unusable),
             drop_gaps=False,
         )
         with table_in(data) as path:
@@ -116,7 +104,7 @@ def compare(
             _draw(found, figure)
         if html is not None:
             with file_for(html) as file:
-                file.write_text(_page(found, data, target[0]), encoding="utf-8")
+                file.write_text(_page(found, data, wanted), encoding="utf-8")
         if as_json:
             say_json(facts_of(found))
         elif as_csv:

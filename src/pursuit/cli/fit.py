@@ -29,6 +29,18 @@ from pursuit.cli.files import (
     table_in,
 )
 from pursuit.cli.fitting import Kind, Request, Result, Task, fit_table
+from pursuit.cli.options import (
+    BasisSize,
+    DateFormat,
+    Drop,
+    DropUnusable,
+    Features,
+    Seed,
+    Target,
+    TaskOption,
+    encoder_options,
+    one_target,
+)
 
 
 class Impute(StrEnum):
@@ -40,25 +52,19 @@ class Impute(StrEnum):
 
 def fit(
     data: TableArgument,
-    target: Annotated[
-        list[str], typer.Option("--target", "-t", metavar="COLUMN", help="Column to predict.")
-    ],
+    target: Target,
     output: Annotated[
         Path,
         typer.Option("--output", "-o", help="File to write the model to; - writes it here."),
     ],
-    task: Annotated[
-        Task | None, typer.Option(help="Numbers or classes to predict; by default as they look.")
-    ] = None,
+    task: TaskOption = None,
     model: Annotated[
         Kind,
         typer.Option(
             help="Small, with near rows, or for counts; auto chooses on reserved rows and says why."
         ),
     ] = Kind.auto,
-    n_basis: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of basis functions; 512 by default.")
-    ] = None,
+    n_basis: BasisSize = None,
     auto: Annotated[
         bool, typer.Option("--auto", help="Choose the number of basis functions.")
     ] = False,
@@ -84,22 +90,10 @@ def fit(
         float | None,
         typer.Option(min=0.001, help="Seconds that the fit may take; no limit by default."),
     ] = None,
-    features: Annotated[
-        list[str] | None,
-        typer.Option("--feature", metavar="COLUMN", help="Use this column; repeat for more."),
-    ] = None,
-    drop: Annotated[
-        list[str] | None,
-        typer.Option("--drop", metavar="COLUMN", help="Leave this column out; repeat for more."),
-    ] = None,
-    drop_unusable: Annotated[
-        bool,
-        typer.Option("--drop-unusable", help="Leave out columns that cannot be used, and say so."),
-    ] = False,
-    date_format: Annotated[
-        str | None,
-        typer.Option(metavar="FORMAT", help="How dates are written, for instance %d/%m/%Y."),
-    ] = None,
+    features: Features = None,
+    drop: Drop = None,
+    drop_unusable: DropUnusable = False,
+    date_format: DateFormat = None,
     impute: Annotated[
         Impute | None,
         typer.Option(
@@ -108,7 +102,7 @@ def fit(
         ),
     ] = None,
     weight: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of weights.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
+    seed: Seed = 0,
     checkpoint: Annotated[
         Path | None, typer.Option(help="Folder from which a killed fit can be resumed.")
     ] = None,
@@ -123,18 +117,14 @@ def fit(
     are filled and marked. Constants, row numbers and identifiers are left out, and told.
     """
     with ending(debug):
-        if len(target) > 1:
-            raise WrongCallError(
-                f"--target is given twice, {' and '.join(target)}: name one column."
-            )
+        wanted = one_target(target)
         if as_json and str(output) == STANDARD:
             raise WrongCallError(f"--json writes to standard output: name a file, not -o {output}.")
         refuse_output(output, force, [data], model=True)
-        _check_date_format(date_format)
         if checkpoint is not None and checkpoint.exists() and not checkpoint.is_dir():
             raise WrongCallError(f"--checkpoint: {checkpoint} is a file: name a folder.")
         request = Request(
-            target=target[0],
+            target=wanted,
             weight=weight,
             features=features or [],
             drop=drop or [],
@@ -142,7 +132,7 @@ def fit(
             kind=_kind(model, near_rows, varying_noise, outliers, conformal, task),
             parameters=_parameters(n_basis, auto, varying_noise, outliers, conformal)
             | {"max_time": max_time, "checkpoint": checkpoint, "random_state": seed},
-            encoder={"date_format": date_format, "unusable": "drop" if drop_unusable else "error"},
+            encoder=encoder_options(date_format, drop_unusable),
             drop_gaps=impute is Impute.drop,
         )
         with table_in(data) as path:
@@ -153,14 +143,6 @@ def fit(
             say_json({"output": str(output), **result.facts()})
         else:
             _say(result, output, quiet)
-
-
-def _check_date_format(text: str | None) -> None:
-    if text is not None and "%" not in text:
-        raise WrongCallError(
-            f"--date-format: {text!r} names no part of a date: write it like %d/%m/%Y, %m/%d/%Y or "
-            "%Y%m%d."
-        )
 
 
 def _kind(

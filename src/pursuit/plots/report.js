@@ -1,19 +1,21 @@
 "use strict";
+// A number with four digits, and all digits before the point.
+const precise = (value) => {
+  if (!Number.isFinite(value)) return String(value);
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size >= 1e-4 && size < 1e7) {
+    const digits = Math.max(0, 3 - Math.floor(Math.log10(size)));
+    return value.toLocaleString("en-US", { maximumFractionDigits: Math.min(digits, 20) });
+  }
+  return value.toExponential(3);
+};
+
 (() => {
   const slider = document.getElementById("size");
   if (!slider) return;
   const { sizes, counted, curves } = JSON.parse(document.getElementById("numbers").textContent);
   const [width, height, edge] = [220, 90, 6];
-
-  const precise = (value) => {
-    if (value === 0) return "0";
-    const size = Math.abs(value);
-    if (size >= 1e-4 && size < 1e7) {
-      const digits = Math.max(0, 3 - Math.floor(Math.log10(size)));
-      return value.toLocaleString("en-US", { maximumFractionDigits: Math.min(digits, 20) });
-    }
-    return value.toExponential(3);
-  };
 
   const element = (parent, name, attributes) => {
     const made = document.createElementNS("http://www.w3.org/2000/svg", name);

@@ -7,16 +7,6 @@
   const mostLevels = 40;
   let [inputs, answer, values, along, output, waiting] = [[], null, [], 0, 0, false];
 
-  const precise = (value) => {
-    if (!Number.isFinite(value)) return String(value);
-    if (value === 0) return "0";
-    const size = Math.abs(value);
-    if (size >= 1e-4 && size < 1e7) {
-      const digits = Math.max(0, 3 - Math.floor(Math.log10(size)));
-      return value.toLocaleString("en-US", { maximumFractionDigits: Math.min(digits, 20) });
-    }
-    return value.toExponential(3);
-  };
   const percent = (share) => `${(100 * share).toFixed(1)} %`;
   const element = (name, attributes = {}, text = "") => {
     const space = "http://www.w3.org/2000/svg";
