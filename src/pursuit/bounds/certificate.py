@@ -358,7 +358,9 @@ class Certificate:
         return max(_ROUNDING * abs(float(self.target_norms.sum())), float(self._rounding.sum()))
 
     def __str__(self) -> str:
-        between = f"between {self.gap_at_least:.3g} and" if self.gap_at_least > 0 else "at most"
+        # Rounding may leave the lower bound above the upper one.
+        known = 0 < self.gap_at_least <= self.gap
+        between = f"between {self.gap_at_least:.3g} and" if known else "at most"
         hint = (
             " The published kind cannot fall below the noise floor: certify(X, y) is tighter."
             if self.kind == "published"
