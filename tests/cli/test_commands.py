@@ -180,7 +180,7 @@ def test_classes(houses, tmp_path):
     assert "add --task classification to predict classes" in line
     result = run(*words, "--auto", "--model", "sparse", "--checkpoint", tmp_path / "run")
     assert result.exit_code == 0
-    assert "predicting classes: 'kind' holds text; --task regression" in result.stderr
+    assert "predicting classes: 'kind' holds text\n" in result.stderr
     assert (tmp_path / "run" / "learn.pursuit").exists()
     error = pursuit.load(path).calibration_.log_loss
     assert f"log loss on rows left out: {error:.4g}" in result.stdout.splitlines()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
@@ -84,6 +85,8 @@ def at(tmp_path_factory):
         assert run([*words, "-o", folder / f"{name}.pursuit", *small]).exit_code == 0
     X = np.column_stack([np.arange(20.0), np.arange(20.0) % 3])
     pursuit.SparseKernelRidge().fit(X, X[:, 0]).save(folder / "nameless.pursuit")
+    areas = pa.csv.read_csv(folder / "good.csv").select(["area"])
+    pursuit.SparseKernelRidge().fit(areas, range(_N)).save(folder / "ridge.pursuit")
     return folder
 
 
@@ -179,6 +182,8 @@ CALLS = [
     ("predict {}/price.pursuit {}/good.csv --interval 95", "write 0.9 for 90 %"),
     ("predict {}/price.pursuit {}/good.csv --interval 0", "write 0.9 for 90 %"),
     ("predict {}/price.pursuit {}/good.csv --proba", "ask for --std or --interval"),
+    ("predict {}/ridge.pursuit {}/good.csv --proba", "leave --proba and --set out"),
+    ("predict {}/ridge.pursuit {}/good.csv --std", "or use pursuit fit --model sparse"),
     ("predict {}/kind.pursuit {}/good.csv --std", "ask for --proba or --set"),
     ("predict {}/kind.pursuit {}/good.csv --set 0.9", "use pursuit fit --conformal"),
     ("predict {}/price.pursuit {}/renamed.csv", "did you mean 'areas'?"),

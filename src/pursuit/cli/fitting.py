@@ -182,10 +182,12 @@ def observed(table: Any, request: Request) -> tuple[Task, str, Any]:
         found, why = infer_task(values)
         task = Task(found)
         if task is Task.regression:
-            what, other = "numbers", "--task classification to predict classes"
+            what, other = "numbers", "; --task classification to predict classes"
         else:
-            what, other = "classes", "--task regression to predict numbers"
-        reason = f"predicting {what}: {request.target!r} {why}; {other}"
+            # Text is never numbers, so that there is no other task.
+            what, other = "classes", "; --task regression to predict numbers"
+            other *= values.dtype.kind in "biuf"
+        reason = f"predicting {what}: {request.target!r} {why}{other}"
     if rows is None or task is Task.regression:
         rows = _rows(table, request, task)
     if len(rows.y) < 2:

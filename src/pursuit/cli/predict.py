@@ -119,11 +119,15 @@ class Asked:
             if self.proba and not hasattr(model, "predict_proba"):
                 raise WrongCallError(f"{path} knows no probabilities: leave --proba out.")
         elif self.proba or self.classes is not None:
-            raise WrongCallError(f"{path} predicts numbers: ask for --std or --interval.")
+            other = "ask for --std or --interval" if _has_std(model) else "leave --proba and --set out"
+            raise WrongCallError(f"{path} predicts numbers: {other}.")
         elif not _has_std(model) and (
             self.std or (self.interval is not None and guarantee_of(model) is None)
         ):
-            raise WrongCallError(f"{path} has no error bars: leave --std and --interval out.")
+            raise WrongCallError(
+                f"{path} has no error bars: leave --std and --interval out, or use pursuit fit "
+                "--model sparse."
+            )
 
 
 def _has_std(model: Any) -> bool:
