@@ -225,6 +225,17 @@ def test_wrong_calls(tmp_path):
     assert [found.read_text() for found in tmp_path.iterdir()] == ["before"]
 
 
+def test_the_sizes_of_a_glm_end_with_its_basis():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 1.0, (120, 2))
+    y = rng.poisson(np.exp(1.0 + X[:, 0]))
+    model = pursuit.SparseKernelGLM(RBF(4.0), loss="poisson", optimizer=None, random_state=0)
+    report = describe(model.fit(X, y), X, y)
+    assert report.sizes[-1] == model.n_basis_ < len(model.path_)
+    gap = next(curve for curve in report.curves if "gap" in curve.name)
+    assert gap.values[-1] == model.certificate_.relative_gap
+
+
 def test_sizes_are_certified_when_asked_for(tmp_path):
     X, y = waves()
     model = pursuit.SparseGPRegressor(RBF(1.0), noise=0.1, n_basis=9, optimizer=None).fit(X, y)

@@ -254,14 +254,17 @@ def _sizes(model: Any) -> tuple[list[int], str]:
         return [int(n) for n in path.sizes if n > 0], "kernel functions tried"
     if path.residual is not None:
         return list(range(1, len(path) + 1)), "iterations"
-    return size_grid(len(path)), "basis functions"
+    # The path of a GLM may go on where further functions are sums of those before.
+    return size_grid(min(len(path), getattr(model, "n_basis_", len(path)))), "basis functions"
 
 
 def _positions(model: Any, sizes: list[int]) -> Indices:
     """Entries of the path that belong to these sizes."""
     if model.path_.sizes is not None:
         return np.flatnonzero(np.asarray(model.path_.sizes) > 0)
-    return np.asarray(sizes, dtype=np.intp) - 1
+    positions = np.asarray(sizes, dtype=np.intp) - 1
+    positions[-1:] = len(model.path_) - 1
+    return positions
 
 
 def _path_curves(model: Any, sizes: list[int], certified: CertificatePath | None) -> list[Curve]:

@@ -116,7 +116,8 @@ def _answer(model: Any, expansion: Expansion) -> Described:
     links, spread, remarks = _regression(model)
     interval = _interval(model, spread)
     if interval is None and not remarks:
-        remarks = ["No interval: this model has no standard deviation, and no conformalize(X, y)."]
+        remedy = "; conformalize(X, y) gives it intervals" * hasattr(model, "conformalize")
+        remarks = [f"No interval: this model has no standard deviation{remedy}."]
     n = expansion.coefficients.shape[1]
     names = ["Prediction"] if n == 1 else [f"Output {j}" for j in range(n)]
     answer = {"kind": "numbers", "names": names, "spread": spread, "interval": interval}
