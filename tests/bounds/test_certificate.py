@@ -57,7 +57,9 @@ def test_it_speaks(certificate):
         "most 7.7 % is left (dense bound with probability 0.95). P(f) = 5 is "
     )
     for minimum, words in ((2.75, "between 0.25 and 0.5"), (2.25, "at most 0.5")):
-        bounded = dataclasses.replace(certificate, minimum_upper_per_output=np.array([minimum, 2.0]))
+        bounded = dataclasses.replace(
+            certificate, minimum_upper_per_output=np.array([minimum, 2.0])
+        )
         assert f"is {words} above" in str(bounded)
 
 

@@ -168,6 +168,15 @@ def test_texts_are_levels_whatever_their_type(kind, of_objects):
         made("HullRegressor").fit(frame, Y)
 
 
+def test_the_kernel_advised_for_text_is_whole_or_left_out():
+    ridge, y = pursuit.SparseKernelRidge(), np.arange(4.0)
+    table = pd.DataFrame({name: list("aabb") for name in "abcdef"})
+    with pytest.raises(ValueError, match=r"Categorical\(\['a', 'b', 'c', 'd', 'e'\]\), or let "):
+        ridge.fit(table.drop(columns="f"), y)
+    with pytest.raises(ValueError, match=r"'e' and 1 more\. Let pursuit\.TableEncoder"):
+        ridge.fit(table, y)
+
+
 DAYS = pd.date_range("2020-01-01", periods=N)
 TIMES = {
     "timestamp": DAYS.astype("timestamp[ns][pyarrow]"),

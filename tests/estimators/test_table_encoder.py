@@ -292,7 +292,7 @@ def test_rare_levels_are_merged():
     encoded = TableEncoder(min_rows=3).fit_transform(table)
     assert encoded.coded.levels == {"c": ["a", "b", "(other)"]}
     assert TableEncoder(min_rows=2).fit_transform(table).coded.levels == {"c": ["a", "b", "c", "d"]}
-    with pytest.warns(UserWarning, match=r"1 values of column 'c' did not occur.*'zz'"):
+    with pytest.warns(UserWarning, match=r"1 value of column 'c' did not occur.*'zz'"):
         new = TableEncoder(min_rows=3).fit(table).transform(table[:1].assign(c="zz"))
     assert np.asarray(new).tolist() == [[0, 0, 1, 0]]
 
@@ -617,6 +617,11 @@ def test_columns_are_found_by_name(fitted):
         ("share", "12 €", "it holds '12 €', and numbers in % in training"),
         ("preis", "1,234.50 €", "and numbers with a decimal comma in EUR in training"),
         ("tag", "2.31.2024", "it holds '2.31.2024', and dates, %d.%m.%Y in training"),
+        (
+            "tag",
+            ["2024-01-31", *["31.1.2024"] * (N - 1)],
+            "it holds '2024-01-31', and dates, %d.%m",
+        ),
         ("when", 3.0, "it holds numbers, and dates"),
         ("rooms", pd.Timestamp("2024-01-01"), "it holds dates, and numbers in training"),
         ("rooms", np.inf, "it holds infinity"),

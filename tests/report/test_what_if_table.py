@@ -108,7 +108,7 @@ def raw_frame(inputs, rows, encoder):
 
 def quietly(called, *args, **options):
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "[0-9]+ values of column")
+        warnings.filterwarnings("ignore", "[0-9]+ values? of column")
         return called(*args, **options)
 
 

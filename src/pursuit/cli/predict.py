@@ -119,7 +119,9 @@ class Asked:
             if self.proba and not hasattr(model, "predict_proba"):
                 raise WrongCallError(f"{path} knows no probabilities: leave --proba out.")
         elif self.proba or self.classes is not None:
-            other = "ask for --std or --interval" if _has_std(model) else "leave --proba and --set out"
+            other = (
+                "ask for --std or --interval" if _has_std(model) else "leave --proba and --set out"
+            )
             raise WrongCallError(f"{path} predicts numbers: {other}.")
         elif not _has_std(model) and (
             self.std or (self.interval is not None and guarantee_of(model) is None)

@@ -302,12 +302,14 @@ def _remedy(estimator: Any, columns: Columns, wrong: list[int]) -> str:
     """What is wrong with text where numbers are compared, and what to do."""
     labels = [columns.labels[j] for j in wrong]
     numbers = [label for j, label in enumerate(columns.labels) if j not in columns.text]
-    rest = f"on_columns(Matern(), {numbers[:_SHOWN]!r}) * " if numbers else ""
+    rest = f"on_columns(Matern(), {numbers!r}) * " if numbers else ""
+    levels = f"Compare their levels, kernel = ConstantKernel() * {rest}Categorical({labels!r}), or "
+    # A kernel that names some of many columns would be refused as well.
+    let = f"{levels}let" if max(len(labels), len(numbers)) <= _SHOWN else "Let"
     return (
         f"{type(estimator).__name__} with kernel={estimator.kernel!r} compares numbers, and "
-        f"columns of X hold text or categories: {columns.named(wrong)}. Compare their levels, "
-        f"kernel = ConstantKernel() * {rest}Categorical({labels[:_SHOWN]!r}), or let "
-        f"{_ENCODER} turn them into numbers."
+        f"columns of X hold text or categories: {columns.named(wrong)}. {let} {_ENCODER} turn them "
+        "into numbers."
     )
 
 

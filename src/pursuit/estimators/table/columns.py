@@ -113,7 +113,7 @@ class Tally:
     def sentence(self) -> str:
         """A warning; empty if there is nothing to warn of."""
         parts = [
-            f"{sum(texts.values()):,} values of column {name!r} did not occur in training "
+            f"{_values(sum(texts.values()))} of column {name!r} did not occur in training "
             f"({_some(texts)})"
             for name, texts in self.new.items()
         ]
@@ -121,6 +121,10 @@ class Tally:
             counts = ", ".join(f"{name!r} ({count:,})" for name, count in self.gaps.items())
             parts.append(f"values are missing in columns that had none missing: {counts}")
         return "; ".join(parts)
+
+
+def _values(number: int) -> str:
+    return f"{number:,} value{'' if number == 1 else 's'}"
 
 
 def _some(texts: Counter[str]) -> str:
@@ -209,13 +213,15 @@ def clean(text: str | None) -> str | None:
 def column_numbers(column: TableColumn, raw: RawColumn) -> Floats:
     """The values of a column of numbers or of times (in days), with NaN for gaps."""
     if raw.kind == "text":
+        unread: list[str] = []
         for form in _tried(column):
             try:
                 return read_column(raw.values, form)
             except UnreadableError as error:
-                unread = error
+                unread.append(str(error))
         wanted = str(column.format or ("dates" if column.kind == "time" else "numbers"))
-        raise MisfitError(f"it holds {str(unread)!r}, and {wanted} in training")
+        # The first format is the column's own: what it cannot read is what is new.
+        raise MisfitError(f"it holds {unread[0]!r}, and {wanted} in training")
     values = days(raw.values) if raw.kind == "time" else raw.values
     if raw.kind != column.kind and not np.isnan(values).all():
         held = {"number": "numbers", "time": "dates"}
