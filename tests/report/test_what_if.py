@@ -498,6 +498,8 @@ def test_it_works_by_key_and_by_pointer(opened, tmp_path):
     known = status.inner_text()
     page.locator("#exact1").fill("")
     assert status.inner_text() == known, "nothing is predicted for an empty box"
+    page.locator("#exact1").blur()
+    assert page.locator("#exact1").input_value() == "7", "the box shows what is predicted"
     page.locator("button").click()
     page.wait_for_function(
         "text => document.querySelector('#prediction').innerText === text", arg=before

@@ -169,6 +169,9 @@ def test_missing_values_and_dates_are_set_in_the_page(opened, tmp_path):
     page.locator(f"#input{built}").fill("2023-12-24")
     assert "Beyond the range of the rows in the page: built." in status.inner_text()
     assert status.inner_text().splitlines()[0] != before.splitlines()[0]
+    page.locator(f"#input{built}").fill("")
+    page.locator(f"#input{built}").blur()
+    assert page.locator(f"#input{built}").input_value() == "2023-12-24"
     page.hover(f"[data-input='{built}']")
     page.evaluate("new Promise(requestAnimationFrame)")
     assert "along built, all other inputs" in page.locator("#along-text").inner_text()

@@ -235,6 +235,13 @@
     follow(i);
     drawSoon();
   };
+  // A box that is left without a value shows the one that the prediction is for.
+  const restore = (i) => {
+    const value = read(i);
+    if (values[i] === null || (value !== "" && !Number.isNaN(value))) return;
+    get(inputs[i].kind === "number" ? `exact${i}` : `input${i}`).value = String(values[i]);
+    if (inputs[i].kind === "number") match(i, get(`exact${i}`));
+  };
   const begin = () => {
     values = inputs.map((_, i) => read(i));
     show();
@@ -271,6 +278,7 @@
       const i = Number(control.dataset.input);
       control.addEventListener("pointerenter", () => follow(i));
       control.addEventListener("focusin", () => follow(i));
+      control.addEventListener("focusout", () => restore(i));
     }
     form.dataset.ready = "true";
   };
