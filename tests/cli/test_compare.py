@@ -200,6 +200,7 @@ def test_table_figure_and_page(flowers, few, tmp_path):
     names = {line.split("  ")[0] for line in lines[1:4]}
     assert names == {"pursuit: small process", AUTO, "logistic regression"}
     assert "150 rows, 2 folds" in lines[-1]
+    assert lines[-1].endswith("Chosen by pursuit (auto): small process in 2 folds.")
     assert "predicting classes: 'kind' holds text" in result.stderr
     assert "fold 2 of 2: logistic regression" in result.stderr
     assert figure.read_bytes().startswith(b"\x89PNG")

@@ -16,6 +16,7 @@ from pursuit.cli.console import (
     Quiet,
     TableArgument,
     WrongCallError,
+    counted,
     ending,
     say,
     say_json,
@@ -207,7 +208,8 @@ def table_lines(found: TableComparison) -> list[str]:
 
 def _summary(found: TableComparison) -> str:
     kinds = ", ".join(
-        f"{kind} in {found.chosen.count(kind)}" for kind in dict.fromkeys(found.chosen)
+        f"{kind} in {counted(found.chosen.count(kind), 'fold')}"
+        for kind in dict.fromkeys(found.chosen)
     )
     return (
         f"{found.n_rows:,} rows, {found.n_folds} folds, the least {found.error_name} first; ± is "
