@@ -448,6 +448,7 @@ def test_a_full_scale_model_runs_without_its_neighbors(opened, tmp_path):
     ).fit(X, y)
     page, _ = opened(written(model, tmp_path))
     assert "The page runs without_neighbors()" in page.locator(".remark").inner_text()
+    assert "by the model itself" not in page.locator("body").inner_text()
     found = settings(page, 5, 3)
     check(found, model.without_neighbors())
     values = np.array([one["values"] for one in found])

@@ -108,7 +108,7 @@ def panel(what_if: WhatIf) -> str:
             f"</summary>\n{''.join(rows[_SHOWN:])}</details>\n"
         )
     remarks = "".join(f'<p class="remark">{escape(text)}</p>\n' for text in what_if.remarks)
-    return f"""<p>Set the inputs: the prediction is computed in this page, by the model itself.</p>
+    return f"""<p>Set the inputs: the prediction is computed in this page.</p>
 {remarks}<noscript><p>This part needs JavaScript.</p></noscript>
 <div class="what-if">
 <form class="controls" id="controls" aria-label="Inputs of the model" autocomplete="off">
