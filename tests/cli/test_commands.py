@@ -133,6 +133,10 @@ def test_bounds_are_guaranteed_if_rows_were_set_aside(houses, tmp_path):
     np.testing.assert_array_equal(found["lower"].to_numpy(), lower)
     np.testing.assert_array_equal(found["upper"].to_numpy(), upper)
     facts = json.loads(run("inspect", path, "--json").stdout)
+    certificate = pursuit.load(path).certificate_
+    assert facts["captured"] == certificate.captured
+    assert facts["relative gap"] == certificate.relative_gap
+    assert "\ncaptured " not in run("inspect", path).stdout
     assert facts["coverage"] == str(loaded.coverage_guarantee_)
     page = tmp_path / "report.html"
     assert run("report", path, data, "-o", page).exit_code == 0

@@ -392,3 +392,19 @@ def test_error_bars_of_a_new_level_are_as_wide_as_its_errors(seed):
         mean, std = model.predict(X[new], return_std=True)
     # One level is one draw: its errors in units of the error bars may well be 2, not 4.
     assert 0.2 < np.sqrt(np.mean(((y[new] - mean) / std) ** 2)) < 3.0
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [["92,8", "101,5", "87,0"], ["12 %", "7 %", "3 %"], ["07.01.2022", "31.12.2021", "1.1.2022"]],
+    ids=["decimal commas", "percent", "dates"],
+)
+def test_numbers_and_dates_written_as_text_are_no_levels(texts):
+    frame = pd.DataFrame({"size": np.arange(30.0), "share": texts * 10})
+    y = np.arange(30.0)
+    with pytest.raises(ValueError, match=r"'share' \('.*'\)\. pursuit.TableEncoder reads them"):
+        SparseGPRegressor(n_basis=3).fit(frame, y)
+    declared = frame.astype({"share": "category"})
+    assert set(SparseGPRegressor(n_basis=3).fit(declared, y).categories_["share"]) == set(texts)
+    codes = frame.assign(share=["50667", "10115", "20095"] * 10)
+    assert len(SparseGPRegressor(n_basis=3).fit(codes, y).categories_["share"]) == 3

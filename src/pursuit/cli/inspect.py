@@ -9,6 +9,10 @@ from pursuit.cli.files import ModelArgument, load_model
 
 _MOST_FEATURES = 10
 """Features whose importance is listed."""
+_FOR_PROGRAMS = ("captured", "relative gap")
+"""Numbers that the sentence about the certificate says to people."""
+_IN_OPTIONS = "SparseGPRegressor(noise='varying')", "pursuit fit --varying-noise"
+"""A remark's remedy in Python, and on the command line."""
 
 
 def inspect(model: ModelArgument, as_json: AsJson = False, debug: Debug = False) -> None:
@@ -18,8 +22,9 @@ def inspect(model: ModelArgument, as_json: AsJson = False, debug: Debug = False)
         if as_json:
             say_json(facts)
             return
-        width = max(map(len, facts))
-        for name, value in facts.items():
+        told = {name: value for name, value in facts.items() if name not in _FOR_PROGRAMS}
+        width = max(map(len, told))
+        for name, value in told.items():
             say(f"{name:{width}}  {_shown(name, value)}")
 
 
@@ -47,6 +52,8 @@ def facts_of(model: Any) -> dict[str, Any]:
             facts[label] = value if isinstance(value, int | float) else str(value)
     certificate = getattr(part, "certificate_", None)
     facts["certificate"] = None if certificate is None else str(certificate)
+    if certificate is not None:
+        facts |= {"captured": certificate.captured, "relative gap": certificate.relative_gap}
     guarantee = getattr(inner, "coverage_guarantee_", None)
     if guarantee is not None:
         facts["coverage"] = str(guarantee)
@@ -68,7 +75,8 @@ def notes_of(model: Any) -> list[str]:
     """Remarks on the table and on the fit."""
     learned = getattr(model_in(model), "learning_report_", None)
     table = model.notes_ if hasattr(model, "steps") else []
-    return [*table, *(() if learned is None else learned.warnings)]
+    warnings = [] if learned is None else learned.warnings
+    return [*table, *(note.replace(*_IN_OPTIONS) for note in warnings)]
 
 
 def _columns(model: Any) -> dict[str, Any]:

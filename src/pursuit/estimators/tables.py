@@ -21,12 +21,15 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from pursuit._types import Floats
+from pursuit.estimators.table.formats import find_format, is_gap
 from pursuit.estimators.warning import warn
 from pursuit.kernels import ColumnNames, compared_columns
 from pursuit.rows import CodedTable, Levels, RowSource, as_rows
 
 _TEXT = ("cat", "enum", "str", "utf8", "large_string", "dictionary")
 """How types of columns of text or categories begin, in lower case."""
+_DECLARED = ("cat", "enum", "dictionary")
+"""How types of columns of categories begin, in lower case."""
 _TIMES = ("date", "time", "duration", "period")
 """How types of columns of dates, times and durations begin, in lower case."""
 _ENCODER = "pursuit.TableEncoder (pursuit.make_table_pipeline(model))"
@@ -250,6 +253,7 @@ def _levels_at_fit(estimator: Any, X: Any, columns: Columns) -> dict[int, Levels
     levels = {j: columns.levels(j) for j in columns.text}
     kernels = kernels_of(estimator)
     if any(builds_kernel(kernel) for kernel in kernels):
+        _refuse_written(estimator, X, columns, levels)
         return levels
     known = ColumnNames.of(X) if hasattr(X, "columns") else ColumnNames(len(columns.labels))
     compared = reduce(or_, [compared_columns(kernel, known) for kernel in kernels])
@@ -257,6 +261,40 @@ def _levels_at_fit(estimator: Any, X: Any, columns: Columns) -> dict[int, Levels
     if wrong:
         raise ValueError(_remedy(estimator, columns, wrong))
     return {j: found for j, found in levels.items() if j not in compared.numbers}
+
+
+def _refuse_written(estimator: Any, X: Any, columns: Columns, levels: Mapping[int, Levels]) -> None:
+    """Refuse numbers and dates written as text, which would be compared as levels.
+
+    Digits alone may be codes, and what the table calls categories is meant so.
+    """
+    types = list(getattr(X, "dtypes", [])) or [None] * len(columns.labels)
+    examples = {
+        j: next(text for text in levels[j] if isinstance(text, str))
+        for j in columns.text
+        if not str(types[j]).lower().startswith(_DECLARED) and _are_written(levels[j])
+    }
+    if examples:
+        shown = [f"{columns.labels[j]!r} ({text!r})" for j, text in examples.items()][:_SHOWN]
+        more = f" and {len(examples) - _SHOWN} more" if len(examples) > _SHOWN else ""
+        raise ValueError(
+            f"columns of X hold numbers or dates written as text: {', '.join(shown)}{more}. "
+            "pursuit.TableEncoder reads them: "
+            f"pursuit.make_table_pipeline({type(estimator).__name__}(...)).fit(X, y). To compare "
+            "them as levels, make them categories, X[name].astype('category') in pandas."
+        )
+
+
+def _are_written(levels: Levels) -> bool:
+    """Whether levels are numbers or dates written as text, and not digits alone."""
+    texts = [level for level in levels if level is not None]
+    if not all(isinstance(text, str) for text in texts):
+        return False
+    texts = [text for text in texts if not is_gap(text)]  # type: ignore[arg-type]
+    reading = find_format(texts)  # type: ignore[arg-type]
+    if reading.format is None:
+        return bool(reading.problem)
+    return reading.format.kind != "truth" and not all(str(text).isdigit() for text in texts)
 
 
 def compares_levels(estimator: Any, X: CodedTable, *, reset: bool) -> bool:
