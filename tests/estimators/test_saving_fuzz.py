@@ -207,7 +207,8 @@ def forge_header(rng, data, _):
     """Change only what the encoder of values reads."""
     content, arrays = sections(data)
     for _ in range(rng.randint(1, 3)):
-        mutate(rng, content["header"][rng.choice(["state", "params"])])
+        header = content["header"]
+    mutate(rng, rng.choice([part for part in (header["state"], header["params"]) if places(part)]))
     return assembled(content, arrays)
 
 

@@ -70,6 +70,7 @@ def test_scikit_learn_check_on_sampled_rows(estimator, check):
 
 
 @pytest.mark.verify
+@pytest.mark.filterwarnings("ignore:n_neighbors=1 is not used:UserWarning")
 @pytest.mark.filterwarnings("ignore:with error_tol=:UserWarning")
 @pytest.mark.filterwarnings("ignore:a component has shrunk:UserWarning")
 @parametrize_with_checks([*OTHERS, *FULL_SCALE], expected_failed_checks=expected)

@@ -57,8 +57,9 @@ def test_a_number_is_read_as_it_was_written(values, mark, minus, unit):
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
 def test_what_python_prints_is_read_as_python_does(values):
+    # 1.875 alone may have a mark of thousands, too: then other columns tell.
     reading = find_format([repr(value) for value in values])
-    assert reading == Reading(TextFormat("number"))
+    assert reading.format == TextFormat("number")
     found = read_texts([repr(value) for value in values], TextFormat("number"))
     np.testing.assert_array_equal(found, values)
 
