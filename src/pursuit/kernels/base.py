@@ -1,13 +1,15 @@
 """What every kernel of this room offers: values in tiles, derivatives, and a count of its entries.
 
 `Kernel` is a formula k(a, b). `BoundKernel` is that formula bound to a fixed set of items, with
-everything that depends on them alone computed once. The helpers at the end check and multiply
-items that are rows of numbers, dense or CSR. Imports NumPy and SciPy only.
+everything that depends on them alone computed once. `Extent` is what bounds of rounding errors need
+to know of items. The helpers at the end check and multiply items that are rows of numbers, dense or
+CSR. Imports NumPy and SciPy only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial, reduce
 from threading import Lock
 from typing import Any, NoReturn, Protocol, TypeAlias
@@ -16,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from pursuit._types import Floats
+from pursuit._types import Floats, Indices
+from pursuit.rounding import UNIT, gamma
 
 Items: TypeAlias = Any
 """A 2-D array, a CSR matrix, row numbers, or a list: whatever the kernel understands."""
@@ -28,6 +31,97 @@ Vector: TypeAlias = Floats
 
 Pullback: TypeAlias = Callable[[Tile], Floats]
 """A function from W = ∂E/∂k to ∂E/∂θ."""
+
+
+FUNCTION = 8.0 * UNIT
+"""Relative error that bounds assume of exp, log, log1p, pow and sin: 4 units in the last place.
+Those of NumPy are below one on common platforms. Square roots are rounded correctly."""
+
+
+@dataclass(frozen=True, eq=False)
+class Extent:
+    """Where items lie: the least and the largest value of each column.
+
+    Attributes
+    ----------
+    low, high : arrays of shape (n_features,), or None
+        None for items that are not rows of numbers, of which nothing is known.
+    sparse : bool, default False
+        Whether some of the items are rows in CSR form, which kernels do not shift.
+    n_terms : int, default 0
+        Most entries of a row that may differ from 0; n_features for dense rows.
+    """
+
+    low: Floats | None = None
+    high: Floats | None = None
+    sparse: bool = False
+    n_terms: int = 0
+
+    @classmethod
+    def of(cls, items: Items) -> Extent:
+        """Return where these items lie; of no rows at all nothing is known."""
+        if is_sparse(items):
+            return cls._of_csr(items)
+        numeric = isinstance(items, np.ndarray) and items.ndim == 2 and items.dtype.kind in "fiub"
+        if not numeric or not len(items):
+            return cls()
+        low, high = (np.asarray(f(axis=0), np.float64) for f in (items.min, items.max))
+        return cls(low, high, False, items.shape[1])
+
+    @classmethod
+    def _of_csr(cls, items: Any) -> Extent:
+        if not items.shape[0]:
+            return cls()
+        bounds = (f(axis=0).toarray().ravel() for f in (items.min, items.max))
+        low, high = (np.asarray(bound, np.float64) for bound in bounds)
+        most = int(np.diff(items.tocsr().indptr).max())
+        return cls(low, high, True, min(most, items.shape[1]))
+
+    def joined(self, other: Extent) -> Extent:
+        """Return the extent of the items of both; where nothing is known of one, it is the other's.
+
+        So an empty extent may begin a loop over blocks of rows.
+        """
+        if self.low is None or self.high is None:
+            return other
+        if other.low is None or other.high is None:
+            return self
+        mixed = self.sparse != other.sparse
+        return Extent(
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+            self.sparse or other.sparse,
+            len(self.low) if mixed else max(self.n_terms, other.n_terms),
+        )
+
+    def of_columns(self, positions: Indices) -> Extent:
+        """Return the extent of some of the columns."""
+        if self.low is None or self.high is None:
+            return self
+        low, high = self.low[positions], self.high[positions]
+        return Extent(low, high, self.sparse, min(self.n_terms, len(low)))
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns; 0 where it is not known."""
+        return 0 if self.low is None else len(self.low)
+
+    def widths(self) -> Floats:
+        """Return high - low of each column, not rounded down; infinity where nothing is known."""
+        if self.low is None or self.high is None:
+            return np.array([np.inf])
+        with np.errstate(over="ignore"):
+            return np.asarray((self.high - self.low) * (1.0 + 4.0 * UNIT))
+
+    def largest(self) -> Floats:
+        """Return the largest magnitude in each column; infinity where nothing is known."""
+        if self.low is None or self.high is None:
+            return np.array([np.inf])
+        return np.maximum(np.abs(self.low), np.abs(self.high))
+
+    def sums(self, times: int = 1, more: int = 0) -> float:
+        """Return γ_n, n being `times` the terms of a sum over the columns and `more` operations."""
+        return np.inf if self.low is None else gamma(times * self.n_terms + more)
 
 
 class BoundKernel(Protocol):
@@ -76,6 +170,26 @@ class Kernel(KernelGradient, Protocol):
     def rounding(self) -> float:
         """Relative rounding error of the values; that of float64 by default."""
         return EPS
+
+    def error(self, extent: Extent) -> float:
+        """Return a proven bound ε on the rounding error of values in float64.
+
+        For all items a, b within the extent, the value k̂ that tiles and `diag` return has
+
+            |k̂(a, b) - k(a, b)| ≤ ε √(k(a, a) k(b, b)),
+
+        k being the exact function of the numbers as they are stored, those of the items and those
+        of the kernel. A finite ε also says that |k(a, b)| ≤ √(k(a, a) k(b, b)), as it is for every
+        positive semi-definite kernel; so ε of sums, products and powers follows from those of their
+        parts. It is infinite where that fails, or where no bound is known.
+
+        Assumed are the arithmetic of IEEE 754; sums of products in any order, with fused operations
+        or without; elementary functions accurate to 4 units in the last place (`FUNCTION`), and
+        Bessel functions as in `matern.py`; whole numbers below 2⁵³. Values below the range of
+        float64 are excepted: there underflow adds a multiple of 2⁻¹⁰⁷⁴. Values of a user's function
+        or matrix are taken as exact and positive semi-definite: 0, the default.
+        """
+        return 0.0
 
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> BoundKernel:
         """Bind the kernel to the items Z; `dtype` (float32 or float64) is the type of the tiles."""
@@ -178,6 +292,10 @@ class CountingKernel(Kernel):
     def rounding(self) -> float:
         """What the kernel says."""
         return self.kernel.rounding
+
+    def error(self, extent: Extent) -> float:
+        """What the kernel says."""
+        return self.kernel.error(extent)
 
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> BoundKernel:
         """Bind the kernel to the items Z; its tiles are counted."""
@@ -295,6 +413,14 @@ def shortest(scales: Iterable[float | Vector | None]) -> float | Vector | None:
 def join_entries(entries: list[Any]) -> Floats:
     """Return one vector of the entries of θ that several parts of a kernel have."""
     return np.concatenate([np.atleast_1d(entry) for entry in entries] or [np.empty(0)])
+
+
+def compounded(*errors: float, operations: int = 0) -> float:
+    """Return Π(1 + ε_j) (1 + γ_n) - 1: the error of a product of n operations, not rounded down."""
+    if not np.isfinite(errors).all():
+        return np.inf
+    total = float(np.sum(np.log1p(errors))) + gamma(operations + 1)
+    return float(np.expm1(min(total, 700.0)))
 
 
 # Items that are rows of numbers

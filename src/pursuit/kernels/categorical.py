@@ -16,7 +16,9 @@ from sklearn.gaussian_process import kernels as gp
 
 from pursuit._types import Floats, Indices
 from pursuit.kernels.base import (
+    FUNCTION,
     BoundKernel,
+    Extent,
     Items,
     Kernel,
     Tile,
@@ -28,6 +30,7 @@ from pursuit.kernels.base import (
     n_items,
 )
 from pursuit.kernels.on_columns import ColumnNames, Columns, same_values
+from pursuit.rounding import gamma
 
 MOST_PAIRED = 30
 """Most levels of a column that may have a correlation for each pair of them."""
@@ -403,6 +406,10 @@ class OneCorrelation(CategoryColumn):
         """ρ."""
         return float(np.exp(-1.0 / self.length))
 
+    def error(self, extent: Extent) -> float:
+        """Return that of ρ, and of ρ + (1 - ρ)."""
+        return FUNCTION + gamma(3)
+
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> BoundKernel:
         """Bind the kernel to the codes of Z."""
         return EqualityTiles(self, Z, dtype)
@@ -443,6 +450,11 @@ class PairCorrelations(CategoryColumn):
 
     levels: Floats
     factor: Floats
+
+    def error(self, extent: Extent) -> float:
+        """Return that of v on both sides, a mean over the levels included, and of their product."""
+        n_levels, rank = self.factor.shape
+        return gamma(2 * n_levels + 2 * rank + 12)
 
     def numbers(self, items: Items) -> Indices:
         """Return the number of each item's level, n_levels for codes that are not among them."""

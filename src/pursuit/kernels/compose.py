@@ -16,13 +16,16 @@ import numpy.typing as npt
 
 from pursuit._types import Floats
 from pursuit.kernels.base import (
+    FUNCTION,
     BoundKernel,
+    Extent,
     Items,
     Kernel,
     Pullback,
     Tile,
     Tiles,
     Vector,
+    compounded,
     join_entries,
     n_items,
     shortest,
@@ -43,6 +46,10 @@ class Constant(Kernel):
     def positive_definite(self) -> bool:
         """True when the value is not negative."""
         return self.value >= 0
+
+    def error(self, extent: Extent) -> float:
+        """Return 0, or infinity for a negative value, which is no kernel."""
+        return 0.0 if self.positive_definite else np.inf
 
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> ConstantColumns:
         """Bind the kernel to the items Z."""
@@ -92,6 +99,16 @@ class Sum(Kernel):
         """Bind every term to the items Z."""
         parts = [term.columns(Z, dtype) for term in self.terms]
         return CombinedColumns(np.add, parts, self.offset, dtype)
+
+    def error(self, extent: Extent) -> float:
+        """Return the largest of all terms, and that of the additions.
+
+        By Cauchy and Schwarz Σ √(k_j(a, a) k_j(b, b)) ≤ √(k(a, a) k(b, b)).
+        """
+        if self.offset < 0:
+            return np.inf
+        largest = max(term.error(extent) for term in self.terms)
+        return compounded(largest, operations=len(self.terms))
 
     def diag(self, A: Items) -> Vector:
         """Return the sum of the diagonals."""
@@ -164,6 +181,13 @@ class Product(Kernel):
         """Bind every factor to the items Z."""
         parts = [kernel.columns(Z, dtype) for kernel in self.factors]
         return CombinedColumns(np.multiply, parts, self.factor, dtype)
+
+    def error(self, extent: Extent) -> float:
+        """Return Π(1 + ε_j) - 1 of all factors and multiplications."""
+        if self.factor < 0:
+            return np.inf
+        errors = [kernel.error(extent) for kernel in self.factors]
+        return compounded(*errors, operations=len(errors))
 
     def diag(self, A: Items) -> Vector:
         """Return the product of the diagonals."""
@@ -338,13 +362,28 @@ class Power(Mapped):
         """True for a whole positive power of a positive definite kernel."""
         return self.base.positive_definite and self.exponent >= 1 and self.exponent % 1 == 0
 
+    @property
+    def _is_whole(self) -> bool:
+        return self.exponent >= 1 and self.exponent % 1 == 0
+
+    def error(self, extent: Extent) -> float:
+        """Return (1 + ε)^p - 1 and that of p multiplications, or of `pow` for a broken p.
+
+        Below 1, |x^p - y^p| ≤ |x - y|^p.
+        """
+        base, p = self.base.error(extent), self.exponent
+        if not np.isfinite(base) or p <= 0:
+            return np.inf
+        powered = base**p if p < 1 else float(np.expm1(min(p * np.log1p(base), 700.0)))
+        return compounded(powered, 0.0 if self._is_whole else FUNCTION, operations=int(p) + 1)
+
     def simplified(self) -> Kernel:
         """Return the smallest tree."""
         return power_of(self.base.simplified(), self.exponent)
 
     def apply(self, values: Tile) -> None:
         """Raise to the power."""
-        if self.exponent >= 1 and self.exponent % 1 == 0:
+        if self._is_whole:
             _whole_power(values, int(self.exponent))
         else:
             np.power(values, self.exponent, out=values)
@@ -371,6 +410,10 @@ class Tanh(Mapped):
     def positive_definite(self) -> bool:
         """False: it is not in general."""
         return False
+
+    def error(self, extent: Extent) -> float:
+        """Return infinity: values may be larger than those of items with themselves."""
+        return np.inf
 
     def simplified(self) -> Kernel:
         """Return the smallest tree."""

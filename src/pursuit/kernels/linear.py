@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from pursuit._types import Floats
 from pursuit.kernels.base import (
+    Extent,
     Items,
     Kernel,
     Tile,
@@ -48,6 +49,10 @@ class Dot(Kernel):
     def positive_definite(self) -> bool:
         """True when neither number is negative."""
         return self.weight >= 0 and self.offset >= 0
+
+    def error(self, extent: Extent) -> float:
+        """Return γ_(d+3) for d features: weight Σ|x_j z_j| + offset ≤ √(k(x, x) k(z, z))."""
+        return extent.sums(1, 3) if self.positive_definite else np.inf
 
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> DotColumns:
         """Bind the kernel to the points Z."""

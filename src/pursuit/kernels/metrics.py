@@ -19,6 +19,8 @@ from sklearn.preprocessing import normalize
 
 from pursuit._types import Floats
 from pursuit.kernels.base import (
+    FUNCTION,
+    Extent,
     Items,
     Kernel,
     Tile,
@@ -50,6 +52,10 @@ class ExponentialKernel(Kernel):
     free: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     has_theta = has_points = positive_definite = True
+
+    def error(self, extent: Extent) -> float:
+        """Return that of y = γd, whose terms have 5 operations each, times y exp(-y) ≤ 1/e."""
+        return extent.sums(1, 7) / np.e + FUNCTION
 
     def distances(self, A: Any, B: Any) -> Tile:
         """Return d(A, B) of points with the same features, in a new array."""
@@ -116,6 +122,10 @@ class AdditiveChiSquared(Kernel):
     has_theta = has_points = True
     positive_definite = False
 
+    def error(self, extent: Extent) -> float:
+        """Return infinity: values of items with themselves are 0."""
+        return np.inf
+
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> CallableColumns:
         """Bind the kernel to the points Z."""
         return CallableColumns(self, as_points(Z), dtype)
@@ -169,6 +179,10 @@ class Cosine(Kernel):
     free: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     has_theta = has_points = positive_definite = True
+
+    def error(self, extent: Extent) -> float:
+        """Return γ_d for the product, and γ_d/2 and 2 operations for the length of each side."""
+        return extent.sums(2, 6) if np.square(extent.largest()).sum() < np.inf else np.inf
 
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> CosineColumns:
         """Bind the kernel to the points Z."""

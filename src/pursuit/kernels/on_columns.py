@@ -13,6 +13,7 @@ from sklearn.gaussian_process import kernels as gp
 from pursuit._types import Floats, Indices
 from pursuit.kernels.base import (
     BoundKernel,
+    Extent,
     Items,
     Kernel,
     Pullback,
@@ -307,6 +308,10 @@ class OnColumns(Kernel):
     def rounding(self) -> float:
         """What the inner kernel says."""
         return self.kernel.rounding
+
+    def error(self, extent: Extent) -> float:
+        """Return that of the inner kernel."""
+        return self.kernel.error(extent.of_columns(self.positions))
 
     @property
     def has_theta(self) -> bool:

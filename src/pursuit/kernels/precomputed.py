@@ -15,6 +15,7 @@ import numpy.typing as npt
 from pursuit._types import Indices
 from pursuit.kernels.base import (
     BoundKernel,
+    Extent,
     Items,
     Kernel,
     Tile,
@@ -131,6 +132,14 @@ class AtomKernel(Kernel):
     def rounding(self) -> float:
         """The largest of its kernels."""
         return max(kernel.rounding for kernel in self.kernels)
+
+    def error(self, extent: Extent) -> float:
+        """Return the largest of its kernels, for rows within the extent and all centres.
+
+        It is relative to √(k(x, x) k(c, c)) of the kernel of each atom.
+        """
+        joined = extent.joined(Extent.of(self.centers))
+        return max(kernel.error(joined) for kernel in self.kernels)
 
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> BoundKernel:
         """Bind the dictionary to the atoms numbered Z."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ from scipy import sparse
 
 from pursuit._types import Floats, Indices
 from pursuit.kernels.base import (
+    FUNCTION,
+    Extent,
     Items,
     Kernel,
     Tile,
@@ -32,27 +34,57 @@ from pursuit.kernels.base import (
     refuse,
     squared_norms,
 )
+from pursuit.rounding import UNIT
 
 PIECE = 1 << 17
 """Entries that a profile works on at a time. It bounds the scratch memory of large tiles; pieces
 much smaller than a tile of 128 x 2000 gain less from the cache than their calls cost two threads.
 """
 
-CANCELLED = 1e-6
+CANCELLED = 1e-4
 """Share of N = |x̃|² + |z̃|² below which r² is recomputed from differences.
 
-Cancellation leaves r² with an error of about eps N, hence r with eps N / 2r: less than 500 eps √N
+Cancellation leaves r² with an error of about eps N, hence r with eps N / 2r: less than 50 eps √N
 where r² is above this share of N, and up to √(eps N) below it.
 """
 
-TOLERATED = {8: 1e-8, 4: 1e-2}
+TOLERATED = {8: 1e-11, 4: 1e-2}
 """Errors of r² in float64 and float32 that no profile shows; beyond, r² is checked for all."""
 
 DIFFERENCES = 1 << 20
 """Numbers held at a time when distances are recomputed from differences."""
 
+AVERAGED = 2.0**-30
+"""Error of the mean of Z beside its largest number: that of adding up 2²³ points."""
+
 LARGE_ALPHA = 32.0
 """α of a rational quadratic from which r²/(2α) is kept without the 1 that is added to it."""
+
+
+class Sensitivity(NamedTuple):
+    """How the value at variance 1 reacts to errors of t = |slope| r², and what its formula adds.
+
+    Attributes
+    ----------
+    by_square : float
+        sup |dk/dt|; infinite for a kinked profile.
+    by_root : float
+        sup |dk/d√t|.
+    by_share : float
+        sup t|dk/dt|, the reaction to a relative error of t. It is at most 1/e for every mixture of
+        functions exp(-st), s ≥ 0, which all profiles are that are kernels in any dimension.
+    formula : float
+        Rounding error of `apply`, relative to the variance.
+    """
+
+    by_square: float
+    by_root: float
+    by_share: float
+    formula: float
+
+
+MIXED = float(np.exp(-1.0))
+"""`by_share` of a mixture of exponentials."""
 
 
 class Profile(Protocol):
@@ -93,6 +125,18 @@ class Profile(Protocol):
         """Return the derivative by the hyper-parameter `name` of the profile."""
         return refuse(self, f"hyper-parameter {name}")
 
+    def sensitivity(self, variance: float, farthest: float) -> Sensitivity:
+        """Return how values react to rounding, up to the distance √t = `farthest`.
+
+        Here nothing is known.
+        """
+        return Sensitivity(np.inf, np.inf, np.inf, np.inf)
+
+
+def of_logarithm(variance: float) -> float:
+    """Return the error of exp(log(variance) + …) beside one of exp(…): log, sum and exp."""
+    return FUNCTION + (FUNCTION + UNIT) * abs(float(np.log(variance)))
+
 
 @dataclass(frozen=True)
 class Gaussian(Profile):
@@ -113,6 +157,10 @@ class Gaussian(Profile):
         """Return exp(-r²/2)."""
         return np.exp(-0.5 * D)
 
+    def sensitivity(self, variance: float, farthest: float) -> Sensitivity:
+        """Return that of exp(-t): 2a exp(-a²) ≤ √(2/e)."""
+        return Sensitivity(1.0, 0.86, MIXED, of_logarithm(variance))
+
 
 @dataclass(frozen=True)
 class Matern12(Profile):
@@ -131,6 +179,10 @@ class Matern12(Profile):
         """Return exp(-r)/r, and 0 at r = 0: there it is multiplied by x - z = 0."""
         r = np.sqrt(D)
         return np.divide(np.exp(-r), r, out=np.zeros_like(r), where=r > 0.0)
+
+    def sensitivity(self, variance: float, farthest: float) -> Sensitivity:
+        """Return that of exp(-a): root and difference err by ua each, and a exp(-a) < 1/2."""
+        return Sensitivity(np.inf, 1.0, MIXED, UNIT + of_logarithm(variance))
 
 
 @dataclass(frozen=True)
@@ -151,6 +203,10 @@ class Matern32(Profile):
     def fall(self, D: Floats) -> Floats:
         """Return 3 exp(-a)."""
         return 3.0 * np.exp(-np.sqrt(3.0 * D))
+
+    def sensitivity(self, variance: float, farthest: float) -> Sensitivity:
+        """Return that of (1 + a) exp(-a), whose derivative by t is -exp(-a)/2."""
+        return Sensitivity(0.5, MIXED, MIXED, 4.0 * UNIT + of_logarithm(variance))
 
 
 @dataclass(frozen=True)
@@ -174,6 +230,10 @@ class Matern52(Profile):
         """Return 5/3 (1 + a) exp(-a)."""
         a = np.sqrt(5.0 * D)
         return (5.0 / 3.0) * (1.0 + a) * np.exp(-a)
+
+    def sensitivity(self, variance: float, farthest: float) -> Sensitivity:
+        """Return that of (1 + a + a²/3) exp(-a), whose derivative by t is -(1 + a) exp(-a)/6."""
+        return Sensitivity(1.0 / 6.0, 0.3, MIXED, 8.0 * UNIT + of_logarithm(variance))
 
 
 @dataclass(frozen=True)
@@ -225,6 +285,12 @@ class RationalQuadratic(Profile):
         derivative: Floats = k * (excess / (1.0 + excess) - log_u)
         return derivative
 
+    def sensitivity(self, variance: float, farthest: float) -> Sensitivity:
+        """Return that of (1 + t)^(-α); an error of y = α log(1 + t) counts y exp(-y) ≤ 1/e."""
+        root = 2.0 * self.alpha / np.sqrt(2.0 * self.alpha + 1.0)
+        formula = MIXED * (FUNCTION + 2.0 * UNIT) + of_logarithm(variance)
+        return Sensitivity(self.alpha, float(root), MIXED, formula)
+
 
 @dataclass(frozen=True)
 class Periodic(Profile):
@@ -272,6 +338,22 @@ class Periodic(Profile):
         derivative: Floats = (4.0 / self.width**3) * square
         derivative *= np.exp((-2.0 / self.width**2) * square)
         return derivative
+
+    def sensitivity(self, variance: float, farthest: float) -> Sensitivity:
+        """Return that of exp(-y), y = 2 sin²(πr)/width².
+
+        The derivative by r is at most 2π/width², and 4π/width sup s exp(-2s²) = 3.82/width. The
+        root errs by ur, and y by twice the sine's error, 3 units for the angle, 5 for the square
+        and its factor, and one for the sum, which count y exp(-y) ≤ 1/e.
+        """
+        steep = min(2.0 * np.pi / self.width**2, 3.82 / self.width)
+        formula = steep * farthest * UNIT + MIXED * (2.0 * FUNCTION + 10.0 * UNIT)
+        return Sensitivity(
+            2.0 * np.pi**2 / self.width**2,
+            steep,
+            0.5 * steep * farthest,
+            formula + of_logarithm(variance),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,6 +404,49 @@ class Stationary(Kernel):
                 f"length_scale has {np.size(self.length_scale)} entries but n_features is "
                 f"{n_features}: give one number, or one per feature."
             )
+
+    def error(self, extent: Extent) -> float:
+        """Return the reaction of the profile to the errors of t = |slope| r², and its own.
+
+        Differences on a line, and those from which cancelled distances are recomputed, have a
+        relative error of t. The product of `StationaryColumns` has the error γ N of t, where
+        N = |x̃|² + |z̃|² bounds the terms that it adds up, and therefore
+        |Δk| ≤ γ N sup|dk/dt|. Where cancelled distances are recomputed, t ≥ C N for the others,
+        with C = `CANCELLED`: |Δk| is also at most γ/C sup t|dk/dt| and γ √(N/C)/2 sup|dk/d√t|.
+        """
+        if extent.low is None:
+            return np.inf
+        slope, scale = self.profile.slope, 1.0 / np.asarray(self.length_scale)
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = abs(slope) * np.square(extent.widths() * scale)
+            shifted = extent.widths() + AVERAGED * extent.largest()
+            reach = abs(slope) * np.sum(np.square(shifted * scale))
+            origin = abs(slope) * np.square(extent.largest() * scale)
+        farthest = float(np.sqrt(squares.sum())) * (1.0 + FUNCTION)
+        reaction = self.profile.sensitivity(self.variance, farthest)
+        start = abs(self.profile.intercept(self.variance))
+        exact = reaction.by_share * extent.sums(1, 16) + reaction.formula
+        if start:
+            exact += reaction.by_square * extent.sums(1, 3) * start
+        if extent.n_features == 1 and not extent.sparse:
+            return exact
+        if extent.sparse:
+            # |x̃|² + |o|² + |z̃ - o|², o being the mean of points that are dense
+            longest = np.sort(origin)[len(origin) - extent.n_terms :]
+            product, N = extent.sums(4, 26), 6.0 * float(longest.sum())
+        else:
+            product, N = extent.sums(3, 13), 2.0 * float(reach)
+        N = max(N, float(np.finfo(np.float64).tiny))
+        recomputed = min(
+            product * N * reaction.by_square,
+            product * float(np.sqrt(N / CANCELLED)) / 2.0 * reaction.by_root,
+            product / CANCELLED * reaction.by_share,
+        )
+        if self.profile.kinked:
+            return exact + recomputed * (1.0 + CANCELLED)
+        tolerated = TOLERATED[8] / (2.0 * UNIT)
+        plain = product * min(N, tolerated) * reaction.by_square
+        return exact + max(plain, recomputed) * (1.0 + CANCELLED)
 
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> StationaryColumns:
         """Bind the kernel to the points Z."""
@@ -501,9 +626,11 @@ class StationaryColumns(Tiles):
         self._line = Z[:, 0].astype(np.float64) if on_line else None
         self._mean = Z.mean(axis=0, dtype=np.float64) if shifted else np.zeros(self._n_features)
         self._origin = self._mean * self._scale  # what sparse rows, left unshifted, lack
-        self._Z = self._place(Z)
+        self._Z = Z
+        placed = self._place(Z)
+        self._along_origin = placed @ self._origin
         self._sign = float(np.copysign(1.0, slope))
-        cast = self._Z.astype(self.dtype, copy=False)
+        cast = placed.astype(self.dtype, copy=False)
         self._Z_norms = squared_norms(cast)
         self._Z_terms = self._sign * self._Z_norms + self._intercept
         self._right = -2.0 * self._sign * cast.T
@@ -530,10 +657,11 @@ class StationaryColumns(Tiles):
             left[:, -1] = 1.0
             np.matmul(left, self._right, out=out)
         restored = self._profile.kinked or cancels(norms, self._Z_norms, self.dtype)
+        given = as_points(A) if restored else None
         for rows in self._pieces(len(out)):
             u = out[rows]
-            if restored:
-                self._restore(u, placed[rows], norms[rows])
+            if given is not None:
+                self._restore(u, given[rows], norms[rows])
             np.clip(u, *self._range, out=u)
             self._profile.apply(u, self._variance)
         return out
@@ -573,35 +701,36 @@ class StationaryColumns(Tiles):
         return placed
 
     def _write_sparse(self, placed: Any, cast: Any, norms: Vector, out: Tile) -> Vector:
-        """Write u where one side is sparse; return |x̃|² as dense rows have it."""
+        """Write u where one side is sparse; return |x̃|² and what else may cancel."""
         right = self._right if is_sparse(self._right) else self._right[:-2]
         terms = self._Z_terms
         if is_sparse(cast):
             # |x̃ - o|² for the origin o that dense rows are measured from, without forming x̃ - o.
-            norms = norms - 2.0 * (placed @ self._origin) + self._origin @ self._origin
-            terms = terms + 2.0 * self._sign * (self._Z @ self._origin)
+            beyond = float(self._origin @ self._origin)
+            shifted = norms - 2.0 * (placed @ self._origin) + beyond
+            terms = terms + 2.0 * self._sign * self._along_origin
+        else:
+            beyond, shifted = 0.0, norms
         product_into(cast, right, out)
         out += terms.astype(self.dtype)
-        out += (self._sign * norms).astype(self.dtype)[:, np.newaxis]
-        return norms
+        out += (self._sign * shifted).astype(self.dtype)[:, np.newaxis]
+        return np.asarray(norms + beyond)
 
-    def _restore(self, u: Tile, placed: Any, norms: Vector) -> None:
+    def _restore(self, u: Tile, A: Any, norms: Vector) -> None:
         """Recompute from differences the entries of `u` that cancellation has spoilt."""
         limits = np.add.outer(CANCELLED * norms, CANCELLED * self._Z_norms)
         plain = self._sign > 0 and self._intercept == 0
         squares = u if plain else self._sign * (u - self._intercept)
         # Negated, so that inf - inf counts as spoilt too.
         spoilt = ~(squares > limits)
-        for rows, columns, differences in spoilt_differences(
-            spoilt, placed, self._Z, self._differences
-        ):
+        for rows, columns, differences in spoilt_differences(spoilt, A, self._Z, self._differences):
             u[rows, columns] = self._intercept + self._sign * squared_norms(differences)
 
     def _differences(self, left: Any, right: Any) -> Any:
+        """Return scaled differences of rows as they were given: shifted ones have lost digits."""
         if is_sparse(left) and is_sparse(right):
-            return left - right
-        if is_sparse(left):
-            return left.toarray() - self._origin - right
-        if is_sparse(right):
-            return left - right.toarray()
-        return left - right
+            return self._place(left.astype(np.float64) - right)
+        dense = (X.toarray() if is_sparse(X) else X for X in (left, right))
+        differences: Floats = np.subtract(*dense, dtype=np.float64)
+        differences *= self._scale
+        return differences
