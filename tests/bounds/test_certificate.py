@@ -13,6 +13,7 @@ from tasks import make_task, tasks
 from pursuit.bounds import Certificate, relative_gap
 from pursuit.estimators.span.certify import KINDS, Certifier, Model
 from pursuit.linalg import Workers
+from pursuit.rounding import Rounded
 
 # Certificate
 
@@ -132,11 +133,55 @@ def test_captured_at_the_ends():
     assert np.isnan(of(0.0, 0.0, 0.0).captured)
 
 
-def test_rounding_below_zero_is_no_gap():
+def test_a_contradiction_is_not_hidden():
+    """A lower end above the upper one, or above an upper bound on the minimum, shows."""
     certificate = Certificate(np.array([1.0]), np.array([1.0 + 1e-12]), np.array([9.0]), "dense")
-    assert certificate.gap == 0.0
-    assert certificate.relative_gap == 0.0
-    assert certificate.per_output["gap"].tolist() == [0.0]
+    assert certificate.contradictory
+    assert certificate.gap == pytest.approx(-1e-12, rel=1e-3)
+    assert certificate.per_output["gap"].tolist() == [certificate.gap]
+    fine = dataclasses.replace(certificate, lower_per_output=np.array([0.5]))
+    assert not fine.contradictory
+    assert dataclasses.replace(fine, minimum_upper_per_output=np.array([0.4])).contradictory
+
+
+def rounded(value, error):
+    return Rounded(np.array([value]), np.array([error]))
+
+
+def test_rounding_moves_both_ends():
+    found = Certificate.proved(
+        rounded(3.0, 1e-6),
+        rounded(2.0, 1e-7),
+        np.array([10.0]),
+        "dense",
+        minimum_upper=rounded(2.5, 1e-5),
+    )
+    assert found.upper > 3.000001
+    assert found.upper == pytest.approx(3.000001, rel=1e-15)
+    assert found.lower < 1.9999999
+    assert found.rounding == pytest.approx(1.1e-6)
+    assert found.informative
+    # P(f) may be as low as 2.999999, and the minimum as high as 2.50001.
+    assert 0.49998 < found.gap_at_least <= 2.999999 - 2.50001
+
+
+def test_rounding_may_leave_nothing_to_say():
+    """The years of the torture: lower 25.7 and upper 1.72, with an allowance beyond both."""
+    found = Certificate.proved(
+        rounded(1.72, 0.1), rounded(25.7, 60.0), np.array([12.0]), "dense", remedy="raise the noise"
+    )
+    assert (found.lower, found.informative, found.contradictory) == (0.0, False, False)
+    assert str(found).startswith("says nothing: rounding may move its numbers by 12.1, and P(0) is")
+    assert str(found).endswith("(dense bound). Raise the noise.")
+    assert found.relative_gap > 0.1
+
+
+def test_little_rounding_takes_nothing_from_a_statement():
+    """Where nothing can be gained, P(0) - D is rounding as well."""
+    found = Certificate.proved(rounded(5.0, 1e-13), rounded(5.0, 1e-13), np.array([10.0]), "dense")
+    assert found.informative
+    assert found.relative_gap == 0.0
+    assert str(found).startswith("captures everything")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Certificates and bounds: how far a model can be from the best one.
 
-Formulas of numbers only; passes over data live in `gram/`. Imports NumPy and SciPy only.
+Formulas of numbers only; passes over data live in `gram/`. Imports `rounding`, NumPy and SciPy.
 """
 
 from pursuit.bounds.certificate import (

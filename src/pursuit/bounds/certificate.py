@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pursuit._types import Floats, Indices
+from pursuit.rounding import Rounded
 
 _HALVINGS = 50
 _MOST = 2.0
@@ -179,6 +181,10 @@ def diagonal_quadratic(inner: Floats, a: Floats, residual: Floats) -> Floats:
 
 
 _ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
+"""Share of y'Wy below which a difference of values is rounding, whatever is known of it."""
+
+_LITTLE = 1e-9
+"""Share of P(0) below which rounding takes nothing from a statement."""
 
 
 @dataclass(frozen=True)
@@ -259,8 +265,10 @@ class Certificate:
     over : str
         The set over which the minimum is taken, in words.
     rounding_per_output : array of shape (n_outputs,), optional
-        Gaps up to this are rounding, and count as 0 in ``relative_gap``; 4 units in the last place
-        of the target norms are always rounding.
+        How far ``upper`` was raised and ``lower`` lowered, together, so that both are true of exact
+        arithmetic; None where that is not known.
+    remedy : str
+        What to do where rounding leaves nothing to say.
     reference : str or None
         The model of value P_min, in words; None for the best of what ``over`` names.
     baseline : str
@@ -277,6 +285,68 @@ class Certificate:
     rounding_per_output: Floats | None = None
     reference: str | None = None
     baseline: str = "f = 0"
+    remedy: str = "scale the data so that rounding matters less"
+
+    @classmethod
+    def proved(
+        cls,
+        upper: Rounded,
+        lower: Rounded,
+        target_norms: Floats,
+        kind: str,
+        *,
+        minimum_upper: Rounded | None = None,
+        trivial: float = 0.0,
+        **words: Any,
+    ) -> Certificate:
+        """The certificate of computed values: the ends are moved by what rounding may hide.
+
+        Parameters
+        ----------
+        upper, lower, minimum_upper : Rounded
+            P(f), D and an upper bound on P_min, one entry per output.
+        target_norms, kind
+            As in the class.
+        trivial : float
+            What the minimum cannot be below: the lower end where rounding leaves nothing better.
+        **words
+            Other attributes.
+        """
+        raised, lowered = upper.high, np.maximum(lower.low, trivial)
+        # A lower end that falls back to the trivial one has not moved further than that.
+        most = np.maximum(np.abs(target_norms), np.abs(upper.value))
+        moved = upper.error + np.minimum(lower.error, most)
+        least = None if minimum_upper is None else np.minimum(minimum_upper.high, raised)
+        return cls(
+            raised,
+            lowered,
+            target_norms,
+            kind,
+            minimum_upper_per_output=least,
+            rounding_per_output=moved,
+            **words,
+        )
+
+    @property
+    def rounding(self) -> float:
+        """How far rounding has moved ``upper`` up and ``lower`` down, summed over outputs."""
+        return float(self._rounding.sum())
+
+    @property
+    def informative(self) -> bool:
+        """Whether the statement is about the model, and not about the rounding of its numbers.
+
+        False where more than half of P(0) - D is rounding, unless that is a billionth of P(0).
+        """
+        known = max(0.5 * (self._gained + self.gap), _LITTLE * abs(self._zero))
+        return self.rounding <= known
+
+    @property
+    def contradictory(self) -> bool:
+        """Whether a lower end is above an upper end, which cannot be true of exact values."""
+        least = self.minimum_upper_per_output
+        ends = self.upper_per_output if least is None else np.minimum(self.upper_per_output, least)
+        return bool(np.any(self.lower_per_output > ends))
 
     @property
     def upper(self) -> float:
@@ -291,20 +361,24 @@ class Certificate:
     @property
     def gap(self) -> float:
         """P(f) - P_min is at most this."""
-        return float(_gap(self.upper_per_output, self.lower_per_output).sum())
+        return float((self.upper_per_output - self.lower_per_output).sum())
 
     @property
     def gap_at_least(self) -> float:
         """P(f) - P_min is at least this; 0 if nothing better is known."""
         if self.minimum_upper_per_output is None:
             return 0.0
-        return float(_gap(self.upper_per_output, self.minimum_upper_per_output).sum())
+        # What has raised P(f) may as well have to be taken from it.
+        value = self.upper_per_output - 2.0 * self._rounding
+        least = value - self.minimum_upper_per_output
+        return float(np.maximum(least, 0.0).sum())
 
     @property
     def relative_gap(self) -> float:
         """2 (P - D) / (y'Wy - P - D), the gap of Smola and Bartlett (2001, SB01); 0 when y = 0."""
-        norm, rounding = float(self.target_norms.sum()), float(self._rounding.sum())
-        return relative_gap(self.upper, self.upper - self.gap, norm, rounding)
+        return relative_gap(
+            self.upper, self.upper - self.gap, float(self.target_norms.sum()), self.rounding
+        )
 
     @property
     def captured(self) -> float:
@@ -331,7 +405,7 @@ class Certificate:
         return {
             "upper": self.upper_per_output,
             "lower": self.lower_per_output,
-            "gap": _gap(self.upper_per_output, self.lower_per_output),
+            "gap": self.upper_per_output - self.lower_per_output,
             "relative_gap": np.array([relative_gap(*numbers) for numbers in bounds]),
         }
 
@@ -341,9 +415,14 @@ class Certificate:
         return np.zeros_like(self.upper_per_output) if known is None else known
 
     @property
+    def _zero(self) -> float:
+        """P(0)."""
+        return 0.5 * float(self.target_norms.sum())
+
+    @property
     def _gained(self) -> float:
         """P(0) - P(f)."""
-        return 0.5 * float(self.target_norms.sum()) - self.upper
+        return self._zero - self.upper
 
     @property
     def _left(self) -> float:
@@ -355,10 +434,14 @@ class Certificate:
     @property
     def _negligible(self) -> float:
         """Differences of values up to this are rounding."""
-        return max(_ROUNDING * abs(float(self.target_norms.sum())), float(self._rounding.sum()))
+        return negligible(float(self.target_norms.sum()), self.rounding)
 
     def __str__(self) -> str:
-        # Rounding may leave the lower bound above the upper one.
+        if not self.informative:
+            return (
+                f"says nothing: rounding may move its numbers by {self.rounding:.3g}, and P(0) is "
+                f"{self._zero:.3g} ({self.kind} bound). {self.remedy[:1].upper()}{self.remedy[1:]}."
+            )
         known = 0 < self.gap_at_least <= self.gap
         between = f"between {self.gap_at_least:.3g} and" if known else "at most"
         hint = (
@@ -380,7 +463,7 @@ class Certificate:
             return f"captures everything: {best} could gain nothing over {self.baseline} {bound}"
         if self._gained <= 0:
             return f"captures nothing {gain} {bound}"
-        if self.gap == 0:
+        if self.gap <= 0:
             return f"captures all {gain} {bound}"
         captured, left = _percentages(self._left)
         return f"captures at least {captured} % {gain}; at most {left} % is left {bound}"
@@ -438,19 +521,20 @@ class CertificatePath:
         return np.array([one.relative_gap for one in self.certificates])
 
 
-def _gap(upper: Floats, lower: Floats) -> Floats:
-    """Upper - lower; rounding cannot make it negative."""
-    return np.maximum(upper - lower, 0.0)
+def negligible(target_norm: float, rounding: float) -> float:
+    """Differences of values up to this are rounding: what is known of it, if it is little."""
+    size = abs(target_norm)
+    return max(_ROUNDING * size, 2.0 * rounding if rounding <= _LITTLE * size else 0.0)
 
 
 def relative_gap(upper: float, lower: float, target_norm: float, rounding: float = 0.0) -> float:
     """2 (P - D) / (y'Wy - P - D), which is SB01's gap(); 0 when there is none, and when y = 0.
 
-    A gap within rounding, given or that of y'Wy, counts as 0: where f = 0 is best the quotient
+    A gap that is rounding, as known or that of y'Wy, counts as 0: where f = 0 is best the quotient
     would be 0/0.
     """
-    gap = max(upper - lower, 0.0)
-    if gap <= max(_ROUNDING * abs(target_norm), rounding):
+    gap = upper - lower
+    if gap <= negligible(target_norm, rounding):
         return 0.0
     scale = target_norm - upper - lower
     return 2.0 * gap / scale if scale > 0 else float("inf")
