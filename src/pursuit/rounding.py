@@ -15,6 +15,7 @@ Imports NumPy only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,6 +157,17 @@ def dots(a: Any, b: Any) -> Rounded:
             if one.any():
                 moved = moved + np.einsum("i...,i...->...", one, other) * (1.0 + gamma(n))
         return _finite(value, moved)
+
+
+def highest(bounds: Sequence[Rounded]) -> Rounded:
+    """Of several lower bounds, one per entry: that which says most."""
+    best = bounds[0]
+    for other in bounds[1:]:
+        better = other.low > best.low
+        best = Rounded(
+            np.where(better, other.value, best.value), np.where(better, other.error, best.error)
+        )
+    return best
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,28 +11,38 @@ from numpy.typing import NDArray
 from pursuit._types import Floats, Indices
 from pursuit.rounding import Rounded
 
+Number = TypeVar("Number", Floats, Rounded)
+
 _HALVINGS = 50
 _MOST = 2.0
 """Largest multiple that is tried; at a minimum in a span the best one is at most 1."""
 
 
-def primal_value(squared_error: Floats, squared_norm: Floats, noise: float) -> Floats:
+def primal_value(squared_error: Number, squared_norm: Number, noise: float) -> Number:
     """P(f) from Σw(y - f)² and ‖f‖²."""
     return 0.5 * squared_error + 0.5 * noise * squared_norm
 
 
-def dense_lower_bound(linear: Floats, quadratic: Floats, noise: float) -> Floats:
+def dense_lower_bound(linear: Number, quadratic: Number, noise: float) -> Number:
     """D(v) from y'v and v'Av."""
     return noise * (linear - 0.5 * quadratic)
 
 
-def scaled_lower_bound(linear: Floats, quadratic: Floats, noise: float) -> Floats:
-    """max over c of D(cv) = ½σ²(y'v)² / v'Av: never worse than D(v)."""
-    return 0.5 * noise * linear * _ratio(linear, quadratic)
+def scaled_lower_bound(linear: Rounded, quadratic: Rounded, noise: float) -> Rounded:
+    """max over c of D(cv) = ½σ²(y'v)² / v'Av: never worse than D(v).
+
+    0 where v = 0, and nothing is known where rounding may make v'Av vanish.
+    """
+    some = np.asarray(quadratic.size > 0)
+    divisor = Rounded(np.where(some, quadratic.value, 1.0), np.where(some, quadratic.error, 0.0))
+    return 0.5 * noise * (linear * linear / divisor)
 
 
 def sparse_lower_bound(z: Floats, noise: float) -> Floats:
-    """D of the best v supported on S*: ½σ²‖z‖², z = C⁻¹y_S*, CC' = A_S*S* (SB01 Theorem 1)."""
+    """D of the best v supported on S*: ½σ²‖z‖², z = C⁻¹y_S*, CC' = A_S*S* (SB01 Theorem 1).
+
+    As computed, for a rule that stops a pursuit; a certificate evaluates D at v itself.
+    """
     bound: Floats = 0.5 * noise * (z**2).sum(axis=0)
     return bound
 
@@ -48,30 +58,23 @@ def sparse_dual_floor(squared_residuals: Floats, chosen: Indices, sizes: Indices
     return floor
 
 
-def hybrid_lower_bound(
-    linear: Floats, quadratic: Floats, border: Floats, z: Floats, noise: float
-) -> Floats:
-    """max of D over span{v, e_i : i in S*}: the sparse bound and what v adds to it.
+def hybrid_step(linear: Floats, quadratic: Floats, border: Floats, z: Floats) -> Floats:
+    """The multiple of v in the best point of span{v, e_i : i in S*}.
 
-    ``border`` is C⁻¹(Av)_S*. With s = v'Av - ‖border‖² and t = y'v - border'z the bound is
-    ½σ²(‖z‖² + t²/s): never below the sparse one on S*, nor below the scaled one for v.
+    ``border`` is C⁻¹(Av)_S*. With s = v'Av - ‖border‖² and t = y'v - border'z it is t/s, the rest
+    of the point C⁻ᵀ(z - border·t/s), and the bound ½σ²(‖z‖² + t²/s): never below the sparse one on
+    S*, nor below the scaled one for v.
     """
     rest = quadratic - (border**2).sum(axis=0)
     step = linear - (border * z).sum(axis=0)
     # If the rest is rounding, v lies in the span of S*.
-    safe = np.where(rest > 1e-12 * np.abs(quadratic), rest, 0.0)
-    gain: Floats = 0.5 * noise * step * _ratio(step, safe)
-    return sparse_lower_bound(z, noise) + gain
-
-
-def shifted_lower_bound(target_norm: Floats, explained: Floats) -> Floats:
-    """½(y'Wy - explained) for K replaced by a larger matrix of low rank plus diagonal."""
-    return 0.5 * (target_norm - explained)
+    free = rest > 1e-12 * np.abs(quadratic)
+    return np.where(free, step / np.where(free, rest, 1.0), 0.0)
 
 
 def minimum_upper_bound(
-    linear: Floats, quadratic: Floats, leftover_value: Floats, noise: float
-) -> Floats:
+    linear: Number, quadratic: Number, leftover_value: Number, noise: float
+) -> Number:
     """P_min ≤ D(v) + min_u ½Σw(ρ - Vu)² + ½σ²‖u‖², ρ = y - Av (CGLB).
 
     Artemev, Burt and van der Wilk, 2021: A⁻¹ is at most (VV' + σ²W⁻¹)⁻¹ because VV' ≤ K.
@@ -93,12 +96,6 @@ def l1_lower_bound(linear: float, quadratic: float, largest: float, alpha: float
     limit = alpha / largest if largest > 0 else abs(best)
     s = min(max(best, -limit), limit)
     return s * linear - 0.5 * s**2 * quadratic
-
-
-def _ratio(numerator: Floats, denominator: Floats) -> Floats:
-    """Quotient, 0 where the denominator vanishes."""
-    positive = denominator > 0
-    return np.where(positive, numerator / np.where(positive, denominator, 1.0), 0.0)
 
 
 def residual_lower_bound(value: float, residual: Floats, shift: Floats | float) -> float:

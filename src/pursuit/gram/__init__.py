@@ -4,6 +4,7 @@ All work whose cost grows with the number of rows happens here, over fixed block
 Imports kernels, rows and linalg.
 """
 
+from pursuit.gram.arithmetic import ItemArithmetic, RowArithmetic
 from pursuit.gram.column_products import (
     ColumnProducts,
     InnerProducts,
@@ -53,6 +54,7 @@ __all__ = [
     "Found",
     "GramStatistics",
     "InnerProducts",
+    "ItemArithmetic",
     "KernelMatrix",
     "LocalGroups",
     "MatrixProducts",
@@ -62,6 +64,7 @@ __all__ = [
     "PsdMatrix",
     "Queries",
     "ResidualProcess",
+    "RowArithmetic",
     "SpannedView",
     "StreamedProducts",
     "TileTask",

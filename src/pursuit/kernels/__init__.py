@@ -30,7 +30,14 @@ from pursuit.kernels.additive import (
     sum_of_terms,
     terms_of,
 )
-from pursuit.kernels.base import BoundKernel, CountingKernel, Items, Kernel, KernelGradient
+from pursuit.kernels.base import (
+    BoundKernel,
+    CountingKernel,
+    Extent,
+    Items,
+    Kernel,
+    KernelGradient,
+)
 from pursuit.kernels.callable import function_name, pairwise
 from pursuit.kernels.categorical import Categorical
 from pursuit.kernels.compile import (
@@ -62,6 +69,7 @@ __all__ = [
     "ComparedColumns",
     "CountingKernel",
     "Dot",
+    "Extent",
     "Items",
     "Kernel",
     "KernelGradient",

@@ -1,0 +1,122 @@
+"""Products with kernel matrices that know how far rounding can have moved them.
+
+What certificates are made of: values f(x) of an expansion at all rows, products with the whole
+matrix, and squared norms. A kernel says how exact its values are (`Kernel.error`); the rest is
+the rounding of sums (`pursuit.rounding`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pursuit._types import Floats
+from pursuit.gram.engine import Block, list_pass
+from pursuit.gram.products import kernel_product, kernel_times, summed_terms
+from pursuit.kernels import Extent, Kernel
+from pursuit.linalg import Workers
+from pursuit.rounding import KernelError, Rounded, dots, sizes, weight
+from pursuit.rows import RowSource, len_items
+
+
+@dataclass(frozen=True)
+class RowArithmetic:
+    """Products with k(rows, ·), each with a bound on its rounding.
+
+    Attributes
+    ----------
+    rows : RowSource
+        m rows.
+    kernel : Kernel
+        k.
+    workers : Workers
+        Threads.
+    sizes : array of shape (m,)
+        √k(x, x) of every row, not below its exact value.
+    extent : Extent
+        Where the rows lie.
+    """
+
+    rows: RowSource
+    kernel: Kernel
+    workers: Workers
+    sizes: Floats
+    extent: Extent
+
+    @classmethod
+    def of(cls, rows: RowSource, kernel: Kernel, workers: Workers) -> RowArithmetic:
+        """A pass over the rows, and no kernel entry beyond the diagonal."""
+        diagonals, extent = [np.empty(0)], Extent()
+        for diagonal, part in list_pass(rows, kernel, _look, workers):
+            diagonals.append(diagonal)
+            extent = extent.joined(part)
+        return cls(rows, kernel, workers, sizes(np.concatenate(diagonals)), extent)
+
+    def among(self, items: Any) -> ItemArithmetic:
+        """The same for some items, with what their kernel matrix says."""
+        return ItemArithmetic.of(items, self.kernel, self.extent)
+
+    def times(self, points: ItemArithmetic, coefficients: Floats) -> Rounded:
+        """k(rows, points) @ coefficients."""
+        value = kernel_times(self.rows, self.kernel, points.items, coefficients, self.workers)
+        reach = weight(points.sizes, coefficients)
+        return points.error.product(value, self.sizes, reach, len(points.sizes))
+
+    def product(self, vectors: Floats, after_block: Callable[[int], None] | None = None) -> Rounded:
+        """K @ vectors for the kernel matrix of all rows."""
+        value = kernel_product(self.rows, self.kernel, vectors, self.workers, after_block)
+        error = KernelError(self.kernel.error(self.extent))
+        reach = weight(self.sizes, vectors)
+        return error.product(value, self.sizes, reach, summed_terms(self.rows))
+
+
+def _look(kernel: Kernel, workers: Workers) -> Block[tuple[NDArray[Any], Extent]]:
+    return lambda items: (kernel.diag(items), Extent.of(items))
+
+
+@dataclass(frozen=True)
+class ItemArithmetic:
+    """Some items, their kernel matrix, and how exact values between them and the rows are.
+
+    Attributes
+    ----------
+    items : items
+        z_j.
+    K : array of shape (n, n)
+        k(z_i, z_j) as computed.
+    sizes : array of shape (n,)
+        √k(z_j, z_j), not below its exact value.
+    error : KernelError
+        That of values between the items, and between them and the rows.
+    """
+
+    items: Any
+    K: Floats
+    sizes: Floats
+    error: KernelError
+
+    @classmethod
+    def of(cls, items: Any, kernel: Kernel, extent: Extent) -> ItemArithmetic:
+        """Compute the kernel matrix of the items."""
+        share = kernel.error(extent.joined(Extent.of(items)))
+        n = len_items(items)
+        K = kernel.tile(items, items) if n else np.empty((0, 0))
+        return cls(items, K, sizes(kernel.diag(items)) if n else np.empty(0), KernelError(share))
+
+    def first(self, n: int) -> ItemArithmetic:
+        """The first n items."""
+        return ItemArithmetic(self.items[:n], self.K[:n, :n], self.sizes[:n], self.error)
+
+    def products(self, coefficients: Floats) -> Rounded:
+        """Σ_j k(z_i, z_j)β_j at the items."""
+        reach = weight(self.sizes, coefficients)
+        value = self.K @ coefficients
+        return self.error.product(value, self.sizes, reach, len(self.sizes))
+
+    def squared_norms(self, coefficients: Floats) -> Rounded:
+        """‖Σ_j β_j k(·, z_j)‖² for every column β."""
+        return dots(coefficients, self.products(coefficients))
