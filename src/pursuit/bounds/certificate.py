@@ -310,9 +310,9 @@ class Certificate:
             Other attributes.
         """
         raised, lowered = upper.high, np.maximum(lower.low, trivial)
-        # A lower end that falls back to the trivial one has not moved further than that.
-        most = np.maximum(np.abs(target_norms), np.abs(upper.value))
-        moved = upper.error + np.minimum(lower.error, most)
+        # A value above P(f) is rounding as well, and what is trivially true has not moved.
+        value = np.maximum(np.minimum(lower.value, upper.value), lowered)
+        moved = upper.error + (value - lowered)
         least = None if minimum_upper is None else np.minimum(minimum_upper.high, raised)
         return cls(
             raised,

@@ -56,6 +56,11 @@ class RowArithmetic:
             extent = extent.joined(part)
         return cls(rows, kernel, workers, sizes(np.concatenate(diagonals)), extent)
 
+    @property
+    def error(self) -> KernelError:
+        """That of values between rows."""
+        return _kernel_error(self.kernel, self.extent)
+
     def among(self, items: Any) -> ItemArithmetic:
         """The same for some items, with what their kernel matrix says."""
         return ItemArithmetic.of(items, self.kernel, self.extent)
@@ -69,9 +74,14 @@ class RowArithmetic:
     def product(self, vectors: Floats, after_block: Callable[[int], None] | None = None) -> Rounded:
         """K @ vectors for the kernel matrix of all rows."""
         value = kernel_product(self.rows, self.kernel, vectors, self.workers, after_block)
-        error = KernelError(self.kernel.error(self.extent))
         reach = weight(self.sizes, vectors)
-        return error.product(value, self.sizes, reach, summed_terms(self.rows))
+        return self.error.product(value, self.sizes, reach, summed_terms(self.rows))
+
+
+def _kernel_error(kernel: Kernel, extent: Extent) -> KernelError:
+    """That of a kernel; where no bound is known, values are taken as exact."""
+    share = kernel.error(extent)
+    return KernelError(share if np.isfinite(share) else 0.0)
 
 
 def _look(kernel: Kernel, workers: Workers) -> Block[tuple[NDArray[Any], Extent]]:
@@ -102,10 +112,9 @@ class ItemArithmetic:
     @classmethod
     def of(cls, items: Any, kernel: Kernel, extent: Extent) -> ItemArithmetic:
         """Compute the kernel matrix of the items."""
-        share = kernel.error(extent.joined(Extent.of(items)))
-        n = len_items(items)
+        error, n = _kernel_error(kernel, extent.joined(Extent.of(items))), len_items(items)
         K = kernel.tile(items, items) if n else np.empty((0, 0))
-        return cls(items, K, sizes(kernel.diag(items)) if n else np.empty(0), KernelError(share))
+        return cls(items, K, sizes(kernel.diag(items)) if n else np.empty(0), error)
 
     def first(self, n: int) -> ItemArithmetic:
         """The first n items."""

@@ -1,10 +1,16 @@
-"""Certificates of span models: lower bounds of every kind, from passes over the rows."""
+"""Certificates of span models: lower bounds of every kind, from passes over the rows.
+
+A factorisation or a pursuit only proposes points. What is certified is P of the coefficients that
+the model has and D of a vector v, both evaluated at these very numbers, with bounds on the rounding
+of every step: nothing else has to be exact.
+"""
 
 from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,63 +20,26 @@ from pursuit._types import Floats, Indices
 from pursuit.bounds import (
     Certificate,
     dense_lower_bound,
-    hybrid_lower_bound,
+    hybrid_step,
     minimum_upper_bound,
     primal_value,
     scaled_lower_bound,
-    shifted_lower_bound,
     sparse_dual_floor,
     sparse_lower_bound,
 )
-from pursuit.gram import kernel_product, kernel_times, kernel_transpose_times
+from pursuit.gram import (
+    ItemArithmetic,
+    RowArithmetic,
+    kernel_product,
+    kernel_times,
+    kernel_transpose_times,
+)
 from pursuit.greedy import MaxSize, Problem, Pursuit, solve_in_span
 from pursuit.greedy.loop import Candidates
-from pursuit.linalg import CGSolution, SpanSolution, conjugate_gradients
+from pursuit.linalg import CGSolution, SpanSolution, conjugate_gradients, invert_lower
 from pursuit.objectives import DiagonalPursuit, QuadraticPursuit, dual_pursuit
+from pursuit.rounding import Rounded, dots, gamma, highest, weight
 from pursuit.rows import draw_rows
-
-
-def two_level_lower_bounds(
-    problem: Problem, residuals: list[Floats], n_second: int
-) -> list[Floats]:
-    """The better of two bounds for each model, without any product with the full matrix.
-
-    With K = VV' + E from n_second pivots, d = diag E and s = Σ√d, E is at most s·diag(√d), hence
-
-        P_min ≥ ½σ² y'(VV' + σ²W⁻¹ + s·diag(√d))⁻¹y,
-
-    the same for every model; and v'Kv ≤ ‖V'v‖² + (Σ|v_i|√d_i)² bounds the scaled dual point of
-    each model from below. O(m n_second²) time, O(m n_second) memory.
-    """
-    sample, noise = problem.sample, problem.noise
-    n_second = min(n_second, sample.n_rows)
-    objective = DiagonalPursuit(
-        sample.rows, problem.kernel, capacity=n_second, workers=problem.workers
-    )
-    Pursuit(objective, problem.meter).run([MaxSize(n_second)])
-    V = objective.factor.rows
-    roots = np.sqrt(np.maximum(objective.factor.residual, 0.0))
-    y, w = sample.targets, sample.weights[:, None]
-    diagonal = noise / sample.weights + roots.sum() * roots
-    scaled = V / diagonal
-    inner = scaled @ V.T
-    inner[np.diag_indices_from(inner)] += 1.0
-    right = scaled @ y
-    explained = np.einsum("io,io->o", right, cho_solve(cho_factor(inner), right))
-    norms = ((y**2) / diagonal[:, None]).sum(axis=0)
-    shifted = shifted_lower_bound(noise * norms, noise * explained)
-    bounds = []
-    for residual in residuals:
-        v = w * residual / noise
-        quadratic = (
-            ((V @ v) ** 2).sum(axis=0)
-            + (roots @ np.abs(v)) ** 2
-            + noise * np.einsum("io,io->o", v, v / w)
-        )
-        linear = np.einsum("io,io->o", y, v)
-        bounds.append(np.maximum(shifted, scaled_lower_bound(linear, quadratic, noise)))
-    return bounds
-
 
 KINDS = ("published", "dense", "scaled", "hybrid", "two-level", "pcg")
 ALL_ROWS_DUAL = 10_000
@@ -104,34 +73,41 @@ class Model:
         z_j.
     coefficients : array of shape (n_points, n_outputs)
         β.
-    squared_norms : array of shape (n_outputs,)
-        ‖f‖².
     solution : SpanSolution, optional
         The factors of this basis, from the rows that are certified or from others.
-    value : array of shape (n_outputs,), optional
-        P(f), where it is known already: then the factors are those of the rows certified.
+    same_rows : bool
+        Whether the factors are those of the rows that are certified.
     """
 
     points: Any
     coefficients: Floats
-    squared_norms: Floats
     solution: SpanSolution | None = None
-    value: Floats | None = None
+    same_rows: bool = False
 
     def __len__(self) -> int:
         return len(self.coefficients)
 
 
+@dataclass(frozen=True)
+class DualPoint:
+    """A vector v per output, and Av as computed, with its error."""
+
+    v: Floats
+    Av: Rounded
+
+
 class SecondPursuit:
     """SB01's pursuit on Q*: its n-th step gives a dual point on n rows S* (Formulas §2)."""
 
-    def __init__(self, pursuit: Pursuit, objective: QuadraticPursuit, rows: Indices) -> None:
+    def __init__(
+        self, problem: Problem, pursuit: Pursuit, objective: QuadraticPursuit, rows: Indices
+    ) -> None:
         self.pursuit = pursuit
-        self._objective, self._rows = objective, rows
+        self._problem, self._objective, self._rows = problem, objective, rows
 
-    def lower_bound(self, n: int, noise: float) -> Floats:
-        """D of the best dual point on the first n rows of S*."""
-        return sparse_lower_bound(self._objective.z[:n], noise)
+    def expected_bound(self, n: int) -> float:
+        """D of the best dual point on the first n rows of S*, but for rounding."""
+        return float(sparse_lower_bound(self._objective.z[:n], self._problem.noise).sum())
 
     @property
     def chosen(self) -> Indices:
@@ -140,16 +116,83 @@ class SecondPursuit:
 
     def look_beyond(self, y: Floats, v: Floats, Av: Floats) -> None:
         """Let further steps choose rows for what v, too, leaves unexplained."""
-        for output, (linear, square) in enumerate(zip(_dots(y, v), _dots(v, Av), strict=True)):
+        squares = np.einsum("io,io->o", v, Av)
+        for output, (linear, square) in enumerate(zip((y * v).sum(axis=0), squares, strict=True)):
             column = np.ascontiguousarray(Av[self._rows, output])
             self._objective.account_for(output, column, float(square), float(linear))
 
-    def hybrid_lower_bound(self, noise: float, y: Floats, v: Floats, Av: Floats) -> Floats:
+    def system(self, arithmetic: RowArithmetic) -> StarSystem:
+        """What dual points on the rows chosen so far are evaluated with."""
+        chosen, sample = self.chosen, self._problem.sample
+        triangle = self._objective.factor.triangle()
+        return StarSystem(
+            chosen,
+            arithmetic.among(sample.rows.take(chosen)),
+            triangle,
+            # Not that of the pursuit's own steps: its gradient may have been told of other points.
+            solve_triangular(triangle, sample.targets[chosen], lower=True),
+            sample.targets[chosen],
+            sample.weights[chosen, None],
+            self._problem.noise,
+        )
+
+
+@dataclass(frozen=True)
+class StarSystem:
+    """A_S*S* = CC' = K_S*S* + σ²W_S*⁻¹, and dual points that are 0 on other rows.
+
+    Attributes
+    ----------
+    rows : array of int
+        S*.
+    items : ItemArithmetic
+        The same, as points.
+    C, z : arrays of shape (n, n) and (n, n_outputs)
+        C and C⁻¹y_S*.
+    targets, weights : arrays of shape (n, n_outputs) and (n, 1)
+        y_S* and w_S*.
+    noise : float
+        σ².
+    """
+
+    rows: Indices
+    items: ItemArithmetic
+    C: Floats
+    z: Floats
+    targets: Floats
+    weights: Floats
+    noise: float
+
+    def lower_bound(self, n: int) -> Rounded:
+        """D of the best dual point on the first n rows, wherever rounding has put it."""
+        n = min(n, len(self.rows))
+        u = solve_triangular(self.C[:n, :n], self.z[:n], lower=True, trans="T")
+        linear, quadratic = self._moments(u)
+        return scaled_lower_bound(linear, quadratic, self.noise)
+
+    def hybrid_lower_bound(self, y: Floats, point: DualPoint) -> Rounded:
         """D of the best point in the span of v and the rows S*."""
-        border = solve_triangular(self._objective.factor.triangle(), Av[self.chosen], lower=True)
-        # Not -½‖z‖² of the pursuit's own steps: its gradient may have been told of other points.
-        z = solve_triangular(self._objective.factor.triangle(), y[self.chosen], lower=True)
-        return hybrid_lower_bound(_dots(y, v), _dots(v, Av), border, z, noise)
+        v, Av = point.v, point.Av
+        linear, quadratic = dots(y, v), dots(v, Av)
+        border = solve_triangular(self.C, Av.value[self.rows], lower=True)
+        step = hybrid_step(linear.value, quadratic.value, border, self.z)
+        u = solve_triangular(self.C, self.z - border * step, lower=True, trans="T")
+        own_linear, own_quadratic = self._moments(u)
+        mixed = dots(u, Av[self.rows])
+        together = scaled_lower_bound(
+            step * linear + own_linear,
+            step * (step * quadratic) + 2.0 * (step * mixed) + own_quadratic,
+            self.noise,
+        )
+        alone = scaled_lower_bound(linear, quadratic, self.noise)
+        return highest([together, alone, self.lower_bound(len(self.rows))])
+
+    def _moments(self, u: Floats) -> tuple[Rounded, Rounded]:
+        """Return y'u and u'Au for u on the first rows of S*."""
+        n = len(u)
+        noisy = self.noise * (Rounded.of(u) / self.weights[:n])
+        Au = self.items.first(n).products(u) + noisy
+        return dots(self.targets[:n], u), dots(u, Au)
 
 
 @dataclass(frozen=True)
@@ -168,43 +211,61 @@ class Certifier:
         *,
         steps: int = 5,
         n_second: int | None = None,
+        second: SecondPursuit | None = None,
         after_block: Callable[[int], None] | None = None,
     ) -> list[Certificate]:
         """One certificate per model, all of them from the same passes.
 
-        The models' points must be the first ones of the largest model's.
+        The models' points must be the first ones of the largest model's. ``second`` is a pursuit
+        on Q* that has run, for the published kind.
         """
         largest = max(models, key=len)
+        residuals, squared_norms = self._evaluate(models)
+        uppers = [self._value(*both) for both in zip(residuals, squared_norms, strict=True)]
         minimum_upper = None
         if kind == "published":
-            second = self.second_pursuit(len(largest))
-            second.pursuit.run([MaxSize(len(largest))])
-            lowers = [second.lower_bound(len(model), self.problem.noise) for model in models]
-            uppers = [model.value for model in models if model.value is not None]
-            if len(uppers) < len(models):
-                uppers = self._values(models, self._residuals(models))
+            if second is None:
+                second = self.second_pursuit(len(largest))
+                second.pursuit.run([MaxSize(len(largest))])
+            system = second.system(self.arithmetic)
+            lowers = [system.lower_bound(len(model)) for model in models]
+        elif kind == "two-level":
+            lowers = self._two_level(residuals, n_second or 4 * len(largest))
         else:
-            residuals = self._residuals(models)
-            uppers = self._values(models, residuals)
-            if kind == "two-level":
-                lowers = two_level_lower_bounds(
-                    self.problem, residuals, n_second or 4 * len(largest)
-                )
-            else:
-                lowers, point = self._lower_bounds(models, residuals, kind, steps, after_block)
-                minimum_upper = self.minimum_upper(largest, *point)
-        norms = self.problem.sample.target_norms()
+            lowers, point = self._lower_bounds(models, residuals, kind, steps, after_block)
+            minimum_upper = self.minimum_upper(largest, point)
         return [
-            Certificate(upper, lower, norms, kind, minimum_upper_per_output=minimum_upper)
+            self.certificate(upper, lower, kind, minimum_upper)
             for upper, lower in zip(uppers, lowers, strict=True)
         ]
+
+    def certificate(
+        self, upper: Rounded, lower: Rounded, kind: str, minimum_upper: Rounded | None = None
+    ) -> Certificate:
+        """The certificate of values for this problem."""
+        return Certificate.proved(
+            upper,
+            lower,
+            self.problem.sample.target_norms(),
+            kind,
+            minimum_upper=minimum_upper,
+            remedy=f"a noise of {self.problem.noise:.3g} is below what float64 resolves for this "
+            "kernel and these rows: raise the noise, centre the features or lengthen the scales",
+        )
+
+    @cached_property
+    def arithmetic(self) -> RowArithmetic:
+        """Products with the rows, and their rounding."""
+        problem = self.problem
+        return RowArithmetic.of(problem.sample.rows, problem.kernel, problem.workers)
 
     def published_floor(self, model: Model, sizes: Indices) -> Floats:
         """The least that the published gap of each size can be, from the exact residuals."""
         second = self.second_pursuit(len(model))
         second.pursuit.run([MaxSize(len(model))])
-        start = self.dual_points([model], self._residuals([model]))[0]
-        v, _ = self.improve(model, *start, steps=_EXACT_STEPS, tol=_EXACT_TOL)
+        residuals, _ = self._evaluate([model])
+        start = self.dual_points(residuals)[0]
+        v = self.improve(model, start, steps=_EXACT_STEPS, tol=_EXACT_TOL)
         squares = (self.problem.noise**2 * v**2).sum(axis=1) / self.problem.sample.weights
         return sparse_dual_floor(squares, second.chosen, sizes)
 
@@ -237,132 +298,202 @@ class Certifier:
             workers=self.problem.workers,
         )
         pursuit = Pursuit(objective, self.problem.meter, candidates=candidates)
-        return SecondPursuit(pursuit, objective, rows)
+        return SecondPursuit(self.problem, pursuit, objective, rows)
 
     def dual_points(
-        self,
-        models: list[Model],
-        residuals: list[Floats],
-        after_block: Callable[[int], None] | None = None,
-    ) -> list[tuple[Floats, Floats]]:
+        self, residuals: list[Rounded], after_block: Callable[[int], None] | None = None
+    ) -> list[DualPoint]:
         """v = Wr/σ² and Av, one pair per model."""
         w = self.problem.sample.weights[:, None]
-        stacked = w * np.hstack(residuals) / self.problem.noise
-        products = self._product(stacked, after_block)
-        return list(
-            zip(np.hsplit(stacked, len(models)), np.hsplit(products, len(models)), strict=True)
-        )
+        vectors = [w * residual.value / self.problem.noise for residual in residuals]
+        products = self._product(np.hstack(vectors), after_block)
+        width = vectors[0].shape[1]
+        return [
+            DualPoint(v, products[:, i * width : (i + 1) * width]) for i, v in enumerate(vectors)
+        ]
 
-    def improve(
-        self, model: Model, v: Floats, Av: Floats, steps: int, tol: float = 0.0
-    ) -> tuple[Floats, Floats]:
+    def improve(self, model: Model, start: DualPoint, steps: int, tol: float = 0.0) -> Floats:
         """Take conjugate-gradient steps on Av = y from v, preconditioned by the model's basis."""
         points, solution = model.points, model.solution
-        if solution is None or model.value is None:
+        if solution is None or not model.same_rows:
             # Factors from other rows might make the preconditioner indefinite.
             points, solution = solve_in_span(self.problem, points)
         rows, w = self.problem.sample.rows, self.problem.sample.weights[:, None]
-        kernel, workers = self.problem.kernel, self.problem.workers
+        kernel, workers, noise = self.problem.kernel, self.problem.workers, self.problem.noise
 
         def precondition(residual: Floats) -> Floats:
             """(VV' + σ²W⁻¹)⁻¹ρ = (Wρ - WV(LL')⁻¹V'Wρ)/σ²."""
             cross = kernel_transpose_times(rows, kernel, points, w * residual, workers)
             inner, _ = solution.solve_inner(cross)
             fitted = kernel_times(rows, kernel, points, inner, workers)
-            return w * (residual - fitted) / self.problem.noise
+            return w * (residual - fitted) / noise
+
+        def product(vectors: Floats) -> Floats:
+            self.problem.meter.passes += 1
+            return kernel_product(rows, kernel, vectors, workers) + noise * vectors / w
 
         y = self.problem.sample.targets
-        start = CGSolution(v, y - Av, 0)
-        found = conjugate_gradients(self._product, y, start, precondition, steps=steps, tol=tol)
-        return found.v, y - found.residual
+        begin = CGSolution(start.v, y - start.Av.value, 0)
+        found = conjugate_gradients(product, y, begin, precondition, steps=steps, tol=tol)
+        return found.v
 
-    def minimum_upper(self, model: Model, v: Floats, Av: Floats) -> Floats:
+    def minimum_upper(self, model: Model, point: DualPoint) -> Rounded:
         """An upper bound on P_min from v and Av; factors from other rows only make it weaker."""
         points, solution = model.points, model.solution
         if solution is None:
             points, solution = solve_in_span(self.problem, points)
-        sample, noise = self.problem.sample, self.problem.noise
-        kernel, workers = self.problem.kernel, self.problem.workers
-        rho = sample.targets - Av
+        sample = self.problem.sample
+        rho = sample.targets - point.Av
         cross = kernel_transpose_times(
-            sample.rows, kernel, points, sample.weights[:, None] * rho, workers
+            sample.rows,
+            self.problem.kernel,
+            points,
+            sample.weights[:, None] * rho.value,
+            self.problem.workers,
         )
-        inner, squares = solution.solve_inner(cross)
-        rho -= kernel_times(sample.rows, kernel, points, inner, workers)
-        leftover = primal_value(sample.weights @ rho**2, squares, noise)
-        return minimum_upper_bound(_dots(sample.targets, v), _dots(v, Av), leftover, noise)
+        inner, _ = solution.solve_inner(cross)
+        items = self.arithmetic.among(points)
+        left = rho - self.arithmetic.times(items, inner)
+        leftover = self._value(left, items.squared_norms(inner))
+        linear, quadratic = dots(sample.targets, point.v), dots(point.v, point.Av)
+        return minimum_upper_bound(linear, quadratic, leftover, self.problem.noise)
 
     def _lower_bounds(
         self,
         models: list[Model],
-        residuals: list[Floats],
+        residuals: list[Rounded],
         kind: str,
         steps: int,
         after_block: Callable[[int], None] | None,
-    ) -> tuple[list[Floats], tuple[Floats, Floats]]:
+    ) -> tuple[list[Rounded], DualPoint]:
         """Lower bounds from dense dual points v, and v with Av of the largest model."""
-        y, largest = self.problem.sample.targets, max(models, key=len)
-        points = self.dual_points(models, residuals, after_block)
+        y, noise = self.problem.sample.targets, self.problem.noise
+        largest = max(models, key=len)
+        points = self.dual_points(residuals, after_block)
+        first = points[models.index(largest)]
         if kind == "pcg":
-            v, Av = points[models.index(largest)]
-            points = [self.improve(largest, v, Av, steps)] * len(models)
-        if kind == "dense":
-            lowers = [
-                dense_lower_bound(_dots(y, v), _dots(v, Av), self.problem.noise) for v, Av in points
-            ]
-        elif kind == "scaled":
-            lowers = [
-                scaled_lower_bound(_dots(y, v), _dots(v, Av), self.problem.noise)
-                for v, Av in points
-            ]
-        else:
-            v, Av = points[models.index(largest)]
-            second = self.second_pursuit(len(largest), leftover=y - Av)
-            # For many rows, further columns would cost more than they add to the product with K.
-            few = self.problem.sample.n_rows > ALL_ROWS_DUAL
-            n = max(len(largest) // 4, 1) if few else len(largest)
-            second.pursuit.run([MaxSize(n)])
-            second.look_beyond(y, v, Av)
-            second.pursuit.run([MaxSize(2 * n)])
-            lowers = [second.hybrid_lower_bound(self.problem.noise, y, v, Av) for v, Av in points]
-        return lowers, points[models.index(largest)]
+            v = self.improve(largest, first, steps)
+            first = DualPoint(v, self._product(v))
+            points = [first] * len(models)
+        if kind in ("dense", "scaled"):
+            bound = dense_lower_bound if kind == "dense" else scaled_lower_bound
+            return [bound(dots(y, p.v), dots(p.v, p.Av), noise) for p in points], first
+        second = self.second_pursuit(len(largest), leftover=y - first.Av.value)
+        # For many rows, further columns would cost more than they add to the product with K.
+        few = self.problem.sample.n_rows > ALL_ROWS_DUAL
+        n = max(len(largest) // 4, 1) if few else len(largest)
+        second.pursuit.run([MaxSize(n)])
+        second.look_beyond(y, first.v, first.Av.value)
+        second.pursuit.run([MaxSize(2 * n)])
+        system = second.system(self.arithmetic)
+        return [system.hybrid_lower_bound(y, point) for point in points], first
 
-    def _product(self, vectors: Floats, after_block: Callable[[int], None] | None = None) -> Floats:
+    def _two_level(self, residuals: list[Rounded], n_second: int) -> list[Rounded]:
+        """The better of two bounds for each model, without any product with the full matrix.
+
+        With K = VV' + E from n_second pivots and d = diag E, v'Kv is at most ‖V'v‖² + (Σ|v_i|√d_i)²
+        for the dual point of each model, and for the best v where E is replaced by s·diag(√d),
+        s = Σ√d, which is larger. O(m n_second²) time, O(m n_second) memory.
+        """
+        problem, sample, noise = self.problem, self.problem.sample, self.problem.noise
+        objective = DiagonalPursuit(
+            sample.rows,
+            problem.kernel,
+            capacity=min(n_second, sample.n_rows),
+            workers=problem.workers,
+        )
+        Pursuit(objective, problem.meter).run([MaxSize(min(n_second, sample.n_rows))])
+        factor = objective.factor
+        known = self.arithmetic
+        span = PivotSpan.of(factor.rows, factor.chosen, known.sizes, known.error.share)
+        y, w = sample.targets, sample.weights[:, None]
+        diagonal = noise / sample.weights + span.missed.sum() * span.missed
+        scaled = span.V / diagonal
+        inner = scaled @ span.V.T
+        inner[np.diag_indices_from(inner)] += 1.0
+        best = (y - span.V.T @ cho_solve(cho_factor(inner), scaled @ y)) / diagonal[:, None]
+
+        def bound(v: Floats) -> Rounded:
+            noisy = noise * dots(v, Rounded.of(v) / w)
+            return scaled_lower_bound(dots(y, v), span.quadratic(v) + noisy, noise)
+
+        shared = bound(best)
+        return [highest([shared, bound(w * residual.value / noise)]) for residual in residuals]
+
+    def _product(
+        self, vectors: Floats, after_block: Callable[[int], None] | None = None
+    ) -> Rounded:
         """A @ vectors."""
         self.problem.meter.passes += 1
         w = self.problem.sample.weights[:, None]
-        product = kernel_product(
-            self.problem.sample.rows,
-            self.problem.kernel,
-            vectors,
-            self.problem.workers,
-            after_block,
-        )
-        return product + self.problem.noise * vectors / w
+        product = self.arithmetic.product(vectors, after_block)
+        return product + self.problem.noise * (Rounded.of(vectors) / w)
 
-    def _values(self, models: list[Model], residuals: list[Floats]) -> list[Floats]:
-        return [
-            primal_value(
-                self.problem.sample.weights @ r**2, model.squared_norms, self.problem.noise
-            )
-            for r, model in zip(residuals, models, strict=True)
-        ]
+    def _value(self, residual: Rounded, squared_norms: Rounded) -> Rounded:
+        """P from residuals and ‖f‖², for each output."""
+        errors = dots(self.problem.sample.weights[:, None] * residual, residual)
+        return primal_value(errors, squared_norms, self.problem.noise)
 
-    def _residuals(self, models: list[Model]) -> list[Floats]:
-        """Return y - f on all rows."""
+    def _evaluate(self, models: list[Model]) -> tuple[list[Rounded], list[Rounded]]:
+        """Return y - f on all rows, and ‖f‖², of every model."""
         largest = max(models, key=len)
+        items = self.arithmetic.among(largest.points)
         padded = [np.pad(m.coefficients, ((0, len(largest) - len(m)), (0, 0))) for m in models]
-        fitted = kernel_times(
-            self.problem.sample.rows,
-            self.problem.kernel,
-            largest.points,
-            np.hstack(padded),
-            self.problem.workers,
-        )
+        together = np.hstack(padded)
+        fitted, norms = self.arithmetic.times(items, together), items.squared_norms(together)
         self.problem.meter.passes += 1
-        return [self.problem.sample.targets - f for f in np.hsplit(fitted, len(models))]
+        y, width = self.problem.sample.targets, padded[0].shape[1]
+        parts = [slice(i * width, (i + 1) * width) for i in range(len(models))]
+        return [y - fitted[:, part] for part in parts], [norms[part] for part in parts]
 
 
-def _dots(a: Floats, b: Floats) -> Floats:
-    products: Floats = np.einsum("io,io->o", a, b)
-    return products
+@dataclass(frozen=True)
+class PivotSpan:
+    """K ≤ VV' + E on all rows, from a pivoted Cholesky factor and what rounding did to it.
+
+    Row j of V holds entries (k(x_i, z_j) - Σ_{l<j} V_li R_jl)/R_jj, R = V at the pivots, so that
+    RV = K_S + Δ with |Δ_ji| ≤ ε s(z_j)s(x_i), ε = kernel's share + γ_{n+2}. With W = R⁻¹ and
+    ρ = ‖|W|s_S‖, the exact coordinates K_SS^{-½}K_S differ from V by at most ερs(x_i) and by the
+    factors (1 ± η)^½, η = ερ². Pivots beyond η = ¼ are left out.
+
+    Attributes
+    ----------
+    V : array of shape (n, m)
+        As computed.
+    missed : array of shape (m,)
+        √d_i, not below its exact value.
+    sizes : array of shape (m,)
+        s(x_i).
+    moved, eta : float
+        ερ and η.
+    """
+
+    V: Floats
+    missed: Floats
+    sizes: Floats
+    moved: float
+    eta: float
+
+    @classmethod
+    def of(cls, V: Floats, pivots: Indices, sizes: Floats, share: float) -> PivotSpan:
+        """As many pivots as rounding allows."""
+        unit = share + gamma(len(V) + 3) * 4.0
+        W = invert_lower(np.tril(V[:, pivots].T))
+        # A computed inverse is not exact: its own rounding is far below one half of it.
+        reach = 2.0 * np.sqrt(np.cumsum((np.abs(W) @ sizes[pivots]) ** 2))
+        n = int(np.searchsorted(unit * reach**2, 0.25))
+        V, rho = V[:n], float(reach[n - 1]) if n else 0.0
+        moved, eta = unit * rho, unit * rho**2
+        length = np.sqrt(np.einsum("ni,ni->i", V, V)) * (1.0 - gamma(n + 4))
+        inside = np.maximum(length - moved * sizes, 0.0) ** 2 / (1.0 + eta)
+        outside = np.maximum(sizes**2 * (1.0 + 4.0 * share) - inside, 0.0)
+        return cls(V, np.sqrt(outside) * (1.0 + gamma(4)), sizes, moved, eta)
+
+    def quadratic(self, v: Floats) -> Rounded:
+        """An upper bound on v'Kv, for each column v, as a number without an error."""
+        n, m = self.V.shape
+        size = weight(self.sizes, v)
+        length = np.sqrt(((self.V @ v) ** 2).sum(axis=0)) * (1.0 + gamma(n + 4))
+        length = length + (self.moved + gamma(m + 2) * np.sqrt(max(n, 1))) * size
+        outside = weight(self.missed, v)
+        return Rounded.of((length**2 / (1.0 - self.eta) + outside**2) * (1.0 + gamma(16)))

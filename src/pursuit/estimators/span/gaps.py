@@ -18,6 +18,7 @@ from pursuit.estimators.inputs import TargetScale
 from pursuit.estimators.saving import made_of, saved_parts
 from pursuit.estimators.span.certify import Certifier
 from pursuit.estimators.span.search import span_model
+from pursuit.estimators.warning import kept
 from pursuit.gram import GramStatistics, kernel_times
 from pursuit.greedy import Path, Problem, SpanFit, solve_in_span
 from pursuit.linalg import SpanSolution, invert_lower
@@ -93,6 +94,8 @@ def joined_certificate(found: Sequence[Certificate], columns: Sequence[Indices])
 
     minima = [one.minimum_upper_per_output for one in found]
     known = [one for one in minima if one is not None]
+    moved = [one.rounding_per_output for one in found]
+    measured = [one for one in moved if one is not None]
     return replace(
         found[0],
         upper_per_output=joined([one.upper_per_output for one in found]),
@@ -100,6 +103,7 @@ def joined_certificate(found: Sequence[Certificate], columns: Sequence[Indices])
         target_norms=joined([one.target_norms for one in found]),
         confidence=min(one.confidence for one in found),
         minimum_upper_per_output=joined(known) if len(known) == len(minima) else None,
+        rounding_per_output=joined(measured) if len(measured) == len(moved) else None,
     )
 
 
@@ -200,11 +204,12 @@ class GroupedOutputs:
         found, columns = [], []
         for group, part in self._by_outputs(problem.sample):
             own = problem.restricted(group)
-            model = span_model(part._points, part._solution, own.sample.target_norms())
+            model = span_model(part._points, part._solution, same_rows=True)
             found += Certifier(own).certify([model], kind)
             columns.append(group.columns)
-        self.certificate_ = self._about(joined_certificate(found, columns))
-        self.path_.gap[-1] = self.certificate_.relative_gap
+        self.certificate_ = kept(self._about(joined_certificate(found, columns)))
+        if self.certificate_ is not None:
+            self.path_.gap[-1] = self.certificate_.relative_gap
 
     def _saved_state(self) -> dict[str, Any]:
         state: dict[str, Any] = super()._saved_state()  # type: ignore[misc]

@@ -59,7 +59,7 @@ from pursuit.estimators.span.search import (
     with_checked_points,
 )
 from pursuit.estimators.span.steps import StepFit
-from pursuit.estimators.warning import warn
+from pursuit.estimators.warning import kept, warn
 from pursuit.gram import GramStatistics
 from pursuit.greedy import (
     Clock,
@@ -753,16 +753,16 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         if kind is None or self.n_basis_ == 0:
             return
         if found is None:
-            norms = problem.sample.target_norms() if fitted.exact else None
-            model = span_model(fitted.pool.items, fitted.solution, norms)
+            model = span_model(fitted.pool.items, fitted.solution, same_rows=fitted.exact)
             certified = None if run is None else run.resume("certify")
             if certified is None:
                 certified = Certifier(problem).certify([model], kind)
                 if run is not None:
                     run.keep("certify", certified)
             [found] = certified
-        self.certificate_ = self._about(found)
-        self.path_.end(found.relative_gap, problem.meter)
+        self.certificate_ = kept(self._about(found))
+        gap = np.nan if self.certificate_ is None else self.certificate_.relative_gap
+        self.path_.end(gap, problem.meter)
 
     def _in_order_of_worth(self, size: int) -> Self:
         """The greedy order on the statistics so far, and its first ``size`` functions."""

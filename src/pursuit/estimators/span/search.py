@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from pursuit import limits
-from pursuit._types import Floats, Indices
+from pursuit._types import Indices
 from pursuit.bounds import Certificate, relative_gap
 from pursuit.estimators.arguments import POOLED, Search, resolve_search
 from pursuit.estimators.fit_run import FitRun
@@ -114,15 +114,11 @@ def with_checked_points(estimator: Any, search: Search) -> Search:
 
 
 def span_model(
-    points: Any, solution: SpanSolution | StepwiseSolution, norms: Floats | None = None
+    points: Any, solution: SpanSolution | StepwiseSolution, *, same_rows: bool = False
 ) -> Model:
-    """The model of a solution; with ``norms`` y'Wy of the rows it was fitted to, where known.
-
-    Not for a solution from float32 sums: its value would be off by their rounding.
-    """
+    """The model of a solution, and whether that is of the rows that will be certified."""
     factors = solution if isinstance(solution, SpanSolution) else None
-    value = None if norms is None else 0.5 * norms - solution.gains().sum(axis=0)
-    return Model(points, solution.coefficients(), solution.squared_norms(), factors, value)
+    return Model(points, solution.coefficients(), factors, same_rows)
 
 
 def choose_pool(plan: SearchPlan, problem: Problem) -> Pool:
@@ -242,7 +238,7 @@ def fit_basis(
     if gap is None or fitted.n_rows is not None:
         return fitted, None
     if isinstance(gap, PublishedGap):
-        return fitted, gap.final(fitted.solution)
+        return fitted, gap.final(fitted.pool.items, fitted.solution)
     return fitted, gap.certificate if fitted.path.stop_reason == "tol" else None
 
 
@@ -331,9 +327,8 @@ class CertifiedGap:
         """Certify the current model; the cost is counted in the path."""
         objective, problem = cast(SpanObjective, pursuit.objective), self._problem
         points = problem.sample.rows.take(objective.chosen)
-        beta = objective.coefficients()
-        norms = np.einsum("io,io->o", beta, problem.kernel.tile(points, points) @ beta)
-        [found] = Certifier(problem).certify([Model(points, beta, norms)], self._kind)
+        model = Model(points, objective.coefficients())
+        [found] = Certifier(problem).certify([model], self._kind)
         if self.certificate is not None:
             best = np.maximum(found.lower_per_output, self.certificate.lower_per_output)
             found = replace(found, lower_per_output=best)
@@ -351,15 +346,15 @@ class PublishedGap:
     def __call__(self, pursuit: Pursuit) -> float:
         """The gap after one more step of the second pursuit."""
         self._second.pursuit.step()
-        lower = float(self._second.lower_bound(pursuit.size, self._problem.noise).sum())
+        lower = self._second.expected_bound(pursuit.size)
         primal = cast(SpanObjective, pursuit.objective).primal
         return relative_gap(primal, lower, float(self._norms.sum()))
 
-    def final(self, solution: SpanSolution | StepwiseSolution) -> Certificate:
+    def final(self, points: Any, solution: SpanSolution | StepwiseSolution) -> Certificate:
         """The certificate of the fitted model."""
-        upper = 0.5 * self._norms - solution.gains().sum(axis=0)
-        lower = self._second.lower_bound(solution.size, self._problem.noise)
-        return Certificate(upper, lower, self._norms, "published")
+        model = span_model(points, solution)
+        [found] = Certifier(self._problem).certify([model], "published", second=self._second)
+        return found
 
 
 def gap_of(plan: SearchPlan, problem: Problem) -> PublishedGap | CertifiedGap | None:
@@ -388,8 +383,10 @@ def smallest_within(
 ) -> tuple[SpanFit, Certificate]:
     """The smallest model, on a grid of sizes, whose certificate on all rows meets ``tol``."""
     sizes = size_grid(fitted.solution.size)
-    norms = problem.sample.target_norms() if fitted.exact else None
-    models = [span_model(fitted.pool.items[:n], fitted.solution.truncated(n), norms) for n in sizes]
+    models = [
+        span_model(fitted.pool.items[:n], fitted.solution.truncated(n), same_rows=fitted.exact)
+        for n in sizes
+    ]
     certificates = Certifier(problem).certify(models, kind)
     gaps = [found.relative_gap for found in certificates]
     gap = fitted.path.gap.copy()

@@ -111,7 +111,7 @@ def fit_steps(
         value = 0.5 * float(norms[0]) - np.cumsum(solution.gains())
         fitted = StepFit(pool, solution, replace(path, value=value), trace)
     if isinstance(gap, PublishedGap):
-        return fitted, gap.final(fitted.solution)
+        return fitted, gap.final(fitted.pool.items, fitted.solution)
     done = gap is not None and path.stop_reason == "tol"
     return fitted, gap.certificate if gap is not None and done else None
 
