@@ -68,14 +68,12 @@ class Rounded:
     @property
     def low(self) -> Floats:
         """Not above the exact number."""
-        with np.errstate(over="ignore"):
-            return np.asarray(np.nextafter(self.value - self.error, -np.inf))
+        return np.where(self.error > 0, np.nextafter(self.value - self.error, -np.inf), self.value)
 
     @property
     def high(self) -> Floats:
         """Not below the exact number."""
-        with np.errstate(over="ignore"):
-            return np.asarray(np.nextafter(self.value + self.error, np.inf))
+        return np.where(self.error > 0, np.nextafter(self.value + self.error, np.inf), self.value)
 
     @property
     def size(self) -> Floats:
@@ -105,7 +103,8 @@ class Rounded:
             value = self.value * other.value
             moved = np.abs(self.value) * other.error + np.abs(other.value) * self.error
             moved = moved + self.error * other.error
-            return _finite(value, moved + UNIT * np.abs(value) + _TINY)
+            some = (self.value != 0) & (other.value != 0)
+            return _finite(value, moved + UNIT * np.abs(value) + _TINY * some)
 
     __rmul__ = __mul__
 
@@ -116,7 +115,8 @@ class Rounded:
         with np.errstate(all="ignore"):
             value = np.asarray(self.value / other.value)
             moved = (self.error + np.abs(value) * other.error) / least
-            error = np.where(least > 0, moved + UNIT * np.abs(value) + _TINY, np.inf)
+            moved = moved + UNIT * np.abs(value) + _TINY * (self.value != 0)
+            error = np.where(least > 0, moved, np.inf)
             return _finite(value, error)
 
     def __rtruediv__(self, other: Any) -> Rounded:
@@ -152,7 +152,8 @@ def dots(a: Any, b: Any) -> Rounded:
         value = np.einsum("i...,i...->...", a.value, b.value)
         left, right = np.abs(a.value), np.abs(b.value)
         n = len(a.value)
-        moved = gamma(n + 1) * np.einsum("i...,i...->...", left, right) + n * _TINY
+        moved = gamma(n + 1) * np.einsum("i...,i...->...", left, right)
+        moved = moved + n * _TINY * (left.any(axis=0) & right.any(axis=0))
         for one, other in ((a.error, right + b.error), (b.error, left)):
             if one.any():
                 moved = moved + np.einsum("i...,i...->...", one, other) * (1.0 + gamma(n))

@@ -168,10 +168,10 @@ def test_rounding_moves_both_ends():
 def test_rounding_may_leave_nothing_to_say():
     """The years of the torture: lower 25.7 and upper 1.72, with an allowance beyond both."""
     found = Certificate.proved(
-        rounded(1.72, 0.1), rounded(25.7, 60.0), np.array([12.0]), "dense", remedy="raise the noise"
+        rounded(1.72, 0.1), rounded(25.7, 60.0), np.array([4.0]), "dense", remedy="raise the noise"
     )
     assert (found.lower, found.informative, found.contradictory) == (0.0, False, False)
-    assert str(found).startswith("says nothing: rounding may move its numbers by 12.1, and P(0) is")
+    assert str(found).startswith("says nothing: rounding may move its numbers by 1.82, and P(0) is")
     assert str(found).endswith("(dense bound). Raise the noise.")
     assert found.relative_gap > 0.1
 
@@ -214,7 +214,7 @@ def optimal_model(task, S):
     K = task.K
     beta = oracles.span_fit(K[:, S], K[np.ix_(S, S)], task.Y, task.w, task.noise)
     points = task.sample.rows.take(np.array(S, dtype=np.intp))
-    return Model(points, beta, np.einsum("io,io->o", beta, K[np.ix_(S, S)] @ beta))
+    return Model(points, beta)
 
 
 def certify(task, models, kind, **options):
@@ -238,10 +238,7 @@ def test_the_minimum_lies_between(kind, drawn, spoilt):
     model = optimal_model(task, S)
     K, Y, w, s2 = task.K, task.Y, task.w, task.noise
     if spoilt:
-        beta = model.coefficients * 0.7
-        model = dataclasses.replace(
-            model, coefficients=beta, squared_norms=model.squared_norms * 0.7**2
-        )
+        model = dataclasses.replace(model, coefficients=model.coefficients * 0.7)
     [found] = certify(task, [model], kind)
     upper = oracles.primal(K[:, S], K[np.ix_(S, S)], model.coefficients, Y, w, s2)
     minimum = oracles.least_primal(K, Y, w, s2)
@@ -262,7 +259,8 @@ def test_dense_is_the_energy_the_basis_misses(drawn):
     model = optimal_model(task, S)
     r = task.w[:, None] * (task.Y - task.K[:, S] @ model.coefficients)
     energy = np.einsum("io,io->o", r, oracles.nystroem_residual(task.K, S) @ r)
-    expected = energy / (2 * task.noise)
+    # No minimum is negative, whatever D is.
+    expected = np.minimum(energy / (2 * task.noise), found.upper_per_output)
     gap = found.upper_per_output - found.lower_per_output
     scale = (task.w @ task.Y**2).max() * (1 + np.abs(task.K).max() * task.w.max() / task.noise)
     np.testing.assert_allclose(gap, expected, rtol=1e-6, atol=1e-9 * scale)
@@ -284,13 +282,6 @@ def test_published_is_the_second_pursuit():
     [found] = certify(task, [optimal_model(task, [3, 9, 17, 21])], "published")
     _, values = oracles.dual_greedy(task.K, task.Y, task.w, task.noise, 4)
     assert found.lower == pytest.approx(-task.noise * values[-1], rel=1e-9)
-
-
-def test_a_known_value_is_not_computed_again():
-    task = make_task(np.random.default_rng(1), 25)
-    model = dataclasses.replace(optimal_model(task, [1, 2]), value=np.array([123.0]))
-    [found] = certify(task, [model], "published")
-    assert found.upper == 123.0
 
 
 @pytest.mark.parametrize("kind", KINDS)

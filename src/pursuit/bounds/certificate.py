@@ -35,7 +35,7 @@ def scaled_lower_bound(linear: Rounded, quadratic: Rounded, noise: float) -> Rou
     """
     some = np.asarray(quadratic.size > 0)
     divisor = Rounded(np.where(some, quadratic.value, 1.0), np.where(some, quadratic.error, 0.0))
-    return 0.5 * noise * (linear * linear / divisor)
+    return 0.5 * noise * (linear * (linear / divisor))
 
 
 def sparse_lower_bound(z: Floats, noise: float) -> Floats:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,8 @@ class RowArithmetic:
         k.
     workers : Workers
         Threads.
-    sizes : array of shape (m,)
-        √k(x, x) of every row, not below its exact value.
+    diagonal : array of shape (m,)
+        k(x, x) of every row as computed.
     extent : Extent
         Where the rows lie.
     """
@@ -44,7 +45,7 @@ class RowArithmetic:
     rows: RowSource
     kernel: Kernel
     workers: Workers
-    sizes: Floats
+    diagonal: Floats
     extent: Extent
 
     @classmethod
@@ -54,7 +55,12 @@ class RowArithmetic:
         for diagonal, part in list_pass(rows, kernel, _look, workers):
             diagonals.append(diagonal)
             extent = extent.joined(part)
-        return cls(rows, kernel, workers, sizes(np.concatenate(diagonals)), extent)
+        return cls(rows, kernel, workers, np.concatenate(diagonals), extent)
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """√k(x, x) of every row, not below its exact value."""
+        return sizes(self.diagonal)
 
     @property
     def error(self) -> KernelError:

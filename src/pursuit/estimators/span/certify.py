@@ -39,6 +39,7 @@ from pursuit.greedy.loop import Candidates
 from pursuit.linalg import CGSolution, SpanSolution, conjugate_gradients, invert_lower
 from pursuit.objectives import DiagonalPursuit, QuadraticPursuit, dual_pursuit
 from pursuit.rounding import Rounded, dots, gamma, highest, weight
+from pursuit.rounding import sizes as upper_sizes
 from pursuit.rows import draw_rows
 
 KINDS = ("published", "dense", "scaled", "hybrid", "two-level", "pcg")
@@ -306,10 +307,12 @@ class Certifier:
         """v = Wr/σ² and Av, one pair per model."""
         w = self.problem.sample.weights[:, None]
         vectors = [w * residual.value / self.problem.noise for residual in residuals]
-        products = self._product(np.hstack(vectors), after_block)
+        self.problem.meter.passes += 1
+        products = self.arithmetic.product(np.hstack(vectors), after_block)
         width = vectors[0].shape[1]
         return [
-            DualPoint(v, products[:, i * width : (i + 1) * width]) for i, v in enumerate(vectors)
+            self._dual_point(v, products[:, i * width : (i + 1) * width])
+            for i, v in enumerate(vectors)
         ]
 
     def improve(self, model: Model, start: DualPoint, steps: int, tol: float = 0.0) -> Floats:
@@ -373,7 +376,8 @@ class Certifier:
         first = points[models.index(largest)]
         if kind == "pcg":
             v = self.improve(largest, first, steps)
-            first = DualPoint(v, self._product(v))
+            self.problem.meter.passes += 1
+            first = self._dual_point(v, self.arithmetic.product(v))
             points = [first] * len(models)
         if kind in ("dense", "scaled"):
             bound = dense_lower_bound if kind == "dense" else scaled_lower_bound
@@ -405,7 +409,7 @@ class Certifier:
         Pursuit(objective, problem.meter).run([MaxSize(min(n_second, sample.n_rows))])
         factor = objective.factor
         known = self.arithmetic
-        span = PivotSpan.of(factor.rows, factor.chosen, known.sizes, known.error.share)
+        span = PivotSpan.of(factor.rows, factor.chosen, known.diagonal, known.error.share)
         y, w = sample.targets, sample.weights[:, None]
         diagonal = noise / sample.weights + span.missed.sum() * span.missed
         scaled = span.V / diagonal
@@ -420,14 +424,10 @@ class Certifier:
         shared = bound(best)
         return [highest([shared, bound(w * residual.value / noise)]) for residual in residuals]
 
-    def _product(
-        self, vectors: Floats, after_block: Callable[[int], None] | None = None
-    ) -> Rounded:
-        """A @ vectors."""
-        self.problem.meter.passes += 1
+    def _dual_point(self, v: Floats, product: Rounded) -> DualPoint:
+        """A dual point from v and Kv."""
         w = self.problem.sample.weights[:, None]
-        product = self.arithmetic.product(vectors, after_block)
-        return product + self.problem.noise * (Rounded.of(vectors) / w)
+        return DualPoint(v, product + self.problem.noise * (Rounded.of(v) / w))
 
     def _value(self, residual: Rounded, squared_norms: Rounded) -> Rounded:
         """P from residuals and ‖f‖², for each output."""
@@ -451,49 +451,65 @@ class Certifier:
 class PivotSpan:
     """K ≤ VV' + E on all rows, from a pivoted Cholesky factor and what rounding did to it.
 
-    Row j of V holds entries (k(x_i, z_j) - Σ_{l<j} V_li R_jl)/R_jj, R = V at the pivots, so that
-    RV = K_S + Δ with |Δ_ji| ≤ ε s(z_j)s(x_i), ε = kernel's share + γ_{n+2}. With W = R⁻¹ and
-    ρ = ‖|W|s_S‖, the exact coordinates K_SS^{-½}K_S differ from V by at most ερs(x_i) and by the
-    factors (1 ± η)^½, η = ερ². Pivots beyond η = ¼ are left out.
+    Row j of V holds (k(z_j, x_i) - Σ_{l<j} R_jl V_li)/R_jj, R being V at the pivots, so that
+    RV = K_S + Δ with |Δ_ji| ≤ ε s(z_j)s(x_i), ε = the kernel's share + γ_n. With a = |R⁻¹|s_S, the
+    vector x = R⁻¹K_S v differs from Vv by at most ε a Σ|v|s entry by entry, and
+
+        v'K_S'K_SS⁻¹K_S v = x'(I - F)⁻¹x,    |F_ij| ≤ ε a_i a_j,
+
+    which is at least ‖x‖² - ε(a'|x|)² and at most ‖x‖² + ε(a'|x|)²/(1 - η), η = ε‖a‖². Pivots
+    beyond η = ¼ are left out.
 
     Attributes
     ----------
     V : array of shape (n, m)
         As computed.
-    missed : array of shape (m,)
-        √d_i, not below its exact value.
+    missed, most_missed : arrays of shape (m,)
+        √d_i as computed, and not below its exact value.
     sizes : array of shape (m,)
         s(x_i).
-    moved, eta : float
-        ερ and η.
+    spread : array of shape (n,)
+        a.
+    unit : float
+        ε.
     """
 
     V: Floats
     missed: Floats
+    most_missed: Floats
     sizes: Floats
-    moved: float
-    eta: float
+    spread: Floats
+    unit: float
 
     @classmethod
-    def of(cls, V: Floats, pivots: Indices, sizes: Floats, share: float) -> PivotSpan:
-        """As many pivots as rounding allows."""
-        unit = share + gamma(len(V) + 3) * 4.0
+    def of(cls, V: Floats, pivots: Indices, diagonal: Floats, share: float) -> PivotSpan:
+        """As many pivots as rounding allows, from k(x, x) of all rows as computed."""
+        sizes, unit = upper_sizes(diagonal), share + 4.0 * gamma(len(V) + 3)
         W = invert_lower(np.tril(V[:, pivots].T))
-        # A computed inverse is not exact: its own rounding is far below one half of it.
-        reach = 2.0 * np.sqrt(np.cumsum((np.abs(W) @ sizes[pivots]) ** 2))
-        n = int(np.searchsorted(unit * reach**2, 0.25))
-        V, rho = V[:n], float(reach[n - 1]) if n else 0.0
-        moved, eta = unit * rho, unit * rho**2
-        length = np.sqrt(np.einsum("ni,ni->i", V, V)) * (1.0 - gamma(n + 4))
-        inside = np.maximum(length - moved * sizes, 0.0) ** 2 / (1.0 + eta)
-        outside = np.maximum(sizes**2 * (1.0 + 4.0 * share) - inside, 0.0)
-        return cls(V, np.sqrt(outside) * (1.0 + gamma(4)), sizes, moved, eta)
+        # A computed inverse is not exact: while η is below ¼, its own rounding is far below itself.
+        spread = 2.0 * np.abs(W) @ sizes[pivots]
+        n = int(np.searchsorted(unit * np.cumsum(spread**2), 0.25))
+        V, spread = V[:n], spread[:n]
+        eta = unit * float(spread @ spread)
+        along = spread @ np.abs(V)
+        doubt = unit * (2.0 * sizes * along + (along + eta * sizes) ** 2)
+        doubt += (2.0 * share + 2.0 * gamma(n + 8)) * diagonal
+        left = diagonal - np.einsum("ni,ni->i", V, V)
+        missed, most = (np.sqrt(np.maximum(d, 0.0)) for d in (left, left + 1.001 * doubt))
+        return cls(V, missed, most * (1.0 + gamma(4)), sizes, spread, unit)
 
     def quadratic(self, v: Floats) -> Rounded:
-        """An upper bound on v'Kv, for each column v, as a number without an error."""
-        n, m = self.V.shape
-        size = weight(self.sizes, v)
-        length = np.sqrt(((self.V @ v) ** 2).sum(axis=0)) * (1.0 + gamma(n + 4))
-        length = length + (self.moved + gamma(m + 2) * np.sqrt(max(n, 1))) * size
-        outside = weight(self.missed, v)
-        return Rounded.of((length**2 / (1.0 - self.eta) + outside**2) * (1.0 + gamma(16)))
+        """‖V'v‖² + (Σ|v_i|√d_i)², with an error up to which it is a bound on v'Kv."""
+        m, unit, size = self.V.shape[1], self.unit, weight(self.sizes, v)
+        x = np.abs(self.V @ v)
+        eta = unit * float(self.spread @ self.spread)
+        along = self.spread @ x
+        inside = (x**2).sum(axis=0) + 2.0 * unit * size * along + unit * eta * size**2
+        inside = inside + unit * (along + eta * size) ** 2 / (1.0 - eta)
+        # Sums over rows round, too: each entry of Vv by a multiple of Σ|v|s.
+        rounding = 2.0 * gamma(m + 2) * size * x.sum(axis=0)
+        rounding = rounding + len(x) * (gamma(m + 2) * size) ** 2
+        outside = weight(self.most_missed, v) ** 2
+        most = (inside + rounding + outside) * (1.0 + gamma(len(x) + 16))
+        value = (x**2).sum(axis=0) + (self.missed @ np.abs(v)) ** 2
+        return Rounded(value, np.maximum(most - value, 0.0) * (1.0 + gamma(4)))
