@@ -145,6 +145,10 @@ class SpanPursuit(FactorObjective):
         self._scored = {}
         return True
 
+    def items(self, rows: Indices) -> Any:
+        """The items of some rows."""
+        return self._sample.rows.take(rows)
+
     def coefficients(self) -> Floats:
         """β on the chosen rows."""
         return self.solution().coefficients()

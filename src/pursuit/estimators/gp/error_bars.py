@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,11 +15,21 @@ from scipy.linalg import solve_triangular
 from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.estimators.inputs import dense
-from pursuit.gram import Block, chunked, cross_statistics, residual_squares, row_pass
+from pursuit.gram import (
+    Block,
+    ItemArithmetic,
+    RowArithmetic,
+    chunked,
+    cross_statistics,
+    residual_squares,
+    row_pass,
+)
 from pursuit.greedy import FreshSubset, MaxSize, Problem, Pursuit, solve_in_span, subset_size
-from pursuit.kernels import Kernel
+from pursuit.kernels import Extent, Kernel
 from pursuit.linalg import PredictiveVariance, SpanSolution, Workers, column_dots
 from pursuit.objectives import QuadraticPursuit, SpanPursuit, dual_pursuit
+from pursuit.rounding import Rounded, dots, gamma, weight
+from pursuit.rounding import sizes as upper_sizes
 from pursuit.rows import RowSource, Sample, as_rows, concat, draw_rows, len_items, take_items
 
 _BATCH = 1024
@@ -31,30 +41,89 @@ def variance_bounds(
 ) -> tuple[Floats, Floats]:
     """Lower and upper bounds on s² at every query, from one basis and one set S* of rows.
 
-    Upper, from n_star values of k and in O(n_star²)::
+    Upper, from n_star values of k and in O(n_star²), for any v on S* and so for the best one::
 
-        s² ≤ k(x,x) + σ² - ‖C⁻¹k_S*‖²,     CC' = K_S*S* + σ²W_S*⁻¹
+        s² ≤ k(x,x) + σ² - 2v'k_S* + v'(K_S*S* + σ²W_S*⁻¹)v
 
-    lower, from passes over the rows, for any u and so for the best one in the basis' span::
+    lower, from passes over the rows, for any f and so for the best one in the basis' span::
 
-        s² ≥ k(x,x) + σ² - (Σw(k - Vu)² + σ²‖u‖²)/σ²
+        s² ≥ k(x,x) + σ² - (Σw(k - f)² + σ²‖f‖²)/σ²
+
+    Both are evaluated at the v and f that factorisations propose, with bounds on the rounding.
     """
     points, solution = solve_in_span(problem, basis)
     rows_star, triangle = _choose_rows(problem, queries, n_star)
-    star = problem.sample.rows.take(rows_star)
+    exact = QueryArithmetic.of(problem, queries)
+    star, span = exact.among(problem.sample.rows.take(rows_star)), exact.among(points)
     lower, upper = [], []
     problem.meter.passes += 2
     for start in range(0, len_items(queries), _BATCH):
         batch = queries[start : start + _BATCH]
-        prior = problem.kernel.diag(batch) + problem.noise
-        k_star = problem.kernel.tile(star, batch)
+        k_star = problem.kernel.tile(star.items, batch)
         half = solve_triangular(triangle, k_star, lower=True)
-        upper.append(prior - np.einsum("ij,ij->j", half, half))
+        v = solve_triangular(triangle, half, lower=True, trans="T")
+        upper.append(exact.upper(batch, star, problem.sample.weights[rows_star], k_star, v))
         how = problem.sample, problem.kernel, points
-        inner, squares = solution.solve_inner(cross_statistics(*how, batch, problem.workers))
+        inner, _ = solution.solve_inner(cross_statistics(*how, batch, problem.workers))
         missed = residual_squares(*how, inner, batch, problem.workers)
-        lower.append(prior - missed / problem.noise - squares)
-    return _ordered(np.concatenate(lower), np.concatenate(upper), problem.noise)
+        lower.append(exact.lower(batch, span, inner, missed))
+    return _above_noise(np.concatenate(lower), np.concatenate(upper), problem.noise)
+
+
+@dataclass(frozen=True)
+class QueryArithmetic:
+    """Bounds on s² from proposed points, with the rounding of their evaluation.
+
+    Attributes
+    ----------
+    problem : Problem
+        Rows, weights, kernel, noise.
+    rows : RowArithmetic
+        Products with the rows; its extent has the queries in it.
+    """
+
+    problem: Problem
+    rows: RowArithmetic
+
+    @classmethod
+    def of(cls, problem: Problem, queries: Any) -> QueryArithmetic:
+        """Look at the rows once."""
+        rows = RowArithmetic.of(problem.sample.rows, problem.kernel, problem.workers)
+        return cls(problem, replace(rows, extent=rows.extent.joined(Extent.of(queries))))
+
+    def among(self, items: Any) -> ItemArithmetic:
+        """Rows or basis points, and their kernel matrix."""
+        return self.rows.among(items)
+
+    def upper(
+        self, queries: Any, star: ItemArithmetic, weights: Floats, k: Floats, v: Floats
+    ) -> Floats:
+        """k(x,x) + σ² - 2v'k + v'Av for v on the rows S*, not below its exact value."""
+        prior, sizes = self._prior(queries)
+        k_star = Rounded(k, star.error.share * np.multiply.outer(star.sizes, sizes))
+        noisy = self.problem.noise * (Rounded.of(v) / weights[:, None])
+        quadratic = dots(v, star.products(v) + noisy)
+        return (prior - 2.0 * dots(k_star, v) + quadratic).high
+
+    def lower(self, queries: Any, span: ItemArithmetic, beta: Floats, missed: Floats) -> Floats:
+        """k(x,x) + σ² - (missed + σ²‖f‖²)/σ² for f = Σβ_j k(·, z_j), not above its exact value.
+
+        ``missed`` is Σw(k - f)² as computed. Each k - f is wrong by at most s(row) times some c,
+        its weighted norm therefore by c√Σws².
+        """
+        prior, sizes = self._prior(queries)
+        n, m = len(beta), self.problem.sample.n_rows
+        each = span.error.of_terms(n + 1) * (weight(span.sizes, beta) + sizes)
+        total = np.sqrt(float(self.problem.sample.weights @ self.rows.sizes**2))
+        norm = np.sqrt(missed) * (1.0 + gamma(m + 4)) + each * total * (1.0 + gamma(m + 4))
+        squares = Rounded.of(norm**2 * (1.0 + gamma(4)))
+        return (prior - squares / self.problem.noise - span.squared_norms(beta)).low
+
+    def _prior(self, queries: Any) -> tuple[Rounded, Floats]:
+        """k(x,x) + σ², and √k(x,x)."""
+        diagonal = self.problem.kernel.diag(queries)
+        known = Rounded(diagonal, self.rows.error.share * diagonal)
+        return known + self.problem.noise, upper_sizes(diagonal)
 
 
 def _choose_rows(problem: Problem, queries: Any, n: int) -> tuple[Indices, Floats]:
@@ -91,6 +160,7 @@ def variance_bounds_to_tolerance(
     n_queries = len_items(queries)
     lower, upper = np.empty(n_queries), np.empty(n_queries)
     counts = np.empty(n_queries, dtype=np.intp)
+    exact = QueryArithmetic.of(problem, queries)
     items = problem.sample.rows.take(np.arange(problem.sample.n_rows))
     none = np.zeros((len_items(items), 1))
     first, n_basis = _begin_primal(problem, items, basis)
@@ -108,12 +178,19 @@ def variance_bounds_to_tolerance(
         Pursuit(second, problem.meter).take(rows_star.tolist())
     for i in range(n_queries):
         query = queries[i : i + 1]
-        prior = float(problem.kernel.diag(query)[0]) + problem.noise
         k = problem.kernel.tile(items, query)
         primal = first.restarted(np.concatenate([np.zeros((n_basis, 1)), k]))
-        q_star, l_star, counts[i] = _pursue_query(problem, primal, second.restarted(k), tol)
-        upper[i], lower[i] = prior + 2 * q_star, prior + 2 * l_star
-    return *_ordered(lower, upper, problem.noise), counts
+        dual = second.restarted(k)
+        counts[i] = _pursue_query(problem, primal, dual, tol)
+        star = problem.sample.rows.take(dual.chosen)
+        weights = problem.sample.weights[dual.chosen]
+        v = dual.coefficients() if len(dual.chosen) else np.empty((0, 1))
+        [upper[i]] = exact.upper(query, exact.among(star), weights, k[dual.chosen], v)
+        points, beta = primal.items(primal.chosen), primal.coefficients()
+        residual = k - problem.kernel.tile(items, points) @ beta
+        missed = problem.sample.weights @ residual**2
+        [lower[i]] = exact.lower(query, exact.among(points), beta, missed)
+    return *_above_noise(lower, upper, problem.noise), counts
 
 
 def _begin_primal(problem: Problem, items: Any, basis: Any) -> tuple[SpanPursuit, int]:
@@ -146,10 +223,8 @@ def _alike(points: Any, items: Any) -> Any:
     return dense(points)
 
 
-def _pursue_query(
-    problem: Problem, primal: SpanPursuit, dual: QuadraticPursuit, tol: float
-) -> tuple[float, float, int]:
-    """Q*, its lower bound, and the steps taken, for one query's k(x) as targets."""
+def _pursue_query(problem: Problem, primal: SpanPursuit, dual: QuadraticPursuit, tol: float) -> int:
+    """Pursue Q and Q* for one query's k(x) as targets; return the steps taken."""
     size = subset_size()
     pursuits = [
         Pursuit(objective, problem.meter, candidates=FreshSubset(size, problem.rng))
@@ -161,15 +236,14 @@ def _pursue_query(
         q_star, bound = dual.value, -primal.primal / problem.noise
         done = 2 * (q_star - bound) <= tol * (-q_star - bound)
         if done or ended:
-            return q_star, bound, max(pursuit.size for pursuit in pursuits)
+            return max(pursuit.size for pursuit in pursuits)
         reasons = [pursuit.step() for pursuit in pursuits]
         ended = all(reasons)
 
 
-def _ordered(lower: Floats, upper: Floats, noise: float) -> tuple[Floats, Floats]:
-    """No new observation varies less than its noise; rounding cannot swap the bounds."""
-    upper = np.maximum(upper, noise)
-    return np.clip(lower, noise, upper), upper
+def _above_noise(lower: Floats, upper: Floats, noise: float) -> tuple[Floats, Floats]:
+    """No new observation varies less than its noise."""
+    return np.maximum(lower, noise), np.maximum(upper, noise)
 
 
 _ROWS = 512

@@ -92,6 +92,7 @@ from pursuit.estimators.span.search import (
 from pursuit.gram import kernel_times
 from pursuit.greedy import Problem, SpanFit
 from pursuit.linalg import PredictiveVariance, SpanSolution, Workers, single_threaded_blas
+from pursuit.rounding import gamma
 from pursuit.rows import Sample, as_rows, has_gaps
 from pursuit.tuning import Calibration
 
@@ -785,8 +786,9 @@ class SparseGPRegressor(
                 more = self.noise_ * (ratio - 1.0)
         lower, upper, *counts = found
         lower, upper = lower + more, upper + more
-        lower = self._scale.scale * np.sqrt(lower)[:, None]
-        upper = self._scale.scale * np.sqrt(upper)[:, None]
+        # The root, the scale and what is added round, too.
+        lower = self._scale.scale * np.sqrt(lower * (1.0 - gamma(8)))[:, None]
+        upper = self._scale.scale * np.sqrt(upper * (1.0 + gamma(8)))[:, None]
         if self._single_output:
             lower, upper = lower[:, 0], upper[:, 0]
         return (lower, upper, *counts)
