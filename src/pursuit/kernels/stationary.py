@@ -41,15 +41,16 @@ PIECE = 1 << 17
 much smaller than a tile of 128 x 2000 gain less from the cache than their calls cost two threads.
 """
 
-CANCELLED = 1e-4
+CANCELLED = 1e-3
 """Share of N = |x̃|² + |z̃|² below which r² is recomputed from differences.
 
-Cancellation leaves r² with an error of about eps N, hence r with eps N / 2r: less than 50 eps √N
+Cancellation leaves r² with an error of about eps N, hence r with eps N / 2r: less than 16 eps √N
 where r² is above this share of N, and up to √(eps N) below it.
 """
 
 TOLERATED = {8: 1e-11, 4: 1e-2}
-"""Errors of r² in float64 and float32 that no profile shows; beyond, r² is checked for all."""
+"""Errors of values in float64 and float32 up to which cancellation is left alone; beyond, r² is
+checked for all."""
 
 DIFFERENCES = 1 << 20
 """Numbers held at a time when distances are recomputed from differences."""
@@ -444,8 +445,7 @@ class Stationary(Kernel):
         )
         if self.profile.kinked:
             return exact + recomputed * (1.0 + CANCELLED)
-        tolerated = TOLERATED[8] / (2.0 * UNIT)
-        plain = product * min(N, tolerated) * reaction.by_square
+        plain = product * min(N * reaction.by_square, TOLERATED[8] / (2.0 * UNIT))
         return exact + max(plain, recomputed) * (1.0 + CANCELLED)
 
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> StationaryColumns:
@@ -558,16 +558,17 @@ class Stationary(Kernel):
         return a, b, np.maximum(D, 0.0, out=D)
 
 
-def cancels(left: Vector, right: Vector, dtype: npt.DTypeLike) -> bool:
-    """Return whether the error of r², about eps N, matters somewhere whatever the profile.
+def cancels(left: Vector, right: Vector, dtype: npt.DTypeLike, steepness: float = 1.0) -> bool:
+    """Return whether the error of r², about eps N, matters somewhere.
 
-    It does where points lie thousands of length scales from the mean: far outliers, features that
-    are not scaled, sparse rows with a large constant in them. Both sides are |x̃|² of some points.
+    It does where points lie hundreds of length scales from the mean: far outliers, features that
+    are not scaled, sparse rows with a large constant in them. Both sides are |x̃|² of some points;
+    `steepness` is how much values change with it at most.
     """
     if not len(left) or not len(right):
         return False
     limits = np.finfo(dtype)
-    error = float(left.max() + right.max()) * float(limits.eps)
+    error = float(left.max() + right.max()) * float(limits.eps) * steepness
     return not error <= TOLERATED[limits.dtype.itemsize]
 
 
@@ -610,6 +611,7 @@ class StationaryColumns(Tiles):
         kernel.check_features(self._n_features)
         self._profile, self._variance = kernel.profile, kernel.variance
         slope = kernel.profile.slope
+        self._steepness = kernel.profile.sensitivity(kernel.variance, 0.0).by_square
         self._intercept = kernel.profile.intercept(kernel.variance)
         # Rounding may leave r² a little below 0, and a profile that multiplies what grows by what
         # decays must not meet infinity.
@@ -656,7 +658,9 @@ class StationaryColumns(Tiles):
             left[:, -2] = norms
             left[:, -1] = 1.0
             np.matmul(left, self._right, out=out)
-        restored = self._profile.kinked or cancels(norms, self._Z_norms, self.dtype)
+        restored = self._profile.kinked or cancels(
+            norms, self._Z_norms, self.dtype, self._steepness
+        )
         given = as_points(A) if restored else None
         for rows in self._pieces(len(out)):
             u = out[rows]
