@@ -1,7 +1,7 @@
 """Kernel values against 60 digits: `Kernel.error` must bound what rounding has done to them.
 
 A seed is a kernel, maybe a sum or product of several, and rows that are hard for it: tiny and far
-beside the length scale, far from the origin, equal and nearly equal, sparse, float32, whole numbers.
+beside the length scale, far from the origin, equal and nearly equal, sparse, float32, integers.
 """
 
 from __future__ import annotations

@@ -48,12 +48,15 @@ Cancellation leaves r² with an error of about eps N, hence r with eps N / 2r: l
 where r² is above this share of N, and up to √(eps N) below it.
 """
 
-TOLERATED = {8: 1e-11, 4: 1e-2}
+TOLERATED = {8: 5e-12, 4: 1e-2}
 """Errors of values in float64 and float32 up to which cancellation is left alone; beyond, r² is
 checked for all."""
 
 DIFFERENCES = 1 << 20
 """Numbers held at a time when distances are recomputed from differences."""
+
+FEW = 16
+"""One entry in so many may be checked by itself before all of them are checked at once."""
 
 AVERAGED = 2.0**-30
 """Error of the mean of Z beside its largest number: that of adding up 2²³ points."""
@@ -553,7 +556,7 @@ class Stationary(Kernel):
         D += norms[1]
         if self.profile.kinked or cancels(*norms, D.dtype):
             spoilt = ~(np.add.outer(CANCELLED * norms[0], CANCELLED * norms[1]) < D)
-            for rows, columns, differences in spoilt_differences(spoilt, a, b):
+            for rows, columns, differences in spoilt_differences(np.nonzero(spoilt), a, b):
                 D[rows, columns] = squared_norms(differences)
         return a, b, np.maximum(D, 0.0, out=D)
 
@@ -573,13 +576,13 @@ def cancels(left: Vector, right: Vector, dtype: npt.DTypeLike, steepness: float 
 
 
 def spoilt_differences(
-    spoilt: npt.NDArray[np.bool_], left: Any, right: Any, subtract: Any = np.subtract
+    entries: tuple[Indices, ...], left: Any, right: Any, subtract: Any = np.subtract
 ) -> Iterator[tuple[Indices, Indices, Any]]:
-    """Yield marked entries, as rows and columns, and the differences of their points.
+    """Yield entries, as rows and columns, and the differences of their points.
 
     A limited number at a time.
     """
-    rows, columns = np.nonzero(spoilt)
+    rows, columns = entries
     step = max(1, DIFFERENCES // max(1, left.shape[1]))
     for start in range(0, len(rows), step):
         r, c = rows[start : start + step], columns[start : start + step]
@@ -722,13 +725,27 @@ class StationaryColumns(Tiles):
 
     def _restore(self, u: Tile, A: Any, norms: Vector) -> None:
         """Recompute from differences the entries of `u` that cancellation has spoilt."""
-        limits = np.add.outer(CANCELLED * norms, CANCELLED * self._Z_norms)
-        plain = self._sign > 0 and self._intercept == 0
-        squares = u if plain else self._sign * (u - self._intercept)
-        # Negated, so that inf - inf counts as spoilt too.
-        spoilt = ~(squares > limits)
-        for rows, columns, differences in spoilt_differences(spoilt, A, self._Z, self._differences):
+        entries = self._spoilt(u, CANCELLED * norms, CANCELLED * self._Z_norms)
+        for rows, columns, differences in spoilt_differences(
+            entries, A, self._Z, self._differences
+        ):
             u[rows, columns] = self._intercept + self._sign * squared_norms(differences)
+
+    def _spoilt(self, u: Tile, left: Vector, right: Vector) -> tuple[Indices, ...]:
+        """Return where t = ±(u - intercept) is at most left + right.
+
+        The largest limit finds candidates in one pass. Where they are few, their own limits decide.
+        """
+        # Negated throughout, so that inf - inf counts as spoilt too.
+        largest = self._intercept + self._sign * (left.max(initial=0.0) + right.max(initial=0.0))
+        candidates = ~(u > largest if self._sign > 0 else u < largest)
+        if np.count_nonzero(candidates) * FEW > u.size:
+            t = u if self._sign > 0 and not self._intercept else self._sign * (u - self._intercept)
+            return np.nonzero(~(t > np.add.outer(left, right)))
+        rows, columns = np.nonzero(candidates)
+        t = self._sign * (u[rows, columns] - self._intercept)
+        spoilt = ~(t > left[rows] + right[columns])
+        return rows[spoilt], columns[spoilt]
 
     def _differences(self, left: Any, right: Any) -> Any:
         """Return scaled differences of rows as they were given: shifted ones have lost digits."""
