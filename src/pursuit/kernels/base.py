@@ -174,7 +174,8 @@ class Kernel(KernelGradient, Protocol):
     def error(self, extent: Extent) -> float:
         """Return a proven bound ε on the rounding error of values in float64.
 
-        For all items a, b within the extent, the value k̂ that tiles and `diag` return has
+        For all items a, b within the extent, the value k̂ that tiles and `diag` return (not `among`)
+        has
 
             |k̂(a, b) - k(a, b)| ≤ ε √(k(a, a) k(b, b)),
 
