@@ -17,6 +17,8 @@ A new kernel is a node with these methods, and one line in `compile`; `pursuit.t
 checks it. Dense and sparse rows of numbers, lists of objects and row numbers of a matrix are told
 apart here only.
 
+`Kernel.error` bounds what rounding does to values.
+
 This room imports NumPy, SciPy and scikit-learn, and no other room.
 """
 

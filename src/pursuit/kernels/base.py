@@ -174,7 +174,8 @@ class Kernel(KernelGradient, Protocol):
     def error(self, extent: Extent) -> float:
         """Return a proven bound ε on the rounding error of values in float64.
 
-        For all items a, b within the extent, the value k̂ that tiles and `diag` return has
+        For all items a, b within the extent, the value k̂ that tiles and `diag` return (not `among`)
+        has
 
             |k̂(a, b) - k(a, b)| ≤ ε √(k(a, a) k(b, b)),
 
@@ -185,9 +186,9 @@ class Kernel(KernelGradient, Protocol):
 
         Assumed are the arithmetic of IEEE 754; sums of products in any order, with fused operations
         or without; elementary functions accurate to 4 units in the last place (`FUNCTION`), and
-        Bessel functions as in `matern.py`; whole numbers below 2⁵³. Values below the range of
-        float64 are excepted: there underflow adds a multiple of 2⁻¹⁰⁷⁴. Values of a user's function
-        or matrix are taken as exact and positive semi-definite: 0, the default.
+        Bessel functions as in `matern.py`; whole numbers below 2⁵³. Values outside the range of
+        float64 are excepted: they overflow, or underflow adds a multiple of 2⁻¹⁰⁷⁴. Values of a
+        user's function or matrix are taken as exact and positive semi-definite: 0, the default.
         """
         return 0.0
 

@@ -20,8 +20,9 @@ from numpy.polynomial.polynomial import polyval
 from scipy.special import kve
 
 from pursuit._types import Floats
-from pursuit.kernels.base import Tile
-from pursuit.kernels.stationary import Profile
+from pursuit.kernels.base import FUNCTION, Tile
+from pursuit.kernels.stationary import MIXED, Profile, Sensitivity
+from pursuit.rounding import UNIT
 
 LARGE_ORDER = 30.0
 """Order from which the uniform expansion is taken. Smaller: it loses digits; larger: Bessel
@@ -33,6 +34,10 @@ EXPANSION_TERMS = 9
 SMALLEST, LARGEST = 1e-8, 1000.0
 """Beyond these values of a the correlation is 1 (for orders from 1 on) and 0, and parts of the
 formulas would overflow."""
+
+BESSEL, EXPANSION = 4096.0 * UNIT, 256.0 * UNIT
+"""Errors that are assumed of correlations by Bessel functions and by the uniform expansion. The
+largest of 70,000 values of random orders were 610 and 30 units, against 30 digits."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,16 @@ class Matern(Profile):
         fall[inside] = factor * near ** (nu - 1.0) * kve(nu - 1.0, near) * np.exp(-near)
         return fall
 
+    def sensitivity(self, variance: float, farthest: float) -> Sensitivity:
+        """Return that of k_ν, whose derivative by t = a² is -k_(ν-1)/(4(ν - 1)) above order 1.
+
+        The derivative by a is at most 1 from order 1/2 on. Below order 1, correlations of
+        0 < a < 10⁻¹²⁸ are taken for those at the upper end, which are about 1 - (a/2)^(2ν).
+        """
+        square = 0.25 / (self.nu - 1.0) if self.nu > 1.0 else np.inf
+        formula = 2.0 * UNIT + error(self.nu)
+        return Sensitivity(square, 1.0 if self.nu >= 0.5 else np.inf, MIXED, formula)
+
 
 def correlation(nu: float, a: Floats) -> Floats:
     """Return k_ν(a)."""
@@ -93,6 +108,15 @@ def correlation(nu: float, a: Floats) -> Floats:
     values *= 2.0 ** (1.0 - nu) / gamma(nu)
     values[a == 0.0] = 1.0
     return values
+
+
+def error(nu: float) -> float:
+    """Return a bound on the rounding error of `correlation`."""
+    if nu >= LARGE_ORDER:
+        return EXPANSION
+    if is_half_integer(nu):
+        return FUNCTION + (2.0 * nu + 8.0) * UNIT
+    return BESSEL + (1.1 * SMALLEST ** (32.0 * nu) if nu < 1.0 else 0.0)
 
 
 def is_half_integer(nu: float) -> bool:

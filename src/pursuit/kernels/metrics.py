@@ -244,7 +244,10 @@ def by_feature(A: Floats, B: Floats, W: Tile, slope: Callable[[Floats, Floats], 
 
 
 def _compared(A: Items, B: Items) -> tuple[Any, Any]:
-    """Return both sides as points with the same features."""
+    """Return both sides as points with the same features.
+
+    In float64: scikit-learn would take differences of numbers in float32 in float32.
+    """
     A, B = as_points(A), as_points(B)
     check_same_features(A, B.shape[1])
-    return A, B
+    return A.astype(np.float64, copy=False), B.astype(np.float64, copy=False)

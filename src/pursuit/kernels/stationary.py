@@ -41,18 +41,22 @@ PIECE = 1 << 17
 much smaller than a tile of 128 x 2000 gain less from the cache than their calls cost two threads.
 """
 
-CANCELLED = 1e-4
+CANCELLED = 1e-3
 """Share of N = |x̃|² + |z̃|² below which r² is recomputed from differences.
 
-Cancellation leaves r² with an error of about eps N, hence r with eps N / 2r: less than 50 eps √N
+Cancellation leaves r² with an error of about eps N, hence r with eps N / 2r: less than 16 eps √N
 where r² is above this share of N, and up to √(eps N) below it.
 """
 
-TOLERATED = {8: 1e-11, 4: 1e-2}
-"""Errors of r² in float64 and float32 that no profile shows; beyond, r² is checked for all."""
+TOLERATED = {8: 5e-12, 4: 1e-2}
+"""Errors of values in float64 and float32 up to which cancellation is left alone; beyond, r² is
+checked for all."""
 
 DIFFERENCES = 1 << 20
 """Numbers held at a time when distances are recomputed from differences."""
+
+FEW = 16
+"""One entry in so many may be checked by itself before all of them are checked at once."""
 
 AVERAGED = 2.0**-30
 """Error of the mean of Z beside its largest number: that of adding up 2²³ points."""
@@ -444,8 +448,7 @@ class Stationary(Kernel):
         )
         if self.profile.kinked:
             return exact + recomputed * (1.0 + CANCELLED)
-        tolerated = TOLERATED[8] / (2.0 * UNIT)
-        plain = product * min(N, tolerated) * reaction.by_square
+        plain = product * min(N * reaction.by_square, TOLERATED[8] / (2.0 * UNIT))
         return exact + max(plain, recomputed) * (1.0 + CANCELLED)
 
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> StationaryColumns:
@@ -553,32 +556,33 @@ class Stationary(Kernel):
         D += norms[1]
         if self.profile.kinked or cancels(*norms, D.dtype):
             spoilt = ~(np.add.outer(CANCELLED * norms[0], CANCELLED * norms[1]) < D)
-            for rows, columns, differences in spoilt_differences(spoilt, a, b):
+            for rows, columns, differences in spoilt_differences(np.nonzero(spoilt), a, b):
                 D[rows, columns] = squared_norms(differences)
         return a, b, np.maximum(D, 0.0, out=D)
 
 
-def cancels(left: Vector, right: Vector, dtype: npt.DTypeLike) -> bool:
-    """Return whether the error of r², about eps N, matters somewhere whatever the profile.
+def cancels(left: Vector, right: Vector, dtype: npt.DTypeLike, steepness: float = 1.0) -> bool:
+    """Return whether the error of r², about eps N, matters somewhere.
 
-    It does where points lie thousands of length scales from the mean: far outliers, features that
-    are not scaled, sparse rows with a large constant in them. Both sides are |x̃|² of some points.
+    It does where points lie hundreds of length scales from the mean: far outliers, features that
+    are not scaled, sparse rows with a large constant in them. Both sides are |x̃|² of some points;
+    `steepness` is how much values change with it at most.
     """
     if not len(left) or not len(right):
         return False
     limits = np.finfo(dtype)
-    error = float(left.max() + right.max()) * float(limits.eps)
+    error = float(left.max() + right.max()) * float(limits.eps) * steepness
     return not error <= TOLERATED[limits.dtype.itemsize]
 
 
 def spoilt_differences(
-    spoilt: npt.NDArray[np.bool_], left: Any, right: Any, subtract: Any = np.subtract
+    entries: tuple[Indices, ...], left: Any, right: Any, subtract: Any = np.subtract
 ) -> Iterator[tuple[Indices, Indices, Any]]:
-    """Yield marked entries, as rows and columns, and the differences of their points.
+    """Yield entries, as rows and columns, and the differences of their points.
 
     A limited number at a time.
     """
-    rows, columns = np.nonzero(spoilt)
+    rows, columns = entries
     step = max(1, DIFFERENCES // max(1, left.shape[1]))
     for start in range(0, len(rows), step):
         r, c = rows[start : start + step], columns[start : start + step]
@@ -610,6 +614,7 @@ class StationaryColumns(Tiles):
         kernel.check_features(self._n_features)
         self._profile, self._variance = kernel.profile, kernel.variance
         slope = kernel.profile.slope
+        self._steepness = kernel.profile.sensitivity(kernel.variance, 0.0).by_square
         self._intercept = kernel.profile.intercept(kernel.variance)
         # Rounding may leave r² a little below 0, and a profile that multiplies what grows by what
         # decays must not meet infinity.
@@ -656,7 +661,9 @@ class StationaryColumns(Tiles):
             left[:, -2] = norms
             left[:, -1] = 1.0
             np.matmul(left, self._right, out=out)
-        restored = self._profile.kinked or cancels(norms, self._Z_norms, self.dtype)
+        restored = self._profile.kinked or cancels(
+            norms, self._Z_norms, self.dtype, self._steepness
+        )
         given = as_points(A) if restored else None
         for rows in self._pieces(len(out)):
             u = out[rows]
@@ -718,13 +725,27 @@ class StationaryColumns(Tiles):
 
     def _restore(self, u: Tile, A: Any, norms: Vector) -> None:
         """Recompute from differences the entries of `u` that cancellation has spoilt."""
-        limits = np.add.outer(CANCELLED * norms, CANCELLED * self._Z_norms)
-        plain = self._sign > 0 and self._intercept == 0
-        squares = u if plain else self._sign * (u - self._intercept)
-        # Negated, so that inf - inf counts as spoilt too.
-        spoilt = ~(squares > limits)
-        for rows, columns, differences in spoilt_differences(spoilt, A, self._Z, self._differences):
+        entries = self._spoilt(u, CANCELLED * norms, CANCELLED * self._Z_norms)
+        for rows, columns, differences in spoilt_differences(
+            entries, A, self._Z, self._differences
+        ):
             u[rows, columns] = self._intercept + self._sign * squared_norms(differences)
+
+    def _spoilt(self, u: Tile, left: Vector, right: Vector) -> tuple[Indices, ...]:
+        """Return where t = ±(u - intercept) is at most left + right.
+
+        The largest limit finds candidates in one pass. Where they are few, their own limits decide.
+        """
+        # Negated throughout, so that inf - inf counts as spoilt too.
+        largest = self._intercept + self._sign * (left.max(initial=0.0) + right.max(initial=0.0))
+        candidates = ~(u > largest if self._sign > 0 else u < largest)
+        if np.count_nonzero(candidates) * FEW > u.size:
+            t = u if self._sign > 0 and not self._intercept else self._sign * (u - self._intercept)
+            return np.nonzero(~(t > np.add.outer(left, right)))
+        rows, columns = np.nonzero(candidates)
+        t = self._sign * (u[rows, columns] - self._intercept)
+        spoilt = ~(t > left[rows] + right[columns])
+        return rows[spoilt], columns[spoilt]
 
     def _differences(self, left: Any, right: Any) -> Any:
         """Return scaled differences of rows as they were given: shifted ones have lost digits."""
