@@ -309,10 +309,14 @@ class Certificate:
         **words
             Other attributes.
         """
-        raised, lowered = upper.high, np.maximum(lower.low, trivial)
+        # Where nothing is known of the rounding, nothing is said of the minimum.
+        known = np.isfinite(upper.error)
+        raised = np.where(known, upper.high, upper.value)
+        lowered = np.where(known, np.maximum(lower.low, trivial), trivial)
         # A value above P(f) is rounding as well, and what is trivially true has not moved.
         value = np.maximum(np.minimum(lower.value, upper.value), lowered)
-        moved = upper.error + (value - lowered)
+        most = np.maximum(np.abs(target_norms), np.abs(upper.value))
+        moved = np.where(known, upper.error + (value - lowered), most)
         least = None if minimum_upper is None else np.minimum(minimum_upper.high, raised)
         return cls(
             raised,

@@ -65,7 +65,26 @@ class RowArithmetic:
     @property
     def error(self) -> KernelError:
         """That of values between rows."""
-        return _kernel_error(self.kernel, self.extent)
+        return KernelError(self.kernel.error(self.extent))
+
+    def shares(self, items: Any) -> Floats:
+        """The share of values between the rows and each of some items.
+
+        Those within reach of the rows have one in common; far ones do not spoil it.
+        """
+        extent, shares = self.extent, np.empty(len_items(items))
+        near: NDArray[np.bool_] = np.ones(len(shares), dtype=bool)
+        if isinstance(items, np.ndarray) and extent.low is not None and extent.high is not None:
+            width = extent.high - extent.low
+            inside = (items >= extent.low - width) & (items <= extent.high + width)
+            near = np.asarray(inside.all(axis=1))
+            extent = extent.joined(Extent.of(items[near]))
+        else:
+            extent = extent.joined(Extent.of(items))
+        shares[near] = self.kernel.error(extent)
+        for i in np.flatnonzero(~near):
+            shares[i] = self.kernel.error(extent.joined(Extent.of(items[i : i + 1])))
+        return shares
 
     def among(self, items: Any) -> ItemArithmetic:
         """The same for some items, with what their kernel matrix says."""
@@ -82,12 +101,6 @@ class RowArithmetic:
         value = kernel_product(self.rows, self.kernel, vectors, self.workers, after_block)
         reach = weight(self.sizes, vectors)
         return self.error.product(value, self.sizes, reach, summed_terms(self.rows))
-
-
-def _kernel_error(kernel: Kernel, extent: Extent) -> KernelError:
-    """That of a kernel; where no bound is known, values are taken as exact."""
-    share = kernel.error(extent)
-    return KernelError(share if np.isfinite(share) else 0.0)
 
 
 def _look(kernel: Kernel, workers: Workers) -> Block[tuple[NDArray[Any], Extent]]:
@@ -118,7 +131,7 @@ class ItemArithmetic:
     @classmethod
     def of(cls, items: Any, kernel: Kernel, extent: Extent) -> ItemArithmetic:
         """Compute the kernel matrix of the items."""
-        error, n = _kernel_error(kernel, extent.joined(Extent.of(items))), len_items(items)
+        error, n = KernelError(kernel.error(extent.joined(Extent.of(items)))), len_items(items)
         K = kernel.tile(items, items) if n else np.empty((0, 0))
         return cls(items, K, sizes(kernel.diag(items)) if n else np.empty(0), error)
 

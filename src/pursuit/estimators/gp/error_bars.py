@@ -25,7 +25,7 @@ from pursuit.gram import (
     row_pass,
 )
 from pursuit.greedy import FreshSubset, MaxSize, Problem, Pursuit, solve_in_span, subset_size
-from pursuit.kernels import Extent, Kernel
+from pursuit.kernels import Kernel
 from pursuit.linalg import PredictiveVariance, SpanSolution, Workers, column_dots
 from pursuit.objectives import QuadraticPursuit, SpanPursuit, dual_pursuit
 from pursuit.rounding import Rounded, dots, gamma, weight
@@ -53,7 +53,7 @@ def variance_bounds(
     """
     points, solution = solve_in_span(problem, basis)
     rows_star, triangle = _choose_rows(problem, queries, n_star)
-    exact = QueryArithmetic.of(problem, queries)
+    exact = QueryArithmetic.of(problem)
     star, span = exact.among(problem.sample.rows.take(rows_star)), exact.among(points)
     lower, upper = [], []
     problem.meter.passes += 2
@@ -79,17 +79,16 @@ class QueryArithmetic:
     problem : Problem
         Rows, weights, kernel, noise.
     rows : RowArithmetic
-        Products with the rows; its extent has the queries in it.
+        Products with the rows.
     """
 
     problem: Problem
     rows: RowArithmetic
 
     @classmethod
-    def of(cls, problem: Problem, queries: Any) -> QueryArithmetic:
+    def of(cls, problem: Problem) -> QueryArithmetic:
         """Look at the rows once."""
-        rows = RowArithmetic.of(problem.sample.rows, problem.kernel, problem.workers)
-        return cls(problem, replace(rows, extent=rows.extent.joined(Extent.of(queries))))
+        return cls(problem, RowArithmetic.of(problem.sample.rows, problem.kernel, problem.workers))
 
     def among(self, items: Any) -> ItemArithmetic:
         """Rows or basis points, and their kernel matrix."""
@@ -100,7 +99,7 @@ class QueryArithmetic:
     ) -> Floats:
         """k(x,x) + σ² - 2v'k + v'Av for v on the rows S*, not below its exact value."""
         prior, sizes = self._prior(queries)
-        k_star = Rounded(k, star.error.share * np.multiply.outer(star.sizes, sizes))
+        k_star = Rounded(k, np.multiply.outer(star.sizes, self.rows.shares(queries) * sizes))
         noisy = self.problem.noise * (Rounded.of(v) / weights[:, None])
         quadratic = dots(v, star.products(v) + noisy)
         return (prior - 2.0 * dots(k_star, v) + quadratic).high
@@ -114,6 +113,7 @@ class QueryArithmetic:
         prior, sizes = self._prior(queries)
         n, m = len(beta), self.problem.sample.n_rows
         each = span.error.of_terms(n + 1) * (weight(span.sizes, beta) + sizes)
+        each = each + self.rows.shares(queries) * sizes
         total = np.sqrt(float(self.problem.sample.weights @ self.rows.sizes**2))
         norm = np.sqrt(missed) * (1.0 + gamma(m + 4)) + each * total * (1.0 + gamma(m + 4))
         squares = Rounded.of(norm**2 * (1.0 + gamma(4)))
@@ -122,7 +122,7 @@ class QueryArithmetic:
     def _prior(self, queries: Any) -> tuple[Rounded, Floats]:
         """k(x,x) + σ², and √k(x,x)."""
         diagonal = self.problem.kernel.diag(queries)
-        known = Rounded(diagonal, self.rows.error.share * diagonal)
+        known = Rounded(diagonal, self.rows.shares(queries) * diagonal)
         return known + self.problem.noise, upper_sizes(diagonal)
 
 
@@ -160,7 +160,7 @@ def variance_bounds_to_tolerance(
     n_queries = len_items(queries)
     lower, upper = np.empty(n_queries), np.empty(n_queries)
     counts = np.empty(n_queries, dtype=np.intp)
-    exact = QueryArithmetic.of(problem, queries)
+    exact = QueryArithmetic.of(problem)
     items = problem.sample.rows.take(np.arange(problem.sample.n_rows))
     none = np.zeros((len_items(items), 1))
     first, n_basis = _begin_primal(problem, items, basis)

@@ -244,14 +244,21 @@ class Certifier:
         self, upper: Rounded, lower: Rounded, kind: str, minimum_upper: Rounded | None = None
     ) -> Certificate:
         """The certificate of values for this problem."""
+        noise = self.problem.noise
+        remedy = (
+            f"a noise of {noise:.3g} is below what float64 resolves for this kernel and these "
+            "rows: raise the noise, centre the features or lengthen the scales"
+            if np.isfinite(self.arithmetic.error.share)
+            else "this kernel is not positive semi-definite, or the rounding of its values is not "
+            "known: choose another one"
+        )
         return Certificate.proved(
             upper,
             lower,
             self.problem.sample.target_norms(),
             kind,
             minimum_upper=minimum_upper,
-            remedy=f"a noise of {self.problem.noise:.3g} is below what float64 resolves for this "
-            "kernel and these rows: raise the noise, centre the features or lengthen the scales",
+            remedy=remedy,
         )
 
     @cached_property
