@@ -42,6 +42,7 @@ from pursuit.gram.products import (
     paired_moments,
     residual_squares,
     sum_along_path,
+    summed_terms,
 )
 from pursuit.gram.statistics import GramStatistics, PassCheckpoint, gram_statistics
 
@@ -90,4 +91,5 @@ __all__ = [
     "row_pass",
     "sum_along_path",
     "sum_pass",
+    "summed_terms",
 ]

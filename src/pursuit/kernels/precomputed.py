@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from pursuit._types import Indices
 from pursuit.kernels.base import (
+    EPS,
     BoundKernel,
     Extent,
     Items,
@@ -56,6 +57,13 @@ class PrecomputedKernel(Kernel):
         """That of the matrix's own type."""
         single = self.matrix.dtype.kind == "f" and self.matrix.dtype.itemsize < 8
         return float(np.finfo(self.matrix.dtype if single else np.float64).eps)
+
+    def error(self, extent: Extent) -> float:
+        """Return 0 for a float64 matrix, which is taken as exact and positive semi-definite.
+
+        One in float32 cannot be: it is taken to be within 16 of its units of such a matrix.
+        """
+        return 16.0 * self.rounding if self.rounding > EPS else 0.0
 
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> PrecomputedColumns:
         """Bind the kernel to the columns numbered Z."""

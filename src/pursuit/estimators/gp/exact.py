@@ -74,11 +74,13 @@ from pursuit.estimators.kernel_model import Expansion, KernelModel, ScoredRows, 
 from pursuit.estimators.parts import PartsOfProcess
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.span.gaps import GroupedOutputs, joined_certificate, joined_outputs
-from pursuit.estimators.warning import warn
-from pursuit.gram import kernel_times
+from pursuit.estimators.warning import kept, warn
+from pursuit.gram import RowArithmetic, kernel_times
 from pursuit.greedy import CostMeter, Path, Problem
-from pursuit.kernels import CountingKernel
+from pursuit.kernels import CountingKernel, Extent
 from pursuit.linalg import Workers
+from pursuit.rounding import Rounded, gamma
+from pursuit.rounding import sizes as upper_sizes
 from pursuit.rows import (
     IndexRows,
     Sample,
@@ -374,7 +376,7 @@ class ExactGPRegressor(
         certificates = [replace(one, reference=FULL_PROCESS, baseline=zero) for one in found]
         self.path_ = replace(self.path_, certificates=certificates)
         self.n_iter_ = max(1, int(iterations[-1]))
-        self.certificate_: Certificate = certificates[-1]
+        self.certificate_: Certificate | None = kept(certificates[-1])
         self.feature_relevance_ = learned.report.relevance
         self.learning_report_ = replace(report, moved="all rows", seconds=run.seconds)
         self.coverage_guarantee_ = None
@@ -458,16 +460,16 @@ class ExactGPRegressor(
         Returns
         -------
         lower, upper : arrays of shape (n_rows,) or (n_rows, n_outputs)
-            Equal where the model was fitted by Cholesky.
+            But for rounding, which they allow for, equal where the model was fitted by Cholesky.
         """
         check_is_fitted(self)
         positive("tol", tol)
         if self._parts:
             options = {"include_noise": include_noise, "diagonal": diagonal}
             ends = [part.std_bounds(X, tol, **options) for part in self._parts]
-            lower, upper = zip(*ends, strict=True)
+            least_std, most_std = zip(*ends, strict=True)
             columns = self._part_columns
-            return joined_outputs(lower, columns), joined_outputs(upper, columns)
+            return joined_outputs(least_std, columns), joined_outputs(most_std, columns)
         queries = held(self, validate_items(self, X, reset=False))
         kernel = self._compiled_with(queries, n_rows(queries), diagonal)
         if reads_matrix(self) and self._factor is None:
@@ -481,14 +483,20 @@ class ExactGPRegressor(
         with Workers(self.n_jobs) as workers:
             nothing = self._sample(np.zeros((len(self._weights), 1)))
             system = self._system(self._problem(nothing, kernel, workers))
-            bounds = [
-                (prior, *system.explained(kappa, prior, width, offset, self.max_iter))
-                for kappa, prior in self._batches(system.problem, queries)
-            ]
+            shares = self._shares(system.problem, queries)
+            bounds: list[tuple[Floats, Floats, Floats]] = []
+            start = 0
+            for kappa, prior in self._batches(system.problem, queries):
+                own = shares[start : start + len(prior)]
+                start += len(prior)
+                unsure = own * upper_sizes(prior)
+                between = system.explained(kappa, prior, width, offset, self.max_iter, unsure)
+                bounds.append((prior, *between))
         prior, least, most = (np.concatenate(part) for part in zip(*bounds, strict=True))
-        # No function varies less than not at all; rounding cannot swap the bounds.
-        upper = np.maximum(prior - least, 0.0)
-        lower = np.clip(prior - most, 0.0, upper)
+        # No function varies less than not at all.
+        known = Rounded(prior, shares * prior)
+        upper = np.maximum((known - least).high, 0.0)
+        lower = np.maximum((known - most).low, 0.0)
         if np.any(upper - lower > 1.001 * width * (lower + offset)):
             warnings.warn(
                 f"some bounds are further apart than tol={tol:g} after max_iter={self.max_iter} "
@@ -498,10 +506,16 @@ class ExactGPRegressor(
                 stacklevel=2,
             )
         noise = self.noise_ if include_noise else 0.0
-        lower, upper = (
-            np.sqrt(part + noise)[:, None] * self._scale.scale for part in (lower, upper)
-        )
+        lower = np.sqrt((lower + noise) * (1.0 - gamma(8)))[:, None] * self._scale.scale
+        upper = np.sqrt((upper + noise) * (1.0 + gamma(8)))[:, None] * self._scale.scale
         return (lower[:, 0], upper[:, 0]) if self._single_output else (lower, upper)
+
+    def _shares(self, problem: Problem, queries: Any) -> Floats:
+        """How exact k(x, rows) is for each query; a matrix is exact."""
+        if reads_matrix(self):
+            return np.zeros(len(queries))
+        rows = RowArithmetic.of(problem.sample.rows, problem.kernel, problem.workers)
+        return rows.shares(queries)
 
     def _batches(self, problem: Problem, queries: Any) -> Iterator[tuple[Floats, Floats]]:
         """κ = W^½k(x) and k(x, x) of some queries at a time."""
@@ -770,7 +784,8 @@ class ExactGPRegressor(
         """The fitted model's way to solve for all rows."""
         if self._factor is None:
             return self._iterative(problem)
-        return DirectSystem(problem, self._factor)
+        share = problem.kernel.error(Extent.of(self._points))
+        return DirectSystem(problem, self._factor, share)
 
     def _iterative(self, problem: Problem) -> IterativeSystem:
         return IterativeSystem.build(problem, self.preconditioner_size, self.dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,8 +14,15 @@ from scipy.linalg.lapack import dpotrf
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
-from pursuit.gram import kernel_diagonal, kernel_features, kernel_product, kernel_times
+from pursuit.gram import (
+    ItemArithmetic,
+    RowArithmetic,
+    kernel_features,
+    kernel_product,
+    summed_terms,
+)
 from pursuit.greedy import Path, Problem, block_pivots, kernel_matrix
+from pursuit.kernels import Extent
 from pursuit.linalg import (
     EPS,
     INDEFINITE,
@@ -28,6 +36,7 @@ from pursuit.linalg import (
     refined_gradients,
     single_threaded_blas,
 )
+from pursuit.rounding import UNIT, KernelError, Rounded, dots, gamma, weight
 from pursuit.rows import draw_rows, len_items
 
 _SINGLE_CAUTION = 16.0
@@ -42,32 +51,45 @@ class SolveRecorder:
     later iterate, so those in between need no bound of their own.
     """
 
-    def __init__(self, problem: Problem, rhs: Floats, kind: str) -> None:
-        self.problem, self.rhs, self.kind = problem, rhs, kind
+    def __init__(self, system: SystemArithmetic, rhs: Floats, kind: str) -> None:
+        self.system, self.problem, self.rhs, self.kind = system, system.problem, rhs, kind
         self.squares = column_dots(rhs, rhs)
-        self.upper = self.minimum_upper = 0.5 * self.squares
-        self.lower = np.zeros_like(self.squares)
+        zero = Rounded.of(rhs).widened(4.0 * UNIT * np.abs(rhs))
+        self.upper = self.minimum_upper = 0.5 * dots(zero, zero)
+        self.lower = Rounded.of(np.zeros_like(self.squares))
         self.relative = np.zeros_like(self.squares)
         self.entries: list[tuple[int, float, Certificate, bool, float, int, float]] = []
 
     def watch(self, now: Iterate) -> None:
         """Add an entry, or replace that of rough products by that of exact ones."""
         c, noise = now.columns, self.problem.noise
-        squares = column_dots(now.residual, now.residual)
-        dual = 0.5 * noise * column_dots(self.rhs[:, c] + now.residual, now.v)
+        error = self.system.residual_error(self.rhs[:, c], now.v)
+        residual = Rounded(now.residual, error)
+        rhs = Rounded(self.rhs[:, c], error)
+        dual = 0.5 * noise * dots(rhs + residual, now.v)
         self.lower = _replaced(self.lower, c, dual)
-        self.upper = _replaced(self.upper, c, dual + 0.5 * squares)
+        self.upper = _replaced(self.upper, c, dual + 0.5 * dots(residual, residual))
         if now.look:
-            least = np.minimum(self.minimum_upper[c], dual + 0.5 * noise * now.energy)
+            # The energy is that of the residual as computed.
+            energy = (np.sqrt(now.energy) + np.linalg.norm(error, axis=0) / np.sqrt(noise)) ** 2
+            least = dual + Rounded.of(0.5 * noise * energy * (1.0 + gamma(self.rhs.shape[0] + 8)))
+            better = least.high < self.minimum_upper.high[c]
+            some = self.minimum_upper[c]
+            least = Rounded(
+                np.where(better, least.value, some.value), np.where(better, least.error, some.error)
+            )
             self.minimum_upper = _replaced(self.minimum_upper, c, least)
+        squares = column_dots(now.residual, now.residual)
         norms = np.where(self.squares[c] > 0, self.squares[c], 1.0)
-        self.relative = _replaced(self.relative, c, np.sqrt(squares / norms))
-        certificate = Certificate(
+        self.relative[c] = np.sqrt(squares / norms)
+        certificate = Certificate.proved(
             self.upper,
             self.lower,
             self.squares,
             self.kind,
-            minimum_upper_per_output=np.minimum(self.minimum_upper, self.upper),
+            minimum_upper=self.minimum_upper,
+            remedy=f"a noise of {noise:.3g} is below what float64 resolves for this kernel and "
+            "these rows: raise the noise, centre the features or lengthen the scales",
         )
         if self.entries and self.entries[-1][0] == now.step:
             self.entries.pop()
@@ -96,10 +118,40 @@ class SolveRecorder:
         )
 
 
-def _replaced(values: Floats, at: Indices, by: Floats) -> Floats:
-    changed = values.copy()
-    changed[at] = by
+def _replaced(values: Rounded, at: Indices, by: Rounded) -> Rounded:
+    changed = Rounded(values.value.copy(), values.error.copy())
+    changed.value[at], changed.error[at] = by.value, by.error
     return changed
+
+
+@dataclass(frozen=True)
+class SystemArithmetic:
+    """How far the computed numbers of B x = b are from exact ones.
+
+    Attributes
+    ----------
+    problem : Problem
+        Rows, weights, kernel and noise.
+    rows : RowArithmetic
+        Products with the rows.
+    """
+
+    problem: Problem
+    rows: RowArithmetic
+
+    @classmethod
+    def of(cls, problem: Problem) -> SystemArithmetic:
+        """Look at the rows once."""
+        rows = RowArithmetic.of(problem.sample.rows, problem.kernel, problem.workers)
+        return cls(problem, rows)
+
+    def residual_error(self, rhs: Floats, x: Floats) -> Floats:
+        """A bound on the error of b - Bx, and of b = W^½y itself, entry by entry."""
+        root = system_root(self.problem)
+        sizes = root * self.rows.sizes[:, None]
+        terms = self.rows.error.of_terms(summed_terms(self.rows.rows) + 8)
+        moved = terms * sizes * weight(sizes[:, 0], x)
+        return np.asarray(moved + gamma(8) * (np.abs(rhs) + self.problem.noise * np.abs(x)))
 
 
 _BUDGET = 1 << 27
@@ -111,10 +163,6 @@ _DOUBLE_NUMBERS = 1 << 24
 _LANDMARKS_PER_ROOT = 10.5
 _SKETCH = 4
 """Rows on which the landmarks are chosen, for each of them."""
-
-_KERNEL_ROUNDING = 32.0
-"""Relative error of kernel values and of their sums, in units of the kernel's rounding. Larger
-values loosen the upper bound on the minimum where landmarks are nearly dependent."""
 
 _INVERSE_COLUMNS = 256
 """Columns of an inverse that are held at once."""
@@ -138,12 +186,19 @@ class ExactSystem(Protocol):
         ...
 
     def explained(
-        self, kappa: Floats, prior: Floats, tol: float, offset: float, max_iter: int
+        self,
+        kappa: Floats,
+        prior: Floats,
+        tol: float,
+        offset: float,
+        max_iter: int,
+        unsure: Floats | None = None,
     ) -> tuple[Floats, Floats]:
         """Lower and upper bounds on κ'B⁻¹κ = k'(K + σ²W⁻¹)⁻¹k for columns κ = W^½k.
 
         Their distance is at most ``tol`` times what is left of ``prior``, the variance that k
-        belongs to, plus ``offset``; more where ``max_iter`` iterations do not suffice.
+        belongs to, plus ``offset``; more where ``max_iter`` iterations do not suffice. Entry i
+        of κ may be wrong by ``unsure`` times √(w_i k(x_i, x_i)), one number per column.
         """
         ...
 
@@ -171,8 +226,6 @@ class IterativeSystem:
         x_S, with V = W^½k(rows, x_S)R⁻ᵀ.
     whitener : array of shape (n, n)
         R⁻¹.
-    trace : float
-        Σ w_i k(x_i, x_i).
     dtype : float64 or float32
         Type of the tiles between two looks at the float64 residual.
     """
@@ -181,8 +234,16 @@ class IterativeSystem:
     preconditioner: LowRankPlusDiagonal
     landmarks: Any
     whitener: Floats
-    trace: float
     dtype: DTypeLike
+
+    @cached_property
+    def arithmetic(self) -> SystemArithmetic:
+        """The rounding of products with the rows."""
+        return SystemArithmetic.of(self.problem)
+
+    @cached_property
+    def _span(self) -> ItemArithmetic:
+        return self.arithmetic.rows.among(self.landmarks)
 
     @classmethod
     def build(cls, problem: Problem, size: int | str, dtype: DTypeLike) -> IterativeSystem:
@@ -193,8 +254,7 @@ class IterativeSystem:
         # A kernel that is called or stored gives float64 whatever is asked for.
         dtype = dtype if problem.kernel.positive_definite else np.float64
         M = LowRankPlusDiagonal(V, problem.noise, problem.workers)
-        trace = float(problem.sample.weights @ kernel_diagonal(problem.sample.rows, problem.kernel))
-        return cls(problem, M, landmarks, whitener, trace, dtype)
+        return cls(problem, M, landmarks, whitener, dtype)
 
     def solve(
         self, tol: float, max_iter: int, stop: Callable[[], str | None]
@@ -202,7 +262,7 @@ class IterativeSystem:
         """Coefficients v, and the path with a certificate at every iteration."""
         root = system_root(self.problem)
         rhs = root * self.problem.sample.targets
-        recorder = SolveRecorder(self.problem, rhs, "pcg")
+        recorder = SolveRecorder(self.arithmetic, rhs, "pcg")
         limit = tol * np.linalg.norm(rhs, axis=0)
         found = refined_gradients(
             self._exact,
@@ -218,7 +278,13 @@ class IterativeSystem:
         return root * found.v, recorder.path(found.stop_reason)
 
     def explained(
-        self, kappa: Floats, prior: Floats, tol: float, offset: float, max_iter: int
+        self,
+        kappa: Floats,
+        prior: Floats,
+        tol: float,
+        offset: float,
+        max_iter: int,
+        unsure: Floats | None = None,
     ) -> tuple[Floats, Floats]:
         """Bounds on κ'B⁻¹κ."""
 
@@ -230,8 +296,10 @@ class IterativeSystem:
             return np.asarray(now.energy <= tol * (np.maximum(left, 0.0) + offset))
 
         found = self.approximate(kappa, done, max_iter)
-        least = lower(slice(None), found.v, found.residual)
-        return least, least + found.energy
+        error = self.arithmetic.residual_error(kappa, found.v)
+        sizes = system_root(self.problem)[:, 0] * self.arithmetic.rows.sizes
+        residual = Rounded(found.residual, error)
+        return _enclosed(kappa, found.v, residual, found.energy, sizes, unsure, self.problem.noise)
 
     def approximate(
         self, rhs: Floats, done: Callable[[Iterate], NDArray[np.bool_]], max_iter: int
@@ -250,25 +318,18 @@ class IterativeSystem:
     def _leftover(self, residual: Floats) -> Floats:
         """At least ρ'B⁻¹ρ: (‖ρ - W^½g‖² + σ²‖g‖²)/σ² for the g that the preconditioner proposes.
 
-        Small pivots make large coefficients β that nearly cancel. With |k(x, z)|² ≤ k(x, x)k(z, z)
-        and s = Σ|β_j|√k(x_j, x_j), rounding moves g(x) by at most εs√k(x, x), and ‖g‖² by εs².
+        Small pivots make large coefficients β that nearly cancel: it is g as these coefficients
+        have it, with bounds on the rounding of its values and its norm.
         """
         problem = self.problem
         if not self.preconditioner.rank:
-            return column_dots(residual, residual) / problem.noise
+            return (dots(residual, residual) / problem.noise).high
         beta = self.whitener.T @ self.preconditioner.coordinates(residual)
-        values = kernel_times(
-            problem.sample.rows, problem.kernel, self.landmarks, beta, problem.workers
-        )
+        values = self.arithmetic.rows.times(self._span, beta)
         problem.meter.passes += len(beta) / problem.sample.n_rows
-        missed = np.linalg.norm(residual - system_root(problem) * values, axis=0)
-        K = problem.kernel.tile(self.landmarks, self.landmarks)
-        norms = column_dots(beta, K @ beta)
-        rounding = _KERNEL_ROUNDING * problem.kernel.rounding
-        size = np.sqrt(np.diag(K)) @ np.abs(beta)
-        missed += rounding * size * np.sqrt(self.trace)
-        bound: Floats = missed**2 / problem.noise + norms + rounding * size**2
-        return bound
+        missed = residual - system_root(problem) * values
+        bound = dots(missed, missed) / problem.noise + self._span.squared_norms(beta)
+        return bound.high
 
     @property
     def _rough(self) -> Callable[[Floats], Floats] | None:
@@ -290,10 +351,13 @@ class DirectSystem:
         Rows, kernel and noise.
     L : array of shape (m, m)
         Lower triangular.
+    share : float
+        How exact values of the kernel are (`Kernel.error`).
     """
 
     problem: Problem
     L: Floats
+    share: float = 0.0
 
     @classmethod
     def build(cls, problem: Problem) -> DirectSystem:
@@ -316,7 +380,7 @@ class DirectSystem:
                 f"noise={problem.noise:g} is too small beside kernel values of up to {scale:g}: "
                 "K + noise·I is singular to working precision. Raise noise."
             )
-        return cls(problem, np.asarray(L))
+        return cls(problem, np.asarray(L), problem.kernel.error(Extent.of(items)))
 
     def solve(
         self, tol: float, max_iter: int, stop: Callable[[], str | None]
@@ -325,7 +389,7 @@ class DirectSystem:
         root = system_root(self.problem)
         rhs = root * self.problem.sample.targets
         found = self.approximate(rhs, lambda now: np.ones(len(now.columns), dtype=bool), max_iter)
-        recorder = SolveRecorder(self.problem, rhs, "cholesky")
+        recorder = SolveRecorder(SystemArithmetic.of(self.problem), rhs, "cholesky")
         columns = np.arange(rhs.shape[1])
         recorder.watch(Iterate(columns, found.v, found.residual, found.energy, 0, True, look=True))
         return root * found.v, recorder.path("direct")
@@ -341,17 +405,52 @@ class DirectSystem:
         return Refined(x, residual, energy, 1, "direct")
 
     def explained(
-        self, kappa: Floats, prior: Floats, tol: float, offset: float, max_iter: int
+        self,
+        kappa: Floats,
+        prior: Floats,
+        tol: float,
+        offset: float,
+        max_iter: int,
+        unsure: Floats | None = None,
     ) -> tuple[Floats, Floats]:
-        """‖L⁻¹κ‖², twice."""
-        half = solve_triangular(self.L, kappa, lower=True)
-        explained = column_dots(half, half)
-        return explained, explained
+        """Bounds from x = (LL')⁻¹κ.
+
+        LL' is B up to 2γ_m b_i b_j and the kernel's share, b_i² being the squares of L's rows.
+        """
+        x = self._solve_factors(kappa)
+        residual = kappa - self.L @ (self.L.T @ x)
+        sizes = np.sqrt(np.einsum("ij,ij->i", self.L, self.L)) * (1.0 + 1e-6)
+        terms = KernelError(self.share).of_terms(4 * len(self.L) + 8)
+        error = terms * np.multiply.outer(sizes, weight(sizes, x)) + gamma(8) * np.abs(kappa)
+        energy = column_dots(residual, residual) / self.problem.noise
+        known = Rounded(residual, error)
+        return _enclosed(kappa, x, known, energy, sizes, unsure, self.problem.noise)
 
     def _solve_factors(self, rhs: Floats) -> Floats:
         half = solve_triangular(self.L, rhs, lower=True)
         solution: Floats = solve_triangular(self.L, half, lower=True, trans="T")
         return solution
+
+
+def _enclosed(
+    kappa: Floats,
+    x: Floats,
+    residual: Rounded,
+    energy: Floats,
+    sizes: Floats,
+    unsure: Floats | None,
+    noise: float,
+) -> tuple[Floats, Floats]:
+    """Bounds on κ'B⁻¹κ: (κ + r)'x, r = κ - Bx, and r'B⁻¹r more, which ``energy`` bounds."""
+    if unsure is not None:
+        doubt = np.multiply.outer(sizes, unsure)
+        known, residual = Rounded(kappa, doubt), residual.widened(doubt)
+    else:
+        known = Rounded.of(kappa)
+    least = dots(known + residual, x)
+    left = np.sqrt(energy) + np.linalg.norm(residual.error, axis=0) / np.sqrt(noise)
+    most = least + Rounded.of(left**2 * (1.0 + gamma(len(kappa) + 8)))
+    return least.low, most.high
 
 
 def inverse_diagonal(L: Floats) -> Floats:
