@@ -1,0 +1,93 @@
+"""Counts of what was claimed, and what of it is false."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torture import Report
+from torture.exact_kernels import MP
+
+TOLERANCE = 1e-12
+"""A bound is violated if it is wrong by more than this, relative to the true value."""
+LARGEST_COST = 1e-6
+"""What rounding may cost of ``upper`` in an easy problem."""
+
+
+class Ledger:
+    """Checks of one problem.
+
+    Parameters
+    ----------
+    difficulty : str
+        "easy", "hard" or "hopeless".
+    """
+
+    def __init__(self, estimator: str, difficulty: str, about: str) -> None:
+        self.estimator, self.difficulty, self._about = estimator, difficulty, about
+        self.report = Report()
+        self.count(f"problems, {difficulty}")
+
+    def count(self, what: str, number: int = 1) -> None:
+        """Add to a count."""
+        self.report.counts[what] += number
+
+    def fail(self, what: str) -> None:
+        """Something is wrong that is not a bound."""
+        self.report.failures.append(f"{self.estimator} ({self.difficulty}): {what} [{self._about}]")
+
+    def at_most(self, smaller: Any, larger: Any, what: str) -> None:
+        """Check a claimed lower bound against the true value ``larger``."""
+        self._check(smaller, larger, larger, "lower", what)
+
+    def at_least(self, larger: Any, smaller: Any, what: str) -> None:
+        """Check a claimed upper bound against the true value ``smaller``."""
+        self._check(smaller, larger, smaller, "upper", what)
+
+    def _check(self, smaller: Any, larger: Any, truth: Any, end: str, what: str) -> None:
+        self.count(f"checks, {self.difficulty}")
+        claimed = float(smaller if end == "lower" else larger)
+        if np.isnan(claimed):
+            excess = np.nan
+        elif np.isinf(claimed):
+            excess = 0.0 if (claimed < 0) == (end == "lower") else np.inf
+        else:
+            over = MP.mpf(smaller) - MP.mpf(larger)
+            excess = float(over / abs(truth)) if truth else (np.inf if over > 0 else 0.0)
+        if not excess <= TOLERANCE:
+            self.count(f"violations, {self.difficulty}")
+            self.count(f"violations, {self.difficulty}, {self.estimator} {what}")
+            self.fail(
+                f"{what}: {end} bound {claimed!r}, the truth is {MP.nstr(MP.mpf(truth), 17)}: wrong "
+                f"by {excess:.2g} of it"
+            )
+
+    def certificate(self, found: Any, kind: str, values: Any, minimum: Any) -> None:
+        """Check lower ≤ P_min ≤ minimum_upper and P(f) ≤ upper, for each output and their sums."""
+        if found is None:
+            self.count(f"certificates withdrawn, {self.difficulty}")
+            return
+        self.count(f"certificates, {self.difficulty}")
+        self.at_most(found.lower, sum(minimum), f"{kind} lower")
+        self.at_least(found.upper, sum(values), f"{kind} upper")
+        least = found.minimum_upper_per_output
+        several = len(values) > 1
+        for j in range(len(values)):
+            if several:
+                self.at_most(found.lower_per_output[j], minimum[j], f"{kind} lower")
+                self.at_least(found.upper_per_output[j], values[j], f"{kind} upper")
+            if least is not None:
+                self.at_least(least[j], minimum[j], f"{kind} minimum_upper")
+        self._statement(found, kind)
+
+    def _statement(self, found: Any, kind: str) -> None:
+        """Whether it says something, and what rounding has cost."""
+        if getattr(found, "informative", True):
+            self.count(f"informative, {self.difficulty}")
+        elif self.difficulty == "easy":
+            self.fail(f"{kind}: not informative")
+        cost = float(getattr(found, "rounding", 0.0))
+        if self.difficulty == "easy" and cost > LARGEST_COST * abs(found.upper):
+            self.count("rounding above 1e-6 of upper, easy")
+            self.fail(f"{kind}: rounding costs {cost:.2g}, upper is {found.upper:.3g}")
