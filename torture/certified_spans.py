@@ -16,10 +16,10 @@ from torture.ledger import Ledger
 KINDS = "published", "dense", "scaled", "hybrid", "two-level", "pcg"
 
 
-def largest_value(model: Any, X: Any) -> float:
+def largest_value(model: Any, problem: Problem) -> float:
     """max k(x, x), as a float."""
-    kernel = model._compiled(X)
-    return float(np.max(kernel.diag(np.arange(len(X)) if model.basis_ is None else X)))
+    kernel = model._compiled(problem.X)
+    return float(max(exact_diag(kernel.kernel, items(problem, problem.present))))
 
 
 def opened(problem: Problem, estimator: str, largest: float, noise: float) -> Ledger:
@@ -123,13 +123,13 @@ def check_gp(rng: np.random.Generator, seed: int) -> Report:
             model.partial_fit(problem.X[rest], problem.y[rest], problem.w[rest])
         elif later == "merge" and len(rest):
             other = model.emptied().partial_fit(problem.X[rest], problem.y[rest], problem.w[rest])
-            model.merge(other)
+            model = model.merge(other)
         elif later == "truncated" and model.n_basis_ > 1:
             fitted = model
             model = model.truncated(int(rng.integers(1, model.n_basis_)))
     except Exception as error:
         return refused(problem, "SparseGPRegressor", error)
-    noise, largest = float(model.noise_), largest_value(model, problem.X)
+    noise, largest = float(model.noise_), largest_value(model, problem)
     ledger = opened(problem, "SparseGPRegressor", largest, noise)
     if not model.n_basis_:
         return ledger.report
@@ -185,11 +185,18 @@ def _deviations(ledger: Ledger, span: Span, model: Any) -> None:
             ledger.fail(f"std_bounds(tol={tol}): {type(error).__name__}: {error}")
             continue
         what = "std_bounds" if tol is None else "std_bounds(tol)"
-        for low, high, std in zip(
-            lower.ravel(), upper.ravel(), truth.ravel(), strict=True
-        ):
-            ledger.at_most(low, std, f"{what} lower")
-            ledger.at_least(high, std, f"{what} upper")
+        bounds_of(ledger, lower, upper, truth, what)
+
+
+def bounds_of(
+    ledger: Ledger, lower: Any, upper: Any, truth: Numbers, what: str, sizes: Any = None
+) -> None:
+    """Check arrays of bounds, relative to the truth or to ``sizes``."""
+    sizes = truth if sizes is None else sizes
+    ends = zip(np.ravel(lower), np.ravel(upper), truth.ravel(), sizes.ravel(), strict=True)
+    for low, high, value, size in ends:
+        ledger.at_most(low, value, f"{what} lower", size)
+        ledger.at_least(high, value, f"{what} upper", size)
 
 
 def check_ridge(rng: np.random.Generator, seed: int) -> Report:
@@ -216,7 +223,7 @@ def check_ridge(rng: np.random.Generator, seed: int) -> Report:
         ).fit(problem.X, problem.y, problem.weights)
     except Exception as error:
         return refused(problem, "SparseKernelRidge", error)
-    largest = largest_value(model, problem.X)
+    largest = largest_value(model, problem)
     ledger = opened(problem, "SparseKernelRidge", largest, problem.noise)
     if not model.n_basis_:
         return ledger.report
@@ -247,7 +254,33 @@ def check_exact_gp(rng: np.random.Generator, seed: int) -> Report:
         ).fit(problem.X, problem.y, problem.weights)
     except Exception as error:
         return refused(problem, "ExactGPRegressor", error)
-    return Report()
+    noise, largest = float(model.noise_), largest_value(model, problem)
+    ledger = opened(problem, "ExactGPRegressor", largest, noise)
+    Y = model._scale.normalize(problem.y.reshape(m, -1))
+    with enough_digits(largest * m, noise, float(problem.w.max())):
+        span = Span(problem, model, Y, noise)
+        minimum = span.truth.minimum
+        coefficients = numbers(model.dual_coef_.reshape(len(model.dual_coef_), -1))
+        f = span.truth.K @ coefficients
+        values = span.truth.value(f, dots(coefficients, f))
+        ledger.certificate(model.certificate_, solver, values, minimum)
+        path = model.path_
+        for found, proved in zip(path.certificates[:-1], path.certified[:-1], strict=True):
+            if proved and found is not None:
+                ledger.at_most(found.lower, sum(minimum), f"{solver} lower")
+                ledger.at_least(found.upper, sum(minimum), f"{solver} upper")
+        if not problem.precomputed:
+            _exact_deviations(ledger, span, solver)
+    return ledger.report
 
 
-FEW = None
+def _exact_deviations(ledger: Ledger, span: Span, solver: str) -> None:
+    problem, model = span.problem, span.model
+    new = np.concatenate([problem.new, problem.X[:2]])
+    truth = span.deviations(new, model._scale.scale)
+    try:
+        lower, upper = model.std_bounds(new, float(10.0 ** problem.rng.uniform(-4, -0.5)))
+    except Exception as error:
+        ledger.fail(f"std_bounds: {type(error).__name__}: {error}")
+        return
+    bounds_of(ledger, lower, upper, truth, f"{solver} std_bounds")

@@ -64,9 +64,13 @@ def difficulty(m: int, largest: float, weight: float, noise: float) -> str:
     return "easy" if rho < 1e-9 else "hard" if rho < 1e-4 else "hopeless"
 
 
-def draw(rng: np.random.Generator, *, multiple: bool = True, kernels=KERNELS) -> Problem:
-    """A problem of any kind."""
+def draw(
+    rng: np.random.Generator, *, multiple: bool = True, kernels=KERNELS, most: int | None = None
+) -> Problem:
+    """A problem of any kind, of up to 40 rows or ``most``."""
     m = int(rng.integers(3, 26)) if rng.random() < 0.9 else int(rng.integers(26, 41))
+    if most is not None:
+        m = 3 + m % (most - 2)
     d = int(rng.integers(1, 4))
     scale, offset = 1.0, 0.0
     if rng.random() < 0.5:

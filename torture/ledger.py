@@ -37,24 +37,24 @@ class Ledger:
         """Something is wrong that is not a bound."""
         self.report.failures.append(f"{self.estimator} ({self.difficulty}): {what} [{self._about}]")
 
-    def at_most(self, smaller: Any, larger: Any, what: str) -> None:
-        """Check a claimed lower bound against the true value ``larger``."""
-        self._check(smaller, larger, larger, "lower", what)
+    def at_most(self, bound: Any, truth: Any, what: str, size: Any = None) -> None:
+        """Check a claimed lower bound, relative to the truth or to another ``size``."""
+        self._check(bound, truth, "lower", what, truth if size is None else size)
 
-    def at_least(self, larger: Any, smaller: Any, what: str) -> None:
-        """Check a claimed upper bound against the true value ``smaller``."""
-        self._check(smaller, larger, smaller, "upper", what)
+    def at_least(self, bound: Any, truth: Any, what: str, size: Any = None) -> None:
+        """Check a claimed upper bound."""
+        self._check(bound, truth, "upper", what, truth if size is None else size)
 
-    def _check(self, smaller: Any, larger: Any, truth: Any, end: str, what: str) -> None:
+    def _check(self, bound: Any, truth: Any, end: str, what: str, size: Any) -> None:
         self.count(f"checks, {self.difficulty}")
-        claimed = float(smaller if end == "lower" else larger)
+        claimed = float(bound)
         if np.isnan(claimed):
             excess = np.nan
         elif np.isinf(claimed):
             excess = 0.0 if (claimed < 0) == (end == "lower") else np.inf
         else:
-            over = MP.mpf(smaller) - MP.mpf(larger)
-            excess = float(over / abs(truth)) if truth else (np.inf if over > 0 else 0.0)
+            over = (MP.mpf(claimed) - truth) * (1 if end == "lower" else -1)
+            excess = float(over / abs(size)) if size else (np.inf if over > 0 else 0.0)
         if not excess <= TOLERANCE:
             self.count(f"violations, {self.difficulty}")
             self.count(f"violations, {self.difficulty}, {self.estimator} {what}")
@@ -63,22 +63,30 @@ class Ledger:
                 f"by {excess:.2g} of it"
             )
 
-    def certificate(self, found: Any, kind: str, values: Any, minimum: Any) -> None:
-        """Check lower ≤ P_min ≤ minimum_upper and P(f) ≤ upper, for each output and their sums."""
+    def certificate(
+        self, found: Any, kind: str, values: Any, minimum: Any, least: Any = None
+    ) -> None:
+        """Check lower ≤ P_min ≤ minimum_upper and P(f) ≤ upper, for each output and their sums.
+
+        ``least`` are lower ends of the minima, None where nothing is known, if ``minimum`` are
+        upper ends only.
+        """
         if found is None:
-            self.count(f"certificates withdrawn, {self.difficulty}")
+            self.count(f"no certificate, {self.difficulty}")
             return
         self.count(f"certificates, {self.difficulty}")
         self.at_most(found.lower, sum(minimum), f"{kind} lower")
         self.at_least(found.upper, sum(values), f"{kind} upper")
-        least = found.minimum_upper_per_output
-        several = len(values) > 1
+        least = minimum if least is None else least
+        above = found.minimum_upper_per_output
+        if len(found.upper_per_output) != len(values):
+            values = ()
         for j in range(len(values)):
-            if several:
+            if len(values) > 1:
                 self.at_most(found.lower_per_output[j], minimum[j], f"{kind} lower")
                 self.at_least(found.upper_per_output[j], values[j], f"{kind} upper")
-            if least is not None:
-                self.at_least(least[j], minimum[j], f"{kind} minimum_upper")
+            if above is not None and least[j] is not None:
+                self.at_least(above[j], least[j], f"{kind} minimum_upper")
         self._statement(found, kind)
 
     def _statement(self, found: Any, kind: str) -> None:

@@ -1,0 +1,326 @@
+"""Convex losses over all functions of a kernel, minimised by Newton's method in many digits.
+
+    P(c, b) = Σw ℓ(f + b + o, y) + ½f'c,    f = Kc/α,
+
+which is Σwℓ + ½α‖f‖² for f = Σ(c_j/α) k(·, x_j). What is found is a function, and its value is not
+below the minimum whatever the method did: a lower bound above it is false.
+
+A loss with kinks is a sum of hinges. Newton's method sees it with its kinks rounded over a width
+that shrinks to 1e-25 of the largest value; the value that is returned is that of the loss itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from torture.exact_kernels import MP, Numbers
+
+WIDTHS = 1.0, 1e-2, 1e-5, 1e-9, 1e-13, 1e-17, 1e-21, 1e-25
+_STEPS = 50
+_ENOUGH = 1e-20
+"""Relative width of an enclosure that is not narrowed further."""
+_FARTHEST = 1e4
+
+_exp = np.frompyfunc(MP.exp, 1, 1)
+_log = np.frompyfunc(MP.log, 1, 1)
+_log1p = np.frompyfunc(MP.log1p, 1, 1)
+
+
+def _soft(x: Any) -> Any:
+    return x + MP.log1p(MP.exp(-x)) if x > 0 else MP.log1p(MP.exp(x))
+
+
+softplus = np.frompyfunc(_soft, 1, 1)
+"""log(1 + exp(x)) without overflow."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Value, slope and curvature by f, for arrays of numbers.
+
+    ``dual`` is -ℓ*(ℓ'(f)), which is ℓ(f) - fℓ'(f) unless given.
+    """
+
+    value: Callable[[Numbers, Numbers], Numbers]
+    slope: Callable[[Numbers, Numbers], Numbers]
+    bend: Callable[[Numbers, Numbers], Numbers]
+    dual: Callable[[Numbers, Numbers], Numbers] | None = None
+
+    def dual_value(self, f: Numbers, y: Numbers) -> Numbers:
+        """The share of a dual value."""
+        if self.dual is not None:
+            return self.dual(f, y)
+        return self.value(f, y) - f * self.slope(f, y)
+
+
+def _sigmoid(f: Numbers) -> Numbers:
+    return 1 / (1 + _exp(-f))
+
+
+def logistic() -> Loss:
+    """log(1 + exp(f)) - yf for y in [0, 1]."""
+    return Loss(
+        lambda f, y: softplus(f) - y * f,
+        lambda f, y: _sigmoid(f) - y,
+        lambda f, y: _sigmoid(f) * _sigmoid(-f),
+    )
+
+
+def poisson() -> Loss:
+    """exp(f) - yf."""
+    return Loss(
+        lambda f, y: _exp(f) - y * f, lambda f, y: _exp(f) - y, lambda f, y: _exp(f)
+    )
+
+
+def gamma() -> Loss:
+    """y exp(-f) + f."""
+    return Loss(
+        lambda f, y: y * _exp(-f) + f, lambda f, y: 1 - y * _exp(-f), lambda f, y: y * _exp(-f)
+    )
+
+
+def tweedie(power: float) -> Loss:
+    """y(e^((1-p)f) - 1)/(p - 1) + (e^((2-p)f) - 1)/(2 - p)."""
+    p = MP.mpf(power)
+    return Loss(
+        lambda f, y: y * (_exp((1 - p) * f) - 1) / (p - 1) + (_exp((2 - p) * f) - 1) / (2 - p),
+        lambda f, y: _exp((2 - p) * f) - y * _exp((1 - p) * f),
+        lambda f, y: (2 - p) * _exp((2 - p) * f) + (p - 1) * y * _exp((1 - p) * f),
+    )
+
+
+def negative_binomial(shape: float) -> Loss:
+    """(y + k) log(1 + e^f/k) - yf."""
+    k = MP.mpf(shape)
+    return Loss(
+        lambda f, y: (y + k) * _log1p(_exp(f) / k) - y * f,
+        lambda f, y: (y + k) * _exp(f) / (_exp(f) + k) - y,
+        lambda f, y: (y + k) * k * _exp(f) / (_exp(f) + k) ** 2,
+    )
+
+
+def _where(inside: Any, yes: Any, no: Any) -> Numbers:
+    return np.where(np.asarray(inside, dtype=bool), yes, no)
+
+
+def huber(width: float) -> Loss:
+    """½u² up to δ, δ|u| - ½δ² beyond, u = f - y."""
+    d = MP.mpf(width)
+    return Loss(
+        lambda f, y: _where(abs(f - y) <= d, (f - y) ** 2 / 2, d * abs(f - y) - d * d / 2),
+        lambda f, y: _where(abs(f - y) <= d, f - y, _where(f > y, d, -d)),
+        lambda f, y: _where(abs(f - y) <= d, MP.one, MP.zero),
+    )
+
+
+def expectile(level: float) -> Loss:
+    """Squares that count ``level`` above f and 1 - ``level`` below."""
+    t = MP.mpf(level)
+    return Loss(
+        lambda f, y: _where(y > f, t, 1 - t) * (y - f) ** 2,
+        lambda f, y: _where(y > f, t, 1 - t) * 2 * (f - y),
+        lambda f, y: _where(y > f, t, 1 - t) * 2,
+    )
+
+
+def squared_hinge() -> Loss:
+    """max(0, 1 - yf)² for y = ±1."""
+
+    def slack(f: Numbers, y: Numbers) -> Numbers:
+        return _where(y * f < 1, 1 - y * f, MP.zero)
+
+    return Loss(
+        lambda f, y: slack(f, y) ** 2,
+        lambda f, y: -2 * y * slack(f, y),
+        lambda f, y: _where(y * f < 1, MP.mpf(2), MP.zero),
+    )
+
+
+def squared_tube(epsilon: float) -> Loss:
+    """max(0, |y - f| - ε)²."""
+    e = MP.mpf(epsilon)
+
+    def slack(f: Numbers, y: Numbers) -> Numbers:
+        return _where(abs(y - f) > e, abs(y - f) - e, MP.zero)
+
+    return Loss(
+        lambda f, y: slack(f, y) ** 2,
+        lambda f, y: 2 * slack(f, y) * _where(f > y, MP.one, -MP.one),
+        lambda f, y: _where(abs(y - f) > e, MP.mpf(2), MP.zero),
+    )
+
+
+Hinges = Callable[[Numbers], list[tuple[Any, Numbers, Numbers]]]
+"""From y to (factor, a, s) such that ℓ = Σ factor·max(0, a + s f)."""
+
+
+def hinge(y: Numbers) -> list[tuple[Any, Numbers, Numbers]]:
+    """max(0, 1 - yf)."""
+    return [(MP.one, 0 * y + 1, -y)]
+
+
+def tube(epsilon: float) -> Hinges:
+    """max(0, |y - f| - ε)."""
+    e = MP.mpf(epsilon)
+    return lambda y: [(MP.one, y - e, 0 * y - 1), (MP.one, -y - e, 0 * y + 1)]
+
+
+def pinball(low: float, high: float) -> Hinges:
+    """``high`` times y - f where that is positive, ``low`` times it where it is negative."""
+    return lambda y: [(MP.mpf(high), y, 0 * y - 1), (-MP.mpf(low), -y, 0 * y + 1)]
+
+
+def of_hinges(hinges: Hinges, width: Any = None) -> Loss:
+    """The loss, with kinks rounded over ``width`` for its derivatives and, if given, its value."""
+
+    def value(f: Numbers, y: Numbers) -> Numbers:
+        total = 0 * y
+        for factor, a, s in hinges(y):
+            u = a + s * f
+            linear = _where(u > 0, u, MP.zero)
+            if width is not None:
+                linear = _where(u > width, u - width / 2, linear * linear / (2 * width))
+            total = total + factor * linear
+        return total
+
+    def slope(f: Numbers, y: Numbers) -> Numbers:
+        total = 0 * y
+        for factor, a, s in hinges(y):
+            u = a + s * f
+            total = total + factor * s * _where(u > width, MP.one, _where(u > 0, u / width, 0 * u))
+        return total
+
+    def bend(f: Numbers, y: Numbers) -> Numbers:
+        total = 0 * y
+        for factor, a, s in hinges(y):
+            u = a + s * f
+            inside = np.asarray(u > 0, dtype=bool) & np.asarray(u <= width, dtype=bool)
+            total = total + factor * s * s * _where(inside, 1 / width, MP.zero)
+        return total
+
+    def dual(f: Numbers, y: Numbers) -> Numbers:
+        # Slopes of rounded kinks are slopes between those of the loss itself at its kinks.
+        total = 0 * y
+        for factor, a, s in hinges(y):
+            u = a + s * f
+            total = total + factor * a * _where(u > width, MP.one, _where(u > 0, u / width, 0 * u))
+        return total
+
+    return Loss(value, slope, bend, dual)
+
+
+def solve(A: Numbers, b: Numbers) -> Numbers:
+    """A⁻¹b by elimination with row exchanges."""
+    A, x, n = A.copy(), b.copy(), len(A)
+    for j in range(n):
+        p = j + max(range(n - j), key=lambda i: abs(A[j + i, j]))
+        if A[p, j] == 0:
+            raise ArithmeticError("singular")
+        if p != j:
+            A[[j, p]], x[[j, p]] = A[[p, j]], x[[p, j]]
+        if j + 1 < n:
+            factors = A[j + 1 :, j] / A[j, j]
+            A[j + 1 :, j:] = A[j + 1 :, j:] - factors[:, None] * A[j, j:]
+            x[j + 1 :] = x[j + 1 :] - factors * x[j]
+    for j in reversed(range(n)):
+        if j + 1 < n:
+            x[j] = x[j] - A[j, j + 1 :] @ x[j + 1 :]
+        x[j] = x[j] / A[j, j]
+    return x
+
+
+@dataclass
+class Machine:
+    """P for a kernel matrix of the rows; α is the ridge.
+
+    Parameters
+    ----------
+    K, y, w, o : numbers
+        Kernel matrix, targets, weights and offsets.
+    alpha : number
+    intercept : bool
+        Whether there is a b.
+    """
+
+    K: Numbers
+    y: Numbers
+    w: Numbers
+    o: Numbers
+    alpha: Any
+    intercept: bool
+
+    def value(self, loss: Loss, f: Numbers, squared_norm: Any, b: Any = 0) -> Any:
+        """Σwℓ + ½α‖f‖² from values on the rows."""
+        return self.w @ loss.value(f + b + self.o, self.y) + self.alpha * squared_norm / 2
+
+    def minimum(self, loss: Loss | Hinges, b: float = 0.0) -> tuple[Any, Any]:
+        """Between which the minimum lies: a dual value, or None, and that of the best function.
+
+        ``b`` is an intercept to begin with.
+        """
+        point = (0 * self.y, MP.mpf(b))
+        if isinstance(loss, Loss):
+            point = self._newton(loss, *point)
+            return self._dual(loss, *point), self._value_at(loss, *point)
+        unit = max(1, *(abs(v) for v in self.y))
+        ends = []
+        for width in WIDTHS:
+            rounded = of_hinges(loss, MP.mpf(width) * unit)
+            point = self._newton(rounded, *point)
+            low, high = self._dual(rounded, *point), self._value_at(of_hinges(loss), *point)
+            ends.append((low, high))
+            if low is not None and high - low <= _ENOUGH * abs(high):
+                break
+        lowers = [low for low, _ in ends if low is not None]
+        return max(lowers, default=None), min(high for _, high in ends)
+
+    def _dual(self, loss: Loss, c: Numbers, b: Any) -> Any:
+        """D of the slopes at a function, where they add to zero."""
+        g = self.K @ c / self.alpha + b + self.o
+        slopes = self.w * loss.slope(g, self.y)
+        if self.intercept and abs(slopes.sum()) > MP.mpf(10) ** -30 * abs(slopes).sum():
+            return None
+        linear = self.w @ loss.dual_value(g, self.y) + slopes @ self.o
+        return linear - slopes @ self.K @ slopes / (2 * self.alpha)
+
+    def _value_at(self, loss: Loss, c: Numbers, b: Any) -> Any:
+        f = self.K @ c / self.alpha
+        return self.value(loss, f, c @ f / self.alpha, b)
+
+    def _newton(self, loss: Loss, c: Numbers, b: Any) -> tuple[Numbers, Any]:
+        """Damped steps of c + D(Kc/α + b) = a + D(f + b), 1'c = 0."""
+        m = len(self.y)
+        value = self._value_at(loss, c, b)
+        small = MP.mpf(10) ** -40
+        for _ in range(_STEPS):
+            g = self.K @ c / self.alpha + b + self.o
+            a, D = -self.w * loss.slope(g, self.y), self.w * loss.bend(g, self.y)
+            size = m + int(self.intercept)
+            system = np.full((size, size), MP.zero, dtype=object)
+            system[:m, :m] = D[:, None] * self.K / self.alpha
+            system[np.arange(m), np.arange(m)] += MP.one
+            right = np.append(a - c, -c.sum()) if self.intercept else a - c
+            if self.intercept:
+                system[:m, m], system[m, :m] = D, MP.one
+                system[m, m] = MP.zero if any(D) else MP.one
+            step = solve(system, right)
+            shift = step[m] if self.intercept else MP.zero
+            # Exponentials of a step too far have exponents of astronomic length.
+            moved = max(abs(v) for v in self.K @ step[:m] / self.alpha + shift)
+            t, found = min(MP.one, _FARTHEST / moved) if moved else MP.one, None
+            while t > 1e-12:
+                found = self._value_at(loss, c + t * step[:m], b + t * shift)
+                if found < value:
+                    break
+                t /= 4
+            if found is None or not found < value:
+                break
+            c, b, fell, value = c + t * step[:m], b + t * shift, value - found, found
+            if fell <= small * abs(value):
+                break
+        return c, b
