@@ -158,7 +158,9 @@ def _glm_targets(rng: np.random.Generator, name: str, y: np.ndarray) -> np.ndarr
         return counts
     if name in ("gamma", "tweedie"):
         amounts = np.exp(unit) * rng.gamma(1.5, 1.0, len(y))
-        return amounts if name == "gamma" else amounts * np.where(rng.random(len(y)) < 0.3, 0.0, 1.0)
+        return (
+            amounts if name == "gamma" else amounts * np.where(rng.random(len(y)) < 0.3, 0.0, 1.0)
+        )
     if name == "logistic":
         return np.clip(0.5 + 0.4 * unit + 0.1 * rng.normal(size=len(y)), 0.0, 1.0)
     return y

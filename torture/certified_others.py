@@ -1,4 +1,4 @@
-"""Checks of what is certified beside spans and losses: distances, traces, forms, lasso, hulls."""
+"""Checks of what is certified beside spans and losses: distances, traces, forms, lasso."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from sklearn.linear_model import LassoLars
 from pursuit import (
     FullScaleGPRegressor,
     GreedyFeatureMap,
-    HullRegressor,
     SparseKernelRidge,
     minimize_quadratic,
 )
@@ -18,7 +17,7 @@ from torture import Report
 from torture.certified_spans import Span, bounds_of, items, largest_value, opened, points, refused
 from torture.exact_kernels import MP, Numbers, exact, numbers
 from torture.exact_truth import backward, cholesky, enough_digits, forward
-from torture.hard_problems import KERNELS, Problem, difficulty, draw
+from torture.hard_problems import KERNELS, difficulty, draw
 from torture.ledger import Ledger
 
 FREE = tuple(name for name in KERNELS if name != "precomputed")
@@ -123,9 +122,7 @@ def check_quadratic(rng: np.random.Generator, seed: int) -> Report:
     z = rng.integers(-7, 8, n).astype(float)
     b = H @ z
     exact_H = numbers(H)
-    if any(exact_H @ numbers(z) != numbers(b)) or any(
-        v <= 0 for v in np.diag(H)
-    ):
+    if any(exact_H @ numbers(z) != numbers(b)) or any(v <= 0 for v in np.diag(H)):
         return Report({"skipped": 1})
     options = {"shift": 0.5 * shift} if shift and rng.random() < 0.7 else {}
     try:
@@ -213,71 +210,3 @@ def _lasso_points(K: Numbers, y: Numbers, w: Numbers, alpha: float) -> list[Numb
         polished[active] = backward(L, forward(L, right))[:, 0]
         found.append(polished)
     return found
-
-
-def check_hull(rng: np.random.Generator, seed: int) -> Report:
-    """`HullRegressor`: losses over an l1 ball of kernel functions."""
-    problem = draw(rng, multiple=False)
-    m, y = len(problem.X), problem.y
-    loss = str(rng.choice(["squared", "squared", "huber", "absolute", "quantile"]))
-    unit = float(np.sqrt(np.average(y**2, weights=problem.w))) or 1.0
-    level = float(rng.uniform(0.1, 0.9))
-    options = {"loss": loss} | ({"quantile": level} if loss == "quantile" else {})
-    largest, kernel = None, None
-    try:
-        probe = HullRegressor(
-            "kernel", kernel=problem.kernel, radius=1.0, n_terms=1, **problem.arguments
-        ).fit(problem.X, y, problem.weights)
-        kernel = probe._compiled_kernels(problem.X)[0].kernel
-        largest = float(max(abs(exact(kernel, items(problem, problem.present))).ravel()))
-        arguments = {
-            "kernel": problem.kernel,
-            "radius": unit * float(10.0 ** rng.uniform(-1, 2)) / largest,
-            "random_state": seed,
-            "n_jobs": 1,
-            **options,
-            **problem.arguments,
-        }
-        n_terms = int(rng.integers(1, m + 2))
-        model = HullRegressor("kernel", n_terms=n_terms, **arguments).fit(
-            problem.X, y, problem.weights
-        )
-        better = HullRegressor("kernel", n_terms=4 * m, tol=1e-14, **arguments).fit(
-            problem.X, y, problem.weights
-        )
-    except Exception as error:
-        return refused(problem, f"HullRegressor {loss}", error)
-    ledger = opened(problem, f"HullRegressor {loss}", largest, unit / arguments["radius"])
-    with MP.workdps(80):
-        there = problem.present
-        w, t = numbers(problem.w[there]), numbers(y[there])
-        w = w / w.sum()
-        values = [
-            _hull_value(problem, each, kernel, w, t, loss, level) for each in (model, better)
-        ]
-        ledger.certificate(model.certificate_, loss, values[:1], [min(values)])
-        ledger.certificate(better.certificate_, loss, values[1:], [min(values)])
-    return ledger.report
-
-
-def _hull_value(
-    problem: Problem, model: Any, kernel: Any, w: Numbers, y: Numbers, loss: str, level: float
-) -> Any:
-    """Mean loss of the stored function, which is in the ball but for rounding of its radius."""
-    f = 0 * y
-    if model.n_terms_:
-        f = exact(kernel, items(problem, problem.present), points(problem, model)) @ numbers(
-            model.dual_coef_.ravel()
-        )
-    u = y - f
-    if loss == "squared":
-        return w @ (u * u)
-    if loss == "huber":
-        d = MP.mpf(float(model.delta_))
-        return w @ np.where(abs(u) <= d, u * u / 2, d * abs(u) - d * d / 2)
-    if loss == "absolute":
-        return w @ abs(u)
-    q = MP.mpf(level)
-    return w @ np.where(u > 0, q * u, (q - 1) * u)
-
-

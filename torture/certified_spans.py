@@ -71,9 +71,7 @@ class Span:
 
     def deviations(self, new: Any, scale: np.ndarray) -> Numbers:
         """Standard deviations of new observations, in units of y: shape (n_new, n_outputs)."""
-        variance = self.truth.variance(
-            self._k(self.rows, new), exact_diag(self.kernel.kernel, new)
-        )
+        variance = self.truth.variance(self._k(self.rows, new), exact_diag(self.kernel.kernel, new))
         roots = np.array([MP.sqrt(v) for v in variance], dtype=object)
         return roots[:, None] * numbers(scale)
 
@@ -116,7 +114,11 @@ def check_gp(rng: np.random.Generator, seed: int) -> Report:
             random_state=seed,
             n_jobs=1,
             **problem.arguments,
-        ).fit(problem.X[first], problem.y[first], None if problem.weights is None else problem.w[first])
+        ).fit(
+            problem.X[first],
+            problem.y[first],
+            None if problem.weights is None else problem.w[first],
+        )
         fitted = model
         rest = np.setdiff1d(np.arange(m), first)
         if later == "partial_fit" and len(rest):
@@ -138,12 +140,10 @@ def check_gp(rng: np.random.Generator, seed: int) -> Report:
         span = Span(problem, model, Y, noise)
         whole = len(first) == m
         if whole:
-            ledger.certificate(
-                fitted.certificate_, kind, span.values(fitted), span.truth.minimum
-            )
+            ledger.certificate(fitted.certificate_, kind, span.values(fitted), span.truth.minimum)
         _certify(ledger, span, model)
-        evidence = span.truth.log_evidence()
-        _evidence(ledger, model, evidence)
+        _path(ledger, span, model, str(rng.choice(KINDS)))
+        _evidence(ledger, model, span.truth.log_evidence())
         if not problem.precomputed:
             _deviations(ledger, span, model)
     return ledger.report
@@ -161,6 +161,22 @@ def _certify(ledger: Ledger, span: Span, model: Any) -> None:
                 ledger.fail(f"certify {kind}: {type(error).__name__}: {error}")
             continue
         ledger.certificate(found, kind, values, span.truth.minimum)
+
+
+def _path(ledger: Ledger, span: Span, model: Any, kind: str) -> None:
+    """Certificates of all truncations: no value may be on the wrong side of the minimum."""
+    problem, minimum = span.problem, sum(span.truth.minimum)
+    try:
+        path = model.certify_path(problem.X, problem.y, problem.weights, kind=kind)
+    except Exception as error:
+        ledger.count(f"certify refused, {ledger.difficulty}")
+        if not isinstance(error, ValueError | TypeError):
+            ledger.fail(f"certify_path {kind}: {type(error).__name__}: {error}")
+        return
+    for found in path.certificates:
+        if found is not None:
+            ledger.at_most(found.lower, minimum, f"{kind} path lower")
+            ledger.at_least(found.upper, minimum, f"{kind} path upper")
 
 
 def _evidence(ledger: Ledger, model: Any, evidence: Any) -> None:

@@ -72,9 +72,7 @@ def logistic() -> Loss:
 
 def poisson() -> Loss:
     """exp(f) - yf."""
-    return Loss(
-        lambda f, y: _exp(f) - y * f, lambda f, y: _exp(f) - y, lambda f, y: _exp(f)
-    )
+    return Loss(lambda f, y: _exp(f) - y * f, lambda f, y: _exp(f) - y, lambda f, y: _exp(f))
 
 
 def gamma() -> Loss:

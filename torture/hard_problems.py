@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
 
 EPS = float(np.finfo(np.float64).eps)
+NEW_ROWS = 14
 KERNELS = (
     *("rbf", "laplacian", "poly2", "poly3", "linear", "matern12", "matern32", "matern52"),
     *("scales", "sum", "precomputed"),
@@ -77,7 +78,7 @@ def draw(
         scale = float(10.0 ** rng.uniform(-12, 12))
     if rng.random() < 0.25:
         offset = float(rng.choice([1e3, 1e6])) * float(rng.choice([1.0, scale]))
-    rows = _rows(rng, m + 6, d) * scale + offset
+    rows = _rows(rng, m + NEW_ROWS, d) * scale + offset
     if rng.random() < 0.15:
         rows = rows.astype(np.float32)
     X, new = rows[:m], rows[m:]

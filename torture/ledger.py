@@ -64,19 +64,25 @@ class Ledger:
             )
 
     def certificate(
-        self, found: Any, kind: str, values: Any, minimum: Any, least: Any = None
+        self,
+        found: Any,
+        kind: str,
+        values: Any,
+        minimum: Any,
+        least: Any = None,
+        size: Any = None,
     ) -> None:
         """Check lower ≤ P_min ≤ minimum_upper and P(f) ≤ upper, for each output and their sums.
 
         ``least`` are lower ends of the minima, None where nothing is known, if ``minimum`` are
-        upper ends only.
+        upper ends only. ``size`` is what errors are relative to, if not to the true values.
         """
         if found is None:
             self.count(f"no certificate, {self.difficulty}")
             return
         self.count(f"certificates, {self.difficulty}")
-        self.at_most(found.lower, sum(minimum), f"{kind} lower")
-        self.at_least(found.upper, sum(values), f"{kind} upper")
+        self.at_most(found.lower, sum(minimum), f"{kind} lower", size)
+        self.at_least(found.upper, sum(values), f"{kind} upper", size)
         least = minimum if least is None else least
         above = found.minimum_upper_per_output
         if len(found.upper_per_output) != len(values):
@@ -86,7 +92,7 @@ class Ledger:
                 self.at_most(found.lower_per_output[j], minimum[j], f"{kind} lower")
                 self.at_least(found.upper_per_output[j], values[j], f"{kind} upper")
             if above is not None and least[j] is not None:
-                self.at_least(above[j], least[j], f"{kind} minimum_upper")
+                self.at_least(above[j], least[j], f"{kind} minimum_upper", size)
         self._statement(found, kind)
 
     def _statement(self, found: Any, kind: str) -> None:
