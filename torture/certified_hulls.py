@@ -269,7 +269,7 @@ def _named_atoms(rows: Numbers, w: Numbers, kind: str, bandwidths: np.ndarray) -
 
 def _log_density(rows: Numbers, w: Numbers, model: Any) -> Any:
     """-mean ln Σ a_j N(x; mean_j, covariance_j)."""
-    m, d = rows.shape
+    d = rows.shape[1]
     shape = (len(model.weights_), d)
     stored = np.asarray(model.covariances_, dtype=float)
     variances = numbers(np.broadcast_to(stored if stored.ndim == 2 else stored[:, None], shape))

@@ -1,7 +1,7 @@
 """Checks of convex losses: classifier, generalised linear models, machines of the full kernel.
 
-P(f) of the stored coefficients must not be above ``upper``, and ``lower`` not above the value of the
-best function that is known, which Newton's method finds in many digits.
+P(f) of the stored coefficients must not be above ``upper``, and ``lower`` not above the value of
+the best function that is known, which Newton's method finds in many digits.
 """
 
 from __future__ import annotations

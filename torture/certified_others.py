@@ -93,7 +93,7 @@ def check_feature_map(rng: np.random.Generator, seed: int) -> Report:
 
 
 def _projected_trace(kernel: Any, rows: Any, z: Any, w: Numbers) -> tuple[Any, Any]:
-    """Σw(k(x, x) - ‖projection‖²) and Σw k(x, x); landmarks that depend on others are passed over."""
+    """Σw(k(x, x) - ‖projection‖²) and Σw k(x, x); landmarks that depend on others do not count."""
     K_z, cross = exact(kernel, z), exact(kernel, rows, z)
     diagonal = np.array([exact(kernel, rows[i : i + 1])[0, 0] for i in range(len(w))], dtype=object)
     rest, basis = diagonal.copy(), []

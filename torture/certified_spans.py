@@ -1,4 +1,4 @@
-"""Checks of the models of one span: sparse and exact Gaussian processes, kernel ridge regression."""
+"""Checks of the models of a span: sparse and exact Gaussian processes, kernel ridge regression."""
 
 from __future__ import annotations
 

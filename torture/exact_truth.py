@@ -1,9 +1,9 @@
 """What certificates claim, in exact arithmetic but for 50 and more digits: least squares.
 
 Everything is computed by the textbook from numbers of `exact_kernels.MP`; `enough_digits` chooses
-how many digits the condition of the matrix needs. No result is believed because it was computed with
-many digits: a minimum lies between the dual value of the solution found and its primal value, and
-these must agree.
+how many digits the condition of the matrix needs. No result is believed because it was computed
+with many digits: a minimum lies between the dual value of the solution found and its primal value,
+and these must agree.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _log = np.frompyfunc(MP.log, 1, 1)
 
 @contextmanager
 def enough_digits(largest: float, noise: float, weight: float = 1.0) -> Iterator[None]:
-    """Compute with 60 digits and those that K + σ²W⁻¹ loses: three times log10 k·w/σ² is plenty."""
+    """Compute with 65 digits and those that K + σ²W⁻¹ loses: twice log10 k·w/σ² is plenty."""
     lost = np.log10(max(largest, 1e-300)) + np.log10(max(weight, 1e-300)) - np.log10(noise)
     with MP.workdps(DIGITS + 15 + int(2 * max(lost, 0.0))):
         yield

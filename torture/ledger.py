@@ -59,8 +59,8 @@ class Ledger:
             self.count(f"violations, {self.difficulty}")
             self.count(f"violations, {self.difficulty}, {self.estimator} {what}")
             self.fail(
-                f"{what}: {end} bound {claimed!r}, the truth is {MP.nstr(MP.mpf(truth), 17)}: wrong "
-                f"by {excess:.2g} of it"
+                f"{what}: {end} bound {claimed!r}, the truth is {MP.nstr(MP.mpf(truth), 17)}: "
+                f"wrong by {excess:.2g} of it"
             )
 
     def certificate(
