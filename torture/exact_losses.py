@@ -22,9 +22,10 @@ import numpy as np
 from torture.exact_kernels import MP, Numbers
 
 WIDTHS = 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6
-_STEPS = 30
+_STEPS = 60
+_KINKED_STEPS = 15
 _FARTHEST = 1e4
-_SMALLEST = 1e-45
+_SMALLEST = 1e-75
 """Relative decrease at which Newton's method ends."""
 
 _exp = np.frompyfunc(MP.exp, 1, 1)
@@ -155,61 +156,60 @@ def squared_tube(epsilon: float) -> Loss:
     )
 
 
-Hinges = Callable[[Numbers], list[tuple[Any, Numbers, Numbers]]]
-"""From y to (factor, a, s) such that ℓ = Σ factor·max(0, a + s f)."""
+Hinges = Callable[[Numbers], list[tuple[Any, Numbers, Numbers, bool]]]
+"""From y to (factor, a, s, bent) such that ℓ = Σ factor·max(0, a + s f), or a + s f if not bent."""
 
 
-def hinge(y: Numbers) -> list[tuple[Any, Numbers, Numbers]]:
+def hinge(y: Numbers) -> list[tuple[Any, Numbers, Numbers, bool]]:
     """max(0, 1 - yf)."""
-    return [(MP.one, 0 * y + 1, -y)]
+    return [(MP.one, 0 * y + 1, -y, True)]
 
 
 def tube(epsilon: float) -> Hinges:
     """max(0, |y - f| - ε)."""
     e = MP.mpf(epsilon)
-    return lambda y: [(MP.one, y - e, 0 * y - 1), (MP.one, -y - e, 0 * y + 1)]
+    return lambda y: [(MP.one, y - e, 0 * y - 1, True), (MP.one, -y - e, 0 * y + 1, True)]
 
 
 def pinball(low: float, high: float) -> Hinges:
     """``high`` times y - f where that is positive, ``low`` times it where it is negative."""
-    return lambda y: [(MP.mpf(high), y, 0 * y - 1), (-MP.mpf(low), -y, 0 * y + 1)]
+    flat, steep = MP.mpf(low), MP.mpf(high) - MP.mpf(low)
+    return lambda y: [(flat, y, 0 * y - 1, False), (steep, y, 0 * y - 1, True)]
 
 
 def of_hinges(hinges: Hinges, width: Any = None) -> Loss:
     """The loss, with kinks rounded over ``width`` for its derivatives and, if given, its value."""
 
+    def share(u: Numbers, bent: bool) -> Numbers:
+        """How much of its slope a hinge has: slopes between those at a kink are slopes, too."""
+        return _where(u > width, MP.one, _where(u > 0, u / width, 0 * u)) if bent else 0 * u + 1
+
     def value(f: Numbers, y: Numbers) -> Numbers:
         total = 0 * y
-        for factor, a, s in hinges(y):
+        for factor, a, s, bent in hinges(y):
             u = a + s * f
-            linear = _where(u > 0, u, MP.zero)
-            if width is not None:
-                linear = _where(u > width, u - width / 2, linear * linear / (2 * width))
-            total = total + factor * linear
+            if bent:
+                up = _where(u > 0, u, MP.zero)
+                if width is not None:
+                    up = _where(u > width, u - width / 2, up * up / (2 * width))
+                u = up
+            total = total + factor * u
         return total
 
     def slope(f: Numbers, y: Numbers) -> Numbers:
-        total = 0 * y
-        for factor, a, s in hinges(y):
-            u = a + s * f
-            total = total + factor * s * _where(u > width, MP.one, _where(u > 0, u / width, 0 * u))
-        return total
+        return sum((k * s * share(a + s * f, bent) for k, a, s, bent in hinges(y)), 0 * y)
 
     def bend(f: Numbers, y: Numbers) -> Numbers:
         total = 0 * y
-        for factor, a, s in hinges(y):
+        for factor, a, s, bent in hinges(y):
             u = a + s * f
             inside = np.asarray(u > 0, dtype=bool) & np.asarray(u <= width, dtype=bool)
-            total = total + factor * s * s * _where(inside, 1 / width, MP.zero)
+            if bent:
+                total = total + factor * s * s * _where(inside, 1 / width, MP.zero)
         return total
 
     def dual(f: Numbers, y: Numbers) -> Numbers:
-        # Slopes of rounded kinks are slopes between those of the loss itself at its kinks.
-        total = 0 * y
-        for factor, a, s in hinges(y):
-            u = a + s * f
-            total = total + factor * a * _where(u > width, MP.one, _where(u > 0, u / width, 0 * u))
-        return total
+        return sum((k * a * share(a + s * f, bent) for k, a, s, bent in hinges(y)), 0 * y)
 
     return Loss(value, slope, bend, dual)
 
@@ -267,11 +267,12 @@ class Machine:
         if isinstance(loss, Loss):
             point = self._newton(loss, *point)
             return self._dual(loss, *point), self._value_at(loss, *point)
-        unit = max(1, *(abs(v) for v in self.y))
+        middle = sorted(self.y)[len(self.y) // 2]
+        unit = max(abs(v - middle) for v in self.y) or MP.one
         ends = []
         for width in WIDTHS:
             rounded = of_hinges(loss, MP.mpf(width) * unit)
-            point = self._newton(rounded, *point)
+            point = self._newton(rounded, *point, steps=_KINKED_STEPS)
             ends.append((self._dual(rounded, *point), self._value_at(of_hinges(loss), *point)))
             on_kinks = self._polished(loss, MP.mpf(width) * unit, *point)
             if on_kinks is not None:
@@ -290,62 +291,63 @@ class Machine:
         return linear - slopes @ self.K @ slopes / (2 * self.alpha)
 
     def _polished(self, hinges: Hinges, width: Any, c: Numbers, b: Any) -> Any:
-        """Dual and primal value with rows inside of kinks put on them; None if that is not best."""
+        """Dual and primal value with rows inside of kinks put on them; None if that is not best.
+
+        D = Σ w·factor·t·(a + so) - c'Kc/2α for c = -Σ w·factor·t·s and 0 ≤ t ≤ 1.
+        """
         g = self.K @ c / self.alpha + b + self.o
-        fixed, kinks = 0 * self.y, {}
-        for factor, a, s in hinges(self.y):
+        parts = hinges(self.y)
+        shares = [0 * self.y + (0 if bent else 1) for *_, bent in parts]
+        kinks: dict[int, int] = {}
+        for number, (_, a, s, bent) in enumerate(parts):
             u = a + s * g
-            for i in range(len(u)):
+            for i in range(len(u) if bent else 0):
                 if u[i] > width:
-                    fixed[i] = fixed[i] - self.w[i] * factor * s[i]
+                    shares[number][i] = MP.one
                 elif u[i] > 0:
                     if i in kinks:
                         return None
-                    kinks[i] = (-a[i] / s[i] - self.o[i], -self.w[i] * factor * s[i])
-        k = sorted(kinks)
-        n = len(k)
+                    kinks[i] = number
+
+        def coefficients() -> Numbers:
+            terms = zip(parts, shares, strict=True)
+            return -self.w * sum((k * s * t for (k, _, s, _), t in terms), 0 * self.y)
+
+        rows, fixed = sorted(kinks), coefficients()
+        n = len(rows)
         if not n:
             return None
-        system = np.full((n + 1, n + 1), MP.zero, dtype=object)
-        system[:n, :n] = self.K[np.ix_(k, k)] / self.alpha
-        system[:n, n] = system[n, :n] = MP.one
-        # A row on a kink may have another slope besides, from hinges that it is beyond.
-        known = self.K[k] @ fixed / self.alpha
-        right = np.array([kinks[i][0] for i in k] + [MP.zero], dtype=object)
-        right[:n] = right[:n] - known
-        right[n] = -fixed.sum()
+        system = np.full((n + 1, n + 1), MP.one, dtype=object)
+        system[:n, :n] = self.K[np.ix_(rows, rows)] / self.alpha
+        system[n, n] = MP.zero
+        known = self.K[rows] @ fixed / self.alpha
+        right = [-parts[kinks[i]][1][i] / parts[kinks[i]][2][i] - self.o[i] for i in rows]
+        right = np.append(np.array(right, dtype=object) - known, -fixed.sum())
         try:
             found = solve(system, right) if self.intercept else solve(system[:n, :n], right[:n])
         except ArithmeticError:
             return None
-        for i, value in zip(k, found[:n], strict=True):
-            if not 0 <= value / kinks[i][1] <= 1:
+        for i, value in zip(rows, found[:n], strict=True):
+            factor, _, s, _ = parts[kinks[i]]
+            t = -value / (self.w[i] * factor * s[i])
+            if not 0 <= t <= 1:
                 return None
-            fixed[i] = fixed[i] + value
-        b = found[n] if self.intercept else MP.zero
-        most = self._value_at(of_hinges(hinges), fixed, b)
-        shares = MP.zero
-        f = self.K @ fixed / self.alpha
-        # D = Σ w·factor·t·(a + so) - c'Kc/2α with t = 1 beyond a kink and 0 before it.
-        g = f + b + self.o
-        for factor, a, s in hinges(self.y):
-            u = a + s * g
-            for i in range(len(u)):
-                if i in kinks and abs(u[i]) <= MP.mpf(10) ** -30 * (1 + abs(a[i])):
-                    t = found[k.index(i)] / kinks[i][1]
-                else:
-                    t = MP.one if u[i] > 0 else MP.zero
-                shares += self.w[i] * factor * t * (a[i] + s[i] * self.o[i])
-        least = shares - fixed @ f / 2
-        return (least, most) if most - least <= MP.mpf(10) ** -25 * abs(most) else None
+            shares[kinks[i]][i] = t
+        c, b = coefficients(), found[n] if self.intercept else MP.zero
+        terms = zip(parts, shares, strict=True)
+        linear = sum(self.w @ (k * t * (a + s * self.o)) for (k, a, s, _), t in terms)
+        low = linear - c @ self.K @ c / (2 * self.alpha)
+        high = self._value_at(of_hinges(hinges), c, b)
+        return (low, high) if high - low <= MP.mpf(10) ** -25 * abs(high) else None
 
     def _value_at(self, loss: Loss, c: Numbers, b: Any) -> Any:
         f = self.K @ c / self.alpha
         return self.value(loss, f, c @ f / self.alpha, b)
 
-    def _newton(self, loss: Loss, c: Numbers, b: Any) -> tuple[Numbers, Any]:
+    def _newton(self, loss: Loss, c: Numbers, b: Any, steps: int = _STEPS) -> tuple[Numbers, Any]:
         """Steps of c + D(Kc/α + b) = a + D(f + b), 1'c = 0, each with a search along its line."""
-        for _ in range(_STEPS):
+        farthest = _FARTHEST * max(1, *(abs(v) for v in self.y))
+        for _ in range(steps):
             f = self.K @ c / self.alpha
             a = -self.w * loss.slope(f + b + self.o, self.y)
             D = self.w * loss.bend(f + b + self.o, self.y)
@@ -366,7 +368,7 @@ class Machine:
                 break
             # Exponentials of a step too far have exponents of astronomic length.
             largest = max(abs(v) for v in moved + shift)
-            t = _along(fall, begin, min(MP.one, _FARTHEST / largest))
+            t = _along(fall, begin, min(MP.one, farthest / largest))
             c, b = c + t * step, b + t * shift
         return c, b
 
