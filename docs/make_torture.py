@@ -48,6 +48,8 @@ def tables(run):
         f"NumPy {machine['numpy']}, scikit-learn {machine['scikit-learn']}.*",
         "",
     ]
+    if not run["fuzzers"]:
+        return "\n".join([*lines, "None yet.", ""])
     rows = [("fuzzer", "seeds", "failed", "minutes of one core")]
     for name, found in run["fuzzers"].items():
         minutes = f"{found['seconds'] / 60:.0f}"

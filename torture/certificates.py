@@ -8,7 +8,14 @@ import numpy as np
 
 from torture import Fuzzer, Report
 from torture.certified_hulls import check_boosting, check_given_atoms, check_hull, check_mixture
-from torture.certified_losses import check_classifier, check_glm, check_lp, check_svc, check_svr
+from torture.certified_losses import (
+    check_classifier,
+    check_glm,
+    check_lp,
+    check_one_class,
+    check_svc,
+    check_svr,
+)
 from torture.certified_others import (
     check_feature_map,
     check_full_scale,
@@ -30,6 +37,7 @@ CHECKS = {
     check_svc: 1,
     check_svr: 1,
     check_lp: 1,
+    check_one_class: 1,
     check_hull: 1,
     check_boosting: 1,
     check_mixture: 1,

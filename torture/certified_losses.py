@@ -12,6 +12,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from pursuit import (
+    LowRankOneClassSVM,
     LowRankSVC,
     LowRankSVR,
     LPMachineClassifier,
@@ -284,6 +285,43 @@ def check_svr(rng: np.random.Generator, seed: int) -> Report:
         costs = _costs(C, problem.w[there])
         columns = [(column[there], costs, loss) for column in y.reshape(m, -1).T]
         spans.judge(ledger, found, columns, 1.0, model.intercept_, kind=kind)
+    return ledger.report
+
+
+def check_one_class(rng: np.random.Generator, seed: int) -> Report:
+    """`LowRankOneClassSVM`: ½‖f‖² + Σs max(0, ρ - f) - νρΣs, beside a machine of all functions."""
+    problem = _problem(rng)
+    m, nu = len(problem.X), float(rng.uniform(0.05, 1.0))
+    kind = str(rng.choice(["exact", "exact", "diagonal"]))
+    arguments = {"nu": nu, "certificate": kind, "random_state": seed, "n_jobs": 1}
+    models = []
+    try:
+        for n_basis in (int(rng.integers(1, m + 2)), m):
+            model = LowRankOneClassSVM(
+                problem.kernel, n_basis=n_basis, **arguments, **problem.arguments
+            ).fit(problem.X, sample_weight=problem.weights)
+            models.append(model)
+    except Exception as error:
+        return refused(problem, "LowRankOneClassSVM", error)
+    largest = largest_value(models[0], problem)
+    ledger = opened(problem, "LowRankOneClassSVM", largest, largest)
+    with MP.workdps(80):
+        values = []
+        for model in models:
+            spans = Expansions(problem, model)
+            s, f = numbers(problem.w[spans.there]), spans.f[:, 0]
+            # The certificate is about f with its best ρ, which is one of its values; the stored
+            # one is a little lower.
+            best = min(
+                s @ np.array([max(rho - each, MP.zero) for each in f], dtype=object)
+                - MP.mpf(nu) * rho * s.sum()
+                for rho in f
+            )
+            values.append(spans.norms[0] / 2 + best)
+        for model, own in zip(models, values, strict=True):
+            found = [model.certificate_, model.certify(problem.X, problem.weights)]
+            for each in found:
+                ledger.certificate(each, kind, [own], [min(values)])
     return ledger.report
 
 

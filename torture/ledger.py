@@ -28,6 +28,8 @@ class Ledger:
         self.estimator, self.difficulty, self._about = estimator, difficulty, about
         self.report = Report()
         self.count(f"problems, {difficulty}")
+        # What there is none of is said, too.
+        self.count(f"violations, {difficulty}", 0)
 
     def count(self, what: str, number: int = 1) -> None:
         """Add to a count."""
