@@ -26,7 +26,7 @@ from torture import Report
 from torture.certified_spans import items, opened, points, refused
 from torture.exact_kernels import MP, Numbers, exact, numbers
 from torture.exact_losses import softplus
-from torture.hard_problems import Problem, draw
+from torture.hard_problems import Problem, difficulty, draw
 from torture.ledger import Ledger
 
 _exp = np.frompyfunc(MP.exp, 1, 1)
@@ -123,7 +123,9 @@ def check_given_atoms(rng: np.random.Generator, seed: int) -> Report:
     """`minimize_over_hull` for a matrix of atoms."""
     m, n = int(rng.integers(2, 25)), int(rng.integers(1, 30))
     atoms = rng.normal(size=(m, n)) * float(10.0 ** rng.uniform(-6, 6))
+    kind = "easy"
     if rng.random() < 0.3:
+        kind = "hard"
         atoms = atoms + float(10.0 ** rng.uniform(0, 6)) * np.abs(atoms).max()
     unit = float(np.abs(atoms).max())
     name = str(rng.choice(["squared", "logistic", "exponential", "log-exp", "likelihood"]))
@@ -141,7 +143,7 @@ def check_given_atoms(rng: np.random.Generator, seed: int) -> Report:
     }[name]()
     atoms = np.abs(atoms) if name == "likelihood" else atoms
     step = str(rng.choice(["corrective", "joint", "frank-wolfe"]))
-    ledger = Ledger(f"minimize_over_hull {name}", "easy", f"m={m}, n={n}, scale={unit:.1e}")
+    ledger = Ledger(f"minimize_over_hull {name}", kind, f"m={m}, n={n}, scale={unit:.1e}")
     runs = []
     for n_terms, tol in ((int(rng.integers(1, n + 1)), 1e-6), (n, 1e-14)):
         try:
@@ -236,9 +238,15 @@ def check_mixture(rng: np.random.Generator, seed: int) -> Report:
         ).fit(X, None, problem.weights)
     except Exception as error:
         return refused(problem, "HullMixture", error)
-    ledger = Ledger("HullMixture", "easy", f"{kind}, m={len(X)}, X up to {np.abs(X).max():.1e}")
+    there = problem.present
+    # Rounding of X counts in units of the deviations.
+    far = float(np.max(np.abs(X[there]).max(axis=0) / np.maximum(X[there].std(axis=0), 1e-300)))
+    ledger = Ledger(
+        "HullMixture",
+        difficulty(len(X), far**2, 1.0, 1.0),
+        f"{kind}, m={len(X)}, |X|/std {far:.1e}",
+    )
     with MP.workdps(DIGITS):
-        there = problem.present
         w, rows = numbers(problem.w[there]), numbers(X[there])
         w = w / w.sum()
         own = _log_density(rows, w, model)
