@@ -114,6 +114,8 @@ class Run:
 
     def until(self, seconds: float, most: int | None = None) -> None:
         """Begin seeds for so long, or so many of them, and wait for those begun."""
+        for worker in self._workers:
+            worker.open()
         began = told = time.monotonic()
         begun = 0
         try:

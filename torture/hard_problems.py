@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
 
 EPS = float(np.finfo(np.float64).eps)
-NEW_ROWS = 14
+NEW_ROWS = 20
 KERNELS = (
     *("rbf", "laplacian", "poly2", "poly3", "linear", "matern12", "matern32", "matern52"),
     *("scales", "sum", "precomputed"),

@@ -65,17 +65,26 @@ class Worker:
         self._package, self._limit = package, limit
         self._process: multiprocessing.process.BaseProcess | None = None
         self._task: tuple[str, int] | None = None
-        self._began = 0.0
+        self._began, self._ready = 0.0, False
 
     @property
     def task(self) -> tuple[str, int] | None:
         """What it works on: fuzzer and seed."""
         return self._task
 
+    def open(self) -> None:
+        """Begin its process, if there is none; it becomes ready by itself."""
+        if self._process is None:
+            self._pipe, theirs = _SPAWN.Pipe()
+            self._process = _SPAWN.Process(target=_serve, args=(theirs, self._package))
+            self._process.start()
+            self._ready = False
+            theirs.close()
+
     def start(self, fuzzer: str, seed: int) -> None:
         """Give it a seed."""
-        if self._process is None:
-            self._launch()
+        self.open()
+        self._wait_until_ready()
         self._task, self._began = (fuzzer, seed), time.monotonic()
         # A process that died in between is noticed by `result`.
         with contextlib.suppress(OSError):
@@ -113,14 +122,12 @@ class Worker:
         process.join(10)
         self._pipe.close()
 
-    def _launch(self) -> None:
-        self._pipe, theirs = _SPAWN.Pipe()
-        self._process = _SPAWN.Process(target=_serve, args=(theirs, self._package))
-        self._process.start()
-        theirs.close()
+    def _wait_until_ready(self) -> None:
+        if self._ready:
+            return
         try:
             self._pipe.recv()
         except EOFError:
-            self._process.join(10)
-            self._process = None
+            self.stop()
             raise RuntimeError("A worker process ended before its first seed: see above.") from None
+        self._ready = True
