@@ -62,6 +62,11 @@ def test_the_tables_of_the_benchmarks_are_those_of_the_results(monkeypatch):
     assert text("docs/benchmarks/tables.inc") == tables, "run python docs/make_benchmarks.py"
 
 
+def test_the_tables_of_the_fuzzers_are_those_of_the_results():
+    tables = script("make_torture").current()
+    assert text("docs/torture.inc") == tables, "run python docs/make_torture.py"
+
+
 def test_every_work_in_the_bibliography_is_cited():
     works = re.findall(r"^@\w+\{(\w+),", text("docs/references.bib"), re.MULTILINE)
     pages = [path for path in DOCS.rglob("*") if path.suffix in (".rst", ".md")]
