@@ -81,7 +81,9 @@ def test_all_rows_as_basis_leave_no_doubt(waves, rough_kernel, weighted_scale, n
     mean, scale = weighted_scale(data.y, weights)
     Y = (data.y.reshape(70, -1) - mean) / scale
     exact = log_evidence(rough_kernel(data.X), Y, 0.1, weights)
-    np.testing.assert_allclose(model.log_evidence_bounds_, (exact, exact), rtol=1e-7)
+    # What is left between them is room for rounding.
+    np.testing.assert_allclose(model.log_evidence_bounds_, (exact, exact), rtol=1e-5)
+    assert model.log_evidence_bounds_.lower <= exact <= model.log_evidence_bounds_.upper
     assert not model.log_evidence_bounds_.loose
     assert "tight" in str(model.log_evidence_bounds_)
 

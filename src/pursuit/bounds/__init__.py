@@ -31,7 +31,7 @@ from pursuit.bounds.compression import (
     kpca_bound,
     matching_pursuit_bound,
 )
-from pursuit.bounds.evidence import EvidenceBounds, evidence_bounds
+from pursuit.bounds.evidence import EvidenceBounds, StatisticsRounding, evidence_bounds
 from pursuit.bounds.rates import (
     IN_EXPECTATION,
     greedy_rate_bound,
@@ -60,6 +60,7 @@ __all__ = [
     "Certificate",
     "CertificatePath",
     "EvidenceBounds",
+    "StatisticsRounding",
     "balanced",
     "circle_shift",
     "companion_lower_bound",

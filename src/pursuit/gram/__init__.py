@@ -4,7 +4,7 @@ All work whose cost grows with the number of rows happens here, over fixed block
 Imports kernels, rows and linalg.
 """
 
-from pursuit.gram.arithmetic import ItemArithmetic, RowArithmetic
+from pursuit.gram.arithmetic import ItemArithmetic, RowArithmetic, kernel_share
 from pursuit.gram.column_products import (
     ColumnProducts,
     InnerProducts,
@@ -78,6 +78,7 @@ __all__ = [
     "kernel_diagonal",
     "kernel_features",
     "kernel_product",
+    "kernel_share",
     "kernel_times",
     "kernel_transpose_times",
     "landmark_errors",

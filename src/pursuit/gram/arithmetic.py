@@ -21,7 +21,14 @@ from pursuit.gram.products import kernel_product, kernel_times, summed_terms
 from pursuit.kernels import Extent, Kernel
 from pursuit.linalg import Workers
 from pursuit.rounding import KernelError, Rounded, dots, sizes, weight
-from pursuit.rows import RowSource, len_items
+from pursuit.rows import (
+    BLOCK_ROWS,
+    DistributedRows,
+    RowSource,
+    StreamedRows,
+    Table,
+    len_items,
+)
 
 
 @dataclass(frozen=True)
@@ -101,6 +108,18 @@ class RowArithmetic:
         value = kernel_product(self.rows, self.kernel, vectors, self.workers, after_block)
         reach = weight(self.sizes, vectors)
         return self.error.product(value, self.sizes, reach, summed_terms(self.rows))
+
+
+def kernel_share(rows: RowSource, kernel: Kernel, points: Any) -> float:
+    """How exact values between rows and points are; of rows that are not in memory, that of points.
+
+    Reading a file once more would cost more than the answer is worth.
+    """
+    extent = Extent.of(points)
+    if not isinstance(rows, DistributedRows | StreamedRows | Table):
+        for _, items in rows.blocks(BLOCK_ROWS):
+            extent = extent.joined(Extent.of(items))
+    return kernel.error(extent)
 
 
 def _look(kernel: Kernel, workers: Workers) -> Block[tuple[NDArray[Any], Extent]]:

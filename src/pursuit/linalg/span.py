@@ -29,6 +29,10 @@ _GUARD = 16
 _ROUNDINGS = 8.0
 """The error of a product or a factor is taken to be this many roundings, times √n."""
 
+_TYPICAL, _PROVED_OVER_TYPICAL = 4.0, 64.0
+"""Error of a kernel value in units of rounding, and how far proven bounds lie above what is seen.
+More of the first or less of the second loosens bounds on the evidence."""
+
 _TOLERATED = 64.0
 """Landmarks are used while squares in their span are known to this many times √rounding."""
 
@@ -104,9 +108,27 @@ class SpanSolution:
     @single_threaded_blas()
     def rounding(self, dtype: DTypeLike = np.float64) -> float:
         """The share of σ² by which rounding may have changed V'WV, statistics summed in dtype."""
+        return min(self._digits_lost(dtype), LOST_DIGITS)
+
+    @single_threaded_blas()
+    def statistics_rounding(
+        self, share: float, dtype: DTypeLike = np.float64
+    ) -> tuple[Floats, float, float, bool]:
+        """The size of R⁻¹ per row, errors of RR' and of sums over rows, and whether V was formed.
+
+        Sums of many terms round as random signs do (Higham and Mary 2019), not as in the worst
+        case: a row of R⁻¹ counts with its norm, and values of the kernel with a part of what can
+        be proved of them, ``share``. In float32 all of the arithmetic is coarser by one factor.
+        """
+        coarser = float(np.finfo(dtype).eps) / EPS
+        sizes = np.linalg.norm(self.R, axis=1)
+        spread = np.linalg.norm(invert_lower(self.R) * sizes, axis=1)
+        kernel = max(_TYPICAL * EPS, share / _PROVED_OVER_TYPICAL)
+        return spread, kernel, coarser * kernel, self._digits_lost(dtype) > LOST_DIGITS
+
+    def _digits_lost(self, dtype: DTypeLike) -> float:
         inner = ((self.R @ self.L) ** 2).sum(axis=1) - self.noise * (self.R**2).sum(axis=1)
-        largest = float(inner.max(initial=0.0))
-        return min(gram_rounding(self.R, largest, self.noise, dtype), LOST_DIGITS)
+        return gram_rounding(self.R, float(inner.max(initial=0.0)), self.noise, dtype)
 
     @property
     def size(self) -> int:

@@ -16,7 +16,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
-from pursuit.bounds import Bound, Certificate, EvidenceBounds, evidence_bounds
+from pursuit.bounds import (
+    Bound,
+    Certificate,
+    EvidenceBounds,
+    StatisticsRounding,
+    evidence_bounds,
+)
 from pursuit.estimators.arguments import (
     CHECKPOINT,
     DTYPE,
@@ -863,6 +869,7 @@ class SparseGPRegressor(
             bounds = [part.log_evidence_bounds_ for part in self._parts]
             lower, upper = (float(sum(ends)) for ends in zip(*bounds, strict=True))
             return EvidenceBounds(lower, upper, sum(one.n_values for one in bounds))
-        span = self._solution
-        rounding = span.rounding(self.dtype)
-        return evidence_bounds(span.L, span.z, noise=self.noise_, rounding=rounding, **self._sums)
+        span, sums = self._solution, dict(self._sums)
+        share = sums.pop("share", 0.0)
+        known = StatisticsRounding(*span.statistics_rounding(share, self.dtype))
+        return evidence_bounds(span.L, span.z, noise=self.noise_, rounding=known, **sums)

@@ -19,7 +19,7 @@ from pursuit.estimators.saving import made_of, saved_parts
 from pursuit.estimators.span.certify import Certifier
 from pursuit.estimators.span.search import span_model
 from pursuit.estimators.warning import kept
-from pursuit.gram import GramStatistics, kernel_times
+from pursuit.gram import GramStatistics, kernel_share, kernel_times
 from pursuit.greedy import Path, Problem, SpanFit, solve_in_span
 from pursuit.linalg import SpanSolution, invert_lower
 from pursuit.rows import OutputGroup, Sample, draw_rows, has_gaps, output_groups
@@ -69,13 +69,15 @@ def fit_groups(fitted: SpanFit, problem: Problem) -> list[GroupFit]:
         own = problem.restricted(group)
         found = own.statistics(fitted.pool.items, whitener=whitener)
         solution = SpanSolution.from_whitened(R, found.gram, found.cross, problem.noise)
-        fits.append(GroupFit(group, solution, row_sums(found, own.sample.weights)))
+        share = kernel_share(own.sample.rows, own.kernel, fitted.pool.items)
+        fits.append(GroupFit(group, solution, row_sums(found, own.sample.weights, share)))
     return fits
 
 
-def row_sums(found: GramStatistics, weights: Floats) -> dict[str, Any]:
+def row_sums(found: GramStatistics, weights: Floats, share: float) -> dict[str, Any]:
     """What a model keeps of the sums over its rows, beside its solution."""
     return {
+        "share": share,
         "target_norms": found.target_norms,
         "trace": found.trace,
         "n_rows": found.n_rows,

@@ -60,7 +60,7 @@ from pursuit.estimators.span.search import (
 )
 from pursuit.estimators.span.steps import StepFit
 from pursuit.estimators.warning import kept, warn
-from pursuit.gram import GramStatistics
+from pursuit.gram import GramStatistics, kernel_share
 from pursuit.greedy import (
     Clock,
     CostMeter,
@@ -447,7 +447,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
             self._forget(share)
         self._weighted |= weighted
         if added is not None:
-            self._absorb(added, float(np.log(sample.weights).sum()))
+            self._absorb(added, float(np.log(sample.weights).sum()), self._share(problem))
 
     @available_if(_takes_rows)
     def leave_one_out(
@@ -542,7 +542,9 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
             sums = other._sums
             rows = {key: sums[key] for key in ("target_norms", "trace", "n_rows")}
             model._absorb(
-                GramStatistics(gram, cross, weight=np.nan, **rows), sums["sum_log_weights"]
+                GramStatistics(gram, cross, weight=np.nan, **rows),
+                sums["sum_log_weights"],
+                sums.get("share", 0.0),
             )
             model._weighted |= other._weighted
         return model
@@ -569,6 +571,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
             "trace": 0.0,
             "n_rows": 0,
             "sum_log_weights": 0.0,
+            "share": self._sums.get("share", 0.0),
         }
         model._weighted = False
         model._update(self._factors.emptied())
@@ -722,7 +725,12 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
             "trace": fitted.trace,
             "n_rows": problem.sample.n_rows,
             "sum_log_weights": float(np.log(problem.sample.weights).sum()),
+            "share": self._share(problem),
         }
+
+    def _share(self, problem: Problem) -> float:
+        """How exact values of the kernel are, between these rows and the basis."""
+        return kernel_share(problem.sample.rows, problem.kernel, self._points)
 
     @staticmethod
     def _as_far_as_read(fitted: SpanFit | StepFit, problem: Problem) -> Problem:
@@ -828,7 +836,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         self._weighted |= sums["n_rows"] > 0
         self._update(self._factors.scaled(share))
 
-    def _absorb(self, added: GramStatistics, sum_log_weights: float) -> None:
+    def _absorb(self, added: GramStatistics, sum_log_weights: float, share: float) -> None:
         """Add statistics, in whitened coordinates, of rows that are not counted yet."""
         sums = self._sums
         self._sums = {
@@ -836,6 +844,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
             "trace": sums["trace"] + added.trace,
             "n_rows": sums["n_rows"] + added.n_rows,
             "sum_log_weights": sums["sum_log_weights"] + sum_log_weights,
+            "share": max(sums.get("share", 0.0), share),
         }
         self._update(self._factors.plus(added.gram, added.cross))
 
