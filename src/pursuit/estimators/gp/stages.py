@@ -60,12 +60,14 @@ from pursuit.tuning import (
     Mover,
     NoiseRange,
     Ridged,
+    are_few,
     at_bounds,
     calibrate,
     error_curve,
     first_scales,
     flat_size,
     grow_additive,
+    learn_few,
     learn_fixed,
     learn_given,
     learn_noise,
@@ -207,6 +209,9 @@ def learn(
         return search_kernel(data, judges, known, deviations, power, noise, **search)
     if kernel is None and classes and not known.levels:
         return learn_shape(data, deviations, power, noise, **search)
+    if kernel is None and not known.levels and are_few(sample.n_rows, len(deviations)):
+        scales = first_scales(deviations, known)
+        return learn_few(data, scales, power, noise, **search)
     if kernel is None:
         return learn_fixed(data, known, deviations, power, noise, **search)
     core, _ = without_white(kernel)
