@@ -364,14 +364,19 @@ class LeftOut:
 
 
 def calibrate(
-    solution: Ridged, rows: LeavableRows[Ridged], *, keep_ridge: bool = False
+    solution: Ridged, rows: LeavableRows[Ridged], *, keep_ridge: bool = False, factor: float = 1.0
 ) -> tuple[Ridged, Calibration]:
-    """Choose the ridge by leave-one-out error and the spread by leave-one-out log density."""
+    """Choose the ridge by leave-one-out error and the spread by leave-one-out log density.
+
+    The rows that are left out may have had a part in hyper-parameters: the spread is multiplied by
+    ``factor``.
+    """
     missed = rows.missed()
     before = LeftOut.of(rows, missed, solution)
     chosen = solution if keep_ridge else _best_ridge(solution, rows)
     after = before if chosen is solution else LeftOut.of(rows, missed, chosen)
     spread = fit_spread(after, start=chosen.noise)
+    spread = PredictiveVariance(factor * spread.noise, factor * spread.missed)
     return chosen, Calibration(
         noise_before=solution.noise,
         noise=chosen.noise,

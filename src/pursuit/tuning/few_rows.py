@@ -3,57 +3,63 @@
 A handful of rows fits almost any hyper-parameters, and those of the largest evidence fit best: they
 explain noise, and their error bars are too narrow. Three things keep few rows honest:
 
-1. Logarithms of variance, length scales and noise have weak Gaussian priors.
-2. All features have one length scale in units of their deviations, unless one for each of them is
-   better by Laplace's approximation of the evidence without hyper-parameters::
+1. The logarithms of variance, length scales and noise have weak Gaussian priors.
+2. All features share one length scale, in units of their deviations, unless one for each feature is
+   better by Laplace's approximation of the evidence of no particular θ::
 
-       log p(y) ≈ log p(y | θ̂) - ½‖S⁻¹(θ̂ - c)‖² - ½ log |SHS|
+       log p(y) ≈ log p(y | θ̂) - ½‖S⁻¹(θ̂ - c)‖² - ½ log |I + SHS|
 
-   with c and S² the means and variances of the priors and H the curvature of -log p(y, θ) at θ̂. A
+   with c and S² the means and variances of the priors and H = -∇² log p(y | θ) at the maximum θ̂. A
    length scale that the rows say nothing about costs nothing, one that is fitted to them does.
-3. θ is not known: kernel and noise are multiplied by one factor, which leaves predictions as they
-   are and widens the error bars to those of a mixture over θ.
+3. Kernel and noise are multiplied by one factor. It leaves predictions as they are and makes the
+   error bars as wide as those of a mixture over θ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from pursuit._types import Floats
-from pursuit.linalg import invert_spd
 from pursuit.kernels import compile_kernel
+from pursuit.linalg import invert_spd
 from pursuit.tuning.evidence import Evidence
 from pursuit.tuning.learning import (
     FAMILIES,
     Learned,
     LogPrior,
     NoiseRange,
+    Stage,
     common_kernel,
     family_kernel,
     first_rows,
     maximise,
     never,
     probe_features,
+    second_stage,
 )
 
-ROWS_PER_FEATURE, ENOUGH_ROWS = 10, 200
+_ROWS_PER_FEATURE, _ENOUGH_ROWS = 10, 200
 """Fewer rows for each feature, or fewer in all, are few. More: regularised more often."""
-VARIANCE_SD, SCALE_SD, NOISE_SD = 1.0, 1.0, 1.5
-NOISE_CENTRE = 0.1
-STARTS = 1.0, 0.25
+_VARIANCE_SD, _SCALE_SD, _NOISE_SD = 1.0, 1.0, 1.5
+"""Deviations of the priors of the logarithms. Smaller: few rows change less about the centres."""
+_NOISE_CENTRE = 0.1
+"""Centre of the noise's prior, as a part of the targets' mean square."""
+_STARTS = 1.0, 0.5, 0.25, 0.125
+"""Common length scales tried as starts, in units of the prior's centre."""
 _DIFFERENCE = 1e-3
-CURVED = 40
+"""Step by which slopes are compared, in units of the priors' deviations."""
+_MOST_CURVED = 128
+"""Most hyper-parameters whose curvature is found; beyond, each counts ½ log m, as in BIC."""
 
 
-def are_few(n_rows: float, n_features: int) -> bool:
-    """Whether hyper-parameters need regularisation."""
-    return n_rows < max(ENOUGH_ROWS, ROWS_PER_FEATURE * n_features)
+def are_few(n_rows: int, n_features: int) -> bool:
+    """Whether so many rows need what this module does."""
+    return n_rows < max(_ENOUGH_ROWS, _ROWS_PER_FEATURE * n_features)
 
 
 def learn_few(
@@ -66,147 +72,189 @@ def learn_few(
 ) -> Learned:
     """Learn kernel and noise from few rows, and widen the error bars by what is not known of them.
 
-    ``scales`` are where the length scales start: sd·√d.
+    The priors of the length scales are centred at ``scales``, that of the variance at
+    ``variance``. Noise that is given stays as it is, and the error bars with it.
     """
-    first = first_rows(data)
-    one = _one_scale(first, scales, variance, noise, late, **search)
-    best, stages = max(one, key=lambda c: c.score), [s for c in one for s in c.learned.stages]
-    if len(scales) > 1 and not late():
-        each = _scale_each(first, best, scales, variance, noise, late)
-        stages += [s for c in each for s in c.learned.stages]
-        best = max([best, *each], key=lambda c: c.score)
-    learned = replace(best.learned, stages=stages)
-    return learned if noise.fixed else widened(first, learned, best.prior)
+    few = _FewRows(replace(data, X=data.X / scales), variance, noise, late, search)
+    best, stages = few.best()
+    learned, data = replace(best.learned, stages=stages), few.data
+    learned = second_stage(data, learned, noise, late, prior=best.prior)
+    factor = 1.0 if noise.fixed else unknown_factor(data, learned, best.prior)
+    found = learned.kernel
+    kernel = family_kernel(learned.family, scales, variance, scales * found.k2.length_scale)
+    kernel.set_params(k1__constant_value=factor * found.k1.constant_value)
+    return replace(learned, kernel=kernel, noise=factor * learned.noise, factor=factor)
 
 
 @dataclass(frozen=True)
 class _Candidate:
+    """Hyper-parameters that were learned with a prior, and Laplace's log p(y)."""
+
     learned: Learned
     prior: LogPrior
     score: float
 
 
-def _one_scale(
-    data: Evidence, scales: Floats, variance: float, noise: NoiseRange, late: Any, **search: Any
-) -> list[_Candidate]:
-    found: list[_Candidate] = []
-    scaled = replace(data, X=data.X / scales)
-    for family in FAMILIES:
-        if found and late():
-            break
-        tried = []
-        for start in STARTS:
-            kernel = common_kernel(family, 1.0, variance, start)
-            prior = _prior(kernel, variance, np.zeros(1), noise)
-            tried.append(maximise(scaled, kernel, noise, family, prior=prior, late=late, **search))
-        best = max(tried, key=lambda t: t.evidence_per_row)
-        score = laplace(scaled, best, prior)
-        kernel = family_kernel(family, scales, variance, scales * best.kernel.k2.length_scale)
-        kernel = kernel.set_params(k1__constant_value=best.kernel.k1.constant_value)
-        learned = replace(best, kernel=kernel, stages=[s for t in tried for s in t.stages])
-        wide = _prior(kernel, variance, np.log(scales), noise)
-        found.append(_Candidate(learned, wide, score))
-    return found
+@dataclass(frozen=True)
+class _FewRows:
+    """The search for kernel and noise on rows in units of the first length scales."""
+
+    data: Evidence
+    variance: float
+    noise: NoiseRange
+    late: Callable[[], bool]
+    search: dict[str, Any]
+
+    def best(self) -> tuple[_Candidate, list[Stage]]:
+        """The best candidate, and the stages of all: families with one length scale, then more."""
+        stages: list[Stage] = []
+        starts = [common_kernel(_FIRST, 1.0, self.variance, start) for start in _STARTS]
+        best = self._families(max(starts, key=self._at), None, stages)
+        d = self.data.X.shape[1]
+        if d == 1 or self.late():
+            return best, stages
+        ones = np.ones(d)
+        probed = probe_features(self.first, ones, self.variance, self.noise)
+        for start in (ones * best.learned.kernel.k2.length_scale, probed):
+            kernel = family_kernel(best.learned.family, ones, self.variance, start)
+            best = self._better(kernel, best.learned.family, best, stages)
+        if np.size(best.learned.kernel.k2.length_scale) > 1:
+            best = self._families(best.learned.kernel, best, stages)
+        return best, stages
+
+    @cached_property
+    def first(self) -> Evidence:
+        """The rows on which kernels are compared."""
+        return first_rows(self.data)
+
+    def _families(
+        self, start: Any, best: _Candidate | None, stages: list[Stage]
+    ) -> _Candidate:
+        """The best of the families, each from the length scales of the one before."""
+        tried = () if best is None else (best.learned.family,)
+        for family in (one for one in _ORDER if one not in tried):
+            if best is not None:
+                if self.late():
+                    break
+                start = best.learned.kernel
+            best = self._better(self._of_family(family, start), family, best, stages)
+        assert best is not None
+        return best
+
+    def _of_family(self, family: str, like: Any) -> Any:
+        """A kernel of the family with the length scales of another."""
+        scales = like.k2.length_scale
+        if np.size(scales) == 1:
+            return common_kernel(family, 1.0, self.variance, float(scales))
+        return family_kernel(family, np.ones(len(scales)), self.variance, scales)
+
+    def _better(
+        self, kernel: Any, family: str, best: _Candidate | None, stages: list[Stage]
+    ) -> _Candidate:
+        """What is learned from a start, if it is better than the best so far."""
+        prior = self._prior(kernel)
+        options = {"prior": prior, "late": self.late, **self.search}
+        learned = maximise(self.first, kernel, self.noise, family, **options)
+        stages += learned.stages
+        value = learned.evidence_per_row * float(self.first.weights.sum())
+        if best is not None and value <= best.score:
+            return best  # the penalty cannot be negative
+        score = value - curvature_penalty(self.first, learned, prior)
+        if best is not None and score <= best.score:
+            return best
+        return _Candidate(learned, prior, score)
+
+    def _at(self, kernel: Any) -> float:
+        """Log p(y, θ) at a start."""
+        found = self.first.value_and_gradient(kernel, self.noise.start)
+        point = np.append(kernel.theta, np.log(self.noise.start))
+        prior = self._prior(kernel).value_and_gradient(point)[0]
+        return -np.inf if found is None else found[0] + prior
+
+    def _prior(self, kernel: Any) -> LogPrior:
+        n_scales = len(kernel.theta) - 1
+        level = _NOISE_CENTRE * self.variance
+        level = self.noise.start if self.noise.fixed else level
+        centre = np.concatenate([[np.log(self.variance)], np.zeros(n_scales), [np.log(level)]])
+        deviation = [_VARIANCE_SD, *np.full(n_scales, _SCALE_SD), _NOISE_SD]
+        return LogPrior(centre, np.array(deviation))
 
 
-def _scale_each(
-    data: Evidence, one: _Candidate, scales: Floats, variance: float, noise: NoiseRange, late: Any
-) -> list[_Candidate]:
-    family = one.learned.family
-    probed = probe_features(data, scales, variance, noise)
-    candidates = []
-    for starts in (one.learned.kernel.k2.length_scale, probed):
-        kernel = family_kernel(family, scales, variance, starts)
-        prior = _prior(kernel, variance, np.log(scales), noise)
-        tried = maximise(data, kernel, noise, family, prior=prior, late=late)
-        candidates.append(_Candidate(tried, prior, laplace(data, tried, prior)))
-    best = max(candidates, key=lambda c: c.score)
-    if best.score > one.score:
-        for other in FAMILIES:
-            if other != family and not late():
-                kernel = family_kernel(other, scales, variance, best.learned.kernel.k2.length_scale)
-                again = replace(noise, start=best.learned.noise)
-                tried = maximise(data, kernel, again, other, prior=prior, late=late)
-                candidates.append(_Candidate(tried, prior, laplace(data, tried, prior)))
-    return candidates
+_FIRST = "matern52"
+_ORDER = (_FIRST, *(family for family in FAMILIES if family != _FIRST))
+"""Families in the order in which they are tried."""
 
 
-def _prior(kernel: Any, variance: float, log_scales: Floats, noise: NoiseRange) -> LogPrior:
-    centre = np.concatenate([[np.log(variance)], log_scales, [np.log(NOISE_CENTRE * variance)]])
-    sd = np.concatenate([[VARIANCE_SD], np.full(len(log_scales), SCALE_SD), [NOISE_SD]])
-    if noise.fixed:
-        centre[-1] = np.log(noise.start)
-    return LogPrior(centre, sd)
+def curvature_penalty(data: Evidence, learned: Learned, prior: LogPrior) -> float:
+    """½ log |I + SHS|, not below 0; half the logarithm of the rows for each of very many numbers.
+
+    H is indefinite only where a bound or the last step ended the search: directions in which it
+    falls count nothing.
+    """
+    p = len(prior.centre)
+    if p > _MOST_CURVED:
+        return 0.5 * p * float(np.log(len(data.X)))
+    values = np.linalg.eigvalsh(curvature(data, learned, np.diag(prior.deviation)))
+    return float(0.5 * np.log1p(np.maximum(values, 0.0)).sum())
 
 
-def laplace(data: Evidence, learned: Learned, prior: LogPrior) -> float:
-    """Laplace's approximation."""
-    rows = float(data.weights.sum())
-    H = curvature(data, learned, prior, np.diag(prior.deviation))
-    penalty = 0.5 * np.log(np.maximum(np.linalg.eigvalsh(H), 1.0)).sum()
-    return learned.evidence_per_row * rows - float(penalty)
-
-
-def curvature(data: Evidence, learned: Learned, prior: LogPrior, directions: Floats) -> Floats:
-    """D'HD for directions D, one per column, by differences of gradients."""
+def curvature(data: Evidence, learned: Learned, directions: Floats) -> Floats:
+    """D'HD for the columns of D, by differences of gradients; 0 where C is singular."""
     kernel = learned.kernel.clone_with_theta(learned.kernel.theta)
     point = np.append(kernel.theta, np.log(learned.noise))
 
     def slope(at: Floats) -> Floats:
         kernel.theta = at[:-1]
         found = data.value_and_gradient(kernel, float(np.exp(at[-1])))
-        if found is None:
-            return np.full(len(at), np.nan)
-        return -found[1] + (at - prior.centre) / prior.deviation**2
+        return np.full(len(at), np.nan) if found is None else found[1]
 
-    h = _DIFFERENCE
-    columns = [(slope(point + h * e) - slope(point - h * e)) / (2 * h) for e in directions.T]
-    H = directions.T @ np.stack(columns, axis=1)
-    H = 0.5 * (H + H.T)
-    return np.nan_to_num(H)
+    before = slope(point)
+    columns = [slope(point + _DIFFERENCE * step) - before for step in directions.T]
+    H = -directions.T @ np.stack(columns, axis=1) / _DIFFERENCE
+    return np.nan_to_num(0.5 * (H + H.T), nan=0.0, posinf=0.0, neginf=0.0)
 
 
-def widened(data: Evidence, learned: Learned, prior: LogPrior) -> Learned:
-    """The same with kernel and noise times the factor."""
-    p = len(prior.centre)
-    common = np.zeros((p, 3))
-    common[0, 0] = common[-1, 2] = 1.0
-    common[1:-1, 1] = 1.0
-    sd = prior.deviation[[0, 1, -1]]
-    H = curvature(data, learned, prior, common * sd)
-    if p > 3:  # the priors of many length scales count once for their common one
-        H[1, 1] -= p - 3
-    values, vectors = eigh(H)
-    steps = common * sd @ (vectors / np.sqrt(np.maximum(values, 1.0)))
-    point = np.append(learned.kernel.theta, np.log(learned.noise))
+def unknown_factor(data: Evidence, learned: Learned, prior: LogPrior) -> float:
+    """How much wider than at θ̂ the variance of an observation is, when θ is not known.
+
+    θ has the Gaussian of Laplace's approximation. A function g of θ is then, to second order, on
+    average g(θ̂) + ⅓Σ_k (½g(θ̂ + s_k) + ½g(θ̂ - s_k) - g(θ̂)), where s_k is √3 deviations along the
+    k-th axis. Here g is the variance of predictions of every row from the others, and of their
+    means about those at θ̂, over the variance at θ̂, averaged over the rows. The targets' mean and
+    deviation come from the same m rows, hence a further (m + 1)/(m - 1).
+    """
+    axes = np.diag(prior.deviation)
+    if len(axes) > _MOST_CURVED:  # variance, all length scales together, noise
+        axes = np.column_stack([axes[0], axes[1:-1].sum(axis=0), axes[-1]])
+    values, vectors = np.linalg.eigh(curvature(data, learned, axes))
+    steps = axes @ (vectors * np.sqrt(3.0 / (1.0 + np.maximum(values, 0.0))))
     kernel = learned.kernel.clone_with_theta(learned.kernel.theta)
-    mean0, var0 = left_out(data, kernel, learned.noise)
-    means, variances = [], []
-    for step in np.sqrt(3.0) * steps.T:
-        for sign in (1.0, -1.0):
-            at = point + sign * step
-            kernel.theta = at[:-1]
-            mean, var = left_out(data, kernel, float(np.exp(at[-1])))
-            means.append(mean); variances.append(var)
-    means, variances = np.array(means), np.array(variances)
-    total = variances.mean(axis=0) + ((means - mean0) ** 2).mean(axis=(0, 2))
-    m = float(data.weights.sum())
-    factor = float(np.mean(total / var0)) * DEGREES(m)
-    kernel.theta = learned.kernel.theta
-    kernel.k1.constant_value *= factor
-    return replace(learned, kernel=kernel, noise=learned.noise * factor)
+    point = np.append(kernel.theta, np.log(learned.noise))
+    ratios = []
+    for part in data.parts():
+        at_best = left_out(part, kernel, learned.noise)
+        mixed = []
+        for at in np.vstack([point + steps.T, point - steps.T]):
+            moved = left_out(part, kernel.clone_with_theta(at[:-1]), float(np.exp(at[-1])))
+            if at_best is not None and moved is not None:
+                shift = ((moved[0] - at_best[0]) ** 2).mean(axis=1)
+                mixed.append(np.mean((moved[1] + shift) / at_best[1]) - 1.0)
+        ratios.append(1.0 + max(sum(mixed) / 6.0, 0.0))
+    m = len(data.X)
+    return float(np.mean(ratios)) * (m + 1) / max(m - 1, 1)
 
 
-def DEGREES(m):
-    return (m + 1) / (m - 1)
+def left_out(data: Evidence, kernel: Any, noise: float) -> tuple[Floats, Floats] | None:
+    """Mean and variance of an observation at each row, predicted from the others.
 
-
-def left_out(data: Evidence, kernel: Any, noise: float) -> tuple[Floats, Floats]:
-    """Mean and variance of an observation at each row, predicted from the others."""
-    node = compile_kernel(kernel, n_features=data.X.shape[1])[0]
-    C = node.tile(data.X, data.X)
+    With C = K + σ²W⁻¹ they are y_i - (C⁻¹y)_i/(C⁻¹)_ii and 1/(C⁻¹)_ii + σ²(1 - 1/w_i). None if C is
+    singular.
+    """
+    C = compile_kernel(kernel, n_features=data.X.shape[1])[0].tile(data.X, data.X)
     C[np.diag_indices_from(C)] += noise / data.weights
-    inverse = np.linalg.inv(C)
-    variance = 1.0 / np.diag(inverse)
-    mean = data.y - variance[:, None] * (inverse @ data.y)
-    return mean, variance - noise / data.weights + noise
+    inverted = invert_spd(C, data.workers)
+    if inverted is None:
+        return None
+    inverse = inverted[0]
+    left = 1.0 / np.diag(inverse)
+    return data.y - left[:, None] * (inverse @ data.y), left + noise * (1.0 - 1.0 / data.weights)

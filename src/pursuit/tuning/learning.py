@@ -75,7 +75,10 @@ class SearchStep:
 
 @dataclass
 class Learned:
-    """A kernel and noise, their evidence on a subset, and the stages that led to them."""
+    """A kernel and noise, their evidence on a subset, and the stages that led to them.
+
+    ``factor`` is what kernel and noise have been multiplied by because few rows leave them unknown.
+    """
 
     kernel: Any
     noise: float
@@ -83,6 +86,7 @@ class Learned:
     stages: list[Stage] = field(default_factory=list)
     family: str = LEARNED
     path: list[SearchStep] = field(default_factory=list)
+    factor: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -325,14 +329,14 @@ def second_stage(
     *,
     steps: int = _SECOND_STEPS,
     enough: float = _ENOUGH,
+    prior: LogPrior | None = None,
 ) -> Learned:
     """Continue with all rows, if there are more than in the first stage, and if there is time."""
     if len(data.X) <= FIRST_ROWS or late():
         return start
     again = replace(noise, start=start.noise)
-    refined = maximise(
-        data, start.kernel, again, start.family, steps=steps, enough=enough, late=late
-    )
+    options: dict[str, Any] = {"steps": steps, "enough": enough, "late": late, "prior": prior}
+    refined = maximise(data, start.kernel, again, start.family, **options)
     return replace(refined, stages=start.stages + refined.stages, path=start.path)
 
 

@@ -424,6 +424,7 @@ class SparseGPRegressor(
                     split.reserved,
                     keep_ridge=learned.noise_is_given,
                     ratio=None if own is None else own.ratio,
+                    factor=learned.factor,
                 )
             self._set_calibration(calibrations, fitted, problem.noise)
             if self.noise_ != problem.noise:
