@@ -431,7 +431,9 @@ class SparseGPRegressor(
                 problem, certificate = replace(problem, noise=self.noise_), None
             if own is not None:
                 run.begin("noise")
-                own, fitted, problem = self._find_noise(own, fitted, problem, split, X, present)
+                own, fitted, problem = self._find_noise(
+                    own, fitted, problem, split, X, present, learned.factor
+                )
                 certificate = None
             kind = self._certificate_kind(m)
             if self.tol is not None and kind and pooled and not run.stopping:
@@ -508,8 +510,14 @@ class SparseGPRegressor(
         calibrations: dict[int, Calibration] = {}
         if reserved is not None and fitted.solution.size:
             run.begin("calibrate")
-            given = {"keep_ridge": learned.noise_is_given}
-            fits, calibrations = calibrate_groups(fits, fitted.pool, problem, reserved, **given)
+            fits, calibrations = calibrate_groups(
+                fits,
+                fitted.pool,
+                problem,
+                reserved,
+                keep_ridge=learned.noise_is_given,
+                factor=learned.factor,
+            )
         self._set_calibration(calibrations, fitted, problem.noise)
         problem = replace(problem, noise=self.noise_)
         self._store(fitted, present, problem)
