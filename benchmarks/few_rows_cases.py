@@ -10,7 +10,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.few_rows import FEATURES, SHAPES, SIZES, few_rows, intervals, reference
 from benchmarks.harness import Figure
-from benchmarks.solvers import THREADS
 from pursuit import ExactGPRegressor, SparseGPRegressor
 from pursuit._types import Floats
 
@@ -29,7 +28,7 @@ def few_rows_coverage(quick: bool, repeat: int) -> list[Figure]:
     for name, kind in (("sparse", SparseGPRegressor), ("exact", ExactGPRegressor)):
 
         def model(seed: int, kind: Any = kind) -> Any:
-            return kind(n_jobs=THREADS, random_state=seed)
+            return kind(n_jobs=1, random_state=seed)
 
         found = measured(model, seeds)
         covered, scores[name] = found[:, :, :, 0], found[:, :, :, 1]

@@ -68,21 +68,36 @@ def learn_few(
     variance: float,
     noise: NoiseRange,
     late: Callable[[], bool] = never,
+    *,
+    classes: bool = False,
     **search: Any,
 ) -> Learned:
     """Learn kernel and noise from few rows, and widen the error bars by what is not known of them.
 
     The priors of the length scales are centred at ``scales``, that of the variance at
-    ``variance``. Noise that is given stays as it is, and the error bars with it.
+    ``variance``. For ``classes`` a common length scale may also be in units of the features
+    themselves, as in :func:`~pursuit.tuning.learn_shape`. Noise that is given stays as it is, and
+    the error bars with it.
     """
-    few = _FewRows(replace(data, X=data.X / scales), variance, noise, late, search)
-    best, stages = few.best()
-    learned, data = replace(best.learned, stages=stages), few.data
-    learned = second_stage(data, learned, noise, late, prior=best.prior)
-    factor = 1.0 if noise.fixed else unknown_factor(data, learned, best.prior)
-    found = learned.kernel
-    kernel = family_kernel(learned.family, scales, variance, scales * found.k2.length_scale)
-    kernel.set_params(k1__constant_value=factor * found.k1.constant_value)
+    d, stages = len(scales), list[Stage]()
+    tried = [scales]
+    if classes and d > 1:
+        tried.append(np.full(d, np.linalg.norm(scales) / np.sqrt(d)))
+    searches = [
+        _FewRows(replace(data, X=data.X / units), variance, noise, late, search, stages)
+        for units in tried
+    ]
+    found = [one.one_scale() for one in searches[: 1 if late() else None]]
+    k = max(range(len(found)), key=lambda i: found[i].score)
+    few, units, best = searches[k], tried[k], found[k]
+    if d > 1 and not late():
+        best = few.scale_each(best)
+    learned = replace(best.learned, stages=stages)
+    learned = second_stage(few.data, learned, noise, late, prior=best.prior)
+    factor = 1.0 if noise.fixed else unknown_factor(few.data, learned, best.prior)
+    constant, shape = learned.kernel.k1, learned.kernel.k2
+    kernel = family_kernel(learned.family, units, variance, units * shape.length_scale)
+    kernel.set_params(k1__constant_value=factor * constant.constant_value)
     return replace(learned, kernel=kernel, noise=factor * learned.noise, factor=factor)
 
 
@@ -97,39 +112,35 @@ class _Candidate:
 
 @dataclass(frozen=True)
 class _FewRows:
-    """The search for kernel and noise on rows in units of the first length scales."""
+    """The search for kernel and noise on rows in some units, and the stages of it."""
 
     data: Evidence
     variance: float
     noise: NoiseRange
     late: Callable[[], bool]
     search: dict[str, Any]
+    stages: list[Stage]
 
-    def best(self) -> tuple[_Candidate, list[Stage]]:
-        """The best candidate, and the stages of all: families with one length scale, then more."""
-        stages: list[Stage] = []
+    def one_scale(self) -> _Candidate:
+        """The best family with a common length scale."""
         starts = [common_kernel(_FIRST, 1.0, self.variance, start) for start in _STARTS]
-        best = self._families(max(starts, key=self._at), None, stages)
-        d = self.data.X.shape[1]
-        if d == 1 or self.late():
-            return best, stages
-        ones = np.ones(d)
+        return self._families(max(starts, key=self._at), None)
+
+    def scale_each(self, best: _Candidate) -> _Candidate:
+        """The best with a length scale for each feature, or the ``best`` with one for all."""
+        ones, family = np.ones(self.data.X.shape[1]), best.learned.family
         probed = probe_features(self.first, ones, self.variance, self.noise)
         for start in (ones * best.learned.kernel.k2.length_scale, probed):
-            kernel = family_kernel(best.learned.family, ones, self.variance, start)
-            best = self._better(kernel, best.learned.family, best, stages)
-        if np.size(best.learned.kernel.k2.length_scale) > 1:
-            best = self._families(best.learned.kernel, best, stages)
-        return best, stages
+            best = self._better(family_kernel(family, ones, self.variance, start), family, best)
+        each = best.learned.kernel
+        return self._families(each, best) if np.size(each.k2.length_scale) > 1 else best
 
     @cached_property
     def first(self) -> Evidence:
         """The rows on which kernels are compared."""
         return first_rows(self.data)
 
-    def _families(
-        self, start: Any, best: _Candidate | None, stages: list[Stage]
-    ) -> _Candidate:
+    def _families(self, start: Any, best: _Candidate | None) -> _Candidate:
         """The best of the families, each from the length scales of the one before."""
         tried = () if best is None else (best.learned.family,)
         for family in (one for one in _ORDER if one not in tried):
@@ -137,7 +148,7 @@ class _FewRows:
                 if self.late():
                     break
                 start = best.learned.kernel
-            best = self._better(self._of_family(family, start), family, best, stages)
+            best = self._better(self._of_family(family, start), family, best)
         assert best is not None
         return best
 
@@ -148,14 +159,12 @@ class _FewRows:
             return common_kernel(family, 1.0, self.variance, float(scales))
         return family_kernel(family, np.ones(len(scales)), self.variance, scales)
 
-    def _better(
-        self, kernel: Any, family: str, best: _Candidate | None, stages: list[Stage]
-    ) -> _Candidate:
+    def _better(self, kernel: Any, family: str, best: _Candidate | None) -> _Candidate:
         """What is learned from a start, if it is better than the best so far."""
         prior = self._prior(kernel)
         options = {"prior": prior, "late": self.late, **self.search}
         learned = maximise(self.first, kernel, self.noise, family, **options)
-        stages += learned.stages
+        self.stages.extend(learned.stages)
         value = learned.evidence_per_row * float(self.first.weights.sum())
         if best is not None and value <= best.score:
             return best  # the penalty cannot be negative

@@ -333,7 +333,9 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
             self.calibration_ = None
             if calibrates and len(span):
                 run.begin("calibrate")
-                self.calibration_ = calibrate_latents(problem, fitted, laplace, split.reserved)
+                self.calibration_ = calibrate_latents(
+                    problem, fitted, laplace, split.reserved, learned.factor
+                )
             self._store(fitted, laplace, span.whitener, present)
             self._keep_bound_basis(problem.kernel)
             notes = list(learned.report.warnings)

@@ -207,11 +207,11 @@ def learn(
     if is_search(kernel):
         judges = _judges(sample, rows, workers)
         return search_kernel(data, judges, known, deviations, power, noise, **search)
-    if kernel is None and classes and not known.levels:
-        return learn_shape(data, deviations, power, noise, **search)
     if kernel is None and not known.levels and are_few(sample.n_rows, len(deviations)):
         scales = first_scales(deviations, known)
-        return learn_few(data, scales, power, noise, **search)
+        return learn_few(data, scales, power, noise, classes=classes, **search)
+    if kernel is None and classes and not known.levels:
+        return learn_shape(data, deviations, power, noise, **search)
     if kernel is None:
         return learn_fixed(data, known, deviations, power, noise, **search)
     core, _ = without_white(kernel)
@@ -404,9 +404,7 @@ def _learn_or_take(
         feature_names=names,
         search_path=path,
     )
-    learned_kernel = LearnedKernel(
-        kernel, noise, report, deviations, learns, given.fixed, factor
-    )
+    learned_kernel = LearnedKernel(kernel, noise, report, deviations, learns, given.fixed, factor)
     return learned_kernel, compiled
 
 
