@@ -642,7 +642,7 @@ def fit_confidence(
         return Confidence(spread, missed[0] if missed else min(spread, 1.0), seen)
 
     def objective(point: Floats) -> float:
-        prior = 0.5 * float(point @ point) / _DOUBT**2 / len(labels) if factor > 1.0 else 0.0
+        prior = 0.5 * float(point @ point) / _DOUBT**2 / weights.sum() if factor > 1.0 else 0.0
         return log_loss(at(point).probabilities(latents), labels, weights) + prior
 
     starts = np.log([(1.0, 1.0), (0.1, 0.01), (1e-3, 1e-5)])[:, : len(low)]

@@ -53,6 +53,7 @@ _STARTS = 1.0, 0.5, 0.25, 0.125
 """Common length scales tried as starts, in units of the prior's centre."""
 _DIFFERENCE = 1e-3
 """Step by which slopes are compared, in units of the priors' deviations."""
+_LEAST_LEFT = 1e-10  # Smaller shares of a row's precision that others give count as this.
 _MOST_CURVED = 128
 """Most hyper-parameters whose curvature is found; beyond, each counts ½ log m, as in BIC."""
 
@@ -202,7 +203,7 @@ def curvature_penalty(data: Evidence, learned: Learned, prior: LogPrior) -> floa
     """
     p = len(prior.centre)
     if p > _MOST_CURVED:
-        return 0.5 * p * float(np.log(len(data.X)))
+        return 0.5 * p * float(np.log(data.weights.sum() + 1.0))
     values = np.linalg.eigvalsh(curvature(data, learned, np.diag(prior.deviation)))
     return float(0.5 * np.log1p(np.maximum(values, 0.0)).sum())
 
@@ -247,17 +248,20 @@ def unknown_factor(data: Evidence, learned: Learned, prior: LogPrior) -> float:
             moved = left_out(part, kernel.clone_with_theta(at[:-1]), float(np.exp(at[-1])))
             if at_best is not None and moved is not None:
                 shift = ((moved[0] - at_best[0]) ** 2).mean(axis=1)
-                mixed.append(np.mean((moved[1] + shift) / at_best[1]) - 1.0)
+                wider = (moved[1] + shift) / at_best[1]
+                mixed.append(np.average(wider, weights=part.weights) - 1.0)
         ratios.append(1.0 + max(sum(mixed) / 6.0, 0.0))
-    m = len(data.X)
-    return float(np.mean(ratios)) * (m + 1) / max(m - 1, 1)
+    m = float(data.weights.sum())
+    return float(np.mean(ratios)) * (m + 1.0) / max(m - 1.0, 1.0)
 
 
 def left_out(data: Evidence, kernel: Any, noise: float) -> tuple[Floats, Floats] | None:
-    """Mean and variance of an observation at each row, predicted from the others.
+    """Mean and variance of an observation at each row, predicted from all others.
 
-    With C = K + σ²W⁻¹ they are y_i - (C⁻¹y)_i/(C⁻¹)_ii and 1/(C⁻¹)_ii + σ²(1 - 1/w_i). None if C is
-    singular.
+    Of a row of weight w > 1, one of w copies leaves. With C = K + σ²W⁻¹ the posterior of f_i has
+    the variance s² = σ²/w - (σ²/w)²(C⁻¹)_ii and the mean μ = y_i - (σ²/w)(C⁻¹y)_i; without the
+    share ω = min(w, 1) of the row it is s²/(1 - ωs²/σ²), and μ moves away from y_i by the factor
+    1/(1 - ωs²/σ²). None if C is singular.
     """
     C = compile_kernel(kernel, n_features=data.X.shape[1])[0].tile(data.X, data.X)
     C[np.diag_indices_from(C)] += noise / data.weights
@@ -265,5 +269,8 @@ def left_out(data: Evidence, kernel: Any, noise: float) -> tuple[Floats, Floats]
     if inverted is None:
         return None
     inverse = inverted[0]
-    left = 1.0 / np.diag(inverse)
-    return data.y - left[:, None] * (inverse @ data.y), left + noise * (1.0 - 1.0 / data.weights)
+    own = noise / data.weights
+    posterior = np.maximum(own - own**2 * np.diag(inverse), 0.0)
+    stays = np.maximum(1.0 - np.minimum(data.weights, 1.0) * posterior / noise, _LEAST_LEFT)
+    mean = data.y - (own / stays)[:, None] * (inverse @ data.y)
+    return mean, posterior / stays + noise

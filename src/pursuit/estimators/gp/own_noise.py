@@ -67,7 +67,7 @@ class OwnNoise(SampledRows):
             kernel = self._noise_kernel(X)
             own, fitted, problem = last_rounds(own, fitted, problem, kernel)
             if self.calibration_ is not None:
-                how = {"keep_ridge": True, "ratio": own.ratio, "factor": factor}
+                how: dict[str, Any] = {"keep_ridge": True, "ratio": own.ratio, "factor": factor}
                 fitted, calibrations = calibrate_fit(fitted, problem, split.reserved, **how)
                 self._set_calibration(calibrations, fitted, problem.noise)
         self._noise_model = own.noise

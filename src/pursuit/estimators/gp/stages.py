@@ -675,7 +675,7 @@ def calibrate_fit(
     chosen = reserved if len(reserved) else np.arange(problem.sample.n_rows)
     rows = held_out(problem, fitted.pool, fitted.solution, chosen, ratio)
     keep_ridge = keep_ridge or len(reserved) == 0
-    how = {"keep_ridge": keep_ridge, "factor": factor}
+    how: dict[str, Any] = {"keep_ridge": keep_ridge, "factor": factor}
     solution, by_size = calibrate_sizes(fitted.solution, rows, **how)
     value = solution.values(problem.sample.target_norms())
     return replace(fitted, solution=solution, path=replace(fitted.path, value=value)), by_size
@@ -685,7 +685,7 @@ def calibrate_sizes(
     solution: Ridged, rows: LeavableRows[Ridged], *, keep_ridge: bool, factor: float = 1.0
 ) -> tuple[Ridged, dict[int, Calibration]]:
     """The calibrated solution, and the calibrations of n, n/2, n/4, … basis functions."""
-    how = {"keep_ridge": keep_ridge, "factor": factor}
+    how: dict[str, Any] = {"keep_ridge": keep_ridge, "factor": factor}
     calibrated, found = calibrate(solution, rows, **how)
     by_size = {solution.size: found}
     n = solution.size // 2
