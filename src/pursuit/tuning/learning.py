@@ -684,6 +684,8 @@ class LearningReport:
         Kernels that ``kernel="search"`` or an additive kernel has tried, in this order.
     noise : str
         What ``noise="varying"`` or ``likelihood="student-t"`` has found.
+    few_rows : str
+        How much wider error bars are because few rows leave kernel and noise unknown.
     """
 
     family: str = KEPT
@@ -700,6 +702,7 @@ class LearningReport:
     warnings: list[str] = field(default_factory=list)
     search_path: list[SearchStep] = field(default_factory=list)
     noise: str = ""
+    few_rows: str = ""
 
     def __str__(self) -> str:
         lines = [f"kernel family: {self.family}" + (f" ({self.kept})" if self.kept else "")]
@@ -732,6 +735,8 @@ class LearningReport:
         lines.append(f"basis: {self.moved}")
         if self.noise:
             lines.append(f"noise: {self.noise}")
+        if self.few_rows:
+            lines.append(f"few rows: {self.few_rows}")
         if self.near_rows:
             lines.append(f"near rows: {self.near_rows}")
         if self.calibration is not None:

@@ -80,7 +80,9 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         A `sklearn.gaussian_process.kernels` object, a name of `pairwise_kernels`,
         ``"precomputed"``, or a function k(A, B) of two blocks of items. White terms play no part in
         the latent functions. None compares a constant times RBF, Matérn 5/2, 3/2 and 1/2 with a
-        length scale for each feature, or one for all of them. The free hyper-parameters of kernel
+        length scale for each feature, or one for all of them. From fewer than 200 rows, or 10 for
+        each feature, it learns with weak priors, and log-odds vary more by what stays unknown of
+        the kernel. The free hyper-parameters of kernel
         objects are learned within their bounds; named, callable and precomputed kernels are used
         as given.
     n_basis : int or "auto", default 512

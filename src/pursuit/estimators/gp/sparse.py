@@ -121,6 +121,9 @@ class SparseGPRegressor(
         ``"precomputed"``, or a function k(A, B) of two blocks of items. White terms are read as
         noise. None compares a constant times RBF, Matérn 5/2, 3/2 and 1/2 with a length scale for
         each feature, by evidence; columns of text or categories get a :class:`Categorical` factor.
+        From fewer than 200 rows, or 10 for each feature, it learns with weak priors, one length
+        scale for all features unless more of them pay, and error bars that are widened by what
+        stays unknown of kernel and noise; ``kernel_`` and ``noise_`` contain this factor.
         ``"search"`` grows sums and products of kernels from the best of these, and takes them if
         they predict rows left out better; it takes some ten times as long to learn. The free
         hyper-parameters of kernel objects are learned within their bounds, and the terms of

@@ -403,6 +403,7 @@ def _learn_or_take(
         relevance=relevance,
         feature_names=names,
         search_path=path,
+        few_rows="" if factor == 1.0 else f"variances times {factor:.3g}, learned with weak priors",
     )
     learned_kernel = LearnedKernel(kernel, noise, report, deviations, learns, given.fixed, factor)
     return learned_kernel, compiled
