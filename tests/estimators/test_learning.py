@@ -141,8 +141,8 @@ def test_bounds_of_a_given_kernel_hold(waves):
 
 
 def test_a_feature_of_no_influence_is_no_cause_for_a_warning(waves):
-    data = waves(120)
-    noise = np.random.default_rng(0).standard_normal((120, 6))
+    data = waves(240)
+    noise = np.random.default_rng(0).standard_normal((240, 6))
     model = quick_gp(n_basis=30).fit(np.hstack([data.X, noise]), data.y)
     high = model.kernel_.bounds[:, 1]
     assert np.any(model.kernel_.theta > high - 1e-3), "nothing sits at a bound"

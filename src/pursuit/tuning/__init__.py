@@ -31,6 +31,7 @@ from pursuit.tuning.categories import (
     mixed_kernel,
 )
 from pursuit.tuning.evidence import NOISE_FLOOR, Evidence, learn_noise
+from pursuit.tuning.few_rows import are_few, learn_few
 from pursuit.tuning.growth import grow_additive
 from pursuit.tuning.learning import (
     Learned,
@@ -78,6 +79,7 @@ __all__ = [
     "Ridged",
     "SearchStep",
     "Stage",
+    "are_few",
     "at_bounds",
     "averaged_logistic",
     "calibrate",
@@ -90,6 +92,7 @@ __all__ = [
     "flat_size",
     "grow_additive",
     "learn_family",
+    "learn_few",
     "learn_fixed",
     "learn_given",
     "learn_mixed",

@@ -364,14 +364,19 @@ class LeftOut:
 
 
 def calibrate(
-    solution: Ridged, rows: LeavableRows[Ridged], *, keep_ridge: bool = False
+    solution: Ridged, rows: LeavableRows[Ridged], *, keep_ridge: bool = False, factor: float = 1.0
 ) -> tuple[Ridged, Calibration]:
-    """Choose the ridge by leave-one-out error and the spread by leave-one-out log density."""
+    """Choose the ridge by leave-one-out error and the spread by leave-one-out log density.
+
+    The rows that are left out may have had a part in hyper-parameters: the spread is multiplied by
+    ``factor``.
+    """
     missed = rows.missed()
     before = LeftOut.of(rows, missed, solution)
     chosen = solution if keep_ridge else _best_ridge(solution, rows)
     after = before if chosen is solution else LeftOut.of(rows, missed, chosen)
     spread = fit_spread(after, start=chosen.noise)
+    spread = PredictiveVariance(factor * spread.noise, factor * spread.missed)
     return chosen, Calibration(
         noise_before=solution.noise,
         noise=chosen.noise,
@@ -616,6 +621,7 @@ def fit_confidence(
     *,
     seen: float,
     missed_too: bool,
+    factor: float = 1.0,
 ) -> Confidence:
     """Choose spread and missed by the log loss of rows that had no part in their own latents.
 
@@ -624,6 +630,10 @@ def fit_confidence(
 
     The size of the log-odds is not fitted. That would gain a little on these rows, but costs more
     where new rows are harder than old ones.
+
+    Few rows have all had a part in hyper-parameters. Where ``factor`` > 1 stands for what is not
+    known of them, the logarithms have the prior N(0, log² 10) with the weight of one row, and both
+    numbers are multiplied by the factor.
     """
     low, high = np.log(np.array(_CONFIDENCE_LIMITS)[: 2 if missed_too else 1]).T
 
@@ -632,7 +642,8 @@ def fit_confidence(
         return Confidence(spread, missed[0] if missed else min(spread, 1.0), seen)
 
     def objective(point: Floats) -> float:
-        return log_loss(at(point).probabilities(latents), labels, weights)
+        prior = 0.5 * float(point @ point) / _DOUBT**2 / weights.sum() if factor > 1.0 else 0.0
+        return log_loss(at(point).probabilities(latents), labels, weights) + prior
 
     starts = np.log([(1.0, 1.0), (0.1, 0.01), (1e-3, 1e-5)])[:, : len(low)]
     fits = [
@@ -646,8 +657,12 @@ def fit_confidence(
         for start in starts
     ]
     best = min(fits, key=lambda result: float(result.fun))
-    before = log_loss(Confidence().probabilities(latents), labels, weights)
-    return replace(at(best.x), log_loss_before=before, log_loss=float(best.fun), n_rows=len(labels))
+    found = at(best.x)
+    found = replace(found, spread=factor * found.spread, missed=min(factor * found.missed, 1.0))
+    before, after = (
+        log_loss(one.probabilities(latents), labels, weights) for one in (Confidence(), found)
+    )
+    return replace(found, log_loss_before=before, log_loss=after, n_rows=len(labels))
 
 
 def error_curve(solution: SpanSolution, rows: HeldOut, *, in_fit: bool) -> Floats:

@@ -79,17 +79,27 @@ class Evidence:
         sums = [len(group.columns) * self.weights[group.rows].sum() for group in self.groups]
         return float(np.sum(sums))
 
+    def parts(self) -> list[Evidence]:
+        """The evidence of each group of outputs, without gaps."""
+        if self.groups is None:
+            return [self]
+        return [
+            Evidence(
+                self.X[group.rows],
+                self.y[np.ix_(group.rows, group.columns)],
+                self.weights[group.rows],
+                self.workers,
+            )
+            for group in self.groups
+        ]
+
     def value_and_gradient(self, kernel: Any, noise: float) -> tuple[float, Floats] | None:
         """Value, and gradient with respect to the kernel's θ and log σ²; None if C is singular.
 
         Groups of outputs that were observed at other rows have matrices of their own.
         """
-        if self.groups is None:
-            return self._of_all_rows(kernel, noise)
         total, slopes = 0.0, np.zeros(len(kernel.theta) + 1)
-        for group in self.groups:
-            y = self.y[np.ix_(group.rows, group.columns)]
-            part = Evidence(self.X[group.rows], y, self.weights[group.rows], self.workers)
+        for part in self.parts():
             found = part._of_all_rows(kernel, noise)
             if found is None:
                 return None

@@ -75,7 +75,10 @@ class SearchStep:
 
 @dataclass
 class Learned:
-    """A kernel and noise, their evidence on a subset, and the stages that led to them."""
+    """A kernel and noise, their evidence on a subset, and the stages that led to them.
+
+    ``factor`` is what kernel and noise have been multiplied by because few rows leave them unknown.
+    """
 
     kernel: Any
     noise: float
@@ -83,6 +86,7 @@ class Learned:
     stages: list[Stage] = field(default_factory=list)
     family: str = LEARNED
     path: list[SearchStep] = field(default_factory=list)
+    factor: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,25 @@ class NoiseRange:
     low: float
     high: float
     fixed: bool = False
+
+
+@dataclass(frozen=True)
+class LogPrior:
+    """Independent Gaussians of the kernel's θ and, last, of the logarithm of the noise.
+
+    Attributes
+    ----------
+    centre, deviation : arrays
+        Means and standard deviations.
+    """
+
+    centre: Floats
+    deviation: Floats
+
+    def value_and_gradient(self, point: Floats) -> tuple[float, Floats]:
+        """Log density, without its constant, and its gradient."""
+        z = (point - self.centre) / self.deviation
+        return -0.5 * float(z @ z), -z / self.deviation
 
 
 def never() -> bool:
@@ -306,14 +329,14 @@ def second_stage(
     *,
     steps: int = _SECOND_STEPS,
     enough: float = _ENOUGH,
+    prior: LogPrior | None = None,
 ) -> Learned:
     """Continue with all rows, if there are more than in the first stage, and if there is time."""
     if len(data.X) <= FIRST_ROWS or late():
         return start
     again = replace(noise, start=start.noise)
-    refined = maximise(
-        data, start.kernel, again, start.family, steps=steps, enough=enough, late=late
-    )
+    options: dict[str, Any] = {"steps": steps, "enough": enough, "late": late, "prior": prior}
+    refined = maximise(data, start.kernel, again, start.family, **options)
     return replace(refined, stages=start.stages + refined.stages, path=start.path)
 
 
@@ -333,12 +356,14 @@ def maximise(
     restarts: int = 0,
     rng: np.random.Generator | None = None,
     late: Callable[[], bool] = never,
+    prior: LogPrior | None = None,
 ) -> Learned:
     """L-BFGS on the logarithms of the free hyper-parameters, from the kernel's own values.
 
     The best point seen is kept even if the optimiser fails. ``restarts`` further runs start at
     random points within the bounds. A run ends after so many ``steps``, or when a step or the slope
-    is at most ``enough`` per row. No step begins once ``late()`` is true.
+    is at most ``enough`` per row. No step begins once ``late()`` is true. With a ``prior`` its log
+    density is part of the evidence.
     """
     start_time = time.perf_counter()
     kernel = clone(kernel)
@@ -357,7 +382,11 @@ def maximise(
         best.evaluations += 1
         if evaluated is None or not np.isfinite(evaluated[0]):
             return 1e10, np.zeros_like(point)
-        value, gradient = float(evaluated[0] / n), evaluated[1] / n
+        value, gradient = evaluated
+        if prior is not None:
+            penalty, slope = prior.value_and_gradient(point)
+            value, gradient = value + penalty, gradient + slope
+        value, gradient = float(value / n), gradient / n
         if value > best.value:
             best.value, best.theta, best.noise = value, point[:free].copy(), np.exp(point[free])
         # Relative to pure noise, so that the stopping rule does not depend on units.
@@ -530,7 +559,7 @@ def learn_shape(
     if len(deviations) > 1:
         for units in (deviations, np.ones(len(deviations))):
             width = float(np.sqrt(np.sum((deviations / units) ** 2)))
-            kernel = _common(family, width, variance)
+            kernel = common_kernel(family, width, variance)
             common = _learner(kernel, noise, f"{family}, one", late=late, **search)
             learned = common(replace(first, X=first.X / units))
             stages = stages + learned.stages
@@ -547,14 +576,14 @@ def _learner(
     return lambda data: maximise(data, kernel, noise, family, **options)
 
 
-def _common(family: str, width: float, variance: float) -> Any:
-    """The family's kernel with a single length scale."""
+def common_kernel(family: str, width: float, variance: float, start: float = 1.0) -> Any:
+    """The family's kernel with a single length scale, which starts at a part of the width."""
     kernel = family_kernel(family, np.array([width]), variance)
     bounds = tuple(np.ravel(kernel.k2.length_scale_bounds))
     constant: ConstantKernel = kernel.k1
     if family == "rbf":
-        return constant * RBF(width, bounds)
-    return constant * Matern(width, bounds, nu=kernel.k2.nu)
+        return constant * RBF(start * width, bounds)
+    return constant * Matern(start * width, bounds, nu=kernel.k2.nu)
 
 
 def _best(shapes: list[Shape], data: Evidence, late: Callable[[], bool]) -> Shape:
@@ -655,6 +684,8 @@ class LearningReport:
         Kernels that ``kernel="search"`` or an additive kernel has tried, in this order.
     noise : str
         What ``noise="varying"`` or ``likelihood="student-t"`` has found.
+    few_rows : str
+        How much wider error bars are because few rows leave kernel and noise unknown.
     """
 
     family: str = KEPT
@@ -671,6 +702,7 @@ class LearningReport:
     warnings: list[str] = field(default_factory=list)
     search_path: list[SearchStep] = field(default_factory=list)
     noise: str = ""
+    few_rows: str = ""
 
     def __str__(self) -> str:
         lines = [f"kernel family: {self.family}" + (f" ({self.kept})" if self.kept else "")]
@@ -703,6 +735,8 @@ class LearningReport:
         lines.append(f"basis: {self.moved}")
         if self.noise:
             lines.append(f"noise: {self.noise}")
+        if self.few_rows:
+            lines.append(f"few rows: {self.few_rows}")
         if self.near_rows:
             lines.append(f"near rows: {self.near_rows}")
         if self.calibration is not None:

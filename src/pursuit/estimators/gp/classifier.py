@@ -80,7 +80,9 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         A `sklearn.gaussian_process.kernels` object, a name of `pairwise_kernels`,
         ``"precomputed"``, or a function k(A, B) of two blocks of items. White terms play no part in
         the latent functions. None compares a constant times RBF, Matérn 5/2, 3/2 and 1/2 with a
-        length scale for each feature, or one for all of them. The free hyper-parameters of kernel
+        length scale for each feature, or one for all of them. From fewer than 200 rows, or 10 for
+        each feature, it learns with weak priors, and log-odds vary more by what stays unknown of
+        the kernel. The free hyper-parameters of kernel
         objects are learned within their bounds; named, callable and precomputed kernels are used
         as given.
     n_basis : int or "auto", default 512
@@ -333,7 +335,9 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
             self.calibration_ = None
             if calibrates and len(span):
                 run.begin("calibrate")
-                self.calibration_ = calibrate_latents(problem, fitted, laplace, split.reserved)
+                self.calibration_ = calibrate_latents(
+                    problem, fitted, laplace, split.reserved, learned.factor
+                )
             self._store(fitted, laplace, span.whitener, present)
             self._keep_bound_basis(problem.kernel)
             notes = list(learned.report.warnings)

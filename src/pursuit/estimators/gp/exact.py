@@ -124,7 +124,8 @@ class ExactGPRegressor(
     ----------
     kernel : kernel object, str, callable or None, default None
         As in :class:`SparseGPRegressor`, also ``"search"``. None compares a constant times RBF,
-        Matérn 5/2, 3/2 and 1/2 with a length scale for each feature by evidence on 2 000 rows; the
+        Matérn 5/2, 3/2 and 1/2 with a length scale for each feature by evidence on 2 000 rows (on
+        few rows with weak priors and wider error bars, as in :class:`SparseGPRegressor`); the
         free hyper-parameters of kernel objects are learned in the same way; named, callable and
         precomputed kernels are used as given.
     noise : float or "learn", default "learn"

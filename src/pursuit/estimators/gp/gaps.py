@@ -94,7 +94,13 @@ class GroupHeldOut:
 
 
 def calibrate_groups(
-    fits: list[GroupFit], pool: Pool, problem: Problem, reserved: Indices, *, keep_ridge: bool
+    fits: list[GroupFit],
+    pool: Pool,
+    problem: Problem,
+    reserved: Indices,
+    *,
+    keep_ridge: bool,
+    factor: float,
 ) -> tuple[list[GroupFit], dict[int, Calibration]]:
     """Ridge and error bars of all outputs by leave-one-out, as `calibrate_fit` does it."""
     chosen = reserved if len(reserved) else np.arange(problem.sample.n_rows)
@@ -107,6 +113,7 @@ def calibrate_groups(
         GroupSolutions([fit.solution for fit in fits]),
         GroupHeldOut(rows),
         keep_ridge=keep_ridge or len(reserved) == 0,
+        factor=factor,
     )
     by_size = {size: replace(one, n_rows=len(chosen)) for size, one in by_size.items()}
     pairs = zip(fits, found.each, strict=True)

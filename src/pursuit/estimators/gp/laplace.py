@@ -298,9 +298,12 @@ def solve_in_latents(
 
 
 def calibrate_latents(
-    problem: Problem, fitted: SpanFit, laplace: LaplaceFit, reserved: Indices
+    problem: Problem, fitted: SpanFit, laplace: LaplaceFit, reserved: Indices, factor: float
 ) -> Confidence:
-    """Calibrate the probabilities on rows left out, on reserved ones if there are any."""
+    """Calibrate the probabilities on rows left out, on reserved ones if there are any.
+
+    ``factor`` is that of :func:`~pursuit.tuning.fit_confidence`.
+    """
     chosen = reserved if len(reserved) else np.arange(problem.sample.n_rows)
     rows = held_out(problem, fitted.pool, fitted.solution, chosen)
     latents = laplace.left_out(rows)
@@ -310,6 +313,7 @@ def calibrate_latents(
         rows.weights,
         seen=float(latents.share.max()),
         missed_too=len(reserved) > 0,
+        factor=factor,
     )
 
 

@@ -59,16 +59,16 @@ class OwnNoise(SampledRows):
         split: RowSplit,
         X: Any,
         present: Indices,
+        factor: float,
     ) -> tuple[OwnWeights, SpanFit, Problem]:
-        """The noise, fit and error bars by the errors of the final basis."""
+        """The noise, fit and error bars by the errors of the final basis, times ``factor``."""
         self._noise_model = own.noise
         if fitted.n_rows is None and own.noise is not None and fitted.solution.size:
             kernel = self._noise_kernel(X)
             own, fitted, problem = last_rounds(own, fitted, problem, kernel)
             if self.calibration_ is not None:
-                fitted, calibrations = calibrate_fit(
-                    fitted, problem, split.reserved, keep_ridge=True, ratio=own.ratio
-                )
+                how: dict[str, Any] = {"keep_ridge": True, "ratio": own.ratio, "factor": factor}
+                fitted, calibrations = calibrate_fit(fitted, problem, split.reserved, **how)
                 self._set_calibration(calibrations, fitted, problem.noise)
         self._noise_model = own.noise
         if isinstance(own.noise, StudentNoise):

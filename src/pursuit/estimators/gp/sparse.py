@@ -127,6 +127,9 @@ class SparseGPRegressor(
         ``"precomputed"``, or a function k(A, B) of two blocks of items. White terms are read as
         noise. None compares a constant times RBF, Matérn 5/2, 3/2 and 1/2 with a length scale for
         each feature, by evidence; columns of text or categories get a :class:`Categorical` factor.
+        From fewer than 200 rows, or 10 for each feature, it learns with weak priors, one length
+        scale for all features unless more of them pay, and error bars that are widened by what
+        stays unknown of kernel and noise; ``kernel_`` and ``noise_`` contain this factor.
         ``"search"`` grows sums and products of kernels from the best of these, and takes them if
         they predict rows left out better; it takes some ten times as long to learn. The free
         hyper-parameters of kernel objects are learned within their bounds, and the terms of
@@ -430,13 +433,16 @@ class SparseGPRegressor(
                     split.reserved,
                     keep_ridge=learned.noise_is_given,
                     ratio=None if own is None else own.ratio,
+                    factor=learned.factor,
                 )
             self._set_calibration(calibrations, fitted, problem.noise)
             if self.noise_ != problem.noise:
                 problem, certificate = replace(problem, noise=self.noise_), None
             if own is not None:
                 run.begin("noise")
-                own, fitted, problem = self._find_noise(own, fitted, problem, split, X, present)
+                own, fitted, problem = self._find_noise(
+                    own, fitted, problem, split, X, present, learned.factor
+                )
                 certificate = None
             kind = self._certificate_kind(m)
             if self.tol is not None and kind and pooled and not run.stopping:
@@ -513,8 +519,14 @@ class SparseGPRegressor(
         calibrations: dict[int, Calibration] = {}
         if reserved is not None and fitted.solution.size:
             run.begin("calibrate")
-            given = {"keep_ridge": learned.noise_is_given}
-            fits, calibrations = calibrate_groups(fits, fitted.pool, problem, reserved, **given)
+            fits, calibrations = calibrate_groups(
+                fits,
+                fitted.pool,
+                problem,
+                reserved,
+                keep_ridge=learned.noise_is_given,
+                factor=learned.factor,
+            )
         self._set_calibration(calibrations, fitted, problem.noise)
         problem = replace(problem, noise=self.noise_)
         self._store(fitted, present, problem)

@@ -60,12 +60,14 @@ from pursuit.tuning import (
     Mover,
     NoiseRange,
     Ridged,
+    are_few,
     at_bounds,
     calibrate,
     error_curve,
     first_scales,
     flat_size,
     grow_additive,
+    learn_few,
     learn_fixed,
     learn_given,
     learn_noise,
@@ -205,6 +207,9 @@ def learn(
     if is_search(kernel):
         judges = _judges(sample, rows, workers)
         return search_kernel(data, judges, known, deviations, power, noise, **search)
+    if kernel is None and not known.levels and are_few(sample.n_rows, len(deviations)):
+        scales = first_scales(deviations, known)
+        return learn_few(data, scales, power, noise, classes=classes, **search)
     if kernel is None and classes and not known.levels:
         return learn_shape(data, deviations, power, noise, **search)
     if kernel is None:
@@ -283,6 +288,8 @@ class LearnedKernel:
         Standard deviation of each feature, for numeric input; 0 where it is constant.
     learns, noise_is_given : bool
         Whether hyper-parameters were learned; whether the noise could not be.
+    factor : float
+        What kernel and noise have been multiplied by because few rows leave them unknown.
     """
 
     kernel: Any
@@ -291,6 +298,7 @@ class LearnedKernel:
     deviations: Floats | None
     learns: bool
     noise_is_given: bool
+    factor: float = 1.0
 
 
 def learn_or_keep(
@@ -354,7 +362,7 @@ def _learn_or_take(
     kernel = kernel if learns else expanded(kernel)
     if kernel is not None and learns and not is_search(kernel):
         estimator._compile(_one_for_all(kernel), X)  # what is wrong is said before it is learned
-    family, stages, path = LearningReport().family, [], []
+    family, stages, path, factor = LearningReport().family, [], [], 1.0
     notes = _idle_warnings(estimator.optimizer, kept)
     if learns:
         learned = learn(
@@ -372,6 +380,7 @@ def _learn_or_take(
         notes = [] if kernel is None or learned.path else _bound_warnings(learned.kernel)
         kernel, noise = learned.kernel, learned.noise
         family, stages, path = learned.family, learned.stages, learned.path
+        factor = learned.factor
         notes += [] if classes else _floor_warnings(noise, power)
         notes += ["max_time ended the learning of kernel and noise early"] if late() else []
     elif kernel is None or is_search(kernel):
@@ -394,8 +403,9 @@ def _learn_or_take(
         relevance=relevance,
         feature_names=names,
         search_path=path,
+        few_rows="" if factor == 1.0 else f"variances times {factor:.3g}, learned with weak priors",
     )
-    learned_kernel = LearnedKernel(kernel, noise, report, deviations, learns, given.fixed)
+    learned_kernel = LearnedKernel(kernel, noise, report, deviations, learns, given.fixed, factor)
     return learned_kernel, compiled
 
 
@@ -652,31 +662,36 @@ def calibrate_fit(
     *,
     keep_ridge: bool,
     ratio: Floats | None = None,
+    factor: float = 1.0,
 ) -> tuple[SpanFit, dict[int, Calibration]]:
     """Ridge and error bars by leave-one-out, for the model and for n/2, n/4, … basis functions.
 
     Rows that have had a part in the choice of the basis think too well of a small ridge: where none
-    are reserved, the ridge stays. ``ratio`` is that of :func:`held_out`.
+    are reserved, the ridge stays. ``ratio`` is that of :func:`held_out`. Few rows that are left out
+    in turn have all had a part in hyper-parameters: the variance is multiplied by the ``factor``
+    of what is not known of them.
     """
     if fitted.solution.size == 0:
         return fitted, {}
     chosen = reserved if len(reserved) else np.arange(problem.sample.n_rows)
     rows = held_out(problem, fitted.pool, fitted.solution, chosen, ratio)
     keep_ridge = keep_ridge or len(reserved) == 0
-    solution, by_size = calibrate_sizes(fitted.solution, rows, keep_ridge=keep_ridge)
+    how: dict[str, Any] = {"keep_ridge": keep_ridge, "factor": factor}
+    solution, by_size = calibrate_sizes(fitted.solution, rows, **how)
     value = solution.values(problem.sample.target_norms())
     return replace(fitted, solution=solution, path=replace(fitted.path, value=value)), by_size
 
 
 def calibrate_sizes(
-    solution: Ridged, rows: LeavableRows[Ridged], *, keep_ridge: bool
+    solution: Ridged, rows: LeavableRows[Ridged], *, keep_ridge: bool, factor: float = 1.0
 ) -> tuple[Ridged, dict[int, Calibration]]:
     """The calibrated solution, and the calibrations of n, n/2, n/4, … basis functions."""
-    calibrated, found = calibrate(solution, rows, keep_ridge=keep_ridge)
+    how: dict[str, Any] = {"keep_ridge": keep_ridge, "factor": factor}
+    calibrated, found = calibrate(solution, rows, **how)
     by_size = {solution.size: found}
     n = solution.size // 2
     while n >= _SMALLEST_CALIBRATED:
-        _, by_size[n] = calibrate(solution.truncated(n), rows.truncated(n), keep_ridge=keep_ridge)
+        _, by_size[n] = calibrate(solution.truncated(n), rows.truncated(n), **how)
         n //= 2
     return calibrated, by_size
 
