@@ -48,6 +48,8 @@ ALL_ROWS_DUAL = 10_000
 
 
 _EXACT_STEPS, _EXACT_TOL = 500, 1e-8
+_PIVOT_DOUBTS = 0.25, 1e-3, 1e-5, 1e-7
+"""How much of a direction rounding may leave open where two levels take it in: each is tried."""
 _OPTIONS = {"pcg": {"steps"}, "two-level": {"n_second"}}
 
 
@@ -416,7 +418,11 @@ class Certifier:
         Pursuit(objective, problem.meter).run([MaxSize(min(n_second, sample.n_rows))])
         factor = objective.factor
         known = self.arithmetic
-        span = PivotSpan.of(factor.rows, factor.chosen, known.diagonal, known.error.share)
+        spans = [
+            PivotSpan.of(factor.rows, factor.chosen, known.diagonal, known.error.share, most)
+            for most in _PIVOT_DOUBTS
+        ]
+        span = spans[0]
         y, w = sample.targets, sample.weights[:, None]
         diagonal = noise / sample.weights + span.missed.sum() * span.missed
         scaled = span.V / diagonal
@@ -425,8 +431,10 @@ class Certifier:
         best = (y - span.V.T @ cho_solve(cho_factor(inner), scaled @ y)) / diagonal[:, None]
 
         def bound(v: Floats) -> Rounded:
-            noisy = noise * dots(v, Rounded.of(v) / w)
-            return scaled_lower_bound(dots(y, v), span.quadratic(v) + noisy, noise)
+            linear, noisy = dots(y, v), noise * dots(v, Rounded.of(v) / w)
+            return highest(
+                [scaled_lower_bound(linear, one.quadratic(v) + noisy, noise) for one in spans]
+            )
 
         shared = bound(best)
         return [highest([shared, bound(w * residual.value / noise)]) for residual in residuals]
@@ -464,8 +472,8 @@ class PivotSpan:
 
         v'K_S'K_SS⁻¹K_S v = x'(I - F)⁻¹x,    |F_ij| ≤ ε a_i a_j,
 
-    which is at least ‖x‖² - ε(a'|x|)² and at most ‖x‖² + ε(a'|x|)²/(1 - η), η = ε‖a‖². Pivots
-    beyond η = ¼ are left out.
+    which is at least ‖x‖² - ε(a'|x|)² and at most ‖x‖² + ε(a'|x|)²/(1 - η), η = ε‖a‖² < 1. Fewer
+    pivots have a smaller η, and miss more of K.
 
     Attributes
     ----------
@@ -489,21 +497,25 @@ class PivotSpan:
     unit: float
 
     @classmethod
-    def of(cls, V: Floats, pivots: Indices, diagonal: Floats, share: float) -> PivotSpan:
-        """As many pivots as rounding allows, from k(x, x) of all rows as computed."""
+    def of(
+        cls, V: Floats, pivots: Indices, diagonal: Floats, share: float, most: float
+    ) -> PivotSpan:
+        """As many pivots as leave η at ``most``, from k(x, x) of all rows as computed."""
         sizes, unit = upper_sizes(diagonal), share + 4.0 * gamma(len(V) + 3)
         W = invert_lower(np.tril(V[:, pivots].T))
-        # A computed inverse is not exact: while η is below ¼, its own rounding is far below itself.
+        # A computed inverse is not exact: while η is small, its own rounding is far below itself.
         spread = 2.0 * np.abs(W) @ sizes[pivots]
-        n = int(np.searchsorted(unit * np.cumsum(spread**2), 0.25))
+        n = int(np.searchsorted(unit * np.cumsum(spread**2), most))
         V, spread = V[:n], spread[:n]
         eta = unit * float(spread @ spread)
         along = spread @ np.abs(V)
         doubt = unit * (2.0 * sizes * along + (along + eta * sizes) ** 2)
         doubt += (2.0 * share + 2.0 * gamma(n + 8)) * diagonal
         left = diagonal - np.einsum("ni,ni->i", V, V)
-        missed, most = (np.sqrt(np.maximum(d, 0.0)) for d in (left, left + 1.001 * doubt))
-        return cls(V, missed, most * (1.0 + gamma(4)), sizes, spread, unit)
+        missed, surely = (np.sqrt(np.maximum(d, 0.0)) for d in (left, left + 1.001 * doubt))
+        # The span holds its own pivots, whatever rounding makes of it.
+        missed[pivots[:n]] = surely[pivots[:n]] = 0.0
+        return cls(V, missed, surely * (1.0 + gamma(4)), sizes, spread, unit)
 
     def quadratic(self, v: Floats) -> Rounded:
         """‖V'v‖² + (Σ|v_i|√d_i)², with an error up to which it is a bound on v'Kv."""
