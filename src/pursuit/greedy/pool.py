@@ -13,6 +13,7 @@ from scipy.linalg import solve_triangular
 
 from pursuit._types import Floats, Indices
 from pursuit.gram import GramStatistics, PassCheckpoint, gram_statistics
+from pursuit.greedy.all_rows import AllRows, fit_all_rows
 from pursuit.greedy.loop import CostMeter, Path, Pursuit
 from pursuit.greedy.stopping import Deadline, StopRule
 from pursuit.kernels import CountingKernel, Kernel
@@ -31,6 +32,8 @@ from pursuit.rows import OutputGroup, Sample, concat, draw_rows, len_items, take
 
 _DEEPENINGS = 4  # Most changes of coordinates in one choice. More: larger rank.
 _INDEPENDENT = 1e-8  # A residual below this part of its diagonal entry is dependent.
+_EXHAUSTED = ("rank", "no gain")
+"""Reasons after which the fit decides whether the rows that are left matter, if all may stay."""
 _LEAST_SHARE = 0.2  # Time that steps get at least, as a share of that of the statistics.
 
 
@@ -188,6 +191,14 @@ class PooledSearch:
                 # The Gram form has no digits left for these points: the refit starts from its own.
                 known = None
                 path, chosen = deeper
+            if (
+                path.stop_reason in _EXHAUSTED
+                and len(chosen) < len(pool) <= capacity
+                and AllRows.of(pool.index, sample) is not None
+            ):
+                rest = np.setdiff1d(np.arange(len(pool)), chosen)
+                path = path.extended(pool.index[rest])
+                chosen, known = np.concatenate([chosen, rest]), None
             kept = pool.take(chosen)
             if not rounds_left or path.stop_reason in ("interrupted", "time"):
                 break
@@ -354,6 +365,10 @@ def refit(
         R, kept = robust_cholesky(K, rounding=problem.kernel.rounding)
     except NotPositiveDefiniteError as error:
         raise NotPositiveDefiniteError(int(pool.index[error.index]), error.pivot) from error
+    all_rows = AllRows.of(pool.index, problem.sample)
+    if all_rows is not None and statistics is None:
+        statistics = all_rows.statistics(K)
+    whole, whole_K = pool, K
     if len(kept) < len(pool):
         pool, K = pool.take(kept), K[np.ix_(kept, kept)]
         statistics = statistics.restricted(kept) if statistics is not None else None
@@ -377,12 +392,21 @@ def refit(
     # Points that the Gram form cannot resolve follow in the order of the search.
     rest = np.setdiff1d(np.arange(len(pool)), objective.chosen)
     order = np.concatenate([objective.chosen, rest])
-    path = path.extended(pool.index[rest])
-    pool = pool.take(order)
-    R = reordered(K, R, order)
-    solution, final = _solve(problem, pool, R, statistics.restricted(order), dtype, enough)
+    found = None
+    if all_rows is not None:
+        found = fit_all_rows(
+            all_rows, whole.items, whole_K, kept[order], problem.kernel, problem.noise
+        )
+    if found is not None:
+        solution, order = found
+        pool, final = whole.take(order), statistics
+    else:
+        pool = pool.take(order)
+        R = reordered(K, R, order)
+        solution, final = _solve(problem, pool, R, statistics.restricted(order), dtype, enough)
+    path = path.extended(pool.index[len(path) :])
     value = solution.values(final.target_norms)
-    stopped = "rank" if len(order) < len(choice.pool) else choice.path.stop_reason
+    stopped = "rank" if len(pool) < len(choice.pool) else choice.path.stop_reason
     n_rows = final.n_rows if final.n_rows < problem.sample.n_rows else None
     if n_rows is not None:
         stopped = "interrupted"

@@ -38,6 +38,9 @@ _INVERSE_PANEL = 192
 _LEAST_DAMPING, _MOST_DAMPING = 1e-14, 1e-3
 """First and last share of the largest diagonal entry that a damped factor adds."""
 
+_ROUNDING_DAMPINGS = (0.0, 2.0, 16.0)
+"""What a full factor may add to a unit diagonal, in roundings of all its pivots."""
+
 
 class NotPositiveDefiniteError(ValueError):
     """A pivot is negative beyond rounding: the matrix is not a kernel matrix."""
@@ -377,6 +380,24 @@ def damped_cholesky(matrix: Floats, damping: float = 0.0) -> Floats:
     raise ArithmeticError(
         f"a {len(matrix)} x {len(matrix)} system is not positive definite, or not finite."
     )
+
+
+@single_threaded_blas()
+def full_cholesky(matrix: Floats) -> Floats | None:
+    """R with RR' = matrix to rounding, however dependent the rows of a psd matrix are.
+
+    Where a pivot is rounding, a multiple of the rounding of n pivots, relative to the diagonal, is
+    added to it. None where the matrix is not psd to rounding, or has a zero on the diagonal.
+    """
+    roots, n = np.sqrt(np.maximum(np.diag(matrix), 0.0)), len(matrix)
+    if not np.all(roots > 0.0):
+        return None
+    unit, least = matrix / np.outer(roots, roots), n * EPS
+    for damping in _ROUNDING_DAMPINGS:
+        factor, info = dpotrf(unit + damping * least * np.eye(n), lower=1, clean=1)
+        if info == 0 and float(np.diag(factor).min()) ** 2 > least:
+            return np.asarray(roots[:, None] * factor)
+    return None
 
 
 @single_threaded_blas()

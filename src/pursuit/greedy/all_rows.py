@@ -1,0 +1,166 @@
+"""The fit whose basis may hold every row: nothing is left out that a prediction could tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pursuit import limits
+from pursuit._types import Floats, Indices
+from pursuit.gram import GramStatistics
+from pursuit.kernels import Kernel
+from pursuit.linalg import EPS, SpanSolution, full_cholesky, robust_cholesky
+from pursuit.rows import Sample, row_groups, take_items
+
+_MEASURABLE = 1e-8
+"""Share of the spread of the targets by which leaving points out may change a prediction. Larger:
+smaller models where rows outnumber what the kernel resolves."""
+
+_PROBED = 64
+"""Points from which probes are made."""
+
+_PROBES_AT = (-0.5, 1.0, 3.0)
+"""Where probes lie on the line from one point to another: between them, and beyond by this many
+times their distance."""
+
+
+@dataclass(frozen=True)
+class AllRows:
+    """Every row is one of P points, so that sums over rows are sums over points.
+
+    With K = RR' for the points, row i of R holds the features V of point i, whatever the rounding
+    of R. The minimiser in the span is then that of the dual, β = (K + σ²W⁻¹)⁻¹y, with K as
+    accurate as RR', and pivots of K as small as rounding do no harm. Features R⁻¹k_S(x_i) would
+    bring that rounding in once more, divided by the pivots.
+
+    Attributes
+    ----------
+    weights : array of shape (P,)
+        W: Σw over the rows that equal the point.
+    sums : array of shape (P, n_outputs)
+        Σwy over the same rows.
+    sample : Sample
+        The rows.
+    """
+
+    weights: Floats
+    sums: Floats
+    sample: Sample
+
+    @classmethod
+    def of(cls, index: Indices, sample: Sample) -> AllRows | None:
+        """For points with these row numbers; None where some row is none of them."""
+        m = sample.n_rows
+        groups = np.arange(m)
+        if not len(index) or index.min() < 0 or len(np.unique(index)) < len(index):
+            return None
+        if len(index) < m:
+            if m > limits.SMALL_ROWS:
+                return None
+            groups = row_groups((items for _, items in sample.rows.blocks()), m)
+        point_of = np.full(m, -1, dtype=np.intp)
+        point_of[groups[index]] = np.arange(len(index))
+        owner = point_of[groups]
+        if owner.min() < 0:
+            return None
+        weights, sums = np.zeros(len(index)), np.zeros((len(index), sample.n_outputs))
+        np.add.at(weights, owner, sample.weights)
+        np.add.at(sums, owner, sample.weights[:, None] * sample.targets)
+        return cls(weights, sums, sample)
+
+    def taken(self, order: Indices) -> AllRows:
+        """The same with the points in another order."""
+        return AllRows(self.weights[order], self.sums[order], self.sample)
+
+    def statistics(self, K: Floats) -> GramStatistics:
+        """Sums over the rows of their kernel values with the points, from K of the points."""
+        return GramStatistics(
+            (K * self.weights) @ K,
+            K @ self.sums,
+            self.sample.target_norms(),
+            float(self.weights @ np.diag(K)),
+            float(self.weights.sum()),
+            self.sample.n_rows,
+        )
+
+    def solution(self, R: Floats, noise: float) -> SpanSolution:
+        """The minimiser for points with K = RR'."""
+        return SpanSolution.from_whitened(R, (R.T * self.weights) @ R, R.T @ self.sums, noise)
+
+    def spread(self, noise: float) -> Floats:
+        """Standard deviation of each output, noise included: what predictions are compared with."""
+        w, y = self.sample.weights / self.sample.weights.sum(), self.sample.targets
+        deviations: Floats = np.sqrt(w @ (y - w @ y) ** 2 + noise)
+        return deviations
+
+
+def fit_all_rows(
+    rows: AllRows, items: Any, K: Floats, sure: Indices, kernel: Kernel, noise: float
+) -> tuple[SpanSolution, Indices] | None:
+    """The fit to all rows by as few of the points as predict like all of them.
+
+    The points ``sure``, which are independent to ``limits.BASIS_TOLERANCE``, come first and stay.
+    The others follow and are kept as far as they change the mean or the standard deviation at a
+    probe: points that depend on others change neither, points that only seem to, for lack of
+    digits, do. Where items cannot be moved there are no probes, and pivots above rounding are kept.
+    Returns the solution and the points that it is for, or None where K is not psd to rounding.
+    """
+    if kernel.rounding > EPS:
+        return None
+    n_sure = len(sure)
+    rest = np.setdiff1d(np.flatnonzero(np.diag(K) > 0.0), sure)
+    order = np.concatenate([sure, rest])
+    _, found = robust_cholesky(K[np.ix_(order, order)], len(K) * EPS)
+    resolved = found[found >= n_sure]
+    order = np.concatenate([sure, order[resolved], np.setdiff1d(rest, order[resolved])])
+    R = full_cholesky(K[np.ix_(order, order)])
+    if R is None:
+        return None
+    rows = rows.taken(order)
+    solution = rows.solution(R, noise)
+    n = n_sure + len(resolved)
+    points = take_items(items, order)
+    probes = _probes(points, kernel.length_scales)
+    if n_sure < len(order) and probes is not None:
+        values, prior = kernel.tile(probes, points), kernel.diag(probes)
+        n = n_sure + _last_to_matter(solution, values, prior, n_sure, rows)
+    return solution.truncated(n), order[:n]
+
+
+def _probes(points: Any, length_scales: float | Floats | None) -> Floats | None:
+    """Items between and beyond some of the points; None for items that are not rows of numbers.
+
+    Columns whose distances mean nothing keep their values.
+    """
+    if not isinstance(points, np.ndarray) or points.ndim != 2 or points.dtype.kind != "f":
+        return None
+    some = points[:: -(-len(points) // _PROBED)]
+    steps = some - np.roll(some, 1, axis=0)
+    if length_scales is not None:
+        steps = np.where(np.isnan(length_scales), 0.0, steps)
+    return np.concatenate([some + at * steps for at in _PROBES_AT])
+
+
+def _last_to_matter(
+    solution: SpanSolution, kernel_rows: Floats, prior: Floats, n_sure: int, rows: AllRows
+) -> int:
+    """How many functions after the first ``n_sure`` it takes to predict like all of them.
+
+    What functions from n on add to the mean is Σ_{j≥n} U_x[j] z[j], and what they take from the
+    variance Σ_{j≥n} (V_x[j]² - σ²U_x[j]²).
+    """
+    V = solution.features(kernel_rows)
+    U = solution.rotated(V)
+    spread = rows.spread(solution.noise)
+    taken = V**2 - solution.noise * U**2
+    variance = np.maximum(prior - taken.sum(axis=0), 0.0)
+    tails = np.cumsum(np.maximum(taken[n_sure:], 0.0)[::-1], axis=0)[::-1]
+    change = (np.sqrt(variance + tails) - np.sqrt(variance)) / spread.min()
+    worst = change.max(axis=1)
+    for z, scale in zip(solution.z.T, spread, strict=True):
+        mean = np.cumsum((U * z[:, None])[n_sure:][::-1], axis=0)[::-1]
+        worst = np.maximum(worst, np.abs(mean).max(axis=1) / scale)
+    matter = np.flatnonzero(~(worst <= _MEASURABLE))
+    return int(matter[-1]) + 1 if len(matter) else 0
