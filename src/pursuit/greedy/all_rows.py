@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,9 @@ _PROBED = 64
 _PROBES_AT = (-0.5, 1.0, 3.0)
 """Where probes lie on the line from one point to another: between them, and beyond by this many
 times their distance."""
+
+_ROUNDINGS = 64.0
+"""The error of a prediction is taken to be this many roundings of its terms."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,17 @@ class AllRows:
         """The minimiser for points with K = RR'."""
         return SpanSolution.from_whitened(R, (R.T * self.weights) @ R, R.T @ self.sums, noise)
 
+    def refined(self, solution: SpanSolution, V: Floats, K: Floats) -> SpanSolution:
+        """The solution in the span of the first points after a step of iterative refinement.
+
+        ``V`` are features of all points, ``K`` their values with the first ones. The step solves
+        for the gradient V'W(y - Kβ) - σ²u, in which nothing has been squared or damped.
+        """
+        u = solution.coordinates()
+        fitted = self.weights[:, None] * (K @ solution.coefficients())
+        gradient = V.T @ (self.sums - fitted) - solution.noise * u
+        return replace(solution, z=solution.z + solution.rotated(gradient))
+
     def spread(self, noise: float) -> Floats:
         """Standard deviation of each output, noise included: what predictions are compared with."""
         w, y = self.sample.weights / self.sample.weights.sum(), self.sample.targets
@@ -112,35 +126,40 @@ def fit_all_rows(
     n_sure = len(sure)
     rest = np.setdiff1d(np.flatnonzero(np.diag(K) > 0.0), sure)
     order = np.concatenate([sure, rest])
-    _, found = robust_cholesky(K[np.ix_(order, order)], len(K) * EPS)
-    resolved = found[found >= n_sure]
-    order = np.concatenate([sure, order[resolved], np.setdiff1d(rest, order[resolved])])
-    R = full_cholesky(K[np.ix_(order, order)])
-    if R is None:
-        return None
+    R, found = robust_cholesky(K[np.ix_(order, order)], len(K) * EPS)
+    n = max(n_sure, len(found))
+    if len(rest):
+        order = order[np.concatenate([found, np.setdiff1d(np.arange(len(order)), found)])]
+        full = full_cholesky(K[np.ix_(order, order)])
+        if full is None:
+            return None
+        R = full
     rows = rows.taken(order)
     solution = rows.solution(R, noise)
-    n = n_sure + len(resolved)
     points = take_items(items, order)
-    probes = _probes(points, kernel.length_scales)
-    if n_sure < len(order) and probes is not None:
+    probes = _probes(points, kernel.length_scales) if len(rest) else None
+    if probes is not None:
         values, prior = kernel.tile(probes, points), kernel.diag(probes)
         n = n_sure + _last_to_matter(solution, values, prior, n_sure, rows)
-    return solution.truncated(n), order[:n]
+    solution = rows.refined(solution.truncated(n), R[:, :n], K[np.ix_(order, order[:n])])
+    return solution, order[:n]
 
 
 def _probes(points: Any, length_scales: float | Floats | None) -> Floats | None:
-    """Items between and beyond some of the points; None for items that are not rows of numbers.
+    """Items on lines through some of the points and around them; None if not rows of numbers.
 
     Columns whose distances mean nothing keep their values.
     """
     if not isinstance(points, np.ndarray) or points.ndim != 2 or points.dtype.kind != "f":
         return None
     some = points[:: -(-len(points) // _PROBED)]
-    steps = some - np.roll(some, 1, axis=0)
+    along = some - np.roll(some, 1, axis=0)
+    # Lines do not leave the plane of the points, and near copies may span the rest of the space.
+    around = points.std(axis=0) * np.random.default_rng(0).standard_normal(some.shape)
+    steps = np.concatenate([at * along for at in _PROBES_AT] + [2.0 * around])
     if length_scales is not None:
         steps = np.where(np.isnan(length_scales), 0.0, steps)
-    return np.concatenate([some + at * steps for at in _PROBES_AT])
+    return np.tile(some, (len(_PROBES_AT) + 1, 1)) + steps
 
 
 def _last_to_matter(
@@ -149,18 +168,23 @@ def _last_to_matter(
     """How many functions after the first ``n_sure`` it takes to predict like all of them.
 
     What functions from n on add to the mean is Σ_{j≥n} U_x[j] z[j], and what they take from the
-    variance Σ_{j≥n} (V_x[j]² - σ²U_x[j]²).
+    variance Σ_{j≥n} (V_x[j]² - σ²U_x[j]²). Less than the rounding of a prediction is nothing.
     """
     V = solution.features(kernel_rows)
     U = solution.rotated(V)
     spread = rows.spread(solution.noise)
     taken = V**2 - solution.noise * U**2
-    variance = np.maximum(prior - taken.sum(axis=0), 0.0)
-    tails = np.cumsum(np.maximum(taken[n_sure:], 0.0)[::-1], axis=0)[::-1]
-    change = (np.sqrt(variance + tails) - np.sqrt(variance)) / spread.min()
-    worst = change.max(axis=1)
-    for z, scale in zip(solution.z.T, spread, strict=True):
-        mean = np.cumsum((U * z[:, None])[n_sure:][::-1], axis=0)[::-1]
-        worst = np.maximum(worst, np.abs(mean).max(axis=1) / scale)
-    matter = np.flatnonzero(~(worst <= _MEASURABLE))
-    return int(matter[-1]) + 1 if len(matter) else 0
+    variance = np.maximum(prior - taken.sum(axis=0), _ROUNDINGS * EPS * prior)
+    tails = _from_each_on(np.maximum(taken[n_sure:], 0.0))
+    change = np.sqrt(variance + tails) - np.sqrt(variance)
+    matters = np.any(change > _MEASURABLE * spread.min(), axis=1)
+    rounding = _ROUNDINGS * EPS * np.abs(kernel_rows) @ np.abs(solution.coefficients())
+    for z, scale, least in zip(solution.z.T, spread, rounding.T, strict=True):
+        change = np.abs(_from_each_on(U[n_sure:] * z[n_sure:, None]))
+        matters |= np.any(change > np.maximum(_MEASURABLE * scale, least), axis=1)
+    return int(np.flatnonzero(matters).max(initial=-1)) + 1
+
+
+def _from_each_on(terms: Floats) -> Floats:
+    """Σ_{j≥n} of the rows j, for every n."""
+    return np.cumsum(terms[::-1], axis=0)[::-1]

@@ -191,14 +191,8 @@ class PooledSearch:
                 # The Gram form has no digits left for these points: the refit starts from its own.
                 known = None
                 path, chosen = deeper
-            if (
-                path.stop_reason in _EXHAUSTED
-                and len(chosen) < len(pool) <= capacity
-                and AllRows.of(pool.index, sample) is not None
-            ):
-                rest = np.setdiff1d(np.arange(len(pool)), chosen)
-                path = path.extended(pool.index[rest])
-                chosen, known = np.concatenate([chosen, rest]), None
+            if not rounds_left and path.stop_reason in _EXHAUSTED and len(pool) <= capacity:
+                path, chosen, known = self._with_all_rows(path, chosen, known, pool)
             kept = pool.take(chosen)
             if not rounds_left or path.stop_reason in ("interrupted", "time"):
                 break
@@ -206,6 +200,17 @@ class PooledSearch:
             fresh = draw_rows(sample.n_rows, room, problem.rng, exclude=taken)
             pool = kept + Pool.of_rows(sample, fresh) if len(fresh) else kept
         return Choice(kept, path, known)
+
+    def _with_all_rows(
+        self, path: Path, chosen: Indices, known: GramStatistics | None, pool: Pool
+    ) -> tuple[Path, Indices, GramStatistics | None]:
+        """Let the rest of the pool follow, if all rows are in it: the fit tells what matters."""
+        rest = np.setdiff1d(np.arange(len(pool)), chosen)
+        if not len(rest) or AllRows.of(pool.index, self.problem.sample) is None:
+            return path, chosen, known
+        more = path.extended(pool.index[rest])
+        more = replace(more, value=np.append(path.value, np.repeat(path.value[-1:], len(rest))))
+        return more, np.concatenate([chosen, rest]), None
 
     def _deadline(self, start: float, work: float) -> list[Deadline]:
         """The rule of ``max_time``, from the time that statistics of this much work took."""
@@ -404,7 +409,7 @@ def refit(
         pool = pool.take(order)
         R = reordered(K, R, order)
         solution, final = _solve(problem, pool, R, statistics.restricted(order), dtype, enough)
-    path = path.extended(pool.index[len(path) :])
+    path = replace(path.extended(pool.index[len(path) :]), index=pool.index)
     value = solution.values(final.target_norms)
     stopped = "rank" if len(pool) < len(choice.pool) else choice.path.stop_reason
     n_rows = final.n_rows if final.n_rows < problem.sample.n_rows else None

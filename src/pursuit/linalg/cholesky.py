@@ -38,8 +38,8 @@ _INVERSE_PANEL = 192
 _LEAST_DAMPING, _MOST_DAMPING = 1e-14, 1e-3
 """First and last share of the largest diagonal entry that a damped factor adds."""
 
-_ROUNDING_DAMPINGS = (0.0, 2.0, 16.0)
-"""What a full factor may add to a unit diagonal, in roundings of all its pivots."""
+_DAMPED_ROUNDINGS = (2.0, 16.0)
+"""What a full factor adds to a unit diagonal, in roundings of all its pivots."""
 
 
 class NotPositiveDefiniteError(ValueError):
@@ -386,16 +386,18 @@ def damped_cholesky(matrix: Floats, damping: float = 0.0) -> Floats:
 def full_cholesky(matrix: Floats) -> Floats | None:
     """R with RR' = matrix to rounding, however dependent the rows of a psd matrix are.
 
-    Where a pivot is rounding, a multiple of the rounding of n pivots, relative to the diagonal, is
-    added to it. None where the matrix is not psd to rounding, or has a zero on the diagonal.
+    The diagonal is raised by a multiple of its rounding in n steps, so that pivots are positive,
+    and with them what a further row would leave: RR' and its border stay psd. None where that is
+    not enough, so that the matrix is not psd to rounding.
     """
     roots, n = np.sqrt(np.maximum(np.diag(matrix), 0.0)), len(matrix)
-    if not np.all(roots > 0.0):
+    if n == 0 or not np.all(roots > 0.0):
         return None
-    unit, least = matrix / np.outer(roots, roots), n * EPS
-    for damping in _ROUNDING_DAMPINGS:
-        factor, info = dpotrf(unit + damping * least * np.eye(n), lower=1, clean=1)
-        if info == 0 and float(np.diag(factor).min()) ** 2 > least:
+    unit = matrix / np.outer(roots, roots)
+    for roundings in _DAMPED_ROUNDINGS:
+        damping = roundings * n * EPS
+        factor, info = dpotrf(unit + damping * np.eye(n), lower=1, clean=1)
+        if info == 0 and float(np.diag(factor).min()) ** 2 > 0.5 * damping:
             return np.asarray(roots[:, None] * factor)
     return None
 
