@@ -206,7 +206,7 @@ class PooledSearch:
     ) -> tuple[Path, Indices, GramStatistics | None]:
         """Let the rest of the pool follow, if all rows are in it: the fit tells what matters."""
         rest = np.setdiff1d(np.arange(len(pool)), chosen)
-        if not len(rest) or AllRows.of(pool.index, self.problem.sample) is None:
+        if not len(chosen) or not len(rest) or AllRows.of(pool.index, self.problem.sample) is None:
             return path, chosen, known
         more = path.extended(pool.index[rest])
         more = replace(more, value=np.append(path.value, np.repeat(path.value[-1:], len(rest))))
