@@ -11,7 +11,7 @@ from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.gram import GramStatistics
 from pursuit.kernels import Kernel
-from pursuit.linalg import EPS, SpanSolution, full_cholesky, robust_cholesky
+from pursuit.linalg import EPS, SpanSolution, extended_cholesky, full_cholesky
 from pursuit.rows import Sample, row_groups, take_items
 
 _MEASURABLE = 1e-8
@@ -21,9 +21,9 @@ smaller models where rows outnumber what the kernel resolves."""
 _PROBED = 64
 """Points from which probes are made."""
 
-_PROBES_AT = (-0.5, 1.0, 3.0)
-"""Where probes lie on the line from one point to another: between them, and beyond by this many
-times their distance."""
+_PROBES_AT, _PROBES_AROUND = (-0.5, -0.05, 1.0, 3.0), (0.1, 2.0)
+"""Where probes lie on lines from one point to another, in distances of the two: between them, near
+one, and beyond; and how far around points, in standard deviations of the columns."""
 
 _ROUNDINGS = 64.0
 """The error of a prediction is taken to be this many roundings of its terms."""
@@ -88,20 +88,18 @@ class AllRows:
             self.sample.n_rows,
         )
 
-    def solution(self, R: Floats, noise: float) -> SpanSolution:
-        """The minimiser for points with K = RR'."""
-        return SpanSolution.from_whitened(R, (R.T * self.weights) @ R, R.T @ self.sums, noise)
+    def solution(self, V: Floats, K: Floats, noise: float) -> SpanSolution:
+        """The minimiser in the span of the first n points.
 
-    def refined(self, solution: SpanSolution, V: Floats, K: Floats) -> SpanSolution:
-        """The solution in the span of the first points after a step of iterative refinement.
-
-        ``V`` are features of all points, ``K`` their values with the first ones. The step solves
-        for the gradient V'W(y - Kβ) - σ²u, in which nothing has been squared or damped.
+        ``V`` (P x n) are features of all points and ``K`` their values with the first n, whose
+        factor is V[:n]. A step of iterative refinement solves for the gradient
+        V'W(y - Kβ) - σ²u, in which nothing has been squared or damped.
         """
-        u = solution.coordinates()
-        fitted = self.weights[:, None] * (K @ solution.coefficients())
-        gradient = V.T @ (self.sums - fitted) - solution.noise * u
-        return replace(solution, z=solution.z + solution.rotated(gradient))
+        R, W = V[: V.shape[1]], self.weights
+        found = SpanSolution.from_whitened(R, (V.T * W) @ V, V.T @ self.sums, noise)
+        left = self.sums - W[:, None] * (K @ found.coefficients())
+        gradient = V.T @ left - noise * found.coordinates()
+        return replace(found, z=found.z + found.rotated(gradient))
 
     def spread(self, noise: float) -> Floats:
         """Standard deviation of each output, noise included: what predictions are compared with."""
@@ -111,38 +109,40 @@ class AllRows:
 
 
 def fit_all_rows(
-    rows: AllRows, items: Any, K: Floats, sure: Indices, kernel: Kernel, noise: float
+    rows: AllRows, items: Any, K: Floats, R: Floats, sure: Indices, kernel: Kernel, noise: float
 ) -> tuple[SpanSolution, Indices] | None:
     """The fit to all rows by as few of the points as predict like all of them.
 
-    The points ``sure``, which are independent to ``limits.BASIS_TOLERANCE``, come first and stay.
-    The others follow and are kept as far as they change the mean or the standard deviation at a
-    probe: points that depend on others change neither, points that only seem to, for lack of
-    digits, do. Where items cannot be moved there are no probes, and pivots above rounding are kept.
-    Returns the solution and the points that it is for, or None where K is not psd to rounding.
+    The points ``sure``, whose K is RR', are independent to ``limits.BASIS_TOLERANCE``: they come
+    first and stay. Further ones follow until predictions at probes are those of all points, and
+    all points are kept where pivots reach rounding before. So points are left out that depend on
+    others, but not those that only seem to, for lack of digits. Where items cannot be moved there
+    are no probes, and all pivots above rounding are kept. Returns the solution and the points that
+    it is for, or None where K is not psd to rounding.
     """
-    if kernel.rounding > EPS:
-        return None
-    n_sure = len(sure)
     rest = np.setdiff1d(np.flatnonzero(np.diag(K) > 0.0), sure)
     order = np.concatenate([sure, rest])
-    R, found = robust_cholesky(K[np.ix_(order, order)], len(K) * EPS)
-    n = max(n_sure, len(found))
-    if len(rest):
-        order = order[np.concatenate([found, np.setdiff1d(np.arange(len(order)), found)])]
-        full = full_cholesky(K[np.ix_(order, order)])
-        if full is None:
-            return None
-        R = full
-    rows = rows.taken(order)
-    solution = rows.solution(R, noise)
+    if kernel.rounding > EPS or not len(order):
+        return None
+    V, turned = extended_cholesky(K[np.ix_(order, order)], R)
+    order = order[turned]
+    K, rows, n = K[np.ix_(order, order)], rows.taken(order), V.shape[1]
+    found = rows.solution(V, K[:, :n], noise)
+    if not len(rest):
+        return found, order
     points = take_items(items, order)
-    probes = _probes(points, kernel.length_scales) if len(rest) else None
-    if probes is not None:
-        values, prior = kernel.tile(probes, points), kernel.diag(probes)
-        n = n_sure + _last_to_matter(solution, values, prior, n_sure, rows)
-    solution = rows.refined(solution.truncated(n), R[:, :n], K[np.ix_(order, order[:n])])
-    return solution, order[:n]
+    probes = _probes(points, kernel.length_scales)
+    if probes is None:
+        return found, order[:n]
+    full = full_cholesky(K)
+    if full is None:
+        return None
+    everything = rows.solution(full, K, noise)
+    values, prior = kernel.tile(probes, points), kernel.diag(probes)
+    enough = _enough(found, everything, values, prior, rows.spread(noise), len(sure))
+    if enough is None:
+        return everything, order
+    return found.truncated(enough), order[:enough]
 
 
 def _probes(points: Any, length_scales: float | Floats | None) -> Floats | None:
@@ -156,35 +156,39 @@ def _probes(points: Any, length_scales: float | Floats | None) -> Floats | None:
     along = some - np.roll(some, 1, axis=0)
     # Lines do not leave the plane of the points, and near copies may span the rest of the space.
     around = points.std(axis=0) * np.random.default_rng(0).standard_normal(some.shape)
-    steps = np.concatenate([at * along for at in _PROBES_AT] + [2.0 * around])
+    steps = np.array([at * along for at in _PROBES_AT] + [at * around for at in _PROBES_AROUND])
     if length_scales is not None:
         steps = np.where(np.isnan(length_scales), 0.0, steps)
-    return np.tile(some, (len(_PROBES_AT) + 1, 1)) + steps
+    return np.concatenate(some + steps)
 
 
-def _last_to_matter(
-    solution: SpanSolution, kernel_rows: Floats, prior: Floats, n_sure: int, rows: AllRows
-) -> int:
-    """How many functions after the first ``n_sure`` it takes to predict like all of them.
+def _enough(
+    found: SpanSolution,
+    everything: SpanSolution,
+    values: Floats,
+    prior: Floats,
+    spread: Floats,
+    least: int,
+) -> int | None:
+    """The least number of functions that predict like all points; None if all found do not.
 
-    What functions from n on add to the mean is Σ_{j≥n} U_x[j] z[j], and what they take from the
-    variance Σ_{j≥n} (V_x[j]² - σ²U_x[j]²). Less than the rounding of a prediction is nothing.
+    Predictions are compared at probes, whose kernel values with all points are ``values``. Less
+    than the rounding of a prediction is no difference.
     """
-    V = solution.features(kernel_rows)
+    target, goal = _predictions(everything, values, prior)
+    means, deviations = _predictions(found, values[:, : found.size], prior)
+    rounding = _ROUNDINGS * EPS * (np.abs(values) @ np.abs(everything.coefficients()))
+    allowed = np.maximum(_MEASURABLE * spread, rounding)
+    alike = np.all(np.abs(means - target[-1]) <= allowed, axis=(1, 2))
+    alike &= np.all(np.abs(deviations - goal[-1]) <= _MEASURABLE * spread.min(), axis=1)
+    sizes = least + np.flatnonzero(alike[least - 1 :]) if least else 1 + np.flatnonzero(alike)
+    return int(sizes[0]) if len(sizes) else None
+
+
+def _predictions(solution: SpanSolution, values: Floats, prior: Floats) -> tuple[Floats, Floats]:
+    """Mean, of shape (n, probes, n_outputs), and deviation with the first 1, …, n functions."""
+    V = solution.features(values)
     U = solution.rotated(V)
-    spread = rows.spread(solution.noise)
-    taken = V**2 - solution.noise * U**2
-    variance = np.maximum(prior - taken.sum(axis=0), _ROUNDINGS * EPS * prior)
-    tails = _from_each_on(np.maximum(taken[n_sure:], 0.0))
-    change = np.sqrt(variance + tails) - np.sqrt(variance)
-    matters = np.any(change > _MEASURABLE * spread.min(), axis=1)
-    rounding = _ROUNDINGS * EPS * np.abs(kernel_rows) @ np.abs(solution.coefficients())
-    for z, scale, least in zip(solution.z.T, spread, rounding.T, strict=True):
-        change = np.abs(_from_each_on(U[n_sure:] * z[n_sure:, None]))
-        matters |= np.any(change > np.maximum(_MEASURABLE * scale, least), axis=1)
-    return int(np.flatnonzero(matters).max(initial=-1)) + 1
-
-
-def _from_each_on(terms: Floats) -> Floats:
-    """Σ_{j≥n} of the rows j, for every n."""
-    return np.cumsum(terms[::-1], axis=0)[::-1]
+    means = np.cumsum(U[:, :, None] * solution.z[:, None, :], axis=0)
+    missed = np.maximum(prior - np.cumsum(V**2, axis=0), 0.0)
+    return means, np.sqrt(missed + solution.noise * np.cumsum(U**2, axis=0))

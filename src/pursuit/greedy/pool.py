@@ -397,17 +397,16 @@ def refit(
     # Points that the Gram form cannot resolve follow in the order of the search.
     rest = np.setdiff1d(np.arange(len(pool)), objective.chosen)
     order = np.concatenate([objective.chosen, rest])
-    found = None
+    R, found = reordered(K, R, order), None
     if all_rows is not None:
         found = fit_all_rows(
-            all_rows, whole.items, whole_K, kept[order], problem.kernel, problem.noise
+            all_rows, whole.items, whole_K, R, kept[order], problem.kernel, problem.noise
         )
     if found is not None:
         solution, order = found
         pool, final = whole.take(order), statistics
     else:
         pool = pool.take(order)
-        R = reordered(K, R, order)
         solution, final = _solve(problem, pool, R, statistics.restricted(order), dtype, enough)
     path = replace(path.extended(pool.index[len(path) :]), index=pool.index)
     value = solution.values(final.target_norms)

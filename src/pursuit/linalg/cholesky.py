@@ -7,7 +7,7 @@ import copy
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
-from scipy.linalg.lapack import dpotrf, dtrtri
+from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri
 
 from pursuit import limits
 from pursuit._types import Floats, Indices
@@ -383,6 +383,26 @@ def damped_cholesky(matrix: Floats, damping: float = 0.0) -> Floats:
 
 
 @single_threaded_blas()
+def extended_cholesky(matrix: Floats, R: Floats) -> tuple[Floats, Indices]:
+    """Continue the factor R of the first rows of a psd matrix by the largest pivots of the others.
+
+    Returns (V, order): row i of V (P x n) has the coordinates of row ``order[i]`` in the span of
+    the first n, and V[:n] is their factor. It ends where pivots, relative to the diagonal entries,
+    are rounding.
+    """
+    n = len(R)
+    across = solve_triangular(R, matrix[:n, n:], lower=True).T
+    roots = np.sqrt(np.diag(matrix)[n:])
+    left = (matrix[n:, n:] - across @ across.T) / np.outer(roots, roots)
+    corner, pivots, rank, _ = dpstrf(left, tol=len(matrix) * EPS, lower=1)
+    pivots = pivots - 1
+    V = np.zeros((len(matrix), n + rank))
+    V[:n, :n], V[n:, :n] = R, across[pivots]
+    V[n:, n:] = roots[pivots, None] * np.tril(corner)[:, :rank]
+    return V, np.concatenate([np.arange(n), n + pivots])
+
+
+@single_threaded_blas()
 def full_cholesky(matrix: Floats) -> Floats | None:
     """R with RR' = matrix to rounding, however dependent the rows of a psd matrix are.
 
@@ -390,9 +410,7 @@ def full_cholesky(matrix: Floats) -> Floats | None:
     and with them what a further row would leave: RR' and its border stay psd. None where that is
     not enough, so that the matrix is not psd to rounding.
     """
-    roots, n = np.sqrt(np.maximum(np.diag(matrix), 0.0)), len(matrix)
-    if n == 0 or not np.all(roots > 0.0):
-        return None
+    roots, n = np.sqrt(np.diag(matrix)), len(matrix)
     unit = matrix / np.outer(roots, roots)
     for roundings in _DAMPED_ROUNDINGS:
         damping = roundings * n * EPS
