@@ -8,6 +8,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, DotProduct
 
 from pursuit import SparseGPRegressor
+from pursuit.greedy import Pool
 from pursuit.greedy.all_rows import AllRows
 from pursuit.linalg import extended_cholesky, full_cholesky
 from pursuit.rows import Sample, as_rows
@@ -34,7 +35,10 @@ def fitted(kernel, X, y, noise):
 
 def test_sums_over_rows_are_sums_over_points():
     X, y, w = [[0.0], [1.0], [0.0], [2.0]], [1.0, 2.0, 3.0, 4.0], np.array([1.0, 2.0, 3.0, 4.0])
-    rows = AllRows.of(np.array([3, 0, 1]), sample(X, y, w))
+    seen = sample(X, y, w)
+    owners = Pool.of_rows(seen, np.array([3, 0, 1])).owners(seen)
+    assert owners.tolist() == [1, 2, 1, 0]
+    rows = AllRows.of(owners, 3, seen)
     assert rows.weights.tolist() == [4.0, 4.0, 2.0]
     assert rows.sums[:, 0].tolist() == [16.0, 10.0, 4.0]
     K = np.array([[2.0, 0.5, 1.0], [0.5, 3.0, 0.2], [1.0, 0.2, 1.0]])
@@ -48,7 +52,8 @@ def test_sums_over_rows_are_sums_over_points():
 @pytest.mark.parametrize("index", [[0, 1], [0, 1, -1, 3], [0, 1, 1, 3], []])
 def test_some_row_is_none_of_the_points(index):
     X = np.arange(4.0)[:, None]
-    assert AllRows.of(np.array(index, dtype=int), sample(X, X[:, 0])) is None
+    pool = Pool(X[: len(index)], np.array(index, dtype=int))
+    assert pool.owners(sample(X, X[:, 0])) is None
 
 
 def test_the_case_that_stopped_by_rank():

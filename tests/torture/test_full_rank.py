@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pursuit.greedy import pool
+from pursuit.greedy import Pool
 from torture.full_rank import FUZZER
 
 
@@ -23,7 +23,7 @@ def test_a_basis_of_all_rows_is_the_full_process(size: Callable[[int, int], int]
 
 def test_points_dropped_by_rank_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the fit to all rows, near copies of rows are taken for the rows."""
-    monkeypatch.setattr(pool.AllRows, "of", lambda index, sample: None)
+    monkeypatch.setattr(Pool, "owners", lambda self, sample: None)
     failures = [failure for seed in range(12) for failure in FUZZER.run(seed).failures]
     assert failures
     assert all(failure.startswith("seed ") for failure in failures)

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.gram import GramStatistics
 from pursuit.kernels import Kernel
 from pursuit.linalg import EPS, SpanSolution, extended_cholesky, full_cholesky
-from pursuit.rows import Sample, row_groups, take_items
+from pursuit.rows import Sample, take_items
 
 _MEASURABLE = 1e-8
 """Share of the spread of the targets by which leaving points out may change a prediction. Larger:
@@ -53,24 +52,11 @@ class AllRows:
     sample: Sample
 
     @classmethod
-    def of(cls, index: Indices, sample: Sample) -> AllRows | None:
-        """For points with these row numbers; None where some row is none of them."""
-        m = sample.n_rows
-        groups = np.arange(m)
-        if not len(index) or index.min() < 0 or len(np.unique(index)) < len(index):
-            return None
-        if len(index) < m:
-            if m > limits.SMALL_ROWS:
-                return None
-            groups = row_groups((items for _, items in sample.rows.blocks()), m)
-        point_of = np.full(m, -1, dtype=np.intp)
-        point_of[groups[index]] = np.arange(len(index))
-        owner = point_of[groups]
-        if owner.min() < 0:
-            return None
-        weights, sums = np.zeros(len(index)), np.zeros((len(index), sample.n_outputs))
-        np.add.at(weights, owner, sample.weights)
-        np.add.at(sums, owner, sample.weights[:, None] * sample.targets)
+    def of(cls, owners: Indices, n_points: int, sample: Sample) -> AllRows:
+        """From the number of the point that each row is."""
+        weights, sums = np.zeros(n_points), np.zeros((n_points, sample.n_outputs))
+        np.add.at(weights, owners, sample.weights)
+        np.add.at(sums, owners, sample.weights[:, None] * sample.targets)
         return cls(weights, sums, sample)
 
     def taken(self, order: Indices) -> AllRows:
@@ -130,13 +116,13 @@ def fit_all_rows(
     found = rows.solution(V, K[:, :n], noise)
     if not len(rest):
         return found, order
+    full = full_cholesky(K)
+    if full is None:
+        return None
     points = take_items(items, order)
     probes = _probes(points, kernel.length_scales)
     if probes is None:
         return found, order[:n]
-    full = full_cholesky(K)
-    if full is None:
-        return None
     everything = rows.solution(full, K, noise)
     values, prior = kernel.tile(probes, points), kernel.diag(probes)
     enough = _enough(found, everything, values, prior, rows.spread(noise), len(sure))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy.linalg import solve_triangular
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.gram import GramStatistics, PassCheckpoint, gram_statistics
 from pursuit.greedy.all_rows import AllRows, fit_all_rows
@@ -28,7 +29,7 @@ from pursuit.linalg import (
     robust_cholesky,
 )
 from pursuit.objectives import GramEvidence, SpanObjective, gram_pursuit
-from pursuit.rows import OutputGroup, Sample, concat, draw_rows, len_items, take_items
+from pursuit.rows import OutputGroup, Sample, concat, draw_rows, len_items, row_groups, take_items
 
 _DEEPENINGS = 4  # Most changes of coordinates in one choice. More: larger rank.
 _INDEPENDENT = 1e-8  # A residual below this part of its diagonal entry is dependent.
@@ -113,6 +114,24 @@ class Pool:
     def take(self, chosen: Indices) -> Pool:
         """Some of the pool, in the given order."""
         return Pool(take_items(self.items, chosen), self.index[chosen])
+
+    def owners(self, sample: Sample) -> Indices | None:
+        """For each row of the sample the point that it is; None where some row is none of them.
+
+        Copies of rows are looked for among up to ``limits.SMALL_ROWS`` rows.
+        """
+        m, n = sample.n_rows, len(self)
+        if not 0 < n <= m or self.index.min() < 0 or len(np.unique(self.index)) < n:
+            return None
+        groups: Indices = np.arange(m)
+        if n < m:
+            if m > limits.SMALL_ROWS:
+                return None
+            groups = row_groups((items for _, items in sample.rows.blocks()), m)
+        point_of = np.full(m, -1, dtype=np.intp)
+        point_of[groups[self.index]] = np.arange(n)
+        owners = point_of[groups]
+        return owners if owners.min() >= 0 else None
 
     def __add__(self, other: Pool) -> Pool:
         return Pool(concat(self.items, other.items), np.concatenate([self.index, other.index]))
@@ -206,7 +225,7 @@ class PooledSearch:
     ) -> tuple[Path, Indices, GramStatistics | None]:
         """Let the rest of the pool follow, if all rows are in it: the fit tells what matters."""
         rest = np.setdiff1d(np.arange(len(pool)), chosen)
-        if not len(chosen) or not len(rest) or AllRows.of(pool.index, self.problem.sample) is None:
+        if not len(chosen) or not len(rest) or pool.owners(self.problem.sample) is None:
             return path, chosen, known
         more = path.extended(pool.index[rest])
         more = replace(more, value=np.append(path.value, np.repeat(path.value[-1:], len(rest))))
@@ -370,7 +389,8 @@ def refit(
         R, kept = robust_cholesky(K, rounding=problem.kernel.rounding)
     except NotPositiveDefiniteError as error:
         raise NotPositiveDefiniteError(int(pool.index[error.index]), error.pivot) from error
-    all_rows = AllRows.of(pool.index, problem.sample)
+    owners = pool.owners(problem.sample)
+    all_rows = None if owners is None else AllRows.of(owners, len(pool), problem.sample)
     if all_rows is not None and statistics is None:
         statistics = all_rows.statistics(K)
     whole, whole_K = pool, K
