@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy.linalg import solve_triangular
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.gram import GramStatistics, PassCheckpoint, gram_statistics
+from pursuit.greedy.all_rows import AllRows, fit_all_rows
 from pursuit.greedy.loop import CostMeter, Path, Pursuit
 from pursuit.greedy.stopping import Deadline, StopRule
 from pursuit.kernels import CountingKernel, Kernel
@@ -27,10 +29,12 @@ from pursuit.linalg import (
     robust_cholesky,
 )
 from pursuit.objectives import GramEvidence, SpanObjective, gram_pursuit
-from pursuit.rows import OutputGroup, Sample, concat, draw_rows, len_items, take_items
+from pursuit.rows import OutputGroup, Sample, concat, draw_rows, len_items, row_groups, take_items
 
 _DEEPENINGS = 4  # Most changes of coordinates in one choice. More: larger rank.
 _INDEPENDENT = 1e-8  # A residual below this part of its diagonal entry is dependent.
+_EXHAUSTED = ("rank", "no gain")
+"""Reasons after which the fit decides whether the rows that are left matter, if all may stay."""
 _LEAST_SHARE = 0.2  # Time that steps get at least, as a share of that of the statistics.
 
 
@@ -111,6 +115,24 @@ class Pool:
         """Some of the pool, in the given order."""
         return Pool(take_items(self.items, chosen), self.index[chosen])
 
+    def owners(self, sample: Sample) -> Indices | None:
+        """For each row of the sample the point that it is; None where some row is none of them.
+
+        Copies of rows are looked for among up to ``limits.SMALL_ROWS`` rows.
+        """
+        m, n = sample.n_rows, len(self)
+        if not 0 < n <= m or self.index.min() < 0 or len(np.unique(self.index)) < n:
+            return None
+        groups: Indices = np.arange(m)
+        if n < m:
+            if m > limits.SMALL_ROWS:
+                return None
+            groups = row_groups((items for _, items in sample.rows.blocks()), m)
+        point_of = np.full(m, -1, dtype=np.intp)
+        point_of[groups[self.index]] = np.arange(n)
+        owners = point_of[groups]
+        return owners if owners.min() >= 0 else None
+
     def __add__(self, other: Pool) -> Pool:
         return Pool(concat(self.items, other.items), np.concatenate([self.index, other.index]))
 
@@ -188,6 +210,8 @@ class PooledSearch:
                 # The Gram form has no digits left for these points: the refit starts from its own.
                 known = None
                 path, chosen = deeper
+            if not rounds_left and path.stop_reason in _EXHAUSTED and len(pool) <= capacity:
+                path, chosen, known = self._with_all_rows(path, chosen, known, pool)
             kept = pool.take(chosen)
             if not rounds_left or path.stop_reason in ("interrupted", "time"):
                 break
@@ -195,6 +219,17 @@ class PooledSearch:
             fresh = draw_rows(sample.n_rows, room, problem.rng, exclude=taken)
             pool = kept + Pool.of_rows(sample, fresh) if len(fresh) else kept
         return Choice(kept, path, known)
+
+    def _with_all_rows(
+        self, path: Path, chosen: Indices, known: GramStatistics | None, pool: Pool
+    ) -> tuple[Path, Indices, GramStatistics | None]:
+        """Let the rest of the pool follow, if all rows are in it: the fit tells what matters."""
+        rest = np.setdiff1d(np.arange(len(pool)), chosen)
+        if not len(chosen) or not len(rest) or pool.owners(self.problem.sample) is None:
+            return path, chosen, known
+        more = path.extended(pool.index[rest])
+        more = replace(more, value=np.append(path.value, np.repeat(path.value[-1:], len(rest))))
+        return more, np.concatenate([chosen, rest]), None
 
     def _deadline(self, start: float, work: float) -> list[Deadline]:
         """The rule of ``max_time``, from the time that statistics of this much work took."""
@@ -354,6 +389,11 @@ def refit(
         R, kept = robust_cholesky(K, rounding=problem.kernel.rounding)
     except NotPositiveDefiniteError as error:
         raise NotPositiveDefiniteError(int(pool.index[error.index]), error.pivot) from error
+    owners = pool.owners(problem.sample)
+    all_rows = None if owners is None else AllRows.of(owners, len(pool), problem.sample)
+    if all_rows is not None and statistics is None:
+        statistics = all_rows.statistics(K)
+    whole, whole_K = pool, K
     if len(kept) < len(pool):
         pool, K = pool.take(kept), K[np.ix_(kept, kept)]
         statistics = statistics.restricted(kept) if statistics is not None else None
@@ -377,12 +417,20 @@ def refit(
     # Points that the Gram form cannot resolve follow in the order of the search.
     rest = np.setdiff1d(np.arange(len(pool)), objective.chosen)
     order = np.concatenate([objective.chosen, rest])
-    path = path.extended(pool.index[rest])
-    pool = pool.take(order)
-    R = reordered(K, R, order)
-    solution, final = _solve(problem, pool, R, statistics.restricted(order), dtype, enough)
+    R, found = reordered(K, R, order), None
+    if all_rows is not None:
+        found = fit_all_rows(
+            all_rows, whole.items, whole_K, R, kept[order], problem.kernel, problem.noise
+        )
+    if found is not None:
+        solution, order = found
+        pool, final = whole.take(order), statistics
+    else:
+        pool = pool.take(order)
+        solution, final = _solve(problem, pool, R, statistics.restricted(order), dtype, enough)
+    path = replace(path.extended(pool.index[len(path) :]), index=pool.index)
     value = solution.values(final.target_norms)
-    stopped = "rank" if len(order) < len(choice.pool) else choice.path.stop_reason
+    stopped = "rank" if len(pool) < len(choice.pool) else choice.path.stop_reason
     n_rows = final.n_rows if final.n_rows < problem.sample.n_rows else None
     if n_rows is not None:
         stopped = "interrupted"

@@ -7,7 +7,7 @@ import copy
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
-from scipy.linalg.lapack import dpotrf, dtrtri
+from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri
 
 from pursuit import limits
 from pursuit._types import Floats, Indices
@@ -37,6 +37,9 @@ _INVERSE_PANEL = 192
 
 _LEAST_DAMPING, _MOST_DAMPING = 1e-14, 1e-3
 """First and last share of the largest diagonal entry that a damped factor adds."""
+
+_DAMPED_ROUNDINGS = (2.0, 16.0)
+"""What a full factor adds to a unit diagonal, in roundings of all its pivots."""
 
 
 class NotPositiveDefiniteError(ValueError):
@@ -377,6 +380,44 @@ def damped_cholesky(matrix: Floats, damping: float = 0.0) -> Floats:
     raise ArithmeticError(
         f"a {len(matrix)} x {len(matrix)} system is not positive definite, or not finite."
     )
+
+
+@single_threaded_blas()
+def extended_cholesky(matrix: Floats, R: Floats) -> tuple[Floats, Indices]:
+    """Continue the factor R of the first rows of a psd matrix by the largest pivots of the others.
+
+    Returns (V, order): row i of V (P x n) has the coordinates of row ``order[i]`` in the span of
+    the first n, and V[:n] is their factor. It ends where pivots, relative to the diagonal entries,
+    are rounding.
+    """
+    n = len(R)
+    across = solve_triangular(R, matrix[:n, n:], lower=True).T
+    roots = np.sqrt(np.diag(matrix)[n:])
+    left = (matrix[n:, n:] - across @ across.T) / np.outer(roots, roots)
+    corner, pivots, rank, _ = dpstrf(left, tol=len(matrix) * EPS, lower=1)
+    pivots = pivots - 1
+    V = np.zeros((len(matrix), n + rank))
+    V[:n, :n], V[n:, :n] = R, across[pivots]
+    V[n:, n:] = roots[pivots, None] * np.tril(corner)[:, :rank]
+    return V, np.concatenate([np.arange(n), n + pivots])
+
+
+@single_threaded_blas()
+def full_cholesky(matrix: Floats) -> Floats | None:
+    """R with RR' = matrix to rounding, however dependent the rows of a psd matrix are.
+
+    The diagonal is raised by a multiple of its rounding in n steps, so that pivots are positive,
+    and with them what a further row would leave: RR' and its border stay psd. None where that is
+    not enough, so that the matrix is not psd to rounding.
+    """
+    roots, n = np.sqrt(np.diag(matrix)), len(matrix)
+    unit = matrix / np.outer(roots, roots)
+    for roundings in _DAMPED_ROUNDINGS:
+        damping = roundings * n * EPS
+        factor, info = dpotrf(unit + damping * np.eye(n), lower=1, clean=1)
+        if info == 0 and float(np.diag(factor).min()) ** 2 > 0.5 * damping:
+            return np.asarray(roots[:, None] * factor)
+    return None
 
 
 @single_threaded_blas()
