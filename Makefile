@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test verify bench lint docs clean
+.PHONY: help demo test verify torture bench lint docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -23,6 +23,11 @@ test: $(VENV)/.installed-test  ## every invariant at reduced size, under ten min
 verify: $(VENV)/.installed-test  ## the same tests with larger sizes, under forty minutes
 	$(BIN)/python -m pytest -n 2 --dist worksteal --verify
 
+torture: export OMP_NUM_THREADS := 1
+torture: export OPENBLAS_NUM_THREADS := 1
+torture: $(VENV)/.installed-test  ## random problems against independent truths; TORTURE_MINUTES, 30 by default
+	$(BIN)/python -m torture
+
 bench: $(VENV)/.installed-bench  ## time and accuracy beside other libraries
 	$(BIN)/python -m benchmarks
 
@@ -38,7 +43,7 @@ docs: $(VENV)/.installed-docs  ## documentation into docs/_build/html; warnings 
 
 clean:  ## remove .venv, caches and everything built
 	rm -rf $(VENV) build dist docs/_build docs/auto_examples docs/generated
-	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .torture .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 # pip is the last thing `venv` installs: where it is, the environment is complete.
 $(BIN)/pip:

@@ -61,6 +61,7 @@ ROOMS = {
     "plots": "pictures",
     "datasets": "examples",
     "metrics": "scores of distributions",
+    "rounding": "bounds on errors",
     "limits": "sizes that decide how work is done",
     "_types": "names of array types",
 }
