@@ -275,7 +275,10 @@ ESTIMATORS: dict[str, tuple[Callable[[np.random.Generator], _Drawn], str]] = {
     "HullRegressor": (_hull, "numbers"),
     "HullBoostClassifier": (_boost, "labels"),
     "HullMixture": (_mixture, "none"),
-    "LowRankSVC": (_with(_machine, loss=lambda rng: _some(rng, "hinge", "squared_hinge")), "labels"),
+    "LowRankSVC": (
+        _with(_machine, loss=lambda rng: _some(rng, "hinge", "squared_hinge")),
+        "labels",
+    ),
     "LowRankSVR": (
         _with(_machine, loss=lambda rng: _some(rng, *_SVR_LOSSES), epsilon=parameter),
         "numbers",

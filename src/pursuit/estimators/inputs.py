@@ -26,6 +26,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _num_samples, validate_data
 
 from pursuit._types import Floats, Indices
+from pursuit.estimators.scales import check_scale, check_weight_scale
 from pursuit.estimators.tables import (
     categories_by_position,
     compares_levels,
@@ -389,6 +390,7 @@ def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> A
             raise ValueError(
                 f"{name} has {X.shape[1]} features, but the rows have {estimator.n_features_in_}."
             )
+        check_scale(name, X)
         return X
     if not reset:
         X = known_columns(estimator, X)
@@ -404,6 +406,8 @@ def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> A
             accept_sparse=False if reads_matrix(estimator) else "csr",
             dtype=[np.float64, np.float32],
         )
+    if not reads_matrix(estimator):
+        check_scale("X", numbers)
     return _with_levels(estimator, numbers, reset=reset)
 
 
@@ -458,7 +462,9 @@ def validate_held(
     if source is None:
         X = X if reset else known_columns(estimator, X)
         refuse_text(estimator, X)
-        return _validated(estimator, X, y, reset=reset, **checks)
+        found = _validated(estimator, X, y, reset=reset, **checks)
+        check_scale("X", found[0] if isinstance(found, tuple) else found)
+        return found
     rows = held(estimator, validate_source(estimator, source, reset=reset))
     if isinstance(y, str) and y == "no_validation":
         return check_array(rows, estimator=estimator, **checks)
@@ -501,6 +507,8 @@ def validate_targets(y: Any, *, gaps: bool = False) -> Floats:
             "outputs is for SparseGPRegressor, ExactGPRegressor with solver='cholesky' and "
             "SparseKernelRidge with refit=True."
         )
+    if y.ndim <= 2:
+        check_scale("y", y, least=True)
     if y.ndim == 1:
         return np.asarray(column_or_1d(y))
     if y.ndim != 2:
@@ -579,6 +587,7 @@ def validate_weights(sample_weight: Any, n_rows: int) -> Floats:
     )
     if not np.any(weights > 0):
         raise ValueError("sample_weight is zero for every row: at least one must be positive.")
+    check_weight_scale("sample_weight", weights)
     return weights
 
 

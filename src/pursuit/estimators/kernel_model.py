@@ -29,6 +29,7 @@ from pursuit.estimators.inputs import (
     reads_matrix,
     resolved_kernel,
 )
+from pursuit.estimators.scales import in_range
 from pursuit.gram import expansion_gradient, kernel_diagonal, kernel_times
 from pursuit.kernels import (
     BoundKernel,
@@ -53,6 +54,7 @@ def lazily(method: Method, *, rounded: bool = False) -> Method:
     The model travels with the tasks, and each of them gives the method a partition in memory.
     With ``rounded``, rows in float32 have results in float32.
     """
+    method = in_range(method)
 
     @wraps(method)
     def on_any_rows(self: Any, X: Any, *args: Any, **options: Any) -> Any:
@@ -88,6 +90,7 @@ def _single(found: Any) -> Any:
 class ScoredRows(ExplainedModel):
     """What regressors and classifiers share: a score, also of lazy predictions, and importance."""
 
+    @in_range
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Score of the predictions for some rows, as scikit-learn defines it.
 
@@ -122,6 +125,7 @@ class SampledRows:
     predict: Callable[..., Any]
     sample_functions: Callable[..., Any]
 
+    @in_range
     def sample_y(
         self,
         X: Any,

@@ -73,6 +73,7 @@ from pursuit.estimators.intervals import ProcessIntervals, set_aside
 from pursuit.estimators.kernel_model import Expansion, KernelModel, ScoredRows, in_precision_of_rows
 from pursuit.estimators.parts import PartsOfProcess
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.scales import in_range
 from pursuit.estimators.span.gaps import GroupedOutputs, joined_certificate, joined_outputs
 from pursuit.estimators.warning import kept, warn
 from pursuit.gram import RowArithmetic, kernel_times
@@ -431,6 +432,7 @@ class ExactGPRegressor(
         lower, upper = self.std_bounds(X, include_noise=include_noise, diagonal=diagonal)
         return mean, 0.5 * (lower + upper)
 
+    @in_range
     def std_bounds(
         self,
         X: Any,
@@ -528,6 +530,7 @@ class ExactGPRegressor(
             some = numbers[where]
             yield root * problem.kernel.tile(some, self._points).T, problem.kernel.diag(some)
 
+    @in_range
     def leave_one_out(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None
     ) -> tuple[Floats, Floats]:

@@ -33,6 +33,7 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.kernel_model import in_precision_of_rows, lazily
 from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.scales import in_range
 from pursuit.estimators.warning import warn
 from pursuit.greedy import CostMeter, Path, Pursuit
 from pursuit.linalg import Workers, single_threaded_blas
@@ -514,6 +515,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @in_range
     @single_threaded_blas()
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -622,6 +624,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         for stage in self._stages:
             yield stage.log_density(X)
 
+    @in_range
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Mean log density of the rows.
 

@@ -13,6 +13,7 @@ from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.hull.balls import Ball
+from pursuit.estimators.scales import in_range
 from pursuit.greedy import CostMeter, Path, Pursuit, StopRule
 from pursuit.linalg import Workers
 from pursuit.objectives import Atoms, HullLoss, HullObjective, MatrixAtoms, OracleAtoms
@@ -206,6 +207,7 @@ class HullSolution:
         return text if self.certificate is None else f"{text}; {self.certificate}"
 
 
+@in_range
 def minimize_over_hull(
     loss: HullLoss,
     atoms: Any,

@@ -44,6 +44,7 @@ from pursuit.estimators.kernel_model import (
     in_precision_of_rows,
 )
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.scales import in_range
 from pursuit.estimators.span.search import cluster_centres, estimator_search, with_checked_points
 from pursuit.gram import kernel_times
 from pursuit.greedy import CostMeter, Path
@@ -259,6 +260,7 @@ class HullRegressor(
         self.random_state = random_state
         self.verbose = verbose
 
+    @in_range
     @single_threaded_blas()
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(

@@ -44,6 +44,7 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.kernel_model import BasisModel
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.scales import in_range
 from pursuit.estimators.span.certify import Certifier, check_kind
 from pursuit.estimators.span.gaps import (
     GroupedOutputs,
@@ -199,6 +200,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         )
 
     @available_if(has_truncations)
+    @in_range
     def certify(
         self,
         X: Any,
@@ -245,6 +247,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         return self._about(joined_certificate(found, columns))
 
     @available_if(has_truncations)
+    @in_range
     def certify_path(
         self,
         X: Any,
@@ -326,6 +329,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         return model
 
     @available_if(_grows)
+    @in_range
     def grow(
         self,
         n: int | None = None,
@@ -392,6 +396,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         return model
 
     @available_if(_takes_rows)
+    @in_range
     def partial_fit(
         self,
         X: Any,
@@ -450,6 +455,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
             self._absorb(added, float(np.log(sample.weights).sum()), self._share(problem))
 
     @available_if(_takes_rows)
+    @in_range
     def leave_one_out(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None
     ) -> tuple[Floats, Floats]:
@@ -517,6 +523,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         return left.variance(self._spread)[:, None]
 
     @available_if(_takes_rows)
+    @in_range
     def merge(self, *others: Any) -> Self:
         """The model of the rows of this one and of the others, which have the same basis.
 

@@ -1,0 +1,232 @@
+"""Numbers too large or too small to be squared: refused by name, at the door or where they overflow.
+
+Everything here is a sum of squares and products. Rows, targets and weights whose squares float64
+does not hold are refused when they are checked (`check_scale`). What overflows later, since several
+arguments of great size meet, is caught where it happens (`in_range`): NumPy tells of the first
+overflow, and the error names the arguments that are far from 1. Data of ordinary size keep every
+bit, and what NumPy warns of there stays a warning.
+"""
+
+from __future__ import annotations
+
+import inspect
+import numbers
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pursuit.rows import RowSource
+
+LARGEST = 1e100
+"""Beyond this size, a product of two squares overflows."""
+SMALLEST = 1e-100
+"""Below this size, a product of two squares underflows."""
+_FAR = 1e6
+"""Arguments by more than this factor from 1 are named where a computation overflows."""
+_AS_RESULTS = ("dual_coef_", "intercept_", "certificate_", "noise_", "alpha_", "scale_")
+"""What a fit may not leave behind as NaN or inf."""
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class ScaleError(ValueError):
+    """A computation has left the range of float64."""
+
+
+def check_scale(name: str, values: Any, *, least: bool = False) -> None:
+    """Refuse numbers of more than `LARGEST`, and with ``least`` columns of less than `SMALLEST`.
+
+    Columns of zeros pass, and so does NaN.
+    """
+    data = values.data if sparse.issparse(values) else values
+    if not isinstance(data, np.ndarray) or data.dtype != np.float64 or not data.size:
+        return
+    top = max(float(np.nanmax(data, initial=0.0)), -float(np.nanmin(data, initial=0.0)))
+    if top > LARGEST:
+        raise ScaleError(
+            f"{name} has values up to {top:.3g}, and what is squared must not exceed {LARGEST:g}: "
+            f"divide {name} by a constant such as {_round(top)}."
+        )
+    if least and (0 < top < SMALLEST or (data.ndim == 2 and _has_small_column(data))):
+        raise ScaleError(
+            f"{name} has no value above {_smallest(data):.3g} in size, whose square underflows: "
+            f"multiply {name} by a constant such as {_round(1.0 / max(top, 1e-300))}."
+        )
+
+
+def check_weight_scale(name: str, weights: NDArray[np.float64]) -> None:
+    """Refuse weights above `LARGEST`, and positive ones below `SMALLEST`."""
+    positive = weights[weights > 0]
+    if not len(positive):
+        return
+    least, top = float(positive.min()), float(positive.max())
+    if top > LARGEST:
+        raise ScaleError(
+            f"{name} has values up to {top:.3g}, and {LARGEST:g} is the most: divide {name} by a "
+            f"constant such as {_round(top)}."
+        )
+    if least < SMALLEST:
+        raise ScaleError(
+            f"{name} has values down to {least:.3g}, and {SMALLEST:g} is the least: multiply "
+            f"{name} by a constant, or give rows that hardly count weight 0."
+        )
+
+
+def _has_small_column(data: NDArray[Any]) -> bool:
+    tops = np.nanmax(np.abs(data), axis=0, initial=0.0)
+    return bool(np.any((tops > 0) & (tops < SMALLEST)))
+
+
+def _smallest(data: NDArray[Any]) -> float:
+    tops = np.nanmax(np.abs(data.reshape(len(data), -1)), axis=0, initial=0.0)
+    return float(tops[tops > 0].min())
+
+
+def _round(value: float) -> str:
+    """The next power of ten below, in digits."""
+    return f"1e{int(np.floor(np.log10(value)))}"
+
+
+def in_range(method: Method) -> Method:
+    """Make an overflow in a function of data an error that names the arguments far from 1.
+
+    Applies to methods of estimators and to functions; NaN and inf in what it returns, or in what a
+    fit leaves behind, count as overflow.
+    """
+    signature = inspect.signature(method)
+
+    @wraps(method)
+    def watched(*args: Any, **options: Any) -> Any:
+        watch = _Watch(method.__name__, signature, args, options, np.geterrcall())
+        with np.errstate(over="call", divide="call", invalid="call", call=watch):
+            try:
+                found = method(*args, **options)
+            except (ArithmeticError, np.linalg.LinAlgError) as error:
+                watch.refuse(error)
+                raise
+            except ValueError as error:
+                if "infs or NaNs" in str(error):
+                    watch.refuse(error)
+                raise
+            if not all(map(_is_finite, _results(found, args))):
+                watch.refuse()
+        return found
+
+    return watched  # type: ignore[return-value]
+
+
+def _results(found: Any, args: tuple[Any, ...]) -> Iterator[Any]:
+    """Numbers in a result, or in the estimator that a fit returns."""
+    if isinstance(found, tuple):
+        yield from found
+    elif args and found is args[0]:
+        yield from (getattr(found, name, None) for name in _AS_RESULTS)
+    else:
+        yield found
+
+
+def _is_finite(value: Any) -> bool:
+    if hasattr(value, "upper") and hasattr(value, "lower"):
+        return _is_finite(value.upper) and _is_finite(value.lower)
+    numeric = isinstance(value, float | np.floating | np.ndarray)
+    if not numeric or np.asarray(value).dtype.kind != "f":
+        return True
+    return bool(np.isfinite(value).all())
+
+
+class _Watch:
+    """What NumPy calls at an overflow, a division by zero or an invalid operation."""
+
+    def __init__(
+        self,
+        name: str,
+        signature: inspect.Signature,
+        args: tuple[Any, ...],
+        options: dict[str, Any],
+        outer: Any,
+    ) -> None:
+        self._name, self._signature, self._args, self._options = name, signature, args, options
+        self._outer = outer if isinstance(outer, _Watch) else None
+        self._far: dict[str, str] | None = None
+
+    def __call__(self, kind: str, flag: int) -> None:
+        self.refuse()
+        warnings.warn(f"{kind} encountered", RuntimeWarning, stacklevel=2)
+
+    def refuse(self, error: Exception | None = None) -> None:
+        """Raise an error that names the arguments far from 1, if there are any."""
+        far = self.far()
+        if far:
+            raise ScaleError(
+                f"{self._name} leaves the range of float64, with {', '.join(far.values())}: bring "
+                f"{' and '.join(far)} nearer to 1. Scale features, for instance by StandardScaler, "
+                "and divide targets or weights by a constant."
+            ) from error
+
+    def far(self) -> dict[str, str]:
+        """Arguments far from 1 and their sizes in words, here and in calls around this one."""
+        if self._far is None:
+            self._far = {}
+            for name, value in self._arguments():
+                words = _far_words(name, value)
+                if words:
+                    self._far[name.partition("__")[0]] = words
+        outer = {} if self._outer is None else self._outer.far()
+        return outer | self._far
+
+    def _arguments(self) -> Iterator[tuple[str, Any]]:
+        try:
+            given = self._signature.bind(*self._args, **self._options).arguments
+        except TypeError:
+            return
+        for name, value in given.items():
+            if name == "self":
+                yield from value.get_params().items()
+                yield from _parts_of_kernels(value)
+            elif isinstance(value, Mapping):
+                yield from value.items()
+            else:
+                yield name, value
+
+
+def _parts_of_kernels(estimator: Any) -> Iterator[tuple[str, Any]]:
+    for name, value in estimator.get_params(deep=False).items():
+        if isinstance(value, Mapping):
+            yield from ((name, one) for one in value.values())
+
+
+def _far_words(name: str, value: Any) -> str:
+    """How large an argument is, where it is far from 1; else nothing."""
+    if isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral):
+        size = abs(float(value))
+        return f"{name}={value:g}" if size and not 1.0 / _FAR <= size <= _FAR else ""
+    sizes = _sizes(value)
+    if sizes is None:
+        return ""
+    least, top = sizes
+    if name != "sample_weight":
+        least = top
+    if least >= 1.0 / _FAR and top <= _FAR:
+        return ""
+    return f"{name} of {top:.3g}" if least == top else f"{name} from {least:.3g} to {top:.3g}"
+
+
+def _sizes(value: Any) -> tuple[float, float] | None:
+    """The least and the largest number in size, zeros left out; None where there are none."""
+    if isinstance(value, RowSource):
+        parts = [_sizes(block) for _, block in value.blocks()]
+        found = [part for part in parts if part is not None]
+        return (min(a for a, _ in found), max(b for _, b in found)) if found else None
+    if value is None or isinstance(value, str | bytes | bool) or callable(value):
+        return None
+    try:
+        data = np.asarray(value.data if sparse.issparse(value) else value, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    size = np.abs(data[np.isfinite(data) & (data != 0)])
+    return (float(size.min()), float(size.max())) if size.size else None
