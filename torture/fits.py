@@ -28,12 +28,17 @@ from torture.hostile import Data, draw, magnitude, parameter
 
 _Drawn = dict[str, Any]
 _OURS = (UserWarning, ConvergenceWarning, DataConversionWarning)
-_ARGUMENTS = {"X", "y", "sample_weight", "target", "weight", "offset", "diagonal", "H", "b"}
-_HULL_LOSSES = ("squared", "huber", "pinball")
+_ARGUMENTS = {"X", "y", "Y", "sample_weight", "target", "weight", "offset", "diagonal", "H", "b"}
+_GLM_LOSSES = (
+    *("poisson", "gamma", "tweedie", "negative-binomial", "quantile", "absolute", "huber"),
+    *("expectile", "logistic"),
+)
+_HULL_LOSSES = ("squared", "huber", "absolute", "quantile")
 
 
 def _intersection(A: Any, B: Any) -> np.ndarray:
-    return np.exp(-0.5 * np.abs(np.asarray(A)[:, None, :] - np.asarray(B)[None, :, :]).sum(axis=2))
+    A, B = (np.asarray(Z.todense() if sparse.issparse(Z) else Z) for Z in (A, B))
+    return np.exp(-0.5 * np.abs(A[:, None, :] - B[None, :, :]).sum(axis=2))
 
 
 def _kernel(rng: np.random.Generator, *, objects: bool = True) -> _Drawn:
@@ -82,7 +87,7 @@ def _sparse_gp(rng: np.random.Generator) -> _Drawn:
         "noise": "learn" if learned else _some(rng, parameter(rng, 0.1), parameter(rng, 0.1)),
         "n_basis": _size(rng),
         "normalize_y": bool(rng.random() < 0.7),
-        "likelihood": _some(rng, "gaussian", "gaussian", "gaussian", "student"),
+        "likelihood": _some(rng, "gaussian", "gaussian", "gaussian", "student-t"),
         "search": _some(rng, "pooled", "fresh", "full"),
         "certificate": _some(rng, "auto", "hybrid", "published", "dense", "scaled", "pcg"),
         "dtype": _some(rng, "float64", "float64", "float32"),
@@ -124,7 +129,7 @@ def _classifier(rng: np.random.Generator) -> _Drawn:
 
 def _full_scale_classifier(rng: np.random.Generator) -> _Drawn:
     found = _classifier(rng) | {"refine": False, "n_neighbors": _some(rng, 1, 3, "auto")}
-    return found | {"calibration": _some(rng, "loo", None)}
+    return found | {"calibration": "loo"}
 
 
 def _ridge(rng: np.random.Generator) -> _Drawn:
@@ -137,14 +142,14 @@ def _ridge(rng: np.random.Generator) -> _Drawn:
         "dtype": _some(rng, "float64", "float64", "float32"),
     }
     if penalty == "l2":
-        found["method"] = _some(rng, "greedy", "random", "subspace", "chain")
+        found["method"] = _some(rng, "greedy", "random", "subspace", "kappa")
         found["refit"] = bool(rng.random() < 0.4)
         found["certificate"] = _some(rng, "auto", "hybrid", "published", "dense", "two-level")
     return _kernel(rng) | found
 
 
 def _glm(rng: np.random.Generator) -> _Drawn:
-    loss = _some(rng, "poisson", "gamma", "tweedie", "quantile", "huber", "logistic", "squared")
+    loss = _some(rng, *_GLM_LOSSES)
     kernel = _learned_kernel(rng)
     return kernel | {
         "loss": loss,
@@ -161,14 +166,15 @@ def _matching(rng: np.random.Generator) -> _Drawn:
         "fitting": _some(rng, "basic", "backfit", "prefit"),
         "fit_intercept": bool(rng.random() < 0.7),
         "search": _some(rng, "pooled", "full"),
-        "validation_fraction": _some(rng, None, None, 0.3),
     }
 
 
 def _feature_map(rng: np.random.Generator) -> _Drawn:
     return _kernel(rng) | {
         "n_components": _size(rng),
-        "rule": _some(rng, "function", "random", "diagonal", "score"),
+        "rule": _some(
+            rng, "function", "random-pivot", "diagonal", "frobenius", "column", "feature-analysis"
+        ),
         "residual_tol": _some(rng, None, 1e-6, 1e-300),
         "dtype": _some(rng, "float64", "float64", "float32"),
     }
@@ -188,7 +194,7 @@ def _lp(rng: np.random.Generator) -> _Drawn:
         "C": parameter(rng),
         "n_basis": _some(rng, None, _size(rng)),
         "tol": _some(rng, 1e-6, 1e-3),
-        "solver": _some(rng, "auto", "dense", "highs"),
+        "solver": _some(rng, "auto", "linprog", "highs"),
     }
 
 
@@ -294,7 +300,13 @@ ESTIMATORS: dict[str, tuple[Callable[[np.random.Generator], _Drawn], str]] = {
     "LPMachineRegressor": (_with(_lp, epsilon=parameter), "numbers"),
 }
 FUNCTIONS = ("minimize_quadratic", "minimize_over_hull")
-_TARGETS = {"logistic": "labels", "poisson": "counts", "gamma": "counts", "tweedie": "counts"}
+_TARGETS = {
+    "logistic": "shares",
+    "poisson": "counts",
+    "gamma": "counts",
+    "tweedie": "counts",
+    "negative-binomial": "counts",
+}
 
 METHODS: dict[str, dict[str, Any]] = {
     "predict": {},

@@ -415,7 +415,9 @@ def _validated(estimator: Any, X: Any, y: Any = "no_validation", **checks: Any) 
     """What scikit-learn makes of X and y; missing values are told of by column."""
     try:
         return validate_data(estimator, X, y, **checks)
-    except ValueError:
+    except ValueError as error:
+        if str(error).startswith("Found array with"):
+            raise ValueError(f"X is too small: {error}") from error
         if not (hasattr(estimator, "kernel") and reads_matrix(estimator)):
             refuse_gaps(X)
         raise
@@ -571,8 +573,16 @@ def _refuse_path(y: Any, what: str) -> None:
         )
 
 
+NO_FUNCTIONS = (
+    "the model has no basis functions: y is constant, or kernel is zero on all rows of X. There is "
+    "nothing to truncate."
+)
+
+
 def size_on_path(n: Any, n_basis: int) -> int:
     """Check the number of basis functions to which a model is truncated."""
+    if not n_basis:
+        raise ValueError(NO_FUNCTIONS)
     if not isinstance(n, numbers.Integral) or not 1 <= int(n) <= n_basis:
         raise ValueError(f"n must be a whole number from 1 to {n_basis}, got {n!r}.")
     return int(n)
@@ -582,11 +592,12 @@ def validate_weights(sample_weight: Any, n_rows: int) -> Floats:
     """Weights as a float array, non-negative and not all zero; ones when None."""
     if sample_weight is None:
         return np.ones(n_rows)
+    given = np.asarray(sample_weight)
+    if given.dtype.kind in "biuf" and given.size and not given.any():
+        raise ValueError("sample_weight is zero for every row: at least one must be positive.")
     weights: Floats = _check_sample_weight(
         sample_weight, np.empty((n_rows, 1)), dtype=np.float64, ensure_non_negative=True
     )
-    if not np.any(weights > 0):
-        raise ValueError("sample_weight is zero for every row: at least one must be positive.")
     check_weight_scale("sample_weight", weights)
     return weights
 

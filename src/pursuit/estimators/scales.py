@@ -1,4 +1,4 @@
-"""Numbers too large or too small to be squared: refused by name, at the door or where they overflow.
+"""Numbers too large or too small to be squared: refused by name, at once or where they overflow.
 
 Everything here is a sum of squares and products. Rows, targets and weights whose squares float64
 does not hold are refused when they are checked (`check_scale`). What overflows later, since several

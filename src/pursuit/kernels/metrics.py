@@ -191,7 +191,7 @@ class Cosine(Kernel):
     @staticmethod
     def directions(X: Items) -> Any:
         """Return rows of length 1, and rows of zeros as they are."""
-        return normalize(X.astype(np.float64))
+        return normalize(X.astype(np.float64)) if X.shape[0] else X.astype(np.float64)
 
     def diag(self, A: Items) -> Vector:
         """Return ones, and zeros for rows of zeros."""

@@ -25,6 +25,7 @@ from pursuit.bounds import Certificate, CertificatePath
 from pursuit.estimators.arguments import Search, resolve_search
 from pursuit.estimators.fit_run import FitRun, interrupt
 from pursuit.estimators.inputs import (
+    NO_FUNCTIONS,
     TargetScale,
     as_passed,
     check_lengths,
@@ -279,6 +280,8 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         self._refuse_gaps("certify_path")
         check_kind(kind, options)
         self._warn_without_weights(sample_weight, X)
+        if not self.n_basis_:
+            raise ValueError(NO_FUNCTIONS)
         grid = np.unique(size_grid(self.n_basis_) if sizes is None else np.asarray(sizes))
         whole = len(grid) > 0 and grid.dtype.kind in "iu"
         if not whole or grid[0] < 1 or grid[-1] > self.n_basis_:
