@@ -26,7 +26,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _num_samples, validate_data
 
 from pursuit._types import Floats, Indices
-from pursuit.estimators.scales import check_scale, check_weight_scale
+from pursuit.estimators.scales import (
+    ANY_SIZE,
+    LARGEST,
+    SMALLEST,
+    binary_sizes,
+    check_scale,
+)
 from pursuit.estimators.tables import (
     categories_by_position,
     compares_levels,
@@ -478,10 +484,11 @@ def as_passed(index: Indices, present: Indices) -> Indices:
     return np.where(index >= 0, present[index], -1)
 
 
-def validate_targets(y: Any, *, gaps: bool = False) -> Floats:
+def validate_targets(y: Any, *, gaps: bool = False, any_size: bool = False) -> Floats:
     """Y as a finite float array of one or two dimensions.
 
-    With ``gaps``, NaN in one of several columns is a target that was not observed.
+    With ``gaps``, NaN in one of several columns is a target that was not observed. With
+    ``any_size``, a `TargetScale` looks at how large they are.
     """
     if y is None:
         raise ValueError(
@@ -509,8 +516,9 @@ def validate_targets(y: Any, *, gaps: bool = False) -> Floats:
             "outputs is for SparseGPRegressor, ExactGPRegressor with solver='cholesky' and "
             "SparseKernelRidge with refit=True."
         )
-    if y.ndim <= 2:
-        check_scale("y", y, least=True)
+    if y.ndim in (1, 2):
+        limits = (ANY_SIZE, 1.0 / ANY_SIZE) if any_size else (LARGEST, SMALLEST)
+        check_scale("y", y, *limits)
     if y.ndim == 1:
         return np.asarray(column_or_1d(y))
     if y.ndim != 2:
@@ -598,7 +606,7 @@ def validate_weights(sample_weight: Any, n_rows: int) -> Floats:
     weights: Floats = _check_sample_weight(
         sample_weight, np.empty((n_rows, 1)), dtype=np.float64, ensure_non_negative=True
     )
-    check_weight_scale("sample_weight", weights)
+    check_scale("sample_weight", weights, LARGEST, SMALLEST)
     return weights
 
 
@@ -667,7 +675,12 @@ class TargetScale:
     def fit(cls, y: Floats, weights: Floats, normalize: bool) -> TargetScale:
         """Weighted mean and standard deviation; a constant output is only centred."""
         if not normalize:
+            check_scale("y", y, LARGEST, SMALLEST)
             return cls(np.zeros(y.shape[1]), np.ones(y.shape[1]))
+        sizes = binary_sizes(y)
+        if sizes.any():
+            near_one = cls.fit(np.ldexp(y, -sizes), weights, normalize)
+            return cls(np.ldexp(near_one.mean, sizes), np.ldexp(near_one.scale, sizes))
         if has_gaps(y):
             return cls._of_observed(y, weights)
         share = weights / weights.sum()

@@ -523,7 +523,7 @@ class IntervalModel(ConformalModel):
         return "; method='gaussian' trusts the model's own distribution" if self._has_spread else ""
 
     def _scores(self, X: Any, y: Any) -> Floats:
-        targets = validate_targets(y, gaps=True)
+        targets = validate_targets(y, gaps=True, any_size=True)
         check_lengths(X, targets)
         centre, spread = self._centre_and_spread(X)
         if targets.shape != centre.shape:

@@ -22,10 +22,12 @@ from scipy import sparse
 
 from pursuit.rows import RowSource
 
-LARGEST = 1e100
-"""Beyond this size, a product of two squares overflows."""
-SMALLEST = 1e-100
-"""Below this size, a product of two squares underflows."""
+LARGEST = 1e140
+"""Sums of squares of numbers up to this size are far from overflow."""
+SMALLEST = 1e-140
+"""Squares of numbers from this size on keep all their digits."""
+ANY_SIZE = 1e300
+"""Numbers that are scaled before they are squared lie within this factor of 1."""
 _FAR = 1e6
 """Arguments by more than this factor from 1 are named where a computation overflows."""
 _AS_RESULTS = ("dual_coef_", "intercept_", "certificate_", "noise_", "alpha_", "scale_")
@@ -38,8 +40,10 @@ class ScaleError(ValueError):
     """A computation has left the range of float64."""
 
 
-def check_scale(name: str, values: Any, *, least: bool = False) -> None:
-    """Refuse numbers of more than `LARGEST`, and with ``least`` columns of less than `SMALLEST`.
+def check_scale(
+    name: str, values: Any, largest: float = LARGEST, smallest: float | None = None
+) -> None:
+    """Refuse numbers of more than ``largest``, and columns of less than ``smallest``, if given.
 
     Columns of zeros pass, and so does NaN.
     """
@@ -47,44 +51,30 @@ def check_scale(name: str, values: Any, *, least: bool = False) -> None:
     if not isinstance(data, np.ndarray) or data.dtype != np.float64 or not data.size:
         return
     top = max(float(np.nanmax(data, initial=0.0)), -float(np.nanmin(data, initial=0.0)))
-    if top > LARGEST:
+    if top > largest:
         raise ScaleError(
-            f"{name} has values up to {top:.3g}, and what is squared must not exceed {LARGEST:g}: "
+            f"{name} has values up to {top:.3g}, and what is squared must not exceed {largest:g}: "
             f"divide {name} by a constant such as {_round(top)}."
         )
-    if least and (0 < top < SMALLEST or (data.ndim == 2 and _has_small_column(data))):
-        raise ScaleError(
-            f"{name} has no value above {_smallest(data):.3g} in size, whose square underflows: "
-            f"multiply {name} by a constant such as {_round(1.0 / max(top, 1e-300))}."
-        )
-
-
-def check_weight_scale(name: str, weights: NDArray[np.float64]) -> None:
-    """Refuse weights above `LARGEST`, and positive ones below `SMALLEST`."""
-    positive = weights[weights > 0]
-    if not len(positive):
+    if smallest is None:
         return
-    least, top = float(positive.min()), float(positive.max())
-    if top > LARGEST:
-        raise ScaleError(
-            f"{name} has values up to {top:.3g}, and {LARGEST:g} is the most: divide {name} by a "
-            f"constant such as {_round(top)}."
-        )
-    if least < SMALLEST:
-        raise ScaleError(
-            f"{name} has values down to {least:.3g}, and {SMALLEST:g} is the least: multiply "
-            f"{name} by a constant, or give rows that hardly count weight 0."
-        )
-
-
-def _has_small_column(data: NDArray[Any]) -> bool:
-    tops = np.nanmax(np.abs(data), axis=0, initial=0.0)
-    return bool(np.any((tops > 0) & (tops < SMALLEST)))
-
-
-def _smallest(data: NDArray[Any]) -> float:
     tops = np.nanmax(np.abs(data.reshape(len(data), -1)), axis=0, initial=0.0)
-    return float(tops[tops > 0].min())
+    small = tops[(tops > 0) & (tops < smallest)]
+    if len(small):
+        raise ScaleError(
+            f"{name} has no value above {small[0]:.3g} in size, whose square underflows: multiply "
+            f"{name} by a constant such as {_round(1.0 / max(float(small[0]), 1e-300))}."
+        )
+
+
+def binary_sizes(values: NDArray[np.float64]) -> NDArray[np.intc]:
+    """For each column the e with numbers of about 2^e, 0 where squares are far from overflow.
+
+    NaN is left out. Dividing by 2^e is exact, but for what underflows beside the largest number.
+    """
+    tops = np.nanmax(np.abs(values), axis=0, initial=0.0)
+    extreme = (tops > LARGEST) | ((tops > 0) & (tops < SMALLEST))
+    return np.where(extreme, np.frexp(tops)[1], 0).astype(np.intc)
 
 
 def _round(value: float) -> str:
@@ -188,8 +178,11 @@ class _Watch:
             if name == "self":
                 yield from value.get_params().items()
                 yield from _parts_of_kernels(value)
+                yield "y", getattr(vars(value).get("_scale"), "scale", None)
             elif isinstance(value, Mapping):
                 yield from value.items()
+            elif name == "loss":
+                yield name, getattr(value, "y", None)
             else:
                 yield name, value
 

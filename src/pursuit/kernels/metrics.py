@@ -100,6 +100,8 @@ class Laplacian(ExponentialKernel):
 
     def distances(self, A: Any, B: Any) -> Tile:
         """Return Σ|a - b|; rows in CSR form are left to scikit-learn."""
+        if not (A.shape[0] and B.shape[0]):
+            return np.zeros((A.shape[0], B.shape[0]))
         if is_sparse(A) or is_sparse(B):
             return np.asarray(manhattan_distances(A, B), dtype=np.float64)
         distances: Tile = cdist(A, B, "cityblock")

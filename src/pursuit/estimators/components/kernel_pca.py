@@ -533,6 +533,11 @@ class SparseKernelPCA(
             span, path, tried = run.recorded(
                 "choose", lambda: choose_subspace(plan, sample, kernel, run, tick)
             )
+            if start is None and not len(span):
+                raise ValueError(
+                    f"kernel is zero on all rows of X (n_samples = {rows.n_rows}): there are no "
+                    "components to find."
+                )
             run.begin("components")
             path = replace(path, index=n_seen + present[path.index])
             if start is not None:

@@ -617,7 +617,7 @@ class FullScaleGPRegressor(
         """Further rows of positive weight, of the kind that is kept, with normalised targets."""
         X, y, sample_weight = named_columns(X, y, sample_weight)
         items = held(self, validate_items(self, X, reset=False))
-        targets = validate_targets(y)
+        targets = validate_targets(y, any_size=True)
         check_lengths(items, targets)
         targets = targets.reshape(len(targets), -1)
         if targets.shape[1] != len(self._scale.mean):
@@ -819,7 +819,7 @@ class FullScaleGPRegressor(
     ) -> tuple[Any, Floats, Floats]:
         """Rows in memory, targets as a matrix, and weights, all checked."""
         rows, X = training_rows(self, X)
-        targets = validate_targets(y)
+        targets = validate_targets(y, any_size=True)
         check_lengths(X, targets)
         weights = validate_weights(sample_weight, rows.n_rows)
         items = held(self, X, np.float32)

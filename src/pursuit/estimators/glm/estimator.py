@@ -51,7 +51,7 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.intervals import IntervalModel
 from pursuit.estimators.kernel_model import BasisModel, Expansion, ScoredRows, in_precision_of_rows
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.estimators.scales import in_range
+from pursuit.estimators.scales import LARGEST, SMALLEST, check_scale, in_range
 from pursuit.estimators.span.features import Span, SpanFeatures
 from pursuit.estimators.span.model import NO_TIME_TO_CERTIFY, time_to_certify
 from pursuit.estimators.span.search import (
@@ -514,6 +514,7 @@ class SparseKernelGLM(
         weights = validate_weights(sample_weight, n_rows(X))
         present = np.flatnonzero(weights > 0)
         checked = given.rows()[0].checked(targets[present])
+        check_scale("y", checked, LARGEST, SMALLEST)
         everything = len(present) == len(weights)
         shift = _offset(offset, len(weights))[present]
         there = Sample(source, np.empty((len(weights), 0)), weights)

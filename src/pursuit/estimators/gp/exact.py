@@ -338,7 +338,7 @@ class ExactGPRegressor(
             X, y, sample_weight, aside = set_aside(self, X, y, sample_weight)
         X = held(self, training_rows(self, X)[1])
         rows = IndexRows(len(X)) if reads_matrix(self) else as_rows(X)
-        targets = validate_targets(y, gaps=True)
+        targets = validate_targets(y, gaps=True, any_size=True)
         check_lengths(X, targets)
         weights = validate_weights(sample_weight, rows.n_rows)
         Y = targets.reshape(len(targets), -1)
@@ -607,7 +607,7 @@ class ExactGPRegressor(
         """The training rows passed again, and the normalised targets of those that have weight."""
         X, y, sample_weight = named_columns(X, y, sample_weight)
         items = held(self, rows_again(self, X)[1])
-        targets = validate_targets(y, gaps=bool(self._parts))
+        targets = validate_targets(y, gaps=bool(self._parts), any_size=True)
         check_lengths(items, targets)
         Y = targets.reshape(len(targets), -1)
         weights = validate_weights(sample_weight, len(Y))

@@ -607,7 +607,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
 
     def _targets(self, y: Any) -> Floats:
         """Checked targets, NaN where one of several outputs was not observed."""
-        return validate_targets(y, gaps=True)
+        return validate_targets(y, gaps=True, any_size=True)
 
     def _report_end(self, run: FitRun, present: Indices) -> None:
         """Say what the caller should know of the fit to the rows ``present``."""
@@ -665,7 +665,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         weights = validate_weights(sample_weight, rows.n_rows)
         if y is None:
             raise ValueError("y is None: pass the targets of the rows, an array with one per row.")
-        targets = validate_targets(y, gaps=gaps)
+        targets = validate_targets(y, gaps=gaps, any_size=True)
         check_lengths(X, targets)
         targets = targets.reshape(len(targets), -1)
         check_observed(targets, weights, every_output=False)
