@@ -5,16 +5,20 @@ then offers: predictions, error bars, certificates. Wrong are
 
 - NaN or inf in a prediction or a number of a certificate;
 - a warning that is not a `UserWarning` or `ConvergenceWarning` of this package's own;
-- an exception that is not a `ValueError`, `TypeError` or `NotFittedError` which names an argument.
+- an exception that is not a `ValueError`, `TypeError` or `NotFittedError` which names an argument;
+- a call that takes more than two minutes.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import signal
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import current_thread, main_thread
 from typing import Any
 
 import numpy as np
@@ -27,6 +31,7 @@ from torture import Fuzzer, Report
 from torture.hostile import Data, draw, magnitude, parameter
 
 _Drawn = dict[str, Any]
+_SECONDS = 120.0
 _OURS = (UserWarning, ConvergenceWarning, DataConversionWarning)
 _ARGUMENTS = {"X", "y", "Y", "sample_weight", "target", "weight", "offset", "diagonal", "H", "b"}
 _GLM_LOSSES = (
@@ -345,7 +350,7 @@ def _tried(call: Callable[[], Any], name: str) -> tuple[list[str], bool]:
     """What is wrong with a call, and whether it has given an answer."""
     wrong: list[str] = []
     answered = False
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, _time_limit():
         warnings.simplefilter("always")
         try:
             found = call()
@@ -362,6 +367,25 @@ def _tried(call: Callable[[], Any], name: str) -> tuple[list[str], bool]:
             place = f"{one.filename.rpartition('/src/')[2]}:{one.lineno}"
             wrong.append(f"{one.category.__name__} leaked at {place}: {one.message}")
     return wrong, answered
+
+
+@contextmanager
+def _time_limit() -> Iterator[None]:
+    """Raise TimeoutError in a call that goes on and on, where the system has such an alarm."""
+    if not hasattr(signal, "setitimer") or current_thread() is not main_thread():
+        yield
+        return
+
+    def ring(number: int, frame: Any) -> None:
+        raise TimeoutError(f"no answer within {_SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, _SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _described(error: Exception) -> str:

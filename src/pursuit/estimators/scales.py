@@ -47,7 +47,7 @@ def check_scale(
 
     Columns of zeros pass, and so does NaN.
     """
-    data = values.data if sparse.issparse(values) else values
+    data = _stored(values)
     if not isinstance(data, np.ndarray) or data.dtype != np.float64 or not data.size:
         return
     top = max(float(np.nanmax(data, initial=0.0)), -float(np.nanmin(data, initial=0.0)))
@@ -75,6 +75,11 @@ def binary_sizes(values: NDArray[np.float64]) -> NDArray[np.intc]:
     tops = np.nanmax(np.abs(values), axis=0, initial=0.0)
     extreme = (tops > LARGEST) | ((tops > 0) & (tops < SMALLEST))
     return np.where(extreme, np.frexp(tops)[1], 0).astype(np.intc)
+
+
+def _stored(values: Any) -> Any:
+    """The stored numbers of a sparse matrix, anything else as it is."""
+    return values.data if sparse.issparse(values) else values
 
 
 def _round(value: float) -> str:
@@ -218,7 +223,7 @@ def _sizes(value: Any) -> tuple[float, float] | None:
     if value is None or isinstance(value, str | bytes | bool) or callable(value):
         return None
     try:
-        data = np.asarray(value.data if sparse.issparse(value) else value, dtype=np.float64)
+        data = np.asarray(_stored(value), dtype=np.float64)
     except (TypeError, ValueError):
         return None
     size = np.abs(data[np.isfinite(data) & (data != 0)])
