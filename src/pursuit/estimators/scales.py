@@ -79,7 +79,7 @@ def binary_sizes(values: NDArray[np.float64]) -> NDArray[np.intc]:
 
 def _stored(values: Any) -> Any:
     """The stored numbers of a sparse matrix, anything else as it is."""
-    return values.data if sparse.issparse(values) else values
+    return values.data if isinstance(values, sparse.csr_array | sparse.csr_matrix) else values
 
 
 def _round(value: float) -> str:
