@@ -33,7 +33,20 @@ from torture.hostile import Data, draw, magnitude, parameter
 _Drawn = dict[str, Any]
 _SECONDS = 120.0
 _OURS = (UserWarning, ConvergenceWarning, DataConversionWarning)
-_ARGUMENTS = {"X", "y", "Y", "sample_weight", "target", "weight", "offset", "diagonal", "H", "b"}
+_ARGUMENTS = {
+    "X",
+    "X_new",
+    "X_train",
+    "y",
+    "Y",
+    "sample_weight",
+    "target",
+    "weight",
+    "offset",
+    "diagonal",
+    "H",
+    "b",
+}
 _GLM_LOSSES = (
     *("poisson", "gamma", "tweedie", "negative-binomial", "quantile", "absolute", "huber"),
     *("expectile", "logistic"),

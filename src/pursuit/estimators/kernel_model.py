@@ -29,7 +29,7 @@ from pursuit.estimators.inputs import (
     reads_matrix,
     resolved_kernel,
 )
-from pursuit.estimators.scales import in_range
+from pursuit.estimators.scales import Watch, in_range
 from pursuit.gram import expansion_gradient, kernel_diagonal, kernel_times
 from pursuit.kernels import (
     BoundKernel,
@@ -54,12 +54,12 @@ def lazily(method: Method, *, rounded: bool = False) -> Method:
     The model travels with the tasks, and each of them gives the method a partition in memory.
     With ``rounded``, rows in float32 have results in float32.
     """
-    method = in_range(method)
 
     @wraps(method)
     def on_any_rows(self: Any, X: Any, *args: Any, **options: Any) -> Any:
         if not is_dask(X):
-            found = method(self, X, *args, **options)
+            with Watch(method, (self, X, *args), options) as watch:
+                found = watch.checked(method(self, X, *args, **options))
             return _single(found) if rounded and in_single(X) else found
         names = getattr(self, "feature_names_in_", None)
         return map_lazily(

@@ -14,7 +14,8 @@ import numbers
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,7 @@ _AS_RESULTS = ("dual_coef_", "intercept_", "certificate_", "noise_", "alpha_", "
 """What a fit may not leave behind as NaN or inf."""
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 class ScaleError(ValueError):
@@ -93,24 +95,11 @@ def in_range(method: Method) -> Method:
     Applies to methods of estimators and to functions; NaN and inf in what it returns, or in what a
     fit leaves behind, count as overflow.
     """
-    signature = inspect.signature(method)
 
     @wraps(method)
     def watched(*args: Any, **options: Any) -> Any:
-        watch = _Watch(method.__name__, signature, args, options, np.geterrcall())
-        with np.errstate(over="call", divide="call", invalid="call", call=watch):
-            try:
-                found = method(*args, **options)
-            except (ArithmeticError, np.linalg.LinAlgError) as error:
-                watch.refuse(error)
-                raise
-            except ValueError as error:
-                if "infs or NaNs" in str(error):
-                    watch.refuse(error)
-                raise
-            if not all(map(_is_finite, _results(found, args))):
-                watch.refuse()
-        return found
+        with Watch(method, args, options) as watch:
+            return watch.checked(method(*args, **options))
 
     return watched  # type: ignore[return-value]
 
@@ -134,31 +123,59 @@ def _is_finite(value: Any) -> bool:
     return bool(np.isfinite(value).all())
 
 
-class _Watch:
-    """What NumPy calls at an overflow, a division by zero or an invalid operation."""
+class Watch:
+    """One call of a function of data, as a context; NumPy calls it at an overflow.
+
+    Parameters
+    ----------
+    method : callable
+        What is called.
+    args, options : tuple and dict
+        What it is called with.
+    """
 
     def __init__(
-        self,
-        name: str,
-        signature: inspect.Signature,
-        args: tuple[Any, ...],
-        options: dict[str, Any],
-        outer: Any,
+        self, method: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
     ) -> None:
-        self._name, self._signature, self._args, self._options = name, signature, args, options
-        self._outer = outer if isinstance(outer, _Watch) else None
+        self._method, self._args, self._options = method, args, options
         self._far: dict[str, str] | None = None
 
+    def __enter__(self) -> Self:
+        outer = np.geterrcall()
+        self._outer = outer if isinstance(outer, Watch) else None
+        self._settings = np.errstate(over="call", divide="call", invalid="call", call=self)
+        self._settings.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._settings.__exit__(kind, error, trace)
+        overflown = isinstance(error, ArithmeticError | np.linalg.LinAlgError)
+        if overflown or (isinstance(error, ValueError) and "infs or NaNs" in str(error)):
+            self.refuse(error)
+
+    def checked(self, found: T) -> T:
+        """A result, refused if it holds NaN or inf and an argument is far from 1."""
+        if not all(map(_is_finite, _results(found, self._args))):
+            self.refuse()
+        return found
+
     def __call__(self, kind: str, flag: int) -> None:
+        """Refuse what overflows where an argument is far from 1; else warn as NumPy does."""
         self.refuse()
         warnings.warn(f"{kind} encountered", RuntimeWarning, stacklevel=2)
 
-    def refuse(self, error: Exception | None = None) -> None:
+    def refuse(self, error: BaseException | None = None) -> None:
         """Raise an error that names the arguments far from 1, if there are any."""
         far = self.far()
         if far:
+            name, sizes = self._method.__name__, ", ".join(far.values())
             raise ScaleError(
-                f"{self._name} leaves the range of float64, with {', '.join(far.values())}: bring "
+                f"{name} leaves the range of float64, with {sizes}: bring "
                 f"{' and '.join(far)} nearer to 1. Scale features, for instance by StandardScaler, "
                 "and divide targets or weights by a constant."
             ) from error
@@ -176,7 +193,8 @@ class _Watch:
 
     def _arguments(self) -> Iterator[tuple[str, Any]]:
         try:
-            given = self._signature.bind(*self._args, **self._options).arguments
+            signature = inspect.signature(self._method)
+            given = signature.bind(*self._args, **self._options).arguments
         except TypeError:
             return
         for name, value in given.items():
