@@ -183,11 +183,13 @@ class Watch:
     def far(self) -> dict[str, str]:
         """Arguments far from 1 and their sizes in words, here and in calls around this one."""
         if self._far is None:
-            self._far = {}
+            farthest: dict[str, tuple[float, str]] = {}
             for name, value in self._arguments():
-                words = _far_words(name, value)
-                if words:
-                    self._far[name.partition("__")[0]] = words
+                sizes = _sizes(name, value)
+                part, distance = name.partition("__")[0], _distance(sizes)
+                if distance > max(_FAR, farthest.get(part, (0.0, ""))[0]):
+                    farthest[part] = distance, _in_words(name, value, sizes)
+            self._far = {name: words for name, (_, words) in farthest.items()}
         outer = {} if self._outer is None else self._outer.far()
         return outer | self._far
 
@@ -199,13 +201,16 @@ class Watch:
             return
         for name, value in given.items():
             if name == "self":
-                yield from value.get_params().items()
+                given_parameters = value.get_params().items()
+                yield from (one for one in given_parameters if not one[0].endswith("_bounds"))
                 yield from _parts_of_kernels(value)
                 yield "y", getattr(vars(value).get("_scale"), "scale", None)
             elif isinstance(value, Mapping):
                 yield from value.items()
             elif name == "loss":
                 yield name, getattr(value, "y", None)
+            elif name == "items":  # of one of several views, which has a name
+                yield getattr(given.get("self"), "name", name), value
             else:
                 yield name, value
 
@@ -216,29 +221,34 @@ def _parts_of_kernels(estimator: Any) -> Iterator[tuple[str, Any]]:
             yield from ((name, one) for one in value.values())
 
 
-def _far_words(name: str, value: Any) -> str:
-    """How large an argument is, where it is far from 1; else nothing."""
-    if isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral):
-        size = abs(float(value))
-        return f"{name}={value:g}" if size and not 1.0 / _FAR <= size <= _FAR else ""
-    sizes = _sizes(value)
-    if sizes is None:
-        return ""
+def _distance(sizes: tuple[float, float]) -> float:
+    """The factor by which the least or the largest size differs from 1."""
     least, top = sizes
-    if name != "sample_weight":
-        least = top
-    if least >= 1.0 / _FAR and top <= _FAR:
-        return ""
+    return max(top, 1.0 / max(least, 1.0 / ANY_SIZE))
+
+
+def _in_words(name: str, value: Any, sizes: tuple[float, float]) -> str:
+    if isinstance(value, numbers.Real):
+        return f"{name}={value:g}"
+    least, top = sizes
     return f"{name} of {top:.3g}" if least == top else f"{name} from {least:.3g} to {top:.3g}"
 
 
-def _sizes(value: Any) -> tuple[float, float] | None:
-    """The least and the largest number in size, zeros left out; None where there are none."""
-    if isinstance(value, RowSource):
-        parts = [_sizes(block) for _, block in value.blocks()]
-        found = [part for part in parts if part is not None]
-        return (min(a for a, _ in found), max(b for _, b in found)) if found else None
-    if value is None or isinstance(value, str | bytes | bool) or callable(value):
+def _sizes(name: str, value: Any) -> tuple[float, float]:
+    """The least and the largest number in size, zeros left out; 1 where there are none.
+
+    Small numbers beside large ones matter in weights only, which are divided by.
+    """
+    parts = [part for _, part in value.blocks()] if isinstance(value, RowSource) else [value]
+    found = [size for size in map(_size_range, parts) if size is not None]
+    if not found:
+        return 1.0, 1.0
+    top = max(largest for _, largest in found)
+    return (min(least for least, _ in found) if name == "sample_weight" else top), top
+
+
+def _size_range(value: Any) -> tuple[float, float] | None:
+    if value is None or isinstance(value, str | bytes | numbers.Integral) or callable(value):
         return None
     try:
         data = np.asarray(_stored(value), dtype=np.float64)
