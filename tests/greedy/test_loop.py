@@ -48,7 +48,7 @@ def run(objective, rules=(), **options):
 
 def test_scores_that_are_not_numbers():
     with pytest.raises(
-        ValueError, match=r"kernel values overflow on these rows.*scale the features"
+        ValueError, match=r"scores of these rows overflow: bring the features of X, y"
     ):
         best_candidate(np.arange(3), np.array([1.0, np.nan, 2.0]))
 

@@ -274,7 +274,8 @@ def kpca_bound(
     k = np.arange(1, len(spectrum) + 1)
     tail = np.maximum(trace - np.cumsum(spectrum), 0.0) / m
     capacity = (1.0 + np.sqrt(k)) / math.sqrt(m) * math.sqrt(2.0 * squares / m)
-    chance = radius * math.sqrt(18.0 / m * math.log(2.0 * m / delta))
+    # Weights may add up to less than one row, of which nothing is proved.
+    chance = radius * math.sqrt(18.0 / m * math.log(2.0 * max(m, 1.0) / delta))
     return Bound(
         "Shawe-Taylor et al. 2005, kernel PCA",
         RESIDUAL,

@@ -13,6 +13,7 @@ import numpy as np
 from pursuit._types import Indices
 from pursuit.estimators.checkpoint import Checkpoint
 from pursuit.estimators.inputs import indefinite, reads_matrix, seeds
+from pursuit.estimators.scales import in_range
 from pursuit.estimators.warning import warn
 from pursuit.greedy import Clock, CostMeter, Interrupted, Problem, catch_interrupt
 from pursuit.kernels import CountingKernel
@@ -34,7 +35,7 @@ def with_callbacks(fit: Callable[..., Any]) -> Callable[..., Any]:
     A mean of the targets that BLAS splits among threads would have other last bits for another
     number of them, and with it all that follows.
     """
-    held = single_threaded_blas()(fit)
+    held = in_range(single_threaded_blas()(fit))
     return held if callback is None else callback.with_callbacks(held)
 
 

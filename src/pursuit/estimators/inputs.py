@@ -26,6 +26,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _num_samples, validate_data
 
 from pursuit._types import Floats, Indices
+from pursuit.estimators.scales import (
+    ANY_SIZE,
+    LARGEST,
+    SMALLEST,
+    binary_sizes,
+    check_scale,
+)
 from pursuit.estimators.tables import (
     categories_by_position,
     compares_levels,
@@ -389,6 +396,7 @@ def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> A
             raise ValueError(
                 f"{name} has {X.shape[1]} features, but the rows have {estimator.n_features_in_}."
             )
+        check_scale(name, X)
         return X
     if not reset:
         X = known_columns(estimator, X)
@@ -404,6 +412,8 @@ def validate_items(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> A
             accept_sparse=False if reads_matrix(estimator) else "csr",
             dtype=[np.float64, np.float32],
         )
+    if not reads_matrix(estimator):
+        check_scale("X", numbers)
     return _with_levels(estimator, numbers, reset=reset)
 
 
@@ -411,7 +421,9 @@ def _validated(estimator: Any, X: Any, y: Any = "no_validation", **checks: Any) 
     """What scikit-learn makes of X and y; missing values are told of by column."""
     try:
         return validate_data(estimator, X, y, **checks)
-    except ValueError:
+    except ValueError as error:
+        if str(error).startswith("Found array with"):
+            raise ValueError(f"X is too small: {error}") from error
         if not (hasattr(estimator, "kernel") and reads_matrix(estimator)):
             refuse_gaps(X)
         raise
@@ -458,7 +470,9 @@ def validate_held(
     if source is None:
         X = X if reset else known_columns(estimator, X)
         refuse_text(estimator, X)
-        return _validated(estimator, X, y, reset=reset, **checks)
+        found = _validated(estimator, X, y, reset=reset, **checks)
+        check_scale("X", found[0] if isinstance(found, tuple) else found)
+        return found
     rows = held(estimator, validate_source(estimator, source, reset=reset))
     if isinstance(y, str) and y == "no_validation":
         return check_array(rows, estimator=estimator, **checks)
@@ -470,10 +484,11 @@ def as_passed(index: Indices, present: Indices) -> Indices:
     return np.where(index >= 0, present[index], -1)
 
 
-def validate_targets(y: Any, *, gaps: bool = False) -> Floats:
+def validate_targets(y: Any, *, gaps: bool = False, any_size: bool = False) -> Floats:
     """Y as a finite float array of one or two dimensions.
 
-    With ``gaps``, NaN in one of several columns is a target that was not observed.
+    With ``gaps``, NaN in one of several columns is a target that was not observed. With
+    ``any_size``, a `TargetScale` looks at how large they are.
     """
     if y is None:
         raise ValueError(
@@ -501,6 +516,9 @@ def validate_targets(y: Any, *, gaps: bool = False) -> Floats:
             "outputs is for SparseGPRegressor, ExactGPRegressor with solver='cholesky' and "
             "SparseKernelRidge with refit=True."
         )
+    if y.ndim in (1, 2):
+        limits = (ANY_SIZE, 1.0 / ANY_SIZE) if any_size else (LARGEST, SMALLEST)
+        check_scale("y", y, *limits)
     if y.ndim == 1:
         return np.asarray(column_or_1d(y))
     if y.ndim != 2:
@@ -563,8 +581,16 @@ def _refuse_path(y: Any, what: str) -> None:
         )
 
 
+NO_FUNCTIONS = (
+    "the model has no basis functions: y is constant, or kernel is zero on all rows of X. There is "
+    "nothing to truncate."
+)
+
+
 def size_on_path(n: Any, n_basis: int) -> int:
     """Check the number of basis functions to which a model is truncated."""
+    if not n_basis:
+        raise ValueError(NO_FUNCTIONS)
     if not isinstance(n, numbers.Integral) or not 1 <= int(n) <= n_basis:
         raise ValueError(f"n must be a whole number from 1 to {n_basis}, got {n!r}.")
     return int(n)
@@ -574,11 +600,13 @@ def validate_weights(sample_weight: Any, n_rows: int) -> Floats:
     """Weights as a float array, non-negative and not all zero; ones when None."""
     if sample_weight is None:
         return np.ones(n_rows)
+    given = np.asarray(sample_weight)
+    if given.dtype.kind in "biuf" and given.size and not given.any():
+        raise ValueError("sample_weight is zero for every row: at least one must be positive.")
     weights: Floats = _check_sample_weight(
         sample_weight, np.empty((n_rows, 1)), dtype=np.float64, ensure_non_negative=True
     )
-    if not np.any(weights > 0):
-        raise ValueError("sample_weight is zero for every row: at least one must be positive.")
+    check_scale("sample_weight", weights, LARGEST, SMALLEST)
     return weights
 
 
@@ -647,7 +675,12 @@ class TargetScale:
     def fit(cls, y: Floats, weights: Floats, normalize: bool) -> TargetScale:
         """Weighted mean and standard deviation; a constant output is only centred."""
         if not normalize:
+            check_scale("y", y, LARGEST, SMALLEST)
             return cls(np.zeros(y.shape[1]), np.ones(y.shape[1]))
+        sizes = binary_sizes(y)
+        if sizes.any():
+            near_one = cls.fit(np.ldexp(y, -sizes), weights, normalize)
+            return cls(np.ldexp(near_one.mean, sizes), np.ldexp(near_one.scale, sizes))
         if has_gaps(y):
             return cls._of_observed(y, weights)
         share = weights / weights.sum()

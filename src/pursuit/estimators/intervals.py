@@ -43,6 +43,7 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.kernel_model import in_precision_of_rows, lazily
+from pursuit.estimators.scales import in_range
 from pursuit.estimators.warning import warn
 from pursuit.plots.parts import global_part
 from pursuit.rows import NumberTable, RowSource, SelectedRows, draw_rows
@@ -272,6 +273,7 @@ class ConformalModel:
     coverage_guarantee_: CoverageGuarantee | None
     conformal_rows_: Indices
 
+    @in_range
     def conformalize(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Take rows for guaranteed intervals: rows that the model has not been fitted to.
 
@@ -521,7 +523,7 @@ class IntervalModel(ConformalModel):
         return "; method='gaussian' trusts the model's own distribution" if self._has_spread else ""
 
     def _scores(self, X: Any, y: Any) -> Floats:
-        targets = validate_targets(y, gaps=True)
+        targets = validate_targets(y, gaps=True, any_size=True)
         check_lengths(X, targets)
         centre, spread = self._centre_and_spread(X)
         if targets.shape != centre.shape:

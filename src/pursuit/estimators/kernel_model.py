@@ -29,6 +29,7 @@ from pursuit.estimators.inputs import (
     reads_matrix,
     resolved_kernel,
 )
+from pursuit.estimators.scales import Watch, in_range
 from pursuit.gram import expansion_gradient, kernel_diagonal, kernel_times
 from pursuit.kernels import (
     BoundKernel,
@@ -57,7 +58,8 @@ def lazily(method: Method, *, rounded: bool = False) -> Method:
     @wraps(method)
     def on_any_rows(self: Any, X: Any, *args: Any, **options: Any) -> Any:
         if not is_dask(X):
-            found = method(self, X, *args, **options)
+            with Watch(method, (self, X, *args), options) as watch:
+                found = watch.checked(method(self, X, *args, **options))
             return _single(found) if rounded and in_single(X) else found
         names = getattr(self, "feature_names_in_", None)
         return map_lazily(
@@ -88,6 +90,7 @@ def _single(found: Any) -> Any:
 class ScoredRows(ExplainedModel):
     """What regressors and classifiers share: a score, also of lazy predictions, and importance."""
 
+    @in_range
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Score of the predictions for some rows, as scikit-learn defines it.
 
@@ -122,6 +125,7 @@ class SampledRows:
     predict: Callable[..., Any]
     sample_functions: Callable[..., Any]
 
+    @in_range
     def sample_y(
         self,
         X: Any,

@@ -287,10 +287,10 @@ def best_candidate(
 ) -> tuple[int, float]:
     """The candidate of largest gain; among those within 1e-10 of it, the one of lowest label."""
     largest = float(gains.max())
-    if np.isnan(largest):
+    if np.isnan(largest) or largest == np.inf:
         raise ValueError(
-            "kernel values overflow on these rows, and their scores are not numbers: scale the "
-            "features, or use a kernel that grows more slowly."
+            "scores of these rows overflow: bring the features of X, y and sample_weight nearer to "
+            "1, or use a kernel that grows more slowly."
         )
     tied = candidates[gains >= largest - _TIE * abs(largest)]
     if labels is not None and len(tied) > 1:

@@ -100,6 +100,8 @@ class Laplacian(ExponentialKernel):
 
     def distances(self, A: Any, B: Any) -> Tile:
         """Return Σ|a - b|; rows in CSR form are left to scikit-learn."""
+        if not (A.shape[0] and B.shape[0]):
+            return np.zeros((A.shape[0], B.shape[0]))
         if is_sparse(A) or is_sparse(B):
             return np.asarray(manhattan_distances(A, B), dtype=np.float64)
         distances: Tile = cdist(A, B, "cityblock")
@@ -191,7 +193,7 @@ class Cosine(Kernel):
     @staticmethod
     def directions(X: Items) -> Any:
         """Return rows of length 1, and rows of zeros as they are."""
-        return normalize(X.astype(np.float64))
+        return normalize(X.astype(np.float64)) if X.shape[0] else X.astype(np.float64)
 
     def diag(self, A: Items) -> Vector:
         """Return ones, and zeros for rows of zeros."""

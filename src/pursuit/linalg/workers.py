@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ContextDecorator, contextmanager
+from contextvars import copy_context
 from functools import cache
 from threading import Lock, local
 from types import TracebackType
@@ -222,7 +223,9 @@ class Workers:
         with _SINGLE:
             if self._pool is None or len(items) == 1:
                 return list(map(task, items))
-            return list(self._pool.map(task, items))
+            # Each task has what its caller has set, such as how NumPy treats an overflow.
+            contexts = [copy_context() for _ in items]
+            return list(self._pool.map(lambda own, item: own.run(task, item), contexts, items))
 
     @staticmethod
     def slices(size: int, width: int) -> list[slice]:

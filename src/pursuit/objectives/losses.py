@@ -167,7 +167,7 @@ class RowLoss(ABC):
         least, largest = _first_beyond(slope, -1.0), _first_beyond(slope, 1.0)
         if least is None or largest is None:
             raise ValueError(self._no_constant(y, "-∞" if least is None else "∞"))
-        return float(brentq(slope, least, largest, xtol=1e-300, rtol=1e-15, maxiter=500))
+        return float(brentq(slope, least, largest, xtol=1e-300, rtol=1e-15, maxiter=3000))
 
     def _no_constant(self, y: Floats, where: str) -> str:
         targets = f"all targets are {y[0]:g}" if np.all(y == y[0]) else "the targets are extreme"

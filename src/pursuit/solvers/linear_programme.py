@@ -379,9 +379,9 @@ def _of_others(sizes: Floats) -> Floats:
     return others
 
 
-def _not_solved(status: str) -> RuntimeError:
-    return RuntimeError(
+def _not_solved(status: str) -> ValueError:
+    return ValueError(
         f"the linear programme was not solved (status: {status}), though v = 0 is feasible and "
         "every variable is bounded, so that an optimum exists. The numbers are too unequal for the "
-        "solver: scale the features or the kernel, or use a smaller C or radius."
+        "solver: scale the features of X or the kernel, or use a smaller C or radius."
     )

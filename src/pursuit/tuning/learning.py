@@ -633,6 +633,9 @@ def _folded_losses(shape: Shape, data: Evidence, folds: Indices) -> Floats:
     rescaled, losses = shape.rescaled(data), np.empty(len(folds))
     for part in range(_FOLDS):
         others, own = np.flatnonzero(folds != part), np.flatnonzero(folds == part)
+        if not (len(others) and len(own)):  # all rows are in one part: no kernel is any better
+            losses[own] = 0.0
+            continue
         fitted, judged = rescaled.take(others), rescaled.take(own)
         losses[own] = class_losses(shape.learn(fitted), fitted, judged)
     return losses

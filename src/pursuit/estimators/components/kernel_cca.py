@@ -34,6 +34,7 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.scales import in_range
 from pursuit.estimators.warning import warn
 from pursuit.gram import KernelMatrix
 from pursuit.greedy import (
@@ -351,6 +352,7 @@ class SparseKernelCCA(
         """Fit, and return the scores of both views, as scikit-learn's `CCA` does."""
         return self.fit(X, y, **fit_params).transform(X, y)
 
+    @in_range
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Mean correlation of the pairs of scores.
 
@@ -368,6 +370,7 @@ class SparseKernelCCA(
         """
         return float(np.mean(self.correlations(X, y, sample_weight)))
 
+    @in_range
     def correlations(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Floats:
         """Correlation of each pair of scores on other rows.
 

@@ -56,6 +56,7 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.kernel_model import BasisModel, Expansion, in_precision_of_rows
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.scales import in_range
 from pursuit.gram import over_span
 from pursuit.greedy import Path, Pool
 from pursuit.kernels import is_gaussian
@@ -372,6 +373,7 @@ class SparseKernelPCA(
         scores = self._expanded(X, self.dual_coef_)
         return scores - self._shift
 
+    @in_range
     def inverse_transform(self, X: Any) -> Floats:
         """Rows whose components are near the given ones: pre-images.
 
@@ -469,6 +471,7 @@ class SparseKernelPCA(
         check_is_fitted(self)
         return -self.reconstruction_error(X, self._n_explaining(_NOVELTY_SHARE), diagonal=diagonal)
 
+    @in_range
     def residual_curves(
         self, X: Any = None, *, diagonal: ArrayLike | None = None
     ) -> dict[str, tuple[Indices, Floats]]:
@@ -530,6 +533,11 @@ class SparseKernelPCA(
             span, path, tried = run.recorded(
                 "choose", lambda: choose_subspace(plan, sample, kernel, run, tick)
             )
+            if start is None and not len(span):
+                raise ValueError(
+                    f"kernel is zero on all rows of X (n_samples = {rows.n_rows}): there are no "
+                    "components to find."
+                )
             run.begin("components")
             path = replace(path, index=n_seen + present[path.index])
             if start is not None:

@@ -77,6 +77,7 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.intervals import ProcessIntervals, set_aside
 from pursuit.estimators.kernel_model import SampledRows, ScoredRows, in_precision_of_rows
 from pursuit.estimators.reporting import Addition, microseconds
+from pursuit.estimators.scales import in_range
 from pursuit.estimators.span.certify import KINDS
 from pursuit.gram import ResidualProcess
 from pursuit.kernels import NoFunctionsError
@@ -538,6 +539,7 @@ class FullScaleGPRegressor(
             )
         return self.global_.sample_functions(n, random_state, n_features=n_features)
 
+    @in_range
     def leave_one_out(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> tuple[Floats, Floats]:
@@ -615,7 +617,7 @@ class FullScaleGPRegressor(
         """Further rows of positive weight, of the kind that is kept, with normalised targets."""
         X, y, sample_weight = named_columns(X, y, sample_weight)
         items = held(self, validate_items(self, X, reset=False))
-        targets = validate_targets(y)
+        targets = validate_targets(y, any_size=True)
         check_lengths(items, targets)
         targets = targets.reshape(len(targets), -1)
         if targets.shape[1] != len(self._scale.mean):
@@ -631,6 +633,7 @@ class FullScaleGPRegressor(
         return items, self._scale.normalize(targets[present]), weights[present]
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @in_range
     def partial_fit(
         self,
         X: Any,
@@ -816,7 +819,7 @@ class FullScaleGPRegressor(
     ) -> tuple[Any, Floats, Floats]:
         """Rows in memory, targets as a matrix, and weights, all checked."""
         rows, X = training_rows(self, X)
-        targets = validate_targets(y)
+        targets = validate_targets(y, any_size=True)
         check_lengths(X, targets)
         weights = validate_weights(sample_weight, rows.n_rows)
         items = held(self, X, np.float32)
@@ -887,6 +890,7 @@ class FullScaleGPRegressor(
         self._kept, self._judges = local.kept, judges
         self._part, self._local = local.part, local
 
+    @in_range
     def distance_to_exact(
         self,
         X_new: Any,

@@ -51,6 +51,7 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.intervals import IntervalModel
 from pursuit.estimators.kernel_model import BasisModel, Expansion, ScoredRows, in_precision_of_rows
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.scales import LARGEST, SMALLEST, check_scale, in_range
 from pursuit.estimators.span.features import Span, SpanFeatures
 from pursuit.estimators.span.model import NO_TIME_TO_CERTIFY, time_to_certify
 from pursuit.estimators.span.search import (
@@ -404,6 +405,7 @@ class SparseKernelGLM(
         columns = [loss.predicted(f) for loss, f in zip(losses, values.T, strict=True)]
         return self._as_fitted(np.sort(np.column_stack(columns), axis=1))
 
+    @in_range
     def score(
         self, X: Any, y: Any, sample_weight: Any = None, *, offset: ArrayLike | None = None
     ) -> float:
@@ -445,6 +447,7 @@ class SparseKernelGLM(
             scores.append(1.0 - left / whole if whole > 0 else float(left == 0))
         return float(np.mean(scores))
 
+    @in_range
     def certify(
         self,
         X: Any,
@@ -511,6 +514,7 @@ class SparseKernelGLM(
         weights = validate_weights(sample_weight, n_rows(X))
         present = np.flatnonzero(weights > 0)
         checked = given.rows()[0].checked(targets[present])
+        check_scale("y", checked, LARGEST, SMALLEST)
         everything = len(present) == len(weights)
         shift = _offset(offset, len(weights))[present]
         there = Sample(source, np.empty((len(weights), 0)), weights)

@@ -39,6 +39,7 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.intervals import SetModel
 from pursuit.estimators.kernel_model import BasisModel, ScoredRows, in_precision_of_rows, lazily
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.scales import in_range
 from pursuit.estimators.span.features import exact_certificate
 from pursuit.gram import kernel_times, over_span
 from pursuit.greedy import CostMeter, Path
@@ -247,6 +248,7 @@ class LatentClassModel(ClassModel, BasisModel, ReportedModel, BaseEstimator):
             parts = over_span(rows, kernel, self._points, self._whitener, measure, workers)
         return np.concatenate(parts)
 
+    @in_range
     def certify(
         self,
         X: Any,

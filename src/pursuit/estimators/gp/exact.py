@@ -73,6 +73,7 @@ from pursuit.estimators.intervals import ProcessIntervals, set_aside
 from pursuit.estimators.kernel_model import Expansion, KernelModel, ScoredRows, in_precision_of_rows
 from pursuit.estimators.parts import PartsOfProcess
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.scales import in_range
 from pursuit.estimators.span.gaps import GroupedOutputs, joined_certificate, joined_outputs
 from pursuit.estimators.warning import kept, warn
 from pursuit.gram import RowArithmetic, kernel_times
@@ -337,7 +338,7 @@ class ExactGPRegressor(
             X, y, sample_weight, aside = set_aside(self, X, y, sample_weight)
         X = held(self, training_rows(self, X)[1])
         rows = IndexRows(len(X)) if reads_matrix(self) else as_rows(X)
-        targets = validate_targets(y, gaps=True)
+        targets = validate_targets(y, gaps=True, any_size=True)
         check_lengths(X, targets)
         weights = validate_weights(sample_weight, rows.n_rows)
         Y = targets.reshape(len(targets), -1)
@@ -431,6 +432,7 @@ class ExactGPRegressor(
         lower, upper = self.std_bounds(X, include_noise=include_noise, diagonal=diagonal)
         return mean, 0.5 * (lower + upper)
 
+    @in_range
     def std_bounds(
         self,
         X: Any,
@@ -528,6 +530,7 @@ class ExactGPRegressor(
             some = numbers[where]
             yield root * problem.kernel.tile(some, self._points).T, problem.kernel.diag(some)
 
+    @in_range
     def leave_one_out(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None
     ) -> tuple[Floats, Floats]:
@@ -604,7 +607,7 @@ class ExactGPRegressor(
         """The training rows passed again, and the normalised targets of those that have weight."""
         X, y, sample_weight = named_columns(X, y, sample_weight)
         items = held(self, rows_again(self, X)[1])
-        targets = validate_targets(y, gaps=bool(self._parts))
+        targets = validate_targets(y, gaps=bool(self._parts), any_size=True)
         check_lengths(items, targets)
         Y = targets.reshape(len(targets), -1)
         weights = validate_weights(sample_weight, len(Y))

@@ -83,6 +83,7 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.intervals import ProcessIntervals, set_aside
 from pursuit.estimators.kernel_model import ScoredRows, in_precision_of_rows
 from pursuit.estimators.parts import PartsOfProcess
+from pursuit.estimators.scales import in_range
 from pursuit.estimators.span.certify import KINDS
 from pursuit.estimators.span.dense import check_dense, step_bound
 from pursuit.estimators.span.gaps import filled, fit_groups, joined_outputs
@@ -729,6 +730,7 @@ class SparseGPRegressor(
         self._refuse_gaps("sample_functions")
         return span_draws(self, n, n_features, random_state)
 
+    @in_range
     def std_bounds(
         self,
         X_new: Any,

@@ -41,6 +41,7 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.kernel_model import ScoredRows, in_precision_of_rows, lazily
 from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.scales import in_range
 from pursuit.greedy import CostMeter, Path, Pursuit
 from pursuit.linalg import single_threaded_blas
 from pursuit.objectives import (
@@ -585,6 +586,7 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         self.random_state = random_state
         self.verbose = verbose
 
+    @in_range
     @single_threaded_blas()
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(

@@ -33,6 +33,7 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.kernel_model import in_precision_of_rows, lazily
 from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.scales import LARGEST, SMALLEST, check_scale, in_range
 from pursuit.estimators.warning import warn
 from pursuit.greedy import CostMeter, Path, Pursuit
 from pursuit.linalg import Workers, single_threaded_blas
@@ -166,11 +167,11 @@ class MixtureGrowth:
         density = grown.log_density(self.em.X)
         value = -float(self.em.weights @ density)
         if not self._refine:
-            # Rounding may leave the value as it was.
-            self.useless[:] = False
-            self.useless[candidate] = not value < self.value
-            if self.useless[candidate]:
+            # Rounding may leave the value as it was, for several atoms in turn.
+            if not value < self.value:
+                self.useless[candidate] = True
                 return False
+            self.useless[:] = False
         self.mixture, self.numbers = grown, numbers
         self._density, self.value = density, value
         return True
@@ -514,6 +515,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @in_range
     @single_threaded_blas()
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -547,6 +549,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         bandwidths = self._check_parameters()
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         X = validate_held(self, X, reset=True, dtype=np.float64, ensure_min_samples=2)
+        check_scale("X", X, LARGEST, SMALLEST)
         weights = validate_weights(sample_weight, len(X))
         present = np.flatnonzero(weights > 0)
         X, weights = X[present], weights[present]
@@ -622,6 +625,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         for stage in self._stages:
             yield stage.log_density(X)
 
+    @in_range
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Mean log density of the rows.
 
@@ -727,7 +731,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         variances = share @ (X - mean) ** 2
         if self.covariance_type == "spherical":
             variances = np.full_like(variances, variances.mean())
-        rounding = (100 * np.finfo(float).eps * (1.0 + np.abs(mean))) ** 2
+        rounding = (100 * np.finfo(float).eps * np.abs(X).max(axis=0)) ** 2
         return mean, np.sqrt(np.where(variances > rounding, variances, 1.0))
 
     def _em(self, Z: Floats, weights: Floats) -> EM:

@@ -13,6 +13,7 @@ from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.hull.balls import Ball
+from pursuit.estimators.scales import check_scale, in_range
 from pursuit.greedy import CostMeter, Path, Pursuit, StopRule
 from pursuit.linalg import Workers
 from pursuit.objectives import Atoms, HullLoss, HullObjective, MatrixAtoms, OracleAtoms
@@ -206,6 +207,7 @@ class HullSolution:
         return text if self.certificate is None else f"{text}; {self.certificate}"
 
 
+@in_range
 def minimize_over_hull(
     loss: HullLoss,
     atoms: Any,
@@ -277,6 +279,8 @@ def minimize_over_hull(
         raise ValueError(f"step must be one of {', '.join(STEPS)}, got {step!r}.")
     if n_terms < 1 or (max_iter is not None and max_iter < 1):
         raise ValueError(f"n_terms and max_iter must be at least 1, got {n_terms} and {max_iter}.")
+    check_scale("atoms", atoms)
+    check_scale("loss.y", getattr(loss, "y", None))
     known = _as_atoms(atoms, bound)
     with Workers(n_jobs):
         v0, first = _start(loss, known, start)

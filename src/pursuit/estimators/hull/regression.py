@@ -44,6 +44,7 @@ from pursuit.estimators.kernel_model import (
     in_precision_of_rows,
 )
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.scales import LARGEST, SMALLEST, check_scale, in_range
 from pursuit.estimators.span.search import cluster_centres, estimator_search, with_checked_points
 from pursuit.gram import kernel_times
 from pursuit.greedy import CostMeter, Path
@@ -259,6 +260,7 @@ class HullRegressor(
         self.random_state = random_state
         self.verbose = verbose
 
+    @in_range
     @single_threaded_blas()
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(
@@ -303,6 +305,7 @@ class HullRegressor(
             X = self._checked(X, self._transformer, reset=True)
             rows = _known_rows(X)
         y = _check_y(y, y_numeric=True, estimator=self).astype(np.float64)
+        check_scale("y", y, LARGEST, SMALLEST)
         check_lengths(X, y)
         weights = validate_weights(sample_weight, n_rows(X))
         present = np.flatnonzero(weights > 0)

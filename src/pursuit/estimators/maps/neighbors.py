@@ -38,6 +38,7 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.kernel_model import KernelModel
 from pursuit.estimators.maps.landmarks import choose_in_blocks
 from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.scales import in_range
 from pursuit.gram import (
     TIED_ROUNDINGS,
     Found,
@@ -278,6 +279,7 @@ class SpanNeighbors(
             interrupt(f"the {self.n_components_} landmarks found so far")
         return self
 
+    @in_range
     def kneighbors(
         self,
         X: Any = None,
@@ -318,6 +320,7 @@ class SpanNeighbors(
         distances = np.array(found.distances) if return_distance else None
         return _returned(distances, indices, cost if return_cost else None)
 
+    @in_range
     def radius_neighbors(
         self,
         X: Any = None,

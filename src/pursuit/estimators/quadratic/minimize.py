@@ -29,6 +29,7 @@ from pursuit.estimators.quadratic.columns import (
     is_psd,
     unbounded,
 )
+from pursuit.estimators.scales import in_range
 from pursuit.greedy import AllCandidates, CostMeter, FreshSubset, GapBelow, MaxSize, Path, Pursuit
 from pursuit.greedy.loop import Candidates
 from pursuit.linalg import NotPositiveDefiniteError, Workers
@@ -82,6 +83,7 @@ class QuadraticSolution:
         )
 
 
+@in_range
 def minimize_quadratic(
     H: Any,
     b: ArrayLike,

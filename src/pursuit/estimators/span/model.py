@@ -25,6 +25,7 @@ from pursuit.bounds import Certificate, CertificatePath
 from pursuit.estimators.arguments import Search, resolve_search
 from pursuit.estimators.fit_run import FitRun, interrupt
 from pursuit.estimators.inputs import (
+    NO_FUNCTIONS,
     TargetScale,
     as_passed,
     check_lengths,
@@ -44,6 +45,7 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.kernel_model import BasisModel
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.scales import in_range
 from pursuit.estimators.span.certify import Certifier, check_kind
 from pursuit.estimators.span.gaps import (
     GroupedOutputs,
@@ -199,6 +201,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         )
 
     @available_if(has_truncations)
+    @in_range
     def certify(
         self,
         X: Any,
@@ -245,6 +248,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         return self._about(joined_certificate(found, columns))
 
     @available_if(has_truncations)
+    @in_range
     def certify_path(
         self,
         X: Any,
@@ -276,6 +280,8 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         self._refuse_gaps("certify_path")
         check_kind(kind, options)
         self._warn_without_weights(sample_weight, X)
+        if not self.n_basis_:
+            raise ValueError(NO_FUNCTIONS)
         grid = np.unique(size_grid(self.n_basis_) if sizes is None else np.asarray(sizes))
         whole = len(grid) > 0 and grid.dtype.kind in "iu"
         if not whole or grid[0] < 1 or grid[-1] > self.n_basis_:
@@ -326,6 +332,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         return model
 
     @available_if(_grows)
+    @in_range
     def grow(
         self,
         n: int | None = None,
@@ -392,6 +399,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         return model
 
     @available_if(_takes_rows)
+    @in_range
     def partial_fit(
         self,
         X: Any,
@@ -450,6 +458,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
             self._absorb(added, float(np.log(sample.weights).sum()), self._share(problem))
 
     @available_if(_takes_rows)
+    @in_range
     def leave_one_out(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None
     ) -> tuple[Floats, Floats]:
@@ -517,6 +526,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         return left.variance(self._spread)[:, None]
 
     @available_if(_takes_rows)
+    @in_range
     def merge(self, *others: Any) -> Self:
         """The model of the rows of this one and of the others, which have the same basis.
 
@@ -597,7 +607,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
 
     def _targets(self, y: Any) -> Floats:
         """Checked targets, NaN where one of several outputs was not observed."""
-        return validate_targets(y, gaps=True)
+        return validate_targets(y, gaps=True, any_size=True)
 
     def _report_end(self, run: FitRun, present: Indices) -> None:
         """Say what the caller should know of the fit to the rows ``present``."""
@@ -655,7 +665,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         weights = validate_weights(sample_weight, rows.n_rows)
         if y is None:
             raise ValueError("y is None: pass the targets of the rows, an array with one per row.")
-        targets = validate_targets(y, gaps=gaps)
+        targets = validate_targets(y, gaps=gaps, any_size=True)
         check_lengths(X, targets)
         targets = targets.reshape(len(targets), -1)
         check_observed(targets, weights, every_output=False)

@@ -389,6 +389,8 @@ def smallest_within(
     ]
     certificates = Certifier(problem).certify(models, kind)
     gaps = [found.relative_gap for found in certificates]
+    if not fitted.solution.size:
+        return fitted, certificates[-1]
     gap = fitted.path.gap.copy()
     gap[np.array(sizes) - 1] = gaps
     fitted = replace(fitted, path=replace(fitted.path, gap=gap))

@@ -39,6 +39,7 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.kernel_model import ScoredRows, in_precision_of_rows, lazily
+from pursuit.estimators.scales import in_range
 from pursuit.estimators.svm.fit import LowRankMachine
 from pursuit.estimators.svm.problem import MachineProblem, OneClassProblem
 
@@ -326,6 +327,7 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         labels: NDArray[Any] = self.classes_[largest_class(values)]
         return labels
 
+    @in_range
     def certify(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Certificate:
         """Bound the distance of this machine from the one of the full kernel on (X, y).
 
@@ -579,6 +581,7 @@ class LowRankSVR(ScoredRows, GradientModel, RegressorMixin, LowRankMachine):
         """
         return self._as_fitted(self._values(X))
 
+    @in_range
     def certify(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Certificate:
         """Bound the distance of this machine from the one of the full kernel on (X, y).
 
@@ -827,6 +830,7 @@ class LowRankOneClassSVM(OutlierMixin, LowRankMachine):
         """
         return np.where(self._values(X)[:, 0] >= 0.0, 1, -1).astype(np.intp)
 
+    @in_range
     def certify(self, X: Any, sample_weight: ArrayLike | None = None) -> Certificate:
         """Bound the distance of this machine from the one of the full kernel on X.
 

@@ -538,6 +538,8 @@ def _grow(span: Span, features: SpanFeatures, product: DualPass, n: int, chooser
     they remove most of a'Ea: a pursuit on H = K with b = Ka.
     """
     kept, kernel, workers = span.pool, chooser.kernel, chooser.workers
+    if not len(product.support):
+        return kept
     squares = features.squares(workers)[product.support]
     support = held(chooser.sample.rows, product.support)
     diagonal = np.concatenate([kernel.diag(items) for _, items in support.blocks()])

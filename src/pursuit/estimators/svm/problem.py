@@ -261,7 +261,7 @@ def _newton_in_span(
     ridge = np.append(np.ones(n), 0.0)
     start = np.zeros((n + 1, problem.n_outputs))
     size = max(m // _FIRST_PART, 8 * n)
-    if features.stored is not None and size <= m // 2:
+    if features.stored is not None and 0 < size <= m // 2:
         # A good start saves the full passes that find out which rows matter at all.
         some = draw_rows(m, size, rng)
         start = newton(
