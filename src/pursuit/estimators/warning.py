@@ -26,8 +26,8 @@ def kept(found: Certificate) -> Certificate | None:
         warn(
             f"the certificate contradicts itself: the minimum would be at least {found.lower:.6g} "
             f"and at most {found.upper:.6g}, rounding of {found.rounding:.3g} included. The model "
-            "is kept without a certificate. If the kernel is a matrix or a function of your own, see "
-            "whether it is positive semi-definite; else please report this with data and parameters."
+            "is kept without a certificate. See whether the kernel is positive semi-definite if it "
+            "is a matrix or a function of your own; else please report this with the data."
         )
         return None
     if not np.isfinite([found.upper, found.lower]).all():

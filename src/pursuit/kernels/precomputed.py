@@ -26,7 +26,6 @@ from pursuit.kernels.base import (
     n_items,
 )
 
-
 _COMPARED = 512
 """Rows of a matrix whose values are compared with those on the other side of the diagonal."""
 
