@@ -15,8 +15,9 @@ and it should define, where it differs from what is inherited,
 - ``conjugate(slope, y)``: max_f sf - ℓ(f, y), from which dual bounds are made, infinite outside
   ``slopes``; the one that is inherited is numeric, and rounded upwards;
 - ``size(f, y)`` and ``conjugate_size(slope, y)``: how large the terms are that ℓ and its conjugate
-  are sums of. Both are computed to 64 units of rounding of these, which certificates count on;
-  what is inherited looks at how values change with f and y, and is an estimate;
+  are sums of. Both are computed to a share ``rounding`` of these, 64 units by default, which
+  certificates count on; what is inherited looks at how values change with f and y, and is an
+  estimate;
 - ``predicted(f)``: what the loss elicits of y where f is best: the mean, a quantile, an expectile;
 - ``spread(f)`` and ``target_range``: by what errors are measured there, and where targets lie, for
   intervals;
@@ -56,9 +57,8 @@ _ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
 _SHIFT = 1e-6
 _SAFE = 8.0 * float(np.finfo(np.float64).eps)
 """Conjugates that are computed by iteration are raised by this share of their terms."""
-_TERMS = 64.0 * UNIT
-"""Share of the sizes of their terms to which losses and conjugates are computed: a dozen
-operations and elementary functions, each of these to 4 units in the last place."""
+_FEW = 8.0 * UNIT
+"""That share where there are no elementary functions and at most five operations."""
 _NEWTON_STEPS = 50
 _TIED = 1e-12
 """Shares of the weights that differ by less than this count as equal."""
@@ -70,6 +70,9 @@ class RowLoss(ABC):
     most_curved: float
     piecewise_quadratic: ClassVar[bool] = False
     kinked: ClassVar[bool] = False
+    rounding: ClassVar[float] = 64.0 * UNIT
+    """Share of the sizes of their terms to which ℓ and its conjugate are computed: a dozen operations
+    and elementary functions, each of these to 4 units in the last place."""
 
     @abstractmethod
     def value(self, f: Floats, y: Floats) -> Floats:
@@ -149,19 +152,19 @@ class RowLoss(ABC):
         not further below ℓ(f) than this is above it.
         """
         with np.errstate(all="ignore"):
-            value, rounding = self.value(f.value, y), _TERMS * self.size(f.value, y)
+            value, rounding = self.value(f.value, y), self.rounding * self.size(f.value, y)
             if f.error.any():
                 highest = value
                 for end in (f.low, f.high):
                     highest = np.maximum(highest, self.value(end, y))
-                    rounding = rounding + _TERMS * self.size(end, y)
+                    rounding = rounding + self.rounding * self.size(end, y)
                 rounding = rounding + (highest - value)
             return _known(value, rounding)
 
     def conjugate_evaluated(self, slope: Floats, y: Floats) -> Rounded:
         """ℓ*(s, y) for slopes that may be wrong by two units in their last place."""
         with np.errstate(all="ignore"):
-            return _known(self.conjugate(slope, y), _TERMS * self.conjugate_size(slope, y))
+            return _known(self.conjugate(slope, y), self.rounding * self.conjugate_size(slope, y))
 
     def _inside(
         self, slope: Floats, y: Floats, formula: Callable[[Floats], NDArray[Any]]
@@ -276,6 +279,7 @@ class SquaredRows(RowLoss):
     """(y - f)²."""
 
     most_curved = 2.0
+    rounding = _FEW
     piecewise_quadratic = True
 
     def value(self, f: Floats, y: Floats) -> Floats:
@@ -310,6 +314,7 @@ class HuberRows(RowLoss):
     delta: float
 
     most_curved = 1.0
+    rounding = _FEW
     piecewise_quadratic = True
 
     def __post_init__(self) -> None:
@@ -358,6 +363,7 @@ class PinballRows(RowLoss):
     high: float
 
     most_curved = np.inf
+    rounding = _FEW
     kinked = True
 
     def __post_init__(self) -> None:
@@ -425,6 +431,7 @@ class ExpectileRows(RowLoss):
 
     level: float
 
+    rounding = _FEW
     piecewise_quadratic = True
 
     def __post_init__(self) -> None:
@@ -471,6 +478,7 @@ class SquaredEpsilonInsensitive(RowLoss):
     epsilon: float
 
     most_curved = 2.0
+    rounding = _FEW
     piecewise_quadratic = True
 
     def value(self, f: Floats, y: Floats) -> Floats:

@@ -46,6 +46,7 @@ from pursuit.estimators.span.features import (
     Span,
     SpanFeatures,
     SpanFunction,
+    StoredFunction,
     diagonal_certificate,
     exact_certificate,
     held,
@@ -58,8 +59,8 @@ from pursuit.estimators.span.search import (
     with_checked_points,
 )
 from pursuit.estimators.svm.problem import MachineProblem
-from pursuit.estimators.warning import warn
-from pursuit.gram import kernel_times, kernel_transpose_times
+from pursuit.estimators.warning import kept, warn
+from pursuit.gram import kernel_transpose_times
 from pursuit.greedy import CostMeter, MaxSize, Path, Pool, Problem, Pursuit, kernel_matrix
 from pursuit.kernels import KernelGradient, kernel_gradient, without_white
 from pursuit.linalg import Workers
@@ -242,7 +243,7 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
                     certificate, product = _certify(
                         kind, problem, span, features, solution, chooser
                     )
-                value = float(problem.value(solution.fitted, solution.squared_norms).sum())
+                value = _value(problem, solution)
                 gap = np.nan if certificate is None else certificate.relative_gap
                 log.append((len(span), value, gap, _spent(chooser.meter)))
 
@@ -279,9 +280,8 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
         self.intercept_ = solution.intercepts
         self.support_ = present[np.flatnonzero(solution.dual.any(axis=1))]
         self.n_iter_ = solution.steps
-        self.certificate_ = certificate
+        self.certificate_ = None if certificate is None else kept(certificate)
         self.path_ = _path(self.basis_indices_, log, reason)
-        self._squared_norms = solution.squared_norms
         self._keep_bound_basis(kernel)
         return run, solution.converged
 
@@ -315,23 +315,24 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
             sample, problem = sample.take(present), problem.take(present)
         kernel = self._compiled(X)
         with Workers(self.n_jobs) as workers:
-            fitted = np.zeros((sample.n_rows, problem.n_outputs))
-            if self.n_basis_:
-                fitted = kernel_times(
-                    sample.rows, kernel, self._points, self._coefficients, workers
-                )
-            fitted += problem.shifts(self.intercept_)
+            coefficients = self._coefficients if self.n_basis_ else np.zeros((0, problem.n_outputs))
+            function = StoredFunction.of(
+                self._points if self.n_basis_ else None,
+                coefficients,
+                problem.shifts(self.intercept_),
+                sample.rows,
+                kernel,
+                workers,
+            )
             if problem.squared:
-                dual = problem.dual_point(fitted)
+                dual = problem.dual_point(function.fitted.value)
             else:
                 # A loss with corners has to be solved again: f does not determine the dual point.
                 rng = seeded(self.random_state)
                 chooser = Problem(sample, kernel, 1.0, workers, CostMeter(kernel), rng)
                 pool = Pool(self._points, self.basis_indices_)
                 dual = SpannedRows(chooser, self.dtype).solve(problem, pool).dual
-            certificate, _ = exact_certificate(
-                problem, fitted, self._squared_norms, dual, sample.rows, kernel, workers
-            )
+            certificate, _ = exact_certificate(problem, function, dual)
         return certificate
 
     @property
@@ -469,11 +470,15 @@ def _move(
     moved = Pool.of_points(points)
     second = spanned.solve(pilot, moved, rows)
     after, _ = spanned(moved, rows)
-    values = [float(pilot.value(s.fitted, s.squared_norms).sum()) for s in (first, second)]
-    better = values[1] < values[0]
+    better = _value(pilot, second) < _value(pilot, first)
     if len(rows) == m and problem.squared:
         return (moved, second) if better else (pool, first)
     return (after if better else before).pool, None
+
+
+def _value(problem: MachineProblem, solution: SpanFunction) -> float:
+    """P of a function in a span, as computed."""
+    return float(problem.value(solution.fitted, solution.squared_norms).value.sum())
 
 
 def _moved_points(
@@ -515,19 +520,18 @@ def _certify(
     chooser: Problem,
 ) -> tuple[Certificate | None, DualPass | None]:
     """A certificate of this kind, and the kernel product that an exact one has taken."""
-    rows, kernel, workers = chooser.sample.rows, chooser.kernel, chooser.workers
-    fitted = solution.fitted
-    if len(span) and np.dtype(features.dtype) != np.float64:
-        # Values from rounded features are not those of the machine.
-        beta = span.coefficients(solution.coordinates)
-        fitted = kernel_times(rows, kernel, span.pool.items, beta, workers)
-        fitted += problem.shifts(solution.intercepts)
-        chooser.meter.passes += 1
-    known = problem, fitted, solution.squared_norms, solution.dual
+    function = StoredFunction.of(
+        span.pool.items,
+        span.coefficients(solution.coordinates),
+        problem.shifts(solution.intercepts),
+        chooser.sample.rows,
+        chooser.kernel,
+        chooser.workers,
+        chooser.meter,
+    )
     if kind == "exact":
-        return exact_certificate(*known, rows, kernel, workers, chooser.meter)
-    diagonal = np.concatenate([kernel.diag(items) for _, items in rows.blocks()])
-    return diagonal_certificate(*known, features, diagonal, workers), None
+        return exact_certificate(problem, function, solution.dual, chooser.meter)
+    return diagonal_certificate(problem, function, solution.dual, span, features), None
 
 
 def _grow(span: Span, features: SpanFeatures, product: DualPass, n: int, chooser: Problem) -> Pool:
