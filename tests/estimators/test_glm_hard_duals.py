@@ -97,6 +97,6 @@ def test_bounds_hold_to_the_last_digit_for_targets_far_from_zero(seed):
         if name == "near":
             least = float(problem.value(best.fitted, best.squared_norms).value[0])
     assert lower["far"] <= least
-    # Slopes are at most 1, so that all terms together are at most m 2²⁷. Each is known to 8 units of
-    # rounding, and their sum to m more.
+    # Slopes are at most 1, so that all terms together are at most m 2²⁷. Each is known to 8 units
+    # of rounding, and their sum to m more.
     assert lower["far"] >= least - 12.0 * np.finfo(float).eps * m * 2.0**27

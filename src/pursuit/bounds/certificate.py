@@ -596,4 +596,7 @@ def relative_gap(upper: float, lower: float, target_norm: float, rounding: float
     if gap <= negligible(target_norm, rounding):
         return 0.0
     scale = target_norm - upper - lower
-    return 2.0 * gap / scale if scale > 0 else float("inf")
+    if scale > 0:
+        return 2.0 * gap / scale
+    nothing_to_gain = target_norm == 0.0 and gap <= 4.0 * rounding + np.finfo(np.float64).tiny
+    return 0.0 if nothing_to_gain else float("inf")

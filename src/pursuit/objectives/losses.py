@@ -71,8 +71,8 @@ class RowLoss(ABC):
     piecewise_quadratic: ClassVar[bool] = False
     kinked: ClassVar[bool] = False
     rounding: ClassVar[float] = 64.0 * UNIT
-    """Share of the sizes of their terms to which ℓ and its conjugate are computed: a dozen operations
-    and elementary functions, each of these to 4 units in the last place."""
+    """Share of the sizes of their terms to which ℓ and its conjugate are computed: a dozen
+    operations and elementary functions, each of these to 4 units in the last place."""
 
     @abstractmethod
     def value(self, f: Floats, y: Floats) -> Floats:
