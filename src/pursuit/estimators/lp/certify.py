@@ -80,7 +80,7 @@ def machine_certificate(
         # What it took to make the sum of a dual point exactly 0 is rounding, too.
         cost = float(np.abs(each.gain * (point - np.clip(duals[j], each.lower, each.upper))).sum())
         found = share * dots(_flat(_gain(each)), point.ravel())
-        lowers.append(Rounded(found.value + cost, found.error).widened(cost))
+        lowers.append((found + cost).widened(cost))
         constant = each.intercept(np.zeros(rows.n_rows))
         zeros.append(each.value(np.array(constant)))
     return Certificate.proved(
