@@ -185,6 +185,8 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
         weights: Floats,
         problem: MachineProblem,
         ridge: float,
+        shift: Floats | float = 0.0,
+        stated: MachineProblem | None = None,
     ) -> tuple[FitRun, bool]:
         """Choose a basis for these targets, fit the machine in its span, and store it.
 
@@ -200,6 +202,11 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
             What is fitted, on the same rows.
         ridge : float
             The σ² of that choice.
+        shift : array of shape (n_outputs,) or float
+            What is added to the intercepts that were fitted.
+        stated : MachineProblem, optional
+            The problem of the machine with these intercepts, which is certified; by default that
+            which is fitted.
 
         Returns
         -------
@@ -210,9 +217,10 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
         """
         plan = self._plan(rows.n_rows)
         present = np.flatnonzero(weights > 0)
-        sample = Sample(rows, targets, weights)
+        sample, stated = Sample(rows, targets, weights), stated or problem
         if len(present) < rows.n_rows:
-            sample, problem = sample.take(present), problem.take(present)
+            sample = sample.take(present)
+            problem, stated = problem.take(present), stated.take(present)
         self._gamma = self._resolved_gamma(rows)
         self.kernel_ = self._given_kernel()
         kernel = self._compiled(X)
@@ -241,7 +249,7 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
                 if kind is not None:
                     run.begin("certify")
                     certificate, product = _certify(
-                        kind, problem, span, features, solution, chooser
+                        kind, stated, span, features, solution, shift, chooser
                     )
                 value = _value(problem, solution)
                 gap = np.nan if certificate is None else certificate.relative_gap
@@ -277,7 +285,7 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
         self.basis_indices_ = as_passed(index, present)
         coefficients = span.coefficients(solution.coordinates)
         self.dual_coef_ = coefficients[:, 0] if self._single_output else coefficients
-        self.intercept_ = solution.intercepts
+        self.intercept_ = solution.intercepts + shift
         self.support_ = present[np.flatnonzero(solution.dual.any(axis=1))]
         self.n_iter_ = solution.steps
         self.certificate_ = None if certificate is None else kept(certificate)
@@ -517,13 +525,14 @@ def _certify(
     span: Span,
     features: SpanFeatures,
     solution: SpanFunction,
+    shift: Floats | float,
     chooser: Problem,
 ) -> tuple[Certificate | None, DualPass | None]:
     """A certificate of this kind, and the kernel product that an exact one has taken."""
     function = StoredFunction.of(
         span.pool.items,
         span.coefficients(solution.coordinates),
-        problem.shifts(solution.intercepts),
+        problem.shifts(solution.intercepts + shift),
         chooser.sample.rows,
         chooser.kernel,
         chooser.workers,
