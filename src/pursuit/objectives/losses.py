@@ -985,6 +985,15 @@ class Exponential(MarginLoss):
         terms = self.value(f, y)
         return np.asarray(-y * terms), terms
 
+    def conjugate_size(self, slope: Floats, y: Floats) -> Floats:
+        """q(1 + |log q|) for q = -sy."""
+        q = np.maximum(-slope * y, 0.0)
+        return np.asarray(2.0 * q * _log_size(q, UNIT * q))
+
+    def conjugate(self, slope: Floats, y: Floats) -> Floats:
+        """Returns q log q - q for q = -sy."""
+        return self._inside(slope, y, lambda s: xlogy(-s * y, -s * y) + s * y)
+
     def largest_curvature(self, reach: float) -> float:
         """exp(reach); infinite where that overflows."""
         with np.errstate(over="ignore"):
