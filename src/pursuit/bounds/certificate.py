@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pursuit._types import Floats, Indices
 from pursuit.rounding import UNIT, Rounded, dots, gamma, weight
 
-Number = TypeVar("Number", Floats, Rounded)
+Number = TypeVar("Number", float, Floats, Rounded)
 
 _HALVINGS = 50
 _MOST = 2.0
@@ -91,7 +91,7 @@ def l1_lower_bound(linear: Rounded, quadratic: Rounded, largest: float, alpha: f
     ``quadratic`` v'W⁻¹v and ``largest`` max|K'v|, or more.
     """
     s = _best_multiple(linear, quadratic, alpha / largest if largest > 0 else np.inf)
-    return s * (linear - 0.5 * s * quadratic)
+    return (linear - quadratic * (0.5 * s)) * s
 
 
 def residual_lower_bound(value: Rounded, residual: Rounded, shift: Floats | float) -> Rounded:
@@ -204,13 +204,13 @@ def _on_grid(a: Floats, lower: Floats, upper: Floats) -> Floats:
     if int(taken.sum()) < abs(extra) or np.any(low > high):
         return np.full_like(a, np.nan)
     units = units - int(np.sign(extra)) * taken
-    return np.ldexp(units.astype(np.float64), bits)
+    return np.asarray(np.ldexp(units.astype(np.float64), bits))
 
 
 def scaled_machine_bound(linear: Rounded, quadratic: Rounded, limit: Floats) -> Rounded:
     """max of D(ta) over 0 ≤ t ≤ limit, from y'a - ε‖a‖₁ and an upper bound on a'(K + diag δ)a."""
     t = np.maximum(_best_multiple(linear, quadratic, limit), 0.0)
-    return t * (linear - 0.5 * t * quadratic)
+    return (linear - quadratic * (0.5 * t)) * t
 
 
 def _best_multiple(linear: Rounded, quadratic: Rounded, limit: Any) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -180,7 +181,7 @@ class GLMProblem:
         found = []
         for j, column in enumerate(a.T):
             most = float(quadratic.high[j])
-            best = _largest(lambda t, j=j, a=column, most=most: self._rough_value(j, a, most, t))
+            best = _largest(partial(self._rough_value, j, column, most))
             bounds = [self._dual_value(j, column, quadratic[j], t) for t in {0.0, best, 1.0}]
             found.append(highest(bounds))
         return joined(found)

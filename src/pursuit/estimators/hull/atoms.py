@@ -293,7 +293,7 @@ class FeatureAccuracy:
     def predicted(self, value: Floats, coefficients: Floats) -> Rounded:
         """Σ_j w_j p_j on the rows, as computed, with its error."""
         size = self._source.size_of_predicted(coefficients)
-        return Rounded.of(value).widened(gamma(np.count_nonzero(coefficients) + 8) * size)
+        return Rounded.of(value).widened(gamma(int(np.count_nonzero(coefficients)) + 8) * size)
 
     def prices(self, value: Floats, dual: Floats) -> Rounded:
         """Σ_i μ_i p_j(x_i) for every atom j, as computed, with its error."""
@@ -323,7 +323,7 @@ class KernelAccuracy:
 
     def predicted(self, value: Floats, coefficients: Floats) -> Rounded:
         """Σ_j w_j p_j on the rows, as computed, with its error."""
-        error, n = np.zeros(len(value)), np.count_nonzero(coefficients)
+        error, n = np.zeros(len(value)), int(np.count_nonzero(coefficients))
         parts = np.split(coefficients, len(self.known))
         for known, reach, w in zip(self.known, self.points, parts, strict=True):
             if w.any():
