@@ -446,7 +446,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         ``upper`` is -mean ln v of the training rows, which is ``-score(X)``. ``lower`` bounds from
         below what any mixture of *fixed* atoms at the training rows reaches (at 50,000 random rows
         if there are more). A mixture refined by EM is none of these: if it is better than all of
-        them, ``lower`` is above ``upper``, and the gap is 0.
+        them, ``lower`` is above ``upper``, and the gap is negative.
     rate_bound_ : Bound or None
         What Theorem 3.1 of Z02 promises for each step; None with refinement, and beyond 5,000 rows,
         where a step does not look at all atoms. Its M is the largest mean of p²/q² over pairs of
