@@ -182,8 +182,10 @@ class GLMProblem:
         for j, column in enumerate(a.T):
             most = float(quadratic.high[j])
             best = _largest(partial(self._rough_value, j, column, most))
-            bounds = [self._dual_value(j, column, quadratic[j], t) for t in {0.0, best, 1.0}]
-            found.append(highest(bounds))
+            bound = self._dual_value(j, column, quadratic[j], best)
+            if not np.isfinite(bound.error):
+                bound = highest([bound, self._dual_value(j, column, quadratic[j], 0.0)])
+            found.append(bound)
         return joined(found)
 
     def _rough_value(self, column: int, a: Floats, quadratic: float, t: float) -> float:
