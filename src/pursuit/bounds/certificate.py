@@ -238,6 +238,9 @@ def diagonal_quadratic(inner: Floats, a: Floats, residual: Floats) -> Floats:
 _ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
 """Share of y'Wy below which a difference of values is rounding, whatever is known of it."""
 
+_COST = 1e-6
+"""Share of P(0) that rounding may take from a statement that is still about the model."""
+
 _LITTLE = 1e-9
 """Share of P(0) below which rounding takes nothing from a statement."""
 
@@ -395,9 +398,9 @@ class Certificate:
     def informative(self) -> bool:
         """Whether the statement is about the model, and not about the rounding of its numbers.
 
-        False where more than half of P(0) - D is rounding, unless that is a billionth of P(0).
+        False where more than half of P(0) - D is rounding, unless that is a millionth of P(0).
         """
-        known = max(0.5 * (self._gained + self.gap), _LITTLE * abs(self._zero))
+        known = max(0.5 * (self._gained + self.gap), _COST * abs(self._zero))
         return self.rounding <= known
 
     @property

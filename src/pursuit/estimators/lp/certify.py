@@ -108,7 +108,8 @@ def _products(arithmetic: RowArithmetic, points: Any, vectors: Floats) -> Rounde
         value += columns @ vectors[part]
         size += np.abs(columns) @ np.abs(vectors[part])
     error = gamma(n + 8) * size
-    if n and arithmetic.error.share > 0.0:
+    # Where a kernel has no such bound, its values are taken as exact.
+    if n and 0.0 < arithmetic.error.share < np.inf:
         reach = weight(sizes(arithmetic.kernel.diag(points)), vectors)
         error = error + arithmetic.error.share * np.multiply.outer(arithmetic.sizes, reach)
     return Rounded(value, np.zeros_like(value)).widened(error)
@@ -134,7 +135,13 @@ def _flat(numbers: Rounded) -> Rounded:
 def _loss(losses: LinearLosses, fitted: Rounded) -> Rounded:
     """The losses of f, added up."""
     short = _gain(losses) - fitted
-    steepest = np.maximum(losses.upper, -losses.lower)
-    value = np.maximum(losses.lower * short.value, losses.upper * short.value)
-    error = steepest * (short.error + UNIT * np.abs(short.value))
+
+    def value_at(point: Floats) -> Floats:
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.maximum(losses.lower * point, losses.upper * point)
+
+    # The losses are convex, and a loss that is 0 whatever the rounding has none.
+    value = value_at(short.value)
+    highest = np.maximum(value_at(short.low), value_at(short.high))
+    error = (highest - value) + 4.0 * UNIT * highest
     return Rounded(value.ravel(), np.zeros(value.size)).widened(error.ravel()).sum()

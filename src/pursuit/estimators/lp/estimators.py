@@ -144,6 +144,7 @@ class LPMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstimator):
             model = StoredMachine(rows.take(chosen), a, b)
             found = machine_certificate(losses, model, growth.duals(), rows, kernel, run.workers)
         self.path_ = growth.path(reason)
+        self.path_.gap[-1:] = found.relative_gap
         self.certificate_ = kept(found)
         self.objective_ = found.upper
         self.n_iter_ = len(self.path_)
