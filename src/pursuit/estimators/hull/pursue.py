@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.estimators.fit_run import FitRun
-from pursuit.estimators.scales import check_scale, in_range
 from pursuit.estimators.hull.balls import Ball, SmoothBall
+from pursuit.estimators.scales import check_scale, in_range
 from pursuit.estimators.warning import kept
 from pursuit.greedy import CostMeter, Path, Pursuit, StopRule
 from pursuit.linalg import Workers
