@@ -172,6 +172,14 @@ def highest(bounds: Sequence[Rounded]) -> Rounded:
         return Rounded(value, _raised(value - low))
 
 
+def joined(numbers: Sequence[Rounded]) -> Rounded:
+    """Several single numbers as one array."""
+    return Rounded(
+        np.array([float(number.value) for number in numbers]),
+        np.array([float(number.error) for number in numbers]),
+    )
+
+
 @dataclass(frozen=True)
 class KernelError:
     """How far computed products with a kernel matrix are from exact ones.

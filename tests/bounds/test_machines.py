@@ -1,20 +1,51 @@
 """Dual bounds of support vector machines: feasible points, and the best multiple of one."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pursuit.bounds import balanced, diagonal_quadratic, scaled_machine_bound
+from pursuit.rounding import Rounded
 
 
 @given(st.integers(0, 10**6), st.integers(1, 20), st.integers(1, 3))
 def test_a_balanced_point_sums_to_zero_and_shrinks(seed, m, o):
     a = np.random.default_rng(seed).normal(size=(m, o))
     found = balanced(a)
-    np.testing.assert_allclose(found.sum(axis=0), 0.0, atol=1e-12 * np.abs(a).sum())
+    assert all(sum(map(Fraction, column)) == 0 for column in found.T)
     assert np.all(np.abs(found) <= np.abs(a))
     assert np.all(found * a >= 0)
+
+
+@given(st.integers(0, 10**6), st.integers(2, 20), st.booleans())
+def test_a_balanced_point_stays_in_its_box(seed, m, around_zero):
+    rng = np.random.default_rng(seed)
+    lower = rng.normal(size=(m, 1)) * 10.0 ** rng.uniform(-8, 8, (m, 1))
+    upper = lower + np.abs(rng.normal(size=(m, 1))) * 10.0 ** rng.uniform(-8, 8, (m, 1))
+    if around_zero:
+        lower, upper = np.minimum(lower, 0.0), np.maximum(upper, 0.0)
+    a = np.clip(rng.normal(size=(m, 1)), lower, upper)
+    found = balanced(a, lower, upper)
+    if np.isnan(found).any():
+        # Only where there is no such point, or none with as few digits.
+        slack = 1e-12 * np.abs(np.hstack([lower, upper])).sum()
+        assert not around_zero
+        assert lower.sum() > -slack or upper.sum() < slack or np.any(upper - lower < slack)
+        return
+    assert sum(map(Fraction, found[:, 0])) == 0
+    assert np.all((lower <= found) & (found <= upper))
+
+
+def test_scaling_alone_does_not_balance():
+    """The control: the sums of points that were scaled only are not exactly zero."""
+    a = np.random.default_rng(0).normal(size=1000)
+    up, down = a[a > 0].sum(), -a[a < 0].sum()
+    scaled = np.where(a > 0, a * min(1.0, down / up), a * min(1.0, up / down))
+    assert sum(map(Fraction, scaled)) != 0
+    assert sum(map(Fraction, balanced(a[:, None])[:, 0])) == 0
 
 
 def test_a_point_on_one_side_only_becomes_zero():
@@ -28,9 +59,10 @@ def test_a_point_on_one_side_only_becomes_zero():
     st.sampled_from([0.3, 1.0, np.inf]),
 )
 def test_no_other_multiple_is_better(linear, quadratic, limit):
-    bound = scaled_machine_bound(np.array([linear]), np.array([quadratic]), np.array([limit]))[0]
+    known = (Rounded.of(np.array([number])) for number in (linear, quadratic))
+    bound = scaled_machine_bound(*known, np.array([limit])).low[0]
     if quadratic == 0.0 and limit == np.inf:
-        assert bound == 0.0  # an infinite bound is never claimed
+        assert bound <= 0.0  # an infinite bound is never claimed
         return
     best = linear / quadratic if quadratic > 0 else np.inf
     t = np.linspace(0.0, min(limit, max(best, 0.0) + 1.0), 10_001)

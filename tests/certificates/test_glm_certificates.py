@@ -201,15 +201,28 @@ class TooLow(PoissonRows):
 
 
 def test_a_wrong_conjugate_is_caught():
-    """The audit itself: bounds of a conjugate that is 0.01 too small per row are found false."""
-    found = []
+    """The audit itself: bounds of a conjugate that is 0.01 too small per row are found false.
+
+    So are they by the model, where they contradict its own values.
+    """
+    found, noticed = [], 0
     for seed in range(6):
         case = GLMCase("poisson", seed, m=60)
         case.weights, case.w = None, np.ones(60)
-        model = case.model(loss=TooLow(), n_basis=60, search="full")
+        model = case.model(loss=TooLow(), n_basis=60, search="full", certificate=None)
+        proof = case.again(model)
         truth = case.truth(model)
-        found += faults(model.certificate_, truth)
-        assert not faults(
-            replace(model.certificate_, lower_per_output=np.array([truth.lower])), truth
-        )
+        found += faults(proof, truth)
+        noticed += proof.contradictory
+        assert not faults(replace(proof, lower_per_output=np.array([truth.lower])), truth)
     assert len(found) >= 3
+    assert noticed >= 3
+
+
+def test_a_contradiction_leaves_the_model_without_a_certificate():
+    case = GLMCase("poisson", 0, m=60)
+    case.weights, case.w = None, np.ones(60)
+    with pytest.warns(UserWarning, match="contradicts itself.*report"):
+        model = case.model(loss=TooLow(), n_basis=60, search="full")
+    assert model.certificate_ is None
+    assert np.isfinite(model.dual_coef_).all()

@@ -110,7 +110,7 @@ def test_a_dual_point_is_made_feasible(seed, m, nu):
     assert a.sum() == pytest.approx(nu * weights.sum())
     f = rng.normal(size=(m, 1))
     best = value(f[:, 0], 0.0, nu, weights[:, 0])
-    assert problem.value(f, np.zeros(1))[0] == pytest.approx(best, rel=1e-9, abs=1e-9)
+    assert problem.value(f, np.zeros(1)).value[0] == pytest.approx(best, rel=1e-9, abs=1e-9)
 
 
 def test_rows_of_weight_zero_are_absent():

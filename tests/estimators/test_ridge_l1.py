@@ -58,7 +58,7 @@ def test_the_minimum_is_that_of_coordinate_descent(seed, weighted):
     K = RBF(0.7)(X)
     upper, lower = minimum(K[np.ix_(present, present)], y[present], w[present], alpha)
     mine = value(K, all_coefficients(model, m), y, w, alpha)
-    assert mine == pytest.approx(model.certificate_.upper, rel=1e-12)
+    assert mine == pytest.approx(model.certificate_.upper, rel=1e-11)
     assert lower <= mine * (1 + 1e-12)
     assert mine <= upper * (1 + 1e-8)
     assert model.certificate_.lower <= upper * (1 + 1e-13)
@@ -164,7 +164,8 @@ def test_a_large_alpha_leaves_nothing(waves):
     model = l1(alpha=1e6).fit(data.X, data.y)
     assert model.dual_coef_.tolist() == [0.0]
     assert not model.predict(data.new).any()
-    assert model.certificate_.gap == model.certificate_.relative_gap == 0.0
+    assert model.certificate_.gap <= 1e-13 * model.certificate_.upper
+    assert model.certificate_.relative_gap == 0.0
 
 
 def test_other_dresses_and_kernels(waves, tmp_path):

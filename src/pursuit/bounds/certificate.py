@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pursuit._types import Floats, Indices
-from pursuit.rounding import Rounded
+from pursuit.rounding import UNIT, Rounded, dots, gamma, weight
 
-Number = TypeVar("Number", Floats, Rounded)
+Number = TypeVar("Number", float, Floats, Rounded)
 
 _HALVINGS = 50
 _MOST = 2.0
@@ -84,26 +84,22 @@ def minimum_upper_bound(
     return dense_lower_bound(linear, quadratic, noise) + leftover_value
 
 
-def l1_lower_bound(linear: float, quadratic: float, largest: float, alpha: float) -> float:
-    """D of the best feasible multiple of Wr, for ½Σw(y - Ka)² + α‖a‖₁ (Zhang 2003, Z03 eq. 2).
+def l1_lower_bound(linear: Rounded, quadratic: Rounded, largest: float, alpha: float) -> Rounded:
+    """D of the best feasible multiple of v, for ½Σw(y - Ka)² + α‖a‖₁ (Zhang 2003, Z03 eq. 2).
 
-    For every v with |K'v| ≤ α the minimum is at least y'v - ½v'W⁻¹v. ``linear`` is y'Wr,
-    ``quadratic`` r'Wr and ``largest`` max|K'Wr|, or more: v = sWr with s ≤ α/largest.
+    For every v with |K'v| ≤ α the minimum is at least y'v - ½v'W⁻¹v. ``linear`` is y'v,
+    ``quadratic`` v'W⁻¹v and ``largest`` max|K'v|, or more.
     """
-    if quadratic <= 0:
-        return 0.0
-    best = linear / quadratic
-    limit = alpha / largest if largest > 0 else abs(best)
-    s = min(max(best, -limit), limit)
-    return s * linear - 0.5 * s**2 * quadratic
+    s = _best_multiple(linear, quadratic, alpha / largest if largest > 0 else np.inf)
+    return (linear - quadratic * (0.5 * s)) * s
 
 
-def residual_lower_bound(value: float, residual: Floats, shift: Floats | float) -> float:
-    """q(v) - ½Σr²/d, from q(v), the residual r = b - Hv (or more in absolute value) and d."""
-    return value - 0.5 * float(np.sum(residual**2 / shift))
+def residual_lower_bound(value: Rounded, residual: Rounded, shift: Floats | float) -> Rounded:
+    """q(v) - ½Σr²/d, from q(v), the residual r = b - Hv and d."""
+    return value - 0.5 * dots(residual, residual / shift)
 
 
-def companion_lower_bound(companion_value: float, scale: float, constant: float) -> float:
+def companion_lower_bound(companion_value: Number, scale: float, constant: float) -> Number:
     """min q ≥ -constant - scale·q*(z) for any z, where min q = -constant - scale·min q*.
 
     SB01's Theorem 1, eq. (7): q* is Q*, the scale σ² and the constant ½‖y‖².
@@ -117,31 +113,39 @@ def circle_shift(diagonal: Floats, row_sums: Floats) -> Floats | None:
     ``row_sums`` are Σ_j |H_ij|. None where some circle reaches 0.
     """
     rest = row_sums - np.abs(diagonal)
-    slack = len(diagonal) * np.finfo(np.float64).eps * row_sums
-    shift = diagonal - rest - slack
+    shift = diagonal - rest - 2.0 * gamma(len(diagonal) + 4) * row_sums
     return shift if np.all(shift > 0) else None
 
 
-def logistic_lower_bound(q: Floats, weights: Floats, quadratic: Floats) -> Floats:
-    """max of D(ta) over t, from q, w and s·a'Ka or an upper bound on it.
+def logistic_lower_bound(q: Floats, weights: Floats, quadratic: Rounded) -> Rounded:
+    """max of D(ta) over t, from q = |a|/w, rounded, w, and s·a'Ka or an upper bound on it.
 
     D(ta) is concave: the zero of its slope Σ w q log((1 - tq)/tq) - t s·a'Ka is found by bisection
     between 0 and the largest t with tq ≤ 1. Every t on the way gives a true bound.
     """
-    low, quadratic = np.zeros(q.shape[1]), np.maximum(quadratic, 0.0)
+    low, most = np.zeros(q.shape[1]), np.maximum(quadratic.high, 0.0)
     largest = np.maximum(q.max(axis=0, initial=0.0), 1.0 / _MOST)
-    high = 1.0 / largest
-    for _ in range(_HALVINGS):
-        t = 0.5 * (low + high)
-        slope = weights @ (q * (_log(1.0 - t * q) - _log(t * q))) - t * quadratic
-        low, high = np.where(slope > 0, t, low), np.where(slope > 0, high, t)
-    bound: Floats = weights @ _entropy(low * q) - 0.5 * low**2 * quadratic
-    return bound
+    # So that rounding of q cannot lead out of the domain.
+    high = (1.0 - 16.0 * UNIT) / largest
+    with np.errstate(over="ignore"):
+        for _ in range(_HALVINGS):
+            t = 0.5 * (low + high)
+            slope = weights @ (q * (_log(1.0 - t * q) - _log(t * q))) - t * most
+            low, high = np.where(slope > 0, t, low), np.where(slope > 0, high, t)
+    return dots(np.broadcast_to(weights[:, None], q.shape), _entropy(low * q)) - 0.5 * low * (
+        low * quadratic
+    )
 
 
-def _entropy(q: Floats) -> Floats:
-    """H(q)."""
-    return np.asarray(-q * _log(q) - (1.0 - q) * _log(1.0 - q))
+def _entropy(q: Floats) -> Rounded:
+    """H(q) for 0 ≤ q < 1, wrong by 4 units at most.
+
+    H has the slope log((1 - q)/q), and its two terms are at most as large as the smaller of q and
+    1 - q times one more than the logarithm of that.
+    """
+    less = np.minimum(q, 1.0 - q)
+    value = -q * _log(q) - (1.0 - q) * np.log1p(-q)
+    return Rounded(value, 64.0 * UNIT * (less + q) * (2.0 + np.abs(_log(less))))
 
 
 def _log(x: Floats) -> Floats:
@@ -149,36 +153,93 @@ def _log(x: Floats) -> Floats:
     return np.log(np.where(x > 0, x, 1.0))
 
 
-def balanced(a: Floats) -> Floats:
-    """The dual point with its heavier side scaled down, so that 1'a = 0 and a stays feasible."""
-    up = np.where(a > 0, a, 0.0).sum(axis=0)
-    down = -np.where(a < 0, a, 0.0).sum(axis=0)
-    least = np.minimum(up, down)
-    share = [np.divide(least, side, out=np.zeros_like(side), where=side > 0) for side in (up, down)]
-    result: Floats = a * np.where(a > 0, share[0], share[1])
-    return result
+_GRID_BITS = 51
 
 
-def scaled_machine_bound(linear: Floats, quadratic: Floats, limit: Floats) -> Floats:
+def balanced(a: Floats, lower: Floats | None = None, upper: Floats | None = None) -> Floats:
+    """The dual point moved to 1'a = 0, exactly, within a box; NaN where that cannot be.
+
+    The heavier side of every column is scaled down, entries are rounded to multiples of one power
+    of two, so small that they keep 51 bits of Σ|a|, and the whole number of units that is left is
+    taken from entries that have room. Sums of such multiples have no rounding.
+
+    Parameters
+    ----------
+    a : array of shape (n_rows, n_outputs)
+        Inside the box.
+    lower, upper : arrays of the same shape, optional
+        The box; that between 0 and a by default.
+    """
+    if lower is None or upper is None:
+        lower, upper = np.minimum(a, 0.0), np.maximum(a, 0.0)
+    return np.column_stack(
+        [_on_grid(*column) for column in zip(a.T, lower.T, upper.T, strict=True)]
+    ).reshape(a.shape)
+
+
+def _on_grid(a: Floats, lower: Floats, upper: Floats) -> Floats:
+    """One column of :func:`balanced`."""
+    if np.all(lower <= 0.0) and np.all(upper >= 0.0):
+        sides = [float(np.where(a > 0, a, 0.0).sum()), -float(np.where(a < 0, a, 0.0).sum())]
+        shares = [min(sides) / side if side > 0 else 0.0 for side in sides]
+        a = a * np.where(a > 0, *shares)
+    total = float(np.abs(a).sum())
+    if not np.isfinite(total):
+        return np.full_like(a, np.nan)
+    bits = int(np.frexp(total)[1]) - _GRID_BITS
+    if total == 0.0 or bits < -1000:
+        inside = np.all(lower <= 0.0) and np.all(upper >= 0.0)
+        return np.full_like(a, 0.0 if inside else np.nan)
+    most = 2.0 ** (_GRID_BITS + 1)
+    low, high = (np.clip(np.ldexp(end, -bits), -most, most) for end in (lower, upper))
+    low, high = np.ceil(low), np.floor(high)
+    units = np.clip(np.rint(np.ldexp(a, -bits)), low, high).astype(np.int64)
+    extra = int(units.sum())
+    room = (units - low if extra > 0 else high - units).astype(np.int64)
+    # Entries that move towards 0 come first: those that are 0 should stay so.
+    order = np.lexsort((-room, -np.minimum(room, np.sign(extra) * units)))
+    before = np.concatenate([[0], np.cumsum(room[order])[:-1]])
+    taken = np.zeros_like(room)
+    taken[order] = np.clip(abs(extra) - before, 0, room[order])
+    if int(taken.sum()) < abs(extra) or np.any(low > high):
+        return np.full_like(a, np.nan)
+    units = units - int(np.sign(extra)) * taken
+    return np.asarray(np.ldexp(units.astype(np.float64), bits))
+
+
+def scaled_machine_bound(linear: Rounded, quadratic: Rounded, limit: Floats) -> Rounded:
     """max of D(ta) over 0 ≤ t ≤ limit, from y'a - ε‖a‖₁ and an upper bound on a'(K + diag δ)a."""
-    # Without curvature, D rises up to the limit.
-    curved = quadratic > 0
-    best = np.where(curved, np.maximum(linear, 0.0) / np.where(curved, quadratic, 1.0), np.inf)
-    t = np.where(linear > 0, np.minimum(best, limit), 0.0)
-    t = np.where(np.isfinite(t), t, 0.0)
-    bound: Floats = t * (linear - 0.5 * t * np.maximum(quadratic, 0.0))
-    return bound
+    t = np.maximum(_best_multiple(linear, quadratic, limit), 0.0)
+    return (linear - quadratic * (0.5 * t)) * t
+
+
+def _best_multiple(linear: Rounded, quadratic: Rounded, limit: Any) -> Floats:
+    """The t in ±limit of the largest t·linear - ½t²·quadratic, ends of errors considered.
+
+    0 where nothing is known.
+    """
+    # Without curvature, the value rises up to the limit.
+    most = quadratic.high
+    sign = np.where(linear.value < 0, -1.0, 1.0)
+    rise = np.maximum(np.abs(linear.value) - linear.error, 0.0)
+    with np.errstate(over="ignore"):
+        best = np.where(most > 0, rise / np.where(most > 0, most, 1.0), np.inf)
+    t = np.where(rise > 0, np.minimum(best, np.asarray(limit) * (1.0 - 8.0 * UNIT)), 0.0)
+    return np.where(np.isfinite(t), sign * t, 0.0)
 
 
 def diagonal_quadratic(inner: Floats, a: Floats, residual: Floats) -> Floats:
-    """a'Ka ≤ ‖V'a‖² + (Σ|a_i|√d_i)² for K = VV' + E and d = diag E."""
-    missed = np.sqrt(np.maximum(residual, 0.0)) @ np.abs(a)
-    bound: Floats = inner + missed**2
+    """a'Ka ≤ ‖V'a‖² + (Σ|a_i|√d_i)² for K = VV' + E and d = diag E, rounded upwards."""
+    missed = weight(np.sqrt(np.maximum(residual, 0.0)), a)
+    bound: Floats = (inner + missed**2) * (1.0 + gamma(8))
     return bound
 
 
 _ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
 """Share of y'Wy below which a difference of values is rounding, whatever is known of it."""
+
+_COST = 1e-6
+"""Share of P(0) that rounding may take from a statement that is still about the model."""
 
 _LITTLE = 1e-9
 """Share of P(0) below which rounding takes nothing from a statement."""
@@ -337,9 +398,9 @@ class Certificate:
     def informative(self) -> bool:
         """Whether the statement is about the model, and not about the rounding of its numbers.
 
-        False where more than half of P(0) - D is rounding, unless that is a billionth of P(0).
+        False where more than half of P(0) - D is rounding, unless that is a millionth of P(0).
         """
-        known = max(0.5 * (self._gained + self.gap), _LITTLE * abs(self._zero))
+        known = max(0.5 * (self._gained + self.gap), _COST * abs(self._zero))
         return self.rounding <= known
 
     @property
@@ -538,4 +599,7 @@ def relative_gap(upper: float, lower: float, target_norm: float, rounding: float
     if gap <= negligible(target_norm, rounding):
         return 0.0
     scale = target_norm - upper - lower
-    return 2.0 * gap / scale if scale > 0 else float("inf")
+    if scale > 0:
+        return 2.0 * gap / scale
+    nothing_to_gain = target_norm == 0.0 and gap <= 4.0 * rounding + np.finfo(np.float64).tiny
+    return 0.0 if nothing_to_gain else float("inf")

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from pursuit._types import Floats, Indices
 from pursuit.linalg import line_search
-from pursuit.objectives.atoms import Atoms
+from pursuit.objectives.atoms import Atoms, MatrixAtoms
 from pursuit.objectives.hull_losses import HullLoss
+from pursuit.rounding import Rounded, gamma
 
 STEPS = ("corrective", "joint", "frank-wolfe")
 
@@ -37,6 +38,17 @@ class _Step(NamedTuple):
     t: float
     atom: Floats
     point: Floats
+
+
+def _reach(atoms: Atoms, g: Floats, proposed: Indices) -> Floats:
+    """Σ_i |g_i||p_i| or more for the atoms that were proposed.
+
+    An oracle compares atoms by sums that are rounded as much as that of the atom that it returns.
+    """
+    if isinstance(atoms, MatrixAtoms):
+        return np.asarray(np.abs(g) @ np.abs(atoms.matrix))[proposed]
+    size = max(float(np.abs(atoms.values(int(number))).max(initial=0.0)) for number in proposed)
+    return np.full(len(proposed), float(np.abs(g).sum()) * size)
 
 
 class HullObjective:
@@ -90,7 +102,8 @@ class HullObjective:
         alone = step == "joint" and not atoms.finite and self._joint is None
         self._step = "frank-wolfe" if alone else step
         self._reweight, self._curvature = reweight, curvature
-        self.point = np.array(start, dtype=np.float64)
+        self._start = np.array(start, dtype=np.float64)
+        self.point = self._start.copy()
         self.numbers: list[int] = [START if first is None else first]
         self.weights = np.ones(1)
         self.value = loss.value(self.point)
@@ -121,6 +134,30 @@ class HullObjective:
     def gap(self) -> float:
         """(v - s)'∇f(v) of the best atom: f(v) is at most this above its minimum (Frank-Wolfe)."""
         return max(float(self._look()[2].max()), 0.0)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the best atom is always found, without which nothing is proved."""
+        return self._atoms.exact
+
+    def proved(self) -> tuple[Rounded, Rounded]:
+        """f(Σ_j a_j s_j) of the terms, and a lower bound on the minimum over the hull."""
+        numbers, weights = self.terms()
+        point = Rounded.of(np.zeros_like(self.point))
+        size = np.zeros_like(self.point)
+        for number, weight in zip(numbers, weights, strict=True):
+            values = self._start if number == START else self._atoms.values(int(number))
+            point = Rounded.of(point.value + weight * values)
+            size += np.abs(weight * values)
+        point = point.widened(gamma(2 * len(weights) + 8) * size)
+        g = self._loss.dual(self.point)
+        gradient, proposed, _ = self._look()
+        if not np.array_equal(g, gradient):
+            proposed = self._atoms.propose(g)
+        edges, reach = self._atoms.edges(g, proposed), _reach(self._atoms, g, proposed)
+        least = Rounded.of(edges).widened(2.0 * gamma(2 * len(g) + 64) * reach)
+        at = int(np.argmin(least.low))
+        return self._loss.evaluated(point), self._loss.lower_bound(g, least[at], self.point)
 
     @property
     def n_terms(self) -> int:

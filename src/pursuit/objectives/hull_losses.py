@@ -19,8 +19,13 @@ from pursuit.objectives.losses import (
     RowLoss,
     SquaredRows,
 )
+from pursuit.rounding import UNIT, Rounded, dots, gamma
 
 _LARGEST_EXPONENT = 700.0
+_AWAY = 16.0 * UNIT
+"""Share of the ends of their range that slopes keep away from it, whatever their rounding."""
+_ESTIMATED = 8.0
+"""Units of rounding per row that a loss of the user's own is taken to have."""
 
 
 class HullLoss(ABC):
@@ -46,6 +51,28 @@ class HullLoss(ABC):
 
         The hull is that of the columns of ``vertices``; Z02 is Zhang 2002.
         """
+
+    def evaluated(self, v: Rounded) -> Rounded:
+        """f of a point that is known up to an error.
+
+        Here the error of f is estimated: f is convex, and its values are taken to be as exact as
+        sums of m numbers of their size are.
+        """
+        value = self.value(v.value)
+        reach = float(np.abs(self.gradient(v.value)) @ (v.error + UNIT * np.abs(v.value)))
+        error = 2.0 * reach + _ESTIMATED * gamma(len(v.value) + 64) * abs(value)
+        return Rounded(np.array(value), np.array(error))
+
+    def dual(self, v: Floats) -> Floats:
+        """A vector g near ∇f(v) for :meth:`lower_bound`: where the conjugate of f is finite."""
+        return self.gradient(v)
+
+    def lower_bound(self, g: Floats, least: Rounded, v: Floats) -> Rounded:
+        """A lower bound on f over a hull, from ``least``, the minimum of g'u over it.
+
+        Here f(v) + least - g'v, as far as g is the gradient at v, with an error that is estimated.
+        """
+        return self.evaluated(Rounded.of(v)) + least - dots(g, v)
 
     def slope(self, v: Floats, direction: Floats, t: float) -> tuple[float, float | None]:
         """First and, if known, second derivative of f(v + t direction) in t."""
@@ -83,6 +110,28 @@ class MeanLoss(HullLoss):
     def value(self, v: Floats) -> float:
         """Mean loss."""
         return float(self.weights @ self.row_loss.value(self.scale * v, self.y))
+
+    def evaluated(self, v: Rounded) -> Rounded:
+        """Mean loss; the rounding of the weights, which sum to one, is part of its error."""
+        losses = self.row_loss.evaluated(self.scale * v, self.y)
+        return _of_means(dots(self.weights, losses), len(self.y))
+
+    def dual(self, v: Floats) -> Floats:
+        """A w s for slopes s near ℓ' that keep away from the ends of their range."""
+        least, most = self.row_loss.slopes(self.y)
+        with np.errstate(invalid="ignore"):
+            ends = least + _AWAY * np.abs(least), most - _AWAY * np.abs(most)
+        inside = np.nan_to_num(ends[0], nan=-np.inf), np.nan_to_num(ends[1], nan=np.inf)
+        slopes = np.clip(self.row_loss.gradient(self.scale * v, self.y), *inside)
+        return np.asarray(self.scale * self.weights * slopes)
+
+    def lower_bound(self, g: Floats, least: Rounded, v: Floats) -> Rounded:
+        """Returns -f*(g) + least, f*(g) = Σ_i w_i ℓ*(g_i/(A w_i), y_i)."""
+        seen = self.weights > 0
+        w, y = self.weights[seen], self.y[seen]
+        slopes = g[seen] / (self.scale * w)
+        bound = least - dots(w, self.row_loss.conjugate_evaluated(slopes, y))
+        return _of_means(bound, len(self.y))
 
     def gradient(self, v: Floats) -> Floats:
         """A w ℓ'."""
@@ -237,6 +286,32 @@ class LogExpLoss(MeanLoss):
         """Log of the mean exponential, without overflow."""
         return self._at(v)[1]
 
+    def evaluated(self, v: Rounded) -> Rounded:
+        """The same; it changes by no more than the exponents do."""
+        exponents = self._slopes * v
+        value = self._tilted(v.value)[1]
+        most = float((exponents.error + 4.0 * UNIT * np.abs(exponents.value)).max(initial=0.0))
+        units = 2.0 * gamma(2 * len(self.y) + 64) + 16.0 * UNIT * abs(value)
+        return Rounded(np.array(value), np.array(1.01 * most + units))
+
+    def dual(self, v: Floats) -> Floats:
+        """The gradient."""
+        return self.gradient(v)
+
+    def lower_bound(self, g: Floats, least: Rounded, v: Floats) -> Rounded:
+        """(least - Σ q log(q/w))/Q + log Q for q = -gy/A and Q = Σq, which is near 1."""
+        q = np.maximum(-g * self.y, 0.0)
+        q, w = q[q > 0] / self.scale, self.weights[q > 0]
+        logs = np.log(q / w)
+        entropy = Rounded(q * logs, 16.0 * UNIT * q * (1.0 + np.abs(logs))).sum()
+        total = Rounded(q, 2.0 * UNIT * q).sum()
+        size = float(total.value)
+        if not size > 0.0:
+            return Rounded(np.array(0.0), np.array(np.inf))
+        log = Rounded(np.array(np.log(size)), np.array(8.0 * UNIT + 2.0 * total.error / size))
+        bound = (least - entropy) / total + log
+        return bound.widened(2.0 * gamma(len(self.y) + 4))
+
     def gradient(self, v: Floats) -> Floats:
         """-A q y, q being the weights of boosting."""
         return self._at(v)[0] * self._slopes
@@ -278,6 +353,31 @@ class NegativeLogLikelihood(HullLoss):
             return np.inf
         return -float(self.weights[seen] @ np.log(v[seen]))
 
+    def evaluated(self, v: Rounded) -> Rounded:
+        """The same; a logarithm changes by the relative error of its argument."""
+        seen = self.weights > 0
+        w, v = self.weights[seen], v[seen]
+        if not np.all(v.low > 0):
+            return Rounded(np.array(0.0), np.array(np.inf))
+        logs = np.log(v.value)
+        error = (
+            v.error / v.low + 8.0 * UNIT * (1.0 + np.abs(logs)) + gamma(len(w) + 4) * np.abs(logs)
+        )
+        return -dots(w, Rounded(logs, error))
+
+    def lower_bound(self, g: Floats, least: Rounded, v: Floats) -> Rounded:
+        """Σw log(λ/S), λ = -g/w and S = -least.
+
+        -log v ≥ 1 + log λ - λv for every λ, and as well for λ/S.
+        """
+        seen = (self.weights > 0) & (g < 0)
+        w, most = self.weights[seen], -float(least.low)
+        if np.any(self.weights[~seen] > 0) or not most > 0.0:
+            return Rounded(np.array(0.0), np.array(np.inf))
+        logs = np.log(-g[seen] / w) - np.log(most)
+        size = 1.0 + np.abs(np.log(-g[seen] / w)) + abs(float(np.log(most)))
+        return dots(w, Rounded(logs, (16.0 * UNIT + gamma(len(w) + 4)) * size))
+
     def gradient(self, v: Floats) -> Floats:
         """-w/v."""
         return -np.divide(self.weights, v, out=np.zeros_like(v), where=v > 0)
@@ -295,6 +395,14 @@ class NegativeLogLikelihood(HullLoss):
         now = v + t * direction
         ratio = np.divide(direction, now, out=np.zeros_like(v), where=now > 0)
         return -float(self.weights @ ratio), float(self.weights @ ratio**2)
+
+
+def _of_means(value: Rounded, n_rows: int) -> Rounded:
+    """A mean whose weights were divided by their sum, each rounded by as much as that.
+
+    For losses that are not negative, this changes the mean, and bounds on it, by the same share.
+    """
+    return value.widened(2.0 * gamma(n_rows + 4) * np.abs(value.value))
 
 
 def mean_weights(n_rows: int, sample_weight: ArrayLike | None) -> Floats:

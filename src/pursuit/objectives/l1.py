@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import l1_lower_bound
-from pursuit.linalg import EPS
+from pursuit.rounding import Rounded, dots, highest, weight
 
 SHORTLIST = 20
 """Number of atoms that a pass over the rows proposes; more of them make passes rarer."""
@@ -343,12 +343,14 @@ class LassoPursuit:
     ----------
     matrix : Matrix
         K, symmetric and psd.
-    diagonal : array of shape (m,)
-        diag K; by it the rounding of products is bounded.
+    sizes : array of shape (m,)
+        √K_ii, or more.
     targets, weights : arrays of shape (m,)
         y and w.
     alpha : float
         α.
+    rate : float
+        Entry i of a product Kv is wrong by at most this times √K_ii Σ_j |v_j|√K_jj.
     solve : callable
         Finds the coefficients of a step.
     """
@@ -356,21 +358,22 @@ class LassoPursuit:
     def __init__(
         self,
         matrix: Matrix,
-        diagonal: Floats,
+        sizes: Floats,
         targets: Floats,
         weights: Floats,
         alpha: float,
+        rate: float,
         *,
         solve: Solve,
     ) -> None:
-        self._matrix, self._roots = matrix, np.sqrt(diagonal)
+        self._matrix, self._sizes, self._rate = matrix, sizes, rate
         self._y, self._w, self._alpha, self._solve = targets, weights, alpha, solve
         self.coefficients = np.zeros(len(targets))
         self.held = np.empty(0, dtype=np.intp)
         self._columns = np.empty((0, len(targets)))
         self._gram, self._linear = np.empty((0, 0)), np.empty(0)
         self._useless = np.zeros(len(targets), bool)
-        self.lower = 0.0
+        self.bound = Rounded.of(0.0)
         self._look(targets)
 
     @property
@@ -429,15 +432,13 @@ class LassoPursuit:
         weighted = self._w * residual
         self._c = self._matrix.times(weighted[:, None])[:, 0]
         self.value = self._value(residual, float(np.abs(self.coefficients).sum()))
-        # |K_ij| ≤ √(K_ii K_jj) bounds the terms of every sum, and so its rounding.
-        share = (len(residual) + 8) * EPS
-        error = share * self._roots * float(self._roots @ np.abs(weighted))
-        largest = float((np.abs(self._c) + error).max())
-        if not self.coefficients.any() and largest <= self._alpha:
-            # Wy is feasible as it is, and its value that of a = 0: nothing is lost in rounding.
-            self.lower = self.value
-            return
-        linear, quadratic = float(weighted @ self._y), float(weighted @ residual)
-        bound = l1_lower_bound(linear, quadratic, largest, self._alpha)
-        bound -= share * float(np.abs(weighted) @ (np.abs(self._y) + np.abs(residual)))
-        self.lower = max(self.lower, bound)
+        reach = float(weight(self._sizes, weighted))
+        largest = float((np.abs(self._c) + self._rate * self._sizes * reach).max())
+        y, w, v = self._y, self._w, weighted
+        bound = l1_lower_bound(dots(y, v), dots(v, Rounded.of(v) / w), largest, self._alpha)
+        self.bound = highest([self.bound, bound])
+
+    @property
+    def lower(self) -> float:
+        """The best lower bound so far, as computed."""
+        return float(self.bound.value)

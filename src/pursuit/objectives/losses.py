@@ -14,6 +14,10 @@ and it should define, where it differs from what is inherited,
   conjugate is finite;
 - ``conjugate(slope, y)``: max_f sf - ℓ(f, y), from which dual bounds are made, infinite outside
   ``slopes``; the one that is inherited is numeric, and rounded upwards;
+- ``size(f, y)`` and ``conjugate_size(slope, y)``: how large the terms are that ℓ and its conjugate
+  are sums of. Both are computed to a share ``rounding`` of these, 64 units by default, which
+  certificates count on; what is inherited looks at how values change with f and y, and is an
+  estimate;
 - ``predicted(f)``: what the loss elicits of y where f is best: the mean, a quantile, an expectile;
 - ``spread(f)`` and ``target_range``: by what errors are measured there, and where targets lie, for
   intervals;
@@ -47,11 +51,14 @@ from scipy.special import expit, exprel, xlog1py, xlogy
 
 from pursuit._types import Floats
 from pursuit.objectives.conjugates import conjugate_above
+from pursuit.rounding import UNIT, Rounded
 
 _ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
 _SHIFT = 1e-6
 _SAFE = 8.0 * float(np.finfo(np.float64).eps)
 """Conjugates that are computed by iteration are raised by this share of their terms."""
+_FEW = 8.0 * UNIT
+"""That share where there are no elementary functions and at most five operations."""
 _NEWTON_STEPS = 50
 _TIED = 1e-12
 """Shares of the weights that differ by less than this count as equal."""
@@ -63,6 +70,9 @@ class RowLoss(ABC):
     most_curved: float
     piecewise_quadratic: ClassVar[bool] = False
     kinked: ClassVar[bool] = False
+    rounding: ClassVar[float] = 64.0 * UNIT
+    """Share of the sizes of their terms to which ℓ and its conjugate are computed: a dozen
+    operations and elementary functions, each of these to 4 units in the last place."""
 
     @abstractmethod
     def value(self, f: Floats, y: Floats) -> Floats:
@@ -115,6 +125,46 @@ class RowLoss(ABC):
             return np.asarray(np.abs(value) + np.abs(change))
 
         return self._inside(slope, y, lambda s: conjugate_above(derivatives, size, s))
+
+    def size(self, f: Floats, y: Floats) -> Floats:
+        """What the terms of ℓ(f, y) add up to without their signs."""
+        value = self.value(f, y)
+        moved = self.value((1.0 + _SHIFT) * f, y), self.value(f, (1.0 - _SHIFT) * y)
+        return np.asarray(np.abs(value) + sum(np.abs(other - value) for other in moved) / _SHIFT)
+
+    def conjugate_size(self, slope: Floats, y: Floats) -> Floats:
+        """What the terms of ℓ*(s, y) add up to without their signs.
+
+        A change of s by a unit in its last place is part of it: s is itself a quotient.
+        """
+        value = self.conjugate(slope, y)
+        moved = [self.conjugate(slope, (1.0 - _SHIFT) * y)]
+        for factor in (1.0 - _SHIFT, 1.0 + _SHIFT):
+            near = np.clip(factor * slope, *self.slopes(y))
+            moved.append(np.where(near == slope, value, self.conjugate(near, y)))
+        changes = sum(np.where(np.isfinite(o), np.abs(o - value), 0.0) for o in moved)
+        return np.asarray(np.abs(value) + changes / _SHIFT)
+
+    def evaluated(self, f: Rounded, y: Floats) -> Rounded:
+        """ℓ(f, y) of predictions that are known up to an error.
+
+        ℓ is convex: within the error of f it is at most the larger of the values at both ends, and
+        not further below ℓ(f) than this is above it.
+        """
+        with np.errstate(all="ignore"):
+            value, rounding = self.value(f.value, y), self.rounding * self.size(f.value, y)
+            if f.error.any():
+                highest = value
+                for end in (f.low, f.high):
+                    highest = np.maximum(highest, self.value(end, y))
+                    rounding = rounding + self.rounding * self.size(end, y)
+                rounding = rounding + (highest - value)
+            return _known(value, rounding)
+
+    def conjugate_evaluated(self, slope: Floats, y: Floats) -> Rounded:
+        """ℓ*(s, y) for slopes that may be wrong by two units in their last place."""
+        with np.errstate(all="ignore"):
+            return _known(self.conjugate(slope, y), self.rounding * self.conjugate_size(slope, y))
 
     def _inside(
         self, slope: Floats, y: Floats, formula: Callable[[Floats], NDArray[Any]]
@@ -189,6 +239,17 @@ class RowLoss(ABC):
         return array
 
 
+def _known(value: Floats, error: Floats) -> Rounded:
+    """Values with errors; what is not finite is not known at all."""
+    finite = np.isfinite(value) & np.isfinite(error)
+    return Rounded(np.where(finite, value, 0.0), np.where(finite, error, np.inf))
+
+
+def _log_size(x: Floats, error: Floats) -> Floats:
+    """1 + |log| of numbers x ≥ 0 that are wrong by up to an error: x log x changes by as much."""
+    return np.asarray(2.0 + np.abs(np.log(np.maximum(x, np.maximum(error, 1e-300)))))
+
+
 def _as_numbers(y: NDArray[Any]) -> NDArray[Any]:
     """Numbers that are stored as objects; labels are refused."""
     if y.dtype.kind == "O" and all(map(_is_number, y.flat)):
@@ -218,11 +279,16 @@ class SquaredRows(RowLoss):
     """(y - f)²."""
 
     most_curved = 2.0
+    rounding = _FEW
     piecewise_quadratic = True
 
     def value(self, f: Floats, y: Floats) -> Floats:
         """(y - f)²."""
         return np.square(y - f)
+
+    def size(self, f: Floats, y: Floats) -> Floats:
+        """ℓ itself: nothing cancels."""
+        return self.value(f, y)
 
     def gradient(self, f: Floats, y: Floats) -> Floats:
         """2(f - y)."""
@@ -231,6 +297,10 @@ class SquaredRows(RowLoss):
     def curvature(self, f: Floats, y: Floats) -> Floats:
         """2."""
         return np.full_like(f, 2.0)
+
+    def conjugate_size(self, slope: Floats, y: Floats) -> Floats:
+        """|sy| + s²/4."""
+        return np.asarray(np.abs(slope * y) + 0.25 * np.square(slope))
 
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
         """Returns sy + s²/4."""
@@ -244,6 +314,7 @@ class HuberRows(RowLoss):
     delta: float
 
     most_curved = 1.0
+    rounding = _FEW
     piecewise_quadratic = True
 
     def __post_init__(self) -> None:
@@ -256,6 +327,10 @@ class HuberRows(RowLoss):
         inner = np.minimum(size, self.delta)
         return np.asarray(inner * (size - 0.5 * inner))
 
+    def size(self, f: Floats, y: Floats) -> Floats:
+        """ℓ itself: nothing cancels."""
+        return self.value(f, y)
+
     def gradient(self, f: Floats, y: Floats) -> Floats:
         """Returns f - y, clipped at δ."""
         return np.clip(f - y, -self.delta, self.delta)
@@ -267,6 +342,10 @@ class HuberRows(RowLoss):
     def slopes(self, y: Floats) -> tuple[Floats, Floats]:
         """-δ and δ."""
         return np.full_like(y, -self.delta), np.full_like(y, self.delta)
+
+    def conjugate_size(self, slope: Floats, y: Floats) -> Floats:
+        """|sy| + ½s²."""
+        return np.asarray(np.abs(slope * y) + 0.5 * np.square(slope))
 
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
         """Returns sy + ½s², for |s| ≤ δ."""
@@ -284,6 +363,7 @@ class PinballRows(RowLoss):
     high: float
 
     most_curved = np.inf
+    rounding = _FEW
     kinked = True
 
     def __post_init__(self) -> None:
@@ -309,6 +389,10 @@ class PinballRows(RowLoss):
         residual = y - f
         return np.maximum(self.low * residual, self.high * residual)
 
+    def size(self, f: Floats, y: Floats) -> Floats:
+        """ℓ itself: nothing cancels."""
+        return self.value(f, y)
+
     def gradient(self, f: Floats, y: Floats) -> Floats:
         """-high, 0 or -low."""
         return np.where(y > f, -self.high, np.where(y < f, -self.low, 0.0))
@@ -320,6 +404,10 @@ class PinballRows(RowLoss):
     def slopes(self, y: Floats) -> tuple[Floats, Floats]:
         """-high and -low."""
         return np.full_like(y, -self.high), np.full_like(y, -self.low)
+
+    def conjugate_size(self, slope: Floats, y: Floats) -> Floats:
+        """|sy|."""
+        return np.asarray(np.abs(slope * y))
 
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
         """Returns sy, for slopes s between -high and -low."""
@@ -343,6 +431,7 @@ class ExpectileRows(RowLoss):
 
     level: float
 
+    rounding = _FEW
     piecewise_quadratic = True
 
     def __post_init__(self) -> None:
@@ -361,6 +450,10 @@ class ExpectileRows(RowLoss):
         """τu² or (1 - τ)u²."""
         return np.asarray(self._share(y > f) * np.square(y - f))
 
+    def size(self, f: Floats, y: Floats) -> Floats:
+        """ℓ itself: nothing cancels."""
+        return self.value(f, y)
+
     def gradient(self, f: Floats, y: Floats) -> Floats:
         """-2τu or -2(1 - τ)u."""
         return np.asarray(2.0 * self._share(y > f) * (f - y))
@@ -368,6 +461,10 @@ class ExpectileRows(RowLoss):
     def curvature(self, f: Floats, y: Floats) -> Floats:
         """2τ or 2(1 - τ)."""
         return 2.0 * self._share(y > f)
+
+    def conjugate_size(self, slope: Floats, y: Floats) -> Floats:
+        """|sy| + s²/4τ or s²/4(1 - τ)."""
+        return np.asarray(np.abs(slope * y) + 0.25 * np.square(slope) / self._share(slope < 0))
 
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
         """Returns sy + s²/(4τ) for s < 0, and sy + s²/(4(1 - τ)) for s > 0."""
@@ -381,11 +478,17 @@ class SquaredEpsilonInsensitive(RowLoss):
     epsilon: float
 
     most_curved = 2.0
+    rounding = _FEW
     piecewise_quadratic = True
 
     def value(self, f: Floats, y: Floats) -> Floats:
         """max(0, |y - f| - ε)²."""
         return np.asarray(np.maximum(np.abs(y - f) - self.epsilon, 0.0) ** 2)
+
+    def size(self, f: Floats, y: Floats) -> Floats:
+        """(|y - f| - ε)|y - f|, since the difference cancels near the tube."""
+        away = np.abs(y - f)
+        return np.asarray((np.maximum(away - self.epsilon, 0.0) + UNIT * away) * away)
 
     def gradient(self, f: Floats, y: Floats) -> Floats:
         """-2 sign(y - f) max(0, |y - f| - ε)."""
@@ -395,6 +498,10 @@ class SquaredEpsilonInsensitive(RowLoss):
     def curvature(self, f: Floats, y: Floats) -> Floats:
         """2 where |y - f| > ε, else 0."""
         return np.where(np.abs(y - f) > self.epsilon, 2.0, 0.0)
+
+    def conjugate_size(self, slope: Floats, y: Floats) -> Floats:
+        """|sy| + ε|s| + s²/4."""
+        return np.asarray(np.abs(slope) * (np.abs(y) + self.epsilon) + 0.25 * np.square(slope))
 
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
         """Returns sy + ε|s| + s²/4."""
@@ -459,6 +566,15 @@ def _negative_entropy(p: Floats, q: Floats) -> Floats:
     return np.asarray(terms[0] + terms[1])
 
 
+def _entropy_size(p: Floats, q: Floats, moved: Floats) -> Floats:
+    """How large terms of p log p + q log q are if both change by units of ``moved``.
+
+    The larger one of p and q has a logarithm as small as the other one.
+    """
+    logs = _log_size(np.minimum(p, q), UNIT * np.maximum(moved, UNIT))
+    return np.asarray((np.minimum(np.minimum(p, q), 1.0).clip(0.0) + moved) * logs)
+
+
 def _check_level(name: str, level: float) -> None:
     if not 0.0 < level < 1.0:
         raise ValueError(f"{name} must be between 0 and 1, got {level}: 0.9 is the 90 % one.")
@@ -473,6 +589,10 @@ class PoissonRows(LogLinkRows):
     def value(self, f: Floats, y: Floats) -> Floats:
         """exp(f) - yf."""
         return np.asarray(_exp(f) - y * f)
+
+    def size(self, f: Floats, y: Floats) -> Floats:
+        """exp(f) + y|f|."""
+        return np.asarray(_exp(f) + y * np.abs(f))
 
     def gradient(self, f: Floats, y: Floats) -> Floats:
         """exp(f) - y."""
@@ -490,6 +610,11 @@ class PoissonRows(LogLinkRows):
         """-y and ∞."""
         return -y, np.full_like(y, np.inf)
 
+    def conjugate_size(self, slope: Floats, y: Floats) -> Floats:
+        """(s + y)(1 + |log(s + y)|), and |s| times what the derivative is."""
+        mean = np.maximum(slope + y, 0.0)
+        return np.asarray((mean + np.abs(slope)) * _log_size(mean, UNIT * np.abs(slope)))
+
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
         """(s + y) log(s + y) - s - y."""
         return self._inside(slope, y, lambda s: xlogy(s + y, s + y) - (s + y))
@@ -505,6 +630,10 @@ class GammaRows(LogLinkRows):
         """y exp(-f) + f."""
         return np.asarray(y * _exp(-f) + f)
 
+    def size(self, f: Floats, y: Floats) -> Floats:
+        """y exp(-f) + |f|."""
+        return np.asarray(y * _exp(-f) + np.abs(f))
+
     def gradient(self, f: Floats, y: Floats) -> Floats:
         """1 - y exp(-f)."""
         return np.asarray(1.0 - y * _exp(-f))
@@ -516,6 +645,11 @@ class GammaRows(LogLinkRows):
     def slopes(self, y: Floats) -> tuple[Floats, Floats]:
         """-∞ and 1."""
         return np.full_like(y, -np.inf), np.ones_like(y)
+
+    def conjugate_size(self, slope: Floats, y: Floats) -> Floats:
+        """(1 - s)(1 + |log(1 - s)| + |log y|), and 1 + |s| times what the derivative is."""
+        rest, most = np.maximum(1.0 - slope, 0.0), 1.0 + np.abs(slope)
+        return np.asarray((rest + most) * (_log_size(rest, UNIT * most) + np.abs(np.log(y))))
 
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
         """(1 - s) log((1 - s) / y) - (1 - s)."""
@@ -552,6 +686,12 @@ class TweedieRows(LogLinkRows):
         down, up = self._rates
         return np.asarray(f * exprel(up * f) - _product(y, f * exprel(-down * f)))
 
+    def size(self, f: Floats, y: Floats) -> Floats:
+        """Both terms; rounding of the argument of exp moves it by as many units as it is large."""
+        down, up = self._rates
+        reach = 1.0 + np.abs(f)
+        return np.asarray(reach * np.abs(f) * (exprel(up * f) + _product(y, exprel(-down * f))))
+
     def gradient(self, f: Floats, y: Floats) -> Floats:
         """exp((2-p)f) - y exp((1-p)f)."""
         down, up = self._rates
@@ -571,6 +711,19 @@ class TweedieRows(LogLinkRows):
         """-∞ (-y for p = 1, 0 for y = 0) and ∞ (1 for p = 2)."""
         low = -y if self.power == 1.0 else np.where(y > 0, -np.inf, 0.0)
         return low, np.full_like(y, 1.0 if self.power == 2.0 else np.inf)
+
+    def conjugate_size(self, slope: Floats, y: Floats) -> Floats:
+        """Those of the formulas, or the terms of sf - ℓ(f) at the maximiser."""
+        if self.power == 1.0:
+            return PoissonRows().conjugate_size(slope, y) + 1.0
+        if self.power == 2.0:
+            return GammaRows().conjugate_size(slope, y) + y
+        s = np.where((slope == 0) & (y == 0), np.finfo(np.float64).tiny, slope)
+        f, distance = self._maximiser(s, y)
+        down, up = self._rates
+        steep = np.abs(s) + _exp(up * f) + _product(y, _exp(-down * f))
+        size = np.abs(s * f) + self.size(f, y) + steep * distance * (1.0 + np.abs(f))
+        return np.where((slope == 0) & (y == 0), 1.0 / up, size)
 
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
         """By a formula for p = 1 and p = 2; else by Newton's method, and rounded upwards."""
@@ -646,6 +799,12 @@ class NegativeBinomialRows(LogLinkRows):
         fall = np.where(x < 0, rise - f, np.logaddexp(0.0, -x) - np.log(self.shape))
         return np.asarray(self.shape * rise + y * fall)
 
+    def size(self, f: Floats, y: Floats) -> Floats:
+        """Both terms, and what the rounding of f - log k moves in them."""
+        x, reach = f - np.log(self.shape), np.abs(f) + np.abs(np.log(self.shape))
+        rise = np.logaddexp(0.0, x) + expit(x) * reach
+        return np.asarray(self.shape * rise + y * (1.0 + reach))
+
     def gradient(self, f: Floats, y: Floats) -> Floats:
         """(y + k) p - y for p = μ / (μ + k)."""
         return self.derivatives(f, y)[0]
@@ -664,6 +823,16 @@ class NegativeBinomialRows(LogLinkRows):
     def slopes(self, y: Floats) -> tuple[Floats, Floats]:
         """-y and k."""
         return -y, np.full_like(y, self.shape)
+
+    def conjugate_size(self, slope: Floats, y: Floats) -> Floats:
+        """Both terms, s + y, and |s| times what the derivatives are."""
+        total, moved = y + self.shape, np.abs(slope)
+        mean, rest = np.maximum(slope + y, 0.0), np.maximum(self.shape - slope, 0.0)
+        first = _log_size(mean * (self.shape / total), UNIT * moved)
+        share = np.maximum(rest, UNIT * (moved + self.shape)) / total
+        last = np.abs(np.log1p(-np.minimum(mean / total, 1.0 - share)))
+        near = np.where(mean < 0.5 * total, mean, rest * (1.0 + last))
+        return np.asarray((mean + moved) * first + near + moved * (2.0 + last))
 
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
         """(s + y) log((s + y) k / (y + k)) + (k - s) log((k - s) / (y + k))."""
@@ -689,6 +858,10 @@ class LogitRows(RowLoss):
         """(1 - y) log(1 + exp(f)) + y log(1 + exp(-f)), which does not cancel."""
         return np.asarray((1.0 - y) * np.logaddexp(0.0, f) + y * np.logaddexp(0.0, -f))
 
+    def size(self, f: Floats, y: Floats) -> Floats:
+        """ℓ itself: nothing cancels."""
+        return self.value(f, y)
+
     def gradient(self, f: Floats, y: Floats) -> Floats:
         """p - y for p = 1 / (1 + exp(-f)), written so that it does not cancel for y = 0 and 1."""
         return np.asarray((1.0 - y) * expit(f) - y * expit(-f))
@@ -700,6 +873,10 @@ class LogitRows(RowLoss):
     def slopes(self, y: Floats) -> tuple[Floats, Floats]:
         """-y and 1 - y."""
         return -y, 1.0 - y
+
+    def conjugate_size(self, slope: Floats, y: Floats) -> Floats:
+        """Both terms, and |s| + y times what the derivatives are."""
+        return _entropy_size(slope + y, 1.0 - y - slope, np.abs(slope) + y)
 
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
         """p log p + (1 - p) log(1 - p) for p = s + y."""
@@ -754,6 +931,10 @@ class LogisticRows(MarginLoss):
         """log(1 + exp(-yf)), without overflow."""
         return np.asarray(np.logaddexp(0.0, -y * f))
 
+    def size(self, f: Floats, y: Floats) -> Floats:
+        """ℓ itself: nothing cancels."""
+        return self.value(f, y)
+
     def gradient(self, f: Floats, y: Floats) -> Floats:
         """-y / (1 + exp(yf))."""
         return np.asarray(-y * expit(-y * f))
@@ -767,6 +948,10 @@ class LogisticRows(MarginLoss):
         """Both from the same probabilities."""
         p = expit(-y * f)
         return np.asarray(-y * p), np.asarray(p * (1.0 - p))
+
+    def conjugate_size(self, slope: Floats, y: Floats) -> Floats:
+        """Both terms, and |s| times what the derivatives are."""
+        return _entropy_size(-slope * y, 1.0 + slope * y, np.abs(slope))
 
     def conjugate(self, slope: Floats, y: Floats) -> Floats:
         """p log p + (1 - p) log(1 - p) for p = -sy."""
@@ -783,6 +968,10 @@ class Exponential(MarginLoss):
         """exp(-yf)."""
         return np.asarray(np.exp(-y * f))
 
+    def size(self, f: Floats, y: Floats) -> Floats:
+        """ℓ itself: nothing cancels."""
+        return self.value(f, y)
+
     def gradient(self, f: Floats, y: Floats) -> Floats:
         """-y exp(-yf)."""
         return np.asarray(-y * np.exp(-y * f))
@@ -795,6 +984,15 @@ class Exponential(MarginLoss):
         """Both from the same exponentials."""
         terms = self.value(f, y)
         return np.asarray(-y * terms), terms
+
+    def conjugate_size(self, slope: Floats, y: Floats) -> Floats:
+        """q(1 + |log q|) for q = -sy."""
+        q = np.maximum(-slope * y, 0.0)
+        return np.asarray(2.0 * q * _log_size(q, UNIT * q))
+
+    def conjugate(self, slope: Floats, y: Floats) -> Floats:
+        """Returns q log q - q for q = -sy."""
+        return self._inside(slope, y, lambda s: xlogy(-s * y, -s * y) + s * y)
 
     def largest_curvature(self, reach: float) -> float:
         """exp(reach); infinite where that overflows."""
@@ -812,6 +1010,10 @@ class SquaredHinge(MarginLoss):
     def value(self, f: Floats, y: Floats) -> Floats:
         """max(0, 1 - yf)²."""
         return np.asarray(np.maximum(1.0 - y * f, 0.0) ** 2)
+
+    def size(self, f: Floats, y: Floats) -> Floats:
+        """ℓ itself: nothing cancels."""
+        return self.value(f, y)
 
     def gradient(self, f: Floats, y: Floats) -> Floats:
         """-2y max(0, 1 - yf)."""

@@ -260,7 +260,9 @@ def _regression(n_steps: int, seed: int) -> Run:
         model.fit(data.data, data.target)
         return model
 
-    least = fit("corrective", 400, _EXACT).certificate_.lower
+    proof = fit("corrective", 400, _EXACT).certificate_
+    assert proof is not None
+    least = proof.lower
     model = fit("joint", n_steps, None)
     assert model.rate_bound_ is not None
     return _padded(model.path_.value - least, model.rate_bound_.value, n_steps)
@@ -277,7 +279,9 @@ def _boosting(n_steps: int, seed: int) -> Run:
         model.fit(X, y)
         return model
 
-    least = fit("corrective", 400, _EXACT).certificate_.lower
+    proof = fit("corrective", 400, _EXACT).certificate_
+    assert proof is not None
+    least = proof.lower
     model = fit("joint", n_steps, None)
     return _padded(model.path_.value - least, model.rate_bound_.value, n_steps)
 

@@ -42,14 +42,16 @@ from pursuit.estimators.gp.exact_system import (
     system_root,
 )
 from pursuit.estimators.inputs import TargetScale
-from pursuit.gram import kernel_diagonal
+from pursuit.gram.arithmetic import RowArithmetic
+from pursuit.gram.products import summed_terms
 from pursuit.greedy import CostMeter, Problem
-from pursuit.kernels import CountingKernel
-from pursuit.linalg import EPS, Iterate, Workers, column_dots
+from pursuit.kernels import CountingKernel, Extent
+from pursuit.linalg import Iterate, Workers, column_dots
+from pursuit.rounding import UNIT, KernelError, gamma
 from pursuit.rows import Sample, as_rows, concat, row_groups
 
-_ROUNDINGS = 32.0
-"""Relative error of kernel values, and of sums of them, in units of the kernel's rounding."""
+_NEAR = 16.0 * UNIT
+"""Share of a bound by which its own computation may be rounded."""
 
 _SAME_MEAN = 1e-3
 """The model's mean is taken to be linear in the targets if it is, to this share of the noise's
@@ -164,13 +166,18 @@ class PointBounds:
         linear = np.abs(means - self.start).max(initial=0.0) <= _SAME_MEAN * np.sqrt(noise)
         squared = [in_units(part, scale.scale**2) if linear else None for part in self.excess]
         stds = [in_units(np.sqrt(part + noise), scale.scale) for part in self.variance]
+        # The way back to the units of y is rounded as well.
+        back = (self.radius + _NEAR * (np.abs(self.mean) + self.radius)) * scale.scale
+        moved = np.abs(scale.mean) + np.abs(scale.restore(self.mean))
+        reach = (back + _NEAR * moved).reshape(mean.shape)
+        middle = scale.restore(self.mean).reshape(mean.shape)
         return ExactDistance(
             mean=mean,
             std=std,
-            mean_lower=scale.restore(self.mean - self.radius).reshape(mean.shape),
-            mean_upper=scale.restore(self.mean + self.radius).reshape(mean.shape),
-            std_lower=stds[0],
-            std_upper=stds[1],
+            mean_lower=middle - reach,
+            mean_upper=middle + reach,
+            std_lower=(1.0 - _NEAR) * stds[0],
+            std_upper=(1.0 + _NEAR) * stds[1],
             squared_distance_lower=squared[0],
             squared_distance_upper=squared[1],
             n_iter=self.n_iter,
@@ -219,14 +226,16 @@ class ExactProcess:
             if sample.n_rows <= DIRECT_ROWS
             else IterativeSystem.build(problem, "auto", dtype)
         )
-        prior = sample.weights * kernel_diagonal(sample.rows, problem.kernel)
-        self._roots, self._trace = np.sqrt(prior), float(prior.sum())
+        self._known = RowArithmetic.of(sample.rows, problem.kernel, problem.workers)
+        roots = np.sqrt(sample.weights) * self._known.sizes
+        self._roots, self._trace = roots, float(roots @ roots) * (1.0 + gamma(2 * len(roots)))
+        self._rate = self._rate_of(self._known.error)
         self._rhs = system_root(problem) * sample.targets
         # Points are done when r'B⁻¹r is about 2 tol V: then this makes the radius tol √V.
         solved = self._system.approximate(self._rhs, lambda now: now.energy <= 0.5 * tol, max_iter)
         self.n_iter = solved.steps
         self._alpha = solved.v
-        rounding = self._rounding(solved.v) + _ROUNDINGS * EPS * _norms(self._rhs)
+        rounding = self._rounding(solved.v) + gamma(8) * _norms(self._rhs)
         self._left = np.sqrt(solved.energy) + rounding / np.sqrt(problem.noise)
 
     @classmethod
@@ -254,7 +263,9 @@ class ExactProcess:
             start = np.zeros_like(kappa)
             if linear is not None:
                 start = linear.columns(queries[where], problem.workers) / system_root(problem)
-            parts.append(self.at(kappa, prior, start))
+            far = self._known.extent.joined(Extent.of(queries[where]))
+            rate = self._rate_of(replace(self._known, extent=far).error)
+            parts.append(self.at(kappa, prior, start, rate))
         if not all(self._met(part) for part in parts):
             warnings.warn(
                 f"some bounds are further apart than tol={self._tol:g} after "
@@ -269,15 +280,19 @@ class ExactProcess:
     def _width(self) -> float:
         return (1.0 + self._tol) ** 2 - 1.0
 
-    def at(self, kappa: Floats, prior: Floats, start: Floats) -> PointBounds:
-        """Bounds for points with W^½k(x), k(x, x) and W^-½c, one column or entry per point."""
+    def at(self, kappa: Floats, prior: Floats, start: Floats, rate: float) -> PointBounds:
+        """Bounds for points with W^½k(x), k(x, x) and W^-½c, one column or entry per point.
+
+        Values between the points and the rows are known to ``rate``.
+        """
         noise, sigma = self.problem.noise, np.sqrt(self.problem.noise)
         rho = kappa - system_product(self.problem, start)
-        # What rounding may add to a computed residual, as a norm.
-        first = self._rounding(start) + self._rate * np.sqrt(prior * self._trace)
-        error = first * _norms(start) + self._rate * (
-            prior + column_dots(np.abs(start), np.abs(kappa) + np.abs(rho))
-        )
+        # What rounding may have moved κ, and ρ, by, as norms; and V_c by, as a number.
+        given = rate * np.sqrt(prior * self._trace)
+        first = self._rounding(start) + given + gamma(4) * (_norms(kappa) + _norms(rho))
+        sums = gamma(2 * len(kappa) + 16)
+        error = (first + given) * _norms(start) + rate * prior
+        error += sums * (prior + column_dots(np.abs(start), np.abs(kappa) + np.abs(rho)))
         V = prior - column_dots(start, kappa + rho)
         least_left = self._left.max(initial=0.0)
 
@@ -288,20 +303,22 @@ class ExactProcess:
             return np.asarray((now.energy <= self._width * rest) & narrow)
 
         found = self._system.approximate(rho, done, self._max_iter)
-        second = self._rounding(found.v) + _ROUNDINGS * EPS * _norms(rho)
-        rest = np.sqrt(found.energy) + (first + second) / sigma
+        second = self._rounding(found.v) + gamma(8) * _norms(rho)
+        rest = (np.sqrt(found.energy) + (first + second) / sigma) * (1.0 + sums)
         gained = column_dots(rho + found.residual, found.v)
-        slack = second * _norms(found.v)
+        terms = column_dots(np.abs(rho) + np.abs(found.residual), np.abs(found.v))
+        slack = second * _norms(found.v) + sums * terms
         lower = np.sqrt(np.maximum(gained - slack, 0.0)) - first / sigma
         upper = np.sqrt(np.maximum(gained + slack, 0.0) + rest**2) + first / sigma
-        excess = np.maximum(lower, 0.0) ** 2, upper**2
+        excess = (1.0 - _NEAR) * np.maximum(lower, 0.0) ** 2, (1.0 + _NEAR) * upper**2
+        error += _NEAR * (prior + np.abs(V) + excess[1])
         most = np.clip(V - excess[0] + error, 0.0, prior)
         variance = np.clip(V - excess[1] - error, 0.0, most), most
         h = start + found.v
         mean = h.T @ self._rhs + found.residual.T @ self._alpha
         dots = np.abs(h).T @ np.abs(self._rhs) + np.abs(found.residual).T @ np.abs(self._alpha)
         radius = np.outer(rest, self._left) + np.outer(first + second, _norms(self._alpha))
-        radius += _ROUNDINGS * EPS * dots
+        radius = (1.0 + _NEAR) * radius + sums * dots + _NEAR * np.abs(mean)
         return PointBounds(mean, radius, variance, start.T @ self._rhs, excess, found.steps)
 
     def _met(self, bounds: PointBounds) -> bool:
@@ -310,9 +327,9 @@ class ExactProcess:
         narrow = bounds.radius.max(axis=1, initial=0.0) <= 1.001 * self._tol * np.sqrt(upper)
         return bool(np.all(upper <= (1.0 + 1.001 * self._width) * lower) and narrow.all())
 
-    @property
-    def _rate(self) -> float:
-        return _ROUNDINGS * self.problem.kernel.rounding
+    def _rate_of(self, error: KernelError) -> float:
+        """That of a product with W^½KW^½, beside √(w_i k_ii)Σ_j|v_j|√(w_j k_jj)."""
+        return error.of_terms(summed_terms(self.problem.sample.rows) + 16)
 
     def _rounding(self, v: Floats) -> Floats:
         """At most what rounding moves Bv by, as a norm.
@@ -320,7 +337,7 @@ class ExactProcess:
         |k(x, z)|² ≤ k(x, x)k(z, z), so row i of W^½KW^½v moves by ε√(w_i k_ii)Σ_j|v_j|√(w_j k_jj).
         """
         moved: Floats = np.sqrt(self._trace) * (self._roots @ np.abs(v))
-        return self._rate * (moved + self.problem.noise * _norms(v))
+        return self._rate * moved + gamma(8) * self.problem.noise * _norms(v)
 
 
 def _norms(v: Floats) -> Floats:

@@ -8,28 +8,33 @@ point, hence a lower bound, and a function, hence an upper bound on the minimum 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from pursuit._types import Floats
 from pursuit.bounds import Certificate
 from pursuit.estimators.glm.problem import GLMProblem, interior_in_span
-from pursuit.estimators.span.features import DualPass, exact_certificate
+from pursuit.estimators.span.features import (
+    EXACT_PASS,
+    DualPass,
+    StoredFunction,
+    exact_lower_bound,
+    proved,
+)
+from pursuit.gram.arithmetic import RowArithmetic
 from pursuit.greedy import CostMeter, kernel_matrix
-from pursuit.kernels import CountingKernel
 from pursuit.linalg import (
     CGSolution,
     LowRankPlusDiagonal,
     PivotedCholesky,
     TallMatrix,
-    Workers,
-    column_dots,
     conjugate_gradients,
     line_search,
 )
 from pursuit.objectives import RowLoss
-from pursuit.rows import RowSource
+from pursuit.rounding import Rounded, dots, highest, joined, weight
 
 IMPROVED_ROWS = 3000
 """With more rows than this, the dual point is that of the span. K of so many rows takes 72 MB."""
@@ -55,12 +60,8 @@ _EPSILON = float(np.finfo(np.float64).eps)
 
 def glm_certificate(
     problem: GLMProblem,
-    fitted: Floats,
-    squared_norms: Floats,
+    function: StoredFunction,
     dual: Floats,
-    rows: RowSource,
-    kernel: CountingKernel,
-    workers: Workers,
     meter: CostMeter | None = None,
 ) -> tuple[Certificate, DualPass]:
     """The certificate of a function against all functions, and the dual point of the span.
@@ -69,80 +70,99 @@ def glm_certificate(
     ----------
     problem : GLMProblem
         What is minimised.
-    fitted : array of shape (n_rows, n_outputs)
-        f + b at the rows.
-    squared_norms : array of shape (n_outputs,)
-        ‖f‖².
+    function : StoredFunction
+        f + b at the rows, and ‖f‖².
     dual : array of shape (n_rows, n_outputs)
         Dual point of the best function in the span.
-    rows : RowSource
-        x.
-    kernel : CountingKernel
-        k.
-    workers : Workers
-        Threads.
     meter : CostMeter, optional
         Counts the passes over the kernel matrix.
     """
-    plain, product = exact_certificate(
-        problem, fitted, squared_norms, dual, rows, kernel, workers, meter
-    )
-    plain = replace(plain, rounding_per_output=problem.rounding(fitted))
-    if rows.n_rows > IMPROVED_ROWS:
+    known = function.arithmetic
+    lower, product = exact_lower_bound(problem, known, dual, meter)
+    plain = proved(problem, function, lower, EXACT_PASS)
+    if known.rows.n_rows > IMPROVED_ROWS:
         return plain, product
-    matrix = _FullKernel(rows, kernel, workers)
+    matrix = _FullKernel(known)
     if meter is not None:
         meter.passes += 1.0
-    total = fitted + problem.offset[:, None]
-    bounds = [
-        _improved(
-            problem.column(j),
-            matrix,
-            _Function(total[:, j], float(squared_norms[j])),
-            (float(plain.lower_per_output[j]), float(plain.upper_per_output[j])),
-            _NEGLIGIBLE * float(0.5 * plain.target_norms[j] - plain.lower_per_output[j])
-            + _EPSILON * float(np.abs(dual[:, j]) @ np.abs(total[:, j])),
+    fitted = function.fitted
+    upper = problem.value(fitted, function.squared_norms)
+    found = []
+    for j in range(problem.n_outputs):
+        search = _Search(
+            problem.column(j), matrix, function.values[:, j], function.squared_norms[j]
         )
-        for j in range(problem.n_outputs)
-    ]
-    lower, least = np.array(bounds).T
-    return replace(plain, lower_per_output=lower, minimum_upper_per_output=least), product
+        total = fitted.value[:, j] + problem.offset
+        negligible = (
+            _NEGLIGIBLE * float(0.5 * plain.target_norms[j] - plain.lower_per_output[j])
+            + _EPSILON * float(np.abs(dual[:, j]) @ np.abs(total))
+            + 2.0 * float(upper.error[j] + lower.error[j])
+        )
+        found.append(search.improved(total, lower[j], upper[j], negligible))
+    lowers, leasts = (joined(bounds) for bounds in zip(*found, strict=True))
+    return proved(problem, function, lowers, EXACT_PASS, leasts), product
 
 
 @dataclass(frozen=True)
 class _Function:
-    """Any function: its values at the rows, with intercept and offset, and its squared norm."""
+    """A function τf + Kc of the model's f: its values at the rows, and its squared norm.
+
+    Attributes
+    ----------
+    values : array of shape (n_rows,)
+        With intercept and offset, as computed.
+    squared_norm : float
+        As computed.
+    share : float
+        τ.
+    coefficients : array of shape (n_rows,)
+        c.
+    """
 
     values: Floats
     squared_norm: float
+    share: float
+    coefficients: Floats
 
 
 class _FullKernel:
     """K of all rows, and systems in K, preconditioned by a pivoted Cholesky factor."""
 
-    def __init__(self, rows: RowSource, kernel: CountingKernel, workers: Workers) -> None:
-        self.K = kernel_matrix(kernel, rows.take(np.arange(rows.n_rows)), workers)
-        self._workers = workers
-        factor = PivotedCholesky(np.diag(self.K), _FACTOR_COLUMNS, workers)
+    def __init__(self, known: RowArithmetic) -> None:
+        rows, self._workers = known.rows, known.workers
+        self.K = kernel_matrix(known.kernel, rows.take(np.arange(rows.n_rows)), known.workers)
+        self._sizes, self._error = known.sizes, known.error
+        factor = PivotedCholesky(np.diag(self.K), _FACTOR_COLUMNS, self._workers)
         while factor.rank < _FACTOR_COLUMNS and factor.available.any():
             pivot = int(np.argmax(np.where(factor.available, factor.residual, -np.inf)))
             row = factor.scaled_row(pivot, self.K[pivot] - factor.rows[:, pivot] @ factor.rows)
             if row is not None:
                 factor.append(pivot, row)
         self._L = np.ascontiguousarray(factor.rows.T)
+        self._pivots = np.asarray(factor.chosen)
         self._missed = np.maximum(factor.residual, 0.0)
 
-    def lower_bound(self, problem: GLMProblem, dual: Floats) -> float:
+    def times(self, vector: Floats) -> Rounded:
+        """K @ vector."""
+        reach = weight(self._sizes, vector)
+        return self._error.product(self.K @ vector, self._sizes, reach, len(self.K))
+
+    def lower_bound(self, problem: GLMProblem, dual: Floats) -> Rounded:
         """The bound that a dual point gives once it is feasible."""
         a = problem.feasible(dual[:, None])
-        return float(problem.lower_bound(a, column_dots(a, self.K @ a))[0])
+        return problem.lower_bound(a, dots(a, self.times(a)))[0]
 
     def best_in_span(self, problem: GLMProblem) -> tuple[_Function, Floats]:
         """The best function in the span of the pivots for a loss with kinks, and its dual point."""
         V = TallMatrix(self._L, len(self._L), self._workers)
         best = interior_in_span(problem, V, self._workers, np.float64)
-        values = best.fitted[:, 0] + problem.offset
-        return _Function(values, float(best.squared_norms[0])), best.dual[:, 0]
+        values, u = best.fitted[:, 0] + problem.offset, best.coordinates[:, 0]
+        coefficients = np.zeros(len(values))
+        if len(u):
+            triangle = np.tril(self._L[self._pivots])
+            coefficients[self._pivots] = solve_triangular(triangle, u, lower=True, trans="T")
+        norm = float(best.squared_norms[0])
+        return _Function(values, norm, 0.0, coefficients), best.dual[:, 0]
 
     def solve(self, diagonal: Floats, rhs: Floats) -> Floats:
         """(K + diag δ)⁻¹ rhs on the rows where δ is finite, roughly; 0 on others."""
@@ -198,45 +218,87 @@ class _Smoothed(RowLoss):
         return np.where((least < slope) & (slope < most), 1.0 / self.width, 0.0)
 
 
-def _improved(
-    problem: GLMProblem,
-    matrix: _FullKernel,
-    function: _Function,
-    bounds: tuple[float, float],
-    negligible: float,
-) -> tuple[float, float]:
-    """A lower and an upper bound on the minimum of a single column over all functions."""
-    lower, value = bounds
-    least = value
-    loss, width = problem.losses[0], 0.0
-    if loss.kinked and value - lower > negligible:
-        function, dual = matrix.best_in_span(problem)
-        least = min(least, _value(problem, function))
-        lower = max(lower, matrix.lower_bound(problem, dual))
-        steepest = np.maximum(*np.abs(loss.slopes(problem.targets[:, 0])))
-        width = 2.0 * _SMOOTHING * (value - lower) / float(problem.weights @ steepest**2)
-    for _ in range(_ROUNDS):
-        if value - lower <= max(_TIGHT * (value - least), negligible):
-            break
-        smooth = _Smoothed(loss, width) if loss.kinked else loss
-        # Extreme weights may make a step overflow: the bounds so far are as good without it.
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            step = _step(problem, smooth, matrix, function)
-        if step is None:
-            break
-        function, duals = step
-        least = min(least, _value(problem, function))
-        for dual in duals:
-            lower = max(lower, matrix.lower_bound(problem, dual))
-    # Rounding alone can bring one below the other.
-    return lower, max(least, lower)
+@dataclass(frozen=True)
+class _Search:
+    """Looks for better bounds on the minimum of a single column over all functions.
+
+    Attributes
+    ----------
+    problem : GLMProblem
+        With one column.
+    matrix : _FullKernel
+        K.
+    values : Rounded of shape (n_rows,)
+        f of the model at the rows.
+    squared_norm : Rounded
+        ‖f‖² of the model.
+    """
+
+    problem: GLMProblem
+    matrix: _FullKernel
+    values: Rounded
+    squared_norm: Rounded
+
+    def improved(
+        self, total: Floats, lower: Rounded, upper: Rounded, negligible: float
+    ) -> tuple[Rounded, Rounded]:
+        """A lower and an upper bound on the minimum, from those of the model.
+
+        ``total`` holds the model's values with intercept and offset.
+        """
+        problem, matrix = self.problem, self.matrix
+        function = _Function(total, float(self.squared_norm.value), 1.0, np.zeros_like(total))
+        value = least = float(upper.value)
+        best: _Function | None = None
+        loss, width = problem.losses[0], 0.0
+        if loss.kinked and value - float(lower.low) > negligible:
+            function, dual = matrix.best_in_span(problem)
+            lower = highest([lower, matrix.lower_bound(problem, dual)])
+            now = _value(problem, function)
+            if now < least:
+                best, least = function, now
+            steepest = np.maximum(*np.abs(loss.slopes(problem.targets[:, 0])))
+            width = 2.0 * _SMOOTHING * (value - float(lower.low))
+            width /= float(problem.weights @ steepest**2)
+        for _ in range(_ROUNDS):
+            if value - float(lower.low) <= max(_TIGHT * (value - least), negligible):
+                break
+            smooth = _Smoothed(loss, width) if loss.kinked else loss
+            # Extreme weights may make a step overflow: the bounds so far are as good without it.
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                step = _step(problem, smooth, matrix, function)
+            if step is None:
+                break
+            function, duals = step
+            now = _value(problem, function)
+            if now < least:
+                best, least = function, now
+            lower = highest([lower, *(matrix.lower_bound(problem, dual) for dual in duals)])
+        if best is None:
+            return lower, upper
+        found = self.evaluated(best)
+        return lower, found if found.high < upper.high else upper
+
+    def evaluated(self, function: _Function) -> Rounded:
+        """P of a function, from its coefficients, with the best intercept."""
+        problem, share, c = self.problem, function.share, function.coefficients
+        product = self.matrix.times(c)
+        f = share * self.values + product
+        norm = share * (share * self.squared_norm) + 2.0 * (share * dots(c, self.values))
+        norm = norm + dots(c, product)
+        b = float(problem.intercepts(np.asarray(f.value)[:, None])[0])
+        fitted = f + b
+        return problem.value(
+            Rounded(fitted.value[:, None], fitted.error[:, None]),
+            Rounded(norm.value[None], norm.error[None]),
+        )[0]
 
 
 def _value(problem: GLMProblem, function: _Function) -> float:
-    """P with the best intercept."""
+    """P with the best intercept, as computed."""
     values = (function.values - problem.offset)[:, None]
     values = values + problem.intercepts(values)
-    return float(problem.value(values, np.array([function.squared_norm]))[0])
+    return float(problem.value(values, np.array([function.squared_norm])).value[0])
 
 
 def _step(
@@ -282,7 +344,12 @@ def _step(
         return first + alpha * (mixed - old + t * bend), second + alpha * bend
 
     t = line_search(slope, 1.0, guess=1.0, tolerance=_LINE_TOLERANCE)
-    best = _Function(g + t * ahead, old + 2.0 * t * (mixed - old) + t * t * bend)
+    best = _Function(
+        g + t * ahead,
+        old + 2.0 * t * (mixed - old) + t * t * bend,
+        (1.0 - t) * function.share,
+        (1.0 - t) * function.coefficients + (t / alpha) * c,
+    )
     duals = c, -w * loss.gradient(best.values, y)
     parts = (best.values, best.squared_norm, *duals)
     return (best, duals) if all(np.isfinite(part).all() for part in parts) else None

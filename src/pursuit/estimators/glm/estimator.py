@@ -52,7 +52,7 @@ from pursuit.estimators.intervals import IntervalModel
 from pursuit.estimators.kernel_model import BasisModel, Expansion, ScoredRows, in_precision_of_rows
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.scales import LARGEST, SMALLEST, check_scale, in_range
-from pursuit.estimators.span.features import Span, SpanFeatures
+from pursuit.estimators.span.features import Span, SpanFeatures, StoredFunction
 from pursuit.estimators.span.model import NO_TIME_TO_CERTIFY, time_to_certify
 from pursuit.estimators.span.search import (
     GAUSSIAN_SEARCH,
@@ -60,8 +60,7 @@ from pursuit.estimators.span.search import (
     estimator_search,
     with_checked_points,
 )
-from pursuit.estimators.warning import warn
-from pursuit.gram import kernel_times
+from pursuit.estimators.warning import kept, warn
 from pursuit.greedy import CostMeter, Path, Pool, Problem
 from pursuit.linalg import Workers
 from pursuit.objectives import RowLoss
@@ -224,7 +223,6 @@ class SparseKernelGLM(
     certificate_: Certificate | None
     learning_report_: LearningReport
     feature_relevance_: Floats | None
-    _squared_norms: Floats
     _has_offset: bool
     _narrowest: float
     """Half the width of the narrowest interval between quantiles that errors are measured by."""
@@ -347,8 +345,9 @@ class SparseKernelGLM(
             notes = list(fitted.learned.report.warnings)
             if self._certifies(len(present)) and not run.stopping:
                 if time_to_certify(self.certificate, run.clock):
-                    self.certificate_ = certified(fitted, run)
-                    self.path_.end(self.certificate_.relative_gap, fitted.chooser.meter)
+                    found = certified(fitted, run)
+                    self.certificate_ = kept(found)
+                    self.path_.end(found.relative_gap, fitted.chooser.meter)
                 else:
                     notes.append(NO_TIME_TO_CERTIFY)
             beta = self._coefficient_columns
@@ -479,10 +478,14 @@ class SparseKernelGLM(
         problem = rows.problem(given, np.atleast_1d(self.alpha_))
         kernel = self._compiled(X)
         with Workers(self.n_jobs) as workers:
-            values = kernel_times(
-                rows.sample.rows, kernel, self._points, self._coefficient_columns, workers
+            function = StoredFunction.of(
+                self._points,
+                self._coefficient_columns,
+                self.intercept_,
+                rows.sample.rows,
+                kernel,
+                workers,
             )
-            values += self.intercept_
             if any(loss.kinked for loss in problem.losses):
                 rng = seeded(self.random_state)
                 chooser = Problem(rows.sample, kernel, 1.0, workers, CostMeter(kernel), rng)
@@ -490,10 +493,8 @@ class SparseKernelGLM(
                 features = SpanFeatures(rows.sample.rows, kernel, span, workers)
                 a = problem.solve(features, workers).dual
             else:
-                a = problem.dual_point(values)
-            found, _ = glm_certificate(
-                problem, values, self._squared_norms, a, rows.sample.rows, kernel, workers
-            )
+                a = problem.dual_point(function.fitted.value)
+            found, _ = glm_certificate(problem, function, a)
         return found
 
     def _expansion(self) -> Expansion:
@@ -559,7 +560,6 @@ class SparseKernelGLM(
         self.n_iter_ = solution.steps
         self.path_ = replace(fit.path, index=as_passed(fit.path.index, present))
         self.certificate_ = self.coverage_guarantee_ = None
-        self._squared_norms = solution.squared_norms
         self._keep_bound_basis(fit.chooser.kernel)
 
     def _centre_and_spread(self, X: Any) -> tuple[Floats, Floats]:

@@ -23,7 +23,7 @@ from pursuit.estimators.gp.stages import (
     moving_steps,
     split_rows,
 )
-from pursuit.estimators.span.features import Span, SpanFeatures, SpanFunction
+from pursuit.estimators.span.features import Span, SpanFeatures, SpanFunction, StoredFunction
 from pursuit.estimators.span.search import RowSplit, SearchPlan, choose_basis, timed
 from pursuit.gram import kernel_times
 from pursuit.greedy import CostMeter, Path, Problem
@@ -225,14 +225,14 @@ def certified(fit: GLMFit, run: FitRun) -> Certificate:
     """The certificate of a fit against all functions of the kernel."""
     run.begin("certify")
     chooser, solution = fit.chooser, fit.solution
-    found, _ = glm_certificate(
-        fit.problem,
-        solution.fitted,
-        solution.squared_norms,
-        solution.dual,
+    function = StoredFunction.of(
+        fit.span.pool.items,
+        fit.span.coefficients(solution.coordinates),
+        solution.intercepts,
         chooser.sample.rows,
         chooser.kernel,
         chooser.workers,
         chooser.meter,
     )
+    found, _ = glm_certificate(fit.problem, function, solution.dual, chooser.meter)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -15,6 +16,7 @@ from pursuit.bounds import balanced
 from pursuit.estimators.span.features import SpanFeatures, SpanFunction
 from pursuit.linalg import Factor, TallMatrix, Workers
 from pursuit.objectives import RowLoss
+from pursuit.rounding import UNIT, Rounded, dots, highest, joined
 from pursuit.solvers import LinearLosses, interior_point, newton
 
 _NEWTON_TOL = 1e-14
@@ -24,10 +26,10 @@ _PRECISE_GAP, _ROUGH_GAP = 1e-11, 1e-4
 """Relative gaps at which interior point stops, with float64 and with float32 features."""
 _MAX_STEPS = 80
 """Steps after which interior point gives up and the fit warns."""
-_ROUNDING, _ENDLESS = 1e-13, 1e200
-_EPSILON = 4.0 * float(np.finfo(np.float64).eps)
-_UNSURE = 16.0 * _EPSILON
-"""Share of a loss that rounding of its conjugate, which has a few terms, adds to a gap."""
+_ENDLESS = 1e200
+_MARGIN = 16.0 * UNIT
+"""Share of the ends of a domain that dual points keep away from it, so that rounding of a/w does
+not lead out of it."""
 _NEAR = 1e-4
 """How near the best multiple of a dual point is looked for: the bound loses its square."""
 
@@ -61,6 +63,12 @@ class GLMProblem:
 
     reference = "the full model with this kernel and loss"
     baseline = "the best constant"
+    # Losses may be negative, and the bound of a = 0 is as good as any that is known of them.
+    trivial = -np.inf
+    remedy = (
+        "alpha is below what float64 resolves for this kernel and these rows: raise alpha, centre "
+        "the features, or subtract a constant from the targets"
+    )
 
     @property
     def n_outputs(self) -> int:
@@ -117,23 +125,14 @@ class GLMProblem:
             all(column.converged for column in columns),
         )
 
-    def value(self, fitted: Floats, squared_norms: Floats) -> Floats:
+    def value(self, fitted: Any, squared_norms: Any) -> Rounded:
         """P per column, from f + b at the rows and ‖f‖²."""
-        total = fitted + self.offset[:, None]
-        columns = zip(self.losses, total.T, self.targets.T, strict=True)
-        losses = np.array([float(self.weights @ loss.value(f, y)) for loss, f, y in columns])
-        return losses + 0.5 * self.alphas * squared_norms
-
-    def rounding(self, fitted: Floats) -> Floats:
-        """What P per column may be off by: the rounding of every loss, and of f + b and y in it."""
-        total = fitted + self.offset[:, None]
-        found = []
-        for loss, f, y in zip(self.losses, total.T, self.targets.T, strict=True):
-            value, shift = loss.value(f, y), _UNSURE * (np.abs(f) + np.abs(self.offset))
-            others = (f - shift, y), (f + shift, y), (f, (1.0 - _UNSURE) * y)
-            changes = sum(np.abs(loss.value(*other) - value) for other in others)
-            found.append(self.weights @ (_UNSURE * np.abs(value) + changes))
-        return np.array(found)
+        total = Rounded.of(fitted) + self.offset[:, None]
+        losses = [
+            dots(self.weights, loss.evaluated(total[:, j], self.targets[:, j]))
+            for j, loss in enumerate(self.losses)
+        ]
+        return joined(losses) + 0.5 * (self.alphas * Rounded.of(squared_norms))
 
     def constants(self) -> Floats:
         """The best intercept of each column without any function."""
@@ -147,7 +146,7 @@ class GLMProblem:
     def zero_value(self) -> Floats:
         """P of the best constant."""
         fitted = np.broadcast_to(self.constants(), self.targets.shape)
-        return self.value(fitted, np.zeros(self.n_outputs))
+        return self.value(fitted, np.zeros(self.n_outputs)).value
 
     def dual_point(self, fitted: Floats) -> Floats:
         """The dual point -wℓ'(f + b + o) of smooth losses, feasible up to 1'a = 0."""
@@ -157,39 +156,69 @@ class GLMProblem:
         return np.asarray(-self.weights[:, None] * slopes)
 
     def feasible(self, a: Floats) -> Floats:
-        """A dual point clipped into the domain of the conjugates, and moved to 1'a = 0 in it."""
+        """A dual point clipped into the domain of the conjugates, and moved to 1'a = 0 in it.
+
+        It stays a few units in the last place away from the ends of the domain.
+        """
         columns = []
         for column in range(self.n_outputs):
             lower, upper = self.bounds(column)
+            with np.errstate(invalid="ignore"):
+                lower, upper = lower + _MARGIN * np.abs(lower), upper - _MARGIN * np.abs(upper)
+            lower, upper = np.nan_to_num(lower, nan=-np.inf), np.nan_to_num(upper, nan=np.inf)
             inside = np.clip(a[:, column], lower, upper)
-            if lower.max() <= 0.0 <= upper.min():
-                columns.append(balanced(inside[:, None])[:, 0])
-            else:
-                columns.append(_shifted(inside, lower, upper, self.weights))
-        return np.column_stack(columns)
+            if lower.max() > 0.0 or upper.min() < 0.0:
+                inside = _shifted(inside, lower, upper, self.weights)
+            columns.append(balanced(inside[:, None], lower[:, None], upper[:, None]))
+        return np.hstack(columns)
 
-    def lower_bound(self, a: Floats, quadratic: Floats) -> Floats:
+    def lower_bound(self, a: Floats, quadratic: Rounded) -> Rounded:
         """The largest D(ta) over 0 ≤ t ≤ 1 for a feasible a, from a'Ka or an upper bound of it.
 
         D(ta) is concave in t, and every t gives a true bound. At a minimum in a span the best t is
         at most 1.
         """
-        columns = enumerate(zip(a.T, quadratic, strict=True))
-        return np.array([_largest(partial(self._dual_value, j, *both)) for j, both in columns])
+        found = []
+        for j, column in enumerate(a.T):
+            most = float(quadratic.high[j])
+            best = _largest(partial(self._rough_value, j, column, most))
+            bound = self._dual_value(j, column, quadratic[j], best)
+            if not np.isfinite(bound.error):
+                bound = highest([bound, self._dual_value(j, column, quadratic[j], 0.0)])
+            found.append(bound)
+        return joined(found)
 
-    def _dual_value(self, column: int, a: Floats, quadratic: float, t: float) -> float:
-        """D(ta), less what rounding may have added to it."""
+    def _rough_value(self, column: int, a: Floats, quadratic: float, t: float) -> float:
+        """D(ta), as computed; -∞ outside its domain."""
         loss, y = self.losses[column], self.targets[:, column]
-        slopes = -t * a / self.weights
-        # Rounding must not move the slopes out of the conjugate's domain.
-        inside = np.clip(slopes, *loss.slopes(y))
-        if np.any(np.abs(slopes - inside) > _ROUNDING * np.abs(a / self.weights)):
-            return -np.inf
-        terms = self.weights * loss.conjugate(inside, y) + t * self.offset * a
-        curved = t**2 * max(quadratic, 0.0) / (2.0 * float(self.alphas[column]))
-        # Terms of large targets or offsets cancel, since 1'a = 0; their rounding does not.
-        rounding = _EPSILON * float(np.abs(terms).sum() + curved)
-        return -float(terms.sum()) - curved - rounding
+        with np.errstate(all="ignore"):
+            slopes = self._slopes(column, a, t)
+            if slopes is None:
+                return -np.inf
+            terms = self.weights * loss.conjugate(slopes, y) + t * self.offset * a
+            curved = t**2 * max(quadratic, 0.0) / (2.0 * float(self.alphas[column]))
+            value = -float(terms.sum()) - curved
+        return value if np.isfinite(value) else -np.inf
+
+    def _dual_value(self, column: int, a: Floats, quadratic: Rounded, t: float) -> Rounded:
+        """D(ta), with its error; nothing is known outside its domain."""
+        loss, y = self.losses[column], self.targets[:, column]
+        slopes = self._slopes(column, a, t)
+        if slopes is None:
+            return Rounded(np.array(0.0), np.array(np.inf))
+        terms = dots(self.weights, loss.conjugate_evaluated(slopes, y))
+        given = t * dots(self.offset, a)
+        curved = t * (t * quadratic) / (2.0 * float(self.alphas[column]))
+        # At t = 0 nothing of a matters, even where it overflows.
+        return -terms if t == 0.0 else -terms - given - curved
+
+    def _slopes(self, column: int, a: Floats, t: float) -> Floats | None:
+        """-ta/w; None where one of them may lie outside the domain of its conjugate."""
+        least, most = self.losses[column].slopes(self.targets[:, column])
+        slopes = -t * a / self.weights if t else np.zeros_like(a)
+        away = 0.5 * _MARGIN * np.abs(slopes)
+        inside = (slopes - away >= least) & (slopes + away <= most)
+        return np.asarray(slopes) if inside.all() else None
 
     def bounds(self, column: int) -> tuple[Floats, Floats]:
         """Least and largest a for which the conjugate is finite."""
@@ -283,9 +312,9 @@ def _shifted(a: Floats, lower: Floats, upper: Floats, sizes: Floats) -> Floats:
 
 
 def _largest(concave: Callable[[float], float]) -> float:
-    """The largest value of a concave function on [0, 1], which may be -∞ far from 1."""
+    """Where a concave function on [0, 1] that may be -∞ far from 1 is largest."""
     with np.errstate(invalid="ignore"):
         found = minimize_scalar(
             lambda t: -concave(t), bounds=(0.0, 1.0), method="bounded", options={"xatol": _NEAR}
         )
-    return max(concave(1.0), -float(found.fun))
+    return 1.0 if concave(1.0) >= -float(found.fun) else float(found.x)

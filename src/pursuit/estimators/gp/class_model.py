@@ -40,12 +40,13 @@ from pursuit.estimators.intervals import SetModel
 from pursuit.estimators.kernel_model import BasisModel, ScoredRows, in_precision_of_rows, lazily
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.scales import in_range
-from pursuit.estimators.span.features import exact_certificate
-from pursuit.gram import kernel_times, over_span
+from pursuit.estimators.span.features import StoredFunction, exact_certificate
+from pursuit.gram import over_span
 from pursuit.greedy import CostMeter, Path
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
 from pursuit.objectives import LogisticRows
+from pursuit.rounding import Rounded, dots
 from pursuit.rows import RowSource, Sample
 from pursuit.tuning import Confidence
 
@@ -70,6 +71,11 @@ class LogisticProblem:
 
     reference = "the full Gaussian process classifier with this kernel"
     baseline = "even odds"
+    trivial = 0.0
+    remedy = (
+        "the scale of the kernel is beyond what float64 resolves at these rows: lower the kernel's "
+        "variance, or centre the features"
+    )
 
     @property
     def n_outputs(self) -> int:
@@ -81,10 +87,11 @@ class LogisticProblem:
         """What the minimum is taken over."""
         return "all functions of the kernel"
 
-    def value(self, fitted: Floats, squared_norms: Floats) -> Floats:
+    def value(self, fitted: Any, squared_norms: Any) -> Rounded:
         """P for each column, from f at the rows and ‖f‖²."""
-        losses: Floats = self.weights @ LogisticRows().value(fitted, self.targets)
-        return losses + 0.5 * squared_norms / self.scale
+        losses = LogisticRows().evaluated(Rounded.of(fitted), self.targets)
+        weights = np.broadcast_to(self.weights[:, None], self.targets.shape)
+        return dots(weights, losses) + 0.5 * (Rounded.of(squared_norms) / self.scale)
 
     def zero_value(self) -> Floats:
         """P of f = 0: log 2 per row."""
@@ -98,7 +105,7 @@ class LogisticProblem:
         """A dual point with 0 ≤ ya ≤ w."""
         return np.asarray(self.targets * np.clip(self.targets * a, 0.0, self.weights[:, None]))
 
-    def lower_bound(self, a: Floats, quadratic: Floats) -> Floats:
+    def lower_bound(self, a: Floats, quadratic: Rounded) -> Rounded:
         """The best D(ta) of a feasible a, from a'Ka or an upper bound of it."""
         q = np.abs(a) / self.weights[:, None]
         return logistic_lower_bound(q, self.weights, self.scale * quadratic)
@@ -321,11 +328,6 @@ class LatentClassModel(ClassModel, BasisModel, ReportedModel, BaseEstimator):
         self.scale_ = laplace.scale
         self.log_marginal_likelihood_value_ = float(laplace.log_evidence.mean())
 
-    def _values_at(self, rows: RowSource, kernel: CountingKernel, workers: Workers) -> Floats:
-        """f at the rows, one column per latent function."""
-        coefficients = self.dual_coef_.reshape(self.n_basis_, self._columns)
-        return kernel_times(rows, kernel, self._points, coefficients, workers)
-
     def _certified(
         self,
         sample: Sample,
@@ -335,10 +337,15 @@ class LatentClassModel(ClassModel, BasisModel, ReportedModel, BaseEstimator):
     ) -> Certificate:
         """The certificate for the problem that a sample poses."""
         problem = LogisticProblem(sample.targets, sample.weights, self.scale_)
-        fitted = self._values_at(sample.rows, kernel, workers)
-        squared_norms: Floats = (self._laplace.mode**2).sum(axis=0)
-        dual = problem.dual_point(fitted)
-        found, _ = exact_certificate(
-            problem, fitted, squared_norms, dual, sample.rows, kernel, workers, meter
+        function = StoredFunction.of(
+            self._points,
+            self.dual_coef_.reshape(self.n_basis_, self._columns),
+            np.zeros(self._columns),
+            sample.rows,
+            kernel,
+            workers,
+            meter,
         )
+        dual = problem.dual_point(function.fitted.value)
+        found, _ = exact_certificate(problem, function, dual, meter)
         return found

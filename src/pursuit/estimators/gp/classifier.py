@@ -57,7 +57,7 @@ from pursuit.estimators.span.search import (
     timed,
     with_checked_points,
 )
-from pursuit.estimators.warning import warn
+from pursuit.estimators.warning import kept, warn
 from pursuit.greedy import Problem, SpanFit
 from pursuit.tuning import LearningReport
 
@@ -399,5 +399,6 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
     def _certify_fit(self, problem: Problem) -> None:
         """Store the certificate, and its gap and cost in the path."""
         meter = problem.meter
-        self.certificate_ = self._certified(problem.sample, problem.kernel, problem.workers, meter)
-        self.path_.end(self.certificate_.relative_gap, meter)
+        found = self._certified(problem.sample, problem.kernel, problem.workers, meter)
+        self.certificate_ = kept(found)
+        self.path_.end(found.relative_gap, meter)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,8 +19,10 @@ from pursuit.gram import (
     kernel_times,
     kernel_transpose_times,
 )
-from pursuit.kernels import BoundKernel, CountingKernel, Kernel
+from pursuit.gram.arithmetic import RowArithmetic
+from pursuit.kernels import BoundKernel, CountingKernel, Extent, Kernel
 from pursuit.linalg import Workers
+from pursuit.rounding import Rounded, gamma, sizes, weight
 from pursuit.rows import Sample, len_items, take_items
 
 Split = tuple[Indices, Indices]
@@ -126,6 +128,17 @@ class StoredAtoms:
         if _is_sparse(self._values):
             return np.asarray(self._values @ dual)
         return self._panels(lambda rows: rows @ dual)
+
+    def size_of_predicted(self, coefficients: Floats) -> Floats:
+        """Σ_j |w_j p_j| on the rows."""
+        used = np.flatnonzero(coefficients)
+        return np.asarray(np.abs(self._rows(used)).T @ np.abs(coefficients[used]))
+
+    def size_of_prices(self, dual: Floats) -> Floats:
+        """Σ_i |μ_i p_j(x_i)| for every atom j."""
+        if _is_sparse(self._values):
+            return np.asarray(abs(self._values) @ np.abs(dual))
+        return self._panels(lambda rows: np.abs(rows) @ np.abs(dual))
 
     def sums(self) -> AtomSums:
         """Sums over all rows."""
@@ -269,3 +282,66 @@ def kernel_source(
     if sample.n_rows * n_atoms <= STORED_ENTRIES:
         return StoredAtoms.of_kernel(sample, kernel, points, workers)
     return GramAtoms(sample, kernel, points, n_atoms, workers)
+
+
+class FeatureAccuracy:
+    """Rounding of sums over given features, whose values are exact."""
+
+    def __init__(self, source: StoredAtoms) -> None:
+        self._source = source
+
+    def predicted(self, value: Floats, coefficients: Floats) -> Rounded:
+        """Σ_j w_j p_j on the rows, as computed, with its error."""
+        size = self._source.size_of_predicted(coefficients)
+        return Rounded.of(value).widened(gamma(int(np.count_nonzero(coefficients)) + 8) * size)
+
+    def prices(self, value: Floats, dual: Floats) -> Rounded:
+        """Σ_i μ_i p_j(x_i) for every atom j, as computed, with its error."""
+        size = self._source.size_of_prices(dual)
+        return Rounded.of(value).widened(gamma(len(dual) + 8) * size)
+
+
+class KernelAccuracy:
+    """Rounding of sums of kernel functions, of one kernel or of several.
+
+    Attributes
+    ----------
+    known : list of RowArithmetic
+        One per kernel.
+    points : list of arrays
+        √k(z, z) at the centres, one array per kernel.
+    """
+
+    def __init__(self, sample: Sample, kernel: CountingKernel, points: Any, workers: Workers):
+        inner = kernel.kernel
+        kernels = inner.kernels if isinstance(inner, StackedKernel) else [kernel]
+        self.known, self.points = [], []
+        for each in kernels:
+            rows = RowArithmetic.of(sample.rows, each, workers)
+            self.known.append(replace(rows, extent=rows.extent.joined(Extent.of(points))))
+            self.points.append(sizes(each.diag(points)))
+
+    def predicted(self, value: Floats, coefficients: Floats) -> Rounded:
+        """Σ_j w_j p_j on the rows, as computed, with its error."""
+        error, n = np.zeros(len(value)), int(np.count_nonzero(coefficients))
+        parts = np.split(coefficients, len(self.known))
+        for known, reach, w in zip(self.known, self.points, parts, strict=True):
+            if w.any():
+                error = error + known.error.of_terms(n) * known.sizes * weight(reach, w)
+        return Rounded.of(value).widened(error)
+
+    def prices(self, value: Floats, dual: Floats) -> Rounded:
+        """Σ_i μ_i p_j(x_i) for every atom j, as computed, with its error.
+
+        The atoms are those at the centres, or, for an array of shape (n_kernels, n_rows), those at
+        all rows.
+        """
+        reaches = self.points if value.ndim == 1 else [known.sizes for known in self.known]
+        errors = [
+            known.error.of_terms(2 * len(dual)) * reach * weight(known.sizes, dual)
+            for known, reach in zip(self.known, reaches, strict=True)
+        ]
+        return Rounded.of(value).widened(np.concatenate(errors).reshape(value.shape))
+
+
+AtomAccuracy = FeatureAccuracy | KernelAccuracy

@@ -18,6 +18,7 @@ from pursuit.objectives import (
     RowLoss,
     SquaredRows,
 )
+from pursuit.rounding import UNIT, Rounded, dots, gamma
 from pursuit.solvers import (
     LinearLosses,
     RestrictedMaster,
@@ -52,6 +53,8 @@ _LOOKED_AT = 100
 """Number of atoms of the largest prices from which a step takes its batch."""
 _ZERO = 1e-10
 """Coefficients below this part of the radius are rounding of the simplex method."""
+_AWAY = 16.0 * UNIT
+"""Share of the ends of their range that slopes keep away from it, whatever their rounding."""
 _ROUNDING = 1e-9
 """Gains below this part of f(0) are rounding of the simplex method."""
 
@@ -61,9 +64,9 @@ class KinkedBall:
 
     A linear programme over the atoms chosen so far gives w and a dual point μ, with
     ω low ≤ μ ≤ ω high. The prices c_j = Σ_i μ_i p_j(x_i) choose the next atom, the one of largest
-    |c_j|, and Σ_i μ_i y_i - r max_j |c_j| bounds f from below. A few other atoms of large prices
-    join the programme with it. If a step does not lower f, its atoms stay in the programme, whose
-    dual point has moved, and another atom is chosen.
+    |c_j|, and Σ_i μ_i y_i - r max_j |c_j| bounds f from below; ``proof`` is the μ of the best such
+    bound. A few other atoms of large prices join the programme with it. If a step does not lower f,
+    its atoms stay in the programme, whose dual point has moved, and another atom is chosen.
 
     Parameters
     ----------
@@ -104,6 +107,7 @@ class KinkedBall:
         zeros = np.zeros_like(self._y)
         self.value = self.start_value = float(self._weights @ loss.value(zeros, self._y))
         self._lower = 0.0
+        self.proof = np.zeros(len(y))
         self._atoms: list[int] = []
         self._columns: dict[int, Floats] = {}
         self._master: RestrictedMaster | None = None
@@ -136,6 +140,7 @@ class KinkedBall:
     def widen(self, radius: float) -> None:
         """Continue in a larger ball from the present coefficients."""
         self.radius, self._lower, self.n_steps = radius, 0.0, 0
+        self.proof = np.zeros(self._n_rows)
         used = np.flatnonzero(self.coefficients).tolist()
         if used:
             self._begin(used)
@@ -243,7 +248,8 @@ class KinkedBall:
     def _bound(self) -> None:
         worst = float(np.abs(self._prices).max())
         bound = float(self.dual[self._rows] @ self._y) - self.radius * worst
-        self._lower = max(self._lower, bound)
+        if bound > self._lower:
+            self._lower, self.proof = bound, self.dual
 
 
 class SignedAtoms:
@@ -424,21 +430,33 @@ class BallProblem:
         """The weights ω, which sum to one."""
         return np.asarray(self.weights / self.weights.sum())
 
-    def value(self, fitted: Floats) -> float:
+    def value(self, fitted: Rounded) -> Rounded:
         """Mean loss of a function, given its values on the rows."""
-        return float(self.shares @ self.loss.value(fitted, self.y))
+        return self._of_means(dots(self.shares, self.loss.evaluated(fitted, self.y)))
 
-    def dual(self, ball: Ball, fitted: Floats) -> Floats:
-        """The dual point μ that belongs to the present coefficients of an objective."""
+    def dual(self, ball: Ball, fitted: Floats, best: bool) -> Floats:
+        """The dual point μ of the present coefficients, or of the best bound over a ball's atoms.
+
+        -μ/ω keeps a few units in the last place away from the ends of its range.
+        """
         if isinstance(ball, KinkedBall):
-            return ball.dual
-        return np.asarray(-self.shares * self.loss.gradient(fitted, self.y))
+            slopes = -(ball.proof if best else ball.dual) / self.shares
+        else:
+            slopes = self.loss.gradient(fitted, self.y)
+        least, most = self.loss.slopes(self.y)
+        with np.errstate(invalid="ignore"):
+            ends = least + _AWAY * np.abs(least), most - _AWAY * np.abs(most)
+        inside = np.nan_to_num(ends[0], nan=-np.inf), np.nan_to_num(ends[1], nan=np.inf)
+        return np.asarray(-self.shares * np.clip(slopes, *inside))
 
-    def lower_bound(self, dual: Floats, prices: Floats, radius: float) -> float:
+    def lower_bound(self, dual: Floats, prices: Rounded, radius: float) -> Rounded:
         """A lower bound on f over the ball, from the prices of all atoms at a dual point."""
-        shares = self.shares
-        conjugate = float(shares @ self.loss.conjugate(-dual / shares, self.y))
-        return -conjugate - radius * float(np.abs(prices).max())
+        conjugate = dots(self.shares, self.loss.conjugate_evaluated(-dual / self.shares, self.y))
+        return self._of_means(-conjugate - radius * Rounded.of(float(prices.size.max())))
+
+    def _of_means(self, value: Rounded) -> Rounded:
+        """A mean, or a bound on one, with what the rounding of ω may change in it."""
+        return value.widened(2.0 * gamma(len(self.y) + 4) * np.abs(value.value))
 
     def ball(
         self,

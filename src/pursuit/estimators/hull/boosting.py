@@ -42,6 +42,7 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.kernel_model import ScoredRows, in_precision_of_rows, lazily
 from pursuit.estimators.saving import SavedModel
 from pursuit.estimators.scales import in_range
+from pursuit.estimators.warning import kept
 from pursuit.greedy import CostMeter, Path, Pursuit
 from pursuit.linalg import single_threaded_blas
 from pursuit.objectives import (
@@ -310,7 +311,12 @@ def joint_certificate(certificates: Sequence[Certificate | None]) -> Certificate
         return None
     arrays: dict[str, Any] = {
         name: np.concatenate([getattr(certificate, name) for certificate in known])
-        for name in ("upper_per_output", "lower_per_output", "target_norms")
+        for name in (
+            "upper_per_output",
+            "lower_per_output",
+            "target_norms",
+            "rounding_per_output",
+        )
     }
     return replace(known[0], **arrays)
 
@@ -639,7 +645,8 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
             self.boosters_ = boosters
             self.temperature_ = _calibrated(self, run, X, codes, weights)
         self.path_ = joint_path([booster.path for booster in boosters])
-        self.certificate_ = joint_certificate([booster.certificate for booster in boosters])
+        found = joint_certificate([booster.certificate for booster in boosters])
+        self.certificate_ = None if found is None else kept(found)
         self.rate_bound_ = joint_bound([booster.rate_bound for booster in boosters])
         self.n_terms_ = sum(int(np.count_nonzero(booster.weights)) for booster in boosters)
         points = np.column_stack([booster.point for booster in boosters])

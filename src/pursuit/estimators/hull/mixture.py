@@ -34,9 +34,10 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.kernel_model import in_precision_of_rows, lazily
 from pursuit.estimators.saving import SavedModel
 from pursuit.estimators.scales import LARGEST, SMALLEST, check_scale, in_range
-from pursuit.estimators.warning import warn
+from pursuit.estimators.warning import kept, warn
 from pursuit.greedy import CostMeter, Path, Pursuit
 from pursuit.linalg import Workers, single_threaded_blas
+from pursuit.rounding import Rounded, dots, gamma, joined
 from pursuit.rows import Sample, as_rows, draw_rows
 from pursuit.solvers import EM, Mixture
 from pursuit.solvers.em import log_sum_exp
@@ -445,7 +446,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         ``upper`` is -mean ln v of the training rows, which is ``-score(X)``. ``lower`` bounds from
         below what any mixture of *fixed* atoms at the training rows reaches (at 50,000 random rows
         if there are more). A mixture refined by EM is none of these: if it is better than all of
-        them, ``lower`` is above ``upper``, and the gap is 0.
+        them, ``lower`` is above ``upper``, and the gap is negative.
     rate_bound_ : Bound or None
         What Theorem 3.1 of Z02 promises for each step; None with refinement, and beyond 5,000 rows,
         where a step does not look at all atoms. Its M is the largest mean of p²/q² over pairs of
@@ -588,7 +589,11 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
                 excess = self._certify(growth.start, growth).gap
                 self.rate_bound_ = hull_rate_bound(n_steps, growth.atoms.curvature(), excess)
             run.begin("certify")
-            self.certificate_ = self._certify(best, growth, log_volume)
+            far = float(np.abs(shift / scale).max())
+            found = self._certify(best, growth, log_volume, far)
+            # Components that EM has moved may be better than all mixtures of fixed atoms.
+            better = self.refine and np.isfinite(found.lower) and np.isfinite(found.upper)
+            self.certificate_ = found if better else kept(found)
         self.path_ = replace(path, value=path.value + log_volume)
         self._mixture = best.rescaled(scale, shift)
         self._stages = [stage.rescaled(scale, shift) for stage in stop.stages]
@@ -776,23 +781,37 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         return GrowthStop(criterion, self.n_terms, patience, _STEPS_PER_TERM * self.n_terms, enough)
 
     def _certify(
-        self, mixture: Mixture, growth: MixtureGrowth, log_volume: float = 0.0
+        self, mixture: Mixture, growth: MixtureGrowth, log_volume: float = 0.0, far: float = 0.0
     ) -> Certificate:
-        """The lower bound f(v) - ln max S over the hull of fixed atoms: see `mixture_atoms`."""
+        """The lower bound f(v) - ln max S over the hull of fixed atoms: see `mixture_atoms`.
+
+        The rows were centred and scaled; ``far`` is how far they were from 0, in the new units.
+        """
+        n_features = growth.em.X.shape[1] + 16
         em, n = growth.em, len(growth.atoms.centres)
         # The same centres every time, whatever was drawn before.
         centres = draw_rows(n, min(n, _CERTIFIED_CENTRES), np.random.default_rng(0))
-        density = mixture.log_density(em.X)
-        value = log_volume - float(em.weights @ density)
+        joint = mixture.log_joint(em.X)
+        density = log_sum_exp(joint)
+        # -ln v ≥ 1 + ln λ - λv for every λ: any numbers near ln v prove as much as their sums do.
+        mean = dots(em.weights, density)
+        volume = Rounded(np.array(log_volume), np.array(gamma(n_features) * abs(log_volume)))
+        unsure = gamma(len(em.X) + 8) * float(em.weights @ np.abs(density))
+        exact = float(em.weights @ _unsure(mixture, joint, em.X, far))
+        upper = volume - mean.widened(unsure + exact)
+        slope = growth.atoms.log_largest_slope(density, centres)
+        largest = Rounded(np.array(slope), np.array(growth.atoms.slope_error(density, slope, far)))
         start = log_volume - float(em.weights @ growth.start.log_density(em.X))
         where = "the training rows" if len(centres) == n else f"{len(centres)} training rows"
-        return Certificate(
-            np.array([value]),
-            np.array([value - growth.atoms.log_largest_slope(density, centres)]),
+        return Certificate.proved(
+            joined([upper]),
+            joined([volume - mean.widened(unsure) - largest]),
             np.array([2.0 * start]),
             "Frank-Wolfe",
+            trivial=-np.inf,
             over=f"the mixtures of fixed atoms at {where}",
             baseline="the first component alone",
+            remedy="components are too narrow for float64: raise reg_covar, or centre the features",
         )
 
     def _warn_where_floored(self, mixture: Mixture) -> None:
@@ -806,6 +825,34 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
                 "coincide or lie in a plane: its likelihood means little. Remove duplicates or "
                 f"constant features, or raise reg_covar={self.reg_covar:g}."
             )
+
+
+def _unsure(mixture: Mixture, joint: Floats, X: Floats, far: float) -> Floats:
+    """How far ln Σ_k a_k N(x; μ_k, Σ_k) may be from its exact value, for every row.
+
+    With Σ_k = FF', entries of F⁻¹(x - μ_k) are wrong by E = ‖F⁻¹‖(γκ(‖x‖ + ‖μ_k‖) + the rounding of
+    x and μ_k), κ being the condition of F; the exponent by qE + ½E², q = ‖F⁻¹(x - μ_k)‖.
+    """
+    d = X.shape[1]
+    factors = mixture.factors.reshape(mixture.size, -1)
+    if mixture.kind == "full":
+        spans = np.linalg.svd(mixture.factors, compute_uv=False)
+        widest, least = spans.max(axis=1), spans.min(axis=1)
+    else:
+        widest, least = factors.max(axis=1), factors.min(axis=1)
+    reach = float(np.linalg.norm(X, axis=1).max()) + np.linalg.norm(mixture.means, axis=1)
+    moved = d * (gamma(4 * d + 64) * (widest / least) * reach + gamma(8) * far) / least
+    volume = d * (1.0 + np.abs(np.log(least)) + np.abs(np.log(widest)))
+    with np.errstate(divide="ignore"):
+        logs = np.log(mixture.weights)
+    alone = joint - np.where(np.isfinite(logs), logs, 0.0)
+    squares = np.where(np.isfinite(joint), 2.0 * (np.abs(alone) + volume), 0.0)
+    size = np.where(np.isfinite(logs), np.abs(logs), 0.0) + volume
+    error = np.sqrt(squares) * moved + moved**2 + gamma(d + 16) * (squares + size)
+    with np.errstate(over="ignore", invalid="ignore"):
+        shares = np.exp(joint - log_sum_exp(joint)[:, None])
+        terms = np.where(shares > 0, shares * np.expm1(error), 0.0)
+    return np.asarray(1.01 * terms.sum(axis=1) + gamma(mixture.size + 16))
 
 
 def _count(weights: Floats) -> float:

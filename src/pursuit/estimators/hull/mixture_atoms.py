@@ -31,6 +31,7 @@ import numpy as np
 from pursuit._types import Floats, Indices
 from pursuit.linalg import Workers
 from pursuit.objectives import NegativeLogLikelihood
+from pursuit.rounding import gamma
 
 _GROUP_ROWS = 64
 """Rows per group; smaller groups give sharper bounds, fewer line searches and more sums."""
@@ -223,6 +224,22 @@ class GaussianAtoms:
                 slopes = self._log_slopes(density, numbers[order[few]])
                 largest = max(largest, float(slopes.max()))
         return largest
+
+    def slope_error(self, density: Floats, slope: float, far: float) -> float:
+        """How far ln max S may be from its exact value.
+
+        The terms of an exponent are at most 2R²/h² and what belongs to the row and to h, R being
+        the largest distance from 0 and h the smallest bandwidth; S changes by as much, relatively.
+        Rows that were ``far`` from 0 before they were centred are themselves rounded by that.
+        """
+        largest = max(float((self._X**2).sum(axis=1).max()), float((self.centres**2).sum(1).max()))
+        narrow = float(self.bandwidths.min())
+        terms = 2.0 * largest / narrow**2 + float(np.abs(density).max())
+        terms += float(np.abs(self._constants).max())
+        d, m = self._X.shape[1], len(self._X)
+        rounded = gamma(8) * far * np.sqrt(d * largest) / narrow**2
+        error = 1.01 * (gamma(2 * d + 32) * terms + 4.0 * rounded)
+        return float(error + gamma(m + 32) + gamma(16) * abs(slope))
 
     def curvature(self) -> float:
         """M, the largest mean of p²/q² over pairs of atoms (Z02 §4.3); it may be infinite.

@@ -12,13 +12,22 @@ import numpy as np
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.estimators.fit_run import FitRun
-from pursuit.estimators.hull.atoms import AtomSource, AtomSums, kernel_source
+from pursuit.estimators.hull.atoms import (
+    AtomAccuracy,
+    AtomSource,
+    AtomSums,
+    FeatureAccuracy,
+    KernelAccuracy,
+    StoredAtoms,
+    kernel_source,
+)
 from pursuit.estimators.hull.balls import BallProblem, Fold, KinkedBall
 from pursuit.estimators.hull.pursue import HullStop, joined_pieces, pursue_hull, stop_in_time
 from pursuit.gram import kernel_product, kernel_transpose_times
 from pursuit.greedy import CostMeter, Path
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import Workers
+from pursuit.rounding import Rounded, highest, joined
 from pursuit.rows import Sample
 
 _TIME_SHARE = 0.9
@@ -125,6 +134,15 @@ class Pool:
     def prices(self, dual: Floats) -> Floats:
         """Prices of all atoms that the certificate is about."""
         return self.source.prices(dual) if self.complete else self.atoms.prices(dual)
+
+    @cached_property
+    def accuracy(self) -> AtomAccuracy:
+        """How exact sums over the atoms are."""
+        atoms = self.atoms
+        if not isinstance(atoms, RowAtoms):
+            assert isinstance(atoms, StoredAtoms)
+            return FeatureAccuracy(atoms)
+        return KernelAccuracy(atoms.sample, atoms.kernel, self.points, atoms.workers)
 
     def next_rows(self, coefficients: Floats, prices: Floats) -> Indices:
         """Rows of the next pool: those in use, and those of the largest prices."""
@@ -254,27 +272,30 @@ def _pursue_pool(
     excess, small = ball.gap, _GAIN * ball.start_value
     stop = HullStop(problem.n_terms, None, tol)
     stop.max_iter -= sum(len(round_.path) for round_ in rounds)
-    path, alone = pursue_hull(ball, meter, stop, [stop_in_time(run, _TIME_SHARE)], pool.labels)
+    path, _ = pursue_hull(ball, meter, stop, [stop_in_time(run, _TIME_SHARE)], pool.labels)
     fitted = pool.source.predicted(ball.coefficients)
-    value, gain = problem.value(fitted), 0.0
+    upper = problem.value(pool.accuracy.predicted(fitted, ball.coefficients))
+    value, gain = float(upper.value), 0.0
     before = (
         (rounds[-1].certificate.upper, rounds[-1].certificate.lower) if rounds else (np.inf, 0.0)
     )
-    lower, reason = before[1], path.stop_reason
-    if pool.complete:
-        lower = max(lower, alone.lower)
+    bound, reason = Rounded.of(before[1]), path.stop_reason
     if pool.complete or reason not in ("interrupted", "time"):
-        dual = problem.dual(ball, fitted)
+        dual = problem.dual(ball, fitted, pool.complete)
         prices = pool.prices(dual)
-        lower = max(lower, problem.lower_bound(dual, prices, radius))
+        exact = pool.accuracy.prices(prices, dual)
+        bound = highest([bound, problem.lower_bound(dual, exact, radius)])
         gain = radius * float(np.abs(prices).max()) - float(dual @ fitted)
-    certificate = Certificate(
-        np.array([value]),
-        np.array([min(lower, value)]),
+    lower = float(bound.low)
+    certificate = Certificate.proved(
+        joined([upper]),
+        joined([bound]),
         np.array([2.0 * ball.start_value]),
         "dual linear programme" if problem.kinked else "Frank-Wolfe",
         over=f"the l1 ball of radius {radius:g} of {pool.over}",
         baseline="predicting 0",
+        remedy="the radius is beyond what float64 resolves for these atoms: use a smaller one, or "
+        "centre the features",
     )
     gap = certificate.relative_gap
     progress = before[0] - value > small or lower - before[1] > small

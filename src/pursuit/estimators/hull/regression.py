@@ -46,6 +46,7 @@ from pursuit.estimators.kernel_model import (
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.scales import LARGEST, SMALLEST, check_scale, in_range
 from pursuit.estimators.span.search import cluster_centres, estimator_search, with_checked_points
+from pursuit.estimators.warning import kept
 from pursuit.gram import kernel_times
 from pursuit.greedy import CostMeter, Path
 from pursuit.kernels import CountingKernel
@@ -200,7 +201,7 @@ class HullRegressor(
     basis_indices_: Indices
     dual_coef_: Floats
     path_: Path
-    certificate_: Certificate
+    certificate_: Certificate | None
     rate_bound_: Bound | None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -500,7 +501,7 @@ class HullRegressor(
     def _keep(self, fit: BallFit, present: Indices) -> None:
         """Set the attributes of the fitted model."""
         used = np.flatnonzero(fit.coefficients)
-        self.certificate_, self.rate_bound_ = fit.certificate, fit.rate_bound
+        self.certificate_, self.rate_bound_ = kept(fit.certificate), fit.rate_bound
         self.n_terms_, self.dual_coef_ = len(used), fit.coefficients[used]
         self.path_, self.basis_indices_ = fit.path, fit.pool.labels[used]
         points = fit.pool.points

@@ -44,9 +44,10 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.kernel_model import BasisModel, ScoredRows, in_precision_of_rows, lazily
+from pursuit.estimators.lp.certify import StoredMachine, machine_certificate
 from pursuit.estimators.lp.growth import POOL, Growth
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.estimators.warning import warn
+from pursuit.estimators.warning import kept, warn
 from pursuit.greedy import Path
 from pursuit.kernels import CountingKernel
 from pursuit.rows import RowSource, Sample, SelectedRows, draw_rows, source_numbers
@@ -94,7 +95,7 @@ class LPMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstimator):
     dual_coef_: Floats
     intercept_: Any
     objective_: float
-    certificate_: Certificate
+    certificate_: Certificate | None
     path_: Path
     n_iter_: int
     _single_output: bool
@@ -106,12 +107,14 @@ class LPMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstimator):
         sample: Sample,
         present: Indices,
         losses: list[LinearLosses],
+        scaled: list[LinearLosses],
         shifts: Floats,
         spreads: Floats,
     ) -> None:
         """Solve for the losses of the sample, one per output, and store the model.
 
-        0 and 1 in the losses are ``shifts`` and ``shifts + spreads`` in units of y.
+        0 and 1 in the scaled losses, which are solved for, are ``shifts`` and ``shifts + spreads``
+        in units of y.
         """
         search, rows = resolve_search(self.search, _SEARCHES), sample.rows
         self.kernel_ = self._given_kernel()
@@ -122,7 +125,7 @@ class LPMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstimator):
             run.begin("grow")
             growth = Growth(
                 rows,
-                losses,
+                scaled,
                 spreads,
                 kernel,
                 run,
@@ -136,24 +139,27 @@ class LPMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstimator):
                 reason = growth.round()
                 if self.verbose > 1:
                     print(f"[{type(self).__name__}] {growth}", flush=True)
-        chosen, a, b = growth.model()
+            chosen, a, b = growth.model()
+            b = shifts + spreads * b
+            model = StoredMachine(rows.take(chosen), a, b)
+            found = machine_certificate(losses, model, growth.duals(), rows, kernel, run.workers)
         self.path_ = growth.path(reason)
-        self.certificate_ = growth.certificate()
-        self.objective_ = self.certificate_.upper
+        self.path_.gap[-1:] = found.relative_gap
+        self.certificate_ = kept(found)
+        self.objective_ = found.upper
         self.n_iter_ = len(self.path_)
         self.basis_indices_ = present[chosen]
         self.basis_ = None if reads_matrix(self) else rows.take(chosen)
         self.n_basis_ = len(chosen)
         self._keep_bound_basis(kernel)
         self.dual_coef_ = a[:, 0] if self._single_output else a
-        b = shifts + spreads * b
         self.intercept_ = float(b[0]) if self._single_output else b
         self._n_outputs = len(b)
         if reason == "no gain":
             warn(
                 f"tol={self.tol} is beyond the rounding of the linear programmes: no kernel "
                 "function would bring a gain, and the gap that is left is "
-                f"{self.certificate_.gap:.3g} of {self.certificate_.upper:.6g}. Raise tol, scale "
+                f"{found.gap:.3g} of {found.upper:.6g}. Raise tol, scale "
                 "the features or the kernel, or use a smaller C.",
                 ConvergenceWarning,
             )
@@ -376,7 +382,8 @@ class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
         self._single_output = signs.shape[1] == 1
         losses = [LinearLosses.hinge(column, slopes) for column in signs.T]
         sample = _present_sample(rows, present, signs, weights)
-        self._fit_losses(X, sample, present, losses, np.zeros(len(losses)), np.ones(len(losses)))
+        plain = np.zeros(len(losses)), np.ones(len(losses))
+        self._fit_losses(X, sample, present, losses, losses, *plain)
         return self
 
     @in_precision_of_rows
@@ -554,12 +561,14 @@ class LPMachineRegressor(MultiOutputMixin, ScoredRows, GradientModel, RegressorM
         spreads[spreads == 0.0] = 1.0
         weights = weights[present]
         slopes = float(self.C) * weights
-        losses = [
-            LinearLosses.tube((column - shift) / spread, slopes, float(self.epsilon) / spread)
+        epsilon = float(self.epsilon)
+        losses = [LinearLosses.tube(column, slopes, epsilon) for column in Y.T]
+        scaled = [
+            LinearLosses.tube((column - shift) / spread, slopes, epsilon / spread)
             for column, shift, spread in zip(Y.T, shifts, spreads, strict=True)
         ]
         sample = _present_sample(rows, present, Y, weights)
-        self._fit_losses(X, sample, present, losses, shifts, spreads)
+        self._fit_losses(X, sample, present, losses, scaled, shifts, spreads)
         return self
 
     @in_precision_of_rows

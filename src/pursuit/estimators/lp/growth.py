@@ -51,8 +51,9 @@ class Machine:
     """The linear programme of one output, and what is known of it.
 
     ``zero`` is the objective of the best constant, ``upper`` that of the present model, and
-    ``lower`` a bound on the minimum over the columns of all rows. The centre is the dual point with
-    the best bound so far; ``centre_prices`` is None until a dual point has been priced.
+    ``lower`` a bound on the minimum over the columns of all rows, as computed; ``proof`` is its
+    dual point. The centre is the dual point with the best bound so far; ``centre_prices`` is None
+    until a dual point has been priced.
     """
 
     losses: LinearLosses
@@ -67,6 +68,7 @@ class Machine:
     centre_bound: float = 0.0
     upper: float = np.inf
     lower: float = 0.0
+    proof: Floats = field(default_factory=lambda: np.empty(0))
     closed: bool = False
     iterations: int = 0
 
@@ -200,7 +202,7 @@ class Growth:
         reason = self._judge(self._out_of_budget())
         if reason is None and not self._extend():
             reason = self._judge("n_basis")
-        certificate = self.certificate()
+        certificate = self.expected()
         self._log.append(
             {
                 "sizes": size,
@@ -234,8 +236,8 @@ class Growth:
         arrays["iterations"] = np.cumsum(arrays["iterations"])
         return Path(index=np.full(len(self._log), -1), stop_reason=reason, **arrays)
 
-    def certificate(self) -> Certificate:
-        """What is proved, in units of y."""
+    def expected(self) -> Certificate:
+        """What is expected to be proved, in units of y: values as computed."""
         uppers, lowers, zeros = (
             self._units * np.array([getattr(machine, name) for machine in self.machines])
             for name in ("upper", "lower", "zero")
@@ -249,6 +251,13 @@ class Growth:
             reference="the linear programme with the kernel functions at all rows",
             baseline="the best constant",
         )
+
+    def duals(self) -> list[Floats]:
+        """The dual points that prove most, in units of the losses that were given."""
+        return [
+            (machine.proof if machine.proof.size else 0.0 * machine.losses.gain) / self._scale
+            for machine in self.machines
+        ]
 
     def model(self) -> tuple[Indices, Floats, Floats]:
         """Rows of the kernel functions in use, their coefficients, and the intercepts.
@@ -297,7 +306,8 @@ class Growth:
             self._price("all-prices")
         for output in self._open():
             machine = self.machines[output]
-            machine.lower = max(machine.lower, machine.bound())
+            if machine.bound() > machine.lower or not machine.proof.size:
+                machine.lower, machine.proof = machine.bound(), machine.centre_dual
             machine.closed = self._done(output)
         if self._open():
             if self._pooled:

@@ -47,6 +47,7 @@ from pursuit.estimators.maps.landmarks import (
     choose_landmarks,
     own_points,
     project,
+    trace_rounding,
 )
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.span.search import refuse_centres
@@ -220,6 +221,7 @@ class GreedyFeatureMap(
     components_: Any
     normalization_: Floats
     residual_trace_: float
+    _trace_rounding: float
     trace_: float
     path_: Path
     stop_bound_: Bound | None
@@ -326,6 +328,9 @@ class GreedyFeatureMap(
             self._fitted_type = self._feature_type(X)
             self._sampling_seed, self._n_sampled = [*run.seeds, 1], plan.subset_size
             self._store(landmarks, whitener, projection, present, rows.n_rows)
+            self._trace_rounding = trace_rounding(
+                whitener, landmarks.pivots.pool.items, sample, kernel, run.workers
+            )
             if plan.projection == "column":
                 run.begin("sample")
                 self._sampled = self._sampled_squares(sample, kernel, None, run.workers)
@@ -428,7 +433,8 @@ class GreedyFeatureMap(
         delta : float, default 0.05
             Probability with which a sampled bound may fail.
         norm : {"trace", "frobenius"}, optional
-            ``"trace"`` is Σ w_i ‖k_i - k̃_i‖² in function space, which is known exactly;
+            ``"trace"`` is Σ w_i ‖k_i - k̃_i‖² in function space, known up to rounding, which is
+            added;
             ``"frobenius"`` is Σ_ij w_i w_j (K - K̃)_ij², bounded from a sample of its columns
             (Corollary 3 in Serfling's form). By default that of the projection.
         X, sample_weight
@@ -455,7 +461,7 @@ class GreedyFeatureMap(
                 name="Smola & Schölkopf 2000, eq. (22)",
                 quantity="the residual trace",
                 size=np.array([n], dtype=np.intp),
-                value=np.array([self.residual_trace_]),
+                value=np.array([self.residual_trace_ + self._trace_rounding]),
                 trivial=self.trace_,
             )
         if X is not None:

@@ -28,6 +28,7 @@ from pursuit.gram import (
     kernel_product,
     residual_squares,
 )
+from pursuit.gram.arithmetic import RowArithmetic
 from pursuit.greedy import (
     BoundBelow,
     CostMeter,
@@ -56,6 +57,7 @@ from pursuit.objectives import (
     Rule,
     checked_bound,
 )
+from pursuit.rounding import gamma
 from pursuit.rows import Sample
 
 RULES = ("function", "frobenius", "column", "diagonal", "random-pivot", "feature-analysis")
@@ -571,3 +573,29 @@ def _with_limits(kind: str, pivots: Pivots, T: Floats | None, squares: Floats) -
     trace, largest = float(squares.sum()), float(squares.max(initial=0.0))
     limits = largest * pivots.trace, trace * pivots.trace
     return Projection(kind, pivots.pool.index, T, trace, *limits)
+
+
+def trace_rounding(
+    whitener: Floats, points: Any, sample: Sample, kernel: CountingKernel, workers: Workers
+) -> float:
+    """How much larger Σw(k(x, x) - ‖projection of k_x‖²) may be than it was computed.
+
+    With W as stored, s = √k(z, z) of the landmarks, ρ = ‖|W|s‖, ε the rounding of products with
+    kernel values and η ≥ ‖WK_SSW' - 1‖, what is computed of ‖projection of k_x‖² is at most
+    (√k(x, x)(1 + ερ))²/(1 - η) and off by 2ερ + 2η of k(x, x).
+    """
+    known = RowArithmetic.of(sample.rows, kernel, workers)
+    total = float(sample.weights @ known.sizes**2)
+    n = len(whitener)
+    share = 4.0 * known.error.share + gamma(4 * n + sample.n_rows + 16)
+    if not n or not np.isfinite(share):
+        return share * total if np.isfinite(share) else total
+    items = known.among(points)
+    rate = 2.0 * items.error.of_terms(n)
+    reach = float(np.linalg.norm(np.abs(whitener) @ items.sizes)) * (1.0 + 1e-6)
+    gram = whitener @ items.K @ whitener.T
+    gram[np.diag_indices_from(gram)] -= 1.0
+    eta = 1.01 * float(np.linalg.norm(gram)) + rate * reach**2
+    # Of a map that is too far from orthonormal nothing is known but that it projects.
+    lost = share + 2.5 * rate * reach + 2.5 * eta
+    return min(lost, 1.0) * total if np.isfinite(lost) else total

@@ -16,6 +16,7 @@ from pursuit.greedy import CostMeter, Pursuit
 from pursuit.greedy.loop import Candidates
 from pursuit.linalg import EPS, NotPositiveDefiniteError, Workers
 from pursuit.objectives import QuadraticPursuit
+from pursuit.rounding import Rounded, dots, gamma
 
 _OPERATOR_BLOCK = 64
 """Columns of an operator computed and kept at a time; more need fewer products and more memory."""
@@ -143,12 +144,15 @@ def as_columns(H: Any, name: str = "H") -> Columns:
     if sparse.issparse(matrix):
         known = MatrixColumns(matrix)
         turned = known.matrix - known.matrix.T
-        _check_entries(known.matrix.data, np.abs(turned.data).max(initial=0.0), name)
-        return known
+        asymmetry = float(np.abs(turned.data).max(initial=0.0))
+        _check_entries(known.matrix.data, asymmetry, name)
+        # What is proved is proved of a symmetric matrix.
+        return MatrixColumns(known.matrix - 0.5 * turned) if asymmetry > 0.0 else known
     dense = np.ascontiguousarray(matrix, dtype=np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
-        _check_entries(dense, float(np.abs(dense - dense.T).max()), name)
-    return MatrixColumns(dense)
+        asymmetry = float(np.abs(dense - dense.T).max())
+    _check_entries(dense, asymmetry, name)
+    return MatrixColumns(0.5 * (dense + dense.T) if asymmetry > 0.0 else dense)
 
 
 def _check_entries(numbers: Floats, asymmetry: float, name: str) -> None:
@@ -183,20 +187,20 @@ def _blocks(index: Indices) -> list[Indices]:
 class Evaluated:
     """q(x) = ½x'Hx - b'x and b - Hx for an x of few terms, with bounds on their rounding."""
 
-    value: float
-    rounding: float
-    residual: Floats
-    residual_rounding: Floats
+    value: Rounded
+    residual: Rounded
 
 
 def evaluate(H: Columns, b: Floats, support: Indices, x: Floats) -> Evaluated:
     """Evaluate value and residual from the columns of the support."""
-    block = H.columns(support)
-    product, absolute = x @ block, np.abs(x) @ np.abs(block)
-    share = (2 * len(support) + 8) * EPS
-    value = float(x @ (0.5 * product[support] - b[support]))
-    size = float(np.abs(x) @ (0.5 * absolute[support] + np.abs(b[support])))
-    return Evaluated(value, share * size, b - product, share * (absolute + np.abs(b)))
+    return _evaluated(H.columns(support), b, support, x)
+
+
+def _evaluated(block: Floats, b: Floats, support: Indices, x: Floats) -> Evaluated:
+    """The same, given these columns as the rows of a block."""
+    absolute = np.abs(x) @ np.abs(block)
+    product = Rounded.of(x @ block).widened(gamma(len(support) + 2) * absolute)
+    return Evaluated(dots(x, 0.5 * product[support] - b[support]), b - product)
 
 
 class ExactBound:
@@ -209,9 +213,9 @@ class ExactBound:
 
     def advance(self, n: int) -> float:
         """The bound, which does not depend on n."""
-        return self._lower
+        return float(self._lower.value)
 
-    def proved(self) -> float:
+    def proved(self) -> Rounded:
         """The bound."""
         return self._lower
 
@@ -244,12 +248,10 @@ class ShiftCompanion:
         """The bound that a value of the companion gives."""
         return companion_lower_bound(value, 1.0, self._constant)
 
-    def proved(self, support: Indices, v: Floats) -> float:
+    def proved(self, support: Indices, v: Floats) -> Rounded:
         """The bound from q(v) and b - Hv, sums in which nothing cancels."""
         point = evaluate(self._H, self._b, support, v)
-        residual = np.abs(point.residual) + point.residual_rounding
-        lower = residual_lower_bound(point.value - point.rounding, residual, self._shift)
-        return lower - 4 * EPS * abs(lower)
+        return residual_lower_bound(point.value, point.residual, self._shift)
 
     def refusal(self) -> ValueError:
         """The error for a negative pivot."""
@@ -271,11 +273,10 @@ class GivenCompanion:
         """The bound that a value of the companion gives."""
         return companion_lower_bound(value, self._scale, self._constant)
 
-    def proved(self, support: Indices, z: Floats) -> float:
+    def proved(self, support: Indices, z: Floats) -> Rounded:
         """The bound from q*(z), evaluated again."""
         point = evaluate(self._H, self.linear, support, z)
-        lower = self.lower_bound(point.value + point.rounding)
-        return lower - 4 * EPS * (abs(self._constant) + abs(self._scale * point.value))
+        return companion_lower_bound(point.value, self._scale, self._constant)
 
     def refusal(self) -> ValueError:
         """The error for a negative pivot."""
@@ -316,7 +317,7 @@ class SecondPursuit:
             raise self._companion.refusal() from error
         return self._companion.lower_bound(self._objective.value)
 
-    def proved(self) -> float:
+    def proved(self) -> Rounded:
         """The bound that the present coefficients prove, rounding included."""
         chosen = self._objective.chosen
         return self._companion.proved(chosen, self._objective.coefficients()[:, 0])
@@ -341,7 +342,7 @@ def unbounded(detail: str) -> ValueError:
     )
 
 
-def exact_lower_bound(H: Floats, b: Floats) -> float:
+def exact_lower_bound(H: Floats, b: Floats) -> Rounded:
     """min ½x'Hx - b'x by an eigenvalue decomposition, O(n³), less a bound on its rounding.
 
     Eigenvalues within 8nε of 0, relative to the largest, count as 0. With v the minimiser found, s
@@ -361,7 +362,7 @@ def exact_lower_bound(H: Floats, b: Floats) -> float:
     kept = eigenvalues > cutoff
     parts, size = U.T @ b, float(np.linalg.norm(b))
     if size == 0.0:
-        return 0.0
+        return Rounded.of(0.0)
     outside = float(np.linalg.norm(parts[~kept]))
     smallest = float(eigenvalues[kept][0]) if kept.any() else largest
     if not kept.any() or outside > (
@@ -369,13 +370,8 @@ def exact_lower_bound(H: Floats, b: Floats) -> float:
     ):
         raise unbounded(f"a part of relative size {outside / size:.2g} lies outside")
     v = U[:, kept] @ (parts[kept] / eigenvalues[kept])
-    product, absolute = H @ v, np.abs(H) @ np.abs(v)
-    share = (2 * n + 8) * EPS
-    value = float(v @ (0.5 * product - b))
-    value -= share * float(np.abs(v) @ (0.5 * absolute + np.abs(b)))
-    residual = np.abs(b - product) + share * (absolute + np.abs(b))
-    lower = residual_lower_bound(value, residual, smallest - 0.5 * cutoff)
-    return lower - 4 * EPS * abs(lower)
+    point = _evaluated(H, b, np.arange(n), v)
+    return residual_lower_bound(point.value, point.residual, smallest - 0.5 * cutoff)
 
 
 def definite_slack(H: Floats) -> float:

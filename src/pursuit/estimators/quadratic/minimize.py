@@ -30,10 +30,12 @@ from pursuit.estimators.quadratic.columns import (
     unbounded,
 )
 from pursuit.estimators.scales import in_range
+from pursuit.estimators.warning import kept
 from pursuit.greedy import AllCandidates, CostMeter, FreshSubset, GapBelow, MaxSize, Path, Pursuit
 from pursuit.greedy.loop import Candidates
 from pursuit.linalg import NotPositiveDefiniteError, Workers
 from pursuit.objectives import QuadraticPursuit
+from pursuit.rounding import joined
 
 EXACT_VARIABLES = 2000
 """Up to this many variables an array or a sparse matrix is decomposed, which takes O(n³).
@@ -228,25 +230,29 @@ def _solution(
     coef = np.zeros(n)
     if len(chosen):
         coef[chosen] = objective.coefficients()[:, 0]
-    value = evaluate(matrix, b, chosen, coef[chosen]).value
-    certificate = None
+    upper = evaluate(matrix, b, chosen, coef[chosen]).value
+    value, certificate = float(upper.value), None
     if lower is not None:
-        least = lower.proved()
+        bound = lower.proved()
+        least = float(bound.low)
         if least > value + 1e-6 * abs(least):
             raise ValueError(
                 f"the lower bound {least:.6g} lies above the value {value:.6g} of a vector: shift "
                 "or companion does not belong to this H and b."
             )
-        certificate = Certificate(
-            np.array([value]),
-            np.array([least]),
+        found = Certificate.proved(
+            joined([upper]),
+            joined([bound]),
             np.zeros(1),
             lower.kind,
+            trivial=-np.inf,
             over=_ALL,
             baseline="x = 0",
+            remedy="H is too close to singular for float64: add a multiple of the identity",
         )
+        certificate = kept(found)
         gap = path.gap.copy()
-        gap[-1:] = certificate.relative_gap
+        gap[-1:] = found.relative_gap
         path = replace(path, gap=gap)
     return QuadraticSolution(coef, chosen, value, path, certificate, matrix.n_columns)
 

@@ -12,10 +12,12 @@ from numpy.typing import DTypeLike, NDArray
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate, diagonal_quadratic
-from pursuit.gram import kernel_features, kernel_product
+from pursuit.gram import kernel_features
+from pursuit.gram.arithmetic import RowArithmetic
 from pursuit.greedy import CostMeter, Pool, Problem, kernel_matrix
 from pursuit.kernels import CountingKernel, Kernel
 from pursuit.linalg import NotPositiveDefiniteError, Workers, invert_lower, robust_cholesky
+from pursuit.rounding import Rounded, dots, gamma, weight
 from pursuit.rows import RowSource, SelectedRows, as_rows, len_items
 
 STORED_BYTES = 1 << 30
@@ -199,7 +201,17 @@ class DualProblem(Protocol):
         """The model of :meth:`zero_value`, in words."""
         ...
 
-    def value(self, fitted: Floats, squared_norms: Floats) -> Floats:
+    @property
+    def trivial(self) -> float:
+        """What the minimum cannot be below; -∞ where nothing is known."""
+        ...
+
+    @property
+    def remedy(self) -> str:
+        """What to do where rounding leaves nothing to say."""
+        ...
+
+    def value(self, fitted: Any, squared_norms: Any) -> Rounded:
         """P for each column, from values at the rows and ‖f‖²."""
         ...
 
@@ -208,10 +220,10 @@ class DualProblem(Protocol):
         ...
 
     def feasible(self, a: Floats) -> Floats:
-        """A dual point made feasible."""
+        """A dual point made feasible, exactly; NaN where that is not possible."""
         ...
 
-    def lower_bound(self, a: Floats, quadratic: Floats) -> Floats:
+    def lower_bound(self, a: Floats, quadratic: Rounded) -> Rounded:
         """A bound on the minimum from a feasible a, and from a'Ka or an upper bound of it."""
         ...
 
@@ -233,71 +245,195 @@ class DualPass:
     product: Floats
 
 
+@dataclass(frozen=True)
+class StoredFunction:
+    """f + b as a model keeps it, evaluated at all rows.
+
+    Attributes
+    ----------
+    values : Rounded of shape (n_rows, n_outputs)
+        f at the rows.
+    shifts : array of shape (n_outputs,)
+        b.
+    squared_norms : Rounded of shape (n_outputs,)
+        ‖f‖².
+    arithmetic : RowArithmetic
+        That of the rows.
+    """
+
+    values: Rounded
+    shifts: Floats
+    squared_norms: Rounded
+    arithmetic: RowArithmetic
+
+    @property
+    def fitted(self) -> Rounded:
+        """f + b at the rows."""
+        return self.values + self.shifts
+
+    @classmethod
+    def of(
+        cls,
+        points: Any,
+        coefficients: Floats,
+        shifts: Floats,
+        rows: RowSource,
+        kernel: CountingKernel,
+        workers: Workers,
+        meter: CostMeter | None = None,
+    ) -> StoredFunction:
+        """Σ_j β_j k(·, z_j) + b, by a pass over the rows."""
+        arithmetic = RowArithmetic.of(rows, kernel, workers)
+        n, n_outputs = coefficients.shape
+        values = Rounded.of(np.zeros((rows.n_rows, n_outputs)))
+        norms = Rounded.of(np.zeros(n_outputs))
+        if n:
+            items = arithmetic.among(points)
+            values = arithmetic.times(items, coefficients)
+            norms = items.squared_norms(coefficients)
+            if meter is not None:
+                meter.passes += 1
+        return cls(values, shifts, norms, arithmetic)
+
+
 def exact_certificate(
     problem: DualProblem,
-    fitted: Floats,
-    squared_norms: Floats,
+    function: StoredFunction,
     dual: Floats,
-    rows: RowSource,
-    kernel: CountingKernel,
-    workers: Workers,
     meter: CostMeter | None = None,
 ) -> tuple[Certificate, DualPass]:
+    """The certificate of a function from a dual point, by :func:`exact_lower_bound`."""
+    lower, product = exact_lower_bound(problem, function.arithmetic, dual, meter)
+    return proved(problem, function, lower, EXACT_PASS), product
+
+
+EXACT_PASS = "exact pass"
+
+
+def exact_lower_bound(
+    problem: DualProblem,
+    known: RowArithmetic,
+    dual: Floats,
+    meter: CostMeter | None = None,
+) -> tuple[Rounded, DualPass]:
     """One product of the full kernel matrix of the support vectors with the dual point.
 
     O(n_support²) kernel entries, O(n_support) memory, always in float64.
     """
     a = problem.feasible(dual)
-    support = np.flatnonzero(a.any(axis=1))
-    product = kernel_product(held(rows, support), kernel, a[support], workers)
+    support = np.flatnonzero((a != 0).any(axis=1))
+    some = RowArithmetic.of(held(known.rows, support), known.kernel, known.workers)
+    product = some.product(a[support])
     if meter is not None:
-        meter.passes += len(support) / max(rows.n_rows, 1)
-    lower = problem.lower_bound(a, np.einsum("io,io->o", a[support], product))
-    found = _certificate(problem, fitted, squared_norms, lower, "exact pass")
-    return found, DualPass(support, a[support], product)
+        meter.passes += len(support) / max(known.rows.n_rows, 1)
+    lower = problem.lower_bound(a, dots(a[support], product))
+    return lower, DualPass(support, a[support], product.value)
 
 
 def diagonal_certificate(
     problem: DualProblem,
-    fitted: Floats,
-    squared_norms: Floats,
+    function: StoredFunction,
     dual: Floats,
+    span: Span,
     features: SpanFeatures,
-    diagonal: Floats,
-    workers: Workers,
 ) -> Certificate | None:
     """From a'Ka ≤ ‖V'a‖² + (Σ|a|√d)², d = k(x, x) - ‖V_x‖²: no kernel entry beyond the diagonal.
 
-    Entries of V are stored with a relative error u, so ‖V'a‖ may be uΣ|a|‖V_x‖ more than it seems,
-    and ‖V_x‖² 2u‖V_x‖² less. None where it leaves open whether the minimum is half of what the
-    model has.
+    None where it leaves open whether the minimum is half of what the model has.
     """
     a = problem.feasible(dual)
+    workers = function.arithmetic.workers
     inner = np.zeros((features.n, problem.n_outputs))
     blocks = Workers.slices(features.n_rows, 1024)
     for part in workers.map(lambda r: features.span_only(r).T.astype(float) @ a[r], blocks):
         inner += part
-    squares, roundoff = features.squares(workers), float(np.finfo(features.dtype).eps)
-    lengths = np.linalg.norm(inner, axis=0) + roundoff * (np.sqrt(squares) @ np.abs(a))
-    residual = diagonal - (1.0 - 2.0 * roundoff) * squares
-    quadratic = diagonal_quadratic(lengths**2, a, residual)
-    lower = problem.lower_bound(a, quadratic)
-    found = _certificate(problem, fitted, squared_norms, lower, "diagonal")
+    accuracy = FeatureAccuracy.of(span, features.dtype, function.arithmetic)
+    if accuracy is None:
+        return None
+    lengths = np.sqrt(features.squares(workers))
+    quadratic = diagonal_quadratic(
+        accuracy.outer_squares(inner, a, lengths), a, accuracy.missed(lengths)
+    )
+    lower = problem.lower_bound(a, Rounded.of(quadratic))
+    found = proved(problem, function, lower, "diagonal")
     return found if found.lower >= 0.5 * found.upper else None
 
 
-def _certificate(
-    problem: DualProblem, fitted: Floats, squared_norms: Floats, lower: Floats, kind: str
+@dataclass(frozen=True)
+class FeatureAccuracy:
+    """What features V_x = Wk_S(x), as computed and stored, say of exact ones.
+
+    With W as it is stored and η ≥ ‖WK_SSW' - 1‖, K_SS⁻¹ lies between W'W/(1 + η) and W'W/(1 - η).
+    Entries of Wk_S(x) are wrong by (ε + γ)s(x)(|W|s)_j, ε being the kernel's share: ρ = ‖|W|s‖
+    times (ε + γ)s(x) in all. Storage adds a share of ‖V_x‖.
+
+    Attributes
+    ----------
+    arithmetic : RowArithmetic
+        That of the rows.
+    n : int
+        Number of features.
+    moved, eta, stored : float
+        (ε + γ)ρ, η, and the share of storage.
+    """
+
+    arithmetic: RowArithmetic
+    n: int
+    moved: float
+    eta: float
+    stored: float
+
+    @classmethod
+    def of(cls, span: Span, dtype: DTypeLike, arithmetic: RowArithmetic) -> FeatureAccuracy | None:
+        """None where W is too far from an inverse to say anything."""
+        stored = float(np.finfo(dtype).eps)
+        if not len(span):
+            return cls(arithmetic, 0, 0.0, 0.0, stored)
+        W, items = span.whitener, arithmetic.among(span.pool.items)
+        reaches = np.abs(W) @ items.sizes
+        reach = float(np.linalg.norm(reaches)) * (1.0 + gamma(2 * len(W) + 8))
+        rate = 2.0 * items.error.of_terms(len(W))
+        gram = W @ items.K @ W.T
+        gram[np.diag_indices_from(gram)] -= 1.0
+        eta = 1.01 * float(np.linalg.norm(gram)) + rate * reach**2
+        return cls(arithmetic, len(W), rate * reach, eta, stored) if eta <= 0.5 else None
+
+    def outer_squares(self, inner: Floats, a: Floats, lengths: Floats) -> Floats:
+        """q'K_SS⁻¹q or more for q = K_Sx a, from V'a as computed and ‖V_x‖."""
+        storage = self.stored + gamma(len(a) + 8)
+        length = np.linalg.norm(inner, axis=0) + storage * weight(lengths, a)
+        length = length + self.moved * weight(self.arithmetic.sizes, a)
+        return np.asarray(length**2 * ((1.0 + gamma(self.n + 16)) / (1.0 - self.eta)))
+
+    def missed(self, lengths: Floats) -> Floats:
+        """k(x, x) - k_S(x)'K_SS⁻¹k_S(x) or more for every row, from ‖V_x‖."""
+        share = self.arithmetic.error.share + gamma(16)
+        known = self.arithmetic
+        diagonal = np.concatenate([known.kernel.diag(items) for _, items in known.rows.blocks()])
+        least = (1.0 - self.stored - gamma(self.n + 16)) * lengths
+        inside = np.maximum(least - self.moved * known.sizes, 0.0) ** 2 / (1.0 + self.eta)
+        return np.asarray(diagonal * (1.0 + 2.0 * share) - inside * (1.0 - gamma(16)))
+
+
+def proved(
+    problem: DualProblem,
+    function: StoredFunction,
+    lower: Rounded,
+    kind: str,
+    minimum_upper: Rounded | None = None,
 ) -> Certificate:
-    upper = problem.value(fitted, squared_norms)
-    return Certificate(
-        upper,
+    """The certificate of a function from a lower bound, in the words of its problem."""
+    return Certificate.proved(
+        problem.value(function.fitted, function.squared_norms),
         lower,
         2.0 * problem.zero_value(),
         kind,
+        minimum_upper=minimum_upper,
+        trivial=problem.trivial,
         over=problem.over,
         reference=problem.reference,
         baseline=problem.baseline,
+        remedy=problem.remedy,
     )
 
 

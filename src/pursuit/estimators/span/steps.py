@@ -25,6 +25,7 @@ from pursuit.gram import (
     StreamedProducts,
     kernel_diagonal,
 )
+from pursuit.gram.arithmetic import RowArithmetic
 from pursuit.greedy import (
     Choice,
     Deadline,
@@ -43,6 +44,7 @@ from pursuit.greedy import (
 )
 from pursuit.linalg import StepwiseSolution
 from pursuit.objectives import LassoPursuit, PlanePursuit, RefittedPlanePursuit, SpanPursuit
+from pursuit.rounding import Rounded, dots, joined
 from pursuit.rows import BLOCK_ROWS, distinct_rows
 from pursuit.solvers import bounded_least_squares
 
@@ -170,7 +172,8 @@ class _Stop:
     def __call__(self, pursuit: Pursuit) -> str | None:
         """Reason tol or n_basis."""
         objective = cast(LassoPursuit, pursuit.objective)
-        gap = relative_gap(objective.value, objective.lower, self._norm)
+        rounding = float(objective.bound.error)
+        gap = relative_gap(objective.value, objective.lower, self._norm, rounding)
         pursuit.recorder.record_gap(gap)
         if self._tol is not None and gap <= self._tol:
             return "tol"
@@ -188,12 +191,16 @@ def fit_penalised(
 
     after_step = begin("choose", plan.n_basis)
     diagonal = kernel_diagonal(sample.rows, problem.kernel)
+    known = RowArithmetic.of(sample.rows, problem.kernel, problem.workers)
+    # Kernels that are inner products may be multiplied by way of their features.
+    terms = sample.n_rows + known.extent.n_features + 8
     objective = LassoPursuit(
         KernelMatrix(sample.rows, problem.kernel, problem.workers, after_pass=count),
-        diagonal,
+        known.sizes,
         sample.targets[:, 0],
         sample.weights,
         problem.noise,
+        known.error.of_terms(terms),
         solve=bounded_least_squares,
     )
     rules: list[StopRule] = [
@@ -203,11 +210,29 @@ def fit_penalised(
         *([] if plan.max_time is None else [Deadline(plan.max_time)]),
     ]
     path = Pursuit(objective, problem.meter, every_step=True).run(rules, after_step)
-    value, lower = np.array([objective.value]), np.array([objective.lower])
-    certificate = Certificate(value, lower, np.array([norm]), "dual point", over=_OVER)
     pool = Pool.of_rows(sample, objective.held)
+    certificate = Certificate.proved(
+        joined([_penalised_value(objective, pool, problem, known)]),
+        joined([objective.bound]),
+        np.array([norm]),
+        "dual point",
+        over=_OVER,
+        remedy=f"alpha={problem.noise:.3g} is below what float64 resolves for this kernel and "
+        "these rows: raise alpha, or centre the features",
+    )
     trace = float(sample.weights @ diagonal)
     return StepFit(pool, _sum_of_terms(objective, pool, problem, norm), path, trace), certificate
+
+
+def _penalised_value(
+    objective: LassoPursuit, pool: Pool, problem: Problem, known: RowArithmetic
+) -> Rounded:
+    """½Σw(y - f)² + α‖a‖₁ of the terms that are kept."""
+    sample, a = problem.sample, objective.coefficients[objective.held]
+    fitted = known.times(known.among(pool.items), a[:, None])[:, 0]
+    residual = sample.targets[:, 0] - fitted
+    squares = dots(sample.weights, residual * residual)
+    return 0.5 * squares + problem.noise * Rounded.of(np.abs(a)).sum()
 
 
 def _sum_of_terms(

@@ -560,8 +560,10 @@ class LowRankSVR(ScoredRows, GradientModel, RegressorMixin, LowRankMachine):
         Y = targets.reshape(len(targets), -1)
         mean = (weights / weights.sum()) @ Y
         problem = self._problem(Y - mean, weights)
-        end = self._fit_machine(X, rows, problem.targets, weights, problem, _RIDGE / self.C)
-        self.intercept_ = self.intercept_ + mean
+        stated = self._problem(Y, weights)
+        end = self._fit_machine(
+            X, rows, problem.targets, weights, problem, _RIDGE / self.C, mean, stated
+        )
         self.n_support_ = np.array([len(self.support_)])
         self._report_end(*end, f"C={self.C!r}")
         return self

@@ -46,6 +46,7 @@ from pursuit.estimators.span.features import (
     Span,
     SpanFeatures,
     SpanFunction,
+    StoredFunction,
     diagonal_certificate,
     exact_certificate,
     held,
@@ -58,8 +59,8 @@ from pursuit.estimators.span.search import (
     with_checked_points,
 )
 from pursuit.estimators.svm.problem import MachineProblem
-from pursuit.estimators.warning import warn
-from pursuit.gram import kernel_times, kernel_transpose_times
+from pursuit.estimators.warning import kept, warn
+from pursuit.gram import kernel_transpose_times
 from pursuit.greedy import CostMeter, MaxSize, Path, Pool, Problem, Pursuit, kernel_matrix
 from pursuit.kernels import KernelGradient, kernel_gradient, without_white
 from pursuit.linalg import Workers
@@ -184,6 +185,8 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
         weights: Floats,
         problem: MachineProblem,
         ridge: float,
+        shift: Floats | float = 0.0,
+        stated: MachineProblem | None = None,
     ) -> tuple[FitRun, bool]:
         """Choose a basis for these targets, fit the machine in its span, and store it.
 
@@ -199,6 +202,11 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
             What is fitted, on the same rows.
         ridge : float
             The σ² of that choice.
+        shift : array of shape (n_outputs,) or float
+            What is added to the intercepts that were fitted.
+        stated : MachineProblem, optional
+            The problem of the machine with these intercepts, which is certified; by default that
+            which is fitted.
 
         Returns
         -------
@@ -209,9 +217,10 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
         """
         plan = self._plan(rows.n_rows)
         present = np.flatnonzero(weights > 0)
-        sample = Sample(rows, targets, weights)
+        sample, stated = Sample(rows, targets, weights), stated or problem
         if len(present) < rows.n_rows:
-            sample, problem = sample.take(present), problem.take(present)
+            sample = sample.take(present)
+            problem, stated = problem.take(present), stated.take(present)
         self._gamma = self._resolved_gamma(rows)
         self.kernel_ = self._given_kernel()
         kernel = self._compiled(X)
@@ -240,9 +249,9 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
                 if kind is not None:
                     run.begin("certify")
                     certificate, product = _certify(
-                        kind, problem, span, features, solution, chooser
+                        kind, stated, span, features, solution, shift, chooser
                     )
-                value = float(problem.value(solution.fitted, solution.squared_norms).sum())
+                value = _value(problem, solution)
                 gap = np.nan if certificate is None else certificate.relative_gap
                 log.append((len(span), value, gap, _spent(chooser.meter)))
 
@@ -276,12 +285,11 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
         self.basis_indices_ = as_passed(index, present)
         coefficients = span.coefficients(solution.coordinates)
         self.dual_coef_ = coefficients[:, 0] if self._single_output else coefficients
-        self.intercept_ = solution.intercepts
+        self.intercept_ = solution.intercepts + shift
         self.support_ = present[np.flatnonzero(solution.dual.any(axis=1))]
         self.n_iter_ = solution.steps
-        self.certificate_ = certificate
+        self.certificate_ = None if certificate is None else kept(certificate)
         self.path_ = _path(self.basis_indices_, log, reason)
-        self._squared_norms = solution.squared_norms
         self._keep_bound_basis(kernel)
         return run, solution.converged
 
@@ -315,23 +323,24 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
             sample, problem = sample.take(present), problem.take(present)
         kernel = self._compiled(X)
         with Workers(self.n_jobs) as workers:
-            fitted = np.zeros((sample.n_rows, problem.n_outputs))
-            if self.n_basis_:
-                fitted = kernel_times(
-                    sample.rows, kernel, self._points, self._coefficients, workers
-                )
-            fitted += problem.shifts(self.intercept_)
+            coefficients = self._coefficients if self.n_basis_ else np.zeros((0, problem.n_outputs))
+            function = StoredFunction.of(
+                self._points if self.n_basis_ else None,
+                coefficients,
+                problem.shifts(self.intercept_),
+                sample.rows,
+                kernel,
+                workers,
+            )
             if problem.squared:
-                dual = problem.dual_point(fitted)
+                dual = problem.dual_point(function.fitted.value)
             else:
                 # A loss with corners has to be solved again: f does not determine the dual point.
                 rng = seeded(self.random_state)
                 chooser = Problem(sample, kernel, 1.0, workers, CostMeter(kernel), rng)
                 pool = Pool(self._points, self.basis_indices_)
                 dual = SpannedRows(chooser, self.dtype).solve(problem, pool).dual
-            certificate, _ = exact_certificate(
-                problem, fitted, self._squared_norms, dual, sample.rows, kernel, workers
-            )
+            certificate, _ = exact_certificate(problem, function, dual)
         return certificate
 
     @property
@@ -469,11 +478,15 @@ def _move(
     moved = Pool.of_points(points)
     second = spanned.solve(pilot, moved, rows)
     after, _ = spanned(moved, rows)
-    values = [float(pilot.value(s.fitted, s.squared_norms).sum()) for s in (first, second)]
-    better = values[1] < values[0]
+    better = _value(pilot, second) < _value(pilot, first)
     if len(rows) == m and problem.squared:
         return (moved, second) if better else (pool, first)
     return (after if better else before).pool, None
+
+
+def _value(problem: MachineProblem, solution: SpanFunction) -> float:
+    """P of a function in a span, as computed."""
+    return float(problem.value(solution.fitted, solution.squared_norms).value.sum())
 
 
 def _moved_points(
@@ -512,22 +525,22 @@ def _certify(
     span: Span,
     features: SpanFeatures,
     solution: SpanFunction,
+    shift: Floats | float,
     chooser: Problem,
 ) -> tuple[Certificate | None, DualPass | None]:
     """A certificate of this kind, and the kernel product that an exact one has taken."""
-    rows, kernel, workers = chooser.sample.rows, chooser.kernel, chooser.workers
-    fitted = solution.fitted
-    if len(span) and np.dtype(features.dtype) != np.float64:
-        # Values from rounded features are not those of the machine.
-        beta = span.coefficients(solution.coordinates)
-        fitted = kernel_times(rows, kernel, span.pool.items, beta, workers)
-        fitted += problem.shifts(solution.intercepts)
-        chooser.meter.passes += 1
-    known = problem, fitted, solution.squared_norms, solution.dual
+    function = StoredFunction.of(
+        span.pool.items,
+        span.coefficients(solution.coordinates),
+        problem.shifts(solution.intercepts + shift),
+        chooser.sample.rows,
+        chooser.kernel,
+        chooser.workers,
+        chooser.meter,
+    )
     if kind == "exact":
-        return exact_certificate(*known, rows, kernel, workers, chooser.meter)
-    diagonal = np.concatenate([kernel.diag(items) for _, items in rows.blocks()])
-    return diagonal_certificate(*known, features, diagonal, workers), None
+        return exact_certificate(problem, function, solution.dual, chooser.meter)
+    return diagonal_certificate(problem, function, solution.dual, span, features), None
 
 
 def _grow(span: Span, features: SpanFeatures, product: DualPass, n: int, chooser: Problem) -> Pool:

@@ -13,6 +13,7 @@ from pursuit.bounds import balanced, scaled_machine_bound
 from pursuit.estimators.span.features import SpanFeatures, SpanFunction
 from pursuit.linalg import Factor, TallMatrix, Workers
 from pursuit.objectives import RowLoss, SquaredEpsilonInsensitive, SquaredHinge
+from pursuit.rounding import UNIT, Rounded, dots, gamma
 from pursuit.rows import draw_rows
 from pursuit.solvers import (
     InteriorPointSolution,
@@ -67,6 +68,11 @@ class MachineProblem:
     epsilon: float | None = None
 
     reference = "the full support vector machine with this kernel"
+    trivial = 0.0
+    remedy = (
+        "the costs are beyond what float64 resolves for this kernel and these rows: lower C, or "
+        "centre the features"
+    )
 
     @property
     def n_outputs(self) -> int:
@@ -117,11 +123,23 @@ class MachineProblem:
         missing = self.targets - fitted
         return np.asarray(np.sign(missing) * np.maximum(np.abs(missing) - self.epsilon, 0.0))
 
-    def value(self, fitted: Floats, squared_norms: Floats) -> Floats:
+    def slack(self, fitted: Any) -> Rounded:
+        """ξ, from f + b at the rows."""
+        fitted = Rounded.of(fitted)
+        if self.epsilon is None:
+            excess = 1.0 - self.targets * fitted
+        else:
+            missing = self.targets - fitted
+            excess = Rounded(np.abs(missing.value), missing.error) - self.epsilon
+        # Where ξ is 0 whatever the rounding, nothing is left of it.
+        error = np.minimum(excess.error, np.maximum(excess.high, 0.0))
+        return Rounded(np.maximum(excess.value, 0.0), error)
+
+    def value(self, fitted: Any, squared_norms: Any) -> Rounded:
         """P per column, from f + b at the rows and ‖f‖²."""
-        slack = np.abs(self.signed_slack(fitted))
-        losses: Floats = np.einsum("ij,ij->j", self.costs, slack**2 if self.squared else slack)
-        return 0.5 * squared_norms + losses
+        slack = self.slack(fitted)
+        losses = dots(self.costs, slack * slack if self.squared else slack)
+        return 0.5 * Rounded.of(squared_norms) + losses
 
     def zero_value(self) -> Floats:
         """P of f = 0, with b = 0 for classes and b = the mean target for numbers."""
@@ -129,7 +147,8 @@ class MachineProblem:
         if self.epsilon is not None:
             total = np.maximum(self.costs.sum(axis=0), np.finfo(float).tiny)
             intercepts = np.einsum("ij,ij->j", self.costs, self.targets) / total
-        return self.value(np.broadcast_to(intercepts, self.targets.shape), np.zeros(self.n_outputs))
+        constant = np.broadcast_to(intercepts, self.targets.shape)
+        return self.value(constant, np.zeros(self.n_outputs)).value
 
     def intercepts(self, values: Floats) -> Floats:
         """For ξ: the b of least loss given the values of f; the middle one if there are several."""
@@ -150,25 +169,23 @@ class MachineProblem:
 
     def feasible(self, a: Floats) -> Floats:
         """A dual point made feasible: clipped to what the losses allow, and balanced."""
+        most = np.where(self.costs > 0, np.inf, 0.0) if self.squared else self.costs
+        lower, upper = -most, most
         if self.epsilon is None:
-            a = self.targets * np.maximum(self.targets * a, 0.0)
-        if not self.squared:
-            a = np.clip(a, -self.costs, self.costs)
-        return balanced(a)
+            ends = self.targets * most
+            lower, upper = np.minimum(ends, 0.0), np.maximum(ends, 0.0)
+        return balanced(np.clip(a, lower, upper))
 
-    def lower_bound(self, a: Floats, quadratic: Floats) -> Floats:
+    def lower_bound(self, a: Floats, quadratic: Rounded) -> Rounded:
         """The largest D(ta) over t for a feasible a, from a'Ka or an upper bound of it."""
-        linear = np.einsum("ij,ij->j", self.targets, a) - (self.epsilon or 0.0) * np.abs(a).sum(
-            axis=0
-        )
+        size = np.abs(a)
+        linear = dots(self.targets, a) - (self.epsilon or 0.0) * Rounded.of(size).sum()
         if self.squared:
             costs = np.where(self.costs > 0, self.costs, 1.0)
-            quadratic = quadratic + np.einsum("ij,ij->j", a, a / (2.0 * costs))
+            quadratic = quadratic + dots(a, Rounded.of(a) / (2.0 * costs))
             limit = np.full(self.n_outputs, np.inf)
         else:
-            room = np.divide(
-                self.costs, np.abs(a), out=np.full(a.shape, np.inf), where=np.abs(a) > 0
-            )
+            room = np.divide(self.costs, size, out=np.full(a.shape, np.inf), where=size > 0)
             limit = room.min(axis=0, initial=np.inf)
         return scaled_machine_bound(linear, quadratic, limit)
 
@@ -182,6 +199,9 @@ class OneClassProblem(MachineProblem):
     """
 
     nu: float = 0.5
+
+    trivial = -np.inf
+    remedy = "the kernel's values are known too roughly at these rows: centre the features"
 
     @property
     def over(self) -> str:
@@ -230,27 +250,53 @@ class OneClassProblem(MachineProblem):
         ends = np.searchsorted(inside, self.mass * np.array([1.0 - _TIE, 1.0 + _TIE]))
         return float(values[order[np.minimum(ends, len(order) - 1)], 0].mean())
 
-    def value(self, fitted: Floats, squared_norms: Floats) -> Floats:
+    def value(self, fitted: Any, squared_norms: Any) -> Rounded:
         """P of f with the best ρ."""
-        rho = self.offset(fitted)
-        losses = self.costs[:, 0] @ np.maximum(rho - fitted[:, 0], 0.0)
-        return 0.5 * squared_norms + losses - self.mass * rho
+        fitted = Rounded.of(fitted)
+        rho = self.offset(fitted.value)
+        below = rho - fitted
+        error = np.minimum(below.error, np.maximum(below.high, 0.0))
+        losses = dots(self.costs, Rounded(np.maximum(below.value, 0.0), error))
+        return 0.5 * Rounded.of(squared_norms) + losses - rho * self._exact_mass
 
     def feasible(self, a: Floats) -> Floats:
-        """A dual point clipped to its box, then moved to 1'a = νΣs inside the box."""
-        a = np.clip(a, 0.0, self.costs)
+        """A dual point of which some multiple, near 1, lies in the box and has 1'a = νΣs.
+
+        Clipped to its box, moved to 1'a = νΣs, and moved towards νs by as little as keeps rounding
+        from leading out of the box again; νs itself where that is not possible.
+        """
+        s = self.costs
+        a = np.clip(a, 0.0, s)
         total = float(a.sum())
         if total > self.mass:
-            return np.asarray(a * (self.mass / total))
-        room = self.costs - a
-        total_room = float(room.sum())
-        if total_room <= 0.0:
-            return a
-        return np.asarray(a + room * ((self.mass - total) / total_room))
+            a = a * (self.mass / total)
+        else:
+            room = s - a
+            left = float(room.sum())
+            if left > 0.0:
+                a = a + room * min((self.mass - total) / left, 1.0)
+        back = 16.0 * gamma(len(a) + 8) / max(1.0 - self.nu, UNIT)
+        if back < 0.5:
+            moved = (1.0 - back) * a + back * (self.nu * s)
+            if np.all(self._multiple(moved).high * moved * (1.0 + 4.0 * UNIT) <= s):
+                return np.asarray(moved)
+        return s
 
-    def lower_bound(self, a: Floats, quadratic: Floats) -> Floats:
-        """-½a'Ka, from a'Ka or an upper bound of it."""
-        return -0.5 * quadratic
+    def lower_bound(self, a: Floats, quadratic: Rounded) -> Rounded:
+        """-½a'Ka for the multiple of a that has 1'a = νΣs, from a'Ka or an upper bound of it."""
+        multiple = self._multiple(a)
+        return -(0.5 * (multiple * multiple) * quadratic)
+
+    def _multiple(self, a: Floats) -> Rounded:
+        """νΣs / Σa; ν itself for a = s."""
+        if np.array_equal(a, self.costs):
+            return Rounded.of(np.array([self.nu]))
+        return self._exact_mass / Rounded.of(a).sum()
+
+    @property
+    def _exact_mass(self) -> Rounded:
+        """νΣs, with its error."""
+        return self.nu * Rounded.of(self.costs).sum()
 
 
 def _newton_in_span(
