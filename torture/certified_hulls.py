@@ -245,7 +245,7 @@ def check_mixture(rng: np.random.Generator, seed: int) -> Report:
     far = float(np.max(np.abs(X[there]).max(axis=0) / np.maximum(X[there].std(axis=0), 1e-300)))
     ledger = Ledger(
         "HullMixture",
-        difficulty(len(X), far**2, 1.0, 1.0),
+        difficulty(len(X), min(far, 1e100) ** 2, 1.0, 1.0),
         f"{kind}, m={len(X)}, |X|/std {far:.1e}",
     )
     with MP.workdps(DIGITS):

@@ -303,8 +303,6 @@ def check_one_class(rng: np.random.Generator, seed: int) -> Report:
             models.append(model)
     except Exception as error:
         return refused(problem, "LowRankOneClassSVM", error)
-    largest = largest_value(models[0], problem)
-    ledger = opened(problem, "LowRankOneClassSVM", largest, largest)
     with MP.workdps(80):
         values = []
         for model in models:
@@ -318,6 +316,9 @@ def check_one_class(rng: np.random.Generator, seed: int) -> Report:
                 for rho in f
             )
             values.append(spans.norms[0] / 2 + best)
+        # Where the origin is not to be separated the minimum is 0, and all else is rounding.
+        least = max(abs(float(min(values))), 1e-300)
+        ledger = opened(problem, "LowRankOneClassSVM", largest_value(models[0], problem), least)
         for model, own in zip(models, values, strict=True):
             found = [model.certificate_, model.certify(problem.X, problem.weights)]
             for each in found:

@@ -13,6 +13,8 @@ TOLERANCE = 1e-12
 """A bound is violated if it is wrong by more than this, relative to the true value."""
 LARGEST_COST = 1e-6
 """What rounding may cost of ``upper`` in an easy problem."""
+NEARLY_NOTHING = 1e-6
+"""Share of P(0) below which ``upper`` is as good as 0: then the cost is compared with this share."""
 
 
 class Ledger:
@@ -104,6 +106,7 @@ class Ledger:
         elif self.difficulty == "easy":
             self.fail(f"{kind}: not informative")
         cost = float(getattr(found, "rounding", 0.0))
-        if self.difficulty == "easy" and cost > LARGEST_COST * abs(found.upper):
+        size = max(abs(found.upper), NEARLY_NOTHING * abs(0.5 * float(found.target_norms.sum())))
+        if self.difficulty == "easy" and cost > LARGEST_COST * size:
             self.count("rounding above 1e-6 of upper, easy")
             self.fail(f"{kind}: rounding costs {cost:.2g}, upper is {found.upper:.3g}")
