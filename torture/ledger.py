@@ -14,7 +14,7 @@ TOLERANCE = 1e-12
 LARGEST_COST = 1e-6
 """What rounding may cost of ``upper`` in an easy problem."""
 NEARLY_NOTHING = 1e-6
-"""Share of P(0) below which ``upper`` is as good as 0: then the cost is compared with this share."""
+"""Share of P(0) below which ``upper`` is as good as 0: the cost is then compared with this."""
 
 
 class Ledger:

@@ -153,11 +153,13 @@ def test_the_l1_bound_is_the_best_feasible_multiple():
         a = rng.normal(size=8)
         r = y - K @ a
         largest = float(np.abs(K.T @ (w * r)).max())
-        found = l1_lower_bound(float(y @ (w * r)), float(r @ (w * r)), largest, alpha)
+        linear, quadratic = (rounding.Rounded.of(one @ (w * r)) for one in (y, r))
+        found = float(l1_lower_bound(linear, quadratic, largest, alpha).value)
         s = np.linspace(-alpha / largest, alpha / largest, 20_001)
         grid = s * (y @ (w * r)) - 0.5 * s**2 * (r @ (w * r))
         assert grid.max() - 1e-12 <= found <= grid.max() + 1e-6
         for other in (a, np.zeros(8), 0.1 * rng.normal(size=8)):
             value = 0.5 * w @ (y - K @ other) ** 2 + alpha * np.abs(other).sum()
             assert found <= value + 1e-12
-    assert l1_lower_bound(0.0, 0.0, 0.0, 1.0) == 0.0
+    nothing = rounding.Rounded.of(0.0)
+    assert l1_lower_bound(nothing, nothing, 0.0, 1.0).low == 0.0

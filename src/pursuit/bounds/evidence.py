@@ -209,8 +209,8 @@ def _through_basis(
 
 
 _REFINED = 1e-10
-"""Share of y'Wy by which ½‖z‖² may miss the gain of its function: where a solution was refined, z is
-that of the better function, not of the sums."""
+"""Share of y'Wy by which ½‖z‖² may miss the gain of its function: where a solution was refined, z
+is that of the better function, not of the sums."""
 
 _SUMMED = 1 << 14
 """Longest chain of additions in a sum over rows: blocks are added up in a tree."""
