@@ -90,6 +90,12 @@ class File:
         """What error messages call the file."""
         return PurePosixPath(self.path).name
 
+    @property
+    def stamp(self) -> tuple[Any, ...]:
+        """Length and time of the last change, by which another content is noticed."""
+        [info] = self.filesystem.get_file_info([self.path])
+        return info.size, info.mtime_ns
+
     def with_keys(self, schema: Any) -> Any:
         """A schema with the keys that it does not name as further columns."""
         for key, value in self.keys.items():
@@ -249,10 +255,15 @@ class ParquetTable(BatchedTable):
                 self._parts.append((number, group.id))
                 rows.append(group.num_rows)
             self._fragments.append(fragment)
+        self._stamps = [file.stamp for file in files]
         super().__init__(files[0].with_keys(held), rows, name)
 
     def _scan(self, parts: Sequence[int], columns: Sequence[str]) -> Iterator[Any]:
+        checked = -1
         for number, groups in self._runs(parts):
+            if number != checked:
+                self._check_unchanged(number)
+                checked = number
             some = self._fragments[number].subset(row_group_ids=groups, schema=self.schema)
             yield from some.to_batches(
                 schema=self.schema,
@@ -260,6 +271,14 @@ class ParquetTable(BatchedTable):
                 batch_size=BATCH_ROWS,
                 batch_readahead=1,
                 fragment_readahead=1,
+            )
+
+    def _check_unchanged(self, number: int) -> None:
+        """Refuse a file that was written to since it was opened."""
+        if self._files[number].stamp != self._stamps[number]:
+            raise ValueError(
+                f"X: {self._files[number].name} has changed since it was opened: leave files as "
+                "they are while a model is fitted, or fit a copy."
             )
 
     def _runs(self, parts: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
@@ -434,8 +453,9 @@ def _explained(error: Exception, name: str) -> Exception:
     if "\ufffd" in row:  # pyarrow's mark for bytes that are not text
         return _not_utf8(name)
     return ValueError(
-        f"{name}, line {line}: {got} values where the header has {expected}: {row[:80]!r}. "
-        "Correct or remove the line."
+        f"{name}, line {line}: {got} values where the header has {expected}: {row[:80]!r}. Values "
+        f"are taken to be separated by {separator!r}, which is what occurs most often in the header "
+        f"line, {header[:80]!r}. Correct the line, or write the file with one separator."
     )
 
 
