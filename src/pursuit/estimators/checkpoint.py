@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from scipy import sparse
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from pursuit._types import Indices

@@ -13,6 +13,7 @@ import numpy as np
 from pursuit._types import Indices
 from pursuit.estimators.checkpoint import Checkpoint
 from pursuit.estimators.inputs import indefinite, reads_matrix, seeds
+from pursuit.estimators.rescue import few_rows, grace, remember, remembered, rescued
 from pursuit.estimators.warning import warn
 from pursuit.greedy import Clock, CostMeter, Interrupted, Problem, catch_interrupt
 from pursuit.kernels import CountingKernel
@@ -29,13 +30,18 @@ else:
 
 
 def with_callbacks(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """A fit that scikit-learn's callbacks can watch, with BLAS on one thread from its first line.
+    """A fit that scikit-learn's callbacks can watch, see :func:`guarded` for the rest."""
+    held = guarded(fit)
+    return held if callback is None else callback.with_callbacks(held)
+
+
+def guarded(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A fit that answers Ctrl-C in time, with BLAS on one thread from its first line.
 
     A mean of the targets that BLAS splits among threads would have other last bits for another
     number of them, and with it all that follows.
     """
-    held = single_threaded_blas()(fit)
-    return held if callback is None else callback.with_callbacks(held)
+    return single_threaded_blas()(rescued(fit))
 
 
 _SECONDS_BETWEEN_LINES = 5.0
@@ -49,7 +55,8 @@ class Progress:
         self._estimator = estimator
         self._root = self._stage = None
         self._name, self._start = "", 0.0
-        if getattr(estimator, "_skl_callbacks", None):
+        # Those who watch a fit have seen it begin, and do not care for the one that replaces it.
+        if getattr(estimator, "_skl_callbacks", None) and not few_rows():
             self._root = estimator._init_callback_context(max_subtasks=n_stages)
             self._root.call_on_fit_task_begin(estimator=estimator)
 
@@ -187,13 +194,19 @@ class FitRun:
         self.clock = Clock(None if limit is None else max(limit - spent, 0.0))
         self._progress = Progress(estimator, n_stages)
         self._folder = getattr(estimator, "checkpoint", None) if resumes else None
+        if few_rows():
+            self._folder = None
         self._checkpoint: Checkpoint | None = None
         self._contexts = ExitStack()
         self._round = ""
 
     def __enter__(self) -> Self:
         estimator = self._estimator
-        self.interrupted = self._contexts.enter_context(catch_interrupt())
+        if few_rows():
+            self.interrupted = Interrupted()
+            self.interrupted.request()
+        else:
+            self.interrupted = self._contexts.enter_context(catch_interrupt(grace()))
         self.workers = self._contexts.enter_context(Workers(estimator.n_jobs))
         if self._folder is not None:
             try:
@@ -255,6 +268,9 @@ class FitRun:
 
     def finished(self, name: str) -> Any:
         """The result of a stage that the checkpoint holds, or None where it has to be computed."""
+        known = remembered(type(self._estimator).__name__, name + self._round)
+        if known is not None:
+            return known
         return None if self._checkpoint is None else self._checkpoint.recorded(name + self._round)
 
     def resume(self, name: str) -> Any:
@@ -267,6 +283,8 @@ class FitRun:
 
         What ``max_time`` has cut short is not recorded: a fit with more time does it again.
         """
+        if name == "learn":
+            remember(type(self._estimator).__name__, name + self._round, result)
         if self._checkpoint is not None and not (self.clock.has_ended or _ended_by_time(result)):
             self._checkpoint.record(name + self._round, result)
         return result
@@ -314,5 +332,9 @@ def _ended_by_time(result: Any) -> bool:
 
 def interrupt(what_is_held: str) -> NoReturn:
     """Warn what an interrupted fit has kept, and raise KeyboardInterrupt."""
+    if few_rows():
+        what_is_held += (
+            f", fitted to {few_rows()} rows only: there was no time to finish a model of all"
+        )
     warn(f"fit was interrupted: the model holds {what_is_held}.")
     raise KeyboardInterrupt

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from pursuit.rows.arrow import BATCH_ROWS, ArrowTable, BatchedTable, require_pyarrow, spooled
-from pursuit.rows.table import MatrixTable, Table, distinct_names, listed
+from pursuit.rows.table import SEPARATORS, MatrixTable, Table, distinct_names, listed
 
 KINDS = ".npy, .parquet, .csv, or a folder of Parquet or of CSV files"
 """What error messages say can be read."""
@@ -28,7 +28,6 @@ _PARQUET, _CSV = (".parquet", ".parq"), (".csv", ".tsv")
 _COMPRESSED = (".gz", ".bz2")
 _BUFFER_BYTES = 1 << 20
 _HEADER_BYTES = 1 << 16
-_SEPARATORS = ",;\t|"
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _CONVERSION = re.compile(r"In CSV column #(\d+): .*CSV conversion error to (\w+)")
 
@@ -387,7 +386,7 @@ def _csv_batches(files: Sequence[File], schema: Any) -> Iterator[Any]:
                 keys = [pa.repeat(file.keys[name], batch.num_rows) for name in names[len(held) :]]
                 yield pa.RecordBatch.from_arrays([*batch.columns, *keys], schema=schema)
         except pa.ArrowInvalid as error:
-            raise _explained(error, file.name) from error
+            raise _explained(error, file) from error
 
 
 def _csv_reader(file: File, types: dict[str, Any]) -> Any:
@@ -415,7 +414,7 @@ def _csv_reader(file: File, types: dict[str, Any]) -> Any:
             return opened(types, column_names=names, skip_rows_after_names=1)
         return opened(types) if types else reader
     except pa.ArrowInvalid as error:
-        raise _explained(error, file.name) from error
+        raise _explained(error, file) from error
     except UnicodeDecodeError as error:
         raise _not_utf8(file.name) from error
 
@@ -429,7 +428,7 @@ def _separator(file: File) -> str:
     if ".tsv" in PurePosixPath(file.path).suffixes:
         return "\t"
     unquoted = re.sub(r'"[^"]*"', "", header.decode("latin-1"))
-    return max(_SEPARATORS, key=unquoted.count)
+    return max(SEPARATORS, key=unquoted.count)
 
 
 def _not_utf8(name: str) -> ValueError:
@@ -439,9 +438,9 @@ def _not_utf8(name: str) -> ValueError:
     )
 
 
-def _explained(error: Exception, name: str) -> Exception:
+def _explained(error: Exception, file: File) -> Exception:
     """What pyarrow says, with the file's name, its line and what to do; or the error itself."""
-    text = str(error)
+    text, name = str(error), file.name
     if _CONVERSION.search(text):
         return error
     if "Empty CSV file" in text:
@@ -452,10 +451,16 @@ def _explained(error: Exception, name: str) -> Exception:
     line, expected, got, row = ragged.groups()
     if "\ufffd" in row:  # pyarrow's mark for bytes that are not text
         return _not_utf8(name)
+    separator = _separator(file)
+    guessed = (
+        ""
+        if ".tsv" in PurePosixPath(file.path).suffixes
+        else f" Values are taken to be separated by {separator!r}, which is more frequent in the "
+        f"header line than any other of {SEPARATORS!r}."
+    )
     return ValueError(
-        f"{name}, line {line}: {got} values where the header has {expected}: {row[:80]!r}. Values "
-        f"are taken to be separated by {separator!r}, which is what occurs most often in the header "
-        f"line, {header[:80]!r}. Correct the line, or write the file with one separator."
+        f"{name}, line {line}: {got} values where the header has {expected}: {row[:80]!r}.{guessed} "
+        "Correct or remove the line."
     )
 
 

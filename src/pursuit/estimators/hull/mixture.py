@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.estimators.arguments import CHECKPOINT, EXECUTION, MAX_TIME
-from pursuit.estimators.fit_run import FitRun, interrupt
+from pursuit.estimators.fit_run import FitRun, guarded, interrupt
 from pursuit.estimators.hull.mixture_atoms import GaussianAtoms, Searched
 from pursuit.estimators.hull.pursue import (
     ResumablePursuit,
@@ -35,7 +35,7 @@ from pursuit.estimators.kernel_model import in_precision_of_rows, lazily
 from pursuit.estimators.saving import SavedModel
 from pursuit.estimators.warning import warn
 from pursuit.greedy import CostMeter, Path, Pursuit
-from pursuit.linalg import Workers, single_threaded_blas
+from pursuit.linalg import Workers
 from pursuit.rows import Sample, as_rows, draw_rows
 from pursuit.solvers import EM, Mixture
 from pursuit.solvers.em import log_sum_exp
@@ -514,7 +514,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    @single_threaded_blas()
+    @guarded
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,

@@ -19,7 +19,7 @@ from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate
 from pursuit.estimators.arguments import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME, Search
-from pursuit.estimators.fit_run import FitRun, interrupt
+from pursuit.estimators.fit_run import FitRun, guarded, interrupt
 from pursuit.estimators.gradients import GradientModel
 from pursuit.estimators.hull.atoms import StackedKernel, StoredAtoms
 from pursuit.estimators.hull.balls import KINKED, LOSSES, BallProblem, residual_loss
@@ -48,7 +48,7 @@ from pursuit.estimators.span.search import cluster_centres, estimator_search, wi
 from pursuit.gram import kernel_times
 from pursuit.greedy import CostMeter, Path
 from pursuit.kernels import CountingKernel
-from pursuit.linalg import Workers, single_threaded_blas
+from pursuit.linalg import Workers
 from pursuit.objectives import HuberRows
 from pursuit.objectives.hull import STEPS
 from pursuit.rows import (
@@ -259,7 +259,7 @@ class HullRegressor(
         self.random_state = random_state
         self.verbose = verbose
 
-    @single_threaded_blas()
+    @guarded
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(
         self,
