@@ -203,7 +203,7 @@ class FitRun:
     def __enter__(self) -> Self:
         estimator = self._estimator
         if few_rows():
-            self.interrupted = Interrupted()
+            self.interrupted = Interrupted(patient=True)
             self.interrupted.request()
         else:
             self.interrupted = self._contexts.enter_context(catch_interrupt(grace()))
@@ -242,7 +242,7 @@ class FitRun:
 
     def stop_reason(self, pursuit: object = None) -> str | None:
         """Why a choice has to end now: a rule for pursuits and for choices in blocks."""
-        if self.stopping:
+        if self.interrupted():
             return "interrupted"
         return "time" if self.clock.over(_CHOOSING_SHARE) else None
 

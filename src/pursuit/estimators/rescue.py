@@ -22,9 +22,9 @@ from pursuit.estimators.inputs import named_columns
 from pursuit.estimators.warning import warn
 from pursuit.greedy import Overdue
 
-GRACE_SECONDS = 0.8
+GRACE_SECONDS = 0.6
 """Seconds after Ctrl-C for which a fit may go on. With those that few rows take it makes 2."""
-FEW_ROWS = 300
+FEW_ROWS = 200
 _OF_EACH_CLASS = 2
 
 

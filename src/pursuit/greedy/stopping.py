@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pursuit.greedy.loop import Pursuit
 
 
-PATIENCE_SECONDS = 0.5
+PATIENCE_SECONDS = 0.3
 """Seconds for which a pass that the model needs may go on after Ctrl-C."""
 PATIENCE = 10
 """Further sizes without a smaller bound after which growth ends. Larger: a longer search."""
@@ -143,11 +143,14 @@ class Clock:
 
 
 class Interrupted:
-    """Stop when the user has pressed Ctrl-C; see :func:`catch_interrupt`."""
+    """Stop when the user has pressed Ctrl-C; see :func:`catch_interrupt`.
 
-    def __init__(self) -> None:
+    A ``patient`` rule lets a pursuit go on for ``PATIENCE_SECONDS`` from its first step on.
+    """
+
+    def __init__(self, *, patient: bool = False) -> None:
         self.requested = False
-        self._since = math.inf
+        self._patient, self._since, self._first = patient, math.inf, math.inf
 
     def request(self) -> None:
         """Note the user's request."""
@@ -157,9 +160,15 @@ class Interrupted:
         """Whether the user has waited for ``PATIENCE_SECONDS``."""
         return time.perf_counter() - self._since >= PATIENCE_SECONDS
 
-    def __call__(self, pursuit: Pursuit) -> str | None:
+    def __call__(self, pursuit: object = None) -> str | None:
         """Reason interrupted."""
-        return "interrupted" if self.requested else None
+        if not self.requested:
+            return None
+        if self._patient:
+            self._first = min(self._first, time.perf_counter())
+            if time.perf_counter() - self._first < PATIENCE_SECONDS:
+                return None
+        return "interrupted"
 
 
 _outermost: Interrupted | None = None

@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
+from pursuit.printed import printable
 from pursuit.rows.arrow import BATCH_ROWS, ArrowTable, BatchedTable, require_pyarrow, spooled
 from pursuit.rows.table import SEPARATORS, MatrixTable, Table, distinct_names, listed
 
@@ -87,7 +88,7 @@ class File:
     @property
     def name(self) -> str:
         """What error messages call the file."""
-        return PurePosixPath(self.path).name
+        return printable(PurePosixPath(self.path).name)
 
     @property
     def stamp(self) -> tuple[Any, ...]:
@@ -108,11 +109,11 @@ def _find(text: str) -> tuple[list[File], str]:
     fs = require_pyarrow(text, "pyarrow.fs")
     if "://" in text:
         filesystem, path = _of_address(text)
-        name = PurePosixPath(path).name or text
+        name = printable(PurePosixPath(path).name or text)
     else:
         _check_found(_exists(Path(text)), text)
         filesystem, path = fs.LocalFileSystem(), Path(text).absolute().as_posix()
-        name = Path(text).resolve().name
+        name = printable(Path(text).resolve().name)
     [info] = filesystem.get_file_info([path])
     _check_found(info.type != fs.FileType.NotFound, text)
     if info.type == fs.FileType.Directory:
