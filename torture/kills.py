@@ -1,8 +1,8 @@
 """Processes that are killed at a random moment lose nothing, and leave nothing half done.
 
-A seed draws what is killed: a fit with a checkpoint, saves of a model, or predictions to a file. The
-fit must go on to the identical model; the file must be absent, as it was, or as it would have been;
-doing it again must give the same bytes, and nothing else may lie in the folder afterwards.
+A seed draws what is killed: a fit with a checkpoint, saves of a model, or predictions to a file.
+The fit must go on to the identical model; the file must be absent, as it was, or as it would have
+been; doing it again must give the same bytes, and nothing else may lie in the folder afterwards.
 """
 
 from __future__ import annotations

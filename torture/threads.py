@@ -1,8 +1,8 @@
-"""Fits at the same time, in threads and processes, are those of fits one after the other, bit by bit.
+"""Fits at the same time, in threads and processes, are those of fits one after the other.
 
-A seed draws rows, two estimators, and how many threads BLAS has. Each estimator is fitted alone;
-then eight threads fit both at once, four times each, directly, within joblib's threads, or within
-its processes.
+To the last bit. A seed draws rows, two estimators, and how many threads BLAS has. Each estimator is
+fitted alone; then eight threads fit both at once, four times each, directly, within joblib's
+threads, or within its processes.
 """
 
 from __future__ import annotations

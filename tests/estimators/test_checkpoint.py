@@ -446,7 +446,7 @@ def test_any_other_row_in_memory_is_refused(tmp_path):
 
 
 def test_any_other_row_is_refused_wherever_rows_lie(tmp_path):
-    """A model that was begun with rows in memory goes on with the same rows in a file or in dask."""
+    """A fit that was begun with rows in memory goes on with the same rows elsewhere."""
     da = pytest.importorskip("dask.array", reason="dask is not installed")
     X, y = waves(4000)
     file, folder = tmp_path / "X.npy", tmp_path / "folder"

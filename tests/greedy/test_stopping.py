@@ -214,14 +214,21 @@ def test_other_threads_get_a_rule_that_never_fires(ctrl_c):
     assert not rules[0].requested
 
 
-def test_a_request_that_nobody_honours_ends_the_context(ctrl_c):
-    """Only after the grace, not within what must be whole, and never again afterwards."""
-    with pytest.raises(Overdue), catch_interrupt(grace=0.05) as rule:
+def dawdle(ctrl_c, grace, path=None):
+    """Ignore Ctrl-C, and write a file slowly."""
+    with catch_interrupt(grace):
         ctrl_c()
-        began = time.perf_counter()
-        while time.perf_counter() - began < 30.0:
-            pass
-    assert rule.requested
+        if path is not None:
+            with replacing(path) as file:
+                slow_write(file)
+        time.sleep(30.0)
+    pytest.fail("the alarm did not ring")
+
+
+def test_a_request_that_nobody_honours_ends_the_context(ctrl_c):
+    began = time.perf_counter()
+    with pytest.raises(Overdue):
+        dawdle(ctrl_c, 0.05)
     assert 0.05 <= time.perf_counter() - began < 30.0
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     with catch_interrupt(grace=0.05):
@@ -230,12 +237,8 @@ def test_a_request_that_nobody_honours_ends_the_context(ctrl_c):
 
 
 def test_an_alarm_waits_until_a_file_is_written(ctrl_c, tmp_path):
-    with pytest.raises(Overdue), catch_interrupt(grace=0.01):
-        ctrl_c()
-        with replacing(tmp_path / "file") as file:
-            slow_write(file)
-        time.sleep(30.0)
-        pytest.fail("the alarm did not ring")
+    with pytest.raises(Overdue):
+        dawdle(ctrl_c, 0.01, tmp_path / "file")
     assert (tmp_path / "file").read_bytes() == b"whole"
 
 
