@@ -460,8 +460,8 @@ def _explained(error: Exception, file: File) -> Exception:
         f"header line than any other of {SEPARATORS!r}."
     )
     return ValueError(
-        f"{name}, line {line}: {got} values where the header has {expected}: {row[:80]!r}.{guessed} "
-        "Correct or remove the line."
+        f"{name}, line {line}: {got} values where the header has {expected}: {row[:80]!r}."
+        f"{guessed} Correct or remove the line."
     )
 
 
