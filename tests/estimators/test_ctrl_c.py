@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-import pursuit.estimators.rescue as rescue
+import pursuit.estimators.fit_run as fit_run
 from pursuit import FullScaleGPRegressor, LowRankSVC, SparseGPRegressor, SparseKernelRidge
 
 SCRIPT = textwrap.dedent(
@@ -70,7 +70,7 @@ def test_large_fits_answer_at_random_moments():
 @pytest.fixture
 def interruptible(monkeypatch):
     """Ctrl-C as Python has it, and no patience at all."""
-    monkeypatch.setattr(rescue, "GRACE_SECONDS", 0.01)
+    monkeypatch.setattr(fit_run, "GRACE_SECONDS", 0.01)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -114,14 +114,14 @@ def test_a_fit_that_does_not_stop_is_replaced(model, interruptible, tmp_path):
     assert np.corrcoef(model.predict(X), y)[0, 1] > 0.8
     if isinstance(model, LowRankSVC):
         assert model.classes_.tolist() == [0, 1, 2, 7]
-    assert rescue.few_rows() == 0
-    assert rescue.grace() is None
+    assert fit_run.few_rows() == 0
+    assert fit_run.grace() is None
     # The folder belongs to the fit of all rows, which goes on as if nothing had been.
     model.fit(X, y)
 
 
 def test_a_second_ctrl_c_interrupts_at_once(monkeypatch, interruptible):
-    monkeypatch.setattr(rescue, "GRACE_SECONDS", 60.0)
+    monkeypatch.setattr(fit_run, "GRACE_SECONDS", 60.0)
 
     def kernel(A, B):
         for _ in range(2):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import wraps
+from threading import local
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
@@ -12,10 +16,10 @@ import numpy as np
 
 from pursuit._types import Indices
 from pursuit.estimators.checkpoint import Checkpoint
-from pursuit.estimators.inputs import indefinite, reads_matrix, seeds
-from pursuit.estimators.rescue import few_rows, grace, remember, remembered, rescued
+from pursuit.estimators.inputs import indefinite, named_columns, reads_matrix, seeds
+from pursuit.estimators.rescue import some_rows
 from pursuit.estimators.warning import warn
-from pursuit.greedy import Clock, CostMeter, Interrupted, Problem, catch_interrupt
+from pursuit.greedy import Clock, CostMeter, Interrupted, Overdue, Problem, catch_interrupt
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import NotPositiveDefiniteError, Workers, single_threaded_blas
 from pursuit.rows import Sample, as_rows
@@ -42,6 +46,85 @@ def guarded(fit: Callable[..., Any]) -> Callable[..., Any]:
     number of them, and with it all that follows.
     """
     return single_threaded_blas()(rescued(fit))
+
+
+# Ctrl-C is answered in time. After it a fit ends its step, skips what a model can do without, and
+# keeps the best model so far. At some moments of large fits that takes long: then the fit is given
+# up, and fitted to a few rows instead; what it has learned about the kernel is kept.
+
+GRACE_SECONDS = 0.6
+"""Seconds after Ctrl-C for which a fit may go on. With those that few rows take it makes 2."""
+
+
+@dataclass
+class _Answer(local):
+    """What the fits of this thread that are under way need to know of each other."""
+
+    depth: int = 0
+    n_rows: int = 0
+    """Rows of the fit to a few rows; 0 if there is none under way."""
+    learned: dict[tuple[str, str], Any] = field(default_factory=dict)
+
+
+_ANSWER = _Answer()
+
+
+def grace() -> float | None:
+    """Seconds after which a fit is given up; None where nobody would take its place."""
+    return GRACE_SECONDS if _ANSWER.depth else None
+
+
+def few_rows() -> int:
+    """How many rows the fit to a few rows has that is under way; 0 if there is none."""
+    return _ANSWER.n_rows
+
+
+def remember(owner: str, stage: str, result: Any) -> None:
+    """Keep what a stage has learned about the kernel for a fit to a few rows."""
+    _ANSWER.learned[owner, stage] = result
+
+
+def remembered(owner: str, stage: str) -> Any:
+    """What the stage has learned before the fit was given up; None elsewhere."""
+    return _ANSWER.learned.get((owner, stage)) if _ANSWER.n_rows else None
+
+
+def rescued(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A fit that answers Ctrl-C in time. Fits within fits are rescued by the outermost one."""
+    if "sample_weight" not in inspect.signature(fit).parameters:
+        return fit
+
+    @wraps(fit)
+    def answering(model: Any, *given: Any, **named: Any) -> Any:
+        outermost = not (_ANSWER.depth or _ANSWER.n_rows)
+        if outermost:
+            _ANSWER.learned.clear()
+        _ANSWER.depth += 1
+        try:
+            return fit(model, *given, **named)
+        except Overdue:
+            if not outermost:
+                raise
+        finally:
+            _ANSWER.depth -= 1
+        return _fit_few(fit, model, *given, **named)
+
+    return answering
+
+
+def _fit_few(fit: Callable[..., Any], model: Any, *given: Any, **named: Any) -> Any:
+    """Fit a few rows and raise KeyboardInterrupt."""
+    try:
+        X, y, weights = named_columns(*given, **named)
+        rows, weights = some_rows(model, X, y, weights)
+        _ANSWER.n_rows = len(rows)
+        fit(model, X, y, weights)
+    except Exception as error:
+        warn(f"fit was interrupted, and there was no time for any model ({error}).")
+        raise KeyboardInterrupt from error
+    finally:
+        _ANSWER.n_rows = 0
+    raise KeyboardInterrupt
 
 
 _SECONDS_BETWEEN_LINES = 5.0
