@@ -106,10 +106,14 @@ def numbers(model: Any, rows: Rows) -> list[np.ndarray]:
         said += model.kneighbors(rows.new, 3)
     for name in ("dual_coef_", "noise_", "basis_indices_", "component_indices_", "coef_"):
         said.append(getattr(model, name, 0.0))
-    certificate = getattr(model, "certificate_", None)
-    said += [getattr(certificate, name, 0.0) for name in ("upper", "lower")]
     parts = [one for part in said for one in (part if isinstance(part, tuple) else [part])]
     return [part.toarray() if sparse.issparse(part) else np.asarray(part) for part in parts]
+
+
+def bounds(model: Any) -> np.ndarray:
+    """Upper and lower bound of the model's certificate, 0 where there is none."""
+    certificate = getattr(model, "certificate_", None)
+    return np.array([float(getattr(certificate, name, 0.0)) for name in ("upper", "lower")])
 
 
 def differences(first: list[np.ndarray], second: list[np.ndarray]) -> str:

@@ -15,7 +15,7 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from torture import Fuzzer, Report
-from torture.small_models import MODELS, Rows, differences, fitted, numbers
+from torture.small_models import MODELS, Rows, bounds, differences, fitted, numbers
 
 AT_ONCE = 8
 BACKENDS = ("pool", "threading", "loky")
@@ -57,7 +57,8 @@ def quiet_numbers(name: str, rows: Rows, n_jobs: int | None) -> list[np.ndarray]
     """All numbers of a fitted model; what it warns of is not the point here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return numbers(fitted(name, rows, n_jobs=n_jobs), rows)
+        model = fitted(name, rows, n_jobs=n_jobs)
+        return [*numbers(model, rows), bounds(model)]
 
 
 FUZZER = Fuzzer(name="threads", run=run, share=0.5)
