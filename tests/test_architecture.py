@@ -13,7 +13,7 @@ from pursuit import SparseGPRegressor
 
 ROOT = Path(pursuit.__file__).parent
 PAGE = Path(__file__).parents[1] / "docs" / "architecture.rst"
-MOST_MODULES, MOST_FRAMES, MOST_TO_THE_PRODUCT = 34, 15, 10
+MOST_MODULES, MOST_FRAMES, MOST_TO_THE_PRODUCT = 34, 16, 10
 
 
 class Walk:
@@ -98,7 +98,9 @@ def test_a_fit_is_a_short_walk(walks):
     fit, _, _ = walks
     assert len(fit.modules) <= MOST_MODULES
     assert fit.depth <= MOST_FRAMES
-    chosen = [len(stack) for stack in fit.products if stack[1] == "choose_basis"]
+    # Around ``fit`` is the call that answers Ctrl-C.
+    inside = [stack[stack.index("fit") :] for stack in fit.products]
+    chosen = [len(stack) for stack in inside if stack[1] == "choose_basis"]
     assert max(chosen) <= MOST_TO_THE_PRODUCT
 
 

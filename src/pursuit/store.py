@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import math
 import os
@@ -30,7 +31,7 @@ import secrets
 import stat
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, BinaryIO
 
@@ -57,6 +58,11 @@ _LONGEST_NAME = 110
 _MAX_DIMENSIONS = 8
 _MAX_BYTES = 2**62
 _PART = ".part"
+_TOKEN_BYTES = 6
+_ADDED_BYTES = 2 + 2 * _TOKEN_BYTES + len(_PART)
+"""By how much the name of an unfinished file is longer than that of the finished one."""
+_ADDED = rf"[0-9a-f]{{{2 * _TOKEN_BYTES}}}{re.escape(_PART)}"
+_LONGEST_FILE_NAME = 255
 _OLD_MAGIC = b"\x89PURSUIT"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_ -]{0,99}")
 _DTYPE = re.compile(r"\|b1|\|[iu]1|<[iu][248]|<f[248]|<U[1-9][0-9]{0,6}")
@@ -380,7 +386,8 @@ def replacing(path: str | os.PathLike[str], *, sync: bool = True) -> Iterator[Bi
     """A file to write to, which takes the place of ``path`` once everything is written.
 
     Until then it lies beside ``path``, and it is removed if an error is raised: a process that
-    dies, or a disk that is full, leaves the file that was there before.
+    dies, or a disk that is full, leaves the file that was there before. What a process that died
+    has left of an earlier write to ``path`` is removed.
 
     Parameters
     ----------
@@ -397,16 +404,22 @@ def replacing(path: str | os.PathLike[str], *, sync: bool = True) -> Iterator[Bi
         raise StoreError(f"{os.fspath(path)!r} is a folder: give the name of a file in it")
     if os.path.exists(target) and not os.path.isfile(target):
         raise StoreError(f"{os.fspath(path)!r} is not a plain file, which could be replaced")
-    beside = os.path.join(folder, f".{name}.{secrets.token_hex(6)}{_PART}")
+    prefix = _prefix(folder, name)
+    ours = re.compile(re.escape(prefix) + _ADDED)
+    _remove_unlocked(folder, ours.fullmatch)
+    file = _locked(os.path.join(folder, prefix))
+    beside = file.name
     try:
-        with open(beside, "xb") as file:
-            with contextlib.suppress(OSError):  # some file systems have no locks
-                _lock(file)
+        with file:
             yield file
             if sync:
                 file.flush()
                 os.fsync(file.fileno())
-        os.replace(beside, target)
+            if fcntl is not None:  # as long as it is locked, nobody removes it
+                file.flush()
+                os.replace(beside, target)
+        if fcntl is None:  # Windows renames no open file
+            os.replace(beside, target)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(beside)
@@ -420,12 +433,50 @@ def remove_abandoned(folder: str | os.PathLike[str], suffix: str) -> None:
 
     What a living process is writing is left alone, if the system can tell.
     """
-    for entry in os.scandir(folder):
-        if f"{suffix}." not in entry.name or not entry.name.endswith(_PART):
-            continue
-        with contextlib.suppress(OSError), open(entry.path, "rb") as file:
+    _remove_unlocked(folder, lambda name: f"{suffix}." in name and name.endswith(_PART))
+
+
+def _remove_unlocked(folder: str | os.PathLike[str], is_wanted: Callable[[str], object]) -> None:
+    """Remove the files with wanted names that no living process has locked."""
+    with os.scandir(folder) as entries:
+        abandoned = [entry.path for entry in entries if is_wanted(entry.name)]
+    for path in abandoned:
+        with contextlib.suppress(OSError), open(path, "rb") as file:
             _lock(file)
-            os.unlink(entry.path)
+            os.unlink(path)
+
+
+def _prefix(folder: str, name: str) -> str:
+    """How the names of unfinished files begin that will be called ``name``."""
+    longest = _LONGEST_FILE_NAME
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # Windows cannot be asked
+        longest = os.pathconf(folder, "PC_NAME_MAX")
+    length = len(os.fsencode(name))
+    if length > longest:
+        raise StoreError(
+            f"the file name {name[:20]!r}… takes {length} bytes, and the folder takes names of "
+            f"{longest}: shorten it"
+        )
+    if length + _ADDED_BYTES <= longest:
+        return f".{name}."
+    return f".{hashlib.blake2b(os.fsencode(name), digest_size=16).hexdigest()}."
+
+
+def _locked(prefix: str) -> BinaryIO:
+    """A new file whose name begins so, locked before anybody can take it for an abandoned one."""
+    while True:
+        file = open(f"{prefix}{secrets.token_hex(_TOKEN_BYTES)}{_PART}", "xb")  # noqa: SIM115
+        try:
+            _lock(file)
+        except BlockingIOError:  # somebody is about to remove it
+            file.close()
+            continue
+        except OSError:  # some file systems have no locks; nothing is removed there
+            return file
+        # Between the first two lines it may have been taken for abandoned, and removed.
+        if os.path.exists(file.name):
+            return file
+        file.close()
 
 
 def _lock(file: BinaryIO) -> None:

@@ -445,6 +445,25 @@ def test_any_other_row_in_memory_is_refused(tmp_path):
             model.fit(changed, y)
 
 
+def test_any_other_row_is_refused_wherever_rows_lie(tmp_path):
+    """A fit that was begun with rows in memory goes on with the same rows elsewhere."""
+    da = pytest.importorskip("dask.array", reason="dask is not installed")
+    X, y = waves(4000)
+    file, folder = tmp_path / "X.npy", tmp_path / "folder"
+    model = process_of(folder, n_basis=5, certificate=None).fit(X, y)
+    expected = model.predict(X[:9])
+    changed = X.copy()
+    changed[1234, 1] = np.nextafter(X[1234, 1], 9.0)  # not one of a thousand rows at equal steps
+    for rows, is_same in ((X, True), (changed, False)):
+        np.save(file, rows)
+        for source in (rows, file, da.from_array(rows, chunks=(1500, 2))):
+            if is_same:
+                np.testing.assert_array_equal(model.fit(source, y).predict(X[:9]), expected)
+            else:
+                with pytest.raises(ValueError, match="was begun with other data"):
+                    model.fit(source, y)
+
+
 @pytest.mark.parametrize("learned", [True, False])
 def test_what_time_has_cut_short_is_done_again(tmp_path, learned):
     X, y = waves()

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,10 +14,12 @@ from pursuit.greedy import (
     GapBelow,
     Interrupted,
     MaxSize,
+    Overdue,
     Pursuit,
     catch_interrupt,
     stopping,
 )
+from pursuit.store import replacing
 
 
 class Endless:
@@ -131,7 +134,7 @@ def test_patience_begins_with_the_request(monkeypatch):
     assert not rule.overdue()
     rule.request()
     assert rule.requested
-    now[0] += 1.9
+    now[0] += stopping.PATIENCE_SECONDS - 0.01
     assert not rule.overdue()
     now[0] += 0.2
     assert rule.overdue()
@@ -209,6 +212,47 @@ def test_other_threads_get_a_rule_that_never_fires(ctrl_c):
     thread.join()
     assert handlers == [signal.default_int_handler]
     assert not rules[0].requested
+
+
+def dawdle(ctrl_c, grace, path=None):
+    """Ignore Ctrl-C, and write a file slowly."""
+    with catch_interrupt(grace):
+        ctrl_c()
+        if path is not None:
+            with replacing(path) as file:
+                slow_write(file)
+        time.sleep(30.0)
+    pytest.fail("the alarm did not ring")
+
+
+def test_a_request_that_nobody_honours_ends_the_context(ctrl_c):
+    began = time.perf_counter()
+    with pytest.raises(Overdue):
+        dawdle(ctrl_c, 0.05)
+    assert 0.05 <= time.perf_counter() - began < 30.0
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with catch_interrupt(grace=0.05):
+        ctrl_c()
+    time.sleep(0.1)  # nothing rings in a context that was left
+
+
+def test_an_alarm_waits_until_a_file_is_written(ctrl_c, tmp_path):
+    with pytest.raises(Overdue):
+        dawdle(ctrl_c, 0.01, tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == b"whole"
+
+
+def slow_write(file):
+    """Stand in for a function of the module that writes files."""
+    code = "import time\ntime.sleep(0.2)\nfile.write(b'whole')\n"
+    exec(compile(code, "/pursuit/store.py", "exec"), {"file": file})
+
+
+def test_a_context_within_another_has_its_rule(ctrl_c):
+    with catch_interrupt() as outer, catch_interrupt() as inner:
+        ctrl_c()
+        assert inner is outer
+    assert outer.requested
 
 
 def test_a_clock_tells_what_is_left_of_its_time(monkeypatch):

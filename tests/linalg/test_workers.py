@@ -219,3 +219,13 @@ def held_number(library):
     with single_threaded_blas():
         inside = library.num_threads
     return before, inside, library.num_threads
+
+
+def test_a_limit_that_somebody_else_sets_back_is_set_again(two_threads):
+    """Code beside ours holds BLAS for itself, and releases it while we are at work."""
+    beside = ThreadpoolController().select(user_api="blas").limit(limits=1)
+    with Workers(1) as workers:
+        beside.restore_original_limits()
+        assert set(blas_threads()) == {2}
+        assert workers.map(lambda _: set(blas_threads()), [0]) == [{1}]
+    assert set(blas_threads()) == {2}

@@ -352,6 +352,41 @@ def test_a_collection_that_changes_between_passes_is_refused():
         source.map(lambda rows: 0)
 
 
+def restless(change):
+    """A collection of which one value is another one from the third computation on."""
+    times = []
+
+    def block():
+        times.append(1)
+        return X + change * (len(times) > 2) * (np.arange(42).reshape(14, 3) == 25)
+
+    return da.from_delayed(dask.delayed(block, pure=False)(), X.shape, float)
+
+
+READS = {
+    "take all": lambda source: source.take(np.arange(14)),
+    "take some": lambda source: source.take(np.array([13, 8])),
+    "blocks": lambda source: list(source.blocks(4)),
+    "map": lambda source: source.map(lambda rows: rows.n_rows),
+    "sums": lambda source: list(source.sums(lambda rows: rows.n_rows)),
+    "restrict": lambda source: source.restrict(np.array([1, 7, 8])).map(lambda rows: 0),
+}
+
+
+@pytest.mark.parametrize("before", ["take some", "map"])
+@pytest.mark.parametrize("read", READS)
+def test_a_row_that_changes_between_passes_is_noticed(read, before, small_blocks):
+    for change in (0.0, 1e-15 * X[8, 1]):
+        source = as_rows(restless(change))
+        READS[before](source)
+        READS[before](source)
+        if change:
+            with pytest.raises(ValueError, match=r"X: row 8, in partition 0 .*persist.*Parquet"):
+                READS[read](source)
+        else:
+            READS[read](source)
+
+
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [

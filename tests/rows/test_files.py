@@ -4,6 +4,7 @@ import decimal
 import gc
 import gzip
 import itertools
+import os
 import sys
 import time
 from pathlib import Path
@@ -661,3 +662,24 @@ def test_columns_asked_for_as_texts_are_not_read_as_numbers(tmp_path):
         "?": ["a", "b", None],
         "x": [1, None, 3],
     }
+
+
+def test_a_parquet_file_that_changes_between_passes_is_refused(tmp_path):
+    X = matrix()
+    folder = write_parquet(tmp_path / "f", X)
+    rows = as_rows(folder)
+    list(rows.blocks(50))
+    write_parquet(tmp_path / "f", X + 1.0)
+    os.utime(folder / "000.parquet", (1, 1))  # clocks of some file systems are coarse
+    with pytest.raises(ValueError, match=r"X: 000\.parquet has changed since it was opened"):
+        list(rows.blocks(50))
+
+
+def test_a_guessed_separator_is_said(tmp_path):
+    path = tmp_path / "units.csv"
+    path.write_text("size;kg,price;eur,age;a\n1,2,3\n")
+    with pytest.raises(ValueError, match=r"separated by ';', which is more frequent in the header"):
+        open_table(path)
+    path.write_text("size;kg,price;eur\n1;2;3\n")
+    with pytest.raises(ValueError, match=r"no column 'price'.* most frequent there .*quotes"):
+        open_table(path).select(["price"])

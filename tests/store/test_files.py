@@ -410,6 +410,52 @@ def test_only_what_nobody_is_writing_is_removed(path):
     assert other.exists()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks that end with a process")
+def test_what_a_killed_write_has_left_goes_with_the_next_write_to_the_name(path):
+    token = "0123456789ab"
+    dead = path.parent / f".{path.name}.{token}.part"
+    others = [
+        path.parent / f".{path.name}.more.{token}.part",  # of another name
+        path.parent / f".{path.name}.notes.part",  # not a name that we give
+        path.parent / f"{path.name}.{token}.part",
+    ]
+    for one in [dead, *others]:
+        one.write_bytes(b"half")
+    with replacing(path) as first:
+        # Another process writes to the same name: neither takes the other's file away.
+        write(path, {"x": 2}, {})
+        first.write(b"last")
+    assert path.read_bytes() == b"last"
+    assert sorted(path.parent.iterdir()) == sorted([path, *others])
+
+
+def test_a_file_that_is_taken_for_abandoned_is_made_again(path, monkeypatch):
+    removed = []
+
+    def too_late(file):
+        if not removed:
+            removed.append(file.name)
+            os.unlink(file.name)
+
+    monkeypatch.setattr("pursuit.store._lock", too_late)
+    write(path, {"x": 1}, {})
+    assert read(path) == ({"x": 1}, {})
+    assert removed
+
+
+@pytest.mark.parametrize("name", ["n" * 250, "n" * 255, "é" * 120])
+def test_names_as_long_as_the_file_system_takes(tmp_path, name):
+    for value in (1, 2):
+        write(tmp_path / name, {"x": value}, {})
+    assert read(tmp_path / name) == ({"x": 2}, {})
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_name_that_is_too_long_says_so(tmp_path):
+    with pytest.raises(StoreError, match=r"'n{20}'… takes 256 bytes, and .* 255: shorten it"):
+        write(tmp_path / ("n" * 256), {}, {})
+
+
 def test_a_file_is_replaced_when_it_is_complete(path):
     path.write_text("before")
     with pytest.raises(TypeError, match="bytes"), replacing(path) as file:

@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from pursuit.cli import missing
+from pursuit.printed import printable
 
 FAILURE, WRONG_CALL, INTERRUPTED = 1, 2, 130
 
@@ -73,14 +74,17 @@ def _usage(error: Any) -> str:
 
 
 def say(text: str = "", *, quiet: bool = False) -> None:
-    """Print a line on standard output, never wrapped."""
+    """Print a line on standard output, never wrapped, without orders to the terminal."""
     if not quiet:
-        print(text, flush=True)
+        print(printable(text), flush=True)
 
 
 def say_json(facts: dict[str, Any]) -> None:
     """Print one JSON object on standard output; numbers that JSON has not are null."""
-    say(json.dumps(finite(facts), indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(finite(facts), indent=2, ensure_ascii=False, allow_nan=False)
+    # JSON has escapes of its own for what a terminal must not get.
+    print("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
+    sys.stdout.flush()
 
 
 def finite(value: Any) -> Any:
@@ -100,7 +104,7 @@ def counted(number: int, thing: str) -> str:
 def tell(text: str, *, quiet: bool = False) -> None:
     """Print a line on standard error: progress and warnings, which must not enter a pipe."""
     if not quiet:
-        print(text, file=sys.stderr, flush=True)
+        print(printable(text), file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

@@ -48,7 +48,8 @@ def demo(
                     writer.writerow([*(f"{value:.6g}" for value in row), f"{target:.6g}"])
 
     def show(*words: object) -> None:
-        say(f"\n$ pursuit {shlex.join(map(str, words))}")
+        say()
+        say(f"$ pursuit {shlex.join(map(str, words))}")
 
     words = ["--target", "distance", "--model", "sparse", "--n-basis", _BASIS]
     show("fit", table, *words, "-o", model)
@@ -89,7 +90,8 @@ def _compare(path: Path, predictions: Path, X: Any, y: Any, seconds: float) -> N
     table = pyarrow.csv.read_csv(predictions)
     mean, lower, upper = (table[name].to_numpy() for name in ("prediction", "lower", "upper"))
     covered = float(np.mean((lower <= y[new]) & (y[new] <= upper)))
-    say(f"\n{'':32}basis  fit, s  RMSE on new rows")
+    say()
+    say(f"{'':32}basis  fit, s  RMSE on new rows")
     line = "{:32}{:>5}  {:>6.1f}  {:.4f}".format
     error = root_mean_squared_error(y[new], mean)
     say(line("pursuit, kernel learned", model.n_basis_, seconds, error))
@@ -103,4 +105,5 @@ def _compare(path: Path, predictions: Path, X: Any, y: Any, seconds: float) -> N
         seconds = time.perf_counter() - started
         error = root_mean_squared_error(y[new], peer.predict(X[new]))
         say(line("Nystroem + Ridge, kernel given", size, seconds, error))
-    say(f"\n95 % intervals contain {100 * covered:.1f} % of the new rows.")
+    say()
+    say(f"95 % intervals contain {100 * covered:.1f} % of the new rows.")

@@ -7,29 +7,23 @@ import dataclasses
 import functools
 import hashlib
 import os
-import re
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from scipy import sparse
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from pursuit._types import Indices
 from pursuit.estimators.records import decode, encode, stand_ins
 from pursuit.gram import GramStatistics, PassCheckpoint
 from pursuit.greedy import Interrupted
-from pursuit.rows import BLOCK_ROWS, Items, RowSource, Sample, is_in_memory
+from pursuit.rows import RowSource, Sample, digest_object, plain_text, source_hashes
 from pursuit.store import StoreError, library, read, remove_abandoned, write
 
 T = TypeVar("T")
 
-_PROBED_ROWS = 1024
-"""Rows of which a fingerprint is taken, besides all targets and weights."""
-_DIGESTED_BYTES = 1 << 32
-"""Rows in memory are compared whole up to this size, at about a second per GiB."""
 _SUFFIX = ".pursuit"
 _FREE_TO_CHANGE = frozenset({"checkpoint", "n_jobs", "verbose", "random_state", "max_time"})
 """Parameters of an estimator that a resumed fit may have changed."""
@@ -125,7 +119,7 @@ class Checkpoint:
     def ledgers(self, points: Any, n_rows: int, dtype: DTypeLike, whitener: Any) -> PassCheckpoint:
         """The ledger of a pass, known by what it sums."""
         digest = hashlib.sha256(f"{n_rows} {np.dtype(dtype).str} ".encode())
-        _digest_items(digest, points)
+        digest_object(digest, points)
         if whitener is not None:
             digest.update(_bytes(whitener))
         return FilePassCheckpoint(self._path(f"pass-{digest.hexdigest()[:16]}"))
@@ -159,8 +153,7 @@ class Checkpoint:
 
     def _check_data(self, begun: Any, now: list[str]) -> None:
         begun = begun if isinstance(begun, list) else []
-        shared = min(len(begun), len(now))
-        if shared == 0 or begun[:shared] != now[:shared]:
+        if begun != now:
             raise ValueError(
                 f"checkpoint {self._folder!r} was begun with other data (fingerprint "
                 f"{' '.join(map(str, begun))}) than is passed now ({' '.join(now)}): pass what it "
@@ -223,39 +216,24 @@ def drawn_once(folder: str, name: str, n_rows: int, draw: Callable[[], Indices])
 
 
 def fingerprint(sample: Sample) -> list[str]:
-    """Digests of all targets, weights and a thousand rows, and of all rows if they are in memory.
-
-    The first is the same whatever source the rows come from. The second is missing where rows are
-    elsewhere, or take more than 4 GiB.
-    """
-    digest = hashlib.sha256(f"{sample.n_rows} {sample.n_outputs}".encode())
+    """Two digests: of all targets and weights, and of all rows, whatever source they come from."""
+    beside = hashlib.sha256(f"{sample.n_rows} {sample.n_outputs}".encode())
     for values in (sample.targets, sample.weights):
         for start in range(0, len(values), 1 << 16):
-            digest.update(_bytes(values[start : start + (1 << 16)]))
-    spread = np.unique(np.linspace(0, sample.n_rows - 1, _PROBED_ROWS).astype(np.intp))
-    probed = sample.rows.take(spread)
-    _digest_items(digest, probed)
-    size = getattr(probed, "nbytes", 0) / max(len(spread), 1) * sample.n_rows
-    if size > _DIGESTED_BYTES or not is_in_memory(sample.rows):
-        return [digest.hexdigest()[:16]]
-    whole = hashlib.sha256()
-    for _, items in sample.rows.blocks(BLOCK_ROWS):
-        _digest_items(whole, items)
-    return [digest.hexdigest()[:16], whole.hexdigest()[:16]]
+            beside.update(_bytes(values[start : start + (1 << 16)]))
+    rows = hashlib.sha256(_form(sample.rows).encode())
+    rows.update(_bytes(source_hashes(sample.rows)))
+    return [beside.hexdigest()[:16], rows.hexdigest()[:16]]
+
+
+def _form(rows: RowSource) -> str:
+    """Width and type of rows of numbers: rows in float32 are not those in float64."""
+    first = rows.take(np.arange(min(rows.n_rows, 1)))
+    return f"{getattr(first, 'shape', (0,))[1:]} {getattr(first, 'dtype', None)}"
 
 
 def _bytes(values: Any) -> bytes:
     return np.ascontiguousarray(values).tobytes()
-
-
-def _digest_items(digest: Any, items: Items) -> None:
-    if sparse.issparse(items):
-        for part in (items.data, items.indices, items.indptr):
-            digest.update(_bytes(part))
-    elif isinstance(items, np.ndarray) and items.dtype.kind in "biuf":
-        digest.update(_bytes(items))
-    else:
-        digest.update(_plain(repr(items)).encode())
 
 
 def _shown(value: Any) -> str:
@@ -264,7 +242,7 @@ def _shown(value: Any) -> str:
         return repr(value.item())
     if hasattr(value, "shape"):
         digest = hashlib.sha256()
-        _digest_items(digest, value)
+        digest_object(digest, value)
         return f"array {value.shape} {digest.hexdigest()[:16]}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_shown, value))}]"
@@ -272,7 +250,7 @@ def _shown(value: Any) -> str:
         return _pairs(value)
     if isinstance(value, SklearnKernel):
         # Kernels show three digits of their numbers.
-        return f"{_plain(repr(value))} {_pairs(dict(sorted(value.get_params().items())))}"
+        return f"{plain_text(value)} {_pairs(dict(sorted(value.get_params().items())))}"
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         given = [f"{name}={_shown(one)}" for name, one in fields.items() if one is not None]
@@ -285,7 +263,7 @@ def _shown(value: Any) -> str:
         return str(value.__qualname__)
     if callable(value) and hasattr(value, "__dict__"):
         return f"{type(value).__qualname__} {_pairs(vars(value))}"
-    return _plain(repr(value))
+    return plain_text(value)
 
 
 def _source(function: types.FunctionType) -> str:
@@ -298,8 +276,7 @@ def _source(function: types.FunctionType) -> str:
 def _code(code: types.CodeType) -> str:
     """Code without the places where it stands in files, which change when lines move."""
     constants = [
-        _code(one) if isinstance(one, types.CodeType) else _plain(repr(one))
-        for one in code.co_consts
+        _code(one) if isinstance(one, types.CodeType) else plain_text(one) for one in code.co_consts
     ]
     return f"{code.co_code.hex()} {code.co_names} {constants}"
 
@@ -311,8 +288,3 @@ def _pairs(values: dict[Any, Any]) -> str:
         if not isinstance(value, SklearnKernel)  # their parts are listed by themselves
     )
     return "{" + ", ".join(shown) + "}"
-
-
-def _plain(text: str) -> str:
-    """A text without addresses, which are different in every process."""
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", text)

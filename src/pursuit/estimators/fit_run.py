@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import wraps
+from threading import local
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
@@ -12,10 +16,11 @@ import numpy as np
 
 from pursuit._types import Indices
 from pursuit.estimators.checkpoint import Checkpoint
-from pursuit.estimators.inputs import indefinite, reads_matrix, seeds
+from pursuit.estimators.inputs import indefinite, named_columns, reads_matrix, seeds
+from pursuit.estimators.rescue import some_rows
 from pursuit.estimators.scales import in_range
 from pursuit.estimators.warning import warn
-from pursuit.greedy import Clock, CostMeter, Interrupted, Problem, catch_interrupt
+from pursuit.greedy import Clock, CostMeter, Interrupted, Overdue, Problem, catch_interrupt
 from pursuit.kernels import CountingKernel
 from pursuit.linalg import NotPositiveDefiniteError, Workers, single_threaded_blas
 from pursuit.rows import Sample, as_rows
@@ -30,13 +35,97 @@ else:
 
 
 def with_callbacks(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """A fit that scikit-learn's callbacks can watch, with BLAS on one thread from its first line.
+    """A fit that scikit-learn's callbacks can watch, see :func:`guarded` for the rest."""
+    held = guarded(fit)
+    return held if callback is None else callback.with_callbacks(held)
+
+
+def guarded(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A fit that answers Ctrl-C in time, with BLAS on one thread from its first line.
 
     A mean of the targets that BLAS splits among threads would have other last bits for another
     number of them, and with it all that follows.
     """
-    held = in_range(single_threaded_blas()(fit))
-    return held if callback is None else callback.with_callbacks(held)
+    return in_range(single_threaded_blas()(rescued(fit)))
+
+
+# Ctrl-C is answered in time. After it a fit ends its step, skips what a model can do without, and
+# keeps the best model so far. At some moments of large fits that takes long: then the fit is given
+# up, and fitted to a few rows instead; what it has learned about the kernel is kept.
+
+GRACE_SECONDS = 0.6
+"""Seconds after Ctrl-C for which a fit may go on. With those that few rows take it makes 2."""
+
+
+@dataclass
+class _Answer(local):
+    """What the fits of this thread that are under way need to know of each other."""
+
+    depth: int = 0
+    n_rows: int = 0
+    """Rows of the fit to a few rows; 0 if there is none under way."""
+    learned: dict[tuple[str, str], Any] = field(default_factory=dict)
+
+
+_ANSWER = _Answer()
+
+
+def grace() -> float | None:
+    """Seconds after which a fit is given up; None where nobody would take its place."""
+    return GRACE_SECONDS if _ANSWER.depth else None
+
+
+def few_rows() -> int:
+    """How many rows the fit to a few rows has that is under way; 0 if there is none."""
+    return _ANSWER.n_rows
+
+
+def remember(owner: str, stage: str, result: Any) -> None:
+    """Keep what a stage has learned about the kernel for a fit to a few rows."""
+    _ANSWER.learned[owner, stage] = result
+
+
+def remembered(owner: str, stage: str) -> Any:
+    """What the stage has learned before the fit was given up; None elsewhere."""
+    return _ANSWER.learned.get((owner, stage)) if _ANSWER.n_rows else None
+
+
+def rescued(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A fit that answers Ctrl-C in time. Fits within fits are rescued by the outermost one."""
+    if "sample_weight" not in inspect.signature(fit).parameters:
+        return fit
+
+    @wraps(fit)
+    def answering(model: Any, *given: Any, **named: Any) -> Any:
+        outermost = not (_ANSWER.depth or _ANSWER.n_rows)
+        if outermost:
+            _ANSWER.learned.clear()
+        _ANSWER.depth += 1
+        try:
+            return fit(model, *given, **named)
+        except Overdue:
+            if not outermost:
+                raise
+        finally:
+            _ANSWER.depth -= 1
+        return _fit_few(fit, model, *given, **named)
+
+    return answering
+
+
+def _fit_few(fit: Callable[..., Any], model: Any, *given: Any, **named: Any) -> Any:
+    """Fit a few rows and raise KeyboardInterrupt."""
+    try:
+        X, y, weights = named_columns(*given, **named)
+        rows, weights = some_rows(model, X, y, weights)
+        _ANSWER.n_rows = len(rows)
+        fit(model, X, y, weights)
+    except Exception as error:
+        warn(f"fit was interrupted, and there was no time for any model ({error}).")
+        raise KeyboardInterrupt from error
+    finally:
+        _ANSWER.n_rows = 0
+    raise KeyboardInterrupt
 
 
 _SECONDS_BETWEEN_LINES = 5.0
@@ -50,7 +139,8 @@ class Progress:
         self._estimator = estimator
         self._root = self._stage = None
         self._name, self._start = "", 0.0
-        if getattr(estimator, "_skl_callbacks", None):
+        # Those who watch a fit have seen it begin, and do not care for the one that replaces it.
+        if getattr(estimator, "_skl_callbacks", None) and not few_rows():
             self._root = estimator._init_callback_context(max_subtasks=n_stages)
             self._root.call_on_fit_task_begin(estimator=estimator)
 
@@ -188,13 +278,19 @@ class FitRun:
         self.clock = Clock(None if limit is None else max(limit - spent, 0.0))
         self._progress = Progress(estimator, n_stages)
         self._folder = getattr(estimator, "checkpoint", None) if resumes else None
+        if few_rows():
+            self._folder = None
         self._checkpoint: Checkpoint | None = None
         self._contexts = ExitStack()
         self._round = ""
 
     def __enter__(self) -> Self:
         estimator = self._estimator
-        self.interrupted = self._contexts.enter_context(catch_interrupt())
+        if few_rows():
+            self.interrupted = Interrupted(patient=True)
+            self.interrupted.request()
+        else:
+            self.interrupted = self._contexts.enter_context(catch_interrupt(grace()))
         self.workers = self._contexts.enter_context(Workers(estimator.n_jobs))
         if self._folder is not None:
             try:
@@ -230,7 +326,7 @@ class FitRun:
 
     def stop_reason(self, pursuit: object = None) -> str | None:
         """Why a choice has to end now: a rule for pursuits and for choices in blocks."""
-        if self.stopping:
+        if self.interrupted():
             return "interrupted"
         return "time" if self.clock.over(_CHOOSING_SHARE) else None
 
@@ -256,6 +352,9 @@ class FitRun:
 
     def finished(self, name: str) -> Any:
         """The result of a stage that the checkpoint holds, or None where it has to be computed."""
+        known = remembered(type(self._estimator).__name__, name + self._round)
+        if known is not None:
+            return known
         return None if self._checkpoint is None else self._checkpoint.recorded(name + self._round)
 
     def resume(self, name: str) -> Any:
@@ -268,6 +367,8 @@ class FitRun:
 
         What ``max_time`` has cut short is not recorded: a fit with more time does it again.
         """
+        if name == "learn":
+            remember(type(self._estimator).__name__, name + self._round, result)
         if self._checkpoint is not None and not (self.clock.has_ended or _ended_by_time(result)):
             self._checkpoint.record(name + self._round, result)
         return result
@@ -315,5 +416,9 @@ def _ended_by_time(result: Any) -> bool:
 
 def interrupt(what_is_held: str) -> NoReturn:
     """Warn what an interrupted fit has kept, and raise KeyboardInterrupt."""
+    if few_rows():
+        what_is_held += (
+            f", fitted to {few_rows()} rows only: there was no time to finish a model of all"
+        )
     warn(f"fit was interrupted: the model holds {what_is_held}.")
     raise KeyboardInterrupt

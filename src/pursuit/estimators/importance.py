@@ -31,6 +31,7 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.tables import compares_levels
 from pursuit.linalg import single_threaded_blas
+from pursuit.printed import printable
 from pursuit.rows import EncodedTable, NumberTable, as_rows, is_path
 
 KINDS = "gradient", "permutation", "sobol"
@@ -99,7 +100,9 @@ class Importance:
         head = f"importance of {len(relative)} columns by {self.kind}, {self.n_repeats} repeats"
         lines = [[head if len(order) == len(relative) else f"{head}: the first {len(order)}"]]
         table = [["column", *(title for title, _ in columns)]]
-        table += [[self.feature_names[j], *(cells[j] for _, cells in columns)] for j in order]
+        table += [
+            [printable(self.feature_names[j]), *(cells[j] for _, cells in columns)] for j in order
+        ]
         widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
         lines += [
             [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)] for row in table

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 
 from pursuit.bounds import Certificate
+from pursuit.printed import printable
 
 _OWN_PACKAGES = ("pursuit", "sklearn", "contextlib")
 
@@ -17,7 +18,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and _is_own(frame.f_globals.get("__name__", "")):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level + 1)
+    warnings.warn(printable(message, keep="\n"), category, stacklevel=level + 1)
 
 
 def kept(found: Certificate) -> Certificate | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import math
 import signal
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pursuit.greedy.loop import Pursuit
 
 
-PATIENCE_SECONDS = 2.0
+PATIENCE_SECONDS = 0.3
 """Seconds for which a pass that the model needs may go on after Ctrl-C."""
 PATIENCE = 10
 """Further sizes without a smaller bound after which growth ends. Larger: a longer search."""
@@ -142,11 +143,14 @@ class Clock:
 
 
 class Interrupted:
-    """Stop when the user has pressed Ctrl-C; see :func:`catch_interrupt`."""
+    """Stop when the user has pressed Ctrl-C; see :func:`catch_interrupt`.
 
-    def __init__(self) -> None:
+    A ``patient`` rule lets a pursuit go on for ``PATIENCE_SECONDS`` from its first step on.
+    """
+
+    def __init__(self, *, patient: bool = False) -> None:
         self.requested = False
-        self._since = math.inf
+        self._patient, self._since, self._first = patient, math.inf, math.inf
 
     def request(self) -> None:
         """Note the user's request."""
@@ -156,35 +160,116 @@ class Interrupted:
         """Whether the user has waited for ``PATIENCE_SECONDS``."""
         return time.perf_counter() - self._since >= PATIENCE_SECONDS
 
-    def __call__(self, pursuit: Pursuit) -> str | None:
+    def __call__(self, pursuit: object = None) -> str | None:
         """Reason interrupted."""
-        return "interrupted" if self.requested else None
+        if not self.requested:
+            return None
+        if self._patient:
+            self._first = min(self._first, time.perf_counter())
+            if time.perf_counter() - self._first < PATIENCE_SECONDS:
+                return None
+        return "interrupted"
+
+
+_outermost: Interrupted | None = None
+"""The rule of the context that the main thread is in."""
+_RETRY_SECONDS = 0.01
+_WHOLE = ("workers.py", "store.py")
+"""Modules whose functions an alarm must not leave in the middle, but for `Workers.map`."""
+_INNERMOST = 6
+
+
+class Overdue(BaseException):
+    """A fit that was asked to stop has taken too long; never seen outside of this package."""
+
+
+class _Alarm:
+    """Sends another Ctrl-C some seconds after the first, unless it is cancelled before.
+
+    A thread sends it, because timers of the system may be in use by somebody else.
+    """
+
+    def __init__(self) -> None:
+        self.rang = self.cancelled = False
+        self._lock, self._timer = threading.Lock(), threading.Timer(0.0, self._ring)
+
+    def set(self, seconds: float) -> None:
+        """Ring after so many seconds."""
+        self.rang = False
+        self._timer = threading.Timer(seconds, self._ring)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def cancel(self) -> None:
+        """Do not ring any more."""
+        self._timer.cancel()
+        with self._lock:
+            self.cancelled = True
+
+    def _ring(self) -> None:
+        with self._lock:
+            if not self.cancelled:
+                self.rang = True
+                if hasattr(signal, "pthread_kill"):
+                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+                else:  # Windows; it does not wake a thread that waits
+                    _thread.interrupt_main()
 
 
 @contextlib.contextmanager
-def catch_interrupt() -> Iterator[Interrupted]:
+def catch_interrupt(grace: float | None = None) -> Iterator[Interrupted]:
     """Turn the first Ctrl-C into a request to stop; a second one interrupts at once.
 
-    Only the main thread receives signals; in other threads the rule never fires.
+    If the context is still not left ``grace`` seconds after the request, it is left by an
+    :class:`Overdue` error. Within another such context the rule is that of the other one. Only the
+    main thread receives signals; in other threads the rule never fires.
     """
+    global _outermost
     rule = Interrupted()
     if threading.current_thread() is not threading.main_thread():
         yield rule
         return
     previous = signal.getsignal(signal.SIGINT)
-    if not callable(previous):
-        yield rule
+    if _outermost is not None or not callable(previous):
+        yield _outermost or rule
         return
+    alarm = _Alarm()
 
     def request(number: int, frame: FrameType | None) -> None:
-        rule.request()
-        signal.signal(signal.SIGINT, previous)
+        if not rule.requested:
+            rule.request()
+            if grace is not None:
+                alarm.set(grace)
+        elif not alarm.rang:
+            signal.signal(signal.SIGINT, previous)
+            previous(number, frame)
+        elif not alarm.cancelled:
+            if not _must_not_stop(frame):
+                alarm.rang = False
+                raise Overdue
+            alarm.set(_RETRY_SECONDS)
 
+    _outermost = rule
     signal.signal(signal.SIGINT, request)
     try:
         yield rule
     finally:
+        _outermost = None
+        alarm.cancel()
+        time.sleep(0.0)  # what was sent and not seen yet must not reach the user's handler
         signal.signal(signal.SIGINT, previous)
+
+
+def _must_not_stop(frame: FrameType | None) -> bool:
+    """Whether the innermost functions count threads of BLAS, or write a file."""
+    for _ in range(_INNERMOST):
+        if frame is None:
+            return False
+        name = frame.f_code.co_filename
+        if name.endswith(_WHOLE) and "pursuit" in name and frame.f_code.co_name != "map":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def largest_size(weight: float, least: int = 1) -> int:

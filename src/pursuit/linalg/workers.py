@@ -53,11 +53,16 @@ class _Hold:
         self._changed: list[tuple[Any, int]] = []
 
     def enter(self, libraries: list[Any]) -> None:
+        if not self._users:
+            self._changed = []
         self._users += 1
-        if self._users == 1:
-            threads = [(library, library.get_num_threads()) for library in libraries]
-            self._changed = [(library, n) for library, n in threads if n != 1]
-            _set_threads([(library, 1) for library, _ in self._changed])
+        # Somebody else may have set a number back that was 1 when the first user came.
+        threads = [(library, library.get_num_threads()) for library in libraries]
+        several = [(library, n) for library, n in threads if n != 1]
+        if several:
+            known = [library for library, _ in self._changed]
+            self._changed += [(library, n) for library, n in several if library not in known]
+            _set_threads([(library, 1) for library, _ in several])
 
     def leave(self) -> None:
         self._users -= 1

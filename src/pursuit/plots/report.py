@@ -10,10 +10,10 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html import escape
 from importlib.resources import files
 from typing import Any
 
+from pursuit.plots.escaped import escape
 from pursuit.plots.what_if import WhatIf, block, panel
 
 _BAR = 100.0

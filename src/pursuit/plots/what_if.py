@@ -9,9 +9,10 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from importlib.resources import files
 from typing import Any
+
+from pursuit.plots.escaped import escape
 
 _SHOWN = 12
 """Most controls that are open from the start; the others are in a part that unfolds."""

@@ -25,6 +25,7 @@ from pursuit.rows.dask_collections import map_lazily
 from pursuit.rows.encoded import BatchRows, CodedTable, EncodedTable, Levels, NumberTable
 from pursuit.rows.files import file_kind, is_path, open_file
 from pursuit.rows.gaps import OutputGroup, output_groups
+from pursuit.rows.hashing import digest_object, plain_text, row_hashes, source_hashes
 from pursuit.rows.memory import (
     ArrayRows,
     IndexRows,
@@ -71,6 +72,7 @@ __all__ = [
     "check_columns",
     "computed",
     "concat",
+    "digest_object",
     "distinct_names",
     "distinct_rows",
     "draw_rows",
@@ -87,8 +89,11 @@ __all__ = [
     "open_file",
     "open_table",
     "output_groups",
+    "plain_text",
     "read_all",
     "row_groups",
+    "row_hashes",
+    "source_hashes",
     "source_numbers",
     "take_items",
 ]

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from pursuit.rows.base import (
     len_items,
 )
 from pursuit.rows.dask_collections import as_collection, compute, described, import_dask, slots
+from pursuit.rows.hashing import Hashes, Witness, row_hashes
 from pursuit.rows.memory import FAN_IN, in_order, rows_of_items, subtrees
 from pursuit.rows.table import Table, check_columns, check_finite
 
@@ -53,7 +54,8 @@ class DaskTable(Table):
         A two-dimensional array in chunks of rows; a data frame; or blocks that are arrays, CSR
         matrices or data frames. If the lengths of the partitions are not known, one pass over the
         collection counts their rows. Every pass computes the collection anew: call its
-        ``persist()`` if the cluster has the memory.
+        ``persist()`` if the cluster has the memory. A row that is another one in a later pass is
+        an error: a hash of every row is kept.
     """
 
     def __init__(self, X: Any) -> None:
@@ -63,6 +65,7 @@ class DaskTable(Table):
         if self._collection.lengths is not None:
             self._lengths.append(self._collection.lengths)
         self._index: Indices | None = None
+        self._witness = Witness()  # selections of rows share it
 
     @property
     def columns(self) -> tuple[str, ...] | None:  # type: ignore[override]
@@ -92,13 +95,16 @@ class DaskTable(Table):
         """Fetch the rows at these numbers; no other rows travel."""
         rows, places = np.unique(checked_index(index, self.n_rows), return_inverse=True)
         pieces = self._pieces(rows if len(rows) else range(1))
-        taken: Items = join(self._compute(self._picked(pieces)))[places]
+        items = join(self._compute(self._picked(pieces)))
+        self._check_unchanged(rows, row_hashes(items))
+        taken: Items = items[places]
         return taken
 
     def map(self, task: Callable[..., T], *aligned: Any) -> list[T]:
         """The task's value for each run of blocks, in row order."""
         spans = subtrees(0, self._n_blocks, self._level)
-        return self._compute(self._tasks(task, aligned, [span[1:] for span in spans]))
+        parts = self._compute(self._tasks(task, aligned, [span[1:] for span in spans]))
+        return self._checked(parts, 0)
 
     def sums(
         self, task: Callable[..., T], *aligned: Any, start: int = 0
@@ -130,6 +136,7 @@ class DaskTable(Table):
         """The table with these columns only, in this order; nothing is read."""
         selected = self._copy()
         selected._collection = self._collection.project(columns)
+        selected._witness = Witness()
         return selected
 
     def check_numeric(self) -> None:
@@ -187,7 +194,12 @@ class DaskTable(Table):
 
     def _stream(self) -> Iterator[Any]:
         for i in range(0, len(self._parts), _AHEAD):
-            yield from self._compute(self._picked(self._parts[i : i + _AHEAD]))
+            for number, items in enumerate(
+                self._compute(self._picked(self._parts[i : i + _AHEAD])), start=i
+            ):
+                rows = np.arange(self._stops[number], self._stops[number + 1])
+                self._check_unchanged(rows, row_hashes(items))
+                yield items
 
     @property
     def _n_blocks(self) -> int:
@@ -219,7 +231,28 @@ class DaskTable(Table):
                 nodes = [together(group) if len(group) > 1 else group[0] for group in groups]
             roots += nodes
         levels = [level for level, _, _ in wanted]
-        return list(zip(levels, self._compute(roots), strict=True))
+        values = self._checked(self._compute(roots), wanted[0][1] * BLOCK_ROWS)
+        return list(zip(levels, values, strict=True))
+
+    def _checked(self, parts: Sequence[Hashed[T]], start: int) -> list[T]:
+        """Values of tasks on one row after the other, once the rows are known to be the same."""
+        hashes = [one for part in parts for one in part.hashes]
+        if hashes:
+            found = np.concatenate(hashes)
+            self._check_unchanged(np.arange(start, start + len(found)), found)
+        return [part.value for part in parts]
+
+    def _check_unchanged(self, rows: Indices, hashes: Hashes) -> None:
+        numbers = rows if self._index is None else self._index[rows]
+        row = self._witness.changed(numbers, hashes)
+        if row is not None:
+            place = next(p for p, _ in self._parts if p.start <= row < p.start + p.length)
+            raise ValueError(
+                f"X: row {row}, in {place}, is not what it was in an earlier pass: "
+                f"{self._collection.name} gives other rows each time it is computed, or what it "
+                "reads has changed. Call persist() on it and fit what that returns, or write it to "
+                "Parquet first."
+            )
 
     def _tasks(
         self,
@@ -320,7 +353,19 @@ class Shared:
     form: Form
 
 
-def run(values: list[Any], places: Sequence[Place], shared: Shared, *aligned: Any) -> Any:
+@dataclass(frozen=True)
+class Hashed(Generic[T]):
+    """What a task made of some rows, and the hashes of these rows; sums are of rows in order."""
+
+    value: T
+    hashes: tuple[Hashes, ...]
+
+    def __add__(self, other: Hashed[T]) -> Hashed[T]:
+        total: Any = self.value
+        return Hashed(total + other.value, self.hashes + other.hashes)
+
+
+def run(values: list[Any], places: Sequence[Place], shared: Shared, *aligned: Any) -> Hashed[Any]:
     """Call a task with some rows, and with what is aligned to them.
 
     ``values`` holds the partition that has all the rows or, if there are several partitions, the
@@ -328,7 +373,7 @@ def run(values: list[Any], places: Sequence[Place], shared: Shared, *aligned: An
     """
     items = join(values) if len(places) > 1 else pick(values[0], places[0], shared.form)
     try:
-        return shared.task(rows_of_items(items), *aligned)
+        return Hashed(shared.task(rows_of_items(items), *aligned), (row_hashes(items),))
     except Exception as error:
         message = f"{_named(places)}: {type(error).__name__}: {error}"
         raise _same_kind(error, message) from error
@@ -339,8 +384,9 @@ def pick(block: Any, place: Place, form: Form) -> Items:
     length = len(block) if hasattr(block, "columns") else len_items(block)
     if length != place.length:
         raise ValueError(
-            f"{place} has {length} rows now: the collection gives other rows each time "
-            "it is computed. Call persist() on it, and fit what that returns."
+            f"X: {place} has {length} rows now: the collection gives other rows each time it "
+            "is computed. Call persist() on it and fit what that returns, or write it to Parquet "
+            "first."
         )
     keep = place.keep
     around = slice(int(keep[0]), int(keep[-1]) + 1) if len(keep) else slice(0, 0)

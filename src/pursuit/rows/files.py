@@ -18,8 +18,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
+from pursuit.printed import printable
 from pursuit.rows.arrow import BATCH_ROWS, ArrowTable, BatchedTable, require_pyarrow, spooled
-from pursuit.rows.table import MatrixTable, Table, distinct_names, listed
+from pursuit.rows.table import SEPARATORS, MatrixTable, Table, distinct_names, listed
 
 KINDS = ".npy, .parquet, .csv, or a folder of Parquet or of CSV files"
 """What error messages say can be read."""
@@ -28,7 +29,6 @@ _PARQUET, _CSV = (".parquet", ".parq"), (".csv", ".tsv")
 _COMPRESSED = (".gz", ".bz2")
 _BUFFER_BYTES = 1 << 20
 _HEADER_BYTES = 1 << 16
-_SEPARATORS = ",;\t|"
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _CONVERSION = re.compile(r"In CSV column #(\d+): .*CSV conversion error to (\w+)")
 
@@ -88,7 +88,13 @@ class File:
     @property
     def name(self) -> str:
         """What error messages call the file."""
-        return PurePosixPath(self.path).name
+        return printable(PurePosixPath(self.path).name)
+
+    @property
+    def stamp(self) -> tuple[Any, ...]:
+        """Length and time of the last change, by which another content is noticed."""
+        [info] = self.filesystem.get_file_info([self.path])
+        return info.size, info.mtime_ns
 
     def with_keys(self, schema: Any) -> Any:
         """A schema with the keys that it does not name as further columns."""
@@ -103,11 +109,11 @@ def _find(text: str) -> tuple[list[File], str]:
     fs = require_pyarrow(text, "pyarrow.fs")
     if "://" in text:
         filesystem, path = _of_address(text)
-        name = PurePosixPath(path).name or text
+        name = printable(PurePosixPath(path).name or text)
     else:
         _check_found(_exists(Path(text)), text)
         filesystem, path = fs.LocalFileSystem(), Path(text).absolute().as_posix()
-        name = Path(text).resolve().name
+        name = printable(Path(text).resolve().name)
     [info] = filesystem.get_file_info([path])
     _check_found(info.type != fs.FileType.NotFound, text)
     if info.type == fs.FileType.Directory:
@@ -249,10 +255,15 @@ class ParquetTable(BatchedTable):
                 self._parts.append((number, group.id))
                 rows.append(group.num_rows)
             self._fragments.append(fragment)
+        self._stamps = [file.stamp for file in files]
         super().__init__(files[0].with_keys(held), rows, name)
 
     def _scan(self, parts: Sequence[int], columns: Sequence[str]) -> Iterator[Any]:
+        checked = -1
         for number, groups in self._runs(parts):
+            if number != checked:
+                self._check_unchanged(number)
+                checked = number
             some = self._fragments[number].subset(row_group_ids=groups, schema=self.schema)
             yield from some.to_batches(
                 schema=self.schema,
@@ -260,6 +271,14 @@ class ParquetTable(BatchedTable):
                 batch_size=BATCH_ROWS,
                 batch_readahead=1,
                 fragment_readahead=1,
+            )
+
+    def _check_unchanged(self, number: int) -> None:
+        """Refuse a file that was written to since it was opened."""
+        if self._files[number].stamp != self._stamps[number]:
+            raise ValueError(
+                f"X: {self._files[number].name} has changed since it was opened: leave files as "
+                "they are while a model is fitted, or fit a copy."
             )
 
     def _runs(self, parts: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
@@ -368,7 +387,7 @@ def _csv_batches(files: Sequence[File], schema: Any) -> Iterator[Any]:
                 keys = [pa.repeat(file.keys[name], batch.num_rows) for name in names[len(held) :]]
                 yield pa.RecordBatch.from_arrays([*batch.columns, *keys], schema=schema)
         except pa.ArrowInvalid as error:
-            raise _explained(error, file.name) from error
+            raise _explained(error, file) from error
 
 
 def _csv_reader(file: File, types: dict[str, Any]) -> Any:
@@ -396,7 +415,7 @@ def _csv_reader(file: File, types: dict[str, Any]) -> Any:
             return opened(types, column_names=names, skip_rows_after_names=1)
         return opened(types) if types else reader
     except pa.ArrowInvalid as error:
-        raise _explained(error, file.name) from error
+        raise _explained(error, file) from error
     except UnicodeDecodeError as error:
         raise _not_utf8(file.name) from error
 
@@ -410,7 +429,7 @@ def _separator(file: File) -> str:
     if ".tsv" in PurePosixPath(file.path).suffixes:
         return "\t"
     unquoted = re.sub(r'"[^"]*"', "", header.decode("latin-1"))
-    return max(_SEPARATORS, key=unquoted.count)
+    return max(SEPARATORS, key=unquoted.count)
 
 
 def _not_utf8(name: str) -> ValueError:
@@ -420,9 +439,9 @@ def _not_utf8(name: str) -> ValueError:
     )
 
 
-def _explained(error: Exception, name: str) -> Exception:
+def _explained(error: Exception, file: File) -> Exception:
     """What pyarrow says, with the file's name, its line and what to do; or the error itself."""
-    text = str(error)
+    text, name = str(error), file.name
     if _CONVERSION.search(text):
         return error
     if "Empty CSV file" in text:
@@ -433,9 +452,16 @@ def _explained(error: Exception, name: str) -> Exception:
     line, expected, got, row = ragged.groups()
     if "\ufffd" in row:  # pyarrow's mark for bytes that are not text
         return _not_utf8(name)
+    separator = _separator(file)
+    guessed = (
+        ""
+        if ".tsv" in PurePosixPath(file.path).suffixes
+        else f" Values are taken to be separated by {separator!r}, which is more frequent in the "
+        f"header line than any other of {SEPARATORS!r}."
+    )
     return ValueError(
-        f"{name}, line {line}: {got} values where the header has {expected}: {row[:80]!r}. "
-        "Correct or remove the line."
+        f"{name}, line {line}: {got} values where the header has {expected}: {row[:80]!r}."
+        f"{guessed} Correct or remove the line."
     )
 
 

@@ -136,6 +136,10 @@ class MatrixTable(Table):
         return block
 
 
+SEPARATORS = ",;\t|"
+"""What may stand between the values of a CSV file."""
+
+
 def check_columns(
     wanted: Sequence[str], known: Sequence[str], name: str, argument: str = "columns"
 ) -> None:
@@ -151,6 +155,17 @@ def check_columns(
         )
     raise ValueError(
         f"{argument}: {name} has no column {', '.join(parts)}. Its columns are {listed(known)}."
+        + _guessed([*map(str, unknown), *map(str, known)], name)
+    )
+
+
+def _guessed(columns: Sequence[str], name: str) -> str:
+    """Say that the separator of a CSV file was guessed, where names look as if it was wrong."""
+    if ".csv" not in name.lower() or not any(set(column) & set(SEPARATORS) for column in columns):
+        return ""
+    return (
+        " The names in the header line were taken to be separated by what is most frequent there "
+        f"of {SEPARATORS!r}: put names that hold such characters in double quotes."
     )
 
 

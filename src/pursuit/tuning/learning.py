@@ -17,6 +17,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from pursuit._types import Floats, Indices
 from pursuit.kernels import compile_kernel
+from pursuit.printed import printable
 from pursuit.tuning.calibration import Calibration, Confidence, sloped_losses
 from pursuit.tuning.evidence import Evidence
 from pursuit.tuning.periods import at_period, candidate_periods, periodic_parts, theta_units
@@ -718,7 +719,7 @@ class LearningReport:
         if self.importance is not None and self.importance_std is not None:
             lines.append("importance of the features (relative to the predictions' deviation):")
             lines += [
-                f"  {self.feature_names[j]:<20} {self.importance[j]:.3g} ± "
+                f"  {printable(self.feature_names[j]):<20} {self.importance[j]:.3g} ± "
                 f"{self.importance_std[j]:.2g}"
                 for j in np.argsort(-self.importance, kind="stable")[:20]
             ]
@@ -726,13 +727,13 @@ class LearningReport:
             lines.append("kernels tried (evidence per row, accepted or not):")
             lines += [
                 f"  {step.evidence_per_row:9.4f}  {'yes' if step.accepted else 'no ':<3}  "
-                f"{step.expression}"
+                f"{printable(step.expression)}"
                 for step in self.search_path
             ]
         if self.relevance is not None:
             lines.append("relevance of the features (sd / length scale):")
             lines += [
-                f"  {self.feature_names[j]:<20} {self.relevance[j]:.3g}"
+                f"  {printable(self.feature_names[j]):<20} {self.relevance[j]:.3g}"
                 for j in np.argsort(-self.relevance)[:20]
             ]
         lines.append(f"basis: {self.moved}")
@@ -745,5 +746,5 @@ class LearningReport:
         if self.calibration is not None:
             lines.append(f"calibration: {self.calibration}")
         lines.append("seconds: " + ", ".join(f"{k} {v:.2f}" for k, v in self.seconds.items()))
-        lines += [f"warning: {text}" for text in self.warnings]
+        lines += [f"warning: {printable(text)}" for text in self.warnings]
         return "\n".join(lines)

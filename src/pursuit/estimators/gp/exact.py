@@ -748,7 +748,7 @@ class ExactGPRegressor(
         """The coefficients, how they were found, and the factor of a direct solution."""
 
         def ended() -> str | None:
-            if run.stopping:
+            if run.interrupted():
                 return "interrupted"
             return "max_time" if run.clock.over() else None
 

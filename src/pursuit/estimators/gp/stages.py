@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -324,7 +323,10 @@ def learn_or_keep(
     learned: LearnedKernel | None = run.resume("learn")
     if learned is not None:
         return learned, estimator._compile(learned.kernel, X)[0]
-    late = partial(run.clock.over, until)
+
+    def late() -> bool:
+        return run.stopping or run.clock.over(until)
+
     noise = estimator.noise if noise is None else noise
     options = evidence_options(estimator.optimizer) if options is None else options
     learned, compiled = _learn_or_take(
@@ -382,7 +384,9 @@ def _learn_or_take(
         family, stages, path = learned.family, learned.stages, learned.path
         factor = learned.factor
         notes += [] if classes else _floor_warnings(noise, power)
-        notes += ["max_time ended the learning of kernel and noise early"] if late() else []
+        notes += (
+            ["max_time or Ctrl-C ended the learning of kernel and noise early"] if late() else []
+        )
     elif kernel is None or is_search(kernel):
         assert units is not None
         kernel = _default_kernel(units, power, known)

@@ -22,7 +22,7 @@ from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate, hull_rate_bound, margin_bound, margin_scale
 from pursuit.estimators.arguments import CHECKPOINT, EXECUTION, MAX_TIME
 from pursuit.estimators.classes import distinct_classes
-from pursuit.estimators.fit_run import FitRun, interrupt
+from pursuit.estimators.fit_run import FitRun, guarded, interrupt
 from pursuit.estimators.hull.pursue import (
     HullStop,
     ResumableHull,
@@ -41,10 +41,8 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.kernel_model import ScoredRows, in_precision_of_rows, lazily
 from pursuit.estimators.saving import SavedModel
-from pursuit.estimators.scales import in_range
 from pursuit.estimators.warning import kept
 from pursuit.greedy import CostMeter, Path, Pursuit
-from pursuit.linalg import single_threaded_blas
 from pursuit.objectives import (
     ExponentialLoss,
     HullLoss,
@@ -592,8 +590,7 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         self.random_state = random_state
         self.verbose = verbose
 
-    @in_range
-    @single_threaded_blas()
+    @guarded
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(
         self,

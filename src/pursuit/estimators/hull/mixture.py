@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.estimators.arguments import CHECKPOINT, EXECUTION, MAX_TIME
-from pursuit.estimators.fit_run import FitRun, interrupt
+from pursuit.estimators.fit_run import FitRun, guarded, interrupt
 from pursuit.estimators.hull.mixture_atoms import GaussianAtoms, Searched
 from pursuit.estimators.hull.pursue import (
     ResumablePursuit,
@@ -36,7 +36,7 @@ from pursuit.estimators.saving import SavedModel
 from pursuit.estimators.scales import LARGEST, SMALLEST, check_scale, in_range
 from pursuit.estimators.warning import kept, warn
 from pursuit.greedy import CostMeter, Path, Pursuit
-from pursuit.linalg import Workers, single_threaded_blas
+from pursuit.linalg import Workers
 from pursuit.rounding import Rounded, dots, gamma, joined
 from pursuit.rows import Sample, as_rows, draw_rows
 from pursuit.solvers import EM, Mixture
@@ -516,8 +516,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    @in_range
-    @single_threaded_blas()
+    @guarded
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,

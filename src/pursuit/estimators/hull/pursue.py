@@ -87,7 +87,7 @@ def stop_in_time(run: FitRun, share: float) -> StopRule:
     """A rule that stops when the user asks for it or a share of ``max_time`` is over."""
 
     def rule(pursuit: Pursuit) -> str | None:
-        if run.stopping:
+        if run.interrupted():
             return "interrupted"
         return "time" if run.clock.over(share) else None
 

@@ -19,7 +19,7 @@ from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate
 from pursuit.estimators.arguments import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME, Search
-from pursuit.estimators.fit_run import FitRun, interrupt
+from pursuit.estimators.fit_run import FitRun, guarded, interrupt
 from pursuit.estimators.gradients import GradientModel
 from pursuit.estimators.hull.atoms import StackedKernel, StoredAtoms
 from pursuit.estimators.hull.balls import KINKED, LOSSES, BallProblem, residual_loss
@@ -44,13 +44,13 @@ from pursuit.estimators.kernel_model import (
     in_precision_of_rows,
 )
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.estimators.scales import LARGEST, SMALLEST, check_scale, in_range
+from pursuit.estimators.scales import LARGEST, SMALLEST, check_scale
 from pursuit.estimators.span.search import cluster_centres, estimator_search, with_checked_points
 from pursuit.estimators.warning import kept
 from pursuit.gram import kernel_times
 from pursuit.greedy import CostMeter, Path
 from pursuit.kernels import CountingKernel
-from pursuit.linalg import Workers, single_threaded_blas
+from pursuit.linalg import Workers
 from pursuit.objectives import HuberRows
 from pursuit.objectives.hull import STEPS
 from pursuit.rows import (
@@ -261,8 +261,7 @@ class HullRegressor(
         self.random_state = random_state
         self.verbose = verbose
 
-    @in_range
-    @single_threaded_blas()
+    @guarded
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(
         self,

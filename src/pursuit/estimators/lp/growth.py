@@ -401,7 +401,7 @@ class Growth:
         return a
 
     def _out_of_budget(self) -> str | None:
-        if self._run.stopping:
+        if self._run.interrupted():
             return "interrupted"
         # Most of the time goes into the first prices, and a constant is not worth them.
         return "time" if self.basis and self._run.clock.over() else None
