@@ -52,17 +52,17 @@ def test_large_fits_answer_at_random_moments():
     rng, waits = np.random.default_rng(0), {}
     for name in ESTIMATORS:
         for _ in range(3):
-            process = subprocess.Popen(
+            with subprocess.Popen(
                 [sys.executable, "-c", SCRIPT, name], stdout=subprocess.PIPE, text=True
-            )
-            assert process.stdout.readline() == "begun\n"
-            time.sleep(rng.uniform(0.5, 10.0))  # not while it reads its rows
-            process.send_signal(signal.SIGINT)
-            began = time.perf_counter()
-            answer = process.stdout.readline()
-            waits[name] = max(waits.get(name, 0.0), time.perf_counter() - began)
-            rest = process.stdout.read()
-            assert process.wait(timeout=60) == 0
+            ) as process:
+                assert process.stdout.readline() == "begun\n"
+                time.sleep(rng.uniform(0.5, 10.0))  # not while it reads its rows
+                process.send_signal(signal.SIGINT)
+                began = time.perf_counter()
+                answer = process.stdout.readline()
+                waits[name] = max(waits.get(name, 0.0), time.perf_counter() - began)
+                rest = process.stdout.read()
+            assert process.returncode == 0
             if answer:  # else it was done before
                 assert (answer, rest) == ("interrupted\n", "3\n")
     print("longest wait, s:", {name: round(wait, 2) for name, wait in waits.items()})
