@@ -22,7 +22,6 @@ from pursuit.kernels import Extent, Kernel
 from pursuit.linalg import Workers
 from pursuit.rounding import KernelError, Rounded, dots, sizes, weight
 from pursuit.rows import (
-    BLOCK_ROWS,
     DistributedRows,
     RowSource,
     StreamedRows,
@@ -117,9 +116,13 @@ def kernel_share(rows: RowSource, kernel: Kernel, points: Any) -> float:
     """
     extent = Extent.of(points)
     if not isinstance(rows, DistributedRows | StreamedRows | Table):
-        for _, items in rows.blocks(BLOCK_ROWS):
-            extent = extent.joined(Extent.of(items))
+        for part in list_pass(rows, kernel, _where, Workers(1)):
+            extent = extent.joined(part)
     return kernel.error(extent)
+
+
+def _where(kernel: Kernel, workers: Workers) -> Block[Extent]:
+    return Extent.of
 
 
 def _look(kernel: Kernel, workers: Workers) -> Block[tuple[NDArray[Any], Extent]]:
