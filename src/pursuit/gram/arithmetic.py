@@ -106,7 +106,7 @@ class RowArithmetic:
         """K @ vectors for the kernel matrix of all rows."""
         value = kernel_product(self.rows, self.kernel, vectors, self.workers, after_block)
         reach = weight(self.sizes, vectors)
-        return self.error.product(value, self.sizes, reach, summed_terms(self.rows))
+        return self.error.product(value, self.sizes, reach, summed_terms(self.rows.n_rows))
 
 
 def kernel_share(rows: RowSource, kernel: Kernel, points: Any) -> float:

@@ -369,15 +369,12 @@ def kernel_product(
     return result
 
 
-def summed_terms(rows: RowSource) -> int:
-    """Length of the longest chain of additions behind an entry of `kernel_product`.
+def summed_terms(m: int) -> int:
+    """A bound on the chains of additions behind an entry of `kernel_product`, wherever rows lie.
 
     Products of blocks are added up one after the other, as many as there are blocks.
     """
-    m = rows.n_rows
-    if isinstance(rows, DistributedRows | StreamedRows | Table):
-        return min(m, BLOCK_ROWS + -(-m // BLOCK_ROWS))
-    return min(m, _BLOCK_ROWS + -(-m // _BLOCK_ROWS) + -(-m // _TILE_ROWS))
+    return min(m, BLOCK_ROWS + -(-m // _TILE_ROWS))
 
 
 def _in_range(vectors: Floats, dtype: np.dtype[Any]) -> tuple[Floats | float, NDArray[Any]]:

@@ -329,7 +329,7 @@ class ExactProcess:
 
     def _rate_of(self, error: KernelError) -> float:
         """That of a product with W^½KW^½, beside √(w_i k_ii)Σ_j|v_j|√(w_j k_jj)."""
-        return error.of_terms(summed_terms(self.problem.sample.rows) + 16)
+        return error.of_terms(summed_terms(self.problem.sample.n_rows) + 16)
 
     def _rounding(self, v: Floats) -> Floats:
         """At most what rounding moves Bv by, as a norm.

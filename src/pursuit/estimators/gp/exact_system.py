@@ -149,7 +149,7 @@ class SystemArithmetic:
         """A bound on the error of b - Bx, and of b = W^½y itself, entry by entry."""
         root = system_root(self.problem)
         sizes = root * self.rows.sizes[:, None]
-        terms = self.rows.error.of_terms(summed_terms(self.rows.rows) + 8)
+        terms = self.rows.error.of_terms(summed_terms(self.rows.rows.n_rows) + 8)
         moved = terms * sizes * weight(sizes[:, 0], x)
         return np.asarray(moved + gamma(8) * (np.abs(rhs) + self.problem.noise * np.abs(x)))
 
