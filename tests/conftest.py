@@ -6,7 +6,7 @@ import contextlib
 import gc
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +53,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Half a million objects of modules and tests stay: spare every garbage collection of them."""
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def patient() -> Iterator[None]:
+    """An interrupted fit may take its time: on a busy machine it would be given up now and then."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pursuit.estimators.fit_run.GRACE_SECONDS", 600.0)
+        yield
 
 
 @pytest.fixture(scope="session")
