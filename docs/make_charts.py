@@ -62,8 +62,9 @@ ROOMS = {
     "datasets": "examples",
     "metrics": "scores of distributions",
     "rounding": "bounds on errors",
-    "limits": "sizes that decide how work is done",
-    "_types": "names of array types",
+    "limits": "sizes of work",
+    "_types": "array types",
+    "printed": "names",
 }
 
 
