@@ -126,10 +126,11 @@ def test_a_bound_that_says_something_and_one_that_would_be_wrong():
     own, beside = model.rate_bounds(X, y, steps=40, reference=full)[-2:]
     assert own.name == beside.name == "Zhang 2003, Theorem 6.1"
     assert np.all(distance <= beside.value * (1 + 1e-9))
+    # The lower bound on the minimum leaves room for rounding.
     np.testing.assert_allclose(
-        beside.value, (1 - 1 / m) ** np.arange(1, m + 1) * initial, rtol=1e-6
+        beside.value, (1 - 1 / m) ** np.arange(1, m + 1) * initial, rtol=1e-5
     )
-    assert beside.value[0] == pytest.approx(distance[0], rel=1e-6)
+    assert beside.value[0] == pytest.approx(distance[0], rel=1e-5)
     assert beside.value[-1] < 0.4 * initial
     H = K @ K + K
     rho = orthogonalities(H, [np.arange(m)])

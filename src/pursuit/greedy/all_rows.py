@@ -103,8 +103,9 @@ def fit_all_rows(
     first and stay. Further ones follow until predictions at probes are those of all points, and
     all points are kept where pivots reach rounding before. So points are left out that depend on
     others, but not those that only seem to, for lack of digits. Where items cannot be moved there
-    are no probes, and all pivots above rounding are kept. Returns the solution and the points that
-    it is for, or None where K is not psd to rounding.
+    are no probes: of a given matrix all pivots above rounding are kept, of other objects those
+    that are sure. Returns the solution and the points that it is for, or None where K is not psd to
+    rounding.
     """
     rest = np.setdiff1d(np.flatnonzero(np.diag(K) > 0.0), sure)
     order = np.concatenate([sure, rest])
@@ -122,7 +123,8 @@ def fit_all_rows(
     points = take_items(items, order)
     probes = _probes(points, kernel.length_scales)
     if probes is None:
-        return found, order[:n]
+        kept = n if isinstance(points, np.ndarray) else len(sure)
+        return found.truncated(kept), order[:kept]
     everything = rows.solution(full, K, noise)
     values, prior = kernel.tile(probes, points), kernel.diag(probes)
     enough = _enough(found, everything, values, prior, rows.spread(noise), len(sure))

@@ -19,6 +19,7 @@ from pursuit.greedy.loop import CostMeter, Path, Pursuit
 from pursuit.greedy.stopping import Deadline, StopRule
 from pursuit.kernels import CountingKernel, Kernel
 from pursuit.linalg import (
+    EPS,
     LOST_DIGITS,
     NotPositiveDefiniteError,
     SpanSolution,
@@ -225,7 +226,10 @@ class PooledSearch:
     ) -> tuple[Path, Indices, GramStatistics | None]:
         """Let the rest of the pool follow, if all rows are in it: the fit tells what matters."""
         rest = np.setdiff1d(np.arange(len(pool)), chosen)
-        if not len(chosen) or not len(rest) or pool.owners(self.problem.sample) is None:
+        exact = self.problem.kernel.rounding <= EPS
+        if not exact or not len(chosen) or not len(rest):
+            return path, chosen, known
+        if pool.owners(self.problem.sample) is None:
             return path, chosen, known
         more = path.extended(pool.index[rest])
         more = replace(more, value=np.append(path.value, np.repeat(path.value[-1:], len(rest))))

@@ -29,6 +29,8 @@ from pursuit.kernels.base import (
 _COMPARED = 512
 """Rows of a matrix whose values are compared with those on the other side of the diagonal."""
 
+_SINGLE = float(np.finfo(np.float32).eps)
+
 
 class PrecomputedKernel(Kernel):
     """k(a, z) = matrix[a, z].
@@ -64,21 +66,24 @@ class PrecomputedKernel(Kernel):
     def error(self, extent: Extent) -> float:
         """Return 0 for a symmetric float64 matrix, which is taken as exact and psd.
 
-        One in float32 cannot be: it is taken to be within 16 of its units of such a matrix. What
-        is not symmetric is known no better than its two halves agree, seen at some of the rows.
+        One in float32, or of float32 numbers that are not whole, cannot be: it is taken to be
+        within 16 of its units of such a matrix. What is not symmetric is known no better than its
+        two halves agree. Some of the rows are looked at.
         """
-        single = 16.0 * self.rounding if self.rounding > EPS else 0.0
         n_rows, n_columns = self.matrix.shape
         if n_rows != n_columns or not n_rows:
-            return single
+            return 16.0 * self.rounding if self.rounding > EPS else 0.0
         some = np.unique(np.linspace(0, n_rows - 1, _COMPARED).astype(np.intp))
         block = self.matrix[np.ix_(some, some)]
         block = block.toarray() if is_sparse(block) else np.asarray(block)
-        apart = np.abs(block - block.T.astype(np.float64))
-        roots = np.sqrt(np.maximum(np.diag(block), 0.0))
+        block = block.astype(np.float64)
+        with np.errstate(over="ignore"):
+            single = np.array_equal(block, block.astype(np.float32))
+        rounded = single and not np.array_equal(block, np.rint(block))
+        apart, roots = np.abs(block - block.T), np.sqrt(np.maximum(np.diag(block), 0.0))
         scale = np.multiply.outer(roots, roots)
         shares = np.divide(apart, scale, out=np.zeros_like(apart), where=scale > 0)
-        return max(single, float(shares.max()))
+        return max(16.0 * _SINGLE if rounded else 0.0, float(shares.max()))
 
     def columns(self, Z: Items, dtype: npt.DTypeLike = np.float64) -> PrecomputedColumns:
         """Bind the kernel to the columns numbered Z."""

@@ -58,7 +58,7 @@ _MOST_CURVED = 128
 """Most hyper-parameters whose curvature is found; beyond, each counts ½ log m, as in BIC."""
 
 
-def are_few(n_rows: int, n_features: int) -> bool:
+def are_few(n_rows: float, n_features: int) -> bool:
     """Whether so many rows need what this module does."""
     return n_rows < max(_ENOUGH_ROWS, _ROWS_PER_FEATURE * n_features)
 

@@ -206,7 +206,9 @@ def learn(
     if is_search(kernel):
         judges = _judges(sample, rows, workers)
         return search_kernel(data, judges, known, deviations, power, noise, **search)
-    if kernel is None and not known.levels and are_few(sample.n_rows, len(deviations)):
+    # A row of weight 3 is three rows; weights below 1 do not make rows few.
+    counted = max(float(sample.n_rows), float(sample.weights.sum()))
+    if kernel is None and not known.levels and are_few(counted, len(deviations)):
         scales = first_scales(deviations, known)
         return learn_few(data, scales, power, noise, classes=classes, **search)
     if kernel is None and classes and not known.levels:
