@@ -84,9 +84,9 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
     },
     "SparseGPClassifier": {
         "check_decision_proba_consistency": (
-            "kernel=None only: probabilities are averages over the spread of the log-odds, which is "
-            "wide where rows are few, and differs from row to row; so they need not be in the order "
-            "of decision_function, the mean of the log-odds"
+            "kernel=None only: probabilities are averages over the spread of the log-odds, which "
+            "is wide where rows are few, and differs from row to row; so they need not be in the "
+            "order of decision_function, the mean of the log-odds"
         ),
         "check_class_weight_classifiers": (
             "kernel='precomputed' only: the check's kernel is linear, and without a constant in it "
