@@ -48,7 +48,7 @@ ALL_ROWS_DUAL = 10_000
 
 
 _EXACT_STEPS, _EXACT_TOL = 500, 1e-8
-_PIVOT_DOUBTS = 0.25, 1e-3, 1e-5, 1e-7
+_PIVOT_DOUBTS = 0.25, 1e-5
 """How much of a direction rounding may leave open where two levels take it in: each is tried."""
 _OPTIONS = {"pcg": {"steps"}, "two-level": {"n_second"}}
 
