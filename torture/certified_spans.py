@@ -25,7 +25,10 @@ def largest_value(model: Any, problem: Problem) -> float:
 def opened(problem: Problem, estimator: str, largest: float, noise: float) -> Ledger:
     """A ledger for a problem."""
     w, m = problem.w, len(problem.present)
-    kind = difficulty(m, largest, float(w.max()), noise)
+    # A matrix of float32 numbers is known no better than that.
+    single = problem.precomputed and np.array_equal(problem.X, np.float32(problem.X))
+    coarser = 16.0 * float(np.finfo(np.float32).eps / np.finfo(np.float64).eps) if single else 1.0
+    kind = difficulty(m, coarser * largest, float(w.max()), noise)
     return Ledger(estimator, kind, f"{problem.name}, m={m}, noise={noise:.1e}, k={largest:.1e}")
 
 

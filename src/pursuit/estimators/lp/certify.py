@@ -117,10 +117,8 @@ def _products(arithmetic: RowArithmetic, points: Any, vectors: Floats) -> Rounde
 
 def _feasible(losses: LinearLosses, dual: Floats) -> Floats:
     """The dual point in its box, with a sum of exactly 0."""
-    shape = losses.gain.shape
-    lower, upper = (end.reshape(-1, 1) for end in (losses.lower, losses.upper))
-    inside = np.clip(dual.reshape(-1, 1), lower, upper)
-    return balanced(inside).reshape(shape)
+    inside = np.clip(dual, losses.lower, losses.upper)
+    return balanced(inside.reshape(-1, 1)).reshape(losses.gain.shape)
 
 
 def _gain(losses: LinearLosses) -> Rounded:
