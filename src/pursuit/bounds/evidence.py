@@ -190,7 +190,8 @@ def _through_basis(
     cross = known.of_cross(trace, norms)
     # Lz is V'Wy up to the rounding of a triangular solution.
     solved = gamma(4 * n + 8) * (np.abs(L) @ np.abs(z))
-    values = norms - (z**2).sum(axis=0) + (unit + _REFINED) * norms
+    refined = _REFINED + gamma(32) * trace / noise
+    values = norms - (z**2).sum(axis=0) + (unit + refined) * norms
     values = values + (moved + 2.0 * eta * noise) * squares + 2.0 * cross * along
     values = values + 2.0 * (np.abs(u) * solved).sum(axis=0)
     lower = -0.5 * outputs * (log_determinant + doubt + missed / noise)
@@ -202,15 +203,15 @@ def _through_basis(
     off = cross * np.linalg.norm(known.spread) + np.linalg.norm(solved, axis=0)
     off = off / np.sqrt(noise)
     explained = (np.linalg.norm(fitted, axis=0) * (1.0 + unit) + off) ** 2 * (1.0 + 2.0 * eta)
-    left = np.maximum(norms * (1.0 - unit - _REFINED) - explained, 0.0)
+    left = np.maximum(norms * (1.0 - unit - refined) - explained, 0.0)
     upper = -0.5 * outputs * (log_determinant - doubt)
     upper -= 0.5 * float(left.sum()) / (noise + missed)
     return lower, upper
 
 
 _REFINED = 1e-10
-"""Share of y'Wy by which ½‖z‖² may miss the gain of its function: where a solution was refined, z
-is that of the better function, not of the sums."""
+"""Share of y'Wy by which ½‖z‖² may miss the gain of its function, beside that of tr WK/σ²: where a
+solution was refined, z is that of the better function, not of the sums."""
 
 _SUMMED = 1 << 14
 """Longest chain of additions in a sum over rows: blocks are added up in a tree."""
