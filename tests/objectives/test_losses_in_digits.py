@@ -4,7 +4,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from pursuit.objectives.losses import (
+from pursuit.objectives import (
     ExpectileRows,
     Exponential,
     GammaRows,

@@ -15,7 +15,15 @@ from pursuit.objectives.atoms import (
     learner_values,
 )
 from pursuit.objectives.base import Objective, SpanObjective
+from pursuit.objectives.class_losses import Exponential, LogisticRows, LogitRows, SquaredHinge
 from pursuit.objectives.correlation import CorrelationPursuit
+from pursuit.objectives.difference_losses import (
+    ExpectileRows,
+    HuberRows,
+    PinballRows,
+    SquaredEpsilonInsensitive,
+    SquaredRows,
+)
 from pursuit.objectives.evidence import GramEvidence, SpanEvidence
 from pursuit.objectives.hull import HullObjective
 from pursuit.objectives.hull_losses import (
@@ -30,21 +38,11 @@ from pursuit.objectives.hull_losses import (
     check_exponent,
 )
 from pursuit.objectives.l1 import L1BallRegression, LassoPursuit, triangle_step
-from pursuit.objectives.losses import (
-    ExpectileRows,
-    Exponential,
+from pursuit.objectives.log_link_losses import (
     GammaRows,
-    HuberRows,
-    LogisticRows,
-    LogitRows,
     LogLinkRows,
     NegativeBinomialRows,
-    PinballRows,
     PoissonRows,
-    RowLoss,
-    SquaredEpsilonInsensitive,
-    SquaredHinge,
-    SquaredRows,
     TweedieRows,
 )
 from pursuit.objectives.matching import (
@@ -72,6 +70,7 @@ from pursuit.objectives.residual import (
     ResidualPursuit,
     Rule,
 )
+from pursuit.objectives.row_loss import RowLoss
 from pursuit.objectives.span import SpanPursuit
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Losses of all rows at once, which hulls and boosting minimise.
 
-:class:`MeanLoss` is the weighted mean of a row loss of `objectives.losses`, so that a public hull
-loss needs no more than a constructor.
+:class:`MeanLoss` is the weighted mean of a row loss, so that a public hull loss needs no
+more than a constructor.
 """
 
 from __future__ import annotations
@@ -12,13 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pursuit._types import Floats
-from pursuit.objectives.losses import (
-    Exponential,
-    HuberRows,
-    LogisticRows,
-    RowLoss,
-    SquaredRows,
-)
+from pursuit.objectives.class_losses import Exponential, LogisticRows
+from pursuit.objectives.difference_losses import HuberRows, SquaredRows
+from pursuit.objectives.row_loss import RowLoss
 from pursuit.rounding import UNIT, Rounded, dots, gamma
 
 _LARGEST_EXPONENT = 700.0

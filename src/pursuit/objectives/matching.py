@@ -17,8 +17,8 @@ from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.linalg import RowCholesky, Workers
 from pursuit.objectives.base import Objective
-from pursuit.objectives.losses import RowLoss
 from pursuit.objectives.quadratic import QuadraticPursuit
+from pursuit.objectives.row_loss import RowLoss
 
 _PANEL = 128
 _FIRST_ROOM = 16
