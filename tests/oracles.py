@@ -317,3 +317,13 @@ def matern_correlation(nu, r2):
     near = a[a > 0]
     values[a > 0] = 2 ** (1 - nu) / np.longdouble(gamma(float(nu))) * near**nu * bessel(nu, near)
     return values
+
+
+def digits_lost(solution):
+    """The share of σ² by which rounding may have changed V'WV; at 1e-4 it is summed anew."""
+    R, L, s2 = solution.R, solution.L, solution.noise
+    if not len(R):
+        return 0.0
+    largest = max(0.0, *np.diag(R @ (L @ L.T - s2 * np.eye(len(L))) @ R.T))
+    magnified = largest * np.sqrt(len(R)) / (s2 * np.diag(R).min() ** 2)
+    return min(np.finfo(float).eps * magnified, 1e-4)

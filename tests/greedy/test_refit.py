@@ -92,7 +92,7 @@ def test_values_and_predictions_against_least_squares(task, data):
     for n in range(1, len(S) + 1):
         expected = oracles.span_value(K, S[:n], task.Y, task.w, task.noise)
         # Statistics that have lost fewer digits than the ridge has are used as they are.
-        digits = max(1e-8, fit.truncated(n, "tol").solution.rounding())
+        digits = max(1e-8, oracles.digits_lost(fit.truncated(n, "tol").solution))
         assert fit.path.value[n - 1] == pytest.approx(expected, abs=digits * start)
     left = np.setdiff1d(index, S)
     V = np.linalg.solve(np.linalg.cholesky(K[np.ix_(S, S)]), K[np.ix_(S, left)])

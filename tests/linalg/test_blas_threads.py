@@ -95,7 +95,7 @@ CALLS = {
     "coefficients": lambda: solution().coefficients(),
     "whitened": lambda: solution().whitened(),
     "inner": lambda: solution().solve_inner(tall(7, SIZE, 60)),
-    "rounding": lambda: solution().rounding(),
+    "rounding": lambda: solution().statistics_rounding(1e-12),
     "covariance": spread,
     "low rank": lambda: inverse(tall()),
     "low rank, float32": lambda: inverse(tall().astype(np.float32)),

@@ -106,11 +106,6 @@ class SpanSolution:
         return cls(R, L, _solve_lower(L, cross), noise)
 
     @single_threaded_blas()
-    def rounding(self, dtype: DTypeLike = np.float64) -> float:
-        """The share of σ² by which rounding may have changed V'WV, statistics summed in dtype."""
-        return min(self._digits_lost(dtype), LOST_DIGITS)
-
-    @single_threaded_blas()
     def statistics_rounding(
         self, share: float, dtype: DTypeLike = np.float64
     ) -> tuple[Floats, float, float, bool]:
@@ -124,11 +119,9 @@ class SpanSolution:
         sizes = np.linalg.norm(self.R, axis=1)
         spread = np.linalg.norm(invert_lower(self.R) * sizes, axis=1)
         kernel = max(_TYPICAL * EPS, share / _PROVED_OVER_TYPICAL)
-        return spread, kernel, coarser * kernel, self._digits_lost(dtype) > LOST_DIGITS
-
-    def _digits_lost(self, dtype: DTypeLike) -> float:
         inner = ((self.R @ self.L) ** 2).sum(axis=1) - self.noise * (self.R**2).sum(axis=1)
-        return gram_rounding(self.R, float(inner.max(initial=0.0)), self.noise, dtype)
+        lost = gram_rounding(self.R, float(inner.max(initial=0.0)), self.noise, dtype)
+        return spread, kernel, coarser * kernel, lost > LOST_DIGITS
 
     @property
     def size(self) -> int:
