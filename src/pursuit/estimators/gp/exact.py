@@ -33,6 +33,7 @@ from pursuit.estimators.arguments import (
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, with_callbacks
 from pursuit.estimators.gp.error_bars import TermCovariance, std_gradient
 from pursuit.estimators.gp.exact_system import (
+    Accuracy,
     DirectSystem,
     ExactSystem,
     IterativeSystem,
@@ -493,7 +494,8 @@ class ExactGPRegressor(
                 own = shares[start : start + len(prior)]
                 start += len(prior)
                 unsure = own * upper_sizes(prior)
-                between = system.explained(kappa, prior, width, offset, self.max_iter, unsure)
+                wanted = Accuracy(prior, width, offset, self.max_iter)
+                between = system.explained(kappa, wanted, unsure)
                 bounds.append((prior, *between))
         prior, least, most = (np.concatenate(part) for part in zip(*bounds, strict=True))
         # No function varies less than not at all.
@@ -671,7 +673,8 @@ class ExactGPRegressor(
         q, _, prior = covariance(queries)
         kappa = system_root(system.problem) * q.T
         offset, width = self.noise_ * _LATENT_FLOOR, (1.0 + _STD_TOL) ** 2 - 1.0
-        least, most = system.explained(kappa, prior, width, offset, self.max_iter)
+        wanted = Accuracy(prior, width, offset, self.max_iter)
+        least, most = system.explained(kappa, wanted)
         return np.maximum(prior - 0.5 * (least + most), 0.0)
 
     @property

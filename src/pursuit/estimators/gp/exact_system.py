@@ -171,6 +171,31 @@ _QUERY_NUMBERS = 1 << 23
 """Numbers in each of the few arrays (64 MB) that a batch of new points needs."""
 
 
+@dataclass(frozen=True)
+class Accuracy:
+    """How far bounds on what is explained of variances may be apart.
+
+    Attributes
+    ----------
+    prior : array of shape (n_columns,)
+        The variances.
+    tol, offset : float
+        ``tol`` times what is left of a variance plus ``offset`` is allowed.
+    max_iter : int
+        Iterations after which more is allowed.
+    """
+
+    prior: Floats
+    tol: float
+    offset: float
+    max_iter: int
+
+    def reached(self, columns: Indices, least: Floats, above: Floats) -> NDArray[np.bool_]:
+        """Whether ``least`` and ``least + above`` are close enough for some of the columns."""
+        left = np.maximum(self.prior[columns] - least - above, 0.0)
+        return np.asarray(above <= self.tol * (left + self.offset))
+
+
 class ExactSystem(Protocol):
     """A way to solve for all rows."""
 
@@ -186,19 +211,12 @@ class ExactSystem(Protocol):
         ...
 
     def explained(
-        self,
-        kappa: Floats,
-        prior: Floats,
-        tol: float,
-        offset: float,
-        max_iter: int,
-        unsure: Floats | None = None,
+        self, kappa: Floats, wanted: Accuracy, unsure: Floats | None = None
     ) -> tuple[Floats, Floats]:
         """Lower and upper bounds on κ'B⁻¹κ = k'(K + σ²W⁻¹)⁻¹k for columns κ = W^½k.
 
-        Their distance is at most ``tol`` times what is left of ``prior``, the variance that k
-        belongs to, plus ``offset``; more where ``max_iter`` iterations do not suffice. Entry i
-        of κ may be wrong by ``unsure`` times √(w_i k(x_i, x_i)), one number per column.
+        They are as close as ``wanted``, or closer. Entry i of κ may be wrong by ``unsure`` times
+        √(w_i k(x_i, x_i)), one number per column.
         """
         ...
 
@@ -278,24 +296,15 @@ class IterativeSystem:
         return root * found.v, recorder.path(found.stop_reason)
 
     def explained(
-        self,
-        kappa: Floats,
-        prior: Floats,
-        tol: float,
-        offset: float,
-        max_iter: int,
-        unsure: Floats | None = None,
+        self, kappa: Floats, wanted: Accuracy, unsure: Floats | None = None
     ) -> tuple[Floats, Floats]:
         """Bounds on κ'B⁻¹κ."""
 
-        def lower(columns: Any, v: Floats, residual: Floats) -> Floats:
-            return column_dots(kappa[:, columns] + residual, v)
-
         def done(now: Iterate) -> NDArray[np.bool_]:
-            left = prior[now.columns] - lower(now.columns, now.v, now.residual) - now.energy
-            return np.asarray(now.energy <= tol * (np.maximum(left, 0.0) + offset))
+            least = column_dots(kappa[:, now.columns] + now.residual, now.v)
+            return wanted.reached(now.columns, least, now.energy)
 
-        found = self.approximate(kappa, done, max_iter)
+        found = self.approximate(kappa, done, wanted.max_iter)
         error = self.arithmetic.residual_error(kappa, found.v)
         sizes = system_root(self.problem)[:, 0] * self.arithmetic.rows.sizes
         residual = Rounded(found.residual, error)
@@ -405,13 +414,7 @@ class DirectSystem:
         return Refined(x, residual, energy, 1, "direct")
 
     def explained(
-        self,
-        kappa: Floats,
-        prior: Floats,
-        tol: float,
-        offset: float,
-        max_iter: int,
-        unsure: Floats | None = None,
+        self, kappa: Floats, wanted: Accuracy, unsure: Floats | None = None
     ) -> tuple[Floats, Floats]:
         """Bounds from x = (LL')⁻¹κ.
 
