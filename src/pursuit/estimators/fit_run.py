@@ -1,4 +1,4 @@
-"""What a fit carries from stage to stage: time, Ctrl-C, progress, checkpoint, threads, errors."""
+"""What a fit carries from stage to stage: time, Ctrl-C, checkpoint, threads, errors."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import numpy as np
 from pursuit._types import Indices
 from pursuit.estimators.checkpoint import Checkpoint
 from pursuit.estimators.inputs import indefinite, named_columns, reads_matrix, seeds
+from pursuit.estimators.progress import Progress
 from pursuit.estimators.rescue import some_rows
 from pursuit.estimators.scales import in_range
 from pursuit.estimators.warning import warn
@@ -128,91 +129,6 @@ def _fit_few(fit: Callable[..., Any], model: Any, *given: Any, **named: Any) -> 
     raise KeyboardInterrupt
 
 
-_SECONDS_BETWEEN_LINES = 5.0
-
-
-class Progress:
-    """Reports the stages of a fit, each with a known largest number of ticks."""
-
-    def __init__(self, estimator: Any, n_stages: int) -> None:
-        self.seconds: dict[str, float] = {}
-        self._estimator = estimator
-        self._root = self._stage = None
-        self._name, self._start = "", 0.0
-        # Those who watch a fit have seen it begin, and do not care for the one that replaces it.
-        if getattr(estimator, "_skl_callbacks", None) and not few_rows():
-            self._root = estimator._init_callback_context(max_subtasks=n_stages)
-            self._root.call_on_fit_task_begin(estimator=estimator)
-
-    def begin(self, name: str, ticks: int = 1, rows: int = 0) -> Callable[[int], None]:
-        """End the previous stage and begin this one; returns a function to call with 1, 2, … ticks.
-
-        ``rows`` are what all ticks together will have read, where that is worth telling.
-        """
-        self._end_stage()
-        self._name, self._start = name, time.perf_counter()
-        tell = self._reporter(ticks, rows)
-        if self._root is None:
-            return tell
-        stage = self._stage = self._root.subcontext(task_name=name, max_subtasks=ticks)
-        stage.call_on_fit_task_begin(estimator=self._estimator)
-        seen = 0
-
-        def tick(done: int) -> None:
-            nonlocal seen
-            tell(done)
-            while seen < min(done, ticks):
-                step = stage.subcontext(task_name="step")
-                step.call_on_fit_task_begin(estimator=self._estimator)
-                step.call_on_fit_task_end(estimator=self._estimator)
-                seen += 1
-
-        return tick
-
-    def _reporter(self, ticks: int, rows: int) -> Callable[[int], None]:
-        """Return a function that prints progress, speed and the remaining time of a long stage."""
-        if not self._estimator.verbose or not rows:
-            return lambda done: None
-        first: tuple[int, float] | None = None
-        told = time.perf_counter()
-
-        def tell(done: int) -> None:
-            # Rows that a checkpoint has spared are not to count as speed.
-            nonlocal first, told
-            now = time.perf_counter()
-            if first is None:
-                first = done, now
-            if now - told < _SECONDS_BETWEEN_LINES or done == first[0]:
-                return
-            told = now
-            speed = rows * (done - first[0]) / ticks / (now - first[1])
-            left = rows * (ticks - done) / ticks
-            print(
-                f"[{type(self._estimator).__name__}] {self._name}: {rows - left:,.0f} of "
-                f"{rows:,} rows, {speed:,.0f} rows/s, {left / speed:.0f} s left",
-                flush=True,
-            )
-
-        return tell
-
-    def finish(self) -> None:
-        """End the last stage and the fit's own task."""
-        self._end_stage()
-        if self._root is not None:
-            self._root.call_on_fit_task_end(estimator=self._estimator)
-
-    def _end_stage(self) -> None:
-        if not self._name:
-            return
-        spent = time.perf_counter() - self._start
-        self.seconds[self._name] = self.seconds.get(self._name, 0.0) + spent
-        if self._stage is not None:
-            self._stage.call_on_fit_task_end(estimator=self._estimator)
-        if self._estimator.verbose:
-            print(f"[{type(self._estimator).__name__}] {self._name}: {spent:.2f} s", flush=True)
-        self._name = ""
-
-
 T = TypeVar("T")
 
 _CHOOSING_SHARE = 0.8
@@ -276,7 +192,12 @@ class FitRun:
         self.rng = np.random.default_rng(self.seeds)
         limit = getattr(estimator, "max_time", None)
         self.clock = Clock(None if limit is None else max(limit - spent, 0.0))
-        self._progress = Progress(estimator, n_stages)
+        self.seconds: dict[str, float] = {}
+        self._stage, self._stage_began = "", 0.0
+        # Those who watch a fit have seen it begin, and do not care for the one that replaces it.
+        watched = bool(getattr(estimator, "_skl_callbacks", None)) and not few_rows()
+        told = watched or estimator.verbose
+        self._progress = Progress(estimator, n_stages, watched) if told else None
         self._folder = getattr(estimator, "checkpoint", None) if resumes else None
         if few_rows():
             self._folder = None
@@ -312,7 +233,9 @@ class FitRun:
         if isinstance(error, NotPositiveDefiniteError):
             raise indefinite(int(self._present[error.index]), error.pivot) from error
         if error is None:
-            self._progress.finish()
+            self._end_stage()
+            if self._progress is not None:
+                self._progress.finish()
 
     @property
     def stopping(self) -> bool:
@@ -330,11 +253,6 @@ class FitRun:
             return "interrupted"
         return "time" if self.clock.over(_CHOOSING_SHARE) else None
 
-    @property
-    def seconds(self) -> dict[str, float]:
-        """Seconds of each stage."""
-        return self._progress.seconds
-
     def problem(self, kernel: CountingKernel, noise: float) -> Problem:
         """The least-squares problem on the rows of the fit."""
         ledgers = None if self._checkpoint is None else self._checkpoint.ledgers
@@ -344,7 +262,20 @@ class FitRun:
 
     def begin(self, name: str, ticks: int = 1, rows: int = 0) -> Callable[[int], None]:
         """Announce a stage; returns a function to call with 1, 2, … ticks."""
-        return self._progress.begin(name + self._round, ticks, rows)
+        self._end_stage()
+        self._stage, self._stage_began = name + self._round, time.perf_counter()
+        if self._progress is None:
+            return _tell_nobody
+        return self._progress.begin(self._stage, ticks, rows)
+
+    def _end_stage(self) -> None:
+        if not self._stage:
+            return
+        spent = time.perf_counter() - self._stage_began
+        self.seconds[self._stage] = self.seconds.get(self._stage, 0.0) + spent
+        if self._progress is not None:
+            self._progress.end(spent)
+        self._stage = ""
 
     def begin_round(self, name: str) -> None:
         """Add this to the names of the stages from now on, where a fit goes through them again."""
@@ -404,6 +335,10 @@ class FitRun:
         """Announce a stage and return its result, from the checkpoint or computed now."""
         self.begin(name)
         return self.recorded(name, compute)
+
+
+def _tell_nobody(ticks: int) -> None:
+    """Report nothing: the fit is silent."""
 
 
 def _ended_by_time(result: Any) -> bool:
