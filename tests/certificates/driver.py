@@ -15,6 +15,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -116,36 +118,33 @@ def audit(check: Callable[[int], list[str]], seeds: range) -> None:
 @contextmanager
 def thresholds(limit: int | None) -> Iterator[list[str]]:
     """Patch all numbers of rows above which the package samples; yields their names."""
-    patched: list[tuple[object, str, object]] = []
-    names = []
+    patched = []
     if limit is not None:
-        for module in _modules():
-            for name, value in vars(module).items():
-                whole = isinstance(value, int) and not isinstance(value, bool)
-                wanted = name.isupper() and _NAMES.search(name) and not _SPARED.search(name)
-                if whole and wanted and value > limit:
-                    patched.append((module, name, value))
-        for module, name, _ in patched:
-            setattr(module, name, limit)
-            names.append(f"{module.__name__}.{name}")
+        known = [(module, name, getattr(module, name)) for module, name in _thresholds()]
+        patched = [one for one in known if one[2] > limit]
+    for module, name, _ in patched:
+        setattr(module, name, limit)
     try:
-        yield names
+        yield [f"{module.__name__}.{name}" for module, name, _ in patched]
     finally:
         for module, name, value in patched:
             setattr(module, name, value)
 
 
-def _modules() -> list:
-    """Every module of the rooms in which candidates or rows are drawn."""
+@cache
+def _thresholds() -> list[tuple[ModuleType, str]]:
+    """Whole numbers of rows or candidates, by their names, in the rooms where these are drawn."""
     rooms = ("estimators", "solvers", "objectives", "greedy", "gram", "rows", "tuning")
-    if not _modules_loaded:
-        for room in rooms:
-            package = importlib.import_module(f"pursuit.{room}")
-            for info in pkgutil.walk_packages(package.__path__, f"pursuit.{room}."):
-                importlib.import_module(info.name)
-        _modules_loaded.append(True)
+    for room in rooms:
+        package = importlib.import_module(f"pursuit.{room}")
+        for info in pkgutil.walk_packages(package.__path__, f"pursuit.{room}."):
+            importlib.import_module(info.name)
     wanted = tuple(f"{pursuit.__name__}.{room}" for room in (*rooms, "limits"))
-    return [module for name, module in sorted(sys.modules.items()) if name.startswith(wanted)]
-
-
-_modules_loaded: list[bool] = []
+    modules = [module for name, module in sorted(sys.modules.items()) if name.startswith(wanted)]
+    return [
+        (module, name)
+        for module in modules
+        for name, value in vars(module).items()
+        if isinstance(value, int) and not isinstance(value, bool)
+        if name.isupper() and _NAMES.search(name) and not _SPARED.search(name)
+    ]
