@@ -98,7 +98,7 @@ class Evidence:
 
         Groups of outputs that were observed at other rows have matrices of their own.
         """
-        total, slopes = 0.0, np.zeros(len(kernel.theta) + 1)
+        total, slopes = 0.0, np.zeros(1)
         for part in self.parts():
             found = part._of_all_rows(kernel, noise)
             if found is None:
