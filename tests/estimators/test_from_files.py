@@ -229,14 +229,20 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("held", [True, False])
-@pytest.mark.parametrize("kind", SOURCES)
-def test_every_source_gives_the_same_model(kind, held, tmp_path, monkeypatch):
-    if not held:
-        monkeypatch.setattr(sources, "SMALL_BYTES", -1)
+@pytest.fixture(scope="module")
+def in_memory():
+    """Rows, and a model of them."""
     data = frame(2500).drop(columns="label")
     memory = SparseGPRegressor(**GIVEN, n_basis=20, random_state=0)
-    memory.fit(rows(data), data["y"], data["w"])
+    return data, memory.fit(rows(data), data["y"], data["w"])
+
+
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize("kind", SOURCES)
+def test_every_source_gives_the_same_model(kind, held, in_memory, tmp_path, monkeypatch):
+    if not held:
+        monkeypatch.setattr(sources, "SMALL_BYTES", -1)
+    data, memory = in_memory
     file = clone(memory).fit(SOURCES[kind](tmp_path, data), target="y", weight="w")
     assert np.array_equal(file.basis_, memory.basis_)
     rest = pa.Table.from_pandas(data[FEATURES], preserve_index=False)

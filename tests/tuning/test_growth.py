@@ -221,7 +221,7 @@ def test_a_search_finds_a_sum_and_says_how(searched, two_scales):
 
 def test_a_search_is_reproducible(two_scales):
     X, y = two_scales
-    one, again = (ExactGPRegressor("search", random_state=0).fit(X[:150], y[:150]) for _ in "12")
+    one, again = (ExactGPRegressor("search", random_state=0).fit(X[:100], y[:100]) for _ in "12")
     assert len(one.learning_report_.search_path) > 2
     assert again.kernel_ == one.kernel_
     assert again.learning_report_.search_path == one.learning_report_.search_path
@@ -263,7 +263,7 @@ def test_nothing_is_grown_on_noise(workers):
 def test_other_rows_judge_where_there_are_any(two_scales, workers, monkeypatch):
     X, y = two_scales
     y = (y - y.mean()) / y.std()
-    seen, others = (evidence_of(X[s], y[s], workers) for s in (slice(120), slice(120, 240)))
+    seen, others = (evidence_of(X[s], y[s], workers) for s in (slice(80), slice(80, 160)))
     judged = []
     judge = search_module.judge
 
@@ -279,7 +279,7 @@ def test_other_rows_judge_where_there_are_any(two_scales, workers, monkeypatch):
     search_kernel(seen, None, ColumnNames(2), X.std(axis=0), 1.0, NOISE)
     rows, left_out = judged[0]
     np.testing.assert_array_equal(np.concatenate([rows.X, left_out.X]), seen.X)
-    assert len(left_out.X) == 30
+    assert len(left_out.X) == 20
 
 
 def test_the_judge_is_the_exact_process(workers):

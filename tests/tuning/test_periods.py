@@ -193,7 +193,13 @@ def test_sine_and_trend():
 
 
 @pytest.mark.parametrize(
-    ("start", "regular"), [(0.5, False), (0.5, True), (7.0, False), (100.0, True)]
+    ("start", "regular"),
+    [
+        (0.5, False),
+        pytest.param(0.5, True, marks=pytest.mark.verify),
+        pytest.param(7.0, False, marks=pytest.mark.verify),
+        (100.0, True),
+    ],
 )
 def test_a_start_at_another_period(start, regular):
     t = np.linspace(0, 10, 250) if regular else times(250)
