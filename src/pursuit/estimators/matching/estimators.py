@@ -224,7 +224,8 @@ class MatchingPursuitModel(CallbackSupportMixin, BasisModel, ReportedModel, Base
                 (f"{_THEOREM}, as printed", fitted.printed),
             )
         )
-        self.calibration_ = fitted.calibration
+        if isinstance(judge, MarginJudge):
+            self.calibration_ = fitted.calibration
         if self.n_basis == "bound" and not np.isfinite(fitted.printed).any():
             warn(
                 f"with error_tol={self.error_tol!r} every row outside the basis is an error at "
