@@ -20,7 +20,7 @@ from benchmarks.data import kin40k, protein, robot_arm
 from benchmarks.draw_cases import sample_functions
 from benchmarks.evidence_cases import evidence_speed
 from benchmarks.exact_cases import exact_distance_case, exact_gp_case
-from benchmarks.few_rows_cases import few_rows_coverage
+from benchmarks.few_rows_cases import few_rows_classes, few_rows_coverage
 from benchmarks.file_cases import flight_delays, parquet
 from benchmarks.full_scale_cases import (
     full_scale_classes,
@@ -311,6 +311,7 @@ CASES: dict[str, Case] = {
     "hull-mixture": hull_mixture,
     "hull-mixture-bic": hull_mixture_bic,
     "few-rows": few_rows_coverage,
+    "few-rows-classes": few_rows_classes,
     "gp-classifier": gp_classifier,
     "counts": glm_counts,
     "quantiles": glm_quantiles,

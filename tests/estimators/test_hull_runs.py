@@ -118,7 +118,7 @@ def test_boosting_goes_on_after_its_last_rounds(step, n_classes, tmp_path, monke
         with pytest.raises(KilledError):
             model.fit(X, labels)
     with monkeypatch.context() as patch:
-        killed_at(patch, boosting, "fit_temperature", 1)
+        killed_at(patch, boosting, "fit_shrinkage", 1)
         pieces = killed_at(patch, pursue.ResumablePursuit, "run_piece")
         with pytest.raises(KilledError):
             model.fit(X, labels)

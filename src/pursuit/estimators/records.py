@@ -142,6 +142,7 @@ def records() -> dict[str, type]:
         solvers.Stump,
         tuning.Calibration,
         tuning.Confidence,
+        tuning.Shrinkage,
         tuning.LearningReport,
         tuning.LeftOut,
         tuning.NearChoice,

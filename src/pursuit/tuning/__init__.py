@@ -56,6 +56,7 @@ from pursuit.tuning.near_rows import (
 )
 from pursuit.tuning.refine import BATCH_ROWS, Mover
 from pursuit.tuning.search import search_kernel
+from pursuit.tuning.shrinkage import Shrinkage, fit_shrinkage, values_left_out
 
 __all__ = [
     "BATCH_ROWS",
@@ -78,6 +79,7 @@ __all__ = [
     "Replicates",
     "Ridged",
     "SearchStep",
+    "Shrinkage",
     "Stage",
     "are_few",
     "at_bounds",
@@ -88,6 +90,7 @@ __all__ = [
     "error_curve",
     "first_scales",
     "fit_confidence",
+    "fit_shrinkage",
     "fit_spread",
     "flat_size",
     "grow_additive",
@@ -107,4 +110,5 @@ __all__ = [
     "raise_ridge",
     "search_kernel",
     "tune_near_rows",
+    "values_left_out",
 ]

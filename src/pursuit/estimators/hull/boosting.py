@@ -10,8 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize_scalar
-from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
@@ -58,6 +56,7 @@ from pursuit.objectives.hull import START, STEPS
 from pursuit.rows import Sample, as_rows, draw_rows
 from pursuit.solvers import Bins, Stump, StumpAtoms, reweight
 from pursuit.solvers.stump_search import CERTAIN_SHARE
+from pursuit.tuning import Shrinkage, are_few, fit_shrinkage, values_left_out
 
 LOSSES = ("log-exp", "logistic", "exponential", "least-squares")
 
@@ -352,31 +351,6 @@ def hold_out(codes: Indices, rng: np.random.Generator) -> tuple[Indices, Indices
     return np.setdiff1d(np.arange(len(codes)), chosen), chosen
 
 
-def probabilities(vote: Floats, temperature: float) -> Floats:
-    """1/(1 + exp(-a v)) for two classes; the same for each class against the rest, normalised."""
-    positive = expit(temperature * vote)
-    if vote.shape[1] == 1:
-        return np.hstack([1.0 - positive, positive])
-    positive = np.maximum(positive, 1e-300)
-    return np.asarray(positive / positive.sum(axis=1, keepdims=True))
-
-
-def fit_temperature(vote: Floats, codes: Indices, weights: Floats) -> float:
-    """The slope a of least log loss on these rows and one misclassified row per class.
-
-    The added rows keep the slope finite if all votes are right.
-    """
-
-    def loss(log_slope: float) -> float:
-        p = probabilities(vote, float(np.exp(log_slope)))
-        hit = weights @ np.log(np.maximum(p[np.arange(len(codes)), codes], 1e-300))
-        doubt = np.log(np.maximum(p.min(axis=1), 1e-300)).mean() * weights.mean()
-        return -float(hit + doubt)
-
-    minimum = minimize_scalar(loss, bounds=(np.log(0.1), np.log(1e4)), method="bounded")
-    return float(np.exp(minimum.x))
-
-
 def _cross_validated_scale(
     model: HullBoostClassifier, run: FitRun, X: Any, codes: Indices, weights: Floats
 ) -> float:
@@ -415,28 +389,42 @@ def _cross_validated_scale(
 
 def _calibrated(
     model: HullBoostClassifier, run: FitRun, X: Any, codes: Indices, weights: Floats
-) -> float:
-    """The slope of the probabilities, from a second fit to at most 10 000 rows.
+) -> Shrinkage:
+    """How votes become probabilities, from votes on rows left out of further fits.
 
-    If classes are too small or no time is left, it is that of the votes on the training rows.
+    Few rows are left out in five parts, one after the other. Of more, a fifth is left out of one
+    fit to at most 10 000 rows, and the shares of the classes do not count. If classes are too small
+    or no time is left, the votes on the training rows have to do.
     """
+    few = are_few(len(codes), X.shape[1])
+    points = np.column_stack([booster.point for booster in model.boosters_])
 
-    def second_fit() -> float:
-        some = draw_rows(len(codes), _CALIBRATION_ROWS, run.rng)
-        train, test = hold_out(codes[some], run.rng)
-        if not len(test) or run.out_of_time:
+    def fit(train: Indices, rows: Any = slice(None)) -> Floats:
+        if run.out_of_time:
             raise OutOfTimeError
-        train, test = some[train], some[test]
         second = boost(model, run, X[train], codes[train], weights[train], model.scale_, 1.0)
         if run.out_of_time:
             raise OutOfTimeError
-        return fit_temperature(votes(second, X[test]), codes[test], weights[test])
+        return votes(second, X[rows])
+
+    def further_fits() -> Shrinkage:
+        if few:
+            left_out = values_left_out(points, codes, fit, run.rng)
+        else:
+            some = draw_rows(len(codes), _CALIBRATION_ROWS, run.rng)
+            train, test = (some[part] for part in hold_out(codes[some], run.rng))
+            left_out = (test, fit(train, test)) if len(test) else None
+        if left_out is None:
+            raise OutOfTimeError
+        return shrunk(*left_out)
+
+    def shrunk(rows: Indices, vote: Floats) -> Shrinkage:
+        return fit_shrinkage(vote, codes, weights, rows, pulled=few)
 
     try:
-        return run.stage(f"calibrate-{model.scale_:g}", second_fit)
+        return run.stage(f"calibrate-{model.scale_:g}", further_fits)
     except OutOfTimeError:
-        points = np.column_stack([booster.point for booster in model.boosters_])
-        return fit_temperature(points, codes, weights)
+        return shrunk(np.arange(len(codes)), points)
 
 
 class OutOfTimeError(Exception):
@@ -520,8 +508,13 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         ``loss="exponential"`` next to nothing.
     path_ : Path
         Loss after each round, summed over classes, and the largest relative gap of a class.
+    calibration_ : Shrinkage
+        How votes become probabilities, from votes on rows left out of further fits; print it. Few
+        rows (below 200, or below ten per feature) are left out in five parts. If their votes say
+        little, probabilities are near the shares of the classes, and the most probable class may
+        be another than that of :meth:`predict`.
     temperature_ : float
-        a in the probability 1/(1 + exp(-a v)), fitted on rows left out of a second fit.
+        a in the probability 1/(1 + exp(-a v - t b)) of ``calibration_``.
     n_features_in_ : int
         Number of features.
 
@@ -640,7 +633,7 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
             name = f"boost-{self.scale_:g}"
             boosters = boost(self, run, X, codes, weights, self.scale_, 0.8, name)
             self.boosters_ = boosters
-            self.temperature_ = _calibrated(self, run, X, codes, weights)
+            self.calibration_ = _calibrated(self, run, X, codes, weights)
         self.path_ = joint_path([booster.path for booster in boosters])
         found = joint_certificate([booster.certificate for booster in boosters])
         self.certificate_ = None if found is None else kept(found)
@@ -686,7 +679,7 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         -------
         p : array of shape (n_rows, n_classes)
         """
-        return probabilities(self._votes(X), self.temperature_)
+        return self.calibration_.probabilities(self._votes(X))
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Yield predictions after 1, 2, … rounds.
@@ -715,6 +708,11 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
                 ]
             )
             yield vote[:, 0] if self._binary else vote
+
+    @property
+    def temperature_(self) -> float:
+        """The slope of the votes in log-odds."""
+        return self.calibration_.slope
 
     @property
     def learners_(self) -> Any:

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
@@ -56,6 +55,7 @@ from pursuit.kernels import AtomKernel
 from pursuit.linalg import Workers
 from pursuit.objectives import LogisticRows, RowLoss
 from pursuit.rows import Sample
+from pursuit.tuning import Shrinkage, are_few
 
 _THEOREM = "Hussain & Shawe-Taylor 2008, Theorem 3"
 _AUTO_MISS = 0.25
@@ -103,6 +103,7 @@ class MatchingPursuitModel(CallbackSupportMixin, BasisModel, ReportedModel, Base
     intercept_: Any
     generalization_bound_: Bound
     printed_bound_: Bound
+    calibration_: Shrinkage | None
     _single_output: bool
 
     def __init__(
@@ -191,7 +192,10 @@ class MatchingPursuitModel(CallbackSupportMixin, BasisModel, ReportedModel, Base
         given = self._given_kernel()
         self._set_kernels(given if several else [given], several)
         kernels = self._compiled_kernels(X)
-        with FitRun(self, sample, present, n_stages=3) as run:
+        if loss is not None:
+            n_features = 1 if reads_matrix(self) else getattr(self, "n_features_in_", 1)
+            plan = replace(plan, calibrated=are_few(sample.n_rows, n_features))
+        with FitRun(self, sample, present, n_stages=4) as run:
             run.same_matrix(X)
             fitted = fit_matching(plan, run.problem(kernels[0], noise=0.0), kernels, judge, run)
         numbers = as_passed(fitted.models.centers.index, present)
@@ -220,6 +224,8 @@ class MatchingPursuitModel(CallbackSupportMixin, BasisModel, ReportedModel, Base
                 (f"{_THEOREM}, as printed", fitted.printed),
             )
         )
+        if isinstance(judge, MarginJudge):
+            self.calibration_ = fitted.calibration
         if self.n_basis == "bound" and not np.isfinite(fitted.printed).any():
             warn(
                 f"with error_tol={self.error_tol!r} every row outside the basis is an error at "
@@ -526,6 +532,10 @@ class KernelMatchingPursuitClassifier(ScoredRows, ClassifierMixin, MatchingPursu
         c.
     error_tol_ : float
         The value in use.
+    calibration_ : Shrinkage or None
+        How log-odds become probabilities for ``loss="logistic"``, if rows are few (below 200, or
+        below ten per feature): they are shrunk as far as rows left out in five parts ask for; print
+        it. Models that :meth:`truncated` returns keep it. None: log-odds are taken as they are.
     basis_, basis_indices_, basis_kernels_, n_basis_, kernel_, generalization_bound_, \
             printed_bound_, path_, n_features_in_
         As in `KernelMatchingPursuitRegressor`; the bound is on the probability of an error as
@@ -671,7 +681,7 @@ class KernelMatchingPursuitClassifier(ScoredRows, ClassifierMixin, MatchingPursu
         Returns
         -------
         values : array of shape (n_rows,) or (n_rows, n_classes)
-            Log-odds for ``loss="logistic"``.
+            Log-odds for ``loss="logistic"``, as fitted.
         """
         values = self._values(X)
         return values[:, 0] if self._single_output else values
@@ -699,7 +709,9 @@ class KernelMatchingPursuitClassifier(ScoredRows, ClassifierMixin, MatchingPursu
         """Probabilities of the classes, for ``loss="logistic"``.
 
         With more than two classes, the probabilities of each against the rest are divided by their
-        sum.
+        sum. Those of models of few rows are shrunk, see ``calibration_``; if their values say
+        little, the most probable class may be another than that of :meth:`predict`, which follows
+        :meth:`decision_function`.
 
         Parameters
         ----------
@@ -711,9 +723,6 @@ class KernelMatchingPursuitClassifier(ScoredRows, ClassifierMixin, MatchingPursu
         probabilities : array of shape (n_rows, n_classes)
         """
         check_is_fitted(self)
-        p = expit(in_double(self.decision_function)(X))
-        if p.ndim == 1:
-            return np.column_stack([1.0 - p, p])
-        total = p.sum(axis=1, keepdims=True)
-        even: Floats = np.full_like(p, 1.0 / p.shape[1])
-        return np.asarray(np.divide(p, total, out=even, where=total > 0))
+        values = in_double(self.decision_function)(X).reshape(-1, self._n_outputs)
+        calibration = self.calibration_ or Shrinkage.none(self._n_outputs)
+        return calibration.probabilities(values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -11,18 +11,21 @@ from numpy.typing import NDArray
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import matching_pursuit_bound
+from pursuit.estimators.classes import largest_class
 from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.matching.search import (
     MatchingModels,
     MatchingPlan,
     MatchingSearch,
     Measure,
+    NothingToChooseError,
     choose_centers,
 )
 from pursuit.greedy import PATIENCE, Deadline, MaxSize, Patience, Problem, StopRule, largest_size
 from pursuit.kernels import Kernel
 from pursuit.objectives import RowLoss
 from pursuit.rows import Sample, draw_rows
+from pursuit.tuning import Shrinkage, fit_shrinkage, values_left_out
 
 _VALIDATED_BY, _CHOSEN_BY = 0.4, 0.8
 """Shares of ``max_time`` at which a validation and the choice end; the rest is for fitting all
@@ -102,6 +105,10 @@ class MarginJudge:
 
 
 Judge = MissJudge | MarginJudge
+
+
+def _silent(done: int) -> None:
+    """Tell nobody."""
 
 
 def half_squares(F: Floats, Y: Floats) -> Floats:
@@ -225,12 +232,15 @@ class MatchingFit:
         the bound also those of larger sizes that were tried.
     printed, exact : arrays
         The bound at these sizes, as printed in the paper and with the exact counts of its proof.
+    calibration : Shrinkage or None
+        How values become probabilities, if that was found on rows left out.
     """
 
     models: MatchingModels
     errors: Floats
     printed: Floats
     exact: Floats
+    calibration: Shrinkage | None
 
 
 def fit_matching(
@@ -238,13 +248,19 @@ def fit_matching(
 ) -> MatchingFit:
     """Choose the size as planned, fit all rows, and count errors for the bound."""
     tally = Tally(judge, problem.sample)
-    weight = float(tally.counts.sum())
-    limit = largest_size(weight) if isinstance(plan.n_basis, str) else plan.n_basis
-    reason = "n_basis"
+    limit, reason = _largest(plan, tally), "n_basis"
     if plan.n_basis == "validation":
-        validate = partial(_validated_size, plan, problem, kernels, judge, limit, run)
+
+        def validate() -> tuple[int, str]:
+            tick = run.begin("validate", limit)
+            return _validated_size(plan, problem, kernels, judge, limit, run, tick)
+
         limit, reason = run.recorded("validate", validate)
-    choose = partial(_chosen, plan, problem, kernels, tally, limit, reason, run)
+
+    def choose() -> tuple[MatchingModels, Floats, Indices, float]:
+        tick = run.begin("choose", limit)
+        return _chosen(plan, problem, kernels, tally, limit, reason, run, tick)
+
     models, errors_before, centers, n_atoms = run.recorded("choose", choose)
 
     n, index = len(models), models.centers.index
@@ -260,7 +276,54 @@ def fit_matching(
     printed, exact = (
         tally.bound(errors, centers, n_atoms, plan, printed=form) for form in (True, False)
     )
-    return MatchingFit(models, errors, printed, exact)
+    calibration = None
+    if plan.calibrated:
+        shrink = partial(_shrinkage, plan, problem, kernels, judge, models, run)
+        calibration = run.stage("calibrate", shrink)
+    return MatchingFit(models, errors, printed, exact, calibration)
+
+
+def _shrinkage(
+    plan: MatchingPlan,
+    problem: Problem,
+    kernels: Sequence[Kernel],
+    judge: Judge,
+    models: MatchingModels,
+    run: FitRun,
+) -> Shrinkage:
+    """How sure probabilities may be, from rows left out of fits to the others.
+
+    If there are no such rows, or no time is left, the rows of the fit have to say it.
+    """
+    sample, workers = problem.sample, problem.workers
+    codes = largest_class(sample.targets)
+
+    values = models.values(kernels, sample.rows, workers)
+
+    def fit(train: Indices) -> Floats:
+        remaining = replace(problem, sample=sample.take(train))
+        tally = Tally(judge, remaining.sample)
+        limit = _largest(plan, tally)
+        try:
+            if plan.n_basis == "validation":
+                limit, _ = _validated_size(plan, remaining, kernels, judge, limit, run)
+            fold = _chosen(plan, remaining, kernels, tally, limit, "n_basis", run)[0]
+        except NothingToChooseError:
+            return np.zeros_like(values)
+        return fold.values(kernels, sample.rows, workers)
+
+    left_out = None
+    if not (run.stopping or run.clock.over(_VALIDATED_BY)):
+        left_out = values_left_out(values, codes, fit, problem.rng)
+    rows, values = (np.arange(sample.n_rows), values) if left_out is None else left_out
+    return fit_shrinkage(values, codes, sample.weights, rows)
+
+
+def _largest(plan: MatchingPlan, tally: Tally) -> int:
+    """The largest size to try."""
+    if isinstance(plan.n_basis, str):
+        return largest_size(float(tally.counts.sum()))
+    return plan.n_basis
 
 
 def _validated_size(
@@ -270,9 +333,9 @@ def _validated_size(
     judge: Judge,
     limit: int,
     run: FitRun,
+    tick: Callable[[int], None] = _silent,
 ) -> tuple[int, str]:
     """The size of least loss on rows set aside, and why it is that one."""
-    tick = run.begin("validate", limit)
     sample, m = problem.sample, problem.sample.n_rows
     if m < 2:
         raise ValueError(
@@ -302,13 +365,13 @@ def _chosen(
     limit: int,
     reason: str,
     run: FitRun,
+    tick: Callable[[int], None] = _silent,
 ) -> tuple[MatchingModels, Floats, Indices, float]:
     """The models, the errors and centres of all sizes tried, and the size of the dictionary.
 
     With ``n_basis="bound"`` functions are added until the printed form of the bound has passed its
     minimum, and the models are those up to it. Other choices count no errors.
     """
-    tick = run.begin("choose", limit)
     pool = choose_centers(plan, problem.sample, limit, problem.rng)
     every_row = plan.all_rows(problem.sample.n_rows, limit)
     n_atoms = len(kernels) * (float(tally.counts.sum()) if every_row else float(len(pool)))

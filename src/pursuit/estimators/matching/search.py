@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pursuit._types import Floats, Indices
 from pursuit.estimators.arguments import Search
 from pursuit.estimators.span.search import FULL_LIMIT
-from pursuit.gram import sum_along_path
+from pursuit.gram import kernel_times, sum_along_path
 from pursuit.greedy import CostMeter, Path, Pool, Problem, Pursuit, Stalled, StopRule
 from pursuit.kernels import AtomKernel, CountingKernel, Kernel
 from pursuit.linalg import Workers
@@ -45,7 +45,10 @@ Measure = tuple[Callable[..., Floats], Sequence[NDArray[Any]]]
 
 @dataclass(frozen=True)
 class MatchingPlan:
-    """How a dictionary is searched, as the user asked for it; ``loss`` None is ½(y - f)²."""
+    """How a dictionary is searched, as the user asked for it; ``loss`` None is ½(y - f)².
+
+    ``calibrated``: rows are few, and those left out say how sure probabilities may be.
+    """
 
     n_basis: int | str
     fitting: str
@@ -55,6 +58,7 @@ class MatchingPlan:
     search: Search
     validation_fraction: float
     delta: float
+    calibrated: bool = False
 
     def pool_size(self, n_rows: int, limit: int) -> int:
         """How many rows may be centres: all of few, a random part of many."""
@@ -76,6 +80,10 @@ class MatchingPlan:
         if rows is None:
             return n_rows if n_rows <= FULL_ROWS else min(2 * pool_size, n_rows)
         return min(int(rows), n_rows)
+
+
+class NothingToChooseError(ValueError):
+    """No function of the dictionary differs from a constant on the rows."""
 
 
 def choose_centers(
@@ -137,6 +145,13 @@ class MatchingModels:
         path = replace(self.path, index=index)
         return replace(self, centers=Pool(self.centers.items, index), path=path)
 
+    def values(self, kernels: Sequence[Kernel], rows: RowSource, workers: Workers) -> Floats:
+        """The largest model at some rows."""
+        dictionary = AtomKernel(tuple(kernels), self.centers.items)
+        atoms = atoms_of(self.kernel_of)
+        values = kernel_times(rows, dictionary, atoms, self.coefficients[:, -1], workers)
+        return np.asarray(values + self.intercepts[-1])
+
     def sums(
         self,
         kernels: Sequence[Kernel],
@@ -197,7 +212,7 @@ class MatchingSearch:
         stalled = [Stalled(_REPEATS)] if self.plan.fitting == "basic" else []
         path = self._pursuit.run([*rules, *stalled], after_step)
         if not len(path):
-            raise ValueError(
+            raise NothingToChooseError(
                 "kernel gives no function that differs from zero or, beside an intercept, from a "
                 f"constant on the rows (n_samples = {self.problem.sample.n_rows}): there is "
                 "nothing to choose. Use rows that differ, or another kernel."

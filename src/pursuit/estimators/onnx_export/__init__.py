@@ -209,8 +209,11 @@ def _probabilities(
     if isinstance(model, LatentClassModel):
         [(kernel, points, _)] = parts
         return latent_probabilities(graph, X, model, kernel, points)
-    n_classes = len(model.classes_)
-    return shares(graph, logistic(graph, values), n_classes if n_classes > 2 else 1)
+    n_columns = len(model.classes_) if len(model.classes_) > 2 else 1
+    if model.calibration_ is not None:
+        shrunk = graph.node("Mul", values, graph.constant(model.calibration_.slope))
+        values = graph.node("Add", shrunk, graph.constant(model.calibration_.offset))
+    return shares(graph, logistic(graph, values), n_columns)
 
 
 def _standard_deviation(
