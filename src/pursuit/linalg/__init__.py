@@ -23,6 +23,7 @@ from pursuit.linalg.cholesky import (
     extended_cholesky,
     full_cholesky,
     invert_spd,
+    panel_cholesky,
     reordered,
     robust_cholesky,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "gram_rounding",
     "invert_lower",
     "invert_spd",
+    "panel_cholesky",
     "line_search",
     "low_rank_inverse",
     "low_rank_operator",
