@@ -86,6 +86,20 @@ def test_more_rows_than_a_chunk(name, size):
 
 
 @each_family
+@pytest.mark.parametrize("gaps", [False, True])
+def test_value_alone(name, gaps):
+    X, y = data(250, n_outputs=2)
+    if gaps:
+        y[:90, 0] = np.nan
+    weights = np.random.default_rng(3).uniform(0.5, 3.0, 250)
+    with Workers(2) as workers:
+        problem = Evidence.of(X, y, weights, workers)
+        value = problem.value(FAMILIES[name], 0.2)
+        expected, _ = problem.value_and_gradient(FAMILIES[name], 0.2)
+    assert value == pytest.approx(expected, rel=1e-11)
+
+
+@each_family
 def test_weights_are_copies(name):
     X, y = data(40, n_outputs=2)
     w = np.random.default_rng(3).integers(1, 4, 40)
@@ -183,6 +197,8 @@ def test_none_where_there_is_no_factor():
     X, y = data(30)
     X[15:] = X[:15]
     assert evidence(X, y, FAMILIES["rbf"], 1e-300) is None
+    with Workers(1) as workers:
+        assert Evidence(X, y, np.ones(30), workers).value(FAMILIES["rbf"], 1e-300) is None
 
 
 def test_data_are_left_alone(read_only):

@@ -556,7 +556,7 @@ class Stationary(Kernel):
         D += norms[1]
         if self.profile.kinked or cancels(*norms, D.dtype):
             spoilt = ~(np.add.outer(CANCELLED * norms[0], CANCELLED * norms[1]) < D)
-            for rows, columns, differences in spoilt_differences(np.nonzero(spoilt), a, b):
+            for rows, columns, differences in spoilt_differences(entries_of(spoilt), a, b):
                 D[rows, columns] = squared_norms(differences)
         return a, b, np.maximum(D, 0.0, out=D)
 
@@ -573,6 +573,12 @@ def cancels(left: Vector, right: Vector, dtype: npt.DTypeLike, steepness: float 
     limits = np.finfo(dtype)
     error = float(left.max() + right.max()) * float(limits.eps) * steepness
     return not error <= TOLERATED[limits.dtype.itemsize]
+
+
+def entries_of(mask: npt.NDArray[np.bool_]) -> tuple[Indices, Indices]:
+    """Return rows and columns of the true entries; several times faster than `numpy.nonzero`."""
+    rows, columns = np.divmod(np.flatnonzero(mask), max(mask.shape[1], 1))
+    return rows, columns
 
 
 def spoilt_differences(
@@ -741,8 +747,8 @@ class StationaryColumns(Tiles):
         candidates = ~(u > largest if self._sign > 0 else u < largest)
         if np.count_nonzero(candidates) * FEW > u.size:
             t = u if self._sign > 0 and not self._intercept else self._sign * (u - self._intercept)
-            return np.nonzero(~(t > np.add.outer(left, right)))
-        rows, columns = np.nonzero(candidates)
+            return entries_of(~(t > np.add.outer(left, right)))
+        rows, columns = entries_of(candidates)
         t = self._sign * (u[rows, columns] - self._intercept)
         spoilt = ~(t > left[rows] + right[columns])
         return rows[spoilt], columns[spoilt]

@@ -23,6 +23,7 @@ from pursuit.linalg.cholesky import (
     extended_cholesky,
     full_cholesky,
     invert_spd,
+    panel_cholesky,
     reordered,
     robust_cholesky,
 )
@@ -81,6 +82,7 @@ __all__ = [
     "line_search",
     "low_rank_inverse",
     "low_rank_operator",
+    "panel_cholesky",
     "refined_gradients",
     "released_blas",
     "reordered",

@@ -462,24 +462,37 @@ def bordered_cholesky(
 
 
 @single_threaded_blas()
-def invert_spd(C: Floats, workers: Workers) -> tuple[Floats, float] | None:
-    """C⁻¹ and log|C| for symmetric positive definite C, which is overwritten by its inverse.
+def panel_cholesky(C: Floats, workers: Workers) -> list[Floats] | None:
+    """Overwrite the lower triangle of C with its factor L; return the inverses of diagonal panels.
 
-    Returns None if C is not positive definite to working precision. Fixed panels are shared out
-    to the threads, which LAPACK does not offer without results that depend on their number:
-    C = LL' (right looking), N = L⁻¹ by columns, C⁻¹ = N'N. Memory: C and one more of its size.
+    What lies above the diagonal is neither read nor meant. Returns None if C is not positive
+    definite to working precision. Right looking; fixed panels are shared out to the threads, which
+    LAPACK does not offer without results that depend on their number.
     """
     panels = Workers.slices(len(C), _INVERSE_PANEL)
     inverses: list[Floats] = []
-    log_determinant = 0.0
     for k, panel in enumerate(panels):
         factor, info = dpotrf(C[panel, panel], lower=1, clean=1)
         if info != 0:
             return None
         C[panel, panel] = factor
-        log_determinant += 2.0 * float(np.log(np.diag(factor)).sum())
         inverses.append(np.asarray(dtrtri(factor, lower=1)[0]))
         _update_trailing(C, panel, inverses[-1], panels[k + 1 :], workers)
+    return inverses
+
+
+@single_threaded_blas()
+def invert_spd(C: Floats, workers: Workers) -> tuple[Floats, float] | None:
+    """C⁻¹ and log|C| for symmetric positive definite C, which is overwritten by its inverse.
+
+    Returns None if C is not positive definite to working precision. C = LL', N = L⁻¹ by columns,
+    C⁻¹ = N'N. Memory: C and one more of its size.
+    """
+    panels = Workers.slices(len(C), _INVERSE_PANEL)
+    inverses = panel_cholesky(C, workers)
+    if inverses is None:
+        return None
+    log_determinant = 2.0 * float(np.log(np.diag(C)).sum())
     N = np.zeros_like(C)
 
     def invert_columns(j: int) -> None:

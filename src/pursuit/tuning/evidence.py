@@ -8,12 +8,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.linalg import eigh
+from scipy.linalg.lapack import dtrtrs
 from scipy.optimize import minimize_scalar
 
 from pursuit._types import Floats, Indices
 from pursuit.greedy import kernel_matrix
 from pursuit.kernels import Kernel, ScaledKernel, kernel_gradient
-from pursuit.linalg import Workers, invert_spd
+from pursuit.linalg import Workers, invert_spd, panel_cholesky
 from pursuit.rows import OutputGroup, Sample, draw_rows, has_gaps, output_groups
 
 _CHUNK = 128
@@ -93,6 +94,16 @@ class Evidence:
             for group in self.groups
         ]
 
+    def value(self, kernel: Any, noise: float) -> float | None:
+        """The value alone, for a third of the time; None if C is singular."""
+        total = 0.0
+        for part in self.parts():
+            found = part._value_of_all_rows(kernel, noise)
+            if found is None:
+                return None
+            total += found
+        return total
+
     def value_and_gradient(self, kernel: Any, noise: float) -> tuple[float, Floats] | None:
         """Value, and gradient with respect to the kernel's θ and log σ²; None if C is singular.
 
@@ -113,11 +124,8 @@ class Evidence:
         matrices of the size of the subset are in memory, and the derivatives of a kernel that is
         called.
         """
-        node = kernel_gradient(kernel)
-        assert node is not None
-        C, contract = self._in_chunks(node) if node.in_blocks else self._at_once(node)
+        C, contract = self._covariance(kernel, noise)
         diagonal = np.diag_indices_from(C)
-        C[diagonal] += noise / self.weights
         inverted = invert_spd(C, self.workers)
         if inverted is None:
             return None
@@ -125,14 +133,37 @@ class Evidence:
         a = inverse @ self.y
         n, outputs = self.y.shape
         copies = float(self.weights.sum()) - n
-        logs = log_determinant + copies * np.log(noise) + (n + copies) * np.log(2.0 * np.pi)
         fit = float(np.vdot(self.y, a))
-        value = -0.5 * (fit + outputs * logs)
+        value = self._log_density(fit, log_determinant, noise)
         noise_slopes = ((a**2).sum(axis=1) - outputs * inverse[diagonal]) / self.weights
         noise_slope = 0.5 * noise * float(noise_slopes.sum())
         # ΣW∘C = ½(a'Ca - tr C⁻¹C), so ΣW∘K is known without a tile.
         slopes = contract(a, inverse, 0.5 * (fit - outputs * n) - noise_slope)
         return value, np.append(slopes, noise_slope - 0.5 * outputs * copies)
+
+    def _value_of_all_rows(self, kernel: Any, noise: float) -> float | None:
+        """Value for rows without gaps."""
+        C, _ = self._covariance(kernel, noise)
+        if panel_cholesky(C, self.workers) is None:
+            return None
+        white = dtrtrs(C.T, self.y, lower=0, trans=1)[0]
+        log_determinant = 2.0 * float(np.log(np.diag(C)).sum())
+        return self._log_density(float(np.vdot(white, white)), log_determinant, noise)
+
+    def _covariance(self, kernel: Any, noise: float) -> tuple[Floats, Contraction]:
+        """C = K + σ²W⁻¹ on and below the diagonal, and the function that gives slopes."""
+        node = kernel_gradient(kernel)
+        assert node is not None
+        C, contract = self._in_chunks(node) if node.in_blocks else self._at_once(node)
+        C[np.diag_indices_from(C)] += noise / self.weights
+        return C, contract
+
+    def _log_density(self, fit: float, log_determinant: float, noise: float) -> float:
+        """Log density from y'C⁻¹y and log|C|."""
+        n, outputs = self.y.shape
+        copies = float(self.weights.sum()) - n
+        logs = log_determinant + copies * np.log(noise) + (n + copies) * np.log(2.0 * np.pi)
+        return float(-0.5 * (fit + outputs * logs))
 
     def _in_chunks(self, node: Kernel) -> tuple[Floats, Contraction]:
         """Return K, its blocks above the diagonal left out, and the function that gives slopes."""

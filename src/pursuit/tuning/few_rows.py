@@ -176,10 +176,10 @@ class _FewRows:
 
     def _at(self, kernel: Any) -> float:
         """Log p(y, θ) at a start."""
-        found = self.first.value_and_gradient(kernel, self.noise.start)
+        found = self.first.value(kernel, self.noise.start)
         point = np.append(kernel.theta, np.log(self.noise.start))
         prior = self._prior(kernel).value_and_gradient(point)[0]
-        return -np.inf if found is None else found[0] + prior
+        return -np.inf if found is None else found + prior
 
     def _prior(self, kernel: Any) -> LogPrior:
         n_scales = len(kernel.theta) - 1

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrs
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
-from pursuit.greedy import Problem, kernel_matrix
+from pursuit.greedy import Problem
 from pursuit.kernels import KernelGradient
-from pursuit.linalg import Workers, damped_cholesky
+from pursuit.linalg import Workers, damped_cholesky, panel_cholesky
 from pursuit.rows import Sample, as_rows, draw_rows
 
 BATCH_ROWS = 4096
@@ -21,7 +22,8 @@ BATCH_ROWS = 4096
 
 _RATE = 0.1
 _DECAYS = 0.9, 0.99
-_CHUNK = 512
+_LEAST_CHUNK = 64
+_PANEL = 128  # columns per product: narrow enough for all threads to have some
 _SINGLE_FROM = 256  # points: below, float64 costs little, and steps do not depend on units
 _FETCHED_NUMBERS = 1 << 22
 _SINGLE_PIVOT = 1e-5
@@ -111,50 +113,68 @@ class Mover:
         self, Z: Floats, batch: Sample, dtype: type[np.floating[Any]] = np.float64
     ) -> Floats | None:
         """∂P/∂Z on a batch, from tiles of the given type; None if float32 is too inaccurate."""
-        problem = self.problem
+        problem, n = self.problem, len(Z)
         X = batch.rows.take(np.arange(batch.n_rows))
         X = np.asarray(X.todense() if hasattr(X, "todense") else X)
         columns = problem.kernel.columns(Z, dtype=dtype)
-        chunks = Workers.slices(batch.n_rows, _CHUNK)
+        chunks = Workers.slices(batch.n_rows, max(_LEAST_CHUNK, limits.TILE_ENTRIES // n))
         roots = np.sqrt(batch.weights).astype(dtype)[:, None]
         y = roots * batch.targets.astype(dtype)
-        tiles = problem.workers.map(lambda rows: columns(X[rows]) * roots[rows], chunks)
-        sums = problem.workers.map(
-            lambda pair: (pair[0].T @ pair[0], pair[0].T @ y[pair[1]]),
-            list(zip(tiles, chunks, strict=True)),
-        )
-        K_ZZ = kernel_matrix(problem.kernel, Z, problem.workers)
+        K = np.empty((batch.n_rows, n), dtype)
+
+        def fill(rows: slice) -> None:
+            columns(X[rows], out=K[rows])
+            K[rows] *= roots[rows]
+
+        problem.workers.map(fill, chunks)
         ridge = problem.noise * batch.n_rows / problem.sample.n_rows
-        H = ridge * K_ZZ
-        b = np.zeros((len(Z), y.shape[1]))
-        for gram, cross in sums:
-            H += gram
-            b += cross
-        beta = _solve(H, b, may_fail=dtype is np.float32)
+        H, b = np.empty((n, n)), np.empty((n, y.shape[1]))
+
+        def add_up(panel: slice) -> None:
+            """K'K + λK_ZZ on and below the diagonal of H, and K'y."""
+            A = K[:, panel]
+            H[panel, : panel.stop] = columns(Z[panel])[:, : panel.stop]
+            H[panel, : panel.stop] *= ridge
+            H[panel, : panel.stop] += A.T @ K[:, : panel.stop]
+            b[panel] = A.T @ y
+
+        # The longest panel first: threads then end at nearly the same time.
+        problem.workers.map(add_up, Workers.slices(n, _PANEL)[::-1])
+        beta = _solve(H, b, problem.workers, may_fail=dtype is np.float32)
         if beta is None:
             return None
         thin = beta.astype(dtype)
         # Residuals may suffer from cancellation; their products with slopes are only summed.
-        single = np.float32 if len(Z) >= _SINGLE_FROM else dtype
+        single = np.float32 if n >= _SINGLE_FROM else dtype
+        right = -beta.T.astype(single)
 
-        def pull(pair: tuple[Floats, slice]) -> Floats:
-            tile, rows = pair
-            residual = y[rows] - tile @ thin
-            W = (roots[rows] * residual).astype(single) @ -beta.astype(single).T
+        def pull(rows: slice) -> Floats:
+            residual = y[rows] - K[rows] @ thin
+            W = (roots[rows] * residual).astype(single) @ right
             return np.asarray(self.gradient.points(X[rows], Z, W), dtype=np.float64)
 
-        slope = np.sum(problem.workers.map(pull, list(zip(tiles, chunks, strict=True))), axis=0)
-        # K_ZZ holds every pair twice: moving z_j changes row j and column j.
-        slope += self.gradient.points(Z, Z, ridge * (beta @ beta.T))
-        return np.asarray(slope)
+        def pull_together(rows: slice) -> Floats:
+            """K_ZZ holds every pair twice: moving z_j changes row j and column j."""
+            W = (ridge * beta[rows]).astype(single) @ -right
+            return np.asarray(self.gradient.points(Z[rows], Z, W), dtype=np.float64)
+
+        slopes = problem.workers.map(pull, chunks)
+        slopes += problem.workers.map(pull_together, Workers.slices(n, _PANEL))
+        return np.asarray(np.sum(slopes, axis=0))
 
 
-def _solve(H: Floats, b: Floats, *, may_fail: bool) -> Floats | None:
-    """H⁻¹b; a small ridge is added if points that coincide make H singular."""
-    if may_fail:
-        factor, info = dpotrf(H, lower=1)
-        if info != 0 or np.diag(factor).min() ** 2 < _SINGLE_PIVOT * float(np.diag(H).max()):
-            return None
-    else:
-        factor = damped_cholesky(H)
-    return np.asarray(dpotrs(factor, b, lower=1)[0])
+def _solve(H: Floats, b: Floats, workers: Workers, *, may_fail: bool) -> Floats | None:
+    """H⁻¹b from the lower triangle of H; a ridge is added if points that coincide make H singular.
+
+    With ``may_fail`` None is returned instead, and H is overwritten.
+    """
+    if not may_fail:
+        lower = np.tril(H)
+        factor = damped_cholesky(lower + np.tril(lower, -1).T)
+        return np.asarray(dpotrs(factor, b, lower=1)[0])
+    largest = float(np.diag(H).max())
+    if panel_cholesky(H, workers) is None:
+        return None
+    if np.diag(H).min() ** 2 < _SINGLE_PIVOT * largest:
+        return None
+    return np.asarray(dpotrs(H.T, b, lower=0)[0])
