@@ -16,6 +16,8 @@ demo: $(VENV)/.installed-all  ## fit a sparse Gaussian process to 100 000 rows, 
 # order, so that what a file fits once for its tests is seldom fitted by both.
 test verify: export OMP_NUM_THREADS := 1
 test verify: export OPENBLAS_NUM_THREADS := 1
+# What one worker has compiled the other need not compile again.
+test verify: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(VENV)/.installed-test  ## every invariant at reduced size, under ten minutes
 	$(BIN)/python -m pytest -n 2 --dist worksteal
