@@ -82,7 +82,7 @@ class Ledger:
         upper ends only. ``size`` is what errors are relative to, if not to the true values.
         """
         if found is None:
-            self.count(f"no certificate, {self.difficulty}")
+            self._nothing(kind)
             return
         self.count(f"certificates, {self.difficulty}")
         self.at_most(found.lower, sum(minimum), f"{kind} lower", size)
@@ -98,6 +98,15 @@ class Ledger:
             if above is not None and least[j] is not None:
                 self.at_least(above[j], least[j], f"{kind} minimum_upper", size)
         self._statement(found, kind)
+
+    def _nothing(self, kind: str) -> None:
+        """There is no certificate: only the diagonal kind may say so, where its bound is loose."""
+        if kind == "diagonal":
+            self.count(f"no diagonal certificate: gap above half of upper, {self.difficulty}")
+            return
+        self.count(f"no certificate, {self.difficulty}")
+        if self.difficulty == "easy":
+            self.fail(f"{kind}: no certificate")
 
     def _statement(self, found: Any, kind: str) -> None:
         """Whether it says something, and what rounding has cost."""

@@ -125,9 +125,9 @@ class GLMProblem:
             all(column.converged for column in columns),
         )
 
-    def value(self, fitted: Any, squared_norms: Any) -> Rounded:
-        """P per column, from f + b at the rows and ‖f‖²."""
-        total = Rounded.of(fitted) + self.offset[:, None]
+    def value(self, values: Any, squared_norms: Any, shifts: Any = 0.0) -> Rounded:
+        """P per column, from f at the rows, ‖f‖², and constants b that are added to f."""
+        total = Rounded.of(values) + shifts + self.offset[:, None]
         losses = [
             dots(self.weights, loss.evaluated(total[:, j], self.targets[:, j]))
             for j, loss in enumerate(self.losses)
