@@ -115,7 +115,9 @@ class Ledger:
         elif self.difficulty == "easy":
             self.fail(f"{kind}: not informative")
         cost = float(getattr(found, "rounding", 0.0))
-        size = max(abs(found.upper), NEARLY_NOTHING * abs(0.5 * float(found.target_norms.sum())))
+        # Where values may be negative, ``upper`` may be 0 while the minimum is far from it.
+        size = max(abs(found.upper), abs(found.lower))
+        size = max(size, NEARLY_NOTHING * abs(0.5 * float(found.target_norms.sum())))
         if self.difficulty == "easy" and cost > LARGEST_COST * size:
             self.count("rounding above 1e-6 of upper, easy")
             self.fail(f"{kind}: rounding costs {cost:.2g}, upper is {found.upper:.3g}")

@@ -514,9 +514,7 @@ class PivotSpan:
             The kernel's.
         """
         sizes, unit = upper_sizes(diagonal), share + 4.0 * gamma(len(V) + 3)
-        W = invert_lower(np.tril(V[:, pivots].T))
-        # A computed inverse is not exact: while η is small, its own rounding is far below itself.
-        spread = 2.0 * np.abs(W) @ sizes[pivots]
+        spread = _spread(np.tril(V[:, pivots].T), sizes[pivots])
         counts = np.searchsorted(unit * np.cumsum(spread**2), _PIVOT_DOUBTS)
         return [
             cls.of(V[:n], spread[:n], np.isin(same, same[pivots[:n]]), diagonal, share, unit)
@@ -560,3 +558,15 @@ class PivotSpan:
         most = (inside + rounding + outside) * (1.0 + gamma(len(x) + 16))
         value = (x**2).sum(axis=0) + (self.missed @ np.abs(v)) ** 2
         return Rounded(value, np.maximum(most - value, 0.0) * (1.0 + gamma(4)))
+
+
+def _spread(R: Floats, sizes: Floats) -> Floats:
+    """|R⁻¹|s or more for a lower triangle R; infinite where rounding leaves nothing of it.
+
+    Substitution gives W with RW = I + G, |G| ≤ γ|R||W| (Higham 2002, Theorem 8.5). With |G|s ≤ gs,
+    |R⁻¹|s = |W(I + G)⁻¹|s is at most |W|s/(1 - g). The first entries depend on the first rows only.
+    """
+    W, n = np.abs(invert_lower(R)), len(R)
+    reach = W @ sizes * (1.0 + 2.0 * gamma(n + 2))
+    g = np.maximum.accumulate(gamma(2 * n + 8) * (np.abs(R) @ reach) / sizes)
+    return np.where(g < 0.5, reach / np.where(g < 0.5, 1.0 - g, 1.0), np.inf)
