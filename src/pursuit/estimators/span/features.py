@@ -322,8 +322,7 @@ def exact_lower_bound(
     """
     a = problem.feasible(dual)
     support = np.flatnonzero((a != 0).any(axis=1))
-    some = RowArithmetic.of(held(known.rows, support), known.kernel, known.workers)
-    product = some.product(a[support])
+    product = known.restricted(held(known.rows, support), support).product(a[support])
     if meter is not None:
         meter.passes += len(support) / max(known.rows.n_rows, 1)
     lower = problem.lower_bound(a, dots(a[support], product))

@@ -147,7 +147,8 @@ class MachineProblem:
         if self.epsilon is not None:
             total = np.maximum(self.costs.sum(axis=0), np.finfo(float).tiny)
             intercepts = np.einsum("ij,ij->j", self.costs, self.targets) / total
-        return self.value(np.zeros_like(self.targets), np.zeros(self.n_outputs), intercepts).value
+        slack = np.abs(self.signed_slack(np.broadcast_to(intercepts, self.targets.shape)))
+        return np.einsum("ij,ij->j", self.costs, slack**2 if self.squared else slack)
 
     def intercepts(self, values: Floats) -> Floats:
         """For ξ: the b of least loss given the values of f; the middle one if there are several."""
@@ -178,10 +179,12 @@ class MachineProblem:
     def lower_bound(self, a: Floats, quadratic: Rounded) -> Rounded:
         """The largest D(ta) over t for a feasible a, from a'Ka or an upper bound of it."""
         size = np.abs(a)
-        # A constant makes no difference where 1'a = 0, but would cost digits.
-        centre = 0.0 if self.epsilon is None else np.median(self.targets, axis=0)
-        targets = Rounded.of(self.targets) - centre
-        linear = dots(targets, a) - (self.epsilon or 0.0) * Rounded.of(size).sum()
+        if self.epsilon is None:
+            linear = dots(self.targets, a)
+        else:
+            # A constant makes no difference where 1'a = 0, but would cost digits.
+            targets = Rounded.of(self.targets) - self.targets.mean(axis=0)
+            linear = dots(targets, a) - self.epsilon * Rounded.of(size).sum()
         if self.squared:
             costs = np.where(self.costs > 0, self.costs, 1.0)
             quadratic = quadratic + dots(a, Rounded.of(a) / (2.0 * costs))
@@ -240,6 +243,10 @@ class OneClassProblem(MachineProblem):
             solution.steps,
             solution.close_enough,
         )
+
+    def zero_value(self) -> Floats:
+        """P of f = 0, with ρ = 0."""
+        return np.zeros(1)
 
     def shifts(self, intercepts: Floats) -> Floats:
         """Nothing: :meth:`value` finds the best ρ itself."""
