@@ -145,8 +145,8 @@ class GLMProblem:
 
     def zero_value(self) -> Floats:
         """P of the best constant."""
-        fitted = np.broadcast_to(self.constants(), self.targets.shape)
-        return self.value(fitted, np.zeros(self.n_outputs)).value
+        columns = zip(self.losses, self.constants(), self.targets.T, strict=True)
+        return np.array([self.weights @ loss.value(self.offset + b, y) for loss, b, y in columns])
 
     def dual_point(self, fitted: Floats) -> Floats:
         """The dual point -wℓ'(f + b + o) of smooth losses, feasible up to 1'a = 0."""

@@ -148,7 +148,7 @@ class MachineProblem:
             total = np.maximum(self.costs.sum(axis=0), np.finfo(float).tiny)
             intercepts = np.einsum("ij,ij->j", self.costs, self.targets) / total
         slack = np.abs(self.signed_slack(np.broadcast_to(intercepts, self.targets.shape)))
-        return np.einsum("ij,ij->j", self.costs, slack**2 if self.squared else slack)
+        return np.asarray((self.costs * (slack**2 if self.squared else slack)).sum(axis=0))
 
     def intercepts(self, values: Floats) -> Floats:
         """For ξ: the b of least loss given the values of f; the middle one if there are several."""
