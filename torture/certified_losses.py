@@ -316,8 +316,9 @@ def check_one_class(rng: np.random.Generator, seed: int) -> Report:
                 for rho in f
             )
             values.append(spans.norms[0] / 2 + best)
-        # Where the origin is not to be separated the minimum is 0, and all else is rounding.
-        least = max(abs(float(min(values))), 1e-300)
+        # Where the origin is not to be separated the minimum is 0, and all else is rounding. The
+        # minimum grows as the square of the weights: how hard a problem is depends on no unit.
+        least = max(abs(float(min(values))) / float(problem.w.max()), 1e-300)
         ledger = opened(problem, "LowRankOneClassSVM", largest_value(models[0], problem), least)
         for model, own in zip(models, values, strict=True):
             found = [model.certificate_, model.certify(problem.X, problem.weights)]

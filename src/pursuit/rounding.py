@@ -38,7 +38,9 @@ def gamma(n: float) -> float:
 
 def _raised(error: Any) -> Floats:
     """An error as it was computed, raised by the rounding of that; infinite where undefined."""
-    return np.nan_to_num(np.asarray(error) * _RAISED, nan=np.inf, posinf=np.inf)
+    raised = np.asarray(error * _RAISED)
+    unknown = np.isnan(raised)
+    return np.where(unknown, np.inf, raised) if unknown.any() else raised
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,10 @@ def dots(a: Any, b: Any) -> Rounded:
         left, right = np.abs(a.value), np.abs(b.value)
         n = len(a.value)
         moved = gamma(n + 1) * np.einsum("i...,i...->...", left, right)
-        moved = moved + n * _TINY * (left.any(axis=0) & right.any(axis=0))
+        some = moved > 0
+        if not some.all():
+            some = left.any(axis=0) & right.any(axis=0)
+        moved = moved + n * _TINY * some
         for one, other in ((a.error, right + b.error), (b.error, left)):
             if one.any():
                 moved = moved + np.einsum("i...,i...->...", one, other) * (1.0 + gamma(n))

@@ -177,3 +177,15 @@ def test_pipeline_clone_and_pickle():
 def test_nu_outside_its_range(nu):
     with pytest.raises(ValueError, match=r"nu must be a share of the rows, in \(0, 1\]"):
         LowRankOneClassSVM(nu=nu).fit(cloud(20))
+
+
+def test_a_bound_from_the_diagonal_certifies_values_below_zero():
+    """The minimum is negative: a gap of half of its size is what may be left open."""
+    X = cloud(60)
+    model = LowRankOneClassSVM(gamma=0.3, nu=0.3, certificate="diagonal", **ALL).fit(X)
+    best = minimum(rbf_kernel(X, gamma=0.3), 0.3, np.ones(60))
+    found = model.certificate_
+    assert found.kind == "diagonal"
+    assert found.lower <= best + 1e-9 <= found.upper + 2e-9
+    rough = LowRankOneClassSVM(gamma=0.3, nu=0.3, certificate="diagonal", n_basis=2).fit(X)
+    assert rough.certificate_ is None

@@ -162,3 +162,22 @@ def test_rough_steps_that_go_astray_are_taken_back():
     assert len(rough.widths) <= 200
     alone = refined_gradients(Counted(A), b, np.copy, within(b, 1e-6), steps=5000)
     assert found.steps - len(rough.widths) <= 1.5 * alone.steps
+
+
+def test_a_form_that_rounding_makes_negative_is_no_proof():
+    A = np.diag([1.0, 1.0, -1e-3])
+    b = np.array([[0.0], [0.0], [1.0]])
+
+    def solve(error):
+        return refined_gradients(
+            Counted(A),
+            b,
+            np.copy,
+            within(b, 1e-9),
+            steps=5,
+            form_error=lambda d: error + 0.0 * d[0],
+        )
+
+    assert np.isfinite(solve(2e-3).v).all()
+    with pytest.raises(NotPositiveDefiniteError):
+        solve(5e-4)

@@ -7,6 +7,10 @@ from torture.certificates import TURNS, run
 SEEDS = 40
 """All estimators come in the first 29."""
 
+MENDED = (118, 100663, 101367, 102834, 103008)
+"""Two levels with equal rows and with a kernel of low rank, error bars where pursuits overflow and
+where rounding makes a form negative: each of them failed once."""
+
 
 def test_every_estimator_has_its_turn():
     assert len(set(TURNS)) == 17
@@ -16,7 +20,7 @@ def test_every_estimator_has_its_turn():
 def test_no_bound_is_false(size):
     found = [
         f"seed {seed}: {failure}"
-        for seed in range(size(SEEDS, 400))
+        for seed in (*range(size(SEEDS, 400)), *MENDED)
         for failure in run(seed).failures
     ]
     if found:

@@ -1,6 +1,7 @@
 """Certificates of convex problems where rounding decides: true with the allowance, false without.
 
-Each seed is a problem in which values as computed are on the wrong side of those in 50 digits.
+Each seed is a problem in which values as computed are on the wrong side of those in 50 digits. And
+what costs nothing: targets far from zero.
 """
 
 import warnings
@@ -8,6 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
+from pursuit import LowRankSVR, LPMachineRegressor
 from pursuit.bounds import Certificate
 from pursuit.rounding import Rounded
 from torture.certified_hulls import check_hull
@@ -48,3 +50,25 @@ def test_the_allowance_is_needed_and_enough(check, seed, monkeypatch):
 
     monkeypatch.setattr(Certificate, "proved", classmethod(as_computed))
     assert violations(check, seed)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LowRankSVR(C=10.0, epsilon=0.25, loss="epsilon_insensitive", refine=False),
+        LowRankSVR(C=10.0, epsilon=0.25, loss="squared_epsilon_insensitive", refine=False),
+        LPMachineRegressor(C=10.0, epsilon=0.25),
+    ],
+    ids=["tube", "squared tube", "linear programme"],
+)
+def test_targets_far_from_zero_cost_no_digits(estimator):
+    """An intercept takes up a constant: neither P(f) nor the dual value depends on it."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(30, 2))
+    # Multiples of 2⁻¹⁰, exact with and without the constant.
+    y = np.round(1024.0 * np.sin(2.0 * X[:, 0])) / 1024.0
+    near = estimator.set_params(random_state=0).fit(X, y).certificate_
+    far = estimator.fit(X, y + 2.0**30).certificate_
+    assert far.upper == pytest.approx(near.upper, rel=1e-3)
+    # A stored intercept is rounded to 2⁻²³, which moves P itself; P is known as exactly as before.
+    assert far.rounding <= 4.0 * near.rounding

@@ -193,17 +193,24 @@ def _on_grid(a: Floats, lower: Floats, upper: Floats) -> Floats:
     most = 2.0 ** (_GRID_BITS + 1)
     low, high = (np.clip(np.ldexp(end, -bits), -most, most) for end in (lower, upper))
     low, high = np.ceil(low), np.floor(high)
+    if np.any(low > high):
+        return np.full_like(a, np.nan)
     units = np.clip(np.rint(np.ldexp(a, -bits)), low, high).astype(np.int64)
     extra = int(units.sum())
     room = (units - low if extra > 0 else high - units).astype(np.int64)
     # Entries that move towards 0 come first: those that are 0 should stay so.
-    order = np.lexsort((-room, -np.minimum(room, np.sign(extra) * units)))
-    before = np.concatenate([[0], np.cumsum(room[order])[:-1]])
-    taken = np.zeros_like(room)
-    taken[order] = np.clip(abs(extra) - before, 0, room[order])
-    if int(taken.sum()) < abs(extra) or np.any(low > high):
-        return np.full_like(a, np.nan)
-    units = units - int(np.sign(extra)) * taken
+    towards = np.minimum(room, np.sign(extra) * units)
+    first = int(towards.argmax())
+    if towards[first] >= abs(extra):
+        units[first] -= extra
+    else:
+        order = np.lexsort((-room, -towards))
+        before = np.concatenate([[0], np.cumsum(room[order])[:-1]])
+        taken = np.zeros_like(room)
+        taken[order] = np.clip(abs(extra) - before, 0, room[order])
+        if int(taken.sum()) < abs(extra):
+            return np.full_like(a, np.nan)
+        units -= int(np.sign(extra)) * taken
     return np.asarray(np.ldexp(units.astype(np.float64), bits))
 
 

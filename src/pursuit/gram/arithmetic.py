@@ -8,14 +8,14 @@ the rounding of sums (`pursuit.rounding`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pursuit._types import Floats
+from pursuit._types import Floats, Indices
 from pursuit.gram.engine import Block, list_pass
 from pursuit.gram.products import kernel_product, kernel_times, summed_terms
 from pursuit.kernels import Extent, Kernel
@@ -62,6 +62,10 @@ class RowArithmetic:
             diagonals.append(diagonal)
             extent = extent.joined(part)
         return cls(rows, kernel, workers, np.concatenate(diagonals), extent)
+
+    def restricted(self, rows: RowSource, index: Indices) -> RowArithmetic:
+        """That of some of the rows, given as rows of their own; they lie where all of them do."""
+        return replace(self, rows=rows, diagonal=self.diagonal[index])
 
     @cached_property
     def sizes(self) -> Floats:

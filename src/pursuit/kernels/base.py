@@ -65,7 +65,9 @@ class Extent:
         numeric = isinstance(items, np.ndarray) and items.ndim == 2 and items.dtype.kind in "fiub"
         if not numeric or not len(items):
             return cls()
-        low, high = (np.asarray(f(axis=0), np.float64) for f in (items.min, items.max))
+        # Reducing along contiguous numbers is many times as fast where there are few columns.
+        columns = np.ascontiguousarray(items.T)
+        low, high = (np.asarray(f(axis=1), np.float64) for f in (columns.min, columns.max))
         return cls(low, high, False, items.shape[1])
 
     @classmethod

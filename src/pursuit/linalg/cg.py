@@ -189,6 +189,7 @@ def refined_gradients(
     watch: Callable[[Iterate], None] = lambda iterate: None,
     stop: Callable[[], str | None] = lambda: None,
     leftover: Callable[[Floats], Floats] | None = None,
+    form_error: Callable[[Floats], Floats] | None = None,
 ) -> Refined:
     """Solve A v = b until a rule of the caller's holds for exact residuals.
 
@@ -217,6 +218,8 @@ def refined_gradients(
         Called after every step; returns a reason to stop, or None.
     leftover : callable, optional
         The energies of exact residuals, such as proven bounds on ρ'A⁻¹ρ; by default ρ'M⁻¹ρ.
+    form_error : callable, optional
+        How far rounding may have moved d'Ad for directions d; by default it is not known.
 
     Returns
     -------
@@ -225,9 +228,10 @@ def refined_gradients(
     Raises
     ------
     NotPositiveDefiniteError
-        If a direction d with d'Ad < 0 shows up.
+        If a direction d with d'Ad < 0, beyond rounding, shows up.
     """
-    run = _Run(product, rhs, precondition, done, rough or product, steps, watch, stop, leftover)
+    how = done, rough or product, steps, watch, stop, leftover, form_error
+    run = _Run(product, rhs, precondition, *how)
     before = np.full(rhs.shape[1], np.inf)
     columns, reason = np.arange(rhs.shape[1]), None
     while True:
@@ -262,6 +266,7 @@ class _Run:
     watch: Callable[[Iterate], None]
     stop: Callable[[], str | None]
     leftover: Callable[[Floats], Floats] | None
+    form_error: Callable[[Floats], Floats] | None
     taken: int = 0
 
     def __post_init__(self) -> None:
@@ -294,7 +299,7 @@ class _Run:
             now = Iterate(active, run.v, run.residual, run.energy, self.taken, exact)
             self.watch(now)
             if exact:
-                _check_definite(direction, values, cosines)
+                self._check_definite(direction, values, cosines)
             safer = replace(now, residual=now.residual / margin, energy=now.energy / margin**2)
             leave = self.done(safer) | (now.norms <= limit) | (values <= 0)
             self.v[:, active[leave]] = run.v[:, leave]
@@ -324,14 +329,16 @@ class _Run:
         v[:, worse], residual[:, worse] = before.v[:, worse], before.residual[:, worse]
         self.v[:, columns], self.residual[:, columns] = v, residual
 
+    def _check_definite(self, direction: Floats, values: Floats, cosines: Floats) -> None:
+        """Raise an error if d'Ad is negative beyond rounding."""
+        negative = cosines < -_INDEFINITE
+        if negative.any() and self.form_error is not None:
+            negative &= values < -self.form_error(direction)
+        if negative.any():
+            worst = int(np.where(negative, cosines, np.inf).argmin())
+            row = int(np.abs(direction[:, worst]).argmax())
+            raise NotPositiveDefiniteError(row, float(values[worst]))
+
     def solution(self, reason: str) -> Refined:
         """The result."""
         return Refined(self.v, self.residual, self.energy, self.taken, reason)
-
-
-def _check_definite(direction: Floats, values: Floats, cosines: Floats) -> None:
-    """Raise an error if d'Ad is negative beyond rounding."""
-    worst = int(cosines.argmin())
-    if cosines[worst] < -_INDEFINITE:
-        row = int(np.abs(direction[:, worst]).argmax())
-        raise NotPositiveDefiniteError(row, float(values[worst]))

@@ -125,9 +125,9 @@ class GLMProblem:
             all(column.converged for column in columns),
         )
 
-    def value(self, fitted: Any, squared_norms: Any) -> Rounded:
-        """P per column, from f + b at the rows and ‖f‖²."""
-        total = Rounded.of(fitted) + self.offset[:, None]
+    def value(self, values: Any, squared_norms: Any, shifts: Any = 0.0) -> Rounded:
+        """P per column, from f at the rows, ‖f‖², and constants b that are added to f."""
+        total = Rounded.of(values) + shifts + self.offset[:, None]
         losses = [
             dots(self.weights, loss.evaluated(total[:, j], self.targets[:, j]))
             for j, loss in enumerate(self.losses)
@@ -145,8 +145,8 @@ class GLMProblem:
 
     def zero_value(self) -> Floats:
         """P of the best constant."""
-        fitted = np.broadcast_to(self.constants(), self.targets.shape)
-        return self.value(fitted, np.zeros(self.n_outputs)).value
+        columns = zip(self.losses, self.constants(), self.targets.T, strict=True)
+        return np.array([self.weights @ loss.value(self.offset + b, y) for loss, b, y in columns])
 
     def dual_point(self, fitted: Floats) -> Floats:
         """The dual point -wℓ'(f + b + o) of smooth losses, feasible up to 1'a = 0."""

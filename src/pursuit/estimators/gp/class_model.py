@@ -87,9 +87,9 @@ class LogisticProblem:
         """What the minimum is taken over."""
         return "all functions of the kernel"
 
-    def value(self, fitted: Any, squared_norms: Any) -> Rounded:
-        """P for each column, from f at the rows and ‖f‖²."""
-        losses = LogisticRows().evaluated(Rounded.of(fitted), self.targets)
+    def value(self, values: Any, squared_norms: Any, shifts: Any = 0.0) -> Rounded:
+        """P for each column, from f at the rows, ‖f‖², and constants that are added to f."""
+        losses = LogisticRows().evaluated(Rounded.of(values) + shifts, self.targets)
         weights = np.broadcast_to(self.weights[:, None], self.targets.shape)
         return dots(weights, losses) + 0.5 * (Rounded.of(squared_norms) / self.scale)
 

@@ -97,12 +97,15 @@ class QueryArithmetic:
     def upper(
         self, queries: Any, star: ItemArithmetic, weights: Floats, k: Floats, v: Floats
     ) -> Floats:
-        """k(x,x) + σ² - 2v'k + v'Av for v on the rows S*, not below its exact value."""
+        """k(x,x) + σ² - 2v'k + v'Av for v on the rows S*, not below its exact value.
+
+        Where rounding leaves nothing of it, k(x,x) + σ², which is that of v = 0.
+        """
         prior, sizes = self._prior(queries)
         k_star = Rounded(k, np.multiply.outer(star.sizes, self.rows.shares(queries) * sizes))
         noisy = self.problem.noise * (Rounded.of(v) / weights[:, None])
         quadratic = dots(v, star.products(v) + noisy)
-        return (prior - 2.0 * dots(k_star, v) + quadratic).high
+        return np.fmin((prior - 2.0 * dots(k_star, v) + quadratic).high, prior.high)
 
     def lower(self, queries: Any, span: ItemArithmetic, beta: Floats, missed: Floats) -> Floats:
         """k(x,x) + σ² - (missed + σ²‖f‖²)/σ² for f = Σβ_j k(·, z_j), not above its exact value.
@@ -181,15 +184,17 @@ def variance_bounds_to_tolerance(
         k = problem.kernel.tile(items, query)
         primal = first.restarted(np.concatenate([np.zeros((n_basis, 1)), k]))
         dual = second.restarted(k)
-        counts[i] = _pursue_query(problem, primal, dual, tol)
-        star = problem.sample.rows.take(dual.chosen)
-        weights = problem.sample.weights[dual.chosen]
-        v = dual.coefficients() if len(dual.chosen) else np.empty((0, 1))
-        [upper[i]] = exact.upper(query, exact.among(star), weights, k[dual.chosen], v)
-        points, beta = primal.items(primal.chosen), primal.coefficients()
-        residual = k - problem.kernel.tile(items, points) @ beta
-        missed = problem.sample.weights @ residual**2
-        [lower[i]] = exact.lower(query, exact.among(points), beta, missed)
+        # Pursuits only propose: where they overflow, the bounds say what is known without them.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            counts[i] = _pursue_query(problem, primal, dual, tol)
+            star = problem.sample.rows.take(dual.chosen)
+            weights = problem.sample.weights[dual.chosen]
+            v = dual.coefficients() if len(dual.chosen) else np.empty((0, 1))
+            [upper[i]] = exact.upper(query, exact.among(star), weights, k[dual.chosen], v)
+            points, beta = primal.items(primal.chosen), primal.coefficients()
+            residual = k - problem.kernel.tile(items, points) @ beta
+            missed = problem.sample.weights @ residual**2
+            [lower[i]] = exact.lower(query, exact.among(points), beta, missed)
     return *_above_noise(lower, upper, problem.noise), counts
 
 
@@ -235,7 +240,7 @@ def _pursue_query(problem: Problem, primal: SpanPursuit, dual: QuadraticPursuit,
         # primal is P = Q + ½k'Wk, hence l = -P/σ².
         q_star, bound = dual.value, -primal.primal / problem.noise
         done = 2 * (q_star - bound) <= tol * (-q_star - bound)
-        if done or ended:
+        if done or ended or not np.isfinite(q_star + bound):
             return max(pursuit.size for pursuit in pursuits)
         reasons = [pursuit.step() for pursuit in pursuits]
         ended = all(reasons)
@@ -243,7 +248,7 @@ def _pursue_query(problem: Problem, primal: SpanPursuit, dual: QuadraticPursuit,
 
 def _above_noise(lower: Floats, upper: Floats, noise: float) -> tuple[Floats, Floats]:
     """No new observation varies less than its noise."""
-    return np.maximum(lower, noise), np.maximum(upper, noise)
+    return np.fmax(lower, noise), np.maximum(upper, noise)
 
 
 _ROWS = 512

@@ -153,6 +153,15 @@ class SystemArithmetic:
         moved = terms * sizes * weight(sizes[:, 0], x)
         return np.asarray(moved + gamma(8) * (np.abs(rhs) + self.problem.noise * np.abs(x)))
 
+    def form_error(self, directions: Floats) -> Floats:
+        """A bound on the error of d'Bd per column; kernels without a bound are taken as exact."""
+        error, m = self.rows.error, self.rows.rows.n_rows
+        known = error if np.isfinite(error.share) else KernelError(0.0)
+        sizes = system_root(self.problem)[:, 0] * self.rows.sizes
+        rounded = known.of_terms(summed_terms(m) + m + 8) * weight(sizes, directions) ** 2
+        noisy = self.problem.noise * column_dots(directions, directions)
+        return np.asarray(rounded + gamma(m + 8) * noisy)
+
 
 _BUDGET = 1 << 27
 """Numbers of V in float32 (512 MB) that the preconditioner may hold."""
@@ -292,6 +301,7 @@ class IterativeSystem:
             watch=recorder.watch,
             stop=stop,
             leftover=self._leftover,
+            form_error=self.arithmetic.form_error,
         )
         return root * found.v, recorder.path(found.stop_reason)
 
@@ -322,6 +332,7 @@ class IterativeSystem:
             rough=self._rough,
             steps=max_iter,
             leftover=self._leftover,
+            form_error=self.arithmetic.form_error,
         )
 
     def _leftover(self, residual: Floats) -> Floats:

@@ -46,6 +46,8 @@ class StoredMachine:
 
 def machine_certificate(
     losses: list[LinearLosses],
+    targets: Floats,
+    kinks: Floats,
     model: StoredMachine,
     duals: list[Floats],
     rows: RowSource,
@@ -58,6 +60,10 @@ def machine_certificate(
     ----------
     losses : list of LinearLosses
         One per output, in units of y.
+    targets : array of shape (n_rows, n_outputs)
+        y: the terms of each loss have gains y + kinks.
+    kinks : array of shape (n_terms,)
+        Where each term bends, as seen from y.
     model : StoredMachine
         The model.
     duals : list of arrays of shape (n_terms, n_rows)
@@ -66,7 +72,7 @@ def machine_certificate(
         As elsewhere.
     """
     arithmetic = RowArithmetic.of(rows, kernel, workers)
-    fitted = _products(arithmetic, model.points, model.coefficients) + model.intercepts
+    values = _products(arithmetic, model.points, model.coefficients)
     uppers, lowers, zeros = [], [], []
     points = [_feasible(each, dual) for each, dual in zip(losses, duals, strict=True)]
     sums = np.column_stack([point.sum(axis=0) for point in points])
@@ -74,12 +80,14 @@ def machine_certificate(
     prices = _products(arithmetic, rows.take(support), sums[support])
     for j, (each, point) in enumerate(zip(losses, points, strict=True)):
         penalty = Rounded.of(np.abs(model.coefficients[:, j])).sum()
-        uppers.append(penalty + _loss(each, fitted[:, j]))
+        # Σv = 0 exactly: seen from the intercept, targets far from 0 cost no digits in either sum.
+        gain = (Rounded.of(targets[:, j]) - model.intercepts[j])[None] + kinks[:, None]
+        uppers.append(penalty + _loss(each, gain - values[:, j]))
         dearest = float(prices[:, j].size.max(initial=0.0))
         share = (1.0 - 4.0 * UNIT) / dearest if dearest > 1.0 else 1.0
         # What it took to make the sum of a dual point exactly 0 is rounding, too.
-        cost = float(np.abs(each.gain * (point - np.clip(duals[j], each.lower, each.upper))).sum())
-        found = share * dots(_flat(_gain(each)), point.ravel())
+        cost = float(np.abs(gain.value * (point - np.clip(duals[j], each.lower, each.upper))).sum())
+        found = share * dots(_flat(gain), point.ravel())
         lowers.append((found + cost).widened(cost))
         constant = each.intercept(np.zeros(rows.n_rows))
         zeros.append(each.value(np.array(constant)))
@@ -121,18 +129,12 @@ def _feasible(losses: LinearLosses, dual: Floats) -> Floats:
     return balanced(inside.reshape(-1, 1)).reshape(losses.gain.shape)
 
 
-def _gain(losses: LinearLosses) -> Rounded:
-    """g, which may be a rounded sum of a target and ε."""
-    return Rounded(losses.gain, UNIT * np.abs(losses.gain))
-
-
 def _flat(numbers: Rounded) -> Rounded:
     return Rounded(numbers.value.ravel(), numbers.error.ravel())
 
 
-def _loss(losses: LinearLosses, fitted: Rounded) -> Rounded:
-    """The losses of f, added up."""
-    short = _gain(losses) - fitted
+def _loss(losses: LinearLosses, short: Rounded) -> Rounded:
+    """The losses added up, from g - f."""
 
     def value_at(point: Floats) -> Floats:
         with np.errstate(invalid="ignore", over="ignore"):

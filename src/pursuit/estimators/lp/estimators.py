@@ -107,12 +107,14 @@ class LPMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstimator):
         sample: Sample,
         present: Indices,
         losses: list[LinearLosses],
+        kinks: Floats,
         scaled: list[LinearLosses],
         shifts: Floats,
         spreads: Floats,
     ) -> None:
         """Solve for the losses of the sample, one per output, and store the model.
 
+        Terms of the losses bend at targets + ``kinks``.
         0 and 1 in the scaled losses, which are solved for, are ``shifts`` and ``shifts + spreads``
         in units of y.
         """
@@ -142,7 +144,9 @@ class LPMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstimator):
             chosen, a, b = growth.model()
             b = shifts + spreads * b
             model = StoredMachine(rows.take(chosen), a, b)
-            found = machine_certificate(losses, model, growth.duals(), rows, kernel, run.workers)
+            found = machine_certificate(
+                losses, sample.targets, kinks, model, growth.duals(), rows, kernel, run.workers
+            )
         self.path_ = growth.path(reason)
         self.path_.gap[-1:] = found.relative_gap
         self.certificate_ = kept(found)
@@ -383,7 +387,7 @@ class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
         losses = [LinearLosses.hinge(column, slopes) for column in signs.T]
         sample = _present_sample(rows, present, signs, weights)
         plain = np.zeros(len(losses)), np.ones(len(losses))
-        self._fit_losses(X, sample, present, losses, losses, *plain)
+        self._fit_losses(X, sample, present, losses, np.zeros(1), losses, *plain)
         return self
 
     @in_precision_of_rows
@@ -568,7 +572,8 @@ class LPMachineRegressor(MultiOutputMixin, ScoredRows, GradientModel, RegressorM
             for column, shift, spread in zip(Y.T, shifts, spreads, strict=True)
         ]
         sample = _present_sample(rows, present, Y, weights)
-        self._fit_losses(X, sample, present, losses, scaled, shifts, spreads)
+        kinks = np.array([-epsilon, epsilon] if epsilon else [0.0])
+        self._fit_losses(X, sample, present, losses, kinks, scaled, shifts, spreads)
         return self
 
     @in_precision_of_rows

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from pursuit._types import Floats, Indices
@@ -40,7 +41,7 @@ from pursuit.linalg import CGSolution, SpanSolution, conjugate_gradients, invert
 from pursuit.objectives import DiagonalPursuit, QuadraticPursuit, dual_pursuit
 from pursuit.rounding import Rounded, dots, gamma, highest, weight
 from pursuit.rounding import sizes as upper_sizes
-from pursuit.rows import draw_rows
+from pursuit.rows import draw_rows, row_groups
 
 KINDS = ("published", "dense", "scaled", "hybrid", "two-level", "pcg")
 ALL_ROWS_DUAL = 10_000
@@ -416,12 +417,11 @@ class Certifier:
             workers=problem.workers,
         )
         Pursuit(objective, problem.meter).run([MaxSize(min(n_second, sample.n_rows))])
-        factor = objective.factor
-        known = self.arithmetic
-        spans = [
-            PivotSpan.of(factor.rows, factor.chosen, known.diagonal, known.error.share, most)
-            for most in _PIVOT_DOUBTS
-        ]
+        factor, known = objective.factor, self.arithmetic
+        same = row_groups((items for _, items in sample.rows.blocks()), sample.n_rows)
+        spans = PivotSpan.several(
+            factor.rows, factor.chosen, same, known.diagonal, known.error.share
+        )
         span = spans[0]
         y, w = sample.targets, sample.weights[:, None]
         diagonal = noise / sample.weights + span.missed.sum() * span.missed
@@ -497,24 +497,50 @@ class PivotSpan:
     unit: float
 
     @classmethod
-    def of(
-        cls, V: Floats, pivots: Indices, diagonal: Floats, share: float, most: float
-    ) -> PivotSpan:
-        """As many pivots as leave η at ``most``, from k(x, x) of all rows as computed."""
+    def several(
+        cls, V: Floats, pivots: Indices, same: Indices, diagonal: Floats, share: float
+    ) -> list[PivotSpan]:
+        """As many pivots as leave η at each of ``_PIVOT_DOUBTS``, fewest last.
+
+        Parameters
+        ----------
+        V, pivots : arrays of shape (n, m) and (n,)
+            The factor and the rows it was made from.
+        same : array of int of shape (m,)
+            A number that identical rows have in common.
+        diagonal : array of shape (m,)
+            k(x, x) as computed.
+        share : float
+            The kernel's.
+        """
         sizes, unit = upper_sizes(diagonal), share + 4.0 * gamma(len(V) + 3)
-        W = invert_lower(np.tril(V[:, pivots].T))
-        # A computed inverse is not exact: while η is small, its own rounding is far below itself.
-        spread = 2.0 * np.abs(W) @ sizes[pivots]
-        n = int(np.searchsorted(unit * np.cumsum(spread**2), most))
-        V, spread = V[:n], spread[:n]
+        spread = _spread(np.tril(V[:, pivots].T), sizes[pivots])
+        counts = np.searchsorted(unit * np.cumsum(spread**2), _PIVOT_DOUBTS)
+        return [
+            cls.of(V[:n], spread[:n], np.isin(same, same[pivots[:n]]), diagonal, share, unit)
+            for n in np.unique(counts)[::-1]
+        ]
+
+    @classmethod
+    def of(
+        cls,
+        V: Floats,
+        spread: Floats,
+        inside: NDArray[np.bool_],
+        diagonal: Floats,
+        share: float,
+        unit: float,
+    ) -> PivotSpan:
+        """From V, a, which rows are pivots or equal to one, k(x, x), the kernel's share and ε."""
+        n, sizes = len(V), upper_sizes(diagonal)
         eta = unit * float(spread @ spread)
         along = spread @ np.abs(V)
         doubt = unit * (2.0 * sizes * along + (along + eta * sizes) ** 2)
         doubt += (2.0 * share + 2.0 * gamma(n + 8)) * diagonal
         left = diagonal - np.einsum("ni,ni->i", V, V)
         missed, surely = (np.sqrt(np.maximum(d, 0.0)) for d in (left, left + 1.001 * doubt))
-        # The span holds its own pivots, whatever rounding makes of it.
-        missed[pivots[:n]] = surely[pivots[:n]] = 0.0
+        # The span holds its own pivots and rows equal to them, whatever rounding makes of it.
+        missed[inside] = surely[inside] = 0.0
         return cls(V, missed, surely * (1.0 + gamma(4)), sizes, spread, unit)
 
     def quadratic(self, v: Floats) -> Rounded:
@@ -532,3 +558,15 @@ class PivotSpan:
         most = (inside + rounding + outside) * (1.0 + gamma(len(x) + 16))
         value = (x**2).sum(axis=0) + (self.missed @ np.abs(v)) ** 2
         return Rounded(value, np.maximum(most - value, 0.0) * (1.0 + gamma(4)))
+
+
+def _spread(R: Floats, sizes: Floats) -> Floats:
+    """|R⁻¹|s or more for a lower triangle R; infinite where rounding leaves nothing of it.
+
+    Substitution gives W with RW = I + G, |G| ≤ γ|R||W| (Higham 2002, Theorem 8.5). With |G|s ≤ gs,
+    |R⁻¹|s = |W(I + G)⁻¹|s is at most |W|s/(1 - g). The first entries depend on the first rows only.
+    """
+    W, n = np.abs(invert_lower(R)), len(R)
+    reach = W @ sizes * (1.0 + 2.0 * gamma(n + 2))
+    g = np.maximum.accumulate(gamma(2 * n + 8) * (np.abs(R) @ reach) / sizes)
+    return np.where(g < 0.5, reach / np.where(g < 0.5, 1.0 - g, 1.0), np.inf)

@@ -211,8 +211,8 @@ class DualProblem(Protocol):
         """What to do where rounding leaves nothing to say."""
         ...
 
-    def value(self, fitted: Any, squared_norms: Any) -> Rounded:
-        """P for each column, from values at the rows and ‖f‖²."""
+    def value(self, values: Any, squared_norms: Any, shifts: Any = 0.0) -> Rounded:
+        """P for each column, from f at the rows, ‖f‖², and constants that are added to f."""
         ...
 
     def zero_value(self) -> Floats:
@@ -322,8 +322,7 @@ def exact_lower_bound(
     """
     a = problem.feasible(dual)
     support = np.flatnonzero((a != 0).any(axis=1))
-    some = RowArithmetic.of(held(known.rows, support), known.kernel, known.workers)
-    product = some.product(a[support])
+    product = known.restricted(held(known.rows, support), support).product(a[support])
     if meter is not None:
         meter.passes += len(support) / max(known.rows.n_rows, 1)
     lower = problem.lower_bound(a, dots(a[support], product))
@@ -339,7 +338,7 @@ def diagonal_certificate(
 ) -> Certificate | None:
     """From a'Ka ≤ ‖V'a‖² + (Σ|a|√d)², d = k(x, x) - ‖V_x‖²: no kernel entry beyond the diagonal.
 
-    None where it leaves open whether the minimum is half of what the model has.
+    None where it leaves open more than half of the model's value.
     """
     a = problem.feasible(dual)
     workers = function.arithmetic.workers
@@ -356,7 +355,7 @@ def diagonal_certificate(
     )
     lower = problem.lower_bound(a, Rounded.of(quadratic))
     found = proved(problem, function, lower, "diagonal")
-    return found if found.lower >= 0.5 * found.upper else None
+    return found if found.gap <= 0.5 * abs(found.upper) else None
 
 
 @dataclass(frozen=True)
@@ -424,7 +423,7 @@ def proved(
 ) -> Certificate:
     """The certificate of a function from a lower bound, in the words of its problem."""
     return Certificate.proved(
-        problem.value(function.fitted, function.squared_norms),
+        problem.value(function.values, function.squared_norms, function.shifts),
         lower,
         2.0 * problem.zero_value(),
         kind,

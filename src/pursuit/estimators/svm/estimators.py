@@ -102,7 +102,7 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
     certificate : {"auto", "exact", "diagonal", None}, default "auto"
         ``"exact"`` takes one pass over all pairs of support vectors. ``"diagonal"`` takes no kernel
         value beyond k(x, x), but seldom proves anything: it is None unless it shows that the
-        minimum is at least half of the model's objective. ``"auto"`` is exact up to 10 000 rows and
+        minimum is within half of the model's objective. ``"auto"`` is exact up to 10 000 rows and
         diagonal beyond; :meth:`certify` computes the exact one later.
     max_time : float or None, default None
         Seconds after which the choice, the moves and the growth of the basis end. The machine is

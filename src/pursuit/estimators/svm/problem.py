@@ -123,21 +123,21 @@ class MachineProblem:
         missing = self.targets - fitted
         return np.asarray(np.sign(missing) * np.maximum(np.abs(missing) - self.epsilon, 0.0))
 
-    def slack(self, fitted: Any) -> Rounded:
-        """ξ, from f + b at the rows."""
-        fitted = Rounded.of(fitted)
+    def slack(self, values: Any, shifts: Any = 0.0) -> Rounded:
+        """ξ, from f at the rows and b."""
         if self.epsilon is None:
-            excess = 1.0 - self.targets * fitted
+            excess = 1.0 - self.targets * (Rounded.of(values) + shifts)
         else:
-            missing = self.targets - fitted
+            # Seen from b, targets far from 0 cost no digits.
+            missing = (Rounded.of(self.targets) - shifts) - values
             excess = Rounded(np.abs(missing.value), missing.error) - self.epsilon
         # Where ξ is 0 whatever the rounding, nothing is left of it.
         error = np.minimum(excess.error, np.maximum(excess.high, 0.0))
         return Rounded(np.maximum(excess.value, 0.0), error)
 
-    def value(self, fitted: Any, squared_norms: Any) -> Rounded:
-        """P per column, from f + b at the rows and ‖f‖²."""
-        slack = self.slack(fitted)
+    def value(self, values: Any, squared_norms: Any, shifts: Any = 0.0) -> Rounded:
+        """P per column, from f at the rows, ‖f‖², and constants b that are added to f."""
+        slack = self.slack(values, shifts)
         losses = dots(self.costs, slack * slack if self.squared else slack)
         return 0.5 * Rounded.of(squared_norms) + losses
 
@@ -147,8 +147,8 @@ class MachineProblem:
         if self.epsilon is not None:
             total = np.maximum(self.costs.sum(axis=0), np.finfo(float).tiny)
             intercepts = np.einsum("ij,ij->j", self.costs, self.targets) / total
-        constant = np.broadcast_to(intercepts, self.targets.shape)
-        return self.value(constant, np.zeros(self.n_outputs)).value
+        slack = np.abs(self.signed_slack(np.broadcast_to(intercepts, self.targets.shape)))
+        return np.asarray((self.costs * (slack**2 if self.squared else slack)).sum(axis=0))
 
     def intercepts(self, values: Floats) -> Floats:
         """For ξ: the b of least loss given the values of f; the middle one if there are several."""
@@ -179,7 +179,12 @@ class MachineProblem:
     def lower_bound(self, a: Floats, quadratic: Rounded) -> Rounded:
         """The largest D(ta) over t for a feasible a, from a'Ka or an upper bound of it."""
         size = np.abs(a)
-        linear = dots(self.targets, a) - (self.epsilon or 0.0) * Rounded.of(size).sum()
+        if self.epsilon is None:
+            linear = dots(self.targets, a)
+        else:
+            # A constant makes no difference where 1'a = 0, but would cost digits.
+            targets = Rounded.of(self.targets) - self.targets.mean(axis=0)
+            linear = dots(targets, a) - self.epsilon * Rounded.of(size).sum()
         if self.squared:
             costs = np.where(self.costs > 0, self.costs, 1.0)
             quadratic = quadratic + dots(a, Rounded.of(a) / (2.0 * costs))
@@ -239,6 +244,10 @@ class OneClassProblem(MachineProblem):
             solution.close_enough,
         )
 
+    def zero_value(self) -> Floats:
+        """P of f = 0, with ρ = 0."""
+        return np.zeros(1)
+
     def shifts(self, intercepts: Floats) -> Floats:
         """Nothing: :meth:`value` finds the best ρ itself."""
         return np.zeros_like(intercepts)
@@ -250,9 +259,9 @@ class OneClassProblem(MachineProblem):
         ends = np.searchsorted(inside, self.mass * np.array([1.0 - _TIE, 1.0 + _TIE]))
         return float(values[order[np.minimum(ends, len(order) - 1)], 0].mean())
 
-    def value(self, fitted: Any, squared_norms: Any) -> Rounded:
-        """P of f with the best ρ."""
-        fitted = Rounded.of(fitted)
+    def value(self, values: Any, squared_norms: Any, shifts: Any = 0.0) -> Rounded:
+        """P of f with the best ρ; there are no constants beside it."""
+        fitted = Rounded.of(values)
         rho = self.offset(fitted.value)
         below = rho - fitted
         error = np.minimum(below.error, np.maximum(below.high, 0.0))
