@@ -223,7 +223,7 @@ def natarajan_step_bound(
 
 def _steps(factor: Floats, initial_gap: float, reached: Floats) -> Floats:
     """⌈factor · ln(ΔP₀/reached)⌉; 0 where that is reached before any step."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         steps = np.ceil(factor * np.log(initial_gap / reached))
     return np.where(reached >= initial_gap, 0.0, steps)
 
