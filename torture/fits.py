@@ -1,7 +1,8 @@
 """Adversarial fits: every estimator on data of every scale and form answers, or says what to do.
 
-One seed is one fit of one estimator with hostile data and hyper-parameters, and of what the model
-then offers: predictions, error bars, certificates. Wrong are
+One seed is one fit of one estimator with hostile data and hyper-parameters, and some of what the
+model then offers: predictions, error bars, certificates, updates, explanations, a file of it
+(`torture.offers`). Wrong are
 
 - NaN or inf in a prediction or a number of a certificate;
 - a warning that is not a `UserWarning` or `ConvergenceWarning` of this package's own;
@@ -27,8 +28,9 @@ from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFit
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 import pursuit
-from torture import Fuzzer, Report
+from torture import Fuzzer, Report, offers
 from torture.hostile import Data, draw, magnitude, parameter
+from torture.offers import Call
 
 _Drawn = dict[str, Any]
 _SECONDS = 120.0
@@ -326,17 +328,6 @@ _TARGETS = {
     "negative-binomial": "counts",
 }
 
-METHODS: dict[str, dict[str, Any]] = {
-    "predict": {},
-    "predict_proba": {},
-    "decision_function": {},
-    "transform": {},
-    "score_samples": {},
-    "predict_gradient": {},
-    "reconstruction_error": {},
-}
-"""Methods of rows alone, tried wherever a model has them."""
-
 
 def run(seed: int) -> Report:
     """Fit one estimator to hostile data, and ask it for all it offers."""
@@ -348,7 +339,7 @@ def run(seed: int) -> Report:
     here = f"seed {seed}, {name}: {words}"
     for label, call in calls:
         report.counts["calls"] += 1
-        wrong, answered = _tried(call, name)
+        wrong, answered = _tried(call, _arguments(name, label))
         report.failures += [f"{here}: {label}: {one}" for one in wrong]
         if label == "fit" and not answered:
             report.counts["refused"] += 1
@@ -359,7 +350,7 @@ def run(seed: int) -> Report:
     return report
 
 
-def _tried(call: Callable[[], Any], name: str) -> tuple[list[str], bool]:
+def _tried(call: Callable[[], Any], arguments: set[str]) -> tuple[list[str], bool]:
     """What is wrong with a call, and whether it has given an answer."""
     wrong: list[str] = []
     answered = False
@@ -369,7 +360,7 @@ def _tried(call: Callable[[], Any], name: str) -> tuple[list[str], bool]:
             found = call()
             answered = True
         except (ValueError, TypeError, NotFittedError) as error:
-            if isinstance(error, np.linalg.LinAlgError) or not _names_argument(str(error), name):
+            if isinstance(error, np.linalg.LinAlgError) or not _names_one(str(error), arguments):
                 wrong.append(_described(error))
         except Exception as error:  # any other kind is what is looked for
             wrong.append(_described(error))
@@ -408,10 +399,16 @@ def _described(error: Exception) -> str:
     return f"{type(error).__name__} at {place}: {str(error)[:300]}"
 
 
-def _names_argument(message: str, name: str) -> bool:
+def _arguments(name: str, label: str) -> set[str]:
+    """What an error may name: parameters of the model or function, and arguments of the method."""
     public = getattr(pursuit, name)
-    own = set(inspect.signature(public).parameters) | _ARGUMENTS
-    return any(word in own for word in re.findall(r"\w+", message))
+    method = getattr(public, label.partition(" ")[0], None)
+    own = [inspect.signature(each).parameters for each in (public, method) if callable(each)]
+    return _ARGUMENTS.union(*own)
+
+
+def _names_one(message: str, arguments: set[str]) -> bool:
+    return any(word in arguments for word in re.findall(r"\w+", message))
 
 
 def _not_finite(found: Any, part: str = "result") -> Iterator[tuple[str, str]]:
@@ -444,61 +441,12 @@ def _estimator_calls(rng: np.random.Generator, name: str) -> tuple[Any, str]:
     return _calls(rng, model, data), f"{words}; {data.words}"
 
 
-def _calls(rng: np.random.Generator, model: Any, data: Data) -> Iterator[tuple[str, Any]]:
-    """The fit, then what the fitted model offers; methods that it lacks are left out."""
-    X, y, w = data.X, data.y, data.weights
+def _calls(rng: np.random.Generator, model: Any, data: Data) -> Iterator[Call]:
+    """The fit, then what the fitted model offers."""
     weighted = "sample_weight" in inspect.signature(model.fit).parameters
-    yield "fit", lambda: model.fit(X, y, **({"sample_weight": w} if weighted else {})) and None
-    yield "certificate_", lambda: getattr(model, "certificate_", None)
-    for method, options in METHODS.items():
-        if hasattr(model, method) and method != "predict_gradient":
-            yield method, lambda method=method, o=options: getattr(model, method)(data.new, **o)
-    if hasattr(model, "predict_gradient") and rng.random() < 0.5:
-        yield "predict_gradient", lambda: _gradient(model, data.new)
-    if hasattr(model, "predict") and "return_std" in inspect.signature(model.predict).parameters:
-        yield "predict with std", lambda: model.predict(data.new, return_std=True)
-    if hasattr(model, "certify") and rng.random() < 0.5:
-        if y is None:
-            yield "certify", lambda: model.certify(X, sample_weight=w)
-        else:
-            yield "certify", lambda: model.certify(X, y, sample_weight=w)
-    if hasattr(model, "certify_path") and rng.random() < 0.3:
-        yield "certify_path", lambda: list(model.certify_path(X, y, w).certificates)
-    if type(model).__name__ == "SparseGPRegressor" and rng.random() < 0.5:
-        tol = _some(rng, None, 0.1)
-        yield "std_bounds", lambda: model.std_bounds(data.new, X, w, tol)
-    if type(model).__name__ == "ExactGPRegressor" and rng.random() < 0.5:
-        yield "std_bounds", lambda: model.std_bounds(data.new)
-    if hasattr(model, "score") and y is not None and len(y) > 1 and rng.random() < 0.5:
-        yield "score", lambda: _score(model, data)
-    if hasattr(model, "partial_fit") and rng.random() < 0.2:
-        yield "partial_fit", lambda: model.partial_fit(X, y, w).predict(data.new)
-    if hasattr(model, "truncated") and rng.random() < 0.2:
-        yield "truncated", lambda: _first(model.truncated(1), data.new)
-    if hasattr(model, "kneighbors"):
-        n = min(2, int(np.shape(data.new)[0]))
-        yield "kneighbors", lambda: model.kneighbors(data.new[:n], 1)
-    yield "repr", lambda: (repr(model), str(getattr(model, "certificate_", None)))[:0]
-
-
-def _first(model: Any, rows: Any) -> Any:
-    return model.predict(rows) if hasattr(model, "predict") else model.transform(rows)
-
-
-def _gradient(model: Any, rows: Any) -> Any:
-    try:
-        return model.predict_gradient(rows)
-    except ValueError as error:
-        if "gradient" in str(error):
-            return None
-        raise
-
-
-def _score(model: Any, data: Data) -> Any:
-    # R² of targets that underflow is scikit-learn's affair: only that there is an answer counts.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.score(data.X, data.y, data.weights)
+    options = {"sample_weight": data.weights} if weighted else {}
+    yield "fit", lambda: model.fit(data.X, data.y, **options) and None
+    yield from offers.calls(rng, model, data)
 
 
 def _function_calls(rng: np.random.Generator, name: str) -> tuple[Any, str]:

@@ -53,6 +53,18 @@ def test_corollary_5_1_as_printed():
     np.testing.assert_allclose(found.value, 6 * 2.5**2 / (0.25 * SIZES + 2.5**2))
 
 
+@pytest.mark.parametrize(("largest", "noise"), [(1.0, 1e250), (1e250, 1.0), (1e250, 1e250)])
+def test_numbers_whose_squares_are_no_floats(largest, noise):
+    given = {"largest": largest, "noise": noise, "n_rows": 1}
+    share = 1.0 / (1.0 + largest / noise)
+    with np.errstate(all="raise", under="ignore"):
+        simple = simple_rate_bound(SIZES, initial=6.0, **given).value
+        greedy = greedy_rate_bound(SIZES, initial_gap=4.0, minimum=2.0, **given).value
+    np.testing.assert_allclose(simple, 6.0 / (share**2 * SIZES + 1.0))
+    speed = share**2 * 4.0 / (2.0 * (1.0 - share) + 4.0 * share)
+    np.testing.assert_allclose(greedy, 4.0 / (speed * SIZES + 1.0))
+
+
 def test_steps_count_where_functions_are_taken_again():
     given = {"initial_gap": 3.0, "minimum": 1.0, "largest": 1.0, "noise": 5.0, "n_rows": 5}
     again = greedy_rate_bound([1, 2], steps=[1, 7], **given)

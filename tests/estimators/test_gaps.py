@@ -307,9 +307,9 @@ def test_what_needs_the_same_rows_for_all_outputs_is_refused():
         lambda: model.sample_functions(2),
         lambda: model.predict_parts(X, return_std=True),
     ):
-        with pytest.raises(AttributeError, match="fit a model to each output"):
+        with pytest.raises(ValueError, match="fit a model to each output"):
             call()
-    with pytest.raises(AttributeError, match=r"^sample_functions is for outputs"):
+    with pytest.raises(ValueError, match=r"^sample_functions is for outputs"):
         model.sample_functions(2)
     assert model.predict_parts(X).shape == (60, 2, 3)
     assert model.sample_y(X[:5], 4).shape == (5, 3, 4)
@@ -351,7 +351,7 @@ def test_the_exact_process(weighted, tmp_path):
     np.testing.assert_array_equal(loaded.predict(X, return_std=True)[1], std)
     with pytest.raises(ValueError, match="as they were passed to fit"):
         model.leave_one_out(X, full, w)
-    with pytest.raises(AttributeError, match="fit a model to each output"):
+    with pytest.raises(ValueError, match="fit a model to each output"):
         model.sample_functions(2)
     assert exact().fit(X, y).fit(X, full)._parts == ()
 

@@ -298,7 +298,7 @@ def test_what_is_refused():
         model.importance(X, "shap")
     with pytest.raises(ValueError, match="n_repeats must be a whole number from 2, got 1"):
         model.importance(X, n_repeats=1)
-    with pytest.raises(ValueError, match="at least 2 rows, got 1"):
+    with pytest.raises(ValueError, match="at least 2 rows of X, got 1"):
         model.importance(X[:1])
     with pytest.raises(TypeError, match=r"takes rows in memory, got 'rows\.csv'"):
         model.importance("rows.csv")

@@ -236,6 +236,15 @@ def test_rows_of_zero_norm_are_never_chosen():
     assert not {3, 11} & set(model.basis_indices_.tolist())
 
 
+def test_growing_by_rows_of_zero_norm_warns_of_nothing(rows):
+    zeros = np.concatenate([rows[:10], np.zeros((3, rows.shape[1]))])
+    model = SparseKernelPCA("linear", n_components=1, n_basis=1).fit(rows)
+    with np.errstate(all="raise", under="ignore"):
+        model.grow(zeros, n_basis=2)
+    assert np.all(np.isfinite(model.transform(zeros)))
+    assert not set(model.basis_indices_) & set(range(len(rows) + 10, len(rows) + 13))
+
+
 def test_truncated_is_the_smaller_fit(rows):
     model = SparseKernelPCA(gamma=0.5, n_basis=20, n_components=4).fit(rows)
     small = SparseKernelPCA(gamma=0.5, n_basis=7, n_components=4).fit(rows)

@@ -369,6 +369,28 @@ def test_ratios_beyond_all_numbers():
     assert model.certificate_.lower <= least + 1e-6
 
 
+@pytest.mark.parametrize("width", [1e-2, 1e-3, 1e-4, 1e-5])
+def test_exponents_that_single_precision_does_not_resolve(width):
+    """Rows in pairs, a width apart, and a v that has lost half of them."""
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(12, 4)), 2, axis=0)
+    X[1::2] += width * rng.normal(size=(12, 4))
+    w, bandwidths = np.full(24, 1 / 24), np.array([width])
+    density = logsumexp(log_atoms(X, X[:12], bandwidths), axis=1) - np.log(12)
+    density = np.maximum(density, density.max() - 40.0)
+    with Workers(1) as workers, np.errstate(over="raise", invalid="raise"):
+        atoms = gaussian_atoms(X, w, bandwidths, workers)
+        found = atoms.search(density, np.arange(atoms.n_atoms))
+        slope = atoms.log_largest_slope(density, np.arange(len(atoms.centres)))
+    log_ratio = log_atoms(X, atoms.centres, bandwidths).T - density
+    truth, _ = exact_gains(np.exp(log_ratio), w)
+    # Squares of 1 in units of the width are rounded by about 1e-16 each.
+    few_digits = 1e-14 / width**2 + 1e-9
+    assert found.gains.max() == pytest.approx(truth.max(), rel=few_digits)
+    assert np.all(found.promise >= truth - few_digits * truth.max())
+    assert slope == pytest.approx(logsumexp(log_ratio, b=w, axis=1).max(), rel=few_digits)
+
+
 def test_groups_hold_every_row_once():
     X = np.random.default_rng(0).normal(size=(200, 3))
     groups = neighbours(X, 30)

@@ -283,3 +283,17 @@ def test_wrong_arguments_of_the_rate_are_named():
         process(0.5).fit(many, many[:, 0]).rate_bound(many, many[:, 0])
     with pytest.raises(NotFittedError):
         process(0.5).rate_bound(X, y)
+
+
+def test_a_model_without_functions_has_bounds_of_no_size():
+    X, y = np.zeros((3, 2)), np.arange(3.0)
+    model = SparseKernelRidge(kernel="linear", method="subspace").fit(X, y)
+    assert model.n_basis_ == 0
+    assert [len(bound.value) for bound in model.rate_bounds(X, y)] == [0, 0, 0]
+
+
+def test_what_leaves_the_range_of_floats_is_named():
+    X, y = rows(0)
+    model = SparseGPRegressor("linear", noise=0.1, optimizer=None).fit(X, y)
+    with pytest.raises(ValueError, match=r"rate_bound leaves the range of float64, with X of"):
+        model.rate_bound(1e100 * X, y)

@@ -313,3 +313,11 @@ def test_rows_beyond_what_can_be_drawn(waves, monkeypatch):
     assert model.sample_y(data.X[:40], 3).shape == (40, 3)
     with pytest.raises(NoFunctionsError, match=r"up to 40 rows.*Cosine.*RBF"):
         model.sample_y(data.X[:41], 3)
+
+
+def test_functions_that_leave_the_range_of_floats_name_the_rows():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    model = SparseGPRegressor("poly", degree=3, noise=0.1, optimizer=None).fit(X, X[:, 0])
+    functions = model.sample_functions(2)
+    with pytest.raises(ValueError, match=r"leaves the range of float64, with X of"):
+        functions(1e130 * X)

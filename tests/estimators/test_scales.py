@@ -192,3 +192,17 @@ def test_a_mixture_of_rows_that_come_twice_ends():
     X = rng.standard_normal((12, 3))[rng.integers(0, 12, 25)]
     model = HullMixture(covariance_type="diag", refine=False, n_terms=2, random_state=0)
     assert np.isfinite(model.fit(1e-120 * X).score_samples(1e-120 * X)).all()
+
+
+def test_the_importance_of_a_column_does_not_depend_on_its_unit():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    y = X[:, 0] + X[:, 2]
+    figures = []
+    for unit in (1.0, 2.0**-500):
+        kernel = RBF([1.0, 1.0, unit])
+        model = SparseGPRegressor(kernel, noise=0.1, optimizer=None, n_basis=20)
+        with np.errstate(all="raise", under="ignore"):
+            model.fit(X * [1.0, 1.0, unit], y)
+        figures.append(model.learning_report_.importance)
+    np.testing.assert_allclose(figures[1], figures[0], rtol=1e-12)

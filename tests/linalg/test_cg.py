@@ -154,3 +154,14 @@ def test_steps_tell_the_curvature():
     np.testing.assert_allclose(values, [2.0, -1.0])
     np.testing.assert_allclose(cosines, [1.0, -1.0])
     np.testing.assert_allclose(found.v, [[0.5, 0.0], [0.0, 0.0], [0.0, 0.0]])
+
+
+def test_a_step_squares_no_product_of_large_numbers():
+    # ‖d‖²‖Ad‖² is 1e400 here, and each factor is a float.
+    rhs = np.full((2, 1), 1e80)
+    start = CGSolution(np.zeros((2, 1)), rhs, 0)
+    run = ConjugateGradients(lambda D: 1e40 * D, lambda R: R, start)
+    with np.errstate(all="raise"):
+        value, cosine = run.step()
+    np.testing.assert_allclose([value[0], cosine[0]], [1e40, 1.0], rtol=1e-15)
+    np.testing.assert_allclose(run.v, 1e40, rtol=1e-15)

@@ -12,7 +12,7 @@ from sklearn.svm import SVC, SVR, OneClassSVM
 
 from pursuit.linalg import Workers
 from pursuit.solvers import interior_point, ridge_start
-from pursuit.solvers.barrier import NewtonSystem
+from pursuit.solvers.barrier import NewtonSystem, Programme, largest_eigenvalue
 
 
 def solve(V, *args, n_jobs=1, **options):
@@ -360,3 +360,41 @@ def test_bad_input():
         solve(V, -1.0, np.ones(5), 0.0, 1.0)
     with pytest.raises(ValueError, match="positive for variables without bounds"):
         solve(V, 0.0, np.ones(5), -np.inf, np.inf)
+
+
+@pytest.mark.parametrize("size", [1e-150, 1e-95, 1e-40, 1e40])
+def test_without_a_linear_term_the_size_of_v_changes_nothing(size):
+    # Squares of VV' underflow where it is 1e-190.
+    _, V, _ = full_rank(3, m=30)
+    V = np.concatenate([V, V])
+    m = len(V)
+    box = 0.0, np.zeros(m), 0.0, np.ones(m)
+    rule = {"equality": np.ones(m), "equality_value": 0.3 * m}
+    expected, found = solve(V, *box, **rule), solve(size * V, *box, **rule)
+    assert found.converged
+    np.testing.assert_allclose(found.coordinates / size, expected.coordinates, atol=1e-3)
+    np.testing.assert_allclose(found.primal / size / size, expected.primal, rtol=1e-4)
+    with Workers(1) as workers:
+        first, second = (
+            largest_eigenvalue(Programme.build(rows, *box, np.ones(m), 0.3 * m, workers))
+            for rows in (V, size * V)
+        )
+    np.testing.assert_allclose(second / size / size, first, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_systems_that_cannot_be_factored_end_the_method(monkeypatch, dtype):
+    tried = []
+
+    def lost(*args):
+        tried.append(args)
+        raise ArithmeticError("lost positive definiteness")
+
+    monkeypatch.setattr(sys.modules["pursuit.solvers.interior_point"], "NewtonSystem", lost)
+    V = np.random.default_rng(0).standard_normal((6, 2))
+    for rows in (V, 0.0 * V):
+        tried.clear()
+        found = solve(rows, 0.0, -np.ones(6), 0.0, np.ones(6), dtype=dtype)
+        assert not found.converged
+        assert 1 <= len(tried) < 20
+        assert np.all((found.a >= 0.0) & (found.a <= 1.0))

@@ -15,7 +15,7 @@ from pursuit.objectives import (
     SquaredLoss,
 )
 from pursuit.solvers import Bins, StumpAtoms
-from pursuit.solvers.stump_bounds import lower_bounds
+from pursuit.solvers.stump_bounds import LogisticCurves, lower_bounds
 from pursuit.solvers.stump_search import JointSearch, StumpStep
 
 
@@ -179,3 +179,16 @@ def test_many_values_share_at_most_255_bins():
 def test_neighbouring_floats_are_told_apart():
     values = np.array([[1.0], [np.nextafter(1.0, 2.0)], [5.0]])
     assert list(Bins(values).codes[0]) == [0, 1, 2]
+
+
+def test_a_newton_step_beyond_all_floats_ends_at_the_rim():
+    # force/stiff is 1e310 where all rows are far from the boundary of the classes.
+    slope, bend = np.full((2, 2, 1), 0.5), np.full((2, 2, 1), 1e-282)
+    slope[:, 0] = 0.2
+    sums = np.array([slope, 0.1 * np.ones_like(slope), bend, 0.5 * bend])
+    curves = LogisticCurves.of(700.0, 0.3, np.zeros((2, 1)), np.ones(1), sums)
+    with np.errstate(all="raise", under="ignore"):
+        values, slopes, _ = curves(np.array([0.5]))
+    # The loss is linear there: A(α - α₀)Σpyv - Ac(Σp₁ - Σp₋₁) in both leaves with c = -α.
+    np.testing.assert_allclose(values, 1.0 + 140.0 * 0.4 - 2 * 700 * 0.5 * 0.3)
+    np.testing.assert_allclose(slopes, 700.0 * 0.4 - 2 * 700 * 0.3)

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 import pursuit
+from pursuit import SparseKernelRidge
 from torture import fits
 from torture.fits import ESTIMATORS, FUZZER, run
+from torture.hostile import Data
+from torture.offers import calls
 
 
 @pytest.mark.parametrize("first", range(0, 100, 25))
@@ -59,6 +62,58 @@ def test_what_is_wrong_is_seen(monkeypatch, wrong, found):
     monkeypatch.setattr(fits, "ESTIMATORS", {"Broken": (lambda rng: {}, "numbers")})
     failures = run(1).failures
     assert (found is None and failures == []) or any(found in one for one in failures)
+
+
+class _Lucky:
+    """Numbers of a generator, but for luck: every offer is drawn."""
+
+    def __init__(self):
+        self._rng = np.random.default_rng(0)
+
+    def random(self, n=None):
+        return 0.0 if n is None else np.zeros(n)
+
+    def __getattr__(self, name):
+        return getattr(self._rng, name)
+
+
+def _methods(model):
+    public = {name for name in dir(type(model)) if not name.startswith(("_", "set_"))}
+    return {
+        each for each in public if callable(getattr(type(model), each)) and hasattr(model, each)
+    }
+
+
+def test_all_that_models_offer_is_drawn():
+    X = np.random.default_rng(0).standard_normal((12, 2))
+    data = Data(X, X[:5], X[:, 0] > 0, None, "")
+    # Tools of scikit-learn, and what other calls go through or put into another form.
+    others = {"fit", "fit_predict", "fit_transform", "get_metadata_routing", "get_params"}
+    others |= {"get_feature_names_out", "report", "bic", "emptied", "radius_neighbors_graph"}
+    for name in ESTIMATORS:
+        target = X if name == "SparseKernelCCA" else X[:, 0] ** 2
+        target = data.y if name.endswith(("Classifier", "SVC")) else target
+        model = getattr(pursuit, name)().fit(X, target)
+        drawn = {label.partition(" ")[0] for label, _ in calls(_Lucky(), model, data)}
+        assert _methods(model) - drawn <= others, name
+
+
+def test_a_file_that_changes_the_model_is_seen(monkeypatch):
+    X = np.random.default_rng(0).standard_normal((12, 2))
+    data = Data(X, X[:5], X[:, 0], None, "")
+    model = SparseKernelRidge(n_basis=4).fit(X, X[:, 0])
+    save = dict(calls(_Lucky(), model, data))["save"]
+    save()
+    load = pursuit.load
+
+    def forgetful(path, **given):
+        again = load(path, **given)
+        again.dual_coef_ = again.dual_coef_ + 1.0
+        return again
+
+    monkeypatch.setattr(pursuit, "load", forgetful)
+    with pytest.raises(AssertionError):
+        save()
 
 
 def test_all_estimators_with_a_fit_are_drawn():

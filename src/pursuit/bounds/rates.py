@@ -70,10 +70,11 @@ def greedy_rate_bound(
     """
     ridge = noise / n_rows
     k = np.asarray(size if steps is None else steps, dtype=np.float64)
-    total = largest + ridge
-    scale = minimum * largest + ridge * initial_gap
-    speed = ridge**2 * initial_gap / scale if scale > 0 else 0.0
-    value = initial_gap / (speed * k / total + 1.0)
+    share = _share(ridge, largest)
+    # Both divided by M² + λ, which may be too large to be multiplied.
+    scale = minimum * (1.0 - share) + share * initial_gap
+    speed = share**2 * (initial_gap / scale) if scale > 0 else 0.0
+    value = initial_gap / (speed * k + 1.0)
     return _bound("Zhang 2003, Theorem 5.1", size, value, trivial, caveat)
 
 
@@ -95,9 +96,13 @@ def simple_rate_bound(
     """
     ridge = noise / n_rows
     k = np.asarray(size if steps is None else steps, dtype=np.float64)
-    total = (largest + ridge) ** 2
-    value = initial / (ridge**2 * k / total + 1.0)
+    value = initial / (_share(ridge, largest) ** 2 * k + 1.0)
     return _bound("Zhang 2003, Corollary 5.1", size, value, trivial, caveat)
+
+
+def _share(ridge: float, largest: float) -> float:
+    """λ/(M² + λ)."""
+    return ridge / (largest + ridge) if ridge > 0 else 0.0
 
 
 def orthogonalities(H: Floats, sets: Sequence[ArrayLike]) -> Floats:
@@ -218,7 +223,7 @@ def natarajan_step_bound(
 
 def _steps(factor: Floats, initial_gap: float, reached: Floats) -> Floats:
     """⌈factor · ln(ΔP₀/reached)⌉; 0 where that is reached before any step."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         steps = np.ceil(factor * np.log(initial_gap / reached))
     return np.where(reached >= initial_gap, 0.0, steps)
 

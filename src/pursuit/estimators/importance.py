@@ -29,6 +29,7 @@ from pursuit.estimators.inputs import (
     validate_items,
     validate_source,
 )
+from pursuit.estimators.scales import in_range
 from pursuit.estimators.tables import compares_levels
 from pursuit.linalg import single_threaded_blas
 from pursuit.printed import printable
@@ -122,6 +123,7 @@ def _with_errors(mean: Floats, std: Floats) -> list[str]:
 class ExplainedModel:
     """Adds ``importance`` to a regressor or classifier."""
 
+    @in_range
     def importance(
         self, X: Any, kind: str = "gradient", *, n_repeats: int = 10, random_state: Any = 0
     ) -> Importance:
@@ -231,7 +233,7 @@ def _rows_in_memory(model: Any, X: Any) -> tuple[Any, Callable[[Any], Any]]:
     if len(rows.shape) != 2 or not hasattr(model, "n_features_in_"):
         raise ValueError("importance is that of columns: pass rows with features, a table.")
     if len(rows) < 2:
-        raise ValueError(f"importance needs at least 2 rows, got {len(rows)}.")
+        raise ValueError(f"importance needs at least 2 rows of X, got {len(rows)}.")
     return rows, lambda rows: rows
 
 

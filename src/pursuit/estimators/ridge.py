@@ -47,6 +47,7 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.intervals import IntervalModel
 from pursuit.estimators.kernel_model import ScoredRows, in_precision_of_rows
 from pursuit.estimators.parts import PartsModel
+from pursuit.estimators.scales import in_range
 from pursuit.estimators.span.certify import KINDS
 from pursuit.estimators.span.dense import (
     EXACT_ROWS,
@@ -391,6 +392,7 @@ class SparseKernelRidge(
         return self._rate_bound(self._value, lower)
 
     @available_if(has_truncations)
+    @in_range
     def rate_bounds(
         self,
         X: Any,
@@ -450,7 +452,8 @@ class SparseKernelRidge(
         simple = simple_rate_bound(initial=self._initial, **numbers)
         blind = self._rate_bound(self._value, 0.0, known, "from P(0) and this P")
         bounds = [self._rate_bound(least, lower, known, "from P_min"), blind, simple]
-        if self._of_fit("method") == "subspace" and self._sums["n_rows"] <= EXACT_ROWS:
+        few = self._sums["n_rows"] <= EXACT_ROWS
+        if self._of_fit("method") == "subspace" and self.n_basis_ and few:
             bounds += self._span_bounds(X, y, sample_weight, known, lower, vectors)
         return bounds
 

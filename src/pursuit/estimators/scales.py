@@ -204,7 +204,8 @@ class Watch:
                 given_parameters = value.get_params().items()
                 yield from (one for one in given_parameters if not one[0].endswith("_bounds"))
                 yield from _parts_of_kernels(value)
-                yield "y", getattr(vars(value).get("_scale"), "scale", None)
+                owner = vars(value).get("global_", value)  # of a model with near rows
+                yield "y", getattr(vars(owner).get("_scale"), "scale", None)
             elif isinstance(value, Mapping):
                 yield from value.items()
             elif name == "loss":

@@ -61,7 +61,7 @@ class NoFunctionsError(ValueError):
 
 def refusal(name: str) -> str:
     """Say that something has no random features, and what has."""
-    return f"no random features are known for {name}: they are for {SUPPORTED}."
+    return f"kernel: no random features are known for {name}; they are for {SUPPORTED}."
 
 
 class Amplitude(Protocol):

@@ -81,7 +81,8 @@ class ConjugateGradients:
         following = column_dots(self.residual, s)
         self.direction = s + _ratio(following, self.energy) * self.direction
         self.energy = following
-        return _ratio(curvature, squares), _ratio(curvature, np.sqrt(squares * images))
+        # The product of both squares may overflow where each of them does not.
+        return _ratio(curvature, squares), _ratio(curvature, np.sqrt(squares) * np.sqrt(images))
 
     def keep(self, columns: Booleans) -> None:
         """Continue with some of the right-hand sides."""

@@ -413,7 +413,7 @@ class SpanPoints:
             worst = int(short.argmin())
             raise NotPositiveDefiniteError(worst, float(d[worst]))
         root = np.sqrt(np.maximum(d, 0.0))
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             moved = np.fmin(np.sqrt(delta), delta / root)
         points = np.column_stack([V, root])
         norms = np.einsum("ij,ij->i", points, points)

@@ -327,9 +327,11 @@ def largest_eigenvalue(programme: Programme) -> float:
     norm = 0.0
     for _ in range(_POWER_STEPS):
         v = programme.V.times(programme.V.transposed_times(v / np.linalg.norm(v)))
-        norm = float(np.linalg.norm(v))
-        if norm == 0.0:
-            break
+        size = float(np.abs(v).max(initial=0.0))
+        if size == 0.0:
+            return 0.0
+        v /= size  # its squares might underflow
+        norm = size * float(np.linalg.norm(v))
     return norm
 
 

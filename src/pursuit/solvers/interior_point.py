@@ -185,7 +185,10 @@ def interior_point(
     systems = _Systems(programme, workers, dtype)
     record = _Record(programme, iterate)
     while not record.converged(tol) and record.steps < max_steps:
-        direction, length = _best_direction(programme, iterate, systems.at(iterate))
+        system = systems.at(iterate)
+        if system is None:
+            break
+        direction, length = _best_direction(programme, iterate, system)
         ahead = iterate.moved(direction, length, programme)
         if length < _SHORTEST or not np.abs(ahead.a).max() <= _ENDLESS * size:
             break
@@ -223,21 +226,27 @@ class _Systems:
         largest = largest_eigenvalue(programme)
         self._floor, self._most = _LEAST_CURVATURE * largest, _MOST_CURVATURE * largest
 
-    def at(self, iterate: Iterate) -> NewtonSystem:
-        """The system of an iterate; type and damping are kept for later iterates."""
+    def at(self, iterate: Iterate) -> NewtonSystem | None:
+        """The system of an iterate, None where no damping lets it be factored.
+
+        Type and damping are kept for later iterates.
+        """
         while True:
-            try:
-                system = NewtonSystem(
-                    self._programme, iterate, self._floor, self._workers, self._dtype
-                )
-            except ArithmeticError:
-                pass
-            else:
-                if system.error <= _INACCURATE or self._floor >= self._most:
-                    return system
-            if self._dtype == np.float64:
+            system = self._factored(iterate)
+            if system is not None and system.error <= _INACCURATE:
+                return system
+            wide = self._dtype == np.float64
+            if wide and not self._floor < self._most:
+                return system
+            if wide:
                 self._floor *= _RAISE
             self._dtype = np.dtype(np.float64)
+
+    def _factored(self, iterate: Iterate) -> NewtonSystem | None:
+        try:
+            return NewtonSystem(self._programme, iterate, self._floor, self._workers, self._dtype)
+        except ArithmeticError:
+            return None
 
 
 def _best_direction(

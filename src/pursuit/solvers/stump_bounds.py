@@ -90,7 +90,7 @@ def lower_bounds(
             break
         index, low, high, part = index[kept], low.take(kept), high.take(kept), part.take(kept)
         alpha, first, second, crossing = alpha[kept], first[kept], second[kept], crossing[kept]
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             newton = alpha - first / second
         inside = (newton > low.at) & (newton < high.at)
         # Every fourth time at the crossing of the tangents, which closes in from both ends.
@@ -304,7 +304,7 @@ class LogisticCurves(_PerStump):
             if turn == _INNER_ROUNDS - 1 or float(wrong.max()) <= _INNER * float(self.value.max()):
                 break
             low, high = np.where(force < 0, c, low), np.where(force > 0, c, high)
-            with np.errstate(divide="ignore", invalid="ignore"):
+            with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
                 newton = c - force / stiff
             newton = np.where(force < 0, np.minimum(newton, alpha), np.maximum(newton, -alpha))
             inside = (newton >= low) & (newton <= high)

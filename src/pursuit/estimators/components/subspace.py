@@ -416,7 +416,9 @@ class _SubspaceSearch:
             diagonal = np.diag(K).copy()
             K -= V @ V.T
             residual = np.maximum(np.diag(K), limits.PIVOT_TOLERANCE * diagonal)
-            rounding = kernel.rounding * diagonal / residual
+            # A row of zeros has k(x, x) = 0: there is nothing to round.
+            lost = np.divide(diagonal, residual, out=np.ones(len(pool)), where=residual > 0)
+            rounding = kernel.rounding * lost
         return GramResidual(
             K,
             G,

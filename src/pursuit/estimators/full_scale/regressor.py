@@ -534,7 +534,7 @@ class FullScaleGPRegressor(
         check_is_fitted(self)
         if self.n_neighbors_ > 0:
             raise NoFunctionsError(
-                f"with {self.n_neighbors_} near rows, every point has a process of its own: use "
+                f"with n_neighbors={self.n_neighbors_}, every point has a process of its own: use "
                 "global_.sample_functions, which leaves near rows out, or sample_y on fewer rows."
             )
         return self.global_.sample_functions(n, random_state, n_features=n_features)
@@ -722,7 +722,7 @@ class FullScaleGPRegressor(
         if self._kept is None:
             return model
         if self._sums is not None:
-            raise AttributeError(
+            raise ValueError(
                 "truncated is for coupling='late': the whitened sums of coupling='full' belong to "
                 "all basis functions. Fit with a smaller n_basis."
             )

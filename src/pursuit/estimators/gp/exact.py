@@ -569,7 +569,7 @@ class ExactGPRegressor(
         if self._parts:
             return self._leave_one_out_of_groups(X, y, sample_weight)
         if self._factor is None:
-            raise AttributeError(
+            raise ValueError(
                 "leave_one_out needs the factor of the kernel matrix, and this model was solved by "
                 f"conjugate gradients (solver_={self.solver_!r}): fit with solver='cholesky', or "
                 "use SparseGPRegressor, whose leave_one_out takes one pass over the rows."

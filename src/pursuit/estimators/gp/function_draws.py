@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
 from pursuit.estimators.inputs import prediction_rows, reads_matrix
+from pursuit.estimators.scales import in_range
 from pursuit.gram import TileTask, row_pass
 from pursuit.kernels import (
     BoundKernel,
@@ -229,6 +230,9 @@ class FunctionDraws(Sequence["DrawnFunction"]):
         -------
         values : array of shape (n_rows, n) or (n_rows, n_outputs, n)
         """
+        return sampled_functions(self.model, self, X)
+
+    def _values(self, X: Any) -> Floats:
         rows, _ = prediction_rows(self.model, X)
         part = partial(_values, self.kernel, self.prior, self.update)
         task = TileTask(part, (self.points,), _ROWS, np.concatenate)
@@ -269,6 +273,12 @@ class DrawnFunction:
         values : array of shape (n_rows,) or (n_rows, n_outputs)
         """
         return self.draws(X)[..., 0]
+
+
+@in_range
+def sampled_functions(self: Any, functions: FunctionDraws, X: Any) -> Floats:
+    """Values of functions drawn from a model; where they overflow, its parameters are named."""
+    return functions._values(X)
 
 
 def drawn_prior(

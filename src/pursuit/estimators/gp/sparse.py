@@ -813,6 +813,7 @@ class SparseGPRegressor(
             lower, upper = lower[:, 0], upper[:, 0]
         return (lower, upper, *counts)
 
+    @in_range
     def rate_bound(
         self,
         X: Any,

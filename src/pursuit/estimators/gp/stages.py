@@ -756,22 +756,27 @@ def with_importance(
 
     f, scale = values(X), getattr(estimator, "_scale", None)
     squares = np.zeros((*X.shape, f.shape[1]))
+    # Squares of gradients overflow unless columns, and then gradients, are near 1 in size.
+    units, size_of_slopes = np.ldexp(1.0, np.frexp(np.abs(X).max(axis=0))[1]), 1.0
     if kernel.has_points:
         known = as_rows(X), kernel, dense(points), coefficients, problem.workers
-        squares = expansion_gradient(*known) ** 2
+        slopes = expansion_gradient(*known) * units[:, None]
+        size_of_slopes = float(np.ldexp(1.0, np.frexp(np.abs(slopes).max(initial=0.0))[1]))
+        squares = (slopes / size_of_slopes) ** 2
     for j in permuted:
         moved = X.copy()
         moved[:, j] = X[rng.permutation(len(X)), j]
-        squares[:, j] = 0.5 * (values(moved) - f) ** 2
+        squares[:, j] = 0.5 * ((values(moved) - f) / size_of_slopes) ** 2
     # The first weighting is that of the rows, the others are bootstrap samples.
     size = round(1.0 / float(share @ share))  # as many rows of equal weight are as sure
     shares = np.vstack([share, rng.multinomial(size, share, size=_BOOTSTRAPS) / size])
-    spread = column_variances(X, shares)
+    spread = column_variances(X / units, shares)
     spread[:, permuted] = 1.0
     variance = column_variances(f, shares)
     flat = is_flat(f if scale is None else scale.restore(f)) | (variance == 0.0)
     means = np.tensordot(shares, squares, axes=1) * spread[:, :, None]
     figures = np.sqrt((means / np.where(flat, np.inf, variance)[:, None]).mean(axis=2))
+    figures *= size_of_slopes
     found = replace(
         report,
         importance=figures[0],

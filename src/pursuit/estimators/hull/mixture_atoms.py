@@ -45,6 +45,10 @@ _BLOCK = 131_072
 """Values of atoms at rows that are computed at once: they should fit the cache of a core."""
 _SINGLE_RANGE = 60.0
 """Largest ln r for which sums use single precision; beyond, they use double precision."""
+_SINGLE_SLACK = 0.5
+"""Largest rounding of exponents for which sums use single precision."""
+_LARGEST_SLACK = 50.0
+"""Largest rounding of exponents that sums make room for; beyond, they say nothing."""
 _LARGEST_LOG = 600.0
 """Largest ln r in line searches, to which larger ones are cut so that products stay finite."""
 _REACH = 13.0
@@ -125,8 +129,7 @@ class GaussianAtoms:
         self._part_starts = np.cumsum([0, *(int(copies[part].sum()) for part in parts)])
         self._part_weights = np.add.reduceat(self._w, self._part_starts[:-1])
         self._parts = np.cumsum([0, *(len(several) for several in split)])
-        self._group_slack = self._slack()
-        self._part_slack = np.repeat(self._group_slack, np.diff(self._parts))
+        self._units = self._rounded_units()
         self._workers = workers
         self._constants = X.shape[1] * (np.log(bandwidths) + 0.5 * np.log(2.0 * np.pi))
 
@@ -170,7 +173,8 @@ class GaussianAtoms:
             return tangent_bound(means, self._group_weights, shares[mine], _BOUND_STEPS)
 
         def from_parts(mine: Indices) -> tuple[Floats, Floats]:
-            means = self._means(of_parts[:, columns[mine]], self._part_weights, self._part_slack)
+            slack = np.repeat(self._slack(of_parts.dtype), np.diff(self._parts))
+            means = self._means(of_parts[:, columns[mine]], self._part_weights, slack)
             return self._sharpen(means, self._part_weights, shares[mine], least_share)
 
         def from_rows(mine: Indices) -> tuple[Floats, Floats]:
@@ -212,9 +216,10 @@ class GaussianAtoms:
         largest = float(self._log_slopes(density, centres[lonely] * n + np.arange(n)).max())
         # Terms below single precision sum to less than ``lost`` times the largest ratio.
         shift = float((-density).max() - self._constants.min()) - _SINGLE_RANGE
-        lost, slack = 1e-11, 1.0 + float(self._group_slack.max())
+        kind = np.float32 if self._single_resolves else np.float64
+        lost, slack = 1e-11, 1.0 + float(self._slack(kind).max())
         for chunk in self._workers.slices(len(centres), _CHUNK_CENTRES):
-            _, sums = self._sums(density, centres[chunk], np.float32, shift)
+            _, sums = self._sums(density, centres[chunk], kind, shift)
             numbers = (centres[chunk] * n + np.arange(n)[:, None]).ravel()
             bounds = shift + np.log(slack * sums.sum(axis=0, dtype=np.float64) + lost)
             order = np.argsort(-bounds, kind="stable")
@@ -283,6 +288,9 @@ class GaussianAtoms:
             for weights in (self._part_weights, self._group_weights)
         )
 
+        # Squares of distances are positive, but for rounding.
+        rough = float(np.finfo(kind).eps) * float(self._units.max()) > _SINGLE_SLACK
+
         def groups(several: slice) -> None:
             # Memory is allocated once: per group it would take longer than the product.
             memory = np.empty((n_rows, len(centres)), dtype=kind)
@@ -302,6 +310,8 @@ class GaussianAtoms:
                         left = np.column_stack([X, -0.5 * (X**2).sum(axis=1), np.ones(len(X))])
                         left = (left / h[0] ** 2).astype(kind)
                         values = np.matmul(left, right, out=memory[: len(X)])
+                        if rough:
+                            np.minimum(values, 0.0, out=values)
                         exponent = values if all(squarings) else values.copy()
                         np.exp(values, out=values)
                         for j in range(len(h)):
@@ -323,15 +333,24 @@ class GaussianAtoms:
             of_groups[np.searchsorted(self._starts, row, side="right") - 1] += terms
         return of_parts.reshape(len(of_parts), -1), of_groups.reshape(len(of_groups), -1)
 
-    def _slack(self) -> Floats:
-        """Upper bounds on the relative errors of the groups' sums in single precision."""
+    def _rounded_units(self) -> Floats:
+        """For each group, a bound on the rounding of its sums in units of the last place."""
         narrow = float(self.bandwidths.min())
         starts, ends = self._starts[:-1], self._starts[1:]
         spans = [np.ptp(self._X[a:b], axis=0) for a, b in zip(starts, ends, strict=True)]
         reach = np.linalg.norm(spans, axis=1) / narrow + _REACH
         d = self._X.shape[1]
-        rounding = (d + 4) * reach**2 + np.diff(self._starts) + 100.0
-        return np.asarray(np.finfo(np.float32).eps * rounding, dtype=np.float64)
+        return np.asarray((d + 4) * reach**2 + np.diff(self._starts) + 100.0, dtype=np.float64)
+
+    def _slack(self, kind: Any) -> Floats:
+        """Upper bounds on the relative errors of the groups' sums: exponents are rounded."""
+        exponents = float(np.finfo(kind).eps) * self._units
+        return np.maximum(np.expm1(np.minimum(exponents, _LARGEST_SLACK)), _ROUNDING)
+
+    @property
+    def _single_resolves(self) -> bool:
+        """Whether exponents of the narrowest atoms mean something in single precision."""
+        return bool(np.finfo(np.float32).eps * self._units.max() <= _SINGLE_SLACK)
 
     def _bounds(self, sums: Any, least_share: float) -> tuple[Floats, Floats]:
         """Upper bounds on the gains from sums over groups, and α near the best.
@@ -341,7 +360,7 @@ class GaussianAtoms:
         slope for the means of the groups.
         """
         W = self._group_weights
-        means = self._means(sums, W, self._group_slack)
+        means = self._means(sums, W, self._slack(sums.dtype))
         bounds, shares = np.zeros((2, means.shape[1]))
         rising = np.flatnonzero(slopes_at(means, W, least_share) > -_ROUNDING)
         guess = np.full(len(rising), 0.05)
@@ -350,8 +369,7 @@ class GaussianAtoms:
 
     def _means(self, sums: Any, weights: Floats, slack: Floats) -> Any:
         """Turn sums over groups of these weights into upper bounds on their means of r - 1."""
-        error = slack if sums.dtype == np.float32 else _ROUNDING
-        sums *= ((1.0 + error) / weights).astype(sums.dtype)[:, None]
+        sums *= ((1.0 + slack) / weights).astype(sums.dtype)[:, None]
         sums -= sums.dtype.type(1.0 - _ROUNDING)
         return sums
 
@@ -364,9 +382,9 @@ class GaussianAtoms:
         return np.where(rising, bounds + _ROUNDING, 0.0), shares
 
     def _precision(self, density: Floats) -> Any:
-        """Single precision, or double if the density of an atom may exceed v by too much."""
+        """Single precision, or double if an atom is too narrow or may exceed v by too much."""
         single = float((-density).max() - self._constants.min()) <= _SINGLE_RANGE
-        return np.float32 if single else np.float64
+        return np.float32 if single and self._single_resolves else np.float64
 
     def _exact(self, density: Floats, numbers: Indices, shares: Floats) -> tuple[Floats, Floats]:
         """Gains after line searches in double precision, and their α."""

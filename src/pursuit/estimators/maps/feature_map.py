@@ -50,6 +50,7 @@ from pursuit.estimators.maps.landmarks import (
     trace_rounding,
 )
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.scales import in_range
 from pursuit.estimators.span.search import refuse_centres
 from pursuit.estimators.warning import warn
 from pursuit.gram import kernel_features
@@ -417,6 +418,7 @@ class GreedyFeatureMap(
         """
         return low_rank_operator(self._training_features(X))
 
+    @in_range
     def residual_bound(
         self,
         delta: float = 0.05,

@@ -145,9 +145,9 @@ class GroupedOutputs:
     def _refuse_gaps(self, method: str) -> None:
         """Refuse what takes one set of rows for all outputs."""
         if self._parts:
-            raise AttributeError(
-                f"{method} is for outputs observed at the same rows, and some targets of this "
-                "model were NaN: fit a model to each output, with the rows that have it."
+            raise ValueError(
+                f"{method} is for outputs observed at the same rows, and some targets in y were "
+                "NaN: fit a model to each output, with the rows that have it."
             )
 
     def _refuse_tol(self) -> None:
