@@ -458,10 +458,22 @@ def test_moving_needs_a_gradient():
 def test_steps_that_do_not_pay_are_undone(few_evidence_rows, monkeypatch):
     from pursuit.estimators.gp import stages
 
-    monkeypatch.setattr(stages.Mover, "move", lambda self, Z, steps, *_: (Z + 100.0, steps))
+    def away(self, Z, steps, *_, **__):
+        return Z + 100.0, steps, False
+
+    monkeypatch.setattr(stages.Mover, "move", away)
     data = arm(LARGE)
     model = quick_gp(ONE_FAMILY, n_basis=20).fit(data.X, data.y)
     assert model.learning_report_.moved.startswith("100 steps undone: the error on 460 reserved")
+    assert np.all(model.basis_indices_ >= 0)
+
+
+def test_moves_end_early_where_noise_is_all_that_is_left(few_evidence_rows):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((LARGE, 4))
+    y = X[:, 0] + 2.0 * rng.standard_normal(LARGE)
+    model = quick_gp(ONE_FAMILY, n_basis=20).fit(X, y)
+    assert model.learning_report_.moved.startswith("20 steps undone: the error on 460 reserved")
     assert np.all(model.basis_indices_ >= 0)
 
 

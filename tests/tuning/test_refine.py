@@ -182,7 +182,7 @@ def test_units_of_the_features_do_not_matter(monkeypatch):
     with Workers(1) as workers:
         mover = stretched.mover(workers)
         mover = Mover(mover.problem, mover.gradient, SCALES * units, mover.rows)
-        found, _ = mover.move(stretched.Z, 20)
+        found = mover.move(stretched.Z, 20)[0]
     np.testing.assert_allclose(found / units, moved(plain, 20), rtol=1e-4, atol=1e-5)
 
 
@@ -219,11 +219,32 @@ def test_as_many_steps_as_there_is_time_for(monkeypatch, seconds, reserve, steps
     monkeypatch.setattr(Mover, "slope", slow)
     monkeypatch.setattr(refine, "time", SimpleNamespace(perf_counter=lambda: now))
     with Workers(1) as workers:
-        found, taken = task.mover(workers).move(task.Z, 8, seconds, reserve)
+        found, taken, cut = task.mover(workers).move(task.Z, 8, seconds, reserve)
     assert taken == now == steps
+    assert cut == (steps < 8)
     assert objective(found) < objective(task.Z)
     if steps == 8:
         np.testing.assert_array_equal(found, moved(task, steps))
+
+
+@pytest.mark.parametrize(("steps", "trial"), [(30, 20), (150, 30), (20, None), (7, None)])
+def test_moves_that_promise_nothing_end(steps, trial):
+    task, seen = Task("rbf", m=40, n=3), []
+    with Workers(1) as workers:
+
+        def move(answer):
+            return task.mover(workers).move(
+                task.Z, steps, promising=lambda Z: seen.append(Z.copy()) or answer
+            )
+
+        found, taken, cut = move(False)
+        assert taken == (trial or steps)
+        assert not cut
+        assert len(seen) == (trial is not None)
+        if trial is not None:
+            np.testing.assert_array_equal(seen[0], found)
+        whole = task.mover(workers).move(task.Z, steps)[0]
+        np.testing.assert_array_equal(move(True)[0], whole)
 
 
 def test_points_that_have_run_into_each_other():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ from pursuit.rows import Sample, as_rows, draw_rows
 BATCH_ROWS = 4096
 """Rows per step. More: slower steps with less random gradients."""
 
+_TRIAL_STEPS, _TRIAL_SHARE = 20, 5
+"""Moves are tried for so many steps, or one in so many of all. More: fewer wrong verdicts."""
 _RATE = 0.1
 _DECAYS = 0.9, 0.99
 _LEAST_CHUNK = 64
@@ -60,15 +62,22 @@ class Mover:
     rows: Indices
 
     def move(
-        self, Z: Floats, steps: int, seconds: float = np.inf, reserve: float = 0.0
-    ) -> tuple[Floats, int]:
-        """The points after some steps, and the number of steps.
+        self,
+        Z: Floats,
+        steps: int,
+        seconds: float = np.inf,
+        reserve: float = 0.0,
+        promising: Callable[[Floats], bool] = lambda Z: True,
+    ) -> tuple[Floats, int, bool]:
+        """The points after some steps, the number of steps, and whether time has ended them.
 
-        There are fewer than ``steps`` if ``seconds`` would run out, less the time of ``reserve``
-        steps. The time of the second step gives the estimate: the first one also fetches rows.
+        Time ends them if ``seconds`` would run out, less the time of ``reserve`` steps. The time of
+        the second step gives the estimate: the first one also fetches rows. After a fifth of the
+        steps, but at least 20, they also end unless the points are ``promising``.
         """
         Z = np.array(Z, dtype=np.float64)
         begin = warm = time.perf_counter()
+        asked = steps
         first, second = np.zeros_like(Z), np.zeros_like(Z)
         dtype: type[np.floating[Any]] = np.float32 if len(Z) >= _SINGLE_FROM else np.float64
         for step, batch in enumerate(self._batches(steps, Z.shape[1])):
@@ -80,6 +89,8 @@ class Mover:
                 steps = int(min(steps, 2 + max(0.0, further)))
             if step == steps:
                 break
+            if step == max(_TRIAL_STEPS, steps // _TRIAL_SHARE) and not promising(Z):
+                return Z, step, False
             slope = self.slope(Z, batch, dtype)
             if slope is None:
                 # Rounding has made H indefinite: continue in float64.
@@ -93,7 +104,7 @@ class Mover:
             spread = np.sqrt(second / (1 - _DECAYS[1] ** (step + 1)))
             rate = 0.5 * _RATE * (1 + np.cos(np.pi * step / steps))
             Z -= rate * self.units * mean / (spread + 1e-12 * spread.max() + 1e-300)
-        return Z, steps
+        return Z, steps, steps < asked
 
     def _batches(self, steps: int, n_features: int) -> Iterator[Sample]:
         """Rows of each step; the rows of many steps are fetched together, in one read of a file."""

@@ -158,13 +158,14 @@ class SparseGPRegressor(
         (by default ``2 * n_basis + 1000``, for a fresh search 59), the rows of the sketch (two per
         candidate), the number of rounds (1), the score and the candidates.
     optimizer : {"evidence", None} or Evidence, default "evidence"
-        How hyper-parameters are learned: by the exact evidence on 500, then 2 000 rows. An
+        How hyper-parameters are learned: by the exact evidence on 500, 1 000, then 2 000 rows. An
         :class:`Evidence` sets the number of restarts and of rows. None keeps the kernel as it is
         (constant x RBF with length scales sd·√d for ``kernel=None``).
     refine : int, "auto" or False, default "auto"
         Number of gradient steps that move the chosen points. The moved points are kept if they
-        lower the error on rows left out. ``"auto"``
-        is 100 when hyper-parameters are learned from more than 2 000 rows, else 0.
+        lower the error on rows left out by a thousandth; if the first fifth of the steps, but at
+        least 20, does not, the others are not taken. ``"auto"`` is 100 when hyper-parameters are
+        learned from more than 2 000 rows, else 0.
     calibration : {"auto", "loo", "conformal", None}, default "auto"
         ``"loo"`` sets the ridge by leave-one-out error and the error bars by leave-one-out density,
         on rows that had no part in the choice. Up to 2 000 rows none are reserved: each row is left

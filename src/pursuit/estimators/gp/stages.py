@@ -500,7 +500,9 @@ RESERVED_ROWS = 2000
 _ROWS_A_RESERVED = 5
 _AUTO_STEPS = 100
 _SMALLEST_CALIBRATED = 16
-_JUDGING_STEPS, _PASSES_A_STEP = 8, 2
+_LEAST_GAIN = 1e-3
+"""Part of the error on reserved rows that moves must save. Smaller: chance decides."""
+_JUDGING_STEPS, _PASSES_A_STEP = 12, 2
 """In the time of this many steps moves are judged; one step costs two passes over its rows."""
 
 
@@ -620,8 +622,9 @@ def move_basis(
 ) -> tuple[Chosen, str]:
     """Move the chosen points; also returns a sentence on the result.
 
-    They stay where they were unless the error on the reserved rows falls. What is left of the
-    fit's time is for the moves, for judging them and for the pass over all rows.
+    They stay where they were unless the error on the reserved rows falls, and the moves end early
+    where the first of them bring nothing. What is left of the fit's time is for the moves, for
+    judging them and for the pass over all rows.
     """
     recorded = run.resume("move")
     if recorded is not None:
@@ -633,19 +636,26 @@ def move_basis(
     start = dense(pool.items)
     units = length_units(kernel, np.asarray(learned.deviations))
     mover = Mover(problem, gradient, units, split.allowed)
-    rest = _JUDGING_STEPS + problem.sample.n_rows / (_PASSES_A_STEP * BATCH_ROWS)
-    moved, taken = mover.move(start, steps, run.clock.left(), rest)
     judge = sketched(problem, split.allowed, _judge_rows(pool))
     before = _reserved_error(judge, problem, start, reserved)
-    after = _reserved_error(judge, problem, moved, reserved)
+
+    def gains(points: Any) -> tuple[bool, float]:
+        error = _reserved_error(judge, problem, points, reserved)
+        return error < (1.0 - _LEAST_GAIN) * before, error
+
+    rest = _JUDGING_STEPS + problem.sample.n_rows / (_PASSES_A_STEP * BATCH_ROWS)
+    moved, taken, cut = mover.move(
+        start, steps, run.clock.left(), rest, promising=lambda points: gains(points)[0]
+    )
+    gained, after = gains(moved)
     change = f"the error on {len(reserved)} reserved rows"
-    if not after < before:
-        sentence = f"{taken} steps undone: {change} rose from {before:.4g} to {after:.4g}"
+    if not gained:
+        sentence = f"{taken} steps undone: {change} went from {before:.4g} to {after:.4g}"
     else:
         sentence = f"moved by {taken} steps: {change} fell from {before:.4g} to {after:.4g}"
         path = replace(choice.path, index=np.full(len(pool), -1, dtype=np.intp))
         choice = Choice(Pool.of_points(moved), path, None)
-    if taken == steps:
+    if not cut:
         run.keep("move", (choice, sentence))
     return Chosen(choice), sentence
 
