@@ -38,6 +38,32 @@ def noisy_boundary(m: int, n_test: int = 10_000, seed: int = 0) -> Split:
     return X, labels[0], X_test, labels[1]
 
 
+def bent_classes(m: int, wrong: float = 0.0, n_test: int = 10_000, seed: int = 0) -> Split:
+    """Two half moons in 2 of 12 columns: 100 functions are enough; a share of labels is wrong."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for n in (m, n_test):
+        upper, angle = rng.random(n) < 0.5, np.pi * rng.random(n)
+        X = 0.3 * rng.standard_normal((n, 12))
+        X[:, 0] += np.where(upper, np.cos(angle), 1.0 - np.cos(angle))
+        X[:, 1] += np.where(upper, np.sin(angle), 0.5 - np.sin(angle)) * 2.0
+        y = np.where(upper, 1.0, -1.0)
+        y[rng.random(n) < wrong] *= -1
+        parts += [X, y]
+    return parts[0], parts[1], parts[2], parts[3]
+
+
+def many_classes(m: int, n_test: int = 10_000, seed: int = 0) -> Split:
+    """Eight classes of two clusters each, in 16 dimensions."""
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((16, 16))
+    parts = []
+    for n in (m, n_test):
+        cluster = rng.integers(16, size=n)
+        parts += [centres[cluster] + 0.7 * rng.standard_normal((n, 16)), cluster % 8]
+    return parts[0], parts[1], parts[2], parts[3]
+
+
 def above_median(data: Regression, n_rows: int | None) -> Split:
     """Whether a target is above the median of the training rows."""
     middle = np.median(data.y_train)

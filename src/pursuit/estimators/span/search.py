@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -35,7 +35,7 @@ from pursuit.greedy import (
 )
 from pursuit.linalg import SpanSolution, StepwiseSolution
 from pursuit.objectives import SpanEvidence, SpanObjective, SpanPursuit
-from pursuit.rows import BLOCK_ROWS, Sample, distinct_rows, draw_rows
+from pursuit.rows import BLOCK_ROWS, Sample, distinct_rows, draw_rows, take_items
 
 Begin = Callable[..., Callable[[int], None]]
 
@@ -277,6 +277,31 @@ def choose_again(plan: SearchPlan, problem: Problem, present: Pool, n_kept: int)
     search = PooledSearch(problem, pool, sketch_rows=sketch, n_kept=n_kept, evidence=plan.evidence)
     choice = search.run(plan.n_basis, [MaxSize(plan.n_basis)])
     return refit(choice, problem, dtype=plan.dtype)
+
+
+def choose_more(
+    plan: SearchPlan,
+    problem: Problem,
+    present: Pool,
+    numbers: Indices,
+    rules: Sequence[StopRule],
+    after_step: Callable[[int], None],
+) -> Pool:
+    """Points that bring a basis to ``plan.n_basis``, chosen for a problem while all present stay.
+
+    ``numbers`` are those that the rows of the problem have in the index of ``present``.
+    """
+    fresh = choose_pool(plan, problem)
+    index = np.where(fresh.index >= 0, numbers[fresh.index], -1)
+    new = np.flatnonzero((index < 0) | ~np.isin(index, present.index))
+    fresh, index = fresh.take(new), index[new]
+    # Present points have no number here, candidates are numbered one after the other.
+    pool = Pool.of_points(present.items) + Pool(fresh.items, np.arange(len(fresh)))
+    sketch = _sketch_rows(plan, problem.sample.n_rows, len(pool))
+    search = PooledSearch(problem, pool, sketch_rows=sketch, n_kept=len(present))
+    choice = search.run(plan.n_basis, [MaxSize(plan.n_basis), *rules], after_step)
+    taken = choice.pool.index[choice.pool.index >= 0]
+    return Pool(take_items(fresh.items, taken), index[taken])
 
 
 def _fit_fresh(

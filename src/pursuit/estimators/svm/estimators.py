@@ -181,6 +181,7 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LowRankMachine._parameter_constraints,
+        "n_basis": [StrOptions({"auto"}), *LowRankMachine._parameter_constraints["n_basis"]],
         "loss": [StrOptions({"squared_hinge", "hinge"})],
         "multi_class": [StrOptions({"ovr", "ovo"})],
         "decision_function_shape": [StrOptions({"ovr", "ovo"})],
@@ -196,7 +197,7 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         class_weight: Mapping[Any, float] | str | None = None,
         multi_class: str = "ovr",
         decision_function_shape: str = "ovr",
-        n_basis: int = 500,
+        n_basis: int | str = "auto",
         tol: float | None = None,
         search: str | Search = "pooled",
         refine: int | str | bool = "auto",
@@ -474,6 +475,7 @@ class LowRankSVR(ScoredRows, GradientModel, RegressorMixin, LowRankMachine):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LowRankMachine._parameter_constraints,
+        "n_basis": [StrOptions({"auto"}), *LowRankMachine._parameter_constraints["n_basis"]],
         "epsilon": [numbers.Real],
         "loss": [StrOptions({_SQUARED, "epsilon_insensitive"})],
     }
@@ -485,7 +487,7 @@ class LowRankSVR(ScoredRows, GradientModel, RegressorMixin, LowRankMachine):
         C: float = 1.0,
         epsilon: float = 0.1,
         loss: str = _SQUARED,
-        n_basis: int = 500,
+        n_basis: int | str = "auto",
         tol: float | None = None,
         search: str | Search = "pooled",
         refine: int | str | bool = "auto",

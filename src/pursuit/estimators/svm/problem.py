@@ -105,11 +105,18 @@ class MachineProblem:
         return replace(self, squared=True)
 
     def solve(
-        self, features: SpanFeatures, workers: Workers, rng: np.random.Generator
+        self,
+        features: SpanFeatures,
+        workers: Workers,
+        rng: np.random.Generator,
+        start: Floats | None = None,
     ) -> SpanFunction:
-        """The best function in the span: Newton's method for ξ², interior point for ξ."""
+        """The best function in the span: Newton's method for ξ², interior point for ξ.
+
+        Newton's method begins at ``start``, coordinates and intercepts, where it is given.
+        """
         if self.squared:
-            return _newton_in_span(self, features, workers, rng)
+            return _newton_in_span(self, features, workers, rng, start)
         return _interior_in_span(self, features, workers)
 
     def shifts(self, intercepts: Floats) -> Floats:
@@ -214,7 +221,11 @@ class OneClassProblem(MachineProblem):
         return self.nu * float(self.costs.sum())
 
     def solve(
-        self, features: SpanFeatures, workers: Workers, rng: np.random.Generator
+        self,
+        features: SpanFeatures,
+        workers: Workers,
+        rng: np.random.Generator,
+        start: Floats | None = None,
     ) -> SpanFunction:
         """The dual with VV' in place of K, by interior point."""
         m, s = features.n_rows, self.costs[:, 0]
@@ -300,14 +311,20 @@ class OneClassProblem(MachineProblem):
 
 
 def _newton_in_span(
-    problem: MachineProblem, features: SpanFeatures, workers: Workers, rng: np.random.Generator
+    problem: MachineProblem,
+    features: SpanFeatures,
+    workers: Workers,
+    rng: np.random.Generator,
+    start: Floats | None,
 ) -> SpanFunction:
     """The solution for ξ²."""
     n, m = features.n, features.n_rows
     ridge = np.append(np.ones(n), 0.0)
-    start = np.zeros((n + 1, problem.n_outputs))
+    unknown = start is None or len(start) != n + 1
+    if start is None or unknown:
+        start = np.zeros((n + 1, problem.n_outputs))
     size = max(m // _FIRST_PART, 8 * n)
-    if features.stored is not None and 0 < size <= m // 2:
+    if unknown and features.stored is not None and 0 < size <= m // 2:
         # A good start saves the full passes that find out which rows matter at all.
         some = draw_rows(m, size, rng)
         start = newton(
