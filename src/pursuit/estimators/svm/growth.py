@@ -24,6 +24,8 @@ FIRST_SIZE = 64
 """Size at which a basis starts that grows."""
 _CANDIDATES = 4
 """Candidates per function that is added. More: a slower choice, and hardly a better one."""
+_ROWS_A_FUNCTION = 16
+"""Rows on which a basis grows, for each function that it may have: fewer do not determine it."""
 _SHARE, _LEAST, _MOST = 1 / 6, 0.01, 0.03
 """What a doubling has to lower the loss by: this share of it, for classes between these numbers.
 The loss of classes is about three times the share of wrong rows. Larger: smaller, faster models."""
@@ -117,7 +119,7 @@ class Grown:
 
 @dataclass(frozen=True)
 class GrowingBasis:
-    """What a basis grows by, on at most ``PILOT_ROWS`` rows.
+    """What a basis grows by; on a part of the rows if there are more than ``PILOT_ROWS``.
 
     Attributes
     ----------
@@ -151,8 +153,8 @@ class GrowingBasis:
         again. Each of these stages is recorded in the checkpoint.
         """
         run, chooser = self.run, self.chooser
-        rows, pilot = pilot_problem(self.problem, chooser.rng)
-        split = split_rows(len(rows), chooser.rng, moves=False, judged=True)
+        rows, pilot = pilot_problem(self.problem, chooser.rng, _ROWS_A_FUNCTION * self.plan.n_basis)
+        split = split_rows(len(rows), chooser.rng, moves=True, judged=True)
         costs = pilot.costs.copy()
         costs[split.reserved] = 0.0
         seen, moves = replace(pilot, costs=costs), self.moving is not None

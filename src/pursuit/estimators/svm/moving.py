@@ -37,13 +37,13 @@ class Moving:
 
 
 def pilot_problem(
-    problem: MachineProblem, rng: np.random.Generator
+    problem: MachineProblem, rng: np.random.Generator, least: int = 0
 ) -> tuple[Indices, MachineProblem]:
-    """At most ``PILOT_ROWS`` rows, and the smooth problem that they pose in place of all."""
-    m = len(problem.targets)
+    """At most ``PILOT_ROWS`` rows, or ``least``, and the smooth problem that they pose for all."""
+    m, most = len(problem.targets), max(PILOT_ROWS, least)
     rows, pilot = np.arange(m), problem.smooth()
-    if m > PILOT_ROWS:
-        rows = draw_rows(m, PILOT_ROWS, rng)
+    if m > most:
+        rows = draw_rows(m, most, rng)
         pilot = pilot.take(rows)
         pilot = replace(pilot, costs=m / len(rows) * pilot.costs)
     return rows, pilot
