@@ -45,8 +45,6 @@ _CHOSEN_BY, _LEAST_SHARE = 0.6, 0.1
 """Shares of a fit's time: when moves begin, and what the choice has in any case."""
 _GROWTH_BETWEEN_LOOKS = 0.1
 _FIRST_SIZE = 256
-_STILL_GAINS = 0.8
-"""A choice of which more than this part is worth its cost may have been too small."""
 
 
 @dataclass(frozen=True)
@@ -179,12 +177,13 @@ def choose_basis(
     problem: Problem,
     split: RowSplit,
     run: FitRun,
-    cut: Callable[[Choice], Choice] | None = None,
+    cut: Callable[[Choice], tuple[Choice, bool]] | None = None,
 ) -> Chosen:
     """Choose a basis as planned, on the rows of the split that may choose.
 
-    ``cut`` shortens a choice to what is worth its cost: sizes are then tried from small to large
-    until it cuts off a fifth. The choice of a pooled search is recorded in the checkpoint.
+    ``cut`` shortens a choice to what is worth its cost, and says whether twice as many functions
+    would be worth more: sizes are then tried from small to large until they would not. The choice
+    of a pooled search is recorded in the checkpoint.
     """
     pooled, restricted = plan.search.kind == "pooled", len(split.reserved) > 0
     recorded = run.finished("choose") if pooled else None
@@ -208,9 +207,10 @@ def choose_basis(
         exhausted = choice.path.stop_reason != "n_basis"
         if restricted:
             choice = choice.renumbered(split.allowed)
+        goes_on = False
         if cut is not None:
-            choice = cut(choice)
-        if exhausted or len(choice.pool) < _STILL_GAINS * size:
+            choice, goes_on = cut(choice)
+        if exhausted or not goes_on:
             break
     if pooled:
         return Chosen(run.keep("choose", choice))

@@ -18,7 +18,7 @@ from pursuit.estimators.svm.moving import Moving, pilot_problem, working_problem
 from pursuit.estimators.svm.problem import MachineProblem
 from pursuit.estimators.svm.spanned import SpannedRows, objective
 from pursuit.greedy import Choice, CostMeter, MaxSize, Pool, Problem
-from pursuit.tuning import flat_size
+from pursuit.tuning import flat_size, next_gain
 
 FIRST_SIZE = 64
 """Size at which a basis starts that grows."""
@@ -41,10 +41,7 @@ Step = tuple[int, float, float, Floats]
 class LossCurve:
     """The loss per row after each stage of growth, of reserved rows and of those that were seen.
 
-    The loss of a row is the sum of ξ² over the columns, at least 1 where a class is wrong. Each
-    doubling lowers it by less than the one before, as a rule by a constant factor: with gains g′
-    and g of the last two, the next is expected to be g²/g′. Before there are two, it is expected to
-    be that of the last stage.
+    The loss of a row is the sum of ξ² over the columns, at least 1 where a class is wrong.
 
     Attributes
     ----------
@@ -73,14 +70,11 @@ class LossCurve:
         has to show in both.
         """
         curves = np.array(self.losses)
-        gains = -np.diff(curves, axis=0)
-        expected = gains[-1] if len(gains) else curves[-1]
-        if len(gains) > 1 + self.moves:
-            expected = expected * np.minimum(gains[-1] / gains[-2], 1.0)
         needed = _SHARE * curves[-1]
         if self.reserved.epsilon is None:
             needed = np.clip(needed, _LEAST, _MOST)
-        return bool((expected <= needed).any())
+        doubled = curves[1:] if self.moves and len(curves) > 2 else curves
+        return bool((next_gain(doubled) <= needed).any())
 
     @property
     def best(self) -> int:
