@@ -617,8 +617,11 @@ def choose_size(
     size = flat_size(losses, nothing=LOSS_IS_NOTHING if classes else 0.0)
     known = np.flatnonzero(np.isfinite(losses))
     doubled = [known[known < max(len(losses) >> halved, 1)][-1] for halved in (2, 1, 0)]
-    needed = _DOUBLING_GAINS * (1.0 if classes else losses[-1])
-    goes_on = size >= _STILL_GAINS * len(choice.pool) and next_gain(losses[doubled]) > needed
+    at_sizes = (
+        losses[doubled] if classes else np.log(np.maximum(losses[doubled], np.finfo(float).tiny))
+    )
+    promises = next_gain(at_sizes) > _DOUBLING_GAINS
+    goes_on = promises and size >= _STILL_GAINS * len(choice.pool)
     if size >= len(choice.pool):
         return choice, bool(goes_on)
     return choice.truncated(size, "no gain"), bool(goes_on)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -29,6 +28,8 @@ _ROWS_A_FUNCTION = 16
 _SHARE, _LEAST, _MOST = 1 / 6, 0.01, 0.03
 """What a doubling has to lower the loss by: this share of it, for classes between these numbers.
 The loss of classes is about three times the share of wrong rows. Larger: smaller, faster models."""
+_NEXT_TO_NOTHING, _PATIENT_SIZE = 0.75, 512
+"""As long as this share of the loss of a constant is left, a basis grows, to this size."""
 _NOTHING = 3e-3
 """A decrease of the loss of classes for which no larger basis is kept that has been tried."""
 
@@ -39,7 +40,7 @@ Step = tuple[int, float, float, Floats]
 
 @dataclass
 class LossCurve:
-    """The loss per row after each stage of growth, of reserved rows and of those that were seen.
+    """The loss per row at each size, of reserved rows and of those that were seen.
 
     The loss of a row is the sum of ξ² over the columns, at least 1 where a class is wrong.
 
@@ -47,39 +48,64 @@ class LossCurve:
     ----------
     reserved, seen : MachineProblem
         The problems of both.
-    moves : bool
-        Whether the second stage is to move the first points.
-    losses : list of pairs
-        Those of the stages so far, of reserved and seen rows.
+    losses : list of arrays of shape (2,)
+        Those of the sizes so far, of reserved and seen rows.
     """
 
     reserved: MachineProblem
     seen: MachineProblem
-    moves: bool
-    losses: list[tuple[float, float]] = field(default_factory=list)
+    losses: list[Floats] = field(default_factory=list)
 
-    def add(self, at_reserved: Floats, at_seen: Floats) -> None:
-        """Note the losses of values f + b at the rows."""
-        self.losses.append((_loss(self.reserved, at_reserved), _loss(self.seen, at_seen)))
+    def at(self, at_reserved: Floats, at_seen: Floats) -> Floats:
+        """The losses of values f + b at the rows."""
+        return np.array([_loss(self.reserved, at_reserved), _loss(self.seen, at_seen)])
 
-    @property
-    def flat(self) -> bool:
+    def pays(self, losses: Floats) -> bool:
+        """Whether a stage that has led from the last losses to these was worth it."""
+        return self._is_worth(next_gain(self._scaled([self.losses[-1], losses])), losses)
+
+    def is_flat(self, size: int) -> bool:
         """Whether another doubling is not expected to be worth it.
+
+        As long as a basis explains next to nothing, its gains say nothing of those of a larger one.
+        """
+        last = self.losses[-1]
+        if size < _PATIENT_SIZE and last[0] > _NEXT_TO_NOTHING * self._constant:
+            return False
+        if len(self.losses) == 1:
+            return not (last > (_LEAST if self._classes else 0.0)).all()
+        return not self._is_worth(next_gain(self._scaled(self.losses)), last)
+
+    def _scaled(self, losses: list[Floats]) -> Floats:
+        """Losses of classes, and logarithms of those of numbers: there it is shares that count."""
+        curves = np.array(losses)
+        return curves if self._classes else np.log(np.maximum(curves, np.finfo(float).tiny))
+
+    def _is_worth(self, gains: Floats, losses: Floats) -> bool:
+        """Whether gains, of losses as scaled, are enough.
 
         Reserved rows alone know whether a basis is too large, but their number is small: a gain
         has to show in both.
         """
-        curves = np.array(self.losses)
-        needed = _SHARE * curves[-1]
-        if self.reserved.epsilon is None:
-            needed = np.clip(needed, _LEAST, _MOST)
-        doubled = curves[1:] if self.moves and len(curves) > 2 else curves
-        return bool((next_gain(doubled) <= needed).any())
+        needed = np.clip(_SHARE * losses, _LEAST, _MOST) if self._classes else _SHARE
+        return bool((gains > needed).all())
+
+    @property
+    def _classes(self) -> bool:
+        return self.reserved.epsilon is None
+
+    @property
+    def _constant(self) -> float:
+        """The loss of the reserved rows without any function."""
+        costs, targets = self.seen.costs, self.seen.targets
+        total = np.maximum(costs.sum(axis=0), np.finfo(float).tiny)
+        mean = np.einsum("ij,ij->j", costs, targets) / total
+        return _loss(self.reserved, np.broadcast_to(mean, self.reserved.targets.shape))
 
     @property
     def best(self) -> int:
-        """Number of the first stage whose loss of reserved rows is about the least."""
-        nothing = 0.0 if self.reserved.epsilon is not None else _NOTHING
+        """Number of the first size whose loss of reserved rows is about the least."""
+        nothing = _NOTHING if self._classes else 0.0
         return flat_size(np.array(self.losses)[:, 0], nothing=nothing) - 1
 
 
@@ -122,7 +148,7 @@ class GrowingBasis:
     problem : MachineProblem
         The machine's problem on all rows.
     moving : Moving or None
-        How the points are moved at each size.
+        How the points are moved at each size, if that pays at the first one.
     chooser : Problem
         The least squares that choose the first points.
     spanned : SpannedRows
@@ -141,52 +167,68 @@ class GrowingBasis:
     def grow(self) -> Grown:
         """Double the basis until reserved rows are not expected to gain by that.
 
-        The machine of the rows that are not reserved is solved in the span of the first points,
-        which are then moved, for what it lacks on the rows with slack: see :func:`working_problem`.
-        If the reserved rows gain by that, points are added and moved in the same way, again and
-        again. Each of these stages is recorded in the checkpoint.
+        The machine of the rows that are not reserved is solved in the span of the first points.
+        Points are then added and moved for what it lacks on the rows with slack, again and again:
+        see :func:`working_problem`. Each of these stages is recorded in the checkpoint.
         """
         run, chooser = self.run, self.chooser
         rows, pilot = pilot_problem(self.problem, chooser.rng, _ROWS_A_FUNCTION * self.plan.n_basis)
         split = split_rows(len(rows), chooser.rng, moves=True, judged=True)
         costs = pilot.costs.copy()
         costs[split.reserved] = 0.0
-        seen, moves = replace(pilot, costs=costs), self.moving is not None
-        curve = LossCurve(pilot.take(split.reserved), seen, moves)
-        sizes: list[Size] = []
-        steps: list[Step] = []
-        for stage in itertools.count():
-            n = min(self.plan.n_basis, FIRST_SIZE << max(stage - moves, 0))
-            tick = run.begin("grow" if stage else "choose", n)
-            if stage == 0:
-                one = partial(self._first, n, seen, rows, split.allowed, tick)
+        seen = replace(pilot, costs=costs)
+        curve = LossCurve(pilot.take(split.reserved), seen)
+
+        def losses(size: Size) -> Floats:
+            fitted = size[1].fitted
+            return curve.at(fitted[split.reserved], fitted)
+
+        n, moving = min(self.plan.n_basis, FIRST_SIZE), self.moving
+        tick = run.begin("choose", n)
+        sizes = run.recorded("first", partial(self._first, n, seen, rows, split.allowed, tick))
+        curve.losses.append(losses(sizes[0]))
+        if moving is not None and not run.out_of_time and not curve.is_flat(_PATIENT_SIZE):
+            move = partial(self._next, n, moving, seen, rows, *sizes[0], tick)
+            moved = run.recorded("first-moved", move)
+            now = losses(moved[0])
+            if curve.pays(now):
+                sizes, curve.losses = moved, [now]
             else:
-                one = partial(self._next, n, seen, rows, *sizes[-1], tick)
-            found = run.recorded(f"stage-{stage}", one)
-            if not found:
-                reason = "no gain"
-                break
-            sizes += found
-            pool, solution = found[0]
-            curve.add(solution.fitted[split.reserved], solution.fitted)
-            steps.append((len(pool), objective(pilot, solution), np.nan, spent(chooser.meter)))
+                moving = None
+        steps = [self._step(sizes[0], pilot)]
+        while True:
+            pool, _ = sizes[-1]
             if run.out_of_time:
                 reason = "interrupted" if run.stopping else "time"
                 break
-            if curve.flat:
+            if curve.is_flat(len(pool)):
                 reason = "no gain"
                 break
-            if len(pool) >= self.plan.n_basis and stage >= moves:
+            if len(pool) >= self.plan.n_basis:
                 reason = "n_basis"
                 break
             if len(pool) < n:
                 reason = "rank"
                 break
+            n = min(self.plan.n_basis, 2 * n)
+            tick = run.begin("grow", n)
+            more = partial(self._next, n, moving, seen, rows, *sizes[-1], tick)
+            found = run.recorded(f"size-{n}", more)
+            if not found:
+                reason = "rank"
+                break
+            sizes += found
+            curve.losses.append(losses(sizes[-1]))
+            steps.append(self._step(sizes[-1], pilot))
         if curve.best < len(sizes) - 1:
             reason = "no gain"
         pool, solution = sizes[curve.best]
         start = np.vstack([solution.coordinates, solution.intercepts])
         return Grown(pool, start, steps[: curve.best], reason)
+
+    def _step(self, size: Size, pilot: MachineProblem) -> Step:
+        pool, solution = size
+        return len(pool), objective(pilot, solution), np.nan, spent(self.chooser.meter)
 
     def _first(
         self, n: int, seen: MachineProblem, rows: Indices, allowed: Indices, tick: Any
@@ -207,13 +249,14 @@ class GrowingBasis:
     def _next(
         self,
         n: int,
+        moving: Moving | None,
         seen: MachineProblem,
         rows: Indices,
         pool: Pool,
         solution: SpanFunction,
         tick: Any,
     ) -> list[Size]:
-        """The basis, enlarged and moved; nothing where no row misses it or none can be added."""
+        """The basis, enlarged and moved; nothing where no row has slack or none can be added."""
         found, run = working_problem(seen, solution, rows, self.chooser), self.run
         if found is None:
             return []
@@ -228,12 +271,12 @@ class GrowingBasis:
                 return []
             start = np.insert(start, [len(pool)] * len(added), 0.0, axis=0)
             pool = pool + added
-        moves = self.moving is not None and not run.out_of_time
-        if self.moving is not None and moves:
+        known: Floats | None = start
+        if moving is not None and not run.out_of_time:
             run.begin("move")
-            pool = Pool.of_points(self.moving.moved(pool, working, run.clock.left()))
+            pool, known = Pool.of_points(moving.moved(pool, working, run.clock.left())), None
         run.begin("solve")
-        return self._solved(pool, seen, rows, None if moves else start)
+        return self._solved(pool, seen, rows, known)
 
     def _solved(
         self, pool: Pool, seen: MachineProblem, rows: Indices, start: Floats | None
