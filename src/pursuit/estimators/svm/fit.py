@@ -75,7 +75,7 @@ _GROWTH = 1.6
 solutions, of larger spans."""
 _CANDIDATES = 4
 """Candidates per function that is added to such a basis."""
-_AUTO_STEPS, _GROWING_STEPS = 50, 30
+_AUTO_STEPS, _GROWING_STEPS = 50, 25
 """Steps that move the points with ``refine="auto"``, and at each size of a basis that doubles."""
 _CLOSE = 1e-3
 """Up to 2 000 rows, an automatic size is one at which the objective is proved to be within this

@@ -23,6 +23,8 @@ FIRST_SIZE = 64
 """Size at which a basis starts that grows."""
 _CANDIDATES = 4
 """Candidates per function that is added. More: a slower choice, and hardly a better one."""
+_ROUGH = 1e-6
+"""Tolerance of the solutions that only say how to grow. Smaller: more steps of Newton's method."""
 _ROWS_A_FUNCTION = 16
 """Rows on which a basis grows, for each function that it may have: fewer do not determine it."""
 _SHARE, _LEAST, _MOST = 1 / 6, 0.01, 0.03
@@ -191,10 +193,10 @@ class GrowingBasis:
             move = partial(self._next, n, moving, seen, rows, *sizes[0], tick)
             moved = run.recorded("first-moved", move)
             now = losses(moved[0])
-            if curve.pays(now):
-                sizes, curve.losses = moved, [now]
-            else:
+            if not curve.pays(now):
                 moving = None
+            if (now < curve.losses[0]).all():
+                sizes, curve.losses = moved, [now]
         steps = [self._step(sizes[0], pilot)]
         while True:
             pool, _ = sizes[-1]
@@ -282,7 +284,7 @@ class GrowingBasis:
         self, pool: Pool, seen: MachineProblem, rows: Indices, start: Floats | None
     ) -> list[Size]:
         """The points that are independent, and the machine in their span."""
-        solution = self.spanned.solve(seen, pool, rows, start)
+        solution = self.spanned.solve(seen, pool, rows, start=start, tol=_ROUGH)
         return [(self.spanned(pool, rows)[0].pool, solution)]
 
 

@@ -27,8 +27,8 @@ from pursuit.solvers import (
 _FIRST_PART = 8
 """Newton's method begins on one row in this many. A larger number makes the start cheaper and
 worse."""
-_FIRST_TOL = 1e-4
-"""Tolerance of that start."""
+_FIRST_TOL, _TOL = 1e-4, 1e-10
+"""Tolerance of that start, and of Newton's method."""
 _PRECISE_GAP, _ONE_CLASS_GAP, _ROUGH_GAP = 1e-10, 1e-11, 1e-4
 """Relative gaps at which interior point stops: with float64 features, for one class, and with
 float32 features. Predictions are those of the optimum from 1e-3 on."""
@@ -110,13 +110,15 @@ class MachineProblem:
         workers: Workers,
         rng: np.random.Generator,
         start: Floats | None = None,
+        tol: float = _TOL,
     ) -> SpanFunction:
         """The best function in the span: Newton's method for ξ², interior point for ξ.
 
-        Newton's method begins at ``start``, coordinates and intercepts, where it is given.
+        Newton's method begins at ``start``, coordinates and intercepts, where it is given, and ends
+        by ``tol``.
         """
         if self.squared:
-            return _newton_in_span(self, features, workers, rng, start)
+            return _newton_in_span(self, features, workers, rng, start, tol)
         return _interior_in_span(self, features, workers)
 
     def shifts(self, intercepts: Floats) -> Floats:
@@ -226,6 +228,7 @@ class OneClassProblem(MachineProblem):
         workers: Workers,
         rng: np.random.Generator,
         start: Floats | None = None,
+        tol: float = _TOL,
     ) -> SpanFunction:
         """The dual with VV' in place of K, by interior point."""
         m, s = features.n_rows, self.costs[:, 0]
@@ -316,6 +319,7 @@ def _newton_in_span(
     workers: Workers,
     rng: np.random.Generator,
     start: Floats | None,
+    tol: float,
 ) -> SpanFunction:
     """The solution for ξ²."""
     n, m = features.n, features.n_rows
@@ -345,6 +349,7 @@ def _newton_in_span(
         start=start,
         ridge=ridge,
         workers=workers,
+        tol=tol,
     )
     return SpanFunction(
         solution.coefficients[:n],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pursuit._types import Floats, Indices
+from pursuit._types import Indices
 from pursuit.estimators.span.features import Span, SpanFeatures, SpanFunction
 from pursuit.estimators.svm.problem import MachineProblem
 from pursuit.greedy import Pool, Problem
@@ -42,14 +42,14 @@ class SpannedRows:
         problem: MachineProblem,
         pool: Pool,
         rows: Indices | None = None,
-        start: Floats | None = None,
+        **options: Any,
     ) -> SpanFunction:
         """The best function for a problem, on these rows or on all rows.
 
-        ``start`` are coordinates and intercepts to begin with, where they are known to be good.
+        ``start`` and ``tol`` are those of :meth:`MachineProblem.solve`.
         """
         _, features = self(pool, rows)
-        return problem.solve(features, self._chooser.workers, self._chooser.rng, start)
+        return problem.solve(features, self._chooser.workers, self._chooser.rng, **options)
 
 
 def objective(problem: MachineProblem, solution: SpanFunction) -> float:
