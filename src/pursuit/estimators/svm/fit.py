@@ -75,8 +75,8 @@ _GROWTH = 1.6
 solutions, of larger spans."""
 _CANDIDATES = 4
 """Candidates per function that is added to such a basis."""
-_AUTO_STEPS, _GROWING_STEPS = 50, 25
-"""Steps that move the points with ``refine="auto"``, and at each size of a basis that doubles."""
+_AUTO_STEPS = 50
+"""Steps that move the points with ``refine="auto"``."""
 _CLOSE = 1e-3
 """Up to 2 000 rows, an automatic size is one at which the objective is proved to be within this
 part of itself of the least one."""
@@ -379,8 +379,7 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
     def _moving(self, sample: Sample, rng: np.random.Generator) -> Moving | None:
         """How the points are moved; None where they are not."""
         automatic = self.refine == "auto"
-        doubles = self.n_basis == "auto" and self.tol is None
-        steps = int(self.refine) if not automatic else _GROWING_STEPS if doubles else _AUTO_STEPS
+        steps = _AUTO_STEPS if automatic else int(self.refine)
         if steps == 0 or (automatic and sample.n_rows <= limits.SMALL_ROWS):
             return None
         kernel = self.kernel_
