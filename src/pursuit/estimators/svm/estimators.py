@@ -87,7 +87,7 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
     n_basis : int or "auto", default "auto"
         Largest number of basis functions. ``"auto"`` starts with 64 and doubles them, at most to
         2048, as long as the mean loss of reserved rows (a fifth, at most 2 000) is expected to
-        fall by another sixth, at least by 0.01, and 0.03 is always enough. Up to 2 000 rows none are
+        fall by a sixth (by 0.01 at least, and 0.03 is always enough). Up to 2 000 rows none are
         reserved: the basis grows until the objective is proved to be within 0.1 % of the least
         over all functions. ``path_.stop_reason`` says what ended it.
     tol : float or None, default None
@@ -418,7 +418,7 @@ class LowRankSVR(ScoredRows, GradientModel, RegressorMixin, LowRankMachine):
     n_basis : int or "auto", default "auto"
         Largest number of basis functions. ``"auto"`` starts with 64 and doubles them, at most to
         2048, as long as the mean loss of reserved rows (a fifth, at most 2 000) is expected to
-        fall by another sixth. Up to 2 000 rows none are
+        fall by a sixth. Up to 2 000 rows none are
         reserved: the basis grows until the objective is proved to be within 0.1 % of the least
         over all functions. ``path_.stop_reason`` says what ended it.
     tol : float or None, default None
