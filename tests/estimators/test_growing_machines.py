@@ -188,3 +188,14 @@ def test_expected_gains():
 def test_one_class_has_no_rows_to_judge_a_size_by():
     with pytest.raises(ValueError, match="'n_basis' parameter of LowRankOneClassSVM"):
         LowRankOneClassSVM(n_basis="auto").fit(np.zeros((limits.SMALL_ROWS, 1)))
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_many_copies_of_few_rows(kernel):
+    """Fewer functions than the first size would have; and with X = 0 a linear kernel has none."""
+    X = np.repeat(np.arange(10.0)[:, None], 300, axis=0) * (kernel == "rbf")
+    y = np.arange(3000) // 300 % 2
+    model = LowRankSVC(kernel, C=100.0, random_state=0).fit(X, y)
+    assert model.n_basis_ <= 10
+    assert model.path_.stop_reason in ("rank", "no gain")
+    assert model.score(X, y) == (1.0 if kernel == "rbf" else 0.5)

@@ -193,9 +193,10 @@ class GrowingBasis:
         sizes = run.recorded("first", partial(self._first, n, seen, rows, split.allowed, tick))
         curve.losses.append(losses(sizes[0]))
         if moving is not None and not run.out_of_time and not curve.is_flat(_PATIENT_SIZE):
-            move = partial(self._next, n, moving, seen, rows, *sizes[0], tick)
+            size = len(sizes[0][0])
+            move = partial(self._next, size, moving, seen, rows, *sizes[0], tick)
             moved = run.recorded("first-moved", move)
-            now = losses(moved[0])
+            now = losses(moved[0]) if moved else curve.losses[0]
             if not curve.pays(now):
                 moving = None
             if (now < curve.losses[0]).all():
