@@ -210,6 +210,8 @@ def choose_basis(
         goes_on = False
         if cut is not None:
             choice, goes_on = cut(choice)
+        if cut is not None and not goes_on and size < plan.n_basis and not exhausted:
+            choice = replace(choice, path=replace(choice.path, stop_reason="no gain"))
         if exhausted or not goes_on:
             break
     if pooled:
