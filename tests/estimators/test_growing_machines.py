@@ -144,7 +144,7 @@ def test_what_ends_growth_is_said(monkeypatch):
     assert (linear.n_basis_, linear.path_.stop_reason) == (2, "rank")
     monkeypatch.setattr("pursuit.estimators.svm.fit.AUTO_BASIS", 100)
     most = LowRankSVC(gamma=4.0, C=10.0, random_state=0).fit(X, y)
-    assert most.path_.stop_reason == "n_basis"
+    assert (most.n_basis_, most.path_.stop_reason) == (100, "n_basis")
     timed = LowRankSVC(gamma=4.0, C=10.0, max_time=1e-9, random_state=0).fit(X, y)
     assert (timed.n_basis_, timed.path_.stop_reason) == (64, "time")
 
