@@ -54,6 +54,7 @@ from benchmarks.solvers import Solver, nystroem_ridge, sparse_gp, subset_gp
 from benchmarks.startup_cases import startup
 from benchmarks.svm_cases import (
     svm_certificate,
+    svm_default,
     svm_memory,
     svm_speed,
     svm_synthetic,
@@ -318,6 +319,7 @@ CASES: dict[str, Case] = {
     "outliers-huber": glm_outliers,
     "lp-machine": lp_machine,
     "dask": dask_pass,
+    "svm-default": svm_default,
     "svm-speed": svm_speed,
     "svm-synthetic": svm_synthetic,
     "svm-certificate": svm_certificate,

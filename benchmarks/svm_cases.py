@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,32 @@ def noisy_boundary(m: int, n_test: int = 10_000, seed: int = 0) -> Split:
         y[rng.random(len(Z)) < 0.05] *= -1
         labels.append(y)
     return X, labels[0], X_test, labels[1]
+
+
+def bent_classes(m: int, wrong: float = 0.0, n_test: int = 10_000, seed: int = 0) -> Split:
+    """Two half moons in 2 of 12 columns: 100 functions are enough; a share of labels is wrong."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for n in (m, n_test):
+        upper, angle = rng.random(n) < 0.5, np.pi * rng.random(n)
+        X = 0.3 * rng.standard_normal((n, 12))
+        X[:, 0] += np.where(upper, np.cos(angle), 1.0 - np.cos(angle))
+        X[:, 1] += np.where(upper, np.sin(angle), 0.5 - np.sin(angle)) * 2.0
+        y = np.where(upper, 1.0, -1.0)
+        y[rng.random(n) < wrong] *= -1
+        parts += [X, y]
+    return parts[0], parts[1], parts[2], parts[3]
+
+
+def many_classes(m: int, n_test: int = 10_000, seed: int = 0) -> Split:
+    """Eight classes of two clusters each, in 16 dimensions."""
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((16, 16))
+    parts = []
+    for n in (m, n_test):
+        cluster = rng.integers(16, size=n)
+        parts += [centres[cluster] + 0.7 * rng.standard_normal((n, 16)), cluster % 8]
+    return parts[0], parts[1], parts[2], parts[3]
 
 
 def above_median(data: Regression, n_rows: int | None) -> Split:
@@ -114,6 +141,44 @@ def svm_speed(quick: bool, repeat: int) -> list[Figure]:
         for n in (sizes[0] // 2, sizes[0]):
             moved = LowRankSVC(n_basis=n, **common)
             figures += peer.beside(f"{data.name} n={n}, moved", moved, repeat)
+    return figures
+
+
+def svm_default(quick: bool, repeat: int) -> list[Figure]:
+    """A basis of its own size beside SVC, by processor time: hard, easy, noisy and many classes."""
+    hard, rows = above_median(kin40k(), 3000 if quick else None), 3000 if quick else 13_500
+    cases: list[tuple[str, Split, dict[str, float], float | None]] = [
+        ("kin40k", hard, {"C": 10.0, "gamma": 0.1}, 0.15),
+        ("easy", bent_classes(rows), {"C": 1.0, "gamma": 0.5}, 1.0),
+        ("5 % wrong labels", bent_classes(rows, 0.05), {"C": 1.0, "gamma": 0.5}, 1.0),
+        ("8 classes", many_classes(rows), {"C": 1.0, "gamma": 0.05}, None),
+    ]
+    figures: list[Figure] = []
+    for name, (X, y, X_test, y_test), options, most in cases:
+        models = {
+            "SVC": SVC(cache_size=500, **options),
+            "auto": LowRankSVC(n_jobs=1, random_state=0, **options),
+            "n=500": LowRankSVC(n_jobs=1, random_state=0, n_basis=500, **options),
+        }
+        spent = dict.fromkeys(models, np.inf)
+        for _ in range(repeat):
+            for label, model in models.items():
+                start = process_time()
+                model.fit(X, y)
+                spent[label] = min(spent[label], process_time() - start)
+        points = {label: 100 * float(m.score(X_test, y_test)) for label, m in models.items()}
+        figures += [
+            Figure(f"{name}: SVC fit", spent["SVC"], "s"),
+            Figure(f"{name}: SVC accuracy", points["SVC"], "%"),
+        ]
+        for label, limit, least in (("auto", most, -0.3), ("n=500", None, None)):
+            above = points[label] - points["SVC"]
+            ratio = spent[label] / spent["SVC"]
+            figures += [
+                Figure(f"{name}, {label}: functions", float(models[label].n_basis_)),
+                Figure(f"{name}, {label}: fit over SVC's", ratio, "x", at_most=limit),
+                Figure(f"{name}, {label}: accuracy above SVC's", above, "%", at_least=least),
+            ]
     return figures
 
 

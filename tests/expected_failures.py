@@ -88,10 +88,6 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
             "is wide where rows are few, and differs from row to row; so they need not be in the "
             "order of decision_function, the mean of the log-odds"
         ),
-        "check_class_weight_classifiers": (
-            "kernel='precomputed' only: the check's kernel is linear, and without a constant in it "
-            "log-odds have opposite signs at opposite points, whatever the weights"
-        ),
         "check_positive_only_tag_during_fit": _SHIFTED,
         "check_estimators_dtypes": _TRUNCATED,
     },

@@ -150,7 +150,7 @@ def test_moved_points_are_not_moved_again(loss, tmp_path, monkeypatch):
         with pytest.raises(KilledError):
             LowRankSVC(checkpoint=tmp_path, **options).fit(X, y > 0)
     assert names == ["choose", "move-0"]
-    monkeypatch.setattr("pursuit.estimators.svm.fit._move", fail)
+    monkeypatch.setattr("pursuit.estimators.svm.fit.move", fail)
     again = LowRankSVC(checkpoint=tmp_path, **options).fit(X, y > 0)
     for one, other in zip(state(again), state(whole), strict=True):
         np.testing.assert_array_equal(one, other)

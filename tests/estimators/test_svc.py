@@ -335,7 +335,7 @@ def test_of_few_rows_points_are_moved_where_it_is_asked_for(loss):
 
 
 def test_moving_on_some_of_the_rows_is_moving(monkeypatch):
-    monkeypatch.setattr("pursuit.estimators.svm.fit.PILOT_ROWS", 1500)
+    monkeypatch.setattr("pursuit.estimators.svm.moving.PILOT_ROWS", 1500)
     X, y = rough(2500, flips=0.02)
     labels = np.where(X[:, 0] > 1, "third", np.where(y > 0, "up", "down"))
     common = {"C": 10.0, "gamma": 0.3, "n_basis": 40, "certificate": None, "random_state": 0}

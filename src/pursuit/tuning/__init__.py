@@ -22,6 +22,7 @@ from pursuit.tuning.calibration import (
     flat_size,
     log_loss,
     loss_curve,
+    next_gain,
 )
 from pursuit.tuning.categories import (
     first_scales,
@@ -106,6 +107,7 @@ __all__ = [
     "loss_curve",
     "mixed_kernel",
     "never",
+    "next_gain",
     "noise_limits",
     "raise_ridge",
     "search_kernel",

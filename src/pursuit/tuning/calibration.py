@@ -717,3 +717,20 @@ def flat_size(curve: Floats, *, nothing: float = 0.0) -> int:
     """The smallest size whose error is within one percent, or ``nothing``, of the least error."""
     least = float(curve.min())
     return int(np.argmax(curve <= least + max(_ENOUGH * least, nothing))) + 1
+
+
+def next_gain(losses: Floats) -> Floats:
+    """What the next doubling is expected to lower a loss by, from the losses after each so far.
+
+    As a rule, each doubling lowers it by less than the one before, by a constant factor: with gains
+    g′ and g of the last two, the next is expected to be g²/g′, and at most g. After a single one it
+    is expected to be that one, and before any the loss itself. Losses may have several columns.
+    """
+    gains = -np.diff(losses, axis=0)
+    if not len(gains):
+        return np.asarray(losses[-1])
+    if len(gains) == 1:
+        return np.asarray(gains[-1])
+    falls = gains[-2] > 0.0
+    factor = np.where(falls, gains[-1] / np.where(falls, gains[-2], 1.0), 1.0)
+    return np.asarray(gains[-1] * np.clip(factor, 0.0, 1.0))

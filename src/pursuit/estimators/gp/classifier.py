@@ -85,9 +85,10 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         the kernel. The free hyper-parameters of kernel
         objects are learned within their bounds; named, callable and precomputed kernels are used
         as given.
-    n_basis : int or "auto", default 512
+    n_basis : int or "auto", default "auto"
         Most basis functions. Fewer may be enough: ``path_.stop_reason`` says why the choice ended.
-        ``"auto"``: as many as lower the log loss of rows left out, at most 2048.
+        ``"auto"``: as many as lower the log loss of rows left out, of 256 at first; twice as many
+        are tried as long as they are expected to lower it by 0.01, at most 2048.
     scale : float or "auto", default "auto"
         s, the factor of the kernel in the prior of the log-odds. ``"auto"``: the one with most
         evidence, by Laplace's approximation in the span of the basis on at most 2 000 rows; 1 for
@@ -224,7 +225,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         self,
         kernel: Any = None,
         *,
-        n_basis: int | str = 512,
+        n_basis: int | str = "auto",
         scale: float | str = "auto",
         class_weight: Mapping[Any, float] | str | None = None,
         search: str | Search = "pooled",

@@ -75,6 +75,7 @@ from pursuit.tuning import (
     loss_curve,
     mixed_kernel,
     never,
+    next_gain,
     search_kernel,
 )
 
@@ -588,12 +589,22 @@ def _judge_rows(pool: Pool) -> int:
     return max(8192, 4 * len(pool))
 
 
+_STILL_GAINS = 0.8
+"""A choice of which more than this part is worth its cost may have been too small."""
+_DOUBLING_GAINS = 0.01
+"""A choice of twice the size is tried if it is expected to lower the log loss of classes by this
+number, or the squared error by this share. Larger: smaller models."""
+
+
 def choose_size(
     choice: Choice, problem: Problem, split: RowSplit, *, classes: bool = False
-) -> Choice:
-    """Cut the choice where the error on rows left out flattens, or their log loss for classes."""
+) -> tuple[Choice, bool]:
+    """Cut the choice where the error on rows left out flattens, or their log loss for classes.
+
+    Also returns whether a choice of twice the size is expected to gain.
+    """
     if not len(choice.pool):
-        return choice
+        return choice, False
     in_fit = len(split.reserved) == 0
     if in_fit:
         fitted = refit(choice, problem, reorder=False)
@@ -604,12 +615,18 @@ def choose_size(
         points, solution = solve_in_span(seen, choice.pool.items)
         rows = held_out(problem, Pool.of_points(points), solution, split.reserved)
     curve = loss_curve if classes else error_curve
-    size = flat_size(
-        curve(solution, rows, in_fit=in_fit), nothing=LOSS_IS_NOTHING if classes else 0.0
+    losses = curve(solution, rows, in_fit=in_fit)
+    size = flat_size(losses, nothing=LOSS_IS_NOTHING if classes else 0.0)
+    known = np.flatnonzero(np.isfinite(losses))
+    doubled = [known[known < max(len(losses) >> halved, 1)][-1] for halved in (2, 1, 0)]
+    at_sizes = (
+        losses[doubled] if classes else np.log(np.maximum(losses[doubled], np.finfo(float).tiny))
     )
+    promises = next_gain(at_sizes) > _DOUBLING_GAINS
+    goes_on = promises and size >= _STILL_GAINS * len(choice.pool)
     if size >= len(choice.pool):
-        return choice
-    return choice.truncated(size, "no gain")
+        return choice, bool(goes_on)
+    return choice.truncated(size, "no gain"), bool(goes_on)
 
 
 def move_basis(

@@ -88,7 +88,8 @@ class SpanFeatures:
         self._columns = kernel.columns(span.pool.items) if self.n else None
         self.stored: NDArray[Any] | None = None
         if np.dtype(self.dtype).itemsize * numbers <= stored_bytes:
-            stored = np.ones((self.n_rows, self.n + 1), dtype=self.dtype)
+            stored = np.empty((self.n_rows, self.n + 1), dtype=self.dtype)
+            stored[:, self.n] = 1.0
             if self.n:
                 kernel_features(
                     rows,

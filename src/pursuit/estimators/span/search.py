@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -35,7 +35,7 @@ from pursuit.greedy import (
 )
 from pursuit.linalg import SpanSolution, StepwiseSolution
 from pursuit.objectives import SpanEvidence, SpanObjective, SpanPursuit
-from pursuit.rows import BLOCK_ROWS, Sample, distinct_rows, draw_rows
+from pursuit.rows import BLOCK_ROWS, Sample, distinct_rows, draw_rows, take_items
 
 Begin = Callable[..., Callable[[int], None]]
 
@@ -45,8 +45,6 @@ _CHOSEN_BY, _LEAST_SHARE = 0.6, 0.1
 """Shares of a fit's time: when moves begin, and what the choice has in any case."""
 _GROWTH_BETWEEN_LOOKS = 0.1
 _FIRST_SIZE = 256
-_STILL_GAINS = 0.8
-"""A choice of which more than this part is worth its cost may have been too small."""
 
 
 @dataclass(frozen=True)
@@ -179,12 +177,13 @@ def choose_basis(
     problem: Problem,
     split: RowSplit,
     run: FitRun,
-    cut: Callable[[Choice], Choice] | None = None,
+    cut: Callable[[Choice], tuple[Choice, bool]] | None = None,
 ) -> Chosen:
     """Choose a basis as planned, on the rows of the split that may choose.
 
-    ``cut`` shortens a choice to what is worth its cost: sizes are then tried from small to large
-    until it cuts off a fifth. The choice of a pooled search is recorded in the checkpoint.
+    ``cut`` shortens a choice to what is worth its cost, and says whether twice as many functions
+    would be worth more: sizes are then tried from small to large until they would not. The choice
+    of a pooled search is recorded in the checkpoint.
     """
     pooled, restricted = plan.search.kind == "pooled", len(split.reserved) > 0
     recorded = run.finished("choose") if pooled else None
@@ -208,9 +207,12 @@ def choose_basis(
         exhausted = choice.path.stop_reason != "n_basis"
         if restricted:
             choice = choice.renumbered(split.allowed)
+        goes_on = False
         if cut is not None:
-            choice = cut(choice)
-        if exhausted or len(choice.pool) < _STILL_GAINS * size:
+            choice, goes_on = cut(choice)
+        if cut is not None and not goes_on and size < plan.n_basis and not exhausted:
+            choice = replace(choice, path=replace(choice.path, stop_reason="no gain"))
+        if exhausted or not goes_on:
             break
     if pooled:
         return Chosen(run.keep("choose", choice))
@@ -277,6 +279,31 @@ def choose_again(plan: SearchPlan, problem: Problem, present: Pool, n_kept: int)
     search = PooledSearch(problem, pool, sketch_rows=sketch, n_kept=n_kept, evidence=plan.evidence)
     choice = search.run(plan.n_basis, [MaxSize(plan.n_basis)])
     return refit(choice, problem, dtype=plan.dtype)
+
+
+def choose_more(
+    plan: SearchPlan,
+    problem: Problem,
+    present: Pool,
+    numbers: Indices,
+    rules: Sequence[StopRule],
+    after_step: Callable[[int], None],
+) -> Pool:
+    """Points that bring a basis to ``plan.n_basis``, chosen for a problem while all present stay.
+
+    ``numbers`` are those that the rows of the problem have in the index of ``present``.
+    """
+    fresh = choose_pool(plan, problem)
+    index = np.where(fresh.index >= 0, numbers[fresh.index], -1)
+    new = np.flatnonzero((index < 0) | ~np.isin(index, present.index))
+    fresh, index = fresh.take(new), index[new]
+    # Present points have no number here, candidates are numbered one after the other.
+    pool = Pool.of_points(present.items) + Pool(fresh.items, np.arange(len(fresh)))
+    sketch = _sketch_rows(plan, problem.sample.n_rows, len(pool))
+    search = PooledSearch(problem, pool, sketch_rows=sketch, n_kept=len(present))
+    choice = search.run(plan.n_basis, [MaxSize(plan.n_basis), *rules], after_step)
+    taken = choice.pool.index[choice.pool.index >= 0]
+    return Pool(take_items(fresh.items, taken), index[taken])
 
 
 def _fit_fresh(

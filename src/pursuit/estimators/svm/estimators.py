@@ -58,7 +58,8 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
 
     Minimises ½‖f‖² + C Σ s_i ξ_i² or C Σ s_i ξ_i, with slacks ξ_i = max(0, 1 - y_i(f(x_i) + b)),
     over f = Σ_j β_j k(·, z_j) with at most ``n_basis`` terms, the same for all classes. The points
-    z_j are rows chosen greedily for the labels, then moved along the gradient of the objective.
+    z_j are rows chosen greedily for the labels, then moved along the gradient of the objective; by
+    default there are as many as the data ask for.
     The certificate bounds the distance to the minimum over *all* functions of the kernel: to the
     machine that scikit-learn's `SVC` fits with ``loss="hinge"``.
 
@@ -83,8 +84,12 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
     decision_function_shape : {"ovr", "ovo"}, default "ovr"
         With ``multi_class="ovo"``: whether :meth:`decision_function` has one column per class or
         one per pair.
-    n_basis : int, default 500
-        Largest number of basis functions.
+    n_basis : int or "auto", default "auto"
+        Largest number of basis functions. ``"auto"`` starts with 64 and doubles them, at most to
+        2048, as long as the mean loss of reserved rows (a fifth, at most 2 000) is expected to
+        fall by a sixth (by 0.01 at least, and 0.03 is always enough). Up to 2 000 rows none are
+        reserved: the basis grows until the objective is proved to be within 0.1 % of the least
+        over all functions. ``path_.stop_reason`` says what ended it.
     tol : float or None, default None
         With a number, the basis starts with 64 functions and grows, where support vectors miss
         most, until the certificate's ``relative_gap`` is at most ``tol`` or ``n_basis`` is reached.
@@ -98,7 +103,8 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         Number of gradient steps that move the chosen points. The moved points are kept if the
         objective falls. ``"auto"`` is 50 for kernels with a known gradient (RBF, Matérn and others
         as objects, ``"rbf"`` by name), dense rows of at most 256 features, and more than 2 000
-        rows; else 0.
+        rows; else 0. While an automatic basis doubles, points are moved at each size, below 512
+        functions by fewer steps, if reserved rows gain by that at the first one.
     certificate : {"auto", "exact", "diagonal", None}, default "auto"
         ``"exact"`` takes one pass over all pairs of support vectors. ``"diagonal"`` takes no kernel
         value beyond k(x, x), but seldom proves anything: it is None unless it shows that the
@@ -181,6 +187,7 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LowRankMachine._parameter_constraints,
+        "n_basis": [StrOptions({"auto"}), *LowRankMachine._parameter_constraints["n_basis"]],
         "loss": [StrOptions({"squared_hinge", "hinge"})],
         "multi_class": [StrOptions({"ovr", "ovo"})],
         "decision_function_shape": [StrOptions({"ovr", "ovo"})],
@@ -196,7 +203,7 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         class_weight: Mapping[Any, float] | str | None = None,
         multi_class: str = "ovr",
         decision_function_shape: str = "ovr",
-        n_basis: int = 500,
+        n_basis: int | str = "auto",
         tol: float | None = None,
         search: str | Search = "pooled",
         refine: int | str | bool = "auto",
@@ -408,8 +415,12 @@ class LowRankSVR(ScoredRows, GradientModel, RegressorMixin, LowRankMachine):
         The squared loss, the default, is solved by Newton's method, in which only rows outside the
         tube take part. ``"epsilon_insensitive"``, the loss of `SVR`, is solved by an interior point
         method, which is slower but less sensitive to outliers.
-    n_basis : int, default 500
-        Largest number of basis functions.
+    n_basis : int or "auto", default "auto"
+        Largest number of basis functions. ``"auto"`` starts with 64 and doubles them, at most to
+        2048, as long as the mean loss of reserved rows (a fifth, at most 2 000) is expected to
+        fall by a sixth. Up to 2 000 rows none are
+        reserved: the basis grows until the objective is proved to be within 0.1 % of the least
+        over all functions. ``path_.stop_reason`` says what ended it.
     tol : float or None, default None
         With a number, the basis starts with 64 functions and grows, where support vectors miss
         most, until the certificate's ``relative_gap`` is at most ``tol`` or ``n_basis`` is reached.
@@ -474,6 +485,7 @@ class LowRankSVR(ScoredRows, GradientModel, RegressorMixin, LowRankMachine):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LowRankMachine._parameter_constraints,
+        "n_basis": [StrOptions({"auto"}), *LowRankMachine._parameter_constraints["n_basis"]],
         "epsilon": [numbers.Real],
         "loss": [StrOptions({_SQUARED, "epsilon_insensitive"})],
     }
@@ -485,7 +497,7 @@ class LowRankSVR(ScoredRows, GradientModel, RegressorMixin, LowRankMachine):
         C: float = 1.0,
         epsilon: float = 0.1,
         loss: str = _SQUARED,
-        n_basis: int = 500,
+        n_basis: int | str = "auto",
         tol: float | None = None,
         search: str | Search = "pooled",
         refine: int | str | bool = "auto",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import numbers
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -33,7 +33,6 @@ from pursuit.estimators.gp.stages import length_units
 from pursuit.estimators.inputs import (
     as_passed,
     check_positive_definite,
-    dense,
     feature_deviations,
     prediction_rows,
     reads_matrix,
@@ -51,6 +50,7 @@ from pursuit.estimators.span.features import (
     exact_certificate,
     held,
 )
+from pursuit.estimators.span.model import AUTO_BASIS
 from pursuit.estimators.span.search import (
     SearchPlan,
     estimator_search,
@@ -58,26 +58,28 @@ from pursuit.estimators.span.search import (
     timed,
     with_checked_points,
 )
+from pursuit.estimators.svm.growth import FIRST_SIZE, GrowingBasis, Step, spent
+from pursuit.estimators.svm.moving import Moving, move
 from pursuit.estimators.svm.problem import MachineProblem
+from pursuit.estimators.svm.spanned import SpannedRows, objective
 from pursuit.estimators.warning import kept, warn
 from pursuit.gram import kernel_transpose_times
 from pursuit.greedy import CostMeter, MaxSize, Path, Pool, Problem, Pursuit, kernel_matrix
-from pursuit.kernels import KernelGradient, kernel_gradient, without_white
+from pursuit.kernels import kernel_gradient, without_white
 from pursuit.linalg import Workers
 from pursuit.objectives import QuadraticPursuit
-from pursuit.rows import RowSource, Sample, SelectedRows, draw_rows
-from pursuit.tuning import Mover
+from pursuit.rows import RowSource, Sample
 
-PILOT_ROWS = 50_000
-"""Above this, points are moved on a random subset of this size. More rows make moving slower."""
-_FIRST_SIZE = 64
-"""Size at which a basis starts that grows until ``tol`` is met."""
 _GROWTH = 1.6
-"""Factor by which such a basis grows: a larger one takes fewer solutions, of larger spans."""
+"""Factor by which a basis grows that grows by the certificate: a larger one takes fewer
+solutions, of larger spans."""
 _CANDIDATES = 4
 """Candidates per function that is added to such a basis."""
 _AUTO_STEPS = 50
 """Steps that move the points with ``refine="auto"``."""
+_CLOSE = 1e-3
+"""Up to 2 000 rows, an automatic size is one at which the objective is proved to be within this
+part of itself of the least one."""
 _MOST_MOVED_FEATURES = 256
 """With more features than this, ``refine="auto"`` does not move points."""
 _AUTO_CERTIFICATE_ROWS = 10_000
@@ -85,47 +87,6 @@ _AUTO_CERTIFICATE_ROWS = 10_000
 
 _SEARCHES = {"pooled": POOLED, "full": ()}
 """Fields of `Search` that apply to these machines."""
-
-
-@dataclass(frozen=True)
-class Moving:
-    """How the chosen points are moved: gradient of the kernel, its length scales, steps."""
-
-    gradient: KernelGradient
-    units: Floats
-    steps: int
-
-
-class SpannedRows:
-    """The rows' features in the span of a pool of points; those asked for last are kept."""
-
-    def __init__(self, chooser: Problem, dtype: Any) -> None:
-        self._chooser, self._dtype = chooser, dtype
-        self._last: tuple[Pool, int, Span, SpanFeatures] | None = None
-
-    def __call__(self, pool: Pool, rows: Indices | None = None) -> tuple[Span, SpanFeatures]:
-        """The span of the points, and the features of these rows, or of all rows."""
-        chooser = self._chooser
-        source = chooser.sample.rows
-        n_rows = source.n_rows if rows is None else len(rows)
-        if self._last is not None and self._last[0] is pool and self._last[1] == n_rows:
-            return self._last[2:]
-        # Features may fill the memory: there are never two of them.
-        self._last = None
-        span = Span.of(pool, chooser)
-        if rows is not None and n_rows < source.n_rows:
-            source = SelectedRows(source, rows)
-        features = SpanFeatures(source, chooser.kernel, span, chooser.workers, self._dtype)
-        chooser.meter.passes += n_rows / chooser.sample.n_rows
-        self._last = pool, n_rows, span, features
-        return span, features
-
-    def solve(
-        self, problem: MachineProblem, pool: Pool, rows: Indices | None = None
-    ) -> SpanFunction:
-        """The best function for a problem, on these rows or on all rows."""
-        _, features = self(pool, rows)
-        return problem.solve(features, self._chooser.workers, self._chooser.rng)
 
 
 class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstimator):
@@ -153,7 +114,7 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
         **EXECUTION,
     }
 
-    n_basis: int
+    n_basis: int | str
     tol: float | None
     search: str | Search
     refine: int | str | bool
@@ -215,8 +176,8 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
         converged : bool
             Whether the solver has converged.
         """
-        plan = self._plan(rows.n_rows)
         present = np.flatnonzero(weights > 0)
+        plan = self._plan(rows.n_rows)
         sample, stated = Sample(rows, targets, weights), stated or problem
         if len(present) < rows.n_rows:
             sample = sample.take(present)
@@ -231,36 +192,50 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
             moving = self._moving(sample, run.rng)
             plan = timed(plan, run.clock, chooser, moves=moving is not None)
             spanned = SpannedRows(chooser, self.dtype)
-            log: list[tuple[int, float, float, Floats]] = []
+            log: list[Step] = []
+            automatic = self.n_basis == "auto" and plan.tol is None
+            few = sample.n_rows <= limits.SMALL_ROWS
+            certifying = plan.tol is not None or (automatic and few)
+            kind = "exact" if certifying else plan.certificate
 
-            n = plan.n_basis if plan.tol is None else min(plan.n_basis, _FIRST_SIZE)
-            choice = run.recorded(
-                "choose", partial(_choose, replace(plan, n_basis=n), chooser, run)
-            )
-            pool, size_before = choice.pool, -1
+            start, reason = None, ""
+            if automatic and not few:
+                grown = GrowingBasis(plan, problem, moving, chooser, spanned, run).grow()
+                pool, start, log, reason = grown.pool, grown.start, grown.steps, grown.reason
+                moving, n = None, len(pool)
+            else:
+                n = min(plan.n_basis, FIRST_SIZE) if certifying else plan.n_basis
+                choice = run.recorded(
+                    "choose", partial(_choose, replace(plan, n_basis=n), chooser, run)
+                )
+                pool, n = choice.pool, len(choice.pool)
+            size_before = -1
             for growth in itertools.count():
                 pool, solution = _move_and_solve(
-                    pool, growth, moving, problem, chooser, spanned, run
+                    pool, growth, moving, problem, chooser, spanned, run, start
                 )
                 span, features = spanned(pool)
 
-                kind = None if self.certificate == "auto" and run.out_of_time else plan.certificate
+                if self.certificate == "auto" and run.out_of_time:
+                    kind = None
                 certificate, product = None, None
                 if kind is not None:
                     run.begin("certify")
                     certificate, product = _certify(
                         kind, stated, span, features, solution, shift, chooser
                     )
-                value = _value(problem, solution)
+                value = objective(problem, solution)
                 gap = np.nan if certificate is None else certificate.relative_gap
-                log.append((len(span), value, gap, _spent(chooser.meter)))
+                log.append((len(span), value, gap, spent(chooser.meter)))
 
-                if plan.tol is None:
-                    dependent = len(span) < len(choice.pool)
-                    reason = "rank" if dependent else choice.path.stop_reason
+                if not certifying:
+                    reason = reason or ("rank" if len(span) < n else choice.path.stop_reason)
                     break
-                if gap <= plan.tol:
+                if plan.tol is not None and gap <= plan.tol:
                     reason = "tol"
+                    break
+                if automatic and certificate is not None and _close(certificate):
+                    reason = "no gain"
                     break
                 if run.out_of_time:
                     reason = "interrupted" if run.stopping else "time"
@@ -278,6 +253,12 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
                     reason = "rank"
                     break
                 size_before = len(span)
+            if kind == "exact" and plan.certificate != "exact":
+                certificate = None
+                if plan.certificate == "diagonal":
+                    certificate, _ = _certify(
+                        "diagonal", stated, span, features, solution, shift, chooser
+                    )
 
         index = span.pool.index
         self.n_basis_ = len(span)
@@ -388,7 +369,7 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
             exact = self.tol is not None or n_rows <= _AUTO_CERTIFICATE_ROWS
             kind = "exact" if exact else "diagonal"
         return SearchPlan(
-            n_basis=int(self.n_basis),
+            n_basis=AUTO_BASIS if self.n_basis == "auto" else int(self.n_basis),
             search=with_checked_points(self, estimator_search(self, _SEARCHES)),
             tol=self.tol,
             certificate=kind,
@@ -436,6 +417,7 @@ def _move_and_solve(
     chooser: Problem,
     spanned: SpannedRows,
     run: FitRun,
+    start: Floats | None,
 ) -> tuple[Pool, SpanFunction]:
     """Move the points if that is asked for and there is time, and solve in their span.
 
@@ -444,79 +426,13 @@ def _move_and_solve(
     name = f"solve-{growth}"
     if moving is not None and not run.out_of_time:
         run.begin("move")
-        move = partial(_move, pool, moving, problem, chooser, spanned, run)
-        pool, solution = run.recorded(f"move-{growth}", move)
+        moved = partial(move, pool, moving, problem, chooser, spanned, run.clock.left())
+        pool, solution = run.recorded(f"move-{growth}", moved)
         if solution is not None:
             return pool, solution
         name = f"solve-moved-{growth}"
     run.begin("solve")
-    return pool, run.recorded(name, partial(spanned.solve, problem, pool))
-
-
-def _move(
-    pool: Pool,
-    moving: Moving,
-    problem: MachineProblem,
-    chooser: Problem,
-    spanned: SpannedRows,
-    run: FitRun,
-) -> tuple[Pool, SpanFunction | None]:
-    """The points after moving, or as they were if moving does not lower the objective.
-
-    The smooth problem judges, on a part of many rows. Where that is the machine's own problem on
-    all rows, its solution is returned as well.
-    """
-    m = chooser.sample.n_rows
-    rows, pilot = np.arange(m), problem.smooth()
-    if m > PILOT_ROWS:
-        rows = draw_rows(m, PILOT_ROWS, chooser.rng)
-        pilot = pilot.take(rows)
-        pilot = replace(pilot, costs=m / len(rows) * pilot.costs)
-    first = spanned.solve(pilot, pool, rows)
-    before, _ = spanned(pool, rows)
-    points = _moved_points(before, moving, first, pilot, rows, chooser, run.clock.left())
-    moved = Pool.of_points(points)
-    second = spanned.solve(pilot, moved, rows)
-    after, _ = spanned(moved, rows)
-    better = _value(pilot, second) < _value(pilot, first)
-    if len(rows) == m and problem.squared:
-        return (moved, second) if better else (pool, first)
-    return (after if better else before).pool, None
-
-
-def _value(problem: MachineProblem, solution: SpanFunction) -> float:
-    """P of a function in a span, as computed."""
-    return float(problem.value(solution.fitted, solution.squared_norms).value.sum())
-
-
-def _moved_points(
-    span: Span,
-    moving: Moving,
-    solution: SpanFunction,
-    problem: MachineProblem,
-    rows: Indices,
-    chooser: Problem,
-    seconds: float,
-) -> Floats:
-    """Points moved to fit what the rows that matter lack.
-
-    At a solution f̂ the losses c max(0, ·)² are at most c(t - f)² with t = f̂ + signed slack, and
-    equal to it where the slack is positive, as long as it stays so: a least-squares problem on the
-    rows with slack, for :class:`~pursuit.tuning.Mover`.
-    """
-    points = np.asarray(dense(span.pool.items), dtype=np.float64)
-    slack, costs = problem.signed_slack(solution.fitted), problem.costs
-    matters = np.flatnonzero(((slack != 0) & (costs > 0)).any(axis=1))
-    if not len(matters):
-        return points
-    targets = np.where(costs > 0, slack, 0.0) + solution.fitted - solution.intercepts
-    weights = costs.max(axis=1)[matters]
-    sample = Sample(
-        SelectedRows(chooser.sample.rows, rows[matters]), targets[matters], weights / weights.mean()
-    )
-    chooser = replace(chooser, sample=sample, noise=0.5 / float(weights.mean()))
-    mover = Mover(chooser, moving.gradient, moving.units, np.arange(sample.n_rows))
-    return mover.move(points, moving.steps, seconds)[0]
+    return pool, run.recorded(name, partial(spanned.solve, problem, pool, start=start))
 
 
 def _certify(
@@ -543,6 +459,11 @@ def _certify(
     return diagonal_certificate(problem, function, solution.dual, span, features), None
 
 
+def _close(certificate: Certificate) -> bool:
+    """Whether a model is proved to be as good as the best one, for practical purposes."""
+    return certificate.gap <= _CLOSE * abs(certificate.upper)
+
+
 def _grow(span: Span, features: SpanFeatures, product: DualPass, n: int, chooser: Problem) -> Pool:
     """The basis with further rows, those where the support vectors miss most.
 
@@ -558,7 +479,9 @@ def _grow(span: Span, features: SpanFeatures, product: DualPass, n: int, chooser
     diagonal = np.concatenate([kernel.diag(items) for _, items in support.blocks()])
     missed = (product.dual**2).sum(axis=1) * np.maximum(diagonal - squares, 0.0)
     missed[np.isin(product.support, kept.index)] = 0.0
-    order = np.argsort(-missed, kind="stable")[: _CANDIDATES * (n - len(span))]
+    order = np.argsort(-missed, kind="stable")
+    if chooser.sample.n_rows > limits.SMALL_ROWS:
+        order = order[: _CANDIDATES * (n - len(span))]
     order = order[missed[order] > 0]
     if not len(order):
         return kept
@@ -580,21 +503,17 @@ def _grow(span: Span, features: SpanFeatures, product: DualPass, n: int, chooser
     return pool.take(objective.chosen)
 
 
-def _spent(meter: CostMeter) -> Floats:
-    return np.array([meter.seconds, meter.entries, meter.passes])
-
-
 def _path(index: Indices, log: list[tuple[int, float, float, Floats]], reason: str) -> Path:
     """One entry per basis function; values and gaps at the sizes that were solved."""
     n = len(index)
-    value, gap, spent = np.full(n, np.nan), np.full(n, np.nan), np.zeros((n, 3))
+    value, gap, costs = np.full(n, np.nan), np.full(n, np.nan), np.zeros((n, 3))
     start = 0
-    for size, objective, relative_gap, reading in log:
-        spent[start:size] = reading
+    for size, least, relative_gap, reading in log:
+        costs[start:size] = reading
         start = max(start, size)
         if 0 < size <= n:
-            value[size - 1], gap[size - 1] = objective, relative_gap
-    seconds, entries, passes = spent.T
+            value[size - 1], gap[size - 1] = least, relative_gap
+    seconds, entries, passes = costs.T
     return Path(index.copy(), value, gap, seconds, entries.astype(np.int64), passes, reason)
 
 

@@ -27,8 +27,8 @@ from pursuit.solvers import (
 _FIRST_PART = 8
 """Newton's method begins on one row in this many. A larger number makes the start cheaper and
 worse."""
-_FIRST_TOL = 1e-4
-"""Tolerance of that start."""
+_FIRST_TOL, _TOL = 1e-4, 1e-10
+"""Tolerance of that start, and of Newton's method."""
 _PRECISE_GAP, _ONE_CLASS_GAP, _ROUGH_GAP = 1e-10, 1e-11, 1e-4
 """Relative gaps at which interior point stops: with float64 features, for one class, and with
 float32 features. Predictions are those of the optimum from 1e-3 on."""
@@ -105,11 +105,20 @@ class MachineProblem:
         return replace(self, squared=True)
 
     def solve(
-        self, features: SpanFeatures, workers: Workers, rng: np.random.Generator
+        self,
+        features: SpanFeatures,
+        workers: Workers,
+        rng: np.random.Generator,
+        start: Floats | None = None,
+        tol: float = _TOL,
     ) -> SpanFunction:
-        """The best function in the span: Newton's method for ξ², interior point for ξ."""
+        """The best function in the span: Newton's method for ξ², interior point for ξ.
+
+        Newton's method begins at ``start``, coordinates and intercepts, where it is given, and ends
+        by ``tol``.
+        """
         if self.squared:
-            return _newton_in_span(self, features, workers, rng)
+            return _newton_in_span(self, features, workers, rng, start, tol)
         return _interior_in_span(self, features, workers)
 
     def shifts(self, intercepts: Floats) -> Floats:
@@ -219,7 +228,12 @@ class OneClassProblem(MachineProblem):
         return self.nu * float(self.costs.sum())
 
     def solve(
-        self, features: SpanFeatures, workers: Workers, rng: np.random.Generator
+        self,
+        features: SpanFeatures,
+        workers: Workers,
+        rng: np.random.Generator,
+        start: Floats | None = None,
+        tol: float = _TOL,
     ) -> SpanFunction:
         """The dual with VV' in place of K, by interior point."""
         m, s = features.n_rows, self.costs[:, 0]
@@ -309,14 +323,21 @@ class OneClassProblem(MachineProblem):
 
 
 def _newton_in_span(
-    problem: MachineProblem, features: SpanFeatures, workers: Workers, rng: np.random.Generator
+    problem: MachineProblem,
+    features: SpanFeatures,
+    workers: Workers,
+    rng: np.random.Generator,
+    start: Floats | None,
+    tol: float,
 ) -> SpanFunction:
     """The solution for ξ²."""
     n, m = features.n, features.n_rows
     ridge = np.append(np.ones(n), 0.0)
-    start = np.zeros((n + 1, problem.n_outputs))
+    unknown = start is None or len(start) != n + 1
+    if start is None or unknown:
+        start = np.zeros((n + 1, problem.n_outputs))
     size = max(m // _FIRST_PART, 8 * n)
-    if features.stored is not None and 0 < size <= m // 2:
+    if unknown and features.stored is not None and 0 < size <= m // 2:
         # A good start saves the full passes that find out which rows matter at all.
         some = draw_rows(m, size, rng)
         start = newton(
@@ -337,6 +358,7 @@ def _newton_in_span(
         start=start,
         ridge=ridge,
         workers=workers,
+        tol=tol,
     )
     return SpanFunction(
         solution.coefficients[:n],
