@@ -21,9 +21,11 @@ from pursuit.greedy import (
     catch_interrupt,
     kernel_matrix,
 )
+from pursuit.greedy import pool as pool_module
+from pursuit.greedy.pool import independent
 from pursuit.kernels import CountingKernel, PrecomputedKernel, compile_kernel
 from pursuit.linalg import Workers
-from pursuit.rows import IndexRows, ListRows, Sample, draw_rows
+from pursuit.rows import IndexRows, ListRows, Sample, as_rows, draw_rows
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +66,78 @@ def test_a_pool_of_objects():
     pool = Pool.of_points(["a", "b", "c"])
     assert pool.take(np.array([2, 0])).items == ["c", "a"]
     assert (pool + Pool.of_points(["d"])).items == ["a", "b", "c", "d"]
+
+
+# Candidates that others span
+
+
+def rbf_matrix(X, length):
+    return np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2) / length**2)
+
+
+def missed(K, kept):
+    """What the span of some misses of each candidate, relative to its squared norm."""
+    root = np.sqrt(np.diag(K))
+    unit = K / np.outer(root, root)
+    V = np.linalg.solve(np.linalg.cholesky(unit[np.ix_(kept, kept)]), unit[kept])
+    return 1.0 - (V**2).sum(axis=0)
+
+
+def bound(kernel="rbf", gamma=0.5):
+    return CountingKernel(compile_kernel(kernel, gamma=gamma, n_features=2)[0])
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
+def test_candidates_in_the_span_of_others_are_left_out(scale):
+    X = np.random.default_rng(0).standard_normal((120, 2))
+    norms = np.random.default_rng(1).uniform(1.0, 9.0, 120)
+    K = rbf_matrix(X, 5.0) * np.outer(norms, norms) * scale
+    kept = independent(K, bound())
+    assert len(kept) < 60
+    assert np.all(np.diff(kept) > 0)
+    assert missed(K, kept).max() <= 1.01e-8
+    # Without the last of them more would be missed.
+    assert missed(K, kept[:-1]).max() > 1.01e-8
+
+
+def test_copies_are_left_out_and_zeros_too():
+    X = np.repeat(np.random.default_rng(0).standard_normal((30, 2)), 3, axis=0)
+    K = rbf_matrix(X, 0.1)
+    K[:3], K[:, :3] = 0.0, 0.0
+    kept = independent(K, bound())
+    np.testing.assert_array_equal(np.sort(kept // 3), np.arange(1, 30))
+
+
+def test_candidates_that_are_independent_stay():
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    np.testing.assert_array_equal(independent(rbf_matrix(X, 0.1), bound()), np.arange(60))
+    # Of an indefinite kernel nothing is known.
+    K = -np.eye(60)
+    np.testing.assert_array_equal(independent(K, bound("sigmoid")), np.arange(60))
+
+
+def test_what_is_left_out_is_not_missed(workers, monkeypatch):
+    """A smooth kernel: a choice from all candidates finds no better model."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (1500, 2))
+    y = np.sin(3.0 * X[:, :1]) * X[:, 1:] + 0.1 * rng.standard_normal((1500, 1))
+    kernel = bound()
+    sample = Sample(as_rows(X), y, np.ones(1500))
+    problem = Problem(sample, kernel, 0.01, workers, CostMeter(kernel), rng)
+    sizes, values = [], []
+    for everybody in (False, True):
+        if everybody:
+            monkeypatch.setattr(pool_module, "independent", lambda K, kernel: np.arange(len(K)))
+        choice = search(problem, np.arange(1200), 60, sketch_rows=1500)
+        sizes.append(len(choice.pool))
+        K = rbf_matrix(np.vstack([X, choice.pool.items]), 1.0)
+        K_SS, K_mS = K[1500:, 1500:], K[:1500, 1500:]
+        beta = np.linalg.lstsq(K_mS.T @ K_mS + 0.01 * K_SS, K_mS.T @ y, rcond=1e-13)[0]
+        values.append(
+            float(0.5 * ((y - K_mS @ beta) ** 2).sum() + 0.005 * (beta.T @ K_SS @ beta).item())
+        )
+    assert sizes[0] <= sizes[1]
+    assert values[0] <= values[1] * (1 + 1e-4)
 
 
 # kernel_matrix

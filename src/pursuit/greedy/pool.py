@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpstrf
 
 from pursuit import limits
 from pursuit._types import Floats, Indices
@@ -28,12 +29,14 @@ from pursuit.linalg import (
     invert_lower,
     reordered,
     robust_cholesky,
+    single_threaded_blas,
 )
 from pursuit.objectives import GramEvidence, SpanObjective, gram_pursuit
 from pursuit.rows import OutputGroup, Sample, concat, draw_rows, len_items, row_groups, take_items
 
 _DEEPENINGS = 4  # Most changes of coordinates in one choice. More: larger rank.
 _INDEPENDENT = 1e-8  # A residual below this part of its diagonal entry is dependent.
+_MOSTLY = 0.9  # If more candidates are independent, all stay. Lower: fewer are left out.
 _EXHAUSTED = ("rank", "no gain")
 """Reasons after which the fit decides whether the rows that are left matter, if all may stay."""
 _LEAST_SHARE = 0.2  # Time that steps get at least, as a share of that of the statistics.
@@ -193,11 +196,14 @@ class PooledSearch:
         sees_all = self.sketch_rows is None or self.sketch_rows >= sample.n_rows
         for rounds_left in reversed(range(self.rounds)):
             seen, start = sample if sees_all else self._sketch(), problem.meter.seconds
+            K = kernel_matrix(problem.kernel, pool.items, problem.workers)
+            if len(pool) > max(capacity, limits.SMALL_ROWS // 2) and not self.n_kept:
+                apart = independent(K, problem.kernel)
+                pool, K = pool.take(apart), K[np.ix_(apart, apart)]
             # Always float64 tiles: in Gram form the choice squares the condition number.
             statistics = problem.statistics(pool.items, seen)
             each_step = None if rounds_left else after_step
             ends = [*rules, *self._deadline(start, seen.n_rows * len(pool) ** 2)]
-            K = kernel_matrix(problem.kernel, pool.items, problem.workers)
             path, chosen = self._pursue(
                 pool, statistics, K, self.n_kept, seen.n_rows, capacity, ends, each_step
             )
@@ -327,6 +333,27 @@ class PooledSearch:
         sample = self.problem.sample
         assert self.sketch_rows is not None
         return sample.take(draw_rows(sample.n_rows, self.sketch_rows, self.problem.rng))
+
+
+@single_threaded_blas()
+def independent(K: Floats, kernel: CountingKernel) -> Indices:
+    """Numbers of candidates that span all others, but for 1e-8 of their squared norms.
+
+    Candidates of smooth kernels mostly lie in the span of a few of them, and statistics cost their
+    square. By a pivoted factor of K, unless half of the candidates have no dependent one among
+    them; all of them for kernels that are not positive definite.
+    """
+    everybody = np.arange(len(K))
+    if not kernel.positive_definite:
+        return everybody
+    least = max(_INDEPENDENT, 1e2 * kernel.rounding)
+    for some in (everybody[::2], everybody):
+        roots = np.sqrt(np.diag(K)[some])
+        roots[roots == 0.0] = np.inf
+        _, pivots, rank, _ = dpstrf(K[np.ix_(some, some)] / np.outer(roots, roots), tol=least)
+        if rank > _MOSTLY * len(some):
+            return everybody
+    return np.sort(pivots[:rank] - 1)
 
 
 def kernel_matrix(kernel: Kernel, items: Any, workers: Workers) -> Floats:
