@@ -682,6 +682,7 @@ class ExactGPRegressor(
         """What the compiled kernel is bound to: training rows, or columns of a given matrix."""
         return self.train_indices_ if self.X_train_ is None else self.X_train_
 
+    @in_range
     def sample_functions(
         self, n: int = 1, random_state: Any = 0, *, n_features: int = 1024
     ) -> FunctionDraws:
