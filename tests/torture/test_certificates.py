@@ -8,8 +8,8 @@ SEEDS = 40
 """All estimators come in the first 29."""
 
 MENDED = (118, 100663, 101367, 102834, 103008, 105164)
-"""Two levels with equal rows, with nearly equal ones and with a kernel of low rank, error bars where
-pursuits overflow and where rounding makes a form negative: each of them failed once."""
+"""Two levels with equal rows, with nearly equal ones and with a kernel of low rank, error bars
+where pursuits overflow and where rounding makes a form negative: each of them failed once."""
 
 
 def test_every_estimator_has_its_turn():
