@@ -48,9 +48,9 @@ Cancellation leaves r² with an error of about eps N, hence r with eps N / 2r: l
 where r² is above this share of N, and up to √(eps N) below it.
 """
 
-TOLERATED = {8: 5e-12, 4: 1e-2}
+TOLERATED = {8: 2.0**-52 / CANCELLED, 4: 1e-2}
 """Errors of values in float64 and float32 up to which cancellation is left alone; beyond, r² is
-checked for all."""
+checked for all. That of float64 is what the check leaves, too: eps / `CANCELLED` of r²."""
 
 DIFFERENCES = 1 << 20
 """Numbers held at a time when distances are recomputed from differences."""
