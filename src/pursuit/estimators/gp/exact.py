@@ -167,7 +167,7 @@ class ExactGPRegressor(
     dtype : {"float32", "float64"}, default "float32"
         Type of the kernel tiles between two looks at the float64 residual. An iteration in
         float32 takes a third of the time; where float32 makes no progress, float64 takes over.
-        Kernels that are called or precomputed are always float64.
+        Kernels that are called or precomputed, and values beyond float32, are always float64.
     n_jobs : int or None, default None
         Number of threads; None uses as many as BLAS would. The result does not depend on it.
     random_state : int, RandomState or None, default None
