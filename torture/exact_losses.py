@@ -351,7 +351,10 @@ class Machine:
             f = self.K @ c / self.alpha
             a = -self.w * loss.slope(f + b + self.o, self.y)
             D = self.w * loss.bend(f + b + self.o, self.y)
-            step, shift = self._direction(c, a, D)
+            try:
+                step, shift = self._direction(c, a, D)
+            except ArithmeticError:
+                break  # any function bounds the minimum: this one from above, its slopes from below
             moved = self.K @ step / self.alpha
             quadratic = moved @ step
             linear = moved @ c

@@ -135,6 +135,27 @@ def test_indices_of_the_ishigami_function():
     assert found["total"][3, 0] == 0.0, "a column that f does not read"
 
 
+def test_indices_are_bounded_where_rows_that_occur_have_hardly_any_variance():
+    def peak(X):
+        """1e-100 and 2e-100 on the diagonal, where all rows lie, and 1 beside it."""
+        return np.where(X[:, 0] == X[:, 1], 1e-100 * (1.0 + (X[:, 0] > 2)), 1.0)[:, None]
+
+    X = np.repeat(np.arange(4.0), 2).reshape(4, 2)
+
+    class Same:
+        """A generator that leaves the rows as they are, but for those of B."""
+
+        drawn = 0
+
+        def permutation(self, n):
+            self.drawn += 1
+            return np.arange(n) if self.drawn % 4 in (1, 2) else np.roll(np.arange(n), 1)
+
+    found = _by_sobol(peak, X, 2, Same())
+    assert (found["total"] <= X.shape[1] + 2).all()
+    assert all(np.isfinite(each).all() for each in found.values())
+
+
 def test_indices_of_a_model_of_the_ishigami_function():
     X = np.random.default_rng(0).uniform(-np.pi, np.pi, size=(1500, 3))
     kernel = 100.0 * RBF([1.5, 1.2, 2.5])

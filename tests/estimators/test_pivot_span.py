@@ -4,10 +4,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.linalg import cholesky
+from scipy.linalg import cholesky, solve_triangular
 
 from pursuit import SparseGPRegressor
-from pursuit.estimators.span.certify import _spread
+from pursuit.estimators.span.certify import PivotSpan, _spread, _to_pivots
+from pursuit.rounding import gamma
 
 
 def exact_spread(R, sizes):
@@ -37,6 +38,27 @@ def test_the_spread_of_a_triangle_is_not_below_the_exact_one(length):
     # As computed it may be below: it is the bound that is proved, not the inverse.
     plain = np.abs(np.linalg.inv(R)) @ sizes
     assert any(exact > Fraction(float(one)) for one, exact in zip(plain, truth, strict=True))
+
+
+def test_distances_to_pivots_are_not_below_the_exact_ones():
+    rng = np.random.default_rng(0)
+    F = np.concatenate([1000 * rng.integers(-9, 9, size=(6, 8)), rng.integers(-99, 99, (6, 8))])
+    F[6:9] = F[:3] + np.eye(8, dtype=int)[:3]  # next to a pivot each
+    K = (F @ F.T).astype(float)  # whole numbers without rounding
+    pivots = np.arange(6)
+    R = cholesky(K[:6, :6], lower=True)
+    V, unit = solve_triangular(R, K[:6], lower=True), 4.0 * gamma(9)
+    found = _to_pivots(V, pivots, np.diag(K), unit)
+    exact = ((F[:, None] - F[:6]) ** 2).sum(axis=2).min(axis=1)
+    assert (found >= exact).all()
+    np.testing.assert_allclose(found, exact, rtol=1e-8, atol=16 * unit * K.max())
+    # Rounding moves them below, but for the part that is added.
+    assert (_to_pivots(V, pivots, np.diag(K), 0.0) < exact).any()
+    # A row next to a pivot gains by it: a bound that is spoilt otherwise.
+    spoilt = np.full(6, 1e3 / np.sqrt(K.max()))
+    span = PivotSpan.of(V, spoilt, pivots, np.arange(12), np.diag(K), 0.0, unit)
+    assert (span.most_missed[6:9] < 1.1).all()
+    assert (span.most_missed[:6] == 0.0).all()
 
 
 def test_equal_rows_cost_two_levels_nothing():

@@ -169,6 +169,32 @@ def test_kink_is_restored_in_float32(rng):
     np.testing.assert_array_equal(np.diagonal(block), np.ones(20, np.float32))
 
 
+@families
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("n_features", [1, 3])
+@pytest.mark.parametrize("far", ["A", "B", "both"])
+def test_squares_beyond_float32(rng, family, make, n_features, far):
+    A, B = rng.standard_normal((2, 7, n_features))
+    B[:3] = A[:3]
+    for name, each in (("A", A), ("B", B)):
+        if far in (name, "both"):
+            each[[1, 5]] = [[1e25], [1e30]]
+    with np.errstate(over="raise", invalid="raise"):
+        block = kernel_of(family).columns(make(B), np.float32)(make(A))
+    assert block.dtype == np.float32
+    np.testing.assert_allclose(block, naive(family, A, B), rtol=0, atol=1e-4)
+
+
+def test_derivatives_of_squares_beyond_float32(rng):
+    A, B = rng.standard_normal((2, 7, 3))
+    A[1] = 1e30
+    W = rng.standard_normal((7, 7))
+    kernel = kernel_of("gaussian")
+    with np.errstate(over="raise", invalid="raise"):
+        found = kernel.points(A, B, W.astype(np.float32))
+    np.testing.assert_allclose(found, kernel.points(A, B, W), rtol=0, atol=1e-5)
+
+
 def test_one_far_point_costs_the_others_few_digits(rng):
     A = rng.standard_normal((10, 2))
     A[0] = 1e5

@@ -192,3 +192,20 @@ def test_a_newton_step_beyond_all_floats_ends_at_the_rim():
     # The loss is linear there: A(α - α₀)Σpyv - Ac(Σp₁ - Σp₋₁) in both leaves with c = -α.
     np.testing.assert_allclose(values, 1.0 + 140.0 * 0.4 - 2 * 700 * 0.5 * 0.3)
     np.testing.assert_allclose(slopes, 700.0 * 0.4 - 2 * 700 * 0.3)
+
+
+@pytest.mark.parametrize("scale", [1e14, 1e98])
+def test_a_step_is_as_small_as_the_scale_is_large(scale):
+    """A stump that makes errors has its best α near 1/scale, far below any fixed smallest α."""
+    X, y, _ = task(0)
+    values = []
+    for each in (1.0, scale):
+        loss = LogExpLoss(y, each, None)
+        with Workers(1) as workers:
+            atoms = StumpAtoms(loss, Bins(X), workers)
+            objective = HullObjective(loss, atoms, np.zeros(len(y)), step="joint")
+            pursuit = Pursuit(objective, CostMeter(), every_step=True)
+            assert pursuit.step() is None
+        values.append(objective.value)
+    assert values[1] <= values[0] + 1e-6 * abs(values[0])
+    assert values[1] < 0.0

@@ -321,18 +321,20 @@ def _by_sobol(
     which x_j alone explains, are estimated by (Saltelli and others 2010, Table 2, (f) and (b))::
 
         V_T = ½ mean (f(A) - f(A_B))²,      V_j = mean (f(B) - f₀)(f(A_B) - f(A))
+
+    The rows of A, of B and of every A_B are alike, and the variance that both are shares of is that
+    of all of them: V_T is then at most (n_features + 2) times it, however few the rows.
     """
     totals, firsts, variances = [], [], []
     for _ in range(n_repeats):
         A, B = _independent(rows, rng), _independent(rows, rng)
         at_a, at_b = values(A), values(B)
-        both = np.concatenate([at_a, at_b])
-        variances.append(_variance(both))
-        changes = np.stack(
-            [values(_with_column(A, j, B)) - at_a for j in range(rows.shape[1])], axis=1
-        )
+        mixed = [values(_with_column(A, j, B)) for j in range(rows.shape[1])]
+        variances.append(_variance(np.concatenate([at_a, at_b, *mixed])))
+        changes = np.stack(mixed, axis=1) - at_a[:, None]
+        centre = 0.5 * (at_a + at_b).mean(axis=0)
         totals.append(0.5 * (changes**2).mean(axis=0))
-        firsts.append((changes * (at_b - both.mean(axis=0))[:, None]).mean(axis=0))
+        firsts.append((changes * (at_b - centre)[:, None]).mean(axis=0))
     total, first, variance = np.array(totals), np.array(firsts), np.array(variances)
     unit = np.where(variance > 0, variance, np.inf)[:, None]
     whole = np.where(variance.mean(axis=0) > 0, variance.mean(axis=0), np.inf)

@@ -48,9 +48,9 @@ Cancellation leaves r² with an error of about eps N, hence r with eps N / 2r: l
 where r² is above this share of N, and up to √(eps N) below it.
 """
 
-TOLERATED = {8: 5e-12, 4: 1e-2}
+TOLERATED = {8: 2.0**-52 / CANCELLED, 4: 1e-2}
 """Errors of values in float64 and float32 up to which cancellation is left alone; beyond, r² is
-checked for all."""
+checked for all. That of float64 is what the check leaves, too: eps / `CANCELLED` of r²."""
 
 DIFFERENCES = 1 << 20
 """Numbers held at a time when distances are recomputed from differences."""
@@ -545,10 +545,12 @@ class Stationary(Kernel):
         """Return scaled and centred coordinates, and r²; centring keeps the digits of float32."""
         centre = B.mean(axis=0)
         scale = np.atleast_1d(self.length_scale)
-        a, b = (np.asarray((X - centre) / scale, dtype=dtype) for X in (A, B))
+        a, b = ((X - centre) / scale for X in (A, B))
+        if not any(out_of_range(X, dtype).any() for X in (a, b)):
+            a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
         if A.shape[1] == 1:
             line = np.subtract.outer(A[:, 0], B[:, 0].astype(np.float64)) / scale
-            return a, b, np.square(line, out=line).astype(dtype, copy=False)
+            return a, b, np.square(line, out=line).astype(a.dtype, copy=False)
         D = a @ b.T
         D *= -2.0
         norms = np.einsum("ij,ij->i", a, a), np.einsum("ij,ij->i", b, b)
@@ -573,6 +575,14 @@ def cancels(left: Vector, right: Vector, dtype: npt.DTypeLike, steepness: float 
     limits = np.finfo(dtype)
     error = float(left.max() + right.max()) * float(limits.eps) * steepness
     return not error <= TOLERATED[limits.dtype.itemsize]
+
+
+def out_of_range(placed: Any, dtype: npt.DTypeLike) -> npt.NDArray[np.bool_]:
+    """Return which rows x̃, in float64, have squares beyond the range of a tile of this type."""
+    if np.dtype(dtype) == np.float64:
+        return np.zeros(placed.shape[0], dtype=bool)
+    # |x̃ - z̃|² and the terms that it is the sum of are at most four times the larger square.
+    return np.asarray(squared_norms(placed) > float(np.finfo(dtype).max) / 16.0)
 
 
 def entries_of(mask: npt.NDArray[np.bool_]) -> tuple[Indices, Indices]:
@@ -610,7 +620,8 @@ class StationaryColumns(Tiles):
 
     is the inner product of [x̃, |x̃|², 1] with [-2s z̃, s, s|z̃|² + intercept]: a single matrix
     product and no other pass over the tile. The shift by the mean of Z keeps the digits of data far
-    from the origin. Rows in CSR form are never shifted nor made dense.
+    from the origin. Rows in CSR form are never shifted nor made dense. Rows whose squares leave the
+    range of the tile's type are computed in float64.
     """
 
     def __init__(self, kernel: Stationary, Z: Items, dtype: npt.DTypeLike) -> None:
@@ -622,6 +633,7 @@ class StationaryColumns(Tiles):
         slope = kernel.profile.slope
         self._steepness = kernel.profile.sensitivity(kernel.variance, 0.0).by_square
         self._intercept = kernel.profile.intercept(kernel.variance)
+        self._sign = float(np.copysign(1.0, slope))
         # Rounding may leave r² a little below 0, and a profile that multiplies what grows by what
         # decays must not meet infinity.
         largest = float(np.finfo(self.dtype).max)
@@ -637,10 +649,13 @@ class StationaryColumns(Tiles):
         self._line = Z[:, 0].astype(np.float64) if on_line else None
         self._mean = Z.mean(axis=0, dtype=np.float64) if shifted else np.zeros(self._n_features)
         self._origin = self._mean * self._scale  # what sparse rows, left unshifted, lack
-        self._Z = Z
+        self._kernel, self._Z = kernel, Z
         placed = self._place(Z)
+        self._in_double: StationaryColumns | None = None
+        if out_of_range(placed, self.dtype).any():
+            self._in_double = StationaryColumns(kernel, Z, np.float64)
+            return
         self._along_origin = placed @ self._origin
-        self._sign = float(np.copysign(1.0, slope))
         cast = placed.astype(self.dtype, copy=False)
         self._Z_norms = squared_norms(cast)
         self._Z_terms = self._sign * self._Z_norms + self._intercept
@@ -656,7 +671,16 @@ class StationaryColumns(Tiles):
         out = self.buffer(n_items(A), out)
         if self._line is not None and not is_sparse(A):
             return self._on_line(A, self._line, out)
+        if self._in_double is not None:
+            out[:] = self._in_double(A)
+            return out
         placed = self._place(A)
+        far = out_of_range(placed, self.dtype)
+        if far.any():
+            A = as_points(A)
+            out[~far] = self(A[~far])
+            out[far] = StationaryColumns(self._kernel, self._Z, np.float64)(A[far])
+            return out
         cast = placed.astype(self.dtype, copy=False)
         norms = squared_norms(cast)
         if is_sparse(cast) or is_sparse(self._right):

@@ -37,7 +37,7 @@ _EXACT, _NEAR = 1e-6, 9e-4
 """Part of the best decrease that a step may miss. Larger: the search of a step ends sooner."""
 _NEWTON_STEPS = 500  # Most steps for one stump.
 _HALVINGS = 40  # Most halvings of one step.
-_LEAST = 1e-12  # Smallest α that is tried.
+_LEAST = 1e-12  # Smallest α that is tried, as a part of the first.
 
 
 class LeafSums:
@@ -196,12 +196,14 @@ class JointSearch(ABC):
         side = (self.sums.codes[feature] <= edge).astype(np.float64)
         v = self._point
         guess = self._guess(number)
-        at, value = 2.0 * alpha, np.inf
+        at = alpha
         # A guess at which f is not lower is too far: f falls for every small α.
-        while not value < self._value and at > _LEAST:
-            at *= 0.5
+        while True:
             c = np.clip(guess, -at, at)
             value, first, second = self._derivatives(_moved(v, side, at, c))
+            if value < self._value or at <= _LEAST * alpha:
+                break
+            at *= 0.5
         for _ in range(_NEWTON_STEPS):
             if value <= enough:
                 break

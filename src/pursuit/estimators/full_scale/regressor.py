@@ -513,6 +513,7 @@ class FullScaleGPRegressor(
         near = in_double(self.predict)(X) - parts.sum(axis=1)
         return np.concatenate([parts[:, :-1], near[:, None], parts[:, -1:]], axis=1)
 
+    @in_range
     def sample_functions(
         self, n: int = 1, random_state: Any = 0, *, n_features: int = 1024
     ) -> FunctionDraws:

@@ -167,7 +167,7 @@ class ExactGPRegressor(
     dtype : {"float32", "float64"}, default "float32"
         Type of the kernel tiles between two looks at the float64 residual. An iteration in
         float32 takes a third of the time; where float32 makes no progress, float64 takes over.
-        Kernels that are called or precomputed are always float64.
+        Kernels that are called or precomputed, and values beyond float32, are always float64.
     n_jobs : int or None, default None
         Number of threads; None uses as many as BLAS would. The result does not depend on it.
     random_state : int, RandomState or None, default None
@@ -682,6 +682,7 @@ class ExactGPRegressor(
         """What the compiled kernel is bound to: training rows, or columns of a given matrix."""
         return self.train_indices_ if self.X_train_ is None else self.X_train_
 
+    @in_range
     def sample_functions(
         self, n: int = 1, random_state: Any = 0, *, n_features: int = 1024
     ) -> FunctionDraws:

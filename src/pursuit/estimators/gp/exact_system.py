@@ -17,6 +17,7 @@ from pursuit.bounds import Certificate
 from pursuit.gram import (
     ItemArithmetic,
     RowArithmetic,
+    kernel_diagonal,
     kernel_features,
     kernel_product,
     summed_terms,
@@ -278,8 +279,11 @@ class IterativeSystem:
         m = problem.sample.n_rows
         n = _landmarks(m) if size == "auto" else min(int(size), m)
         V, landmarks, whitener = _features(problem, n)
-        # A kernel that is called or stored gives float64 whatever is asked for.
-        dtype = dtype if problem.kernel.positive_definite else np.float64
+        # A kernel that is called or stored gives float64 whatever is asked for, and float32 holds
+        # the sums of a product up to m max k(x, x) only.
+        sums = m * float(kernel_diagonal(problem.sample.rows, problem.kernel).max(initial=0.0))
+        if not (problem.kernel.positive_definite and sums < float(np.finfo(dtype).max)):
+            dtype = np.float64
         M = LowRankPlusDiagonal(V, problem.noise, problem.workers)
         return cls(problem, M, landmarks, whitener, dtype)
 

@@ -672,6 +672,7 @@ class SparseGPRegressor(
             kernel, terms = self._compiled(X), self._compiled_terms(X)
             return part_variances(rows, kernel, terms, *known, workers, center)
 
+    @in_range
     def sample_functions(
         self, n: int = 1, random_state: Any = 0, *, n_features: int = 1024
     ) -> FunctionDraws:

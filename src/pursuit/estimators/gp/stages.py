@@ -782,18 +782,17 @@ def with_importance(
         return kernel_times(as_rows(rows), kernel, points, coefficients, problem.workers)
 
     f, scale = values(X), getattr(estimator, "_scale", None)
-    squares = np.zeros((*X.shape, f.shape[1]))
-    # Squares of gradients overflow unless columns, and then gradients, are near 1 in size.
-    units, size_of_slopes = np.ldexp(1.0, np.frexp(np.abs(X).max(axis=0))[1]), 1.0
+    units, moves = _powers_of_two(X, axis=0), np.zeros((*X.shape, f.shape[1]))
     if kernel.has_points:
         known = as_rows(X), kernel, dense(points), coefficients, problem.workers
-        slopes = expansion_gradient(*known) * units[:, None]
-        size_of_slopes = float(np.ldexp(1.0, np.frexp(np.abs(slopes).max(initial=0.0))[1]))
-        squares = (slopes / size_of_slopes) ** 2
+        moves = expansion_gradient(*known) * units[:, None]
     for j in permuted:
         moved = X.copy()
         moved[:, j] = X[rng.permutation(len(X)), j]
-        squares[:, j] = 0.5 * ((values(moved) - f) / size_of_slopes) ** 2
+        moves[:, j] = np.sqrt(0.5) * (values(moved) - f)
+    # Squares leave the range of floats unless columns, and then their effects, are near 1 in size.
+    sizes = _powers_of_two(moves, axis=(0, 2))
+    squares = (moves / sizes[:, None]) ** 2
     # The first weighting is that of the rows, the others are bootstrap samples.
     size = round(1.0 / float(share @ share))  # as many rows of equal weight are as sure
     shares = np.vstack([share, rng.multinomial(size, share, size=_BOOTSTRAPS) / size])
@@ -803,7 +802,7 @@ def with_importance(
     flat = is_flat(f if scale is None else scale.restore(f)) | (variance == 0.0)
     means = np.tensordot(shares, squares, axes=1) * spread[:, :, None]
     figures = np.sqrt((means / np.where(flat, np.inf, variance)[:, None]).mean(axis=2))
-    figures *= size_of_slopes
+    figures *= sizes
     found = replace(
         report,
         importance=figures[0],
@@ -811,6 +810,12 @@ def with_importance(
         feature_names=feature_names(estimator, width),
     )
     return run.keep("importance", found)
+
+
+def _powers_of_two(values: Floats, axis: int | tuple[int, ...]) -> Floats:
+    """Numbers by which values are at most 1 in size, without rounding; 1 where all are 0."""
+    largest = np.abs(values).max(axis=axis, initial=0.0)
+    return np.asarray(np.ldexp(1.0, np.frexp(largest)[1]))
 
 
 def _long_steps(X: Floats, kernel: CountingKernel) -> list[int]:

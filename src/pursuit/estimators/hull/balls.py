@@ -218,7 +218,7 @@ class KinkedBall:
         self._master.add(columns / self._size)
         self._atoms = self._atoms + atoms
         optimum = self._master.solve()
-        w = optimum.coefficients * (self._unit / self._size)
+        w = optimum.coefficients / self._size * self._unit  # unit/size alone may overflow
         w = np.where(np.abs(w) > _ZERO * self.radius, w, 0.0)
         w *= min(1.0, self.radius / (float(np.abs(w).sum()) or self.radius))
         self.coefficients = np.zeros(self._source.n_atoms)

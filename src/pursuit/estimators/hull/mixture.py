@@ -662,6 +662,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         shares = np.exp(joint - joint.max(axis=1, keepdims=True))
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
+    @in_range
     def sample(self, n_samples: int = 1) -> tuple[Floats, Indices]:
         """Draw from the mixture.
 

@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from pursuit._types import Floats, Indices
@@ -517,7 +516,7 @@ class PivotSpan:
         spread = _spread(np.tril(V[:, pivots].T), sizes[pivots])
         counts = np.searchsorted(unit * np.cumsum(spread**2), _PIVOT_DOUBTS)
         return [
-            cls.of(V[:n], spread[:n], np.isin(same, same[pivots[:n]]), diagonal, share, unit)
+            cls.of(V[:n], spread[:n], pivots[:n], same, diagonal, share, unit)
             for n in np.unique(counts)[::-1]
         ]
 
@@ -526,20 +525,23 @@ class PivotSpan:
         cls,
         V: Floats,
         spread: Floats,
-        inside: NDArray[np.bool_],
+        pivots: Indices,
+        same: Indices,
         diagonal: Floats,
         share: float,
         unit: float,
     ) -> PivotSpan:
-        """From V, a, which rows are pivots or equal to one, k(x, x), the kernel's share and ε."""
+        """From V, a and what `several` is given."""
         n, sizes = len(V), upper_sizes(diagonal)
         eta = unit * float(spread @ spread)
         along = spread @ np.abs(V)
         doubt = unit * (2.0 * sizes * along + (along + eta * sizes) ** 2)
         doubt += (2.0 * share + 2.0 * gamma(n + 8)) * diagonal
         left = diagonal - np.einsum("ni,ni->i", V, V)
-        missed, surely = (np.sqrt(np.maximum(d, 0.0)) for d in (left, left + 1.001 * doubt))
+        most = np.minimum(left + 1.001 * doubt, _to_pivots(V, pivots, diagonal, unit))
+        missed, surely = (np.sqrt(np.maximum(d, 0.0)) for d in (left, most))
         # The span holds its own pivots and rows equal to them, whatever rounding makes of it.
+        inside = np.isin(same, same[pivots])
         missed[inside] = surely[inside] = 0.0
         return cls(V, missed, surely * (1.0 + gamma(4)), sizes, spread, unit)
 
@@ -558,6 +560,18 @@ class PivotSpan:
         most = (inside + rounding + outside) * (1.0 + gamma(len(x) + 16))
         value = (x**2).sum(axis=0) + (self.missed @ np.abs(v)) ** 2
         return Rounded(value, np.maximum(most - value, 0.0) * (1.0 + gamma(4)))
+
+
+def _to_pivots(V: Floats, pivots: Indices, diagonal: Floats, unit: float) -> Floats:
+    """The least squared distance k(x, x) - 2k(x, z) + k(z, z) to a pivot, or more, for every row.
+
+    d_i is at most that. Rows next to a pivot owe to it a bound that does not grow with a.
+    """
+    ends = np.add.outer(diagonal[pivots], diagonal)
+    squares = ends - 2.0 * (np.tril(V[:, pivots].T) @ V)
+    # RV is K_S up to 2ε√(k(x, x)k(z, z)), its own rounding included, and ends twice the mean.
+    squares += 1.001 * (4.0 * unit) * ends
+    return np.asarray(squares.min(axis=0, initial=np.inf))
 
 
 def _spread(R: Floats, sizes: Floats) -> Floats:
