@@ -36,7 +36,6 @@ from pursuit.rows import OutputGroup, Sample, concat, draw_rows, len_items, row_
 
 _DEEPENINGS = 4  # Most changes of coordinates in one choice. More: larger rank.
 _INDEPENDENT = 1e-8  # A residual below this part of its diagonal entry is dependent.
-_MOSTLY = 0.9  # If more candidates are independent, all stay. Lower: fewer are left out.
 _EXHAUSTED = ("rank", "no gain")
 """Reasons after which the fit decides whether the rows that are left matter, if all may stay."""
 _LEAST_SHARE = 0.2  # Time that steps get at least, as a share of that of the statistics.
@@ -198,7 +197,7 @@ class PooledSearch:
             seen, start = sample if sees_all else self._sketch(), problem.meter.seconds
             K = kernel_matrix(problem.kernel, pool.items, problem.workers)
             if len(pool) > max(capacity, limits.SMALL_ROWS // 2) and not self.n_kept:
-                apart = independent(K, problem.kernel)
+                apart = spanning(K, problem.kernel, capacity)
                 pool, K = pool.take(apart), K[np.ix_(apart, apart)]
             # Always float64 tiles: in Gram form the choice squares the condition number.
             statistics = problem.statistics(pool.items, seen)
@@ -336,12 +335,13 @@ class PooledSearch:
 
 
 @single_threaded_blas()
-def independent(K: Floats, kernel: CountingKernel) -> Indices:
-    """Numbers of candidates that span all others, but for 1e-8 of their squared norms.
+def spanning(K: Floats, kernel: CountingKernel, most: int) -> Indices:
+    """Numbers of at most so many candidates that span all, but for 1e-8 of their squared norms.
 
-    Candidates of smooth kernels mostly lie in the span of a few of them, and statistics cost their
-    square. By a pivoted factor of K, unless half of the candidates have no dependent one among
-    them; all of them for kernels that are not positive definite.
+    Candidates of smooth kernels may lie in the span of a few of them. Where all of those can be
+    taken there is nothing to choose, and statistics cost the square of the candidates. By a pivoted
+    factor of K. All candidates are returned if that takes more of them, as half of them may show,
+    and for kernels that are not positive definite.
     """
     everybody = np.arange(len(K))
     if not kernel.positive_definite:
@@ -351,7 +351,7 @@ def independent(K: Floats, kernel: CountingKernel) -> Indices:
         roots = np.sqrt(np.diag(K)[some])
         roots[roots == 0.0] = np.inf
         _, pivots, rank, _ = dpstrf(K[np.ix_(some, some)] / np.outer(roots, roots), tol=least)
-        if rank > _MOSTLY * len(some):
+        if rank > most:
             return everybody
     return np.sort(pivots[:rank] - 1)
 
