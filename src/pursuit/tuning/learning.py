@@ -334,8 +334,8 @@ def second_stage(
 ) -> Learned:
     """Continue with twice as many rows, and so on, and with all of them, while there is time.
 
-    An evaluation costs the cube of the rows, and the maximum moves little from one stage to the
-    next: the last one needs few ``steps``.
+    An evaluation costs the cube of the rows, and the maximum moves less from stage to stage: where
+    there are stages between the first and the last one, that one needs few ``steps``.
     """
     n_rows, learned = FIRST_ROWS, start
     while n_rows < len(data.X) and not late():
@@ -346,7 +346,7 @@ def second_stage(
             learned.kernel,
             replace(noise, start=learned.noise),
             start.family,
-            steps=steps if last else max(steps, _LATER_STEPS),
+            steps=steps if last and learned is not start else max(steps, _LATER_STEPS),
             enough=enough,
             late=late,
             prior=prior,
