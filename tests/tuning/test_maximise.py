@@ -301,14 +301,6 @@ def test_the_second_stage_sees_more_rows(workers, monkeypatch):
     assert type(given.kernel) is Matern
 
 
-def test_many_more_rows_come_by_doubling(workers, monkeypatch):
-    monkeypatch.setattr(learning, "FIRST_ROWS", 30)
-    data = subset(workers, 200)
-    given = learn_given(data, RBF([1.0, 1.0]), NOISE)
-    assert [stage.n_rows for stage in given.stages] == [30, 60, 120, 200]
-    assert given.evidence_per_row == pytest.approx(at(data, given.kernel, given.noise), rel=1e-10)
-
-
 def test_few_rows_have_one_stage(workers):
     found = learn_given(subset(workers, 60), RBF(), NOISE)
     assert [stage.n_rows for stage in found.stages] == [60]

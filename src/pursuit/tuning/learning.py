@@ -29,9 +29,7 @@ LEARNED, KEPT, PERIODS = "learned", "given", "periods"
 """What stands for a family where a kernel is given: hyper-parameters learned, kept, or tried."""
 
 FIRST_ROWS = 500  # Rows on which families are compared. More: a safer choice, slower.
-_FIRST_STEPS, _LATER_STEPS, _LAST_STEPS = 25, 15, 6
-"""Most steps of L-BFGS on the first rows, on twice as many, and so on, and on all of them. More:
-slower, hardly better, since each stage starts near its end."""
+_FIRST_STEPS, _SECOND_STEPS = 25, 15  # Most steps of L-BFGS. More: slower, hardly better.
 _GIVEN_STEPS, _GIVEN_AGAIN = 300, 40  # The same for a given kernel, on few and on more rows.
 _TIE = 1e-3  # Evidence per row within which families are ties.
 _BRIEF_STEPS, _BEAM = 4, 3  # Steps from every period tried; how many of them are learned from.
@@ -328,31 +326,17 @@ def second_stage(
     noise: NoiseRange,
     late: Callable[[], bool] = never,
     *,
-    steps: int = _LAST_STEPS,
+    steps: int = _SECOND_STEPS,
     enough: float = _ENOUGH,
     prior: LogPrior | None = None,
 ) -> Learned:
-    """Continue with twice as many rows, and so on, and with all of them, while there is time.
-
-    An evaluation costs the cube of the rows, and the maximum moves less from stage to stage: where
-    there are stages between the first and the last one, that one needs few ``steps``.
-    """
-    n_rows, learned = FIRST_ROWS, start
-    while n_rows < len(data.X) and not late():
-        last = 3 * n_rows > len(data.X)
-        n_rows = len(data.X) if last else 2 * n_rows
-        refined = maximise(
-            data if last else data.take(slice(n_rows)),
-            learned.kernel,
-            replace(noise, start=learned.noise),
-            start.family,
-            steps=steps if last and learned is not start else max(steps, _LATER_STEPS),
-            enough=enough,
-            late=late,
-            prior=prior,
-        )
-        learned = replace(refined, stages=learned.stages + refined.stages, path=start.path)
-    return learned
+    """Continue with all rows, if there are more than in the first stage, and if there is time."""
+    if len(data.X) <= FIRST_ROWS or late():
+        return start
+    again = replace(noise, start=start.noise)
+    options: dict[str, Any] = {"steps": steps, "enough": enough, "late": late, "prior": prior}
+    refined = maximise(data, start.kernel, again, start.family, **options)
+    return replace(refined, stages=start.stages + refined.stages, path=start.path)
 
 
 def first_rows(data: Evidence) -> Evidence:

@@ -158,7 +158,7 @@ class SparseGPRegressor(
         (by default ``2 * n_basis + 1000``, for a fresh search 59), the rows of the sketch (two per
         candidate), the number of rounds (1), the score and the candidates.
     optimizer : {"evidence", None} or Evidence, default "evidence"
-        How hyper-parameters are learned: by the exact evidence on 500, 1 000, then 2 000 rows. An
+        How hyper-parameters are learned: by the exact evidence on 500, then 2 000 rows. An
         :class:`Evidence` sets the number of restarts and of rows. None keeps the kernel as it is
         (constant x RBF with length scales sd·√d for ``kernel=None``).
     refine : int, "auto" or False, default "auto"
