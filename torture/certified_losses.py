@@ -199,7 +199,9 @@ def check_glm(rng: np.random.Generator, seed: int) -> Report:
     except Exception as error:
         return refused(problem, f"SparseKernelGLM {name}", error)
     alpha, largest = problem.noise, largest_value(model, problem)
-    ledger = opened(problem, f"SparseKernelGLM {name}", largest, alpha)
+    unit = float(np.abs(y - y.mean()).max()) or 1.0
+    linear = name in ("absolute", "quantile")  # α of y is α/u of y/u
+    ledger = opened(problem, f"SparseKernelGLM {name}", largest, alpha * (unit if linear else 1.0))
     with enough_digits(largest * m, alpha, float(problem.w.max())):
         spans = Expansions(problem, model)
         there = spans.there
@@ -277,7 +279,8 @@ def check_svr(rng: np.random.Generator, seed: int) -> Report:
     except Exception as error:
         return refused(problem, "LowRankSVR", error)
     largest = largest_value(model, problem)
-    ledger = opened(problem, "LowRankSVR", largest, 1.0 / C)
+    # The loss of y/u with C is that of y with C/u if it is linear, and with C if it is squared.
+    ledger = opened(problem, "LowRankSVR", largest, problem.noise)
     with enough_digits(largest * m, 1.0 / C, float(problem.w.max())):
         spans = Expansions(problem, model)
         there = spans.there
