@@ -200,7 +200,7 @@ def check_glm(rng: np.random.Generator, seed: int) -> Report:
         return refused(problem, f"SparseKernelGLM {name}", error)
     alpha, largest = problem.noise, largest_value(model, problem)
     unit = float(np.abs(y - y.mean()).max()) or 1.0
-    linear = name in ("absolute", "quantile")  # α of y is α/u of y/u
+    linear = name in ("absolute", "quantile")  # αu in units u of y
     ledger = opened(problem, f"SparseKernelGLM {name}", largest, alpha * (unit if linear else 1.0))
     with enough_digits(largest * m, alpha, float(problem.w.max())):
         spans = Expansions(problem, model)
@@ -279,7 +279,7 @@ def check_svr(rng: np.random.Generator, seed: int) -> Report:
     except Exception as error:
         return refused(problem, "LowRankSVR", error)
     largest = largest_value(model, problem)
-    # The loss of y/u with C is that of y with C/u if it is linear, and with C if it is squared.
+    # In units u of y a loss that is linear has C/u in place of C, and one that is squared has C.
     ledger = opened(problem, "LowRankSVR", largest, problem.noise)
     with enough_digits(largest * m, 1.0 / C, float(problem.w.max())):
         spans = Expansions(problem, model)
