@@ -199,9 +199,7 @@ def check_glm(rng: np.random.Generator, seed: int) -> Report:
     except Exception as error:
         return refused(problem, f"SparseKernelGLM {name}", error)
     alpha, largest = problem.noise, largest_value(model, problem)
-    unit = float(np.abs(y - y.mean()).max()) or 1.0
-    linear = name in ("absolute", "quantile")  # αu in units u of y
-    ledger = opened(problem, f"SparseKernelGLM {name}", largest, alpha * (unit if linear else 1.0))
+    ledger = opened(problem, f"SparseKernelGLM {name}", largest, alpha)
     with enough_digits(largest * m, alpha, float(problem.w.max())):
         spans = Expansions(problem, model)
         there = spans.there
