@@ -440,8 +440,10 @@ def ridge_preimages(
     n, q = point_scores.shape
     x, z = points.mean(axis=0), point_scores.mean(axis=0)
     centred = point_scores - z
-    ridge = _PREIMAGE_RIDGE * n * max(float(variances.mean()), 1e-300)
-    matrix = np.linalg.solve(centred.T @ centred + ridge * np.eye(q), centred.T @ (points - x))
+    root = np.sqrt(_PREIMAGE_RIDGE * n * max(float(variances.mean()), 0.0))
+    # Scores that do not vary make the normal equations singular.
+    system = np.vstack([centred, root * np.eye(q)])
+    matrix = np.linalg.lstsq(system, np.vstack([points - x, np.zeros((q, len(x)))]))[0]
     return np.asarray((x - z @ matrix) + scores @ matrix)
 
 
