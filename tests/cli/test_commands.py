@@ -465,6 +465,9 @@ def test_fit_tells_what_was_cut_short(tmp_path):
     assert result.exit_code == 0
     notes = pursuit.load(path).learning_report_.warnings
     assert any("no time for a certificate" in note for note in notes)
+    # What Python would write is told as an option.
+    python, option = "SparseGPRegressor(noise='varying')", "pursuit fit --varying-noise"
+    notes = [note.replace(python, option) for note in notes]
     told = [line for line in result.stderr.splitlines() if line.startswith("note: ")]
     assert told == [f"note: {note}" for note in notes]
     assert json.loads(run("inspect", path, "--json").stdout)["notes"] == notes

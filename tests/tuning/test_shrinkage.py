@@ -24,7 +24,7 @@ def naive_objective(values, codes, weights, slope, pull):
     """The formula of the module's docstring, row by row."""
     n_classes = codes.max() + 1
     shares = np.array([weights[codes == k].sum() for k in range(n_classes)]) / weights.sum()
-    mean_weight, total = weights.mean(), 0.0
+    total = 0.0
     for f, code, w in zip(values, codes, weights, strict=True):
         if n_classes == 2:
             z = slope * f[0] + pull * np.log(shares[1] / shares[0])
@@ -33,8 +33,8 @@ def naive_objective(values, codes, weights, slope, pull):
             s = 1 / (1 + np.exp(-slope * f - pull * np.log(shares / (1 - shares))))
             p = s / s.sum()
         total += w * np.log(p[code])
-        total += _DOUBTFUL_ROWS * mean_weight / len(codes) * (shares @ np.log(p))
-    return total - _PULL_COSTS * mean_weight * pull
+        total += _DOUBTFUL_ROWS * w / weights.sum() * (shares @ np.log(p))
+    return total - _PULL_COSTS * pull
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -91,19 +91,46 @@ def test_probabilities_of_separated_values_are_not_certain():
     np.testing.assert_allclose(p.max(axis=1), 21 / 22, atol=1e-3)
 
 
-def test_the_unit_of_weights_and_values_does_not_matter():
+def test_the_unit_of_values_does_not_matter():
     values, codes, weights = problem(3, signal=0.5)
     rows = np.arange(len(codes))
     one = fit_shrinkage(values, codes, weights, rows)
-    two = fit_shrinkage(1e6 * values, codes, 1e-6 * weights, rows)
+    two = fit_shrinkage(1e6 * values, codes, weights, rows)
     np.testing.assert_allclose(
         one.probabilities(values), two.probabilities(1e6 * values), atol=1e-4
     )
 
 
+def test_weights_are_copies():
+    values, codes, _ = problem(3, signal=0.5)
+    copies = np.random.default_rng(0).integers(1, 4, len(codes))
+    again = np.random.default_rng(1).permutation(np.repeat(np.arange(len(codes)), copies))
+
+    def fit(of, w):
+        """Weighted means of the classes' values: a model of the rows that are left."""
+
+        def refit(train):
+            others = np.zeros_like(values[of])
+            for k in range(3):
+                mine = train[codes[of][train] == k]
+                others += np.average(values[of][mine], axis=0, weights=w[mine]) * (k + 1)
+            return others + 0.1 * values[of]
+
+        return refit
+
+    found = []
+    for of, w in ((np.arange(len(codes)), copies.astype(float)), (again, np.ones(len(again)))):
+        rows, left_out = values_left_out(values[of], codes[of], w, fit(of, w))
+        assert len(rows) == len(of)
+        found.append(fit_shrinkage(left_out, codes[of], w, rows))
+    np.testing.assert_allclose(
+        found[0].probabilities(values), found[1].probabilities(values), atol=1e-6
+    )
+
+
 def test_every_row_is_left_out_once_but_the_only_one_of_a_class():
     codes = np.array([0] * 7 + [1] * 2 + [2] + [3] * 13)
-    values = codes[:, None] + 1.0
+    values = np.linspace(1.0, 2.0, 23)[:, None]
     left_out = []
 
     def fit(train):
@@ -115,7 +142,10 @@ def test_every_row_is_left_out_once_but_the_only_one_of_a_class():
         others[test] = test[:, None]
         return others
 
-    rows, found = values_left_out(values, codes, fit, np.random.default_rng(0))
+    even = np.ones(23)
+    rows, found = values_left_out(values, codes, even, fit)
     assert sorted(left_out) == rows.tolist() == [row for row in range(23) if row != 9]
     np.testing.assert_allclose(found[:, 0], 0.1 * rows)
-    assert values_left_out(values[:3], np.arange(3), fit, np.random.default_rng(0)) is None
+    assert values_left_out(values[:3], np.arange(3), even[:3], fit) is None
+    # Copies of one row are its only row.
+    assert values_left_out(np.ones((6, 1)), np.repeat([0, 1], 3), even[:6], fit) is None

@@ -11,7 +11,7 @@ have the least log loss on the rows left out and on n₀ rows more whose classes
 with the values, after the idea of Platt (1999). With t > 0 the largest value need not be the most
 probable class, hence a price c::
 
-    max  Σ_i w_i log p_{y_i}(x_i) + n₀ w̄ mean_i Σ_k π_k log p_k(x_i) - c w̄ t
+    max  Σ_i w_i log p_{y_i}(x_i) + n₀ mean_i Σ_k π_k log p_k(x_i) - c t
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ _FLATTEST, _STEEPEST = 1e-3, 1e4
 """Least and largest slope, in units of one over the root mean square of the values. The least one
 hardly changes probabilities, but keeps the order of the values."""
 _LEAST_SHARE = 1e-9  # Smaller shares of a class count as this.
+_DIGITS = 8  # Values of the model's size that agree so far count as equal.
 _STARTS = (1.0, 0.0), (0.1, 1.0)
 """Slopes in these units, and t, from which the search starts."""
 
@@ -90,10 +91,7 @@ class Shrinkage:
 
 
 def values_left_out(
-    values: Floats,
-    codes: Indices,
-    fit: Callable[[Indices], Floats],
-    rng: np.random.Generator,
+    values: Floats, codes: Indices, weights: Floats, fit: Callable[[Indices], Floats]
 ) -> tuple[Indices, Floats] | None:
     """Numbers of rows, and their values by models in which they have no part.
 
@@ -101,31 +99,33 @@ def values_left_out(
     rows ``train`` at all rows. The size of values varies more from fit to fit than what they say:
     those of each model are brought to the root mean square that ``values`` have at the same rows.
 
-    Every class is spread evenly over the parts that are left out in turn. A row that is the only
-    one of its class is never left out; None if there are no others.
+    Every class is spread over the parts that are left out in turn, in the order of its values. Rows
+    of one class with the same values leave together, as copies of a row should; if all rows of a
+    class have the same ones, they are never left out. None if that leaves no row.
     """
-    part = np.full(len(codes), -1)
-    first = 0
+    keys = np.round(values / (_size(values, weights) or 1.0), _DIGITS)
+    part, first = np.full(len(codes), -1), 0
     for code in np.unique(codes):
-        mine = rng.permutation(np.flatnonzero(codes == code))
-        if len(mine) > 1:
-            part[mine] = (first + np.arange(len(mine))) % FOLDS
-            first += len(mine)
+        mine = np.flatnonzero(codes == code)
+        number = np.unique(keys[mine], axis=0, return_inverse=True)[1].ravel()
+        if number.any():
+            part[mine] = (first + number) % FOLDS
+            first += int(number.max()) + 1
     if not first:
         return None
     left_out: Floats = np.zeros_like(values)
-    for number in range(min(first, FOLDS)):
-        test, train = part == number, np.flatnonzero(part != number)
-        others = fit(train)
-        size = _size(others[train])
-        left_out[test] = others[test] * (_size(values[train]) / size if size > 0 else 1.0)
+    for fold in np.unique(part[part >= 0]):
+        test, train = part == fold, np.flatnonzero(part != fold)
+        others, w = fit(train), weights[train]
+        size = _size(others[train], w)
+        left_out[test] = others[test] * (_size(values[train], w) / size if size > 0 else 1.0)
     rows = np.flatnonzero(part >= 0)
     return rows, left_out[rows]
 
 
-def _size(values: Floats) -> float:
+def _size(values: Floats, weights: Floats) -> float:
     """Root mean square."""
-    return float(np.sqrt((values**2).mean()))
+    return float(np.sqrt(np.average((values**2).mean(axis=1), weights=weights)))
 
 
 def fit_shrinkage(
@@ -141,9 +141,9 @@ def fit_shrinkage(
     log_odds = logit(np.clip(shares, _LEAST_SHARE, 1.0 - _LEAST_SHARE))[-values.shape[1] :]
     codes, weights = codes[rows], weights[rows]
     f, b = _by_class(values), _by_class(log_odds[None])
-    size = _size(values) or 1.0
-    wanted = np.tile(_DOUBTFUL_ROWS / len(f) * shares, (len(f), 1))
-    wanted[np.arange(len(codes)), codes] += weights / weights.mean()
+    size = _size(values, weights) or 1.0
+    wanted = np.outer(weights, _DOUBTFUL_ROWS / weights.sum() * shares)
+    wanted[np.arange(len(codes)), codes] += weights
     total = wanted.sum(axis=1, keepdims=True)
 
     def objective(point: Floats) -> tuple[float, Floats]:
@@ -155,8 +155,16 @@ def fit_shrinkage(
         return value, np.array([(slope * f).sum() / size, _PULL_COSTS + (slope * b).sum()])
 
     bounds = Bounds([_FLATTEST, 0.0], [_STEEPEST, 1.0 if pulled else 0.0])
+    # To the last digits: weights and copies of rows lead there by other steps.
+    enough = 1e-12 * float(total.sum())
     fits = [
-        minimize(objective, np.clip(start, bounds.lb, bounds.ub), jac=True, bounds=bounds)
+        minimize(
+            objective,
+            np.clip(start, bounds.lb, bounds.ub),
+            jac=True,
+            bounds=bounds,
+            options={"ftol": 0.0, "gtol": enough},
+        )
         for start in _STARTS
     ]
     best = min(fits, key=lambda result: float(result.fun)).x

@@ -409,7 +409,7 @@ def _calibrated(
 
     def further_fits() -> Shrinkage:
         if few:
-            left_out = values_left_out(points, codes, fit, run.rng)
+            left_out = values_left_out(points, codes, weights, fit)
         else:
             some = draw_rows(len(codes), _CALIBRATION_ROWS, run.rng)
             train, test = (some[part] for part in hold_out(codes[some], run.rng))
@@ -419,7 +419,8 @@ def _calibrated(
         return shrunk(*left_out)
 
     def shrunk(rows: Indices, vote: Floats) -> Shrinkage:
-        return fit_shrinkage(vote, codes, weights, rows, pulled=few)
+        # Weights of boosting have no unit: they count as rows on average.
+        return fit_shrinkage(vote, codes, weights / weights.mean(), rows, pulled=few)
 
     try:
         return run.stage(f"calibrate-{model.scale_:g}", further_fits)
@@ -679,7 +680,8 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         -------
         p : array of shape (n_rows, n_classes)
         """
-        return self.calibration_.probabilities(self._votes(X))
+        vote = self._votes(X)
+        return self.calibration_.probabilities(vote)
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Yield predictions after 1, 2, … rounds.

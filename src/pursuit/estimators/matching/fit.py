@@ -314,7 +314,7 @@ def _shrinkage(
 
     left_out = None
     if not (run.stopping or run.clock.over(_VALIDATED_BY)):
-        left_out = values_left_out(values, codes, fit, problem.rng)
+        left_out = values_left_out(values, codes, sample.weights, fit)
     rows, values = (np.arange(sample.n_rows), values) if left_out is None else left_out
     return fit_shrinkage(values, codes, sample.weights, rows)
 

@@ -163,7 +163,7 @@ def compare_models(
     >>> X, y = load_iris(return_X_y=True)
     >>> found = compare_models(X, y, task="classification", n_folds=2)
     >>> len(found.standings)
-    5
+    6
     """
     y = np.asarray(y)
     least = int(np.unique(y, return_counts=True)[1].max()) if task == "classification" else len(y)
