@@ -55,8 +55,8 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
     },
     "HullBoostClassifier": {
         "check_sample_weight_equivalence_on_dense_data": (
-            "predict_proba only: its slope is fitted on rows left out at random, which are others "
-            "when rows are repeated; votes and predictions agree"
+            "predict_proba only: its slope is fitted on rows left out, and weights count relative "
+            "to their mean, which repeating rows changes; votes and predictions agree"
         ),
     },
     "HullRegressor": {
