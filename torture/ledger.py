@@ -14,7 +14,8 @@ TOLERANCE = 1e-12
 LARGEST_COST = 1e-6
 """What rounding may cost of ``upper`` in an easy problem."""
 NEARLY_NOTHING = 1e-6
-"""Share of P(0) below which ``upper`` is as good as 0: the cost is then compared with this."""
+"""Share of P(0), or of one unit of logarithms, below which ``upper`` is as good as 0: the cost is
+then compared with this."""
 
 
 class Ledger:
@@ -117,7 +118,9 @@ class Ledger:
         cost = float(getattr(found, "rounding", 0.0))
         # Where values may be negative, ``upper`` may be 0 while the minimum is far from it.
         size = max(abs(found.upper), abs(found.lower))
-        size = max(size, NEARLY_NOTHING * abs(0.5 * float(found.target_norms.sum())))
+        # Logarithms may be 0 by chance.
+        unit = max(abs(0.5 * float(found.target_norms.sum())), found.unit)
+        size = max(size, NEARLY_NOTHING * unit)
         if self.difficulty == "easy" and cost > LARGEST_COST * size:
             self.count("rounding above 1e-6 of upper, easy")
             self.fail(f"{kind}: rounding costs {cost:.2g}, upper is {found.upper:.3g}")

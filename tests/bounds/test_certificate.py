@@ -184,6 +184,15 @@ def test_little_rounding_takes_nothing_from_a_statement():
     assert str(found).startswith("captures everything")
 
 
+def test_a_logarithm_of_zero_is_not_nothing():
+    """ln mean exp(-f) of f = 0 is 0: its rounding is compared with the unit of logarithms."""
+    numbers = rounded(0.0, 1e-13), rounded(-1e-14, 1e-13), np.zeros(1), "Frank-Wolfe"
+    found = Certificate.proved(*numbers, trivial=-np.inf, unit=1.0)
+    assert found.informative
+    assert str(found).startswith("captures everything")
+    assert not Certificate.proved(*numbers, trivial=-np.inf).informative
+
+
 @pytest.mark.parametrize(
     ("numbers", "expected"),
     [

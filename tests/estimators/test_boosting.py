@@ -483,6 +483,14 @@ def test_wrong_arguments_are_named(options, message):
     assert not hasattr(model, "boosters_")
 
 
+def test_a_vote_that_can_gain_nothing_says_so():
+    X, y = np.zeros((40, 1)), np.arange(40) % 2
+    found = HullBoostClassifier(loss="log-exp", n_terms=5).fit(X, y).certificate_
+    assert found.informative
+    assert abs(found.upper) < 1e-12
+    assert str(found).startswith("captures everything")
+
+
 def test_one_class_is_refused():
     X, _ = corners(30)
     with pytest.raises(ValueError, match="one class only"):

@@ -1,17 +1,21 @@
 """Certificates where dual points are hard: slopes that exclude 0, and targets far from 0."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from pursuit import RowLoss
-from pursuit.estimators.glm.certify import glm_certificate
+from pursuit import RowLoss, SparseKernelGLM
+from pursuit.estimators.glm.certify import glm_certificate, seen_from_intercepts
 from pursuit.estimators.glm.problem import GLMProblem
 from pursuit.estimators.span.features import Span, SpanFeatures, StoredFunction, exact_certificate
+from pursuit.gram.arithmetic import RowArithmetic
 from pursuit.greedy import CostMeter, Pool, Problem
 from pursuit.kernels import CountingKernel, compile_kernel
 from pursuit.linalg import Workers
 from pursuit.objectives import HuberRows
+from pursuit.rounding import Rounded
 from pursuit.rows import Sample, as_rows
 from pursuit.testing import check_loss
 
@@ -100,3 +104,38 @@ def test_bounds_hold_to_the_last_digit_for_targets_far_from_zero(seed):
     # Slopes are at most 1, so that all terms together are at most m 2²⁷. Each is known to 8 units
     # of rounding, and their sum to m more.
     assert lower["far"] >= least - 12.0 * np.finfo(float).eps * m * 2.0**27
+
+
+@pytest.mark.parametrize("loss", ["absolute", "quantile", "huber", "expectile"])
+def test_targets_far_from_zero_cost_no_digits(loss):
+    """Neither the minimum nor the allowance changes with the origin of the targets."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 1))
+    # Multiples of 2⁻³⁰ to which 2²⁰ is added without rounding.
+    y = np.round(np.sin(3.0 * X[:, 0]) * 2.0**30 + rng.normal(size=60) * 2.0**28) * 2.0**-30
+    near, far = (
+        SparseKernelGLM(
+            "rbf", gamma=2.0, loss=loss, quantile=0.3, alpha=0.1, n_basis=20, random_state=0
+        )
+        .fit(X, targets)
+        .certificate_
+        for targets in (y, y + 2.0**20)
+    )
+    assert far.rounding < 4.0 * near.rounding
+    assert far.upper == pytest.approx(near.upper, rel=1e-5)
+    assert far.lower == pytest.approx(near.lower, rel=1e-5)
+
+
+def test_an_intercept_is_taken_from_targets_only_where_that_is_exact():
+    targets = np.array([[1.0, 3.0], [1.5, 0.1]])
+    problem = GLMProblem((HuberRows(1.0),) * 2, targets, np.ones(2), np.zeros(2), 1.0)
+    known = RowArithmetic.of(
+        as_rows(np.zeros((2, 1))), compile_kernel(RBF(1.0), n_features=1)[0], Workers(1)
+    )
+    zeros = Rounded.of(np.zeros((2, 2)))
+    function = StoredFunction(zeros, np.array([1.25, 1e9]), Rounded.of(np.zeros(2)), known)
+    moved, seen = seen_from_intercepts(problem, function)
+    np.testing.assert_array_equal(moved.targets, [[-0.25, 3.0], [0.25, 0.1]])
+    np.testing.assert_array_equal(seen.shifts, [0.0, 1e9])
+    tilted = replace(problem, losses=(Tilted(),) * 2)
+    assert seen_from_intercepts(tilted, function)[1].shifts[0] == 1.25

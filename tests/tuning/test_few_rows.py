@@ -150,3 +150,24 @@ def test_few_rows_of_noise_have_no_sure_classes():
         X, y = rng.normal(size=(40, 10)), rng.integers(2, size=40)
         model = SparseGPClassifier(random_state=0).fit(X, y)
         assert model.predict_proba(rng.normal(size=(200, 10))).max() < 0.9
+
+
+@pytest.mark.parametrize("estimator", [SparseGPRegressor, ExactGPRegressor])
+def test_exact_targets_of_few_rows_have_little_noise(estimator):
+    """A deviation of .001 is known to a factor of two, and error bars are not those of a floor."""
+    X, y, X_new, y_new = few_rows("low noise", 80, 1, seed=0)
+    model = estimator(random_state=0).fit(X, y)
+    mean, std = model.predict(X_new, return_std=True)
+    assert 0.0005 < np.median(std) < 0.002
+    assert np.sqrt(np.mean((mean - y_new) ** 2)) < 0.002
+
+
+def test_the_floor_of_the_noise_is_said_only_where_it_was_reached():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (60, 1))
+    exact = np.sin(X[:, 0])
+    at_floor = ExactGPRegressor(random_state=0).fit(X, exact).learning_report_.warnings
+    assert any("sits at its floor of 1e-08" in note for note in at_floor)
+    for y, noise in ((exact + 0.01 * rng.normal(size=60), "learn"), (exact, 1e-6)):
+        model = ExactGPRegressor(noise=noise, random_state=0).fit(X, y)
+        assert not any("floor" in note for note in model.learning_report_.warnings)

@@ -338,6 +338,8 @@ class Certificate:
         The model of value P_min, in words; None for the best of what ``over`` names.
     baseline : str
         The model of value P(0), in words.
+    unit : float
+        Size of the values where P(0) does not tell it: 1 for logarithms, whose origin is arbitrary.
     """
 
     upper_per_output: Floats
@@ -351,6 +353,7 @@ class Certificate:
     reference: str | None = None
     baseline: str = "f = 0"
     remedy: str = "scale the data so that rounding matters less"
+    unit: float = 0.0
 
     @classmethod
     def proved(
@@ -405,9 +408,10 @@ class Certificate:
     def informative(self) -> bool:
         """Whether the statement is about the model, and not about the rounding of its numbers.
 
-        False where more than half of P(0) - D is rounding, unless that is a millionth of P(0).
+        False where more than half of P(0) - D is rounding, unless that is a millionth of P(0) or of
+        ``unit``.
         """
-        known = max(0.5 * (self._gained + self.gap), _COST * abs(self._zero))
+        known = max(0.5 * (self._gained + self.gap), _COST * max(abs(self._zero), self.unit))
         return self.rounding <= known
 
     @property
@@ -445,9 +449,8 @@ class Certificate:
     @property
     def relative_gap(self) -> float:
         """2 (P - D) / (y'Wy - P - D), the gap of Smola and Bartlett (2001, SB01); 0 when y = 0."""
-        return relative_gap(
-            self.upper, self.upper - self.gap, float(self.target_norms.sum()), self.rounding
-        )
+        norm = float(self.target_norms.sum())
+        return relative_gap(self.upper, self.upper - self.gap, norm, self.rounding, self.unit)
 
     @property
     def captured(self) -> float:
@@ -475,7 +478,7 @@ class Certificate:
             "upper": self.upper_per_output,
             "lower": self.lower_per_output,
             "gap": self.upper_per_output - self.lower_per_output,
-            "relative_gap": np.array([relative_gap(*numbers) for numbers in bounds]),
+            "relative_gap": np.array([relative_gap(*numbers, self.unit) for numbers in bounds]),
         }
 
     @property
@@ -503,7 +506,7 @@ class Certificate:
     @property
     def _negligible(self) -> float:
         """Differences of values up to this are rounding."""
-        return negligible(float(self.target_norms.sum()), self.rounding)
+        return negligible(float(self.target_norms.sum()), self.rounding, self.unit)
 
     def __str__(self) -> str:
         if not self.informative:
@@ -590,20 +593,22 @@ class CertificatePath:
         return np.array([one.relative_gap for one in self.certificates])
 
 
-def negligible(target_norm: float, rounding: float) -> float:
+def negligible(target_norm: float, rounding: float, unit: float = 0.0) -> float:
     """Differences of values up to this are rounding: what is known of it, if it is little."""
-    size = abs(target_norm)
+    size = max(abs(target_norm), unit)
     return max(_ROUNDING * size, 2.0 * rounding if rounding <= _LITTLE * size else 0.0)
 
 
-def relative_gap(upper: float, lower: float, target_norm: float, rounding: float = 0.0) -> float:
+def relative_gap(
+    upper: float, lower: float, target_norm: float, rounding: float = 0.0, unit: float = 0.0
+) -> float:
     """2 (P - D) / (y'Wy - P - D), which is SB01's gap(); 0 when there is none, and when y = 0.
 
     A gap that is rounding, as known or that of y'Wy, counts as 0: where f = 0 is best the quotient
     would be 0/0.
     """
     gap = upper - lower
-    if gap <= negligible(target_norm, rounding):
+    if gap <= negligible(target_norm, rounding, unit):
         return 0.0
     scale = target_norm - upper - lower
     if scale > 0:

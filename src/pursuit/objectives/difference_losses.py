@@ -24,6 +24,7 @@ class SquaredRows(RowLoss):
 
     most_curved = 2.0
     rounding = _FEW
+    of_difference = True
     piecewise_quadratic = True
 
     def value(self, f: Floats, y: Floats) -> Floats:
@@ -59,6 +60,7 @@ class HuberRows(RowLoss):
 
     most_curved = 1.0
     rounding = _FEW
+    of_difference = True
     piecewise_quadratic = True
 
     def __post_init__(self) -> None:
@@ -108,6 +110,7 @@ class PinballRows(RowLoss):
 
     most_curved = np.inf
     rounding = _FEW
+    of_difference = True
     kinked = True
 
     def __post_init__(self) -> None:
@@ -176,6 +179,7 @@ class ExpectileRows(RowLoss):
     level: float
 
     rounding = _FEW
+    of_difference = True
     piecewise_quadratic = True
 
     def __post_init__(self) -> None:
@@ -223,6 +227,7 @@ class SquaredEpsilonInsensitive(RowLoss):
 
     most_curved = 2.0
     rounding = _FEW
+    of_difference = True
     piecewise_quadratic = True
 
     def value(self, f: Floats, y: Floats) -> Floats:

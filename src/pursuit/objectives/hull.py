@@ -107,7 +107,7 @@ class HullObjective:
         self.numbers: list[int] = [START if first is None else first]
         self.weights = np.ones(1)
         self.value = loss.value(self.point)
-        self.start_value = self.value
+        self.start_value, self.unit = self.value, loss.unit
         self._columns = [self.point.copy()] if step == "corrective" else []
         self.n_steps = 0
         self._state: tuple[Floats, Indices, Floats] | None = None

@@ -7,6 +7,7 @@ more than a constructor.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,8 +31,10 @@ class HullLoss(ABC):
     A loss of your own defines :meth:`value`, :meth:`gradient` and :meth:`curvature`. Override
     :meth:`slope` where a second derivative is cheap, which saves evaluations in line searches, and
     :meth:`second` where f is a sum over rows with few pieces, so that corrective steps can be
-    Newton's.
+    Newton's. ``unit`` is 1 where f is a logarithm, so that f = 0 does not mean that f is small.
     """
+
+    unit: ClassVar[float] = 0.0
 
     @abstractmethod
     def value(self, v: Floats) -> float:
@@ -254,6 +257,8 @@ class LogExpLoss(MeanLoss):
         Weights of the rows.
     """
 
+    unit = 1.0
+
     def __init__(
         self, y: ArrayLike, scale: float = 1.0, sample_weight: ArrayLike | None = None
     ) -> None:
@@ -338,6 +343,8 @@ class NegativeLogLikelihood(HullLoss):
     sample_weight : array of shape (n_rows,), optional
         Weights of the rows.
     """
+
+    unit = 1.0
 
     def __init__(self, n_rows: int, sample_weight: ArrayLike | None = None) -> None:
         self.weights = mean_weights(n_rows, sample_weight)

@@ -27,7 +27,9 @@ and it should define, where it differs from what is inherited,
   is a formula;
 - ``piecewise_quadratic = True``, where Newton's method ends after finitely many steps;
 - ``kinked = True``, where ℓ consists of two straight lines that meet at f = y, so that Newton's
-  method cannot be used.
+  method cannot be used;
+- ``of_difference = True``, where ℓ depends on y - f alone, so that an intercept may be taken from
+  the targets in place of being added to predictions.
 
 `pursuit.testing.check_loss` checks all of it.
 
@@ -61,6 +63,7 @@ class RowLoss(ABC):
     most_curved: float
     piecewise_quadratic: ClassVar[bool] = False
     kinked: ClassVar[bool] = False
+    of_difference: ClassVar[bool] = False
     rounding: ClassVar[float] = 64.0 * UNIT
     """Share of the sizes of their terms to which ℓ and its conjugate are computed: a dozen
     operations and elementary functions, each of these to 4 units in the last place."""

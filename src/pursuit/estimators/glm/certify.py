@@ -8,7 +8,7 @@ point, hence a lower bound, and a function, hence an upper bound on the minimum 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -77,6 +77,7 @@ def glm_certificate(
     meter : CostMeter, optional
         Counts the passes over the kernel matrix.
     """
+    problem, function = seen_from_intercepts(problem, function)
     known = function.arithmetic
     lower, product = exact_lower_bound(problem, known, dual, meter)
     plain = proved(problem, function, lower, EXACT_PASS)
@@ -101,6 +102,29 @@ def glm_certificate(
         found.append(search.improved(total, lower[j], upper[j], negligible))
     lowers, leasts = (joined(bounds) for bounds in zip(*found, strict=True))
     return proved(problem, function, lowers, EXACT_PASS, leasts), product
+
+
+def seen_from_intercepts(
+    problem: GLMProblem, function: StoredFunction
+) -> tuple[GLMProblem, StoredFunction]:
+    """The same problem with y - b for y, and with 0 for b, where that is exact.
+
+    Losses of y - f - b do not change, and neither does the minimum over all intercepts. Targets far
+    from zero would cost digits: those of y'a as well as those of f + b.
+    """
+    targets, shifts = problem.targets.copy(), np.array(function.shifts, dtype=np.float64)
+    for j, loss in enumerate(problem.losses):
+        moved = targets[:, j] - shifts[j]
+        if loss.of_difference and _exact_difference(targets[:, j], shifts[j], moved):
+            targets[:, j], shifts[j] = moved, 0.0
+    return replace(problem, targets=targets), replace(function, shifts=shifts)
+
+
+def _exact_difference(a: Floats, b: float, difference: Floats) -> bool:
+    """Whether all a - b are without rounding: Knuth's error of a sum is zero."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        part = difference - a
+        return bool(np.all((a - (difference - part)) - (b + part) == 0.0))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pursuit.estimators.gp.stages import (
 )
 from pursuit.estimators.span.features import Span, SpanFeatures
 from pursuit.greedy import Problem, SpanFit
-from pursuit.linalg import SpanSolution, Workers, invert_lower
+from pursuit.linalg import EPS, SpanSolution, Workers, invert_lower
 from pursuit.objectives import LogisticRows, RowLoss
 from pursuit.rows import draw_rows
 from pursuit.solvers import newton
@@ -34,6 +34,8 @@ _NOTHING = 1e-3
 """Evidence a row below which a larger or smaller scale is not worth a further step."""
 _ROUGHLY = 1e-7
 _LOGISTIC = LogisticRows()
+_ROUNDINGS = 8.0
+"""The rounding of V'DV is taken to be n times this many units of its largest diagonal entry."""
 
 
 @dataclass(frozen=True)
@@ -149,9 +151,9 @@ def fit_laplace(
     factors = np.empty((targets.shape[1], n, n))
     for column, bend in enumerate(bends.T):
         curved = _weighted_gram(features, n, bend, workers)
-        factors[column] = SpanSolution.from_whitened(
-            curved, curved, np.zeros((n, 0)), 1.0 / scale
-        ).L
+        # A ridge below the rounding of V'DV would not make it definite.
+        ridge = max(1.0 / scale, _ROUNDINGS * n * EPS * float(np.diag(curved).max(initial=0.0)))
+        factors[column] = SpanSolution.from_whitened(curved, curved, np.zeros((n, 0)), ridge).L
     logs = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1) + 0.5 * n * np.log(scale)
     return LaplaceFit(scale, found.coefficients, factors, -found.value - logs, found.converged)
 

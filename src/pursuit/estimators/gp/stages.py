@@ -96,6 +96,9 @@ _LIGHT = 0.1
 _DENSE_FEATURES = 4096
 _CLASS_FLOOR = 0.01
 """Least noise of a regression on ±1, which is exact and yet no function of the rows."""
+_FEW_FLOOR = 1e-8
+"""Least noise that is learned from few distinct rows, as a part of the targets' mean square: their
+kernel matrix is factored whole, so that less noise than usual does no harm."""
 
 
 def evidence_options(optimizer: str | Evidence | None) -> Evidence:
@@ -207,9 +210,7 @@ def learn(
     if is_search(kernel):
         judges = _judges(sample, rows, workers)
         return search_kernel(data, judges, known, deviations, power, noise, **search)
-    # A row of weight 3 is three rows; weights below 1 do not make rows few.
-    counted = max(float(sample.n_rows), float(sample.weights.sum()))
-    if kernel is None and not known.levels and are_few(counted, len(deviations)):
+    if _learns_from_few(kernel, known, sample, len(deviations)):
         scales = first_scales(deviations, known)
         return learn_few(data, scales, power, noise, classes=classes, **search)
     if kernel is None and classes and not known.levels:
@@ -222,6 +223,20 @@ def learn(
     else:
         learned = learn_given(data, expanded(core), noise, **search)
     return learn_pairs(data, learned, noise, late)
+
+
+def _learns_from_few(kernel: Any, known: ColumnNames, sample: Sample, n_features: int) -> bool:
+    """Whether the rows are few, and nothing is given that would be learned in another way."""
+    # A row of weight 3 is three rows; weights below 1 do not make rows few.
+    counted = max(float(sample.n_rows), float(sample.weights.sum()))
+    return kernel is None and not known.levels and are_few(counted, n_features)
+
+
+def _has_copies(sample: Sample) -> bool:
+    """Whether a row comes more than once. Copies agree, so they would be taken for exact targets."""
+    items = sample.rows.take(np.arange(sample.n_rows))
+    totals = np.bincount(row_groups([items], sample.n_rows), weights=sample.weights)
+    return bool(totals.max(initial=0.0) > 1.0)
 
 
 def _refuse_growth(kernel: Any) -> None:
@@ -361,6 +376,8 @@ def _learn_or_take(
     deviations = feature_deviations(sample, rng) if numeric or kernel is None else None
     units = None if deviations is None else or_one(deviations)
     floor = _CLASS_FLOOR if classes else NOISE_FLOOR
+    if not classes and width is not None and _learns_from_few(kernel, known, sample, width):
+        floor = NOISE_FLOOR if _has_copies(sample) else _FEW_FLOOR
     given = noise_range(kernel, given_noise, power, floor)
     kept = why_kept(estimator.optimizer, kernel, width, power)
     learns = not kept
@@ -386,7 +403,7 @@ def _learn_or_take(
         kernel, noise = learned.kernel, learned.noise
         family, stages, path = learned.family, learned.stages, learned.path
         factor = learned.factor
-        notes += [] if classes else _floor_warnings(noise, power)
+        notes += [] if classes or given.fixed else _floor_warnings(noise / factor, given.low, power)
         notes += (
             ["max_time or Ctrl-C ended the learning of kernel and noise early"] if late() else []
         )
@@ -487,12 +504,12 @@ def _id_warnings(known: ColumnNames, n_rows: int) -> list[str]:
     ]
 
 
-def _floor_warnings(noise: float, power: float) -> list[str]:
+def _floor_warnings(noise: float, least: float, power: float) -> list[str]:
     """A note if the noise lies at its floor."""
-    if noise > NOISE_FLOOR * power * 1.01:
+    if noise > 1.01 * least:
         return []
     return [
-        f"the noise sits at its floor of {NOISE_FLOOR:g} of the targets' variance: give noise= a "
+        f"the noise sits at its floor of {least / power:g} of the targets' variance: give noise= a "
         "smaller number if the targets are that exact"
     ]
 

@@ -811,6 +811,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
             trivial=-np.inf,
             over=f"the mixtures of fixed atoms at {where}",
             baseline="the first component alone",
+            unit=1.0,
             remedy="components are too narrow for float64: raise reg_covar, or centre the features",
         )
 

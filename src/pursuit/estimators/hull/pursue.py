@@ -47,6 +47,7 @@ def certify_hull(objective: HullObjective) -> Certificate:
         trivial=-np.inf,
         over="the hull",
         baseline="the starting point",
+        unit=objective.unit,
     )
 
 
