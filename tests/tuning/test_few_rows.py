@@ -171,3 +171,14 @@ def test_the_floor_of_the_noise_is_said_only_where_it_was_reached():
     for y, noise in ((exact + 0.01 * rng.normal(size=60), "learn"), (exact, 1e-6)):
         model = ExactGPRegressor(noise=noise, random_state=0).fit(X, y)
         assert not any("floor" in note for note in model.learning_report_.warnings)
+
+
+def test_copies_do_not_pass_for_exact_targets():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (60, 1))
+    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=60)
+    w = rng.integers(1, 4, 60)
+    weighted = SparseGPRegressor(random_state=0).fit(X, y, w)
+    copies = SparseGPRegressor(random_state=0).fit(np.repeat(X, w, axis=0), np.repeat(y, w))
+    assert weighted.noise_ == pytest.approx(copies.noise_, rel=1e-6)
+    assert weighted.noise_ >= 1e-4

@@ -233,7 +233,7 @@ def _learns_from_few(kernel: Any, known: ColumnNames, sample: Sample, n_features
 
 
 def _has_copies(sample: Sample) -> bool:
-    """Whether a row comes more than once. Copies agree, so they would be taken for exact targets."""
+    """Whether a row comes more than once: copies agree, and would pass for exact targets."""
     items = sample.rows.take(np.arange(sample.n_rows))
     totals = np.bincount(row_groups([items], sample.n_rows), weights=sample.weights)
     return bool(totals.max(initial=0.0) > 1.0)
