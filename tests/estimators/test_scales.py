@@ -137,6 +137,14 @@ def test_predictions_that_overflow_name_the_rows(data):
         model.predict(1e120 * X)
 
 
+@pytest.mark.parametrize("model", [SparseGPRegressor, FullScaleGPRegressor])
+def test_further_targets_far_beyond_the_fitted_ones_are_refused_by_name(data, model):
+    X, y = data
+    fitted = model(kernel="rbf", optimizer=None, noise=0.1, random_state=0).fit(X, 1e-200 * y)
+    with pytest.raises(ValueError, match=r"y is up to .* deviations of the targets of fit"):
+        fitted.partial_fit(X, y)
+
+
 def test_functions_name_their_arguments(data):
     with pytest.raises(ValueError, match=r"leaves the range of float64.*H of|^H "):
         minimize_quadratic(1e200 * np.eye(3), 1e200 * np.ones(3), n_terms=2)

@@ -30,6 +30,7 @@ from pursuit.estimators.scales import (
     ANY_SIZE,
     LARGEST,
     SMALLEST,
+    ScaleError,
     binary_sizes,
     check_scale,
 )
@@ -714,8 +715,15 @@ class TargetScale:
         return TargetScale(self.mean[columns], self.scale[columns])
 
     def normalize(self, y: Floats) -> Floats:
-        """To zero mean and unit variance."""
-        return np.asarray((y - self.mean) / self.scale)
+        """To zero mean and unit variance of the targets that were fitted."""
+        normalized = np.asarray((y - self.mean) / self.scale)
+        farthest = float(np.nanmax(np.abs(normalized), initial=0.0))
+        if farthest > LARGEST:
+            raise ScaleError(
+                f"y is up to {farthest:.3g} deviations of the targets of fit away from their mean, "
+                "and squares of that overflow: fit a new model to targets of this size."
+            )
+        return normalized
 
     def restore(self, y: Floats) -> Floats:
         """Back to the units of y."""
