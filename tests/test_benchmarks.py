@@ -1,0 +1,155 @@
+"""The command that runs all benchmarks unattended, and the page that is drawn from its results."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="processes are ended by group")
+
+
+@pytest.fixture(autouse=True)
+def _at_root(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+
+
+def content(name, value=1.0, at_most=2.0, skipped="", quick=False, finished="2026-01-02T03:04:05"):
+    """A result as a case writes it."""
+    from benchmarks.harness import Figure
+    from benchmarks.report import CaseResult, write_json
+
+    figures = [] if skipped else [Figure("ratio", value, "x", at_most=at_most)]
+    path = Path(f"{name}.tmp")
+    write_json(path, [CaseResult(name, figures, skipped)], quick=quick, repeat=1)
+    return json.dumps(json.loads(path.read_text()) | {"finished": f"{finished}+00:00"})
+
+
+def writing(text):
+    return f"import sys, pathlib; pathlib.Path(sys.argv[1]).write_text({text!r})"
+
+
+def commands(programs):
+    """A command for each case: a program that gets the path of the result."""
+
+    def command(name, path):
+        return [sys.executable, "-c", programs[name], str(path)]
+
+    return command
+
+
+def run(programs, folder, **options):
+    from benchmarks.unattended import run_cases
+
+    return run_cases(list(programs), folder, commands(programs), quiet=True, **options)
+
+
+def test_a_case_that_ends_badly_does_not_stop_the_others(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    programs = {
+        "raises": "raise ValueError('no such thing')",
+        "dies": "import os; os.kill(os.getpid(), 9)",
+        "silent": "",
+        "absent": writing(content("absent", skipped="kin40k is missing")),
+        "slow": writing(content("slow", value=3.0)),
+        "good": writing(content("good")),
+    }
+    outcomes = run(programs, tmp_path / "results")
+    found = {outcome.name: (outcome.verdict, outcome.reason) for outcome in outcomes}
+    assert found["raises"] == ("failed", "ValueError: no such thing")
+    assert found["dies"] == ("failed", "ended by signal SIGKILL")
+    assert found["silent"][0] == "failed"
+    assert "no result" in found["silent"][1]
+    assert found["absent"] == ("skipped", "kin40k is missing")
+    assert found["slow"] == ("missed", "ratio")
+    assert found["good"] == ("ok", "")
+    stored = sorted(path.name for path in (tmp_path / "results").iterdir())
+    assert stored == ["good.json", "slow.json"]
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[:-1]] == list(programs)
+    assert lines[-1].startswith("6 cases in ")
+    assert lines[-1].endswith("3 failed, 1 skipped, 1 missed, 1 ok")
+
+
+def test_a_case_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path):
+    child = "import pathlib, time; time.sleep(3); pathlib.Path('alive').write_text('')"
+    program = (
+        "import subprocess, sys; "
+        f"subprocess.run([sys.executable, '-c', {child!r}], cwd={str(tmp_path)!r})"
+    )
+    [outcome] = run({"hangs": program}, tmp_path / "results", longest=1.0)
+    assert (outcome.verdict, outcome.reason) == ("failed", "took longer than 1 s")
+    subprocess.run([sys.executable, "-c", "import time; time.sleep(3)"], check=True)
+    assert not (tmp_path / "alive").exists()
+
+
+def test_old_figures_stay_where_a_case_fails_or_is_skipped(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first = {"a": writing(content("a", value=1.0)), "b": writing(content("b", value=1.5))}
+    run(first, tmp_path / "results")
+    before = [(tmp_path / "results" / f"{name}.json").read_text() for name in "ab"]
+    run({"a": "raise ValueError", "b": writing(content("b", skipped="no"))}, tmp_path / "results")
+    assert before == [(tmp_path / "results" / f"{name}.json").read_text() for name in "ab"]
+
+
+def test_new_results_are_kept_and_old_ones_measured_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    texts = {
+        "old": content("old", finished="2026-01-01T00:00:00"),
+        "new": content("new", finished="2026-01-03T00:00:00"),
+    }
+    programs = {name: writing(text) for name, text in texts.items()}
+    run(programs, tmp_path / "results")
+    since = datetime(2026, 1, 2, tzinfo=UTC)
+    outcomes = run({**programs, "never": programs["old"]}, tmp_path / "results", since=since)
+    assert [outcome.verdict for outcome in outcomes] == ["ok", "kept", "failed"]
+
+
+def test_a_moment_without_a_zone_is_utc():
+    from benchmarks.unattended import moment
+
+    assert moment("2026-11-18") == datetime(2026, 11, 18, tzinfo=UTC)
+    assert moment("2026-11-18T08:00+02:00") == datetime(2026, 11, 18, 6, tzinfo=UTC)
+
+
+def test_results_hold_versions_and_the_machine(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    machine = json.loads(content("a"))["machine"]
+    for name in ("numpy", "scipy", "scikit-learn", "pursuit", "python", "cores", "features"):
+        assert machine[name]
+
+
+def page(folder):
+    spec = importlib.util.spec_from_file_location("pages", ROOT / "docs" / "make_benchmarks.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.RESULTS = folder
+    return module.tables()
+
+
+def test_the_page_shows_limits_and_says_what_was_not_measured(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "choice.json").write_text(content("choice", value=3.0))
+    (tmp_path / "kappa.json").write_text(content("kappa", quick=True))
+    tables = page(tmp_path)
+    from benchmarks.cases import CASES
+
+    overview = tables.partition("choice\n------")[0]
+    assert overview.count("   * - ") == len(CASES) + 1
+    assert overview.count("not measured yet") == len(CASES) - 1
+    assert "     - 2026-01-02\n     - 0 of 1\n" in overview
+    assert "   * - ratio\n     - 3 x\n     - at most 2\n     - MISSED\n" in tables
+    assert "kappa\n-----" not in tables
+
+
+def test_the_command_wants_names_or_all():
+    command = [sys.executable, "-m", "benchmarks"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "--all" in done.stderr
