@@ -153,3 +153,56 @@ def test_the_command_wants_names_or_all():
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
     assert "--all" in done.stderr
+
+
+def test_limits_count_operations_values_and_bytes():
+    from benchmarks import stage_limits
+    from benchmarks.stage_limits import Rates, Work
+
+    rates = Rates(flops=1e9, single_flops=2e9, values=1e8, single_values=2e8, bytes=1e10)
+    # Half of K'K takes m n² operations where a product of all of it takes 2 m n².
+    m, n, d = 1000, 50, 3
+    pairs = sum(2 * m for i in range(n) for j in range(n) if j <= i)
+    fit = stage_limits.fit(m, n, d)
+    assert fit.flops == pytest.approx(pairs + 2 * m * n * d + n**3, rel=0.03)
+    assert fit.values == m * n + n**2 / 2
+    assert rates.limit(fit) == pytest.approx(fit.flops / 1e9 + fit.values / 1e8)
+    assert rates.limit(Work(bytes=1e10, flops=1e8)) == 1.0
+    one = stage_limits.learn([(200, 1)], d)
+    assert stage_limits.learn([(200, 3), (100, 1)], d) == one * 3 + stage_limits.learn(
+        [(100, 1)], d
+    )
+    assert one.flops >= 200**3
+    steps = stage_limits.move([(64, 8)] * 5, 32, d)
+    assert steps.single_flops == 5 * (64 * 8**2 + 6 * 64 * 8 * d)
+    assert steps.single_values == 5 * 64 * 8
+    assert stage_limits.certify(m, d).values == m**2 / 2
+    assert stage_limits.choose(100, 200, 10, d).flops >= 200 * 100**2 + 100 * 10**2
+
+
+def test_a_watched_fit_is_the_same_and_its_stages_are_known():
+    import numpy as np
+
+    from benchmarks.profile_cases import least_work, watched
+    from pursuit import Evidence, SparseGPRegressor
+
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (2500, 2))
+    y = np.sin(2 * X[:, 0]) * X[:, 1] + 0.1 * rng.standard_normal(len(X))
+
+    def fitted():
+        options = Evidence(rows=100)
+        return SparseGPRegressor(n_basis=20, optimizer=options, n_jobs=1, random_state=0).fit(X, y)
+
+    with watched() as watch:
+        model = fitted()
+    np.testing.assert_array_equal(model.predict(X[:50]), fitted().predict(X[:50]))
+    assert set(watch.seconds) == set(model.learning_report_.seconds)
+    assert min(watch.seconds.values()) >= 0.0
+    [S, P], *_ = watch.sums["choose"]
+    assert len(model.basis_) <= P <= S <= len(X)
+    assert watch.sums["fit"][0] == (len(X), len(model.basis_))
+    assert f"{len(watch.steps)} steps" in model.learning_report_.moved
+    work = least_work(model, watch, *X.shape)
+    assert set(work) == set(watch.seconds)
+    assert all(part.flops > 0 for part in work.values())
