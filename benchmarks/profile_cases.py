@@ -149,9 +149,9 @@ def watched() -> Iterator[Watch]:
         watch.note_sums(sample.n_rows, len(points))
         return statistics(sample, kernel, points, **options)
 
-    def step(mover: Mover, Z: Any, batch: Any, *rest: Any) -> Any:
+    def step(mover: Mover, Z: Any, batch: Any, *rest: Any, **options: Any) -> Any:
         watch.steps.append((batch.n_rows, len(Z)))
-        return slope(mover, Z, batch, *rest)
+        return slope(mover, Z, batch, *rest, **options)
 
     with (
         patch.object(FitRun, "begin", begins),

@@ -11,7 +11,7 @@ still be saved.
 - move: a step on B rows forms K'K of half its size (Bn²), fills K and takes its slopes (6Bnd) in
   float32, and factors an n x n matrix (n³/3); three fits on J rows judge the moves (Jn²).
 - fit: one pass, mn² + 2mnd, and a factor of n columns in the order of choice (n³).
-- calibrate: features of r reserved rows, rn² + 2rnd.
+- calibrate: features of r reserved rows, and what each leaves when it is left out: 2rn² + 2rnd.
 - certify: one product with the m x m kernel matrix by its half, m²d + 2m².
 """
 
@@ -104,8 +104,8 @@ def fit(m: int, n: int, d: int) -> Work:
 
 
 def calibrate(r: int, n: int, d: int) -> Work:
-    """Features of r rows."""
-    return _sums(r, n, d)
+    """Two triangular solves for each of r rows."""
+    return _sums(r, n, d) + Work(flops=float(r) * n**2)
 
 
 def certify(m: int, d: int) -> Work:
