@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.cases import CASES
 from benchmarks.data import NotAvailableError
 from benchmarks.report import CaseResult, table, write_json
-from benchmarks.unattended import case_command, moment, run_cases
+from benchmarks.unattended import case_command, end_cases_when_ended, moment, run_cases
 
 HERE = Path(__file__).parent
 DEFAULT_JSON = HERE / "results" / "latest.json"
@@ -57,6 +57,7 @@ def _run_unattended(options: argparse.Namespace) -> int:
 
     With ``--strict`` also 1 if a target was missed.
     """
+    end_cases_when_ended()
     outcomes = run_cases(
         options.names or list(CASES),
         QUICK if options.quick else DOCS / "benchmarks",

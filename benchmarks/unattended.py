@@ -125,6 +125,11 @@ def _run(name: str, folder: Path, command: Command, quiet: bool, longest: float)
     return Outcome(name, seconds, "ok")
 
 
+def end_cases_when_ended() -> None:
+    """Let SIGTERM end this process by an exception, so that a running case is ended, too."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+
+
 def _failure(command: Sequence[str], quiet: bool, longest: float) -> str:
     """Run a command; returns why it failed, empty if it did not."""
     shown = subprocess.DEVNULL if quiet else None

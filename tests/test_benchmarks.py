@@ -3,8 +3,10 @@
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -85,7 +87,25 @@ def test_a_case_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path):
     )
     [outcome] = run({"hangs": program}, tmp_path / "results", longest=1.0)
     assert (outcome.verdict, outcome.reason) == ("failed", "took longer than 1 s")
-    subprocess.run([sys.executable, "-c", "import time; time.sleep(3)"], check=True)
+    time.sleep(4)
+    assert not (tmp_path / "alive").exists()
+
+
+def test_ending_the_command_ends_the_case_that_runs(tmp_path):
+    case = "import pathlib, time; pathlib.Path('runs').touch(); time.sleep(5); open('alive', 'w')"
+    program = (
+        "import sys; from pathlib import Path; from benchmarks import unattended as u; "
+        "u.end_cases_when_ended(); "
+        f"u.run_cases(['a'], Path('results'), lambda name, path: [sys.executable, '-c', {case!r}])"
+    )
+    own = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    process = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, env=own)
+    while not (tmp_path / "runs").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait() == 128 + signal.SIGTERM
+    time.sleep(6)
     assert not (tmp_path / "alive").exists()
 
 
@@ -177,6 +197,7 @@ def test_the_exit_code_tells_of_failures(verdict, strict, code, monkeypatch):
         return [Outcome("choice", 1.0, verdict), Outcome("pass", 1.0, "ok")]
 
     monkeypatch.setattr(command, "run_cases", run_cases)
+    monkeypatch.setattr(command, "end_cases_when_ended", lambda: None)
     monkeypatch.setattr(command.subprocess, "run", lambda *line, **options: drawn.append(line))
     options = ["benchmarks", "--all", "--quiet", *(["--strict"] if strict else [])]
     monkeypatch.setattr(sys, "argv", options)
