@@ -31,7 +31,7 @@ torture: $(VENV)/.installed-test  ## random problems against independent truths;
 	$(BIN)/python -m torture
 
 bench: $(VENV)/.installed-bench  ## time and accuracy beside other libraries
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --all --quiet
 
 lint: $(VENV)/.installed-lint  ## style, types and the import contract
 	$(BIN)/ruff check .

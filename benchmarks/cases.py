@@ -49,6 +49,7 @@ from benchmarks.lp_cases import lp_machine
 from benchmarks.matching_cases import matching_omp, matching_size
 from benchmarks.neighbor_cases import neighbors_strings, neighbors_usps
 from benchmarks.noise_cases import outliers, varying_noise
+from benchmarks.profile_cases import profile
 from benchmarks.ridge_cases import kappa
 from benchmarks.solvers import Solver, nystroem_ridge, sparse_gp, subset_gp
 from benchmarks.startup_cases import startup
@@ -267,6 +268,7 @@ CASES: dict[str, Case] = {
     "pass": statistics_pass,
     "compare-tables": compare_tables,
     "startup": startup,
+    "profile": profile,
     "choice": choice,
     "kin40k-nystroem": kin40k_nystroem,
     "protein-nystroem": protein_nystroem,

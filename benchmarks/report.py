@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
-import scipy
-import sklearn
-from threadpoolctl import threadpool_info
-
 from benchmarks.harness import Figure
+from benchmarks.machine import machine
 
 
 @dataclass
@@ -49,7 +43,7 @@ def write_json(path: Path, results: list[CaseResult], *, quick: bool, repeat: in
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "quick": quick,
         "repeat": repeat,
-        "machine": _machine(),
+        "machine": machine(),
         "cases": {
             result.name: {
                 "skipped": result.skipped,
@@ -59,18 +53,3 @@ def write_json(path: Path, results: list[CaseResult], *, quick: bool, repeat: in
         },
     }
     path.write_text(json.dumps(content, indent=2) + "\n")
-
-
-def _machine() -> dict[str, object]:
-    return {
-        "platform": platform.platform(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "scikit-learn": sklearn.__version__,
-        "threads": [
-            {key: library.get(key) for key in ("internal_api", "version", "num_threads")}
-            for library in threadpool_info()
-        ],
-    }

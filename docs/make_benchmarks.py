@@ -1,11 +1,11 @@
 """Turn results of the benchmarks into the tables of the page on benchmarks.
 
-Run from the root of the repository, after ``make bench``, or after some of its cases:
+Run from the root of the repository; ``python -m benchmarks --all`` does it at its end:
 
-    python -m benchmarks NAME ... --json docs/benchmarks/NAME.json
     python docs/make_benchmarks.py
 
 Every JSON file in docs/benchmarks is read. Of a case that is in several, the latest is shown.
+Results of quick runs are not shown.
 """
 
 import json
@@ -16,6 +16,18 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 RESULTS = DOCS / "benchmarks"
 TABLES = RESULTS / "tables.inc"
+PACKAGES = {
+    "numpy": "NumPy",
+    "scipy": "SciPy",
+    "scikit-learn": "scikit-learn",
+    "pursuit": "pursuit",
+    "torch": "PyTorch",
+    "gpytorch": "GPyTorch",
+    "lightgbm": "LightGBM",
+    "pyarrow": "pyarrow",
+    "dask": "dask",
+}
+"""Whose versions are shown, and what they are called."""
 
 
 def about():
@@ -49,35 +61,71 @@ def target(figure):
     return ", ".join(f"{words} {limit:.4g}" for limit, words in limits if limit is not None)
 
 
-def section(name, sentence, figures, run):
+def circumstances(run):
+    """When, where and with what a case was measured, in a sentence."""
     machine = run["machine"]
     rounds = "one round" if run["repeat"] == 1 else f"best of {run['repeat']} rounds"
+    cores = f"{machine['cores']} cores"
+    if machine.get("processor"):
+        cores += f" ({machine['processor']})"
+    if machine.get("memory"):
+        cores += f", {machine['memory'] / 1e9:.0f} GB"
+    versions = [f"Python {machine['python']}"]
+    versions += [f"{title} {machine[name]}" for name, title in PACKAGES.items() if name in machine]
+    return f"{run['finished'][:10]}, {rounds}, {cores}, {', '.join(versions)}."
+
+
+def verdicts(figures):
+    """How many targets were met, in words."""
+    found = [figure["verdict"] for figure in figures if figure["verdict"]]
+    return f"{found.count('ok')} of {len(found)}" if found else "none set"
+
+
+def overview(sentences, found):
+    """Every case in a line: what it measures, when it was measured, how many targets were met."""
+    rows = [("case", "what it measures", "measured", "targets met")]
+    for name, sentence in sentences.items():
+        if name in found:
+            figures, run = found[name]
+            rows.append((f"`{name}`_", escaped(sentence), run["finished"][:10], verdicts(figures)))
+        else:
+            rows.append((name, escaped(sentence), "not measured yet", ""))
+    return "\n".join([*list_table(rows, "22 48 16 14", "overview"), ""])
+
+
+def list_table(rows, widths, kind):
+    """Lines of a table whose first row is its head."""
+    lines = [
+        ".. list-table::",
+        "   :header-rows: 1",
+        f"   :class: {kind}",
+        f"   :widths: {widths}",
+        "",
+    ]
+    for row in rows:
+        lines += [f"   {'*' if not i else ' '} - {cell}".rstrip() for i, cell in enumerate(row)]
+    return lines
+
+
+def section(name, sentence, figures, run):
     lines = [
         name,
         "-" * len(name),
         "",
         escaped(sentence),
         "",
-        f"*{run['finished'][:10]}, {rounds}, {machine['cores']} cores, Python {machine['python']}, "
-        f"NumPy {machine['numpy']}, scikit-learn {machine['scikit-learn']}.*",
-        "",
-        ".. list-table::",
-        "   :header-rows: 1",
-        "   :class: figures",
-        "   :widths: 58 18 16 8",
+        f"*{escaped(circumstances(run))}*",
         "",
     ]
     rows = [("figure", "value", "target", "")]
     for figure in figures:
         value = f"{figure['value']:.4g} {figure['unit']}".rstrip()
         rows.append((escaped(figure["name"]), value, target(figure), figure["verdict"]))
-    for row in rows:
-        lines += [f"   {'*' if not i else ' '} - {cell}".rstrip() for i, cell in enumerate(row)]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, *list_table(rows, "58 18 16 8", "figures"), ""])
 
 
 def tables():
-    """All sections, one a case."""
+    """An overview of all cases, then a section for each that was measured."""
     sentences, found = about(), newest()
     parts = [
         section(name, sentence, *found[name])
@@ -85,7 +133,7 @@ def tables():
         if name in found
     ]
     head = ".. Written by make_benchmarks.py.\n"
-    return "\n".join([head, *parts])
+    return "\n".join([head, overview(sentences, found), *parts])
 
 
 if __name__ == "__main__":

@@ -58,10 +58,19 @@ def test_blas_has_one_thread_inside_and_its_own_number_outside():
 
 @pytest.mark.parametrize(
     ("n_jobs", "threads"),
-    [(1, 1), (5, 5), (-1, os.cpu_count()), (-1 - os.cpu_count(), 1), (-1000, 1)],
+    [(1, 1), (5, 5), (-1, 4), (-2, 3), (-4, 1), (-5, 1), (-1000, 1)],
 )
-def test_number_of_threads(n_jobs, threads):
+def test_number_of_threads(n_jobs, threads, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 2, 4, 6}, raising=False)
     assert resolve_n_jobs(n_jobs) == threads
+
+
+def test_a_system_without_affinity_offers_all_cores(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    assert resolve_n_jobs(-1) == 6
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert resolve_n_jobs(-1) == 1
 
 
 def test_no_number_is_what_blas_would_use():

@@ -41,8 +41,15 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
     if n_jobs == 0:
         raise ValueError("n_jobs must not be 0: use None, a positive number, or -1 for all cores.")
     if n_jobs < 0:
-        return max(1, (os.cpu_count() or 1) + 1 + n_jobs)
+        return max(1, _cores() + 1 + n_jobs)
     return n_jobs
+
+
+def _cores() -> int:
+    """Cores that this process may use: a batch system may have given it some of them only."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class _Hold:
