@@ -188,9 +188,9 @@ def _is_satisfied_by(constraint: Any, value: Any) -> bool:
     if constraint is None:
         return value is None
     if constraint is callable:
-        return callable(value)
+        return bool(callable(value))
     if isinstance(constraint, type):
-        return bool(isinstance(value, constraint))
+        return isinstance(value, constraint)
     return bool(constraint.is_satisfied_by(value))
 
 
