@@ -7,6 +7,7 @@ values are the levels of a category.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
@@ -64,7 +65,13 @@ class Columns:
         """Those of X, None if it is an array of numbers or no table."""
         if hasattr(X, "columns") and hasattr(X, "dtypes"):
             labels = list(X.columns)
-            return cls._told(labels, lambda j: np.asarray(X[labels[j]]), list(X.dtypes))
+            # Two columns of one name are a table: each is then looked at by its position.
+            twice = {label for label, n in Counter(labels).items() if n > 1}
+            return cls._told(
+                labels,
+                lambda j: np.asarray(X.iloc[:, j] if labels[j] in twice else X[labels[j]]),
+                list(X.dtypes),
+            )
         if isinstance(X, list | tuple) and any(_has_text(row) for row in X):
             if len({len(row) if isinstance(row, list | tuple) else 0 for row in X}) > 1:
                 return None

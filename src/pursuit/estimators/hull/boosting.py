@@ -436,7 +436,7 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
     """Boosting over the convex hull of weak learners, with a certificate and a margin bound.
 
     Minimises ln mean exp(-A y v(x)), or another loss, over votes v = Σ_j w_j p_j, w ≥ 0, Σw ≤ 1, of
-    weak learners p with values in [-1, 1], by Algorithm 2.1 of Zhang (2002), "Z02". The scale A
+    weak learners p with values in [-1, 1], by Algorithm 2.1 of Zhang (2002a), "Z02". The scale A
     limits how sure the vote may become: a small one resists wrong labels, a large one hardly
     constrains. Because the hull is bounded, the minimum is finite also for data that can be
     separated.

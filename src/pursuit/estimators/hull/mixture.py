@@ -387,7 +387,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
     beyond, it searches those at 5,000 rows drawn anew.
 
     With ``refine=False`` components stay as they are, and only their weights change: this is
-    Algorithm 2.1 of Zhang (2002), "Z02", as published, with its rate.
+    Algorithm 2.1 of Zhang (2002a), "Z02", as published, with its rate.
 
     Parameters
     ----------
