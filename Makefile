@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+LOWEST := .venv-lowest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test verify torture bench lint docs clean
+.PHONY: help demo test lowest coverage verify torture bench lint docs dist clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -14,13 +15,20 @@ demo: $(VENV)/.installed-all  ## fit a sparse Gaussian process to 100 000 rows, 
 
 # Two workers share two cores: one BLAS thread each. Each begins with one half of the tests, in
 # order, so that what a file fits once for its tests is seldom fitted by both.
-test verify: export OMP_NUM_THREADS := 1
-test verify: export OPENBLAS_NUM_THREADS := 1
+test lowest coverage verify: export OMP_NUM_THREADS := 1
+test lowest coverage verify: export OPENBLAS_NUM_THREADS := 1
 # What one worker has compiled the other need not compile again.
-test verify: export PYTHONDONTWRITEBYTECODE :=
+test lowest coverage verify: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(VENV)/.installed-test  ## every invariant at reduced size, under ten minutes
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# Old packages call what newer ones that they need in turn have deprecated.
+lowest: $(LOWEST)/.installed  ## the same with the lowest version that pyproject.toml allows of each package
+	$(LOWEST)/bin/python -m pytest -n 2 --dist worksteal -W ignore::DeprecationWarning
+
+coverage: $(VENV)/.installed-test  ## the same, and which lines of the package no test runs
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term --cov-report=xml --cov-fail-under=95
 
 verify: $(VENV)/.installed-test  ## the same tests with larger sizes, under forty minutes
 	$(BIN)/python -m pytest -n 2 --dist worksteal --verify
@@ -43,8 +51,13 @@ docs: $(VENV)/.installed-docs  ## documentation into docs/_build/html; warnings 
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python docs/check_links.py docs/_build/html
 
-clean:  ## remove .venv, caches and everything built
-	rm -rf $(VENV) build dist docs/_build docs/auto_examples docs/generated
+dist: $(VENV)/.installed-dist  ## source distribution and wheel into dist, checked as the package index checks them
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+
+clean:  ## remove environments, caches and everything built
+	rm -rf $(VENV) $(LOWEST) .coverage coverage.xml build dist docs/_build docs/auto_examples docs/generated
 	rm -rf .torture .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 # pip is the last thing `venv` installs: where it is, the environment is complete.
@@ -55,6 +68,14 @@ $(BIN)/pip:
 
 $(VENV)/.installed-%: pyproject.toml | $(BIN)/pip
 	$(BIN)/python -m pip install --quiet --editable ".[$*]"
+	@touch $@
+
+# pyproject.toml is the one place where lowest versions are written.
+$(LOWEST)/.installed: pyproject.toml tools/lowest_versions.py
+	$(PYTHON) -m venv $(LOWEST)
+	$(PYTHON) tools/lowest_versions.py test > $(LOWEST)/requirements.txt
+	$(LOWEST)/bin/python -m pip install --quiet --requirement $(LOWEST)/requirements.txt
+	$(LOWEST)/bin/python -m pip install --quiet --no-deps --editable .
 	@touch $@
 
 $(VENV)/.installed-bench: pyproject.toml benchmarks/requirements.txt | $(BIN)/pip

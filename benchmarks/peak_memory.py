@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import sys
 from pathlib import Path
 
@@ -39,7 +38,7 @@ def main() -> None:
 def reset_peak() -> int:
     """Bring the recorded peak down to what is in use now, where the system can; return it."""
     try:
-        _CLEAR_REFS.write_text(_RESET_PEAK)
+        _CLEAR_REFS.write_text(_RESET_PEAK, encoding="utf-8")
     except OSError:
         print("cannot reset the peak: the figure may be too small", file=sys.stderr)
     return peak()
@@ -48,9 +47,11 @@ def reset_peak() -> int:
 def peak() -> int:
     """Peak resident bytes of this process so far, or since the last reset."""
     if _STATUS.exists():
-        for line in _STATUS.read_text().splitlines():
+        for line in _STATUS.read_text(encoding="utf-8").splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
+    import resource  # Windows has none
+
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * 1024
 

@@ -52,4 +52,4 @@ def write_json(path: Path, results: list[CaseResult], *, quick: bool, repeat: in
             for result in results
         },
     }
-    path.write_text(json.dumps(content, indent=2) + "\n")
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

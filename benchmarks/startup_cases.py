@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 
@@ -49,6 +48,8 @@ def _import_seconds(statement: str, rounds: int) -> float:
 
 def _child_seconds(command: list[str], environment: dict[str, str]) -> float:
     """User and system CPU seconds of a process and its children."""
+    import resource  # Windows has none
+
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, env=os.environ | environment, check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

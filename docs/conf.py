@@ -56,7 +56,9 @@ html_theme_options = {
     "footer_end": [],
 }
 # Pages without pages below them have nothing to list beside the text.
-PLAIN_PAGES = "index getting_started choose benchmarks install architecture references changelog"
+PLAIN_PAGES = (
+    "index getting_started choose benchmarks install architecture references deprecation changelog"
+)
 html_sidebars = {page: [] for page in PLAIN_PAGES.split()}
 
 

@@ -63,6 +63,7 @@ ROOMS = {
     "metrics": "scores of distributions",
     "rounding": "bounds on errors",
     "limits": "sizes of work",
+    "_sklearn": "private names",
     "_types": "array types",
     "printed": "names",
 }

@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
-from sklearn.utils.validation import _check_sample_weight, check_array
+from sklearn.utils.validation import check_array
 
+from pursuit._sklearn import check_sample_weight
 from pursuit._types import Floats
 
 __all__ = [
@@ -620,7 +621,7 @@ def _columns(
 
 def _weights(sample_weight: ArrayLike | None, rows: int) -> Floats:
     """Weights of the rows; ones when None."""
-    weights: Floats = _check_sample_weight(
+    weights: Floats = check_sample_weight(
         sample_weight, np.empty((rows, 1)), dtype=np.float64, ensure_non_negative=True
     )
     if not weights.sum() > 0.0:

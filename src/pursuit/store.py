@@ -441,8 +441,10 @@ def _remove_unlocked(folder: str | os.PathLike[str], is_wanted: Callable[[str], 
     with os.scandir(folder) as entries:
         abandoned = [entry.path for entry in entries if is_wanted(entry.name)]
     for path in abandoned:
-        with contextlib.suppress(OSError), open(path, "rb") as file:
-            _lock(file)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as held:
+            # Windows refuses to remove a file that anybody has open: that is its lock.
+            if fcntl is not None:
+                _lock(held.enter_context(open(path, "rb")))
             os.unlink(path)
 
 

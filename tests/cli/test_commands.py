@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 
 import numpy as np
@@ -54,7 +55,7 @@ def houses(tmp_path_factory):
         )
     names = ["area", "city", "built", "garden", "price", "kind"]
     for name, gaps in (("houses.csv", 0), ("gaps.csv", 7)):
-        with open(folder / name, "w", newline="") as file:
+        with open(folder / name, "w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(names)
             for i, row in enumerate(rows):
@@ -326,7 +327,7 @@ def test_help_names_every_command():
 def test_completion_is_offered():
     environment = {**os.environ, "_PURSUIT_COMPLETE": "complete_bash", "COMP_WORDS": "pursuit in"}
     done = subprocess.run(
-        [os.path.join(os.path.dirname(sys.executable), "pursuit")],
+        [os.path.join(sysconfig.get_path("scripts"), "pursuit")],
         env={**environment, "COMP_CWORD": "1"},
         capture_output=True,
         text=True,
@@ -367,7 +368,7 @@ def lines(separator=",", n=30, **more):
 
 
 def test_what_is_read_is_never_replaced(houses, model, tmp_path):
-    table = written(tmp_path / "t.csv", (houses / "houses.csv").read_text())
+    table = written(tmp_path / "t.csv", (houses / "houses.csv").read_text(encoding="utf-8"))
     link = tmp_path / "link.csv"
     link.symlink_to(table)
     before = {path: path.read_bytes() for path in (table, model)}
@@ -385,7 +386,7 @@ def test_what_is_read_is_never_replaced(houses, model, tmp_path):
 def test_the_demo_replaces_nothing_of_yours(tmp_path):
     mine = written(tmp_path / "new.csv", "x,y\n1,2\n")
     assert "new.csv exists: add --force to replace it" in refused("demo", tmp_path)
-    assert mine.read_text() == "x,y\n1,2\n"
+    assert mine.read_text(encoding="utf-8") == "x,y\n1,2\n"
     assert [path.name for path in tmp_path.iterdir()] == ["new.csv"]
 
 
@@ -410,7 +411,7 @@ def test_the_demo_runs_every_command_and_compares(tmp_path, monkeypatch):
 
 
 def test_rows_without_a_target_do_not_judge(houses, model, tmp_path):
-    header, *rows = (houses / "houses.csv").read_text().splitlines()
+    header, *rows = (houses / "houses.csv").read_text(encoding="utf-8").splitlines()
     place = header.split(",").index("price")
 
     def without(row):
@@ -455,7 +456,7 @@ def test_ctrl_c_leaves_the_model_so_far(houses, model, tmp_path, monkeypatch):
     assert pursuit.load(path).target_.name == "price"
     assert run("predict", path, houses / "houses.csv", "-o", out).exit_code == 0
     expected = run("predict", model, houses / "houses.csv", "-o", "-").stdout
-    assert out.read_text() == expected
+    assert out.read_text(encoding="utf-8") == expected
 
 
 def test_fit_tells_what_was_cut_short(tmp_path):
@@ -481,7 +482,7 @@ def test_an_output_is_written_whole_or_not_at_all(houses, model, tmp_path, monke
     pa.csv.write_csv(with_prediction, tmp_path / "n.csv")
     words = ["predict", model, tmp_path / "n.csv", "--with-input", "-o", out, "--force"]
     assert "has a column 'prediction' itself: leave out --with-input" in refused(*words)
-    assert out.read_text() == "before"
+    assert out.read_text(encoding="utf-8") == "before"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["n.csv", "out.csv"]
     pa.csv.write_csv(with_prediction.slice(0, 0), tmp_path / "n.csv")
     assert "has no rows to predict" in refused(*words)

@@ -72,12 +72,12 @@ def test_the_report(done, command):
     assert found.exit_code == 0
     page = folder / "report.html"
     assert found.stdout.strip() == str(page)
-    assert page.read_text().count("<section") == 2
+    assert page.read_text(encoding="utf-8").count("<section") == 2
     assert command("report", "--results", folder).exit_code == 2
     assert command("report", "--results", folder, "--force").exit_code == 0
     other = folder / "other.html"
     assert command("report", "--results", folder, "--output", other).exit_code == 0
-    assert other.read_text() == page.read_text()
+    assert other.read_text(encoding="utf-8") == page.read_text(encoding="utf-8")
 
 
 def test_a_folder_that_takes_no_files(command, tmp_path):

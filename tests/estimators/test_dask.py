@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -320,9 +321,11 @@ def cluster():
     """A cluster with one worker of one thread, closed in the end."""
     distributed = pytest.importorskip("distributed", reason="distributed is not installed")
     # Workers are forked from a process that has imported what they need, which saves time.
-    fork = {"distributed.worker.multiprocessing-method": "forkserver"}
-    with dask.config.set(fork):
-        distributed.utils.get_mp_context().set_forkserver_preload(["distributed", "pursuit"])
+    method = "spawn" if sys.platform == "win32" else "forkserver"
+    fork = {"distributed.worker.multiprocessing-method": method}
+    if method == "forkserver":
+        with dask.config.set(fork):
+            distributed.utils.get_mp_context().set_forkserver_preload(["distributed", "pursuit"])
     with (
         dask.config.set(fork),
         distributed.LocalCluster(
@@ -426,7 +429,7 @@ def test_one_two_and_four_workers_and_one_that_is_killed_give_one_model(task, wo
     murder.start()
     models["killed"] = fit(rows, targets)
     murder.join()
-    victim = int((tmp_path / "process").read_text())
+    victim = int((tmp_path / "process").read_text(encoding="utf-8"))
     assert victim in pids
     assert victim not in workers(4)
     for model in models.values():
@@ -438,6 +441,7 @@ def test_one_two_and_four_workers_and_one_that_is_killed_give_one_model(task, wo
 
 
 def kill_when_written(path):
-    while not path.exists() or not path.read_text():
+    while not path.exists() or not path.read_text(encoding="utf-8"):
         time.sleep(0.01)
-    os.kill(int(path.read_text()), signal.SIGKILL)
+    # Windows has one way of killing, whatever the signal.
+    os.kill(int(path.read_text(encoding="utf-8")), getattr(signal, "SIGKILL", signal.SIGTERM))

@@ -1,6 +1,5 @@
 """Full-scale classification against dense formulas and explicit deletion, and its daily use."""
 
-import os
 import pickle
 import signal
 
@@ -462,7 +461,7 @@ def test_an_interrupt_while_functions_are_chosen_keeps_them():
     def kernel(A, B):
         calls.append(1)
         if len(calls) == 12:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
         return RBF(0.5)(A, B)
 
     model = FullScaleGPClassifier(kernel, n_jobs=1, random_state=0)
@@ -481,7 +480,7 @@ def test_an_interrupt_while_near_rows_are_chosen_ends_with_them(monkeypatch):
     choose = classifier.choose_near_classes
 
     def interrupted(*arguments, **options):
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
         return choose(*arguments, **options)
 
     monkeypatch.setattr(classifier, "choose_near_classes", interrupted)

@@ -1,6 +1,5 @@
 """LP machines: the optimum of the full programme, proofs on the way, and the estimators."""
 
-import os
 import pickle
 import signal
 import sys
@@ -585,7 +584,7 @@ def test_interrupted_by_the_user(batches_of):
 
     def interrupting(A, B):
         if len(B) == 1 and not sent:
-            sent.append(os.kill(os.getpid(), signal.SIGINT))
+            sent.append(signal.raise_signal(signal.SIGINT))
         return rbf_kernel(A, B, gamma=5.0)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,6 +1,5 @@
 """Kernel matching pursuit: what is chosen, how many, and what the estimators promise."""
 
-import os
 import pickle
 import signal
 import warnings
@@ -524,7 +523,7 @@ def test_interrupted_by_the_user():
 
     def interrupting(A, B):
         if len(B) == 60:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
         return kernel(np.asarray(A), np.asarray(B))
 
     model = KernelMatchingPursuitRegressor(interrupting, n_basis=20, n_jobs=1)

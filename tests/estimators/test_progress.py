@@ -1,6 +1,5 @@
 """Long fits: what they show, and how they end when the user has seen enough."""
 
-import os
 import signal
 import threading
 from functools import partial
@@ -56,7 +55,7 @@ def python_interrupts():
 
 
 def interrupt_here():
-    os.kill(os.getpid(), signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
 
 
 # What is shown

@@ -124,7 +124,7 @@ def test_a_bound_that_says_something_and_one_that_would_be_wrong():
     full = KernelRidge(kernel="rbf", gamma=1.0, alpha=1.0).fit(X, y).dual_coef_
     initial, distance = distances(K, y[:, None], np.ones(m), 1.0, m)
     own, beside = model.rate_bounds(X, y, steps=40, reference=full)[-2:]
-    assert own.name == beside.name == "Zhang 2003, Theorem 6.1"
+    assert own.name == beside.name == "Zhang 2002b, Theorem 6.1"
     assert np.all(distance <= beside.value * (1 + 1e-9))
     # The lower bound on the minimum leaves room for rounding.
     np.testing.assert_allclose(

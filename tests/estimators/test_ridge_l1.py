@@ -226,7 +226,7 @@ def test_a_report_and_callbacks(waves, tmp_path):
     model = l1(alpha=0.01, n_basis=60, verbose=1).fit(data.X, data.y)
     assert len(model.path_) > model.n_basis_
     model.report(tmp_path / "report.html", data.X, data.y)
-    assert "SparseKernelRidge" in (tmp_path / "report.html").read_text()
+    assert "SparseKernelRidge" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

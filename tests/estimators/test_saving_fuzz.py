@@ -1,7 +1,6 @@
 """Model files that were damaged, or made to do damage."""
 
 import random
-import resource
 import sys
 from collections import Counter
 
@@ -12,6 +11,8 @@ from torture.files import DAMAGE, FORGERY, files, judged
 
 def peak_memory():
     """MiB, where the system counts in KiB."""
+    import resource  # Windows has none
+
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
 
 

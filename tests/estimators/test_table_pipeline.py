@@ -423,7 +423,7 @@ def test_methods_with_rows_and_targets(fitted, tmp_path):
     model.partial_fit(rows_new, new["rent"])
     assert np.array_equal(pipeline.predict(frame), model.predict(rows))
     pipeline.report(tmp_path / "page.html", new)
-    assert "Rows predicted worst" in (tmp_path / "page.html").read_text()
+    assert "Rows predicted worst" in (tmp_path / "page.html").read_text(encoding="utf-8")
     gap = frame.assign(rent=y.where(y.index != 4))
     with pytest.raises(ValueError, match="y contains NaN"):
         pipeline.leave_one_out(gap)

@@ -71,7 +71,7 @@ def test_noise_at_is_the_noise_in_units_of_y(varying, constant):
 def test_the_report_tells_what_was_found(varying, constant, tmp_path):
     for model, told in ((varying, True), (constant, False)):
         model.report(tmp_path / "page.html")
-        page = (tmp_path / "page.html").read_text()
+        page = (tmp_path / "page.html").read_text(encoding="utf-8")
         assert ("varies with the inputs: the log density" in page) == told
 
 

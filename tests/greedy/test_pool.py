@@ -1,6 +1,5 @@
 """Pools, sketches and rounds, against a greedy choice from scratch."""
 
-import os
 import signal
 from dataclasses import replace
 
@@ -358,7 +357,7 @@ def test_a_user_who_stops_the_first_round_keeps_what_it_found(task, workers):
 
             def ctrl_c_at_five(pursuit):
                 if pursuit.size == 5:
-                    os.kill(os.getpid(), signal.SIGINT)
+                    signal.raise_signal(signal.SIGINT)
 
             pool = Pool.of_rows(task.sample, np.arange(20))
             choice = PooledSearch(task.problem(workers), pool, rounds=2).run(

@@ -1,6 +1,5 @@
 """When to stop: sizes, gaps, time and the user."""
 
-import os
 import signal
 import threading
 import time
@@ -144,7 +143,7 @@ def test_patience_begins_with_the_request(monkeypatch):
 def ctrl_c():
     """Ctrl-C means what Python says it means, whatever runs the tests."""
     outside = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield lambda: os.kill(os.getpid(), signal.SIGINT)
+    yield lambda: signal.raise_signal(signal.SIGINT)
     signal.signal(signal.SIGINT, outside)
 
 

@@ -36,7 +36,7 @@ def test_what_is_written(folder):
         "z02-rate.png",
         "z02-rate.svg",
     ]
-    assert (folder / "z02-rate.csv").read_text().splitlines() == [
+    assert (folder / "z02-rate.csv").read_text(encoding="utf-8").splitlines() == [
         "panel,series,size,mean,deviation,lowest,highest,runs",
         "gap,here,1,0.33333,0,0.33333,0.33333,1",
         "gap,here,2,4,0,4,4,1",

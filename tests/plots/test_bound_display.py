@@ -91,7 +91,7 @@ def test_from_a_fitted_model(fitted):
     )
     everything = BoundDisplay.from_estimator(model, X, y, curves={"flat": ([1, 10], [1.0, 1.0])})
     assert len([name for name in everything.lines_ if "Theorem 5.1" in name]) == 2
-    assert "Zhang 2003, Theorem 6.1" in everything.lines_
+    assert "Zhang 2002b, Theorem 6.1" in everything.lines_
     assert "flat" in everything.lines_
 
 

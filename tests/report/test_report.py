@@ -222,7 +222,7 @@ def test_wrong_calls(tmp_path):
     path.write_text("before")
     with pytest.raises(StoreError, match="is a folder"):
         model.report(tmp_path)
-    assert [found.read_text() for found in tmp_path.iterdir()] == ["before"]
+    assert [found.read_text(encoding="utf-8") for found in tmp_path.iterdir()] == ["before"]
 
 
 def test_the_sizes_of_a_glm_end_with_its_basis():

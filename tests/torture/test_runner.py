@@ -92,7 +92,7 @@ def test_a_second_call_goes_on_where_the_first_stopped(toys, capsys):
     assert second.seeds == 8
     assert (second.next, second.running) == (second.seeds, [])
     assert second.failed == second.seeds // 2
-    stored = json.loads(runner.DOCS.read_text())["fuzzers"]
+    stored = json.loads(runner.DOCS.read_text(encoding="utf-8"))["fuzzers"]
     assert stored["even"]["about"] == "Half of all seeds fail."
     assert stored["even"]["seeds"] == second.seeds
     assert runner.main([*command, "--fresh", "--seed", "100"], toys) == 1

@@ -85,7 +85,7 @@ def minimum_upper_bound(
 
 
 def l1_lower_bound(linear: Rounded, quadratic: Rounded, largest: float, alpha: float) -> Rounded:
-    """D of the best feasible multiple of v, for ½Σw(y - Ka)² + α‖a‖₁ (Zhang 2003, Z03 eq. 2).
+    """D of the best feasible multiple of v, for ½Σw(y - Ka)² + α‖a‖₁ (Zhang 2002b, Z03 eq. 2).
 
     For every v with |K'v| ≤ α the minimum is at least y'v - ½v'W⁻¹v. ``linear`` is y'v,
     ``quadratic`` v'W⁻¹v and ``largest`` max|K'v|, or more.
@@ -259,7 +259,7 @@ class Bound:
     Attributes
     ----------
     name : str
-        Theorem that proves it, such as "Zhang 2003, Theorem 5.1".
+        Theorem that proves it, such as "Zhang 2002b, Theorem 5.1".
     quantity : str
         What is bounded, in words.
     size : array of int
@@ -565,7 +565,7 @@ class CertificatePath:
         One per size.
     floor : array, optional
         For the published kind: no dual point supported on that many rows can bring the gap below
-        this, however good the model (Zhang 2003, Z03 Proposition 3.3).
+        this, however good the model (Zhang 2002b, Z03 Proposition 3.3).
     """
 
     sizes: Indices

@@ -1,6 +1,6 @@
 """Rates of convergence as numbers: theorems of Z03, SB01 and Z02.
 
-Z03 is Zhang 2003, Z02 is Zhang 2002 and SB01 is Smola and Bartlett 2001.
+Z03 is Zhang 2002b, Z02 is Zhang 2002a and SB01 is Smola and Bartlett 2001.
 
 In units of P = m R: with σ² = mλ and M² = max_i w_i k(x_i, x_i), Z03's constants only appear as
 λ = σ²/m and M². Rows with different weights are rows √w_i x_i with targets √w_i y_i, which the
@@ -75,7 +75,7 @@ def greedy_rate_bound(
     scale = minimum * (1.0 - share) + share * initial_gap
     speed = share**2 * (initial_gap / scale) if scale > 0 else 0.0
     value = initial_gap / (speed * k + 1.0)
-    return _bound("Zhang 2003, Theorem 5.1", size, value, trivial, caveat)
+    return _bound("Zhang 2002b, Theorem 5.1", size, value, trivial, caveat)
 
 
 def simple_rate_bound(
@@ -97,7 +97,7 @@ def simple_rate_bound(
     ridge = noise / n_rows
     k = np.asarray(size if steps is None else steps, dtype=np.float64)
     value = initial / (_share(ridge, largest) ** 2 * k + 1.0)
-    return _bound("Zhang 2003, Corollary 5.1", size, value, trivial, caveat)
+    return _bound("Zhang 2002b, Corollary 5.1", size, value, trivial, caveat)
 
 
 def _share(ridge: float, largest: float) -> float:
@@ -176,7 +176,7 @@ def span_rate_bound(
         low, high = np.where(first < second, middle, low), np.where(first < second, high, middle)
     value = np.maximum(*terms(high)).min(axis=1, initial=np.inf)
     value = np.minimum(value, initial_gap)
-    return _bound("Zhang 2003, Theorem 6.1", size, value, trivial, caveat)
+    return _bound("Zhang 2002b, Theorem 6.1", size, value, trivial, caveat)
 
 
 def natarajan_step_bound(
@@ -273,7 +273,7 @@ def hull_rate_bound(n_steps: int, curvature: float, excess: float) -> Bound:
     steps = np.arange(1, n_steps + 1)
     value = np.minimum(hull_rate(steps, curvature), hull_rate_from(steps, curvature, excess))
     return Bound(
-        "Zhang 2002, Theorem 3.1",
+        "Zhang 2002a, Theorem 3.1",
         "the distance of f from its minimum over the hull",
         steps,
         value,
@@ -312,7 +312,7 @@ def margin_bound(n_steps: int, scale: float, margin: float) -> Bound:
     """
     steps = np.arange(1, n_steps + 1)
     return Bound(
-        "Zhang 2002, equation (8)",
+        "Zhang 2002a, equation (8)",
         f"the share of training rows with a margin of at most {margin:.4g}",
         steps,
         margin_tail(steps, scale, margin),

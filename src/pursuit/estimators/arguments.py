@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils._param_validation import Interval, Options, StrOptions
 
 from pursuit import limits
+from pursuit._sklearn import Interval, Options, StrOptions
 
 KINDS = ("pooled", "fresh", "full")
 SCORES = ("posterior", "evidence")

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.class_weight import compute_class_weight
 
 from pursuit._types import Floats, Indices
 
@@ -64,9 +63,12 @@ def class_weights(
                 f"class_weight must be positive and finite, got {wrong}: to leave a class out, "
                 "leave out its rows."
             )
-    factors: Floats = compute_class_weight(
-        class_weight, classes=classes, y=classes[labels], sample_weight=weights
-    )
+        return np.array([float(class_weight.get(name, 1.0)) for name in classes.tolist()])
+    if class_weight is None:
+        return np.ones(len(classes))
+    # "balanced", in scikit-learn since 1.9 with weights; older ones count rows only.
+    sums = np.bincount(labels, weights=weights, minlength=len(classes))
+    factors: Floats = sums.sum() / (len(classes) * sums)
     return factors
 
 

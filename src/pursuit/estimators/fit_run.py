@@ -30,7 +30,7 @@ CallbackSupportMixin: Any
 try:
     from sklearn import callback
 except ImportError:  # scikit-learn before 1.9 has no callbacks
-    CallbackSupportMixin, callback = object, None
+    CallbackSupportMixin, callback = type("CallbackSupportMixin", (), {}), None
 else:
     CallbackSupportMixin = callback.CallbackSupportMixin
 

@@ -9,9 +9,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._sklearn import safe_indexing
 from pursuit._types import Floats
 from pursuit.estimators.inputs import (
     NoGradientError,
@@ -301,7 +302,7 @@ def _by_permutation(
     for repeat in range(n_repeats):
         drawn = rng.multinomial(n, np.full(n, 1.0 / n)) / n
         for j in columns:
-            other = _safe_indexing(rows, rng.permutation(n))
+            other = safe_indexing(rows, rng.permutation(n))
             squares = 0.5 * (values(_with_column(rows, j, other)) - f) ** 2
             halves[repeat, j] = squares.mean(axis=0)
             resampled[repeat, j] = drawn @ squares
@@ -357,7 +358,7 @@ def _variance(values: Floats) -> Floats:
 def _independent(rows: Any, rng: np.random.Generator) -> Any:
     """The rows with every column permuted by itself."""
     for j in range(rows.shape[1]):
-        rows = _with_column(rows, j, _safe_indexing(rows, rng.permutation(len(rows))))
+        rows = _with_column(rows, j, safe_indexing(rows, rng.permutation(len(rows))))
     return rows
 
 

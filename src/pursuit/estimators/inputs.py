@@ -23,8 +23,9 @@ from sklearn.utils import (
     column_or_1d,
 )
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, _num_samples, validate_data
+from sklearn.utils.validation import validate_data
 
+from pursuit._sklearn import check_sample_weight, num_samples
 from pursuit._types import Floats, Indices
 from pursuit.estimators.scales import (
     ANY_SIZE,
@@ -132,7 +133,7 @@ def in_double(method: Callable[..., Any]) -> Callable[..., Any]:
 def count_rows(X: Any) -> int:
     """Number of rows of anything that can be passed as X."""
     source = as_source(X)
-    return int(_num_samples(X)) if source is None else source.n_rows
+    return int(num_samples(X)) if source is None else source.n_rows
 
 
 def named_columns(
@@ -604,7 +605,7 @@ def validate_weights(sample_weight: Any, n_rows: int) -> Floats:
     given = np.asarray(sample_weight)
     if given.dtype.kind in "biuf" and given.size and not given.any():
         raise ValueError("sample_weight is zero for every row: at least one must be positive.")
-    weights: Floats = _check_sample_weight(
+    weights: Floats = check_sample_weight(
         sample_weight, np.empty((n_rows, 1)), dtype=np.float64, ensure_non_negative=True
     )
     check_scale("sample_weight", weights, LARGEST, SMALLEST)

@@ -19,9 +19,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import beta
-from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
+from pursuit._sklearn import num_samples, safe_indexing
 from pursuit._types import Floats, Indices
 from pursuit.estimators.checkpoint import drawn_once
 from pursuit.estimators.classes import class_numbers
@@ -208,7 +208,7 @@ class RowsAside:
 
     def rows(self) -> tuple[Any, Any]:
         """The rows set aside, and their targets."""
-        return _rows_at(self.X, self.numbers), _safe_indexing(self.y, self.numbers)
+        return _rows_at(self.X, self.numbers), safe_indexing(self.y, self.numbers)
 
 
 def set_aside(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Floats, RowsAside]:
@@ -244,8 +244,8 @@ def set_aside(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any,
     weights[chosen] = 0.0
     stand_in = np.arange(n)
     stand_in[chosen] = np.setdiff1d(present, chosen)[0]
-    if y is not None and _num_samples(y) == n:
-        y = _safe_indexing(y, stand_in)
+    if y is not None and num_samples(y) == n:
+        y = safe_indexing(y, stand_in)
     levels = hasattr(X, "columns") or compares_categories(model.kernel)
     if levels and not isinstance(X, RowSource):
         X = _rows_at(X, stand_in)
@@ -264,7 +264,7 @@ def _with_rows(X: Any) -> Any:
 def _rows_at(X: Any, index: Indices) -> Any:
     if isinstance(X, NumberTable):
         return X.with_rows(index)
-    return SelectedRows(X, index) if isinstance(X, RowSource) else _safe_indexing(X, index)
+    return SelectedRows(X, index) if isinstance(X, RowSource) else safe_indexing(X, index)
 
 
 class ConformalModel:
@@ -297,14 +297,14 @@ class ConformalModel:
         X = kernel_matrix_of(X) if reads_matrix(self) else X
         X, y = _with_rows(X), _with_rows(y)
         n = count_rows(X)
-        if y is None or _num_samples(y) != n:
+        if y is None or num_samples(y) != n:
             raise ValueError(
-                f"X has {n} rows and y {0 if y is None else _num_samples(y)} targets: pass one "
+                f"X has {n} rows and y {0 if y is None else num_samples(y)} targets: pass one "
                 "target per row."
             )
         present = np.flatnonzero(validate_weights(sample_weight, n) > 0)
         if len(present) < n:
-            X, y = _rows_at(X, present), _safe_indexing(y, present)
+            X, y = _rows_at(X, present), safe_indexing(y, present)
         self._warn_of_own_rows(X)
         self._keep_scores(X, y, "and had no part in the fit, which only who passed them can know")
         return self

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
+from pursuit._sklearn import num_samples, safe_indexing
 from pursuit._types import Indices
 from pursuit.bounds import CertificatePath
 from pursuit.estimators.inputs import dense, feature_names, reads_matrix
@@ -215,7 +215,7 @@ def describe(
 def _worst(
     model: Any, X: Any, judged: tuple[Any, NDArray[Any]] | None, source: SourceTable | None
 ) -> list[Panel]:
-    return worst_rows(model, judged, _num_samples(X), None if source is None else source.cells)
+    return worst_rows(model, judged, num_samples(X), None if source is None else source.cells)
 
 
 def _what_if(
@@ -236,12 +236,12 @@ def _known(value: float | None) -> bool:
 
 def _judged(X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
     """Some of the rows, spread over all of them."""
-    if _num_samples(X) != len(y):
+    if num_samples(X) != len(y):
         raise ValueError(
-            f"X has {_num_samples(X)} rows and y has {len(y)}: pass one target per row."
+            f"X has {num_samples(X)} rows and y has {len(y)}: pass one target per row."
         )
     some = judged_numbers(len(y))
-    rows = X.with_rows(some) if isinstance(X, NumberTable) else _safe_indexing(X, some)
+    rows = X.with_rows(some) if isinstance(X, NumberTable) else safe_indexing(X, some)
     return rows, np.asarray(y)[some]
 
 
@@ -321,10 +321,10 @@ def _cost_curves(model: Any, sizes: list[int], whole: float | None) -> list[Curv
 def microseconds(model: Any, rows: Any) -> float | None:
     """Time to predict one of the rows; None without rows, or without a method for them."""
     method = getattr(model, "predict", None) or getattr(model, "transform", None)
-    if rows is None or method is None or not _num_samples(rows):
+    if rows is None or method is None or not num_samples(rows):
         return None
     seconds = min(_timed(method, rows) for _ in range(3))
-    return 1e6 * seconds / int(_num_samples(rows))
+    return 1e6 * seconds / int(num_samples(rows))
 
 
 def kilobytes(model: Any, n: int) -> float:
@@ -414,7 +414,7 @@ def _data(model: Any, X: Any) -> Table:
         for name, values in (("mean", scale.mean), ("standard deviation", scale.scale)):
             rows.append((f"Target, {name}", ", ".join(map(precise, np.ravel(values)[:6]))))
     if X is not None:
-        rows.append(("Rows it is judged by", f"{len(judged_numbers(_num_samples(X))):,}"))
+        rows.append(("Rows it is judged by", f"{len(judged_numbers(num_samples(X))):,}"))
     return Table([], rows)
 
 
@@ -465,7 +465,7 @@ def _basis(model: Any) -> Table:
         basis, index = getattr(model, "components_", None), getattr(model, "component_indices_", 0)
     if basis is None or isinstance(basis, tuple):
         return Table([], [])
-    n = min(_num_samples(basis), _SHOWN_BASIS)
+    n = min(num_samples(basis), _SHOWN_BASIS)
     numbers = [""] * n if index is None or np.ndim(index) == 0 else list(np.asarray(index)[:n])
     rows = ["moved" if isinstance(i, np.integer) and i < 0 else str(i) for i in numbers]
     if isinstance(basis, list):

@@ -7,6 +7,7 @@ values are the levels of a category.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils import check_array
-from sklearn.utils.validation import _check_feature_names, _check_n_features
+from sklearn.utils.validation import validate_data
 
 from pursuit._types import Floats
 from pursuit.estimators.table.formats import find_format, is_gap
@@ -64,7 +65,13 @@ class Columns:
         """Those of X, None if it is an array of numbers or no table."""
         if hasattr(X, "columns") and hasattr(X, "dtypes"):
             labels = list(X.columns)
-            return cls._told(labels, lambda j: np.asarray(X[labels[j]]), list(X.dtypes))
+            # Two columns of one name are a table: each is then looked at by its position.
+            twice = {label for label, n in Counter(labels).items() if n > 1}
+            return cls._told(
+                labels,
+                lambda j: np.asarray(X.iloc[:, j] if labels[j] in twice else X[labels[j]]),
+                list(X.dtypes),
+            )
         if isinstance(X, list | tuple) and any(_has_text(row) for row in X):
             if len({len(row) if isinstance(row, list | tuple) else 0 for row in X}) > 1:
                 return None
@@ -225,15 +232,13 @@ def encoded(estimator: Any, X: Any, *, reset: bool) -> Any:
     if reset:
         levels = _levels_at_fit(estimator, X, columns)
     else:
-        _check_feature_names(estimator, X, reset=False)
+        validate_data(estimator, X, reset=False, skip_check_array=True, ensure_2d=False)
         levels = {j: found for j, (_, found) in categories_by_position(estimator).items()}
         _refuse_new_text(columns, levels)
     # A fit sets the levels of categories that are numbers, too; later these columns stay numbers.
     if not (levels if reset else any(map(is_coded, levels.values()))):
         return X
-    if reset:
-        _check_feature_names(estimator, X, reset=True)
-    _check_n_features(estimator, np.empty((1, len(columns.labels))), reset=reset)
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
     if reset:
         _set_categories(estimator, levels)
     rows = [

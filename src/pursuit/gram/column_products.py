@@ -1,6 +1,6 @@
 """Inner products of candidate kernel columns with the targets and with a function on the rows.
 
-A step in the plane of the current function and one more kernel function needs them (Zhang 2003,
+A step in the plane of the current function and one more kernel function needs them (Zhang 2002b,
 Algorithms 1 and 3): for all rows at once from the whole kernel matrix, or for a few candidates in
 one pass over the rows.
 """

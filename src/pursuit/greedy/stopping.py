@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import contextlib
 import math
 import signal
@@ -212,8 +211,8 @@ class _Alarm:
                 self.rang = True
                 if hasattr(signal, "pthread_kill"):
                     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-                else:  # Windows; it does not wake a thread that waits
-                    _thread.interrupt_main()
+                else:  # Windows: a signal of any thread wakes the main one
+                    signal.raise_signal(signal.SIGINT)
 
 
 @contextlib.contextmanager

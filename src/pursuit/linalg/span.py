@@ -285,7 +285,7 @@ class StepwiseSolution:
 
     Several steps may add to one term. The function of the first n terms is the one just after the
     n-th of them was first added, and for the last of them the one after all steps; so every
-    truncation is a slice of the steps. (Z03: Zhang 2003, "Sequential greedy approximation".)
+    truncation is a slice of the steps. (Z03 is Zhang 2002b.)
 
     Attributes
     ----------

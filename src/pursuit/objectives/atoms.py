@@ -17,15 +17,14 @@ from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
-    _fit_context,
     clone,
     is_classifier,
 )
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
+from pursuit._sklearn import Interval, fit_context
 from pursuit._types import Floats, Indices
 from pursuit.kernels import compile_kernel
 
@@ -321,7 +320,7 @@ class SigmoidAtoms(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.scale = scale
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> SigmoidAtoms:
         """Draw directions and offsets.
 

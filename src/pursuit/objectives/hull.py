@@ -1,4 +1,4 @@
-"""A convex loss over the convex hull of atoms (Zhang 2002, Z02 Algorithm 2.1)."""
+"""A convex loss over the convex hull of atoms (Zhang 2002a, Z02 Algorithm 2.1)."""
 
 from __future__ import annotations
 

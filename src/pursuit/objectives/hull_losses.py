@@ -48,7 +48,7 @@ class HullLoss(ABC):
     def curvature(self, vertices: Floats) -> float:
         """An upper bound on M = sup v'∇²f(v')v over v, v' in the hull (Z02 Lemma 3.1).
 
-        The hull is that of the columns of ``vertices``; Z02 is Zhang 2002.
+        The hull is that of the columns of ``vertices``; Z02 is Zhang 2002a.
         """
 
     def evaluated(self, v: Rounded) -> Rounded:

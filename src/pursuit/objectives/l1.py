@@ -1,7 +1,7 @@
 """Least squares with an l1 constraint (an l1 ball) or an l1 penalty on the coefficients.
 
-:class:`L1BallRegression` minimises over the ball (Zhang 2002, Z02 §4.1), :class:`LassoPursuit` with
-the penalty (Zhang 2003, Z03 eq. 2).
+:class:`L1BallRegression` minimises over the ball (Zhang 2002a, Z02 §4.1), :class:`LassoPursuit`
+with the penalty (Zhang 2002b, Z03 eq. 2).
 """
 
 from __future__ import annotations

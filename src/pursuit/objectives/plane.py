@@ -1,6 +1,6 @@
 """Steps in the plane of the present function and one kernel function (Z03 Algorithms 1, 3).
 
-Z03 is Zhang 2003.
+Z03 is Zhang 2002b.
 
 With P(f) = ½Σw(y - f)² + ½σ²‖f‖² and f on the rows p, a step to βf + αk(·, x_i) meets
 

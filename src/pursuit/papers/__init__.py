@@ -4,7 +4,7 @@ Papers are named by their authors' initials and the year:
 
 - SB01: Smola and Bartlett, *Sparse greedy Gaussian process regression* (2001);
 - SS00: Smola and Schölkopf, *Sparse greedy matrix approximation for machine learning* (2000);
-- Z03: Zhang, *Approximation bounds for some sparse kernel regression algorithms* (2003);
+- Z03: Zhang, *Approximation bounds for some sparse kernel regression algorithms* (2002);
 - Z02: Zhang, *A general greedy approximation algorithm with applications* (2002);
 - HS08: Hussain and Shawe-Taylor, *Theory of matching pursuit* (2008).
 

@@ -13,13 +13,12 @@ from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
-    _fit_context,
 )
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit import limits
+from pursuit._sklearn import Interval, StrOptions, fit_context
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound
 from pursuit.estimators.arguments import CHECKPOINT, EXECUTION, MAX_TIME, Search, resolve_search
@@ -234,7 +233,7 @@ class SparseKernelCCA(
         self.verbose = verbose
 
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: Any,

@@ -15,13 +15,12 @@ from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
-    _fit_context,
 )
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.utils import check_array
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._sklearn import Interval, StrOptions, fit_context
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, compression_bound, kpca_bound
 from pursuit.estimators.arguments import (
@@ -259,7 +258,7 @@ class SparseKernelPCA(
         self.verbose = verbose
 
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: Any,
@@ -297,7 +296,7 @@ class SparseKernelPCA(
         return self._fit_span(rows, X, sample_weight, self.n_basis, None)
 
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def grow(
         self,
         X: Any,

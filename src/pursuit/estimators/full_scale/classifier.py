@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._sklearn import Interval, StrOptions, fit_context
 from pursuit._types import Floats
 from pursuit.estimators.arguments import (
     CHECKPOINT,
@@ -260,7 +260,7 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
         self.verbose = verbose
 
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: Any,

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._sklearn import Interval, StrOptions, fit_context
 from pursuit._types import Floats, Indices
 from pursuit.estimators.arguments import (
     CHECKPOINT,
@@ -326,7 +326,7 @@ class FullScaleGPRegressor(
         self.verbose = verbose
 
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: Any,
@@ -633,7 +633,7 @@ class FullScaleGPRegressor(
             items = items.astype(self._kept.items.dtype)
         return items, self._scale.normalize(targets[present]), weights[present]
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     @in_range
     def partial_fit(
         self,

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._sklearn import Interval, StrOptions, fit_context
 from pursuit._types import Floats, Indices
 from pursuit.bounds import (
     Bound,
@@ -345,7 +345,7 @@ class SparseGPRegressor(
         self.verbose = verbose
 
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: Any,

@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit import limits
+from pursuit._sklearn import HasMethods, Interval, StrOptions, fit_context
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate, hull_rate_bound, margin_bound, margin_scale
 from pursuit.estimators.arguments import CHECKPOINT, EXECUTION, MAX_TIME
@@ -436,7 +436,7 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
     """Boosting over the convex hull of weak learners, with a certificate and a margin bound.
 
     Minimises ln mean exp(-A y v(x)), or another loss, over votes v = Σ_j w_j p_j, w ≥ 0, Σw ≤ 1, of
-    weak learners p with values in [-1, 1], by Algorithm 2.1 of Zhang (2002), "Z02". The scale A
+    weak learners p with values in [-1, 1], by Algorithm 2.1 of Zhang (2002a), "Z02". The scale A
     limits how sure the vote may become: a small one resists wrong labels, a large one hardly
     constrains. Because the hull is bounded, the minimum is finite also for data that can be
     separated.
@@ -585,7 +585,7 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
         self.verbose = verbose
 
     @guarded
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(
         self,
         X: Any,

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, DensityMixin, _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._sklearn import Interval, StrOptions, fit_context
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.estimators.arguments import CHECKPOINT, EXECUTION, MAX_TIME
@@ -387,7 +387,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
     beyond, it searches those at 5,000 rows drawn anew.
 
     With ``refine=False`` components stay as they are, and only their weights change: this is
-    Algorithm 2.1 of Zhang (2002), "Z02", as published, with its rate.
+    Algorithm 2.1 of Zhang (2002a), "Z02", as published, with its rate.
 
     Parameters
     ----------
@@ -517,7 +517,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         self.verbose = verbose
 
     @guarded
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: Any,

@@ -214,7 +214,7 @@ class HullSolution:
     certificate : Certificate or None
         f(v) and a lower bound on the minimum; None if nothing proves which atom is the best.
     rate_bound : Bound or None
-        What Theorem 3.1 of Zhang (2002) promised; None if M is unknown.
+        What Theorem 3.1 of Zhang (2002a) promised; None if M is unknown.
     """
 
     value: float
@@ -246,7 +246,7 @@ def minimize_over_hull(
 ) -> HullSolution:
     """Minimise a convex loss over the convex hull of atoms, one atom per step.
 
-    This is Algorithm 2.1 of Zhang (2002), "Z02": every step moves from v to (1 - α)v + αs for an
+    This is Algorithm 2.1 of Zhang (2002a), "Z02": every step moves from v to (1 - α)v + αs for an
     atom s. The value falls at every step and is within 8M/(k + 3) of the minimum after k steps.
 
     Parameters

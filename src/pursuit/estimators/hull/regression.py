@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
-from sklearn.utils import _safe_indexing
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_y, _num_samples, check_is_fitted, validate_data
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pursuit import limits
+from pursuit._sklearn import Interval, StrOptions, fit_context, num_samples, safe_indexing
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate
 from pursuit.estimators.arguments import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME, Search
@@ -262,7 +262,7 @@ class HullRegressor(
         self.verbose = verbose
 
     @guarded
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(
         self,
         X: Any,
@@ -304,7 +304,8 @@ class HullRegressor(
         else:
             X = self._checked(X, self._transformer, reset=True)
             rows = _known_rows(X)
-        y = _check_y(y, y_numeric=True, estimator=self).astype(np.float64)
+        y = check_array(y, ensure_2d=False, dtype=np.float64, estimator=self, input_name="y")
+        y = column_or_1d(y, warn=True)
         check_scale("y", y, LARGEST, SMALLEST)
         check_lengths(X, y)
         weights = validate_weights(sample_weight, n_rows(X))
@@ -322,7 +323,7 @@ class HullRegressor(
                 kernel, pool = self._kernel_atoms(sample, X, search, run)
                 meter = CostMeter(kernel)
             else:
-                X = X if len(present) == n_rows(X) else _safe_indexing(X, present)
+                X = X if len(present) == n_rows(X) else safe_indexing(X, present)
                 pool, meter = self._feature_atoms(X, problem, run), CostMeter()
             self.radius_ = self._find_radius(pool, problem, run)
             run.begin("choose", self.n_terms)
@@ -375,7 +376,7 @@ class HullRegressor(
                 "fit with atoms='kernel' or 'features'."
             )
         if hasattr(self, "coef_"):
-            shape = _num_samples(self._checked(X, None, reset=False)), *self.coef_.shape, 1
+            shape = num_samples(self._checked(X, None, reset=False)), *self.coef_.shape, 1
             return np.broadcast_to(self.coef_[:, None], shape).copy()
         weights, numbers = self.dual_coef_[:, None], self.kernel_indices_
         expansion = Expansion(self.basis_, weights, np.zeros(1), numbers, "y", single=True)
@@ -529,4 +530,4 @@ def _known_rows(X: Any) -> RowSource:
     if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf":
         return as_rows(X)
     items = np.asarray(X, dtype=object)
-    return as_rows(items.tolist() if len(items) == _num_samples(X) else list(X))
+    return as_rows(items.tolist() if len(items) == num_samples(X) else list(X))

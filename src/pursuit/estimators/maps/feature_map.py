@@ -15,13 +15,12 @@ from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
-    _fit_context,
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from pursuit._sklearn import Interval, StrOptions, fit_context
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, sampled_total
 from pursuit.estimators.arguments import CHECKPOINT, DTYPE, EXECUTION, KERNEL, MAX_TIME, Search
@@ -272,7 +271,7 @@ class GreedyFeatureMap(
         self.verbose = verbose
 
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: Any,

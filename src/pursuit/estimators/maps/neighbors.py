@@ -15,12 +15,11 @@ from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
-    _fit_context,
 )
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._sklearn import Interval, fit_context
 from pursuit._types import Floats, Indices
 from pursuit.estimators.arguments import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, with_callbacks
@@ -230,7 +229,7 @@ class SpanNeighbors(
         self.verbose = verbose
 
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, target: str | Sequence[str] | None = None) -> Any:
         """Choose landmarks and place the rows by them.
 

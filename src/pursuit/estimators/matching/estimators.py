@@ -15,13 +15,12 @@ from sklearn.base import (
     ClassifierMixin,
     MultiOutputMixin,
     RegressorMixin,
-    _fit_context,
 )
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._sklearn import Interval, StrOptions, fit_context
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound
 from pursuit.estimators.arguments import CHECKPOINT, EXECUTION, KERNEL, MAX_TIME, Search
@@ -419,7 +418,7 @@ class KernelMatchingPursuitRegressor(
     """
 
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: Any,
@@ -612,7 +611,7 @@ class KernelMatchingPursuitClassifier(ScoredRows, ClassifierMixin, MatchingPursu
         self.loss = loss
 
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: Any,

@@ -100,7 +100,7 @@ def minimize_quadratic(
     """Minimise ½x'Hx - b'x with few nonzero entries of x, for any psd matrix H.
 
     Sparse greedy quadratic minimisation, Algorithm 1 of Smola and Bartlett (2001), "SB01"; §6 of
-    Zhang (2003) is about the same problem. Every step looks at ``pool_size`` random entries, adds
+    Zhang (2002b) is about the same problem. Every step looks at ``pool_size`` random entries, adds
     the one that makes the minimum over all chosen entries lowest, and goes to that minimum. A
     second pursuit, on a companion problem, bounds from below what the value can become.
 

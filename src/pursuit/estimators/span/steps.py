@@ -1,4 +1,4 @@
-"""Searches of Z03 (Zhang 2003): steps in a plane, a random draw, and the l1 penalty."""
+"""Searches of Z03 (Zhang 2002b): steps in a plane, a random draw, and the l1 penalty."""
 
 from __future__ import annotations
 

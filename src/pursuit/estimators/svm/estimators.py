@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin, _fit_context
-from sklearn.utils._param_validation import StrOptions
+from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit._sklearn import StrOptions, fit_context
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
 from pursuit.estimators.arguments import Search
@@ -242,7 +242,7 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         self.verbose = verbose
 
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: Any,
@@ -534,7 +534,7 @@ class LowRankSVR(ScoredRows, GradientModel, RegressorMixin, LowRankMachine):
         self.verbose = verbose
 
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: Any,
@@ -762,7 +762,7 @@ class LowRankOneClassSVM(OutlierMixin, LowRankMachine):
         self.verbose = verbose
 
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: Any,

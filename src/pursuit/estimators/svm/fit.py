@@ -13,10 +13,10 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
-from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit import limits
+from pursuit._sklearn import Interval, Options, StrOptions
 from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
 from pursuit.estimators.arguments import (

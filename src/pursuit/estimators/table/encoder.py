@@ -9,9 +9,9 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils._set_output import _get_output_config
-from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from pursuit._sklearn import get_output_config, num_samples
 from pursuit._types import Floats
 from pursuit.estimators.saving import SavedModel
 from pursuit.estimators.table.columns import (
@@ -303,10 +303,10 @@ class TableEncoder(SavedModel, TransformerMixin, BaseEstimator):
     def _learn(self, raw: RawTable, y: Any) -> dict[str, TargetSums]:
         """Set the fitted attributes; returns the sums of the target of columns that need them."""
         self._check_parameters(y)
-        if y is not None and _num_samples(y) != raw.n_rows:
+        if y is not None and num_samples(y) != raw.n_rows:
             raise ValueError(
                 f"Found input variables with inconsistent numbers of samples: {raw.n_rows} rows "
-                f"of X and {_num_samples(y)} of y."
+                f"of X and {num_samples(y)} of y."
             )
         rules = Rules(
             self.categories, self.max_levels, self.min_rows, self.date_format, y is not None
@@ -362,7 +362,7 @@ class TableEncoder(SavedModel, TransformerMixin, BaseEstimator):
         """Statistics of the target from other folds, if the rows are those of the fit."""
         columns = [column for column in self.columns_ if column.encoding == "target"]
         known = {column.name for column in columns} <= set(raw.names)
-        if y is None or not known or _num_samples(y) != raw.n_rows:
+        if y is None or not known or num_samples(y) != raw.n_rows:
             return {}
         try:
             sums = target_sums(raw, columns, y)
@@ -395,7 +395,7 @@ class TableEncoder(SavedModel, TransformerMixin, BaseEstimator):
         source = ArrayRows(rows) if isinstance(rows, np.ndarray) else rows
         coded = CodedTable(source, names, levels)
         table: NumberTable = EncodedTable(coded) if levels else coded
-        wanted = _get_output_config("transform", self)["dense"]
+        wanted = get_output_config("transform", self)["dense"]
         return table if wanted == "default" else np.asarray(table)
 
     def _after_loading(self) -> None:

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples
 
+from pursuit._sklearn import num_samples, safe_indexing
 from pursuit._types import Floats, Indices
 from pursuit.estimators.inputs import check_passed_once
 from pursuit.estimators.table.columns import MisfitError, TableColumn, clean, column_numbers
@@ -139,7 +138,7 @@ def observations(
     if missing.all():
         raise _error(target, "it is missing in every row")
     kept = np.flatnonzero(~(missing | idle))
-    given = {name: _safe_indexing(passed, kept) for name, passed in given.items()}
+    given = {name: safe_indexing(passed, kept) for name, passed in given.items()}
     notes += [_left_out(int(missing.sum()), target)] if missing.any() else []
     return Observations(with_rows(X, kept), values[kept], given, column, notes)
 
@@ -161,13 +160,13 @@ def _opened(path: Any, texts: Sequence[str]) -> Any:
 
 
 def _n_rows(X: Any) -> int:
-    return X.n_rows if isinstance(X, Table) else int(_num_samples(X))
+    return X.n_rows if isinstance(X, Table) else int(num_samples(X))
 
 
 def with_rows(X: Any, rows: Indices) -> Any:
     """Some rows of a table, by their increasing numbers."""
     raw = raw_table(X)
-    return raw.table.with_rows(rows) if isinstance(raw, ArrowColumns) else _safe_indexing(X, rows)
+    return raw.table.with_rows(rows) if isinstance(raw, ArrowColumns) else safe_indexing(X, rows)
 
 
 def _taken(X: Any, target: str | None, weight: str | None) -> tuple[Any, dict[str, NDArray[Any]]]:

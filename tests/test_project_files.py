@@ -1,0 +1,197 @@
+"""Files beside the sources say the same: versions, Pythons, requirements, years, addresses."""
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+yaml = pytest.importorskip("yaml")
+
+ROOT = Path(__file__).parents[1]
+WORKFLOWS = ROOT / ".github" / "workflows"
+pytestmark = pytest.mark.skipif(
+    not WORKFLOWS.exists(), reason="a source distribution has no workflows beside the tests"
+)
+
+
+def text(path):
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def project():
+    return tomllib.loads(text("pyproject.toml"))["project"]
+
+
+def tool(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def declared_pythons():
+    named = [re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", line) for line in
+             project()["classifiers"]]  # fmt: skip
+    return [found[1] for found in named if found]
+
+
+def workflow(name):
+    # The key "on" is a boolean in YAML 1.1.
+    return yaml.safe_load(text(f".github/workflows/{name}"))
+
+
+# Pythons and platforms
+
+
+def test_all_declared_pythons_are_tested_on_all_platforms():
+    matrix = workflow("tests.yml")["jobs"]["newest"]["strategy"]["matrix"]
+    assert matrix["python"] == declared_pythons()
+    assert {name.split("-")[0] for name in matrix["os"]} == {"ubuntu", "macos", "windows"}
+
+
+def test_the_oldest_python_is_the_required_one():
+    oldest = declared_pythons()[0]
+    assert project()["requires-python"] == f">={oldest}"
+    tests = tomllib.loads(text("pyproject.toml"))["tool"]
+    assert tests["mypy"]["python_version"] == oldest
+    assert tests["ruff"]["target-version"] == f"py{oldest.replace('.', '')}"
+    [setup] = [
+        step["with"]["python-version"]
+        for step in workflow("tests.yml")["jobs"]["lowest"]["steps"]
+        if "setup-python" in step.get("uses", "")
+    ]
+    assert setup == oldest
+
+
+def test_every_python_of_a_workflow_is_declared():
+    for path in [*WORKFLOWS.glob("*.yml"), ROOT / ".readthedocs.yaml"]:
+        named = re.findall(r'python(?:-version)?: "([\d.]+)"', path.read_text(encoding="utf-8"))
+        assert set(named) <= set(declared_pythons()), path
+
+
+def test_workflows_parse_and_call_targets_that_are_there():
+    targets = re.findall(r"^([a-z]+):.*##", text("Makefile"), re.MULTILINE)
+    for path in WORKFLOWS.glob("*.yml"):
+        jobs = workflow(path.name)["jobs"]
+        steps = [step for job in jobs.values() for step in job["steps"]]
+        assert steps
+        assert all(("run" in step) != ("uses" in step) for step in steps)
+        called = re.findall(r"\bmake ([a-z]+)", " ".join(step.get("run", "") for step in steps))
+        assert set(called) <= set(targets)
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / ".github").rglob("*.yml")), ids=lambda path: path.name
+)
+def test_yaml_parses(path):
+    assert yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def test_a_release_needs_no_stored_password():
+    publish = workflow("release.yml")["jobs"]["publish"]
+    assert publish["permissions"] == {"id-token": "write"}
+    assert "secrets." not in text(".github/workflows/release.yml")
+
+
+# Versions
+
+
+def test_the_lowest_versions_are_those_of_the_project():
+    lowest = tool("lowest_versions").lowest(["test"])
+    needs = project()["dependencies"] + [
+        need
+        for extra in "plot parquet dask lp cli onnx test".split()
+        for need in project()["optional-dependencies"][extra]
+        if not need.startswith("pursuit[")
+    ]
+    assert sorted({need.replace(">=", "==") for need in needs}) == lowest
+    assert "tools/lowest_versions.py test" in text("Makefile")
+
+
+def test_a_requirement_without_a_lowest_version_is_refused(monkeypatch):
+    script = tool("lowest_versions")
+    monkeypatch.setattr(script, "requirements", lambda extras: ["numpy"])
+    with pytest.raises(SystemExit, match=r"'numpy' in pyproject\.toml has no lowest version"):
+        script.lowest([])
+
+
+def test_the_recipe_needs_what_the_project_needs():
+    recipe = yaml.safe_load(re.sub(r"\{%.*?%\}\n|[{}]{2}", "", text("recipe/meta.yaml")))
+    needs = [need.replace(" ", "") for need in recipe["requirements"]["run"]]
+    assert needs[0] == f"python{project()['requires-python']}"
+    assert needs[1:] == project()["dependencies"]
+    known = {
+        re.split(r"[\[>]", need)[0]: need.partition(">=")[2]
+        for extra in project()["optional-dependencies"].values()
+        for need in extra
+    }
+    for need in recipe["requirements"]["run_constrained"]:
+        name, version = need.replace("-base", "").split(" >=")
+        assert known[name] == version
+
+
+@pytest.mark.parametrize(
+    ("tag", "version", "expected"),
+    [
+        ("v1.2.3", "1.2.3", []),
+        ("v1.2.4", "1.2.3", ["the tag is v1.2.4"]),
+        ("v1.2.3.dev0", "1.2.3.dev0", ["is not the version of a release"]),
+    ],
+)
+def test_only_a_release_is_released(tmp_path, tag, version, expected):
+    (tmp_path / "pyproject.toml").write_text(f'[project]\nversion = "{version}"\n', "utf-8")
+    (tmp_path / "CITATION.cff").write_text(f"version: {version}\n", "utf-8")
+    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## {version}, 2030-01-31\n", "utf-8")
+    found = list(tool("check_release").complaints(tag, tmp_path))
+    assert len(found) == len(expected)
+    assert all(part in sentence for part, sentence in zip(expected, found, strict=True))
+    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## 0.1, unreleased\n", "utf-8")
+    assert "CHANGELOG.md" in list(tool("check_release").complaints(tag, tmp_path))[-1]
+
+
+# Citation, addresses, pages
+
+
+def test_the_citation_has_the_version_and_the_years_of_the_bibliography():
+    citation = yaml.safe_load(text("CITATION.cff"))
+    assert citation["version"] == project()["version"]
+    assert citation["license"] == project()["license"]
+    works = {}
+    for entry in re.findall(
+        r"^@\w+\{.*?^\}", text("docs/references.bib"), re.DOTALL | re.MULTILINE
+    ):
+        fields = dict(re.findall(r"(\w+)\s*=\s*\{(.*?)\},?\n", entry, re.DOTALL))
+        works[plain(fields["title"])] = int(fields["year"])
+    assert citation["references"]
+    for work in citation["references"]:
+        assert work["year"] == works[plain(work["title"])], work["title"]
+
+
+def test_no_text_names_another_year_of_a_paper():
+    """Both papers of Zhang are of 2002: in order of their titles, 2002a and 2002b."""
+    years = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        years |= set(re.findall(r"Zhang \(?(\d{4}\w?)", path.read_text(encoding="utf-8")))
+    assert years == {"2002a", "2002b"}
+
+
+def plain(title):
+    return re.sub(r"\W+", " ", title.replace("{", "").replace("}", "")).lower().strip()
+
+
+def test_the_address_of_the_repository_is_one():
+    """None is known yet: when there is one, both files must name it."""
+    urls = project().get("urls", {})
+    assert urls.get("Source") == yaml.safe_load(text("CITATION.cff")).get("repository-code")
+
+
+@pytest.mark.parametrize(
+    "page", ["SECURITY.md", "CODE_OF_CONDUCT.md", "GOVERNANCE.md", "MAINTAINING.md"]
+)
+def test_pages_about_the_project_are_in_the_source_distribution(page):
+    built = tomllib.loads(text("pyproject.toml"))["tool"]["hatch"]["build"]["targets"]["sdist"]
+    assert page in built["include"]
+    links = re.findall(r"\]\(([^)#:]+)\)", text(page))
+    assert [link for link in links if not (ROOT / link).exists()] == []
