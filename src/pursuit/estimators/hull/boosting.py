@@ -37,7 +37,12 @@ from pursuit.estimators.inputs import (
     validate_held,
     validate_weights,
 )
-from pursuit.estimators.kernel_model import ScoredRows, in_precision_of_rows, lazily
+from pursuit.estimators.kernel_model import (
+    LoggedProbabilities,
+    ScoredRows,
+    in_precision_of_rows,
+    lazily,
+)
 from pursuit.estimators.saving import SavedModel
 from pursuit.estimators.warning import kept
 from pursuit.greedy import CostMeter, Path, Pursuit
@@ -432,7 +437,9 @@ class OutOfTimeError(Exception):
     """A stage could not be finished, and is not to be recorded."""
 
 
-class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator):
+class HullBoostClassifier(
+    ScoredRows, LoggedProbabilities, ClassifierMixin, SavedModel, BaseEstimator
+):
     """Boosting over the convex hull of weak learners, with a certificate and a margin bound.
 
     Minimises ln mean exp(-A y v(x)), or another loss, over votes v = Σ_j w_j p_j, w ≥ 0, Σw ≤ 1, of

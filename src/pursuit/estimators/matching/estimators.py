@@ -43,7 +43,13 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
-from pursuit.estimators.kernel_model import BasisModel, ScoredRows, in_precision_of_rows, lazily
+from pursuit.estimators.kernel_model import (
+    BasisModel,
+    LoggedProbabilities,
+    ScoredRows,
+    in_precision_of_rows,
+    lazily,
+)
 from pursuit.estimators.matching.fit import Judge, MarginJudge, MissJudge, fit_matching
 from pursuit.estimators.matching.search import MatchingModels, MatchingPlan, atoms_of
 from pursuit.estimators.reporting import ReportedModel
@@ -496,7 +502,9 @@ def _is_logistic(model: Any) -> bool:
     return True
 
 
-class KernelMatchingPursuitClassifier(ScoredRows, ClassifierMixin, MatchingPursuitModel):
+class KernelMatchingPursuitClassifier(
+    ScoredRows, LoggedProbabilities, ClassifierMixin, MatchingPursuitModel
+):
     """Classification on a few kernel functions, as many as a generalisation bound advises.
 
     Two classes are one column of targets ±1. More classes are one column per class, that class
