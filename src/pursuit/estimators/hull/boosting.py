@@ -721,17 +721,20 @@ class HullBoostClassifier(
     @property
     def temperature_(self) -> float:
         """The slope of the votes in log-odds."""
+        check_is_fitted(self)
         return self.calibration_.slope
 
     @property
     def learners_(self) -> Any:
         """Weak learners."""
+        check_is_fitted(self)
         learners = [booster.learners for booster in self.boosters_]
         return learners[0] if self._binary else learners
 
     @property
     def learner_weights_(self) -> Any:
         """Their weights."""
+        check_is_fitted(self)
         weights = [booster.weights for booster in self.boosters_]
         return weights[0] if self._binary else weights
 

@@ -443,7 +443,7 @@ class KernelMatchingPursuitRegressor(
             Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``. Whatever
             :func:`open_table` takes is read in blocks.
         y : array of shape (n_rows,) or (n_rows, n_outputs)
-            Targets.
+            Targets; a single column is one output, and predictions are a vector.
         sample_weight : array of shape (n_rows,), optional
             Weights of the squared errors; a row of weight w stands for w equal rows, also in the
             bound. For the bound, weights that add up to less than the number of rows are scaled up
@@ -463,7 +463,7 @@ class KernelMatchingPursuitRegressor(
         check_lengths(X, targets)
         weights = validate_weights(sample_weight, rows.n_rows)
         Y = targets.reshape(len(targets), -1)
-        self._single_output = targets.ndim == 1
+        self._single_output = targets.size == len(targets)
         scale = TargetScale.fit(Y, weights, normalize=True)
         caveats = []
         if self.error_tol == "auto":
