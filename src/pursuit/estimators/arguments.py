@@ -149,7 +149,8 @@ class Evidence:
         are drawn uniformly between their bounds, as in scikit-learn.
     rows : int, default 2000
         Number of random rows on which the exact evidence is maximised. Its cost grows with the
-        cube of this number. Of up to 2 000 rows in all, they are the same whatever the seed.
+        cube of this number. If there are no more, nothing is drawn, and no seed changes what is
+        learned without restarts.
 
     Examples
     --------

@@ -206,9 +206,9 @@ def learn(
     """
     if has_gaps(sample.targets):
         _refuse_growth(kernel)
-    # Few rows have an order of their own, so that no seed changes what is learned from them.
-    drawing = rng if sample.n_rows > limits.SMALL_ROWS else np.random.default_rng(0)
-    rows = drawing.permutation(draw_rows(sample.n_rows, options.rows, drawing))
+    # Where all rows learn, nothing is drawn: their order is the same whatever the seed.
+    order = rng if sample.n_rows > options.rows else np.random.default_rng(0)
+    rows = order.permutation(draw_rows(sample.n_rows, options.rows, rng))
     data = _evidence(sample, rows, workers)
     power = sample.target_power()
     search: dict[str, Any] = {"restarts": options.restarts, "rng": rng, "late": late}
@@ -358,8 +358,10 @@ def learn_or_keep(
     learned, compiled, ends = _learn_or_take(
         estimator, sample, X, rng, run.workers, classes, late, noise, options
     )
-    for end in [] if pilot else ends:
-        warn(end.warning, ConvergenceWarning)
+    for end in ends:
+        # Bounds that are no numbers to a user are our own, and widened by nobody.
+        if end.bound is not None and not pilot:
+            warn(end.warning, ConvergenceWarning)
     return run.keep("learn", learned), CountingKernel(compiled.kernel)
 
 
